@@ -1,0 +1,42 @@
+"""The compiled extensions; everything else about the package is in pyproject.toml."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from pathlib import Path
+
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+
+EXT = Path("ext")
+STRICT = ["-std=c11", "-O3", "-fno-strict-aliasing"]
+WARNINGS = ["-Wall", "-Wextra", "-Wconversion", "-Wsign-compare", "-Werror"]
+
+
+def sources(*patterns: str) -> list[str]:
+    return sorted(str(path) for pattern in patterns for path in EXT.glob(pattern))
+
+
+core = Extension(
+    "tfio_store._core",
+    sources=["ext/_core.pyx", *sources("crc32c*.c", "tfrecord.c", "example.c")],
+    include_dirs=["ext"],
+    depends=sources("*.h", "*.pxd"),
+    extra_compile_args=STRICT,
+)
+
+setup(
+    ext_modules=cythonize(
+        [core],
+        include_path=["ext"],
+        compiler_directives={
+            "language_level": 3,
+            "boundscheck": False,
+            "wraparound": False,
+            "embedsignature": True,
+            "freethreading_compatible": False,
+        },
+    ),
+)

@@ -1,0 +1,91 @@
+"""Every exception that this library raises of its own.
+
+    TFIOStoreError
+    ├── DataLossError           bytes are wrong or missing: .path, .offset, .reason
+    │   ├── CorruptRecordError      a checksum does not hold, or a stream does not decode
+    │   └── TruncatedRecordError    the data ends inside a record
+    ├── RecordTooLargeError     a record is longer than the limit: .path, .offset, .length, .limit
+    └── ManifestError           a manifest or index is unreadable, or contradicts its dataset
+
+Failures of the storage stay what Python calls them (``FileNotFoundError``,
+``PermissionError``, other ``OSError``); wrong arguments are ``ValueError`` or
+``TypeError``; use after close is ``ValueError``.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "CorruptRecordError",
+    "DataLossError",
+    "ManifestError",
+    "RecordTooLargeError",
+    "TFIOStoreError",
+    "TruncatedRecordError",
+]
+
+
+class TFIOStoreError(Exception):
+    """The root of this library's exceptions."""
+
+
+class DataLossError(TFIOStoreError):
+    """Bytes are wrong or missing.
+
+    ``path`` is the file's URL or path (``"<buffer>"`` for bytes in memory),
+    ``offset`` the byte at which the damaged record starts in the uncompressed
+    stream, ``reason`` one sentence.
+    """
+
+    def __init__(self, reason: str, *, path: str, offset: int) -> None:
+        super().__init__(reason, path, offset)
+        self.reason = reason
+        self.path = path
+        self.offset = offset
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason} (offset {self.offset})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild_data_loss, (type(self), self.reason, self.path, self.offset)
+
+
+class CorruptRecordError(DataLossError):
+    """A checksum does not hold, or a compressed stream does not decode."""
+
+
+class TruncatedRecordError(DataLossError):
+    """The data ends inside a record."""
+
+
+class RecordTooLargeError(TFIOStoreError):
+    """A record is longer than ``max_record_bytes``; nothing was allocated for it."""
+
+    def __init__(self, *, path: str, offset: int, length: int, limit: int) -> None:
+        super().__init__(path, offset, length, limit)
+        self.path = path
+        self.offset = offset
+        self.length = length
+        self.limit = limit
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path}: the record at offset {self.offset} claims {self.length} bytes, over the "
+            f"limit of {self.limit}; pass a larger max_record_bytes= if it is real"
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild_too_large, (self.path, self.offset, self.length, self.limit)
+
+
+class ManifestError(TFIOStoreError):
+    """A manifest or index is unreadable, or contradicts its dataset."""
+
+
+def _rebuild_data_loss(
+    kind: type[DataLossError], reason: str, path: str, offset: int
+) -> DataLossError:
+    return kind(reason, path=path, offset=offset)
+
+
+def _rebuild_too_large(path: str, offset: int, length: int, limit: int) -> RecordTooLargeError:
+    return RecordTooLargeError(path=path, offset=offset, length=length, limit=limit)

@@ -1,0 +1,95 @@
+"""What the library asks of a place that keeps objects: the `Store` protocol.
+
+A store is bound to one scheme and one set of storage options. Its *paths* are
+what `open_store` gives beside it (``bucket/key``, ``/folder/file``); `Store.url` turns one
+back into what a person would type. Failures are ``OSError`` subclasses that
+name the URL: ``FileNotFoundError``, ``PermissionError``, ``IsADirectoryError``,
+``FileExistsError`` for a lost condition, ``TimeoutError`` and ``ConnectionError`` once the
+retries of a passing fault are used up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer as BytesLike
+
+__all__ = ["ObjectInfo", "Output", "PendingUpload", "Store"]
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectInfo:
+    """One stored object. ``crc32c`` is what the store itself computed or verified, None if it does not say."""
+
+    path: str
+    size: int
+    etag: str | None = None
+    crc32c: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PendingUpload:
+    """An upload that was begun and neither committed nor aborted."""
+
+    path: str
+    token: str
+
+
+class Output(Protocol):
+    """A new object being written. Nobody sees it before `commit`."""
+
+    def write(self, data: BytesLike) -> None:
+        """Take ``data``, in order. The caller must not change it afterwards. May upload in the
+        background; a failure is raised here or at `commit`, with its cause."""
+
+    def commit(self, *, if_absent: bool = False, crc32c: int | None = None) -> ObjectInfo:
+        """Make the object visible, whole, at once. ``if_absent``: FileExistsError when the path is
+        taken (where the store can tell; see `Store.conditional`). ``crc32c`` of all bytes is sent
+        along where the store verifies it."""
+
+    def abort(self) -> None:
+        """Leave nothing behind. Idempotent; does nothing after `commit`."""
+
+
+class Store(Protocol):
+    """Ranged reads, listing, and transactional writing. Safe to use from several threads."""
+
+    @property
+    def conditional(self) -> bool:
+        """Whether ``if_absent`` and ``if_match`` of `put` are decided by the store, atomically."""
+
+    def url(self, path: str) -> str:
+        """The path as a person would type it, without credentials."""
+
+    def info(self, path: str) -> ObjectInfo:
+        """FileNotFoundError, IsADirectoryError, PermissionError."""
+
+    def read(self, path: str, start: int, stop: int) -> Future[BytesLike]:
+        """Begin reading bytes [start, stop). The result has exactly that many, fewer only where the
+        object ends. Cancelling the future gives the request up. Passing faults are retried."""
+
+    def list(self, folder: str) -> Iterator[ObjectInfo]:
+        """Every object below ``folder``, at any depth, sorted by path; nothing when there is none."""
+
+    def glob(self, pattern: str) -> list[str]:
+        """Paths of the objects that match, sorted."""
+
+    def open_output(self, path: str, *, part_bytes: int | None = None) -> Output: ...
+
+    def put(
+        self, path: str, data: BytesLike, *, if_absent: bool = False, if_match: str | None = None
+    ) -> ObjectInfo:
+        """Write a small object in one atomic request. FileExistsError when ``if_absent`` finds one, or the
+        object's etag is no longer ``if_match``."""
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """Missing ones are no error."""
+
+    def pending_uploads(self, folder: str) -> list[PendingUpload]:
+        """Uploads under ``folder`` that a dead writer left (multipart uploads, temporary files)."""
+
+    def abort_uploads(self, uploads: Iterable[PendingUpload]) -> None: ...
