@@ -1,45 +1,29 @@
-"""A dataset's manifest and index as values, to and from bytes. No I/O."""
+"""A dataset's manifest and index as values, to and from bytes. No I/O.
+
+The manifest is JSON, for people and other programs. The index is binary: the block
+tables of every shard. Both come from outside when they are read: every number is checked
+against the bytes at hand before anything is allocated for it, and every name against leaving
+the dataset's folder.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+import json
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
+from tfio_store.block_index import BlockTable, ShardInfo, decode_tables, encode_tables
+from tfio_store.errors import ManifestError
 
-__all__ = ["BlockTable", "DatasetManifest", "ShardInfo"]
+if TYPE_CHECKING:
+    from typing_extensions import Buffer as BytesLike
 
-Int64Array = npt.NDArray[np.int64]
+__all__ = ["BlockTable", "DatasetManifest", "ShardInfo", "check_name"]
 
-
-@dataclass(frozen=True, slots=True)
-class BlockTable:
-    """Where the blocks of one shard lie: three int64 arrays of n_blocks + 1 running totals.
-
-    Block b is the stored bytes ``offsets[b]:offsets[b + 1]`` of the object; decompressed they are bytes
-    ``raw_offsets[b]:raw_offsets[b + 1]`` of the record stream (for uncompressed shards the same
-    array) and hold records ``records[b]:records[b + 1]`` of the shard.
-    """
-
-    offsets: Int64Array
-    raw_offsets: Int64Array
-    records: Int64Array
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-
-@dataclass(frozen=True, slots=True)
-class ShardInfo:
-    """One finished shard: its name relative to the manifest's folder, and what it holds."""
-
-    name: str
-    nbytes: int
-    records: int
-    crc32c: int
-    blocks: BlockTable | None = None
-    """None where a shard is one stream that cannot be cut (ZLIB), or the index is not loaded."""
+FORMAT = "tfio_store.dataset"
+VERSION = 1
+_CODECS = (None, "GZIP", "ZLIB", "ZSTD")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,3 +45,119 @@ class DatasetManifest:
     @property
     def nbytes(self) -> int:
         return sum(shard.nbytes for shard in self.shards)
+
+    def to_bytes(self) -> bytes:
+        """The manifest as JSON (UTF-8). ValueError or TypeError for what JSON can't hold."""
+        document = {
+            "format": FORMAT,
+            "version": VERSION,
+            "compression": self.compression,
+            "records": self.records,
+            "nbytes": self.nbytes,
+            "index": self.index,
+            "schema": self.schema,
+            "metadata": self.metadata,
+            "shards": [
+                {
+                    "name": shard.name,
+                    "nbytes": shard.nbytes,
+                    "records": shard.records,
+                    "crc32c": f"{shard.crc32c:08x}",
+                }
+                for shard in self.shards
+            ],
+        }
+        return (json.dumps(document, indent=1, allow_nan=False) + "\n").encode()
+
+    @classmethod
+    def from_bytes(cls, data: BytesLike, *, path: str = "<manifest>") -> DatasetManifest:
+        """The inverse of `to_bytes`. ManifestError, naming ``path``, for anything else."""
+        try:
+            return _parse(json.loads(bytes(data)))
+        except (ValueError, RecursionError) as error:
+            raise ManifestError(f"{path}: not a manifest that can be read: {error}") from error
+
+    def index_bytes(self) -> bytes:
+        """The index: the block tables of all shards."""
+        return encode_tables(self.shards)
+
+    def with_index(self, data: BytesLike, *, path: str = "<index>") -> DatasetManifest:
+        """The same with the block tables that an index holds, as views of ``data``.
+
+        ManifestError, naming ``path``, if it is damaged or belongs to other shards.
+        """
+        try:
+            tables = decode_tables(data, self.shards)
+        except ValueError as error:
+            raise ManifestError(f"{path}: not the index of this dataset: {error}") from error
+        shards = zip(self.shards, tables, strict=True)
+        return replace(self, shards=tuple(replace(shard, blocks=table) for shard, table in shards))
+
+
+def _parse(document: Any) -> DatasetManifest:
+    """ValueError says what is wrong."""
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise ValueError(f'"format" is not "{FORMAT}"')
+    if document.get("version") != VERSION:
+        raise ValueError(
+            f"it has version {document.get('version')!r}, and this library reads {VERSION}; "
+            "a newer tfio_store may read it"
+        )
+    manifest = DatasetManifest(
+        shards=tuple(_parse_shard(shard) for shard in _typed(document, "shards", list)),
+        compression=_typed(document, "compression", str, type(None)),
+        schema=_typed(document, "schema", dict, type(None)),
+        metadata=_typed(document, "metadata", dict, type(None)),
+        index=_typed(document, "index", str, type(None)),
+    )
+    if manifest.compression not in _CODECS:
+        raise ValueError(f'"compression" is {manifest.compression!r}')
+    if manifest.index is not None:
+        check_name(manifest.index)
+    if len({shard.name for shard in manifest.shards}) != len(manifest.shards):
+        raise ValueError("two shards have the same name")
+    for total in ("records", "nbytes"):
+        if _count(document, total) != getattr(manifest, total):
+            raise ValueError(f'"{total}" is not the sum over the shards')
+    return manifest
+
+
+def _parse_shard(shard: Any) -> ShardInfo:
+    if not isinstance(shard, dict):
+        raise ValueError("a shard is not an object")
+    crc32c = _typed(shard, "crc32c", str)
+    if not re.fullmatch("[0-9a-f]{8}", crc32c):
+        raise ValueError(f'a shard\'s "crc32c" is {crc32c[:20]!r}, not 8 hex digits')
+    return ShardInfo(
+        name=check_name(_typed(shard, "name", str)),
+        nbytes=_count(shard, "nbytes"),
+        records=_count(shard, "records"),
+        crc32c=int(crc32c, 16),
+    )
+
+
+def _typed(document: dict[str, Any], key: str, *types: type) -> Any:
+    value = document.get(key)
+    if not isinstance(value, types):
+        raise ValueError(f'"{key}" is {type(value).__name__}, not {types[0].__name__}')
+    return value
+
+
+def _count(document: dict[str, Any], key: str) -> int:
+    value: int = _typed(document, key, int)
+    if isinstance(value, bool) or not 0 <= value < 1 << 63:
+        raise ValueError(f'"{key}" is {value!r}, not a count')
+    return value
+
+
+def check_name(name: str) -> str:
+    """``name`` if it is a relative path that stays in its folder on every store; else ValueError.
+
+    Percent signs and the like are refused since an HTTP server may decode them.
+    """
+    parts = name.split("/")
+    if re.search(r"[\x00-\x1f\x7f\\:?#%]", name) or any(part in ("", ".", "..") for part in parts):
+        raise ValueError(f"{name!r} is not a name inside the dataset's folder")
+    if name.startswith("~"):
+        raise ValueError(f"{name!r} begins with '~'")
+    return name
