@@ -11,7 +11,7 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 
 EXT = Path("ext")
-STRICT = ["-std=c11", "-O3", "-fno-strict-aliasing"]
+FLAGS = ["-std=c11", "-O3", "-fno-strict-aliasing", "-fvisibility=hidden"]
 WARNINGS = ["-Wall", "-Wextra", "-Wconversion", "-Wsign-compare", "-Werror"]
 
 
@@ -21,10 +21,10 @@ def sources(*patterns: str) -> list[str]:
 
 core = Extension(
     "tfio_store._core",
-    sources=["ext/_core.pyx", *sources("crc32c*.c", "tfrecord.c", "example.c")],
+    sources=["ext/_core.pyx", *sources("crc32c*.c", "tfrecord*.c", "pool.c", "example.c")],
     include_dirs=["ext"],
-    depends=sources("*.h", "*.pxd"),
-    extra_compile_args=STRICT,
+    depends=sources("*.h", "*.pxd", "*.pxi"),
+    extra_compile_args=FLAGS,
 )
 
 setup(

@@ -8,6 +8,7 @@ from tfio_store.errors import (
     TFIOStoreError,
     TruncatedRecordError,
 )
+from tfio_store.framing import RecordBatch, backend
 
 __version__ = "0.1.0"
 
@@ -15,7 +16,9 @@ __all__ = [
     "CorruptRecordError",
     "DataLossError",
     "ManifestError",
+    "RecordBatch",
     "RecordTooLargeError",
     "TFIOStoreError",
     "TruncatedRecordError",
+    "backend",
 ]

@@ -4,7 +4,7 @@
 imports either; everything else imports `tfio_store.framing`.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, SupportsIndex, overload
 
 import numpy as np
@@ -30,7 +30,8 @@ def crc32c_combine(first: int, second: int, second_length: int) -> int:
     """CRC32C of a+b from ``first`` = crc32c(a), ``second`` = crc32c(b), in O(log n)."""
 
 def crc_backend() -> str:
-    """The CRC kernel in use: "portable", "sse4.2", "vpclmulqdq", "armv8"; "google-crc32c" in `_pure`."""
+    """The CRC kernel in use: "portable", "sse4.2", "vpclmulqdq", "armv8"; in `_pure`
+    "google-crc32c"."""
 
 class Buffer:
     """A fixed-size writable block of memory from a pool; exports the buffer protocol.
@@ -90,8 +91,8 @@ class Scan(NamedTuple):
     """None, or why the frame at ``end`` is refused: "length_crc", "data_crc", "too_large"."""
     need: int
     """With no fault: bytes that the frame at ``end`` takes, as far as is known (12 before its
-    header is whole), 0 when the buffer ends on a frame boundary or max_records stopped the scan. With
-    "too_large": the record's claimed length."""
+    header is whole), 0 when the buffer ends on a frame boundary or max_records stopped the
+    scan. With "too_large": the record's claimed length."""
 
 def scan(
     buffer: BytesLike,
@@ -101,7 +102,11 @@ def scan(
     max_records: int | None = None,
     max_record_bytes: int = ...,
 ) -> Scan:
-    """Find whole records from ``start``. Length CRCs are always checked; data CRCs if ``verify``."""
+    """Find whole records from ``start``. Length CRCs are always checked, data CRCs if ``verify``.
+
+    Stops at the first frame that is not whole or not good; what is wrong with it is in the
+    answer, not raised.
+    """
 
 def walk(
     buffer: BytesLike, *, start: int = 0, max_record_bytes: int = ...
@@ -121,28 +126,36 @@ def find_record(
     (``len(buffer)`` when none), and False."""
 
 class FrameWriter:
-    """Frames records into one growing buffer; the CRC32C of its bytes is known on taking them."""
+    """Frames records into one growing buffer.
 
-    def __init__(self, reserve: int = 0) -> None: ...
+    A call that raises (TypeError on a str or another object without bytes) leaves the
+    writer as it was. RuntimeError when one thread calls while another is inside.
+    """
+
+    def __init__(self, reserve: int = 0) -> None:
+        """``reserve``: bytes to make room for at the first record."""
     @property
     def nbytes(self) -> int:
         """Framed bytes waiting."""
     @property
     def records(self) -> int: ...
     def write(self, record: BytesLike) -> int:
-        """Frame one record; returns the framed bytes now waiting. TypeError on str or non-buffers."""
-    def write_many(self, records: Iterable[BytesLike]) -> int: ...
+        """Frame one record; returns the framed bytes now waiting."""
+    def write_many(self, records: Iterable[BytesLike]) -> int:
+        """Frame every record of an iterable; returns the framed bytes now waiting."""
     def write_flat(self, data: BytesLike, offsets: npt.ArrayLike) -> int:
-        """Records ``data[offsets[i]:offsets[i+1]]``, as Arrow lays strings out."""
-    def write_batch(self, batch: RecordBatch) -> int: ...
+        """Frame records ``data[offsets[i]:offsets[i+1]]``, as Arrow lays strings out."""
+    def write_batch(self, batch: RecordBatch) -> int:
+        """Frame every record of a batch; returns the framed bytes now waiting."""
     def take(self) -> memoryview:
         """The framed bytes, read-only, and start afresh. The view owns its memory."""
 
 class RecordIterator:
     """Iterates records (bytes) of an iterator of batches; no Python code runs per record.
 
-    ``batches`` is asked for the next batch when one is used up. ``batch`` is the current one (None before
-    the first and after the last) and ``position`` the index of the next record in it.
+    ``batches`` is asked for the next batch when one is used up. ``batch`` is the current one
+    (None before the first and after the last) and ``position`` the index of the next record
+    in it. RuntimeError when one thread asks for a record while another fetches a batch.
     """
 
     def __init__(self, batches: Iterator[RecordBatch]) -> None: ...

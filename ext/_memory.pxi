@@ -1,0 +1,143 @@
+# Memory: the pooled Buffer, other people's buffers held exported, and index arrays.
+
+
+@cython.final
+cdef class Buffer:
+    """A fixed-size writable block of memory from a pool; exports the buffer protocol.
+
+    Its content is arbitrary at first. When it and all views of it are gone, the memory
+    goes back to a bounded process-wide pool, so that a reader that fills one chunk
+    after another does not pay the page faults of fresh memory.
+    """
+
+    cdef uint8_t *data
+    cdef Py_ssize_t size
+    cdef size_t capacity  # what the pool wants to hear
+
+    def __cinit__(self, nbytes):
+        cdef object size = operator.index(nbytes)
+        if size < 0:
+            raise ValueError(f"nbytes must not be negative, got {size}")
+        if size > PY_SSIZE_T_MAX:
+            raise MemoryError(f"a Buffer of {size} bytes")
+        self.size = size
+        self.data = <uint8_t *> pool_take(<size_t> self.size, &self.capacity)
+        if self.data == NULL:
+            raise MemoryError(f"a Buffer of {size} bytes")
+
+    def __dealloc__(self):
+        pool_give(self.data, self.capacity)
+
+    def __len__(self):
+        return self.size
+
+    def __getbuffer__(self, Py_buffer *view, int flags):
+        PyBuffer_FillInfo(view, self, self.data, self.size, 0, flags)
+
+    def __reduce__(self):
+        raise TypeError("a Buffer can't be pickled; pickle its bytes")
+
+
+cdef Buffer adopt(uint8_t *data, size_t size, size_t capacity):
+    """A Buffer of memory that came from the pool; the caller's claim on it ends here."""
+    cdef Buffer buffer = Buffer.__new__(Buffer, 0)
+    pool_give(buffer.data, buffer.capacity)
+    buffer.data, buffer.size, buffer.capacity = data, <Py_ssize_t> size, capacity
+    return buffer
+
+
+@cython.final
+cdef class _Exported:
+    """Somebody's buffer, held exported (hence neither freed nor resized) and shown read-only."""
+
+    cdef Py_buffer view
+    cdef const uint8_t *data
+    cdef Py_ssize_t size
+
+    def __dealloc__(self):
+        PyBuffer_Release(&self.view)  # does nothing where the export failed
+
+    def __getbuffer__(self, Py_buffer *view, int flags):
+        PyBuffer_FillInfo(view, self, <void *> self.data, self.size, 1, flags)
+
+
+cdef int get_buffer(object source, Py_buffer *view, str name) except -1:
+    try:
+        PyObject_GetBuffer(source, view, PyBUF_SIMPLE)
+    except TypeError:
+        raise TypeError(f"{name} must be bytes-like, not {type(source).__name__}") from None
+    except BufferError as error:
+        raise ValueError(f"{name} must be one contiguous run of bytes: {error}") from None
+    return 0
+
+
+cdef _Exported export(object source, str name):
+    cdef _Exported exported
+    if type(source) is _Exported:
+        return <_Exported> source
+    exported = _Exported.__new__(_Exported)
+    get_buffer(source, &exported.view, name)
+    exported.data = <const uint8_t *> exported.view.buf
+    exported.size = exported.view.len
+    return exported
+
+
+@cython.final
+cdef class _Index:
+    """Two arrays of int64, from the pool, shown read-only as one after the other."""
+
+    cdef int64_t *offsets
+    cdef int64_t *lengths
+    cdef size_t room  # entries that each of the two has room for
+    cdef size_t capacity
+
+    def __dealloc__(self):
+        pool_give(self.offsets, self.capacity)
+
+    def __getbuffer__(self, Py_buffer *view, int flags):
+        PyBuffer_FillInfo(view, self, self.offsets, <Py_ssize_t> (2 * self.room * sizeof(int64_t)), 1, flags)
+
+
+cdef _Index new_index(size_t room):
+    cdef _Index index = _Index.__new__(_Index)
+    if room > <size_t> PY_SSIZE_T_MAX // (2 * sizeof(int64_t)):
+        raise MemoryError(f"an index of {room} records")
+    index.offsets = <int64_t *> pool_take(2 * room * sizeof(int64_t), &index.capacity)
+    if index.offsets == NULL:
+        raise MemoryError(f"an index of {room} records")
+    index.room = room
+    index.lengths = index.offsets + room
+    return index
+
+
+cdef _Index grow_index(_Index index, size_t used, size_t room):
+    cdef _Index larger = new_index(room)
+    memcpy(larger.offsets, index.offsets, used * sizeof(int64_t))
+    memcpy(larger.lengths, index.lengths, used * sizeof(int64_t))
+    return larger
+
+
+cdef _Exported to_int64(object values, str name):
+    """The int64s of a one-dimensional array of integers, or an error that names the argument."""
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise ValueError(f"{name} must be one-dimensional, got shape {array.shape}")
+    if array.size and array.dtype.kind not in "iu":
+        raise TypeError(f"{name} must be integers, got {array.dtype}")
+    if array.size and array.dtype.kind == "u" and int(array.max()) > 2**63 - 1:
+        raise ValueError(f"{name} must be below 2**63, got {array.max()}")
+    return export(np.ascontiguousarray(array, dtype=np.int64), name)
+
+
+cdef uint64_t to_limit(object limit) except? 0:
+    value = operator.index(limit)
+    if value < 0:
+        raise ValueError(f"max_record_bytes must not be negative, got {value}")
+    return <uint64_t> min(value, TFRECORD_MAX_LIMIT)
+
+
+cdef size_t to_start(object start, Py_ssize_t size) except? 0:
+    value = operator.index(start)
+    if not 0 <= value <= size:
+        raise ValueError(f"start must be within the buffer's {size} bytes, got {value}")
+    return <size_t> value

@@ -1,0 +1,96 @@
+# Records out of bytes.
+
+Scan = collections.namedtuple("Scan", ["batch", "end", "fault", "need"])
+Scan.__module__ = __name__
+Scan.__doc__ = "What a scan found."
+
+cdef tuple FAULTS = (None, "length_crc", "data_crc", "too_large")  # as tfrecord_fault counts them
+
+# Rather too small than too large at first: memory doubles as records turn out to be short.
+cdef size_t FEWEST_ENTRIES = 256
+cdef Py_ssize_t EXPECTED_FRAME = 128
+
+
+cdef size_t first_room(Py_ssize_t size, size_t most):
+    return min(most, max(FEWEST_ENTRIES, <size_t> (size // EXPECTED_FRAME)))
+
+
+def scan(buffer, *, start=0, bint verify=True, max_records=None, max_record_bytes=DEFAULT_MAX_RECORD_BYTES):
+    """Find whole records from ``start``. Length CRCs are always checked; data CRCs if ``verify``."""
+    cdef _Exported memory = export(buffer, "buffer")
+    cdef uint64_t limit = to_limit(max_record_bytes)
+    cdef tfrecord_cursor cursor
+    cdef size_t count = 0, most = memory.size // TFRECORD_OVERHEAD
+    cdef _Index index
+    cursor.offset = to_start(start, memory.size)
+    if max_records is not None:
+        most = to_count(max_records, most)
+    index = new_index(first_room(memory.size - <Py_ssize_t> cursor.offset, most))
+    while True:
+        scan_into(&cursor, memory, limit, verify, index, count)
+        count += cursor.count
+        if count < index.room or count == most:
+            break
+        index = grow_index(index, count, min(most, 2 * count))
+    if count == most and max_records is None:
+        scan_into(&cursor, memory, limit, verify, new_index(1), 0)  # says why it ended
+    return Scan(
+        new_batch(memory, index, <Py_ssize_t> count), cursor.offset, FAULTS[<int> cursor.fault], cursor.need)
+
+
+cdef size_t to_count(object max_records, size_t most) except? 0:
+    value = operator.index(max_records)
+    if value < 0:
+        raise ValueError(f"max_records must not be negative, got {value}")
+    return <size_t> min(value, most)
+
+
+cdef void scan_into(
+    tfrecord_cursor *cursor, _Exported memory, uint64_t limit, bint verify, _Index index, size_t count
+):
+    cdef size_t size = <size_t> memory.size, room = index.room - count
+    cdef const uint8_t *data = memory.data
+    cdef int64_t *offsets = index.offsets + count
+    cdef int64_t *lengths = index.lengths + count
+    if memory.size < NOGIL_BYTES:
+        tfrecord_scan(cursor, data, size, limit, verify, offsets, lengths, room)
+    else:
+        with nogil:
+            tfrecord_scan(cursor, data, size, limit, verify, offsets, lengths, room)
+
+
+def walk(buffer, *, start=0, max_record_bytes=DEFAULT_MAX_RECORD_BYTES):
+    """Headers only, for indexing: (frame offsets, end, fault).
+
+    Records' data is skipped, not checked, and the last frame may reach past the buffer:
+    ``end`` is then beyond ``len(buffer)`` and says where the next header lies. A
+    header that the buffer cuts leaves ``end`` at that header.
+    """
+    cdef _Exported memory = export(buffer, "buffer")
+    cdef uint64_t limit = to_limit(max_record_bytes)
+    cdef tfrecord_cursor cursor
+    cdef size_t size = <size_t> memory.size, count = 0
+    cdef _Index index
+    cursor.offset = to_start(start, memory.size)
+    index = new_index(max(1, first_room(memory.size, size // TFRECORD_OVERHEAD + 1)))
+    while True:
+        with nogil:
+            tfrecord_walk(&cursor, memory.data, size, limit, index.offsets + count, index.room - count)
+        count += cursor.count
+        if count < index.room:
+            break
+        index = grow_index(index, count, 2 * count)
+    return index_array(index, index.offsets, <Py_ssize_t> count), cursor.offset, FAULTS[<int> cursor.fault]
+
+
+def find_record(buffer, *, start=0, max_record_bytes=DEFAULT_MAX_RECORD_BYTES):
+    """Resynchronise: the offset of the first frame at or after ``start`` whose length CRC and data
+    CRC hold, and True; or the first offset that more bytes could still turn into one
+    (``len(buffer)`` when none), and False."""
+    cdef _Exported memory = export(buffer, "buffer")
+    cdef uint64_t limit = to_limit(max_record_bytes)
+    cdef size_t offset = to_start(start, memory.size)
+    cdef c_bool found = False
+    with nogil:
+        offset = tfrecord_find(memory.data, <size_t> memory.size, offset, limit, &found)
+    return offset, bool(found)

@@ -1,0 +1,61 @@
+/* TFRecord framing in plain C: no Python.h, no allocation, no I/O.
+ *
+ * A frame is
+ *     uint64  length            little-endian
+ *     uint32  masked CRC32C of the 8 length bytes
+ *     byte    data[length]
+ *     uint32  masked CRC32C of data
+ *
+ * The length is believed only after its CRC holds and it is within the caller's limit. All functions
+ * read each header once, so that bytes changing under a scan can make it wrong but not unsafe.
+ */
+#ifndef TFIO_STORE_TFRECORD_H
+#define TFIO_STORE_TFRECORD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TFRECORD_HEADER 12
+#define TFRECORD_FOOTER 4
+#define TFRECORD_OVERHEAD (TFRECORD_HEADER + TFRECORD_FOOTER)
+
+/* Limits on a record are clipped to this, so that sums of an offset and a frame can't overflow. */
+#define TFRECORD_MAX_LIMIT ((uint64_t)1 << 62)
+
+typedef enum {
+    TFRECORD_OK = 0,
+    TFRECORD_LENGTH_CRC, /* the length's CRC does not hold */
+    TFRECORD_DATA_CRC,   /* the data's CRC does not hold */
+    TFRECORD_TOO_LARGE,  /* the length is over the limit */
+} tfrecord_fault;
+
+/* Where a scan or walk stands; `offset` says where it starts and is moved past each good frame. */
+typedef struct {
+    size_t offset;
+    size_t count;         /* frames found by this call */
+    tfrecord_fault fault; /* why the frame at `offset` is refused */
+    /* Without a fault, bytes that the frame at `offset` takes, as far as known: TFRECORD_HEADER while
+     * its header is cut, 0 at the end of the data or when `capacity` stopped the call. With
+     * TFRECORD_TOO_LARGE the claimed length. */
+    uint64_t need;
+} tfrecord_cursor;
+
+/* Frame `size` bytes of data at `frame`, which has room for size + TFRECORD_OVERHEAD. Returns its end.
+ * The CRC is that of the bytes as copied, whatever happens to `data` meanwhile. */
+uint8_t *tfrecord_put(uint8_t *frame, const uint8_t *data, size_t size);
+
+/* Find up to `capacity` whole records and where their data lies: offsets[i], lengths[i]. */
+void tfrecord_scan(tfrecord_cursor *cursor, const uint8_t *data, size_t size, uint64_t limit,
+                   bool verify, int64_t *offsets, int64_t *lengths, size_t capacity);
+
+/* Find up to `capacity` frames by their headers alone. The last frame may reach past the data:
+ * cursor->offset then says where the next header lies. */
+void tfrecord_walk(tfrecord_cursor *cursor, const uint8_t *data, size_t size, uint64_t limit,
+                   int64_t *frames, size_t capacity);
+
+/* The first offset from `start` at which a whole, good frame lies (*found is true), or which more
+ * bytes could still turn into one, or `size`. */
+size_t tfrecord_find(const uint8_t *data, size_t size, size_t start, uint64_t limit, bool *found);
+
+#endif

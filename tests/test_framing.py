@@ -1,0 +1,255 @@
+"""Framing: what is written, what is found again, and every kind of damage."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from cores import both_cores, framed, header
+from hypothesis import given, strategies as st
+
+from tfio_store import errors
+from tfio_store.framing import RecordDecoder
+
+THREE = [b"first", b"", b"the third record"]
+RECORDS = st.lists(st.binary(max_size=200), max_size=20)
+
+
+@both_cores
+@given(records=RECORDS)
+def test_written_and_found(core, records):
+    writer = core.FrameWriter()
+    writer.write_many(records)
+    data = bytes(writer.take())
+    assert data == framed(*records)
+    found = core.scan(data)
+    assert found.batch.tolist() == records
+    assert (found.end, found.fault, found.need) == (len(data), None, 0)
+
+
+@both_cores
+def test_every_way_of_writing_is_the_same(core):
+    one, many, flat, batch = (core.FrameWriter() for _ in range(4))
+    for record in THREE:
+        one.write(record)
+    many.write_many(iter(THREE))
+    flat.write_flat(b"".join(THREE), [0, 5, 5, 21])
+    batch.write_batch(core.RecordBatch.from_records(THREE))
+    for writer in (one, many, flat, batch):
+        assert (writer.nbytes, writer.records) == (len(framed(*THREE)), 3)
+        assert bytes(writer.take()) == framed(*THREE)
+        assert (writer.nbytes, writer.records) == (0, 0)
+
+
+@both_cores
+def test_taken_bytes_outlive_the_writer(core):
+    writer = core.FrameWriter(1 << 16)
+    writer.write(b"a" * 100_000)
+    taken = writer.take()
+    writer.write(b"b" * 100_000)
+    del writer
+    assert taken.readonly
+    assert taken == framed(b"a" * 100_000)
+
+
+@both_cores
+def test_a_failed_write_changes_nothing(core):
+    writer = core.FrameWriter()
+    writer.write(b"good")
+    with pytest.raises(TypeError, match="record must be bytes-like, not str"):
+        writer.write("text")
+    with pytest.raises(TypeError, match="record must be bytes-like, not int"):
+        writer.write_many([b"good", 3])
+    with pytest.raises(ValueError, match="lies outside"):
+        writer.write_flat(b"abc", [0, 2, 4])
+    with pytest.raises(ValueError, match="lies outside"):
+        writer.write_flat(b"abc", [2, 1])
+    assert bytes(writer.take()) == framed(b"good")
+
+
+@both_cores
+def test_every_flipped_byte_is_found(core):
+    good = framed(*THREE)
+    for position in range(len(good)):
+        bad = bytearray(good)
+        bad[position] ^= 0x10
+        found = core.scan(bytes(bad))
+        assert found.fault in ("length_crc", "data_crc")
+        assert found.end <= position
+        assert found.batch.tolist() == THREE[: len(found.batch)]
+        decoder = RecordDecoder(path="a.tfrecord")
+        decoder.feed(bytes(bad))
+        with pytest.raises(errors.CorruptRecordError) as caught:
+            decoder.finish()
+        assert (caught.value.path, caught.value.offset) == ("a.tfrecord", found.end)
+
+
+@both_cores
+def test_every_cut_is_found(core):
+    good = framed(*THREE)
+    starts = [0, 21, 37, len(good)]
+    for size in range(len(good)):
+        found = core.scan(good[:size])
+        assert found.fault is None
+        assert found.end == max(start for start in starts if start <= size)
+        header_is_cut = size - found.end < 12
+        whole = min(start for start in starts if start > found.end) - found.end
+        assert found.need == (0 if size == found.end else 12 if header_is_cut else whole)
+
+
+@both_cores
+def test_a_huge_claim_is_refused_by_its_header(core):
+    data = framed(b"good") + header(2**60)
+    found = core.scan(data)
+    assert (found.batch.tolist(), found.end, found.fault) == ([b"good"], 20, "too_large")
+    assert found.need == 2**60
+    for length in (2**63, 2**64 - 1, 2**64 - 16):
+        assert core.scan(header(length), max_record_bytes=2**70).fault == "too_large"
+
+
+@both_cores
+def test_the_limit_is_inclusive(core):
+    data = framed(b"12345")
+    assert core.scan(data, max_record_bytes=5).fault is None
+    assert core.scan(data, max_record_bytes=4).fault == "too_large"
+
+
+@both_cores
+def test_verify_false_still_checks_lengths(core):
+    data = bytearray(framed(b"first", b"second"))
+    data[13] ^= 1
+    assert core.scan(data).fault == "data_crc"
+    assert core.scan(data, verify=False).batch[1] == b"second"
+    data[0] ^= 1
+    assert core.scan(data, verify=False).fault == "length_crc"
+
+
+@both_cores
+def test_max_records_and_start(core):
+    data = framed(*THREE)
+    found = core.scan(data, start=21, max_records=1)
+    assert (found.batch.tolist(), found.end, found.need) == ([b""], 37, 0)
+    assert core.scan(data, max_records=0).end == 0
+    assert core.scan(data, start=len(data)).end == len(data)
+    for start in (-1, len(data) + 1):
+        with pytest.raises(ValueError, match="start"):
+            core.scan(data, start=start)
+
+
+@both_cores
+def test_many_short_records(core):
+    records = [b"%d" % (i % 7) for i in range(10_000)]
+    assert core.scan(framed(*records)).batch.tolist() == records
+    empty = framed(b"") * 5000
+    assert len(core.scan(empty).batch) == 5000
+    assert core.walk(empty)[1] == len(empty)
+
+
+@both_cores
+def test_walk(core):
+    data = framed(*THREE)
+    for size in range(len(data) + 1):
+        frames, end, fault = core.walk(data[:size])
+        assert fault is None
+        assert frames.tolist() == [start for start in (0, 21, 37) if start + 12 <= size]
+        assert end == {0: 0, 1: 21, 2: 37, 3: len(data)}[len(frames)]
+    assert core.walk(data[:21] + b"\0" * 12)[1:] == (21, "length_crc")
+    assert core.walk(header(2**40))[1:] == (0, "too_large")
+    assert core.walk(header(2**20))[1] == 2**20 + 16
+
+
+@both_cores
+def test_find_record(core):
+    data = b"rubbish" + framed(b"first", b"second")
+    assert core.find_record(data) == (7, True)
+    assert core.find_record(data, start=8) == (28, True)
+    assert core.find_record(data, start=29) == (len(data) - 11, False)
+    assert core.find_record(b"x" * 11) == (0, False)
+    assert core.find_record(b"") == (0, False)
+    cut = b"\0" * 100 + framed(b"a record that is cut")[:-1]
+    assert core.find_record(cut) == (100, False)
+
+
+def pieces(data: bytes, size: int) -> list[bytes]:
+    return [data[i : i + size] for i in range(0, len(data), size)]
+
+
+def fill(decoder: RecordDecoder, piece: bytes):
+    decoder.reserve(len(piece) + 3)[: len(piece)] = piece
+    return decoder.commit(len(piece))
+
+
+@pytest.mark.parametrize("way", [RecordDecoder.feed, fill], ids=["feed", "reserve"])
+@pytest.mark.parametrize("size", [1, 2, 5, 12, 13, 21, 50, 1000])
+def test_decoder_in_pieces_of_any_size(way, size):
+    records = [*THREE, b"x" * 300, b"", b"last"]
+    decoder, found, batches = RecordDecoder(offset=1000), [], []
+    for piece in pieces(framed(*records), size):
+        batches.append(way(decoder, piece))
+        found += batches[-1].tolist()
+        assert decoder.offset == 1000 + len(framed(*found))
+        assert decoder.need > 0
+    decoder.finish()
+    assert found == records
+    assert [record for batch in batches for record in batch] == records  # still the same
+
+
+@given(records=RECORDS, cuts=st.lists(st.integers(0, 4000)), extra=st.binary(max_size=30))
+def test_decoder_agrees_with_scan_however_it_is_fed(records, cuts, extra):
+    data = framed(*records) + extra
+    bounds = sorted({0, len(data), *(cut for cut in cuts if cut < len(data))})
+    decoder, found = RecordDecoder(), []
+    error = None
+    try:
+        for start, stop in pairwise(bounds):
+            found += decoder.feed(data[start:stop]).tolist()
+        decoder.finish()
+    except errors.TFIOStoreError as raised:
+        error = raised
+    assert found == records
+    assert decoder.offset == len(framed(*records))
+    assert (error is not None) == bool(extra)
+
+
+def test_decoder_stays_failed():
+    bad = bytearray(framed(*THREE))
+    bad[-1] ^= 1
+    decoder = RecordDecoder(path="s3://bucket/x")
+    assert decoder.feed(bad).tolist() == THREE[:2]
+    for call in (lambda: decoder.feed(framed(b"good")), decoder.finish, lambda: decoder.reserve(1)):
+        with pytest.raises(errors.CorruptRecordError) as caught:
+            call()
+        assert (caught.value.path, caught.value.offset) == ("s3://bucket/x", 37)
+
+
+@pytest.mark.parametrize("size", range(1, 57))
+def test_decoder_finds_the_end_cut(size):
+    decoder = RecordDecoder(path="x")
+    decoder.feed(framed(*THREE)[:size])
+    if size in (21, 37):
+        decoder.finish()
+        return
+    for _ in range(2):
+        with pytest.raises(errors.TruncatedRecordError) as caught:
+            decoder.finish()
+    assert caught.value.offset == max(start for start in (0, 21, 37) if start <= size)
+
+
+def test_decoder_refuses_a_huge_claim():
+    decoder = RecordDecoder(path="x")
+    decoder.feed(framed(b"good") + header(2**60))
+    with pytest.raises(errors.RecordTooLargeError) as caught:
+        decoder.feed(b"more")
+    error = caught.value
+    assert (error.offset, error.length, error.limit) == (20, 2**60, 2**30)
+
+
+def test_decoder_copies_nothing_on_frame_boundaries():
+    data = framed(*THREE)
+    assert RecordDecoder().feed(data).buffer.obj is not None
+    chunk = bytearray(data)
+    batch = RecordDecoder().feed(chunk)
+    with pytest.raises(BufferError):
+        chunk.append(0)  # exported by the batch
+    del batch
+    chunk.append(0)
