@@ -10,6 +10,7 @@ retries of a passing fault are used up.
 
 from __future__ import annotations
 
+import builtins  # because `Store.list` hides the type within the class
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ __all__ = ["ObjectInfo", "Output", "PendingUpload", "Store"]
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
-    """One stored object. ``crc32c`` is what the store itself computed or verified, None if it does not say."""
+    """One stored object. ``crc32c`` is what the store computed or checked, None if it won't say."""
 
     path: str
     size: int
@@ -73,9 +74,9 @@ class Store(Protocol):
         object ends. Cancelling the future gives the request up. Passing faults are retried."""
 
     def list(self, folder: str) -> Iterator[ObjectInfo]:
-        """Every object below ``folder``, at any depth, sorted by path; nothing when there is none."""
+        """Every object below ``folder``, at any depth, sorted by path; none is no error."""
 
-    def glob(self, pattern: str) -> list[str]:
+    def glob(self, pattern: str) -> builtins.list[str]:
         """Paths of the objects that match, sorted."""
 
     def open_output(self, path: str, *, part_bytes: int | None = None) -> Output: ...
@@ -83,13 +84,13 @@ class Store(Protocol):
     def put(
         self, path: str, data: BytesLike, *, if_absent: bool = False, if_match: str | None = None
     ) -> ObjectInfo:
-        """Write a small object in one atomic request. FileExistsError when ``if_absent`` finds one, or the
-        object's etag is no longer ``if_match``."""
+        """Write a small object in one atomic request. FileExistsError when ``if_absent`` finds one,
+        or the object's etag is no longer ``if_match`` (nor is it when the object is gone)."""
 
     def delete(self, paths: Iterable[str]) -> None:
         """Missing ones are no error."""
 
-    def pending_uploads(self, folder: str) -> list[PendingUpload]:
+    def pending_uploads(self, folder: str) -> builtins.list[PendingUpload]:
         """Uploads under ``folder`` that a dead writer left (multipart uploads, temporary files)."""
 
     def abort_uploads(self, uploads: Iterable[PendingUpload]) -> None: ...

@@ -1,0 +1,179 @@
+"""What went wrong in a storage client, as Python's own OSErrors that name the object.
+
+Clients are recognised by the names of their exception types and by the HTTP
+status they carry, so that none of them has to be imported (or installed).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import re
+from collections.abc import Iterator
+from http.client import IncompleteRead
+from typing import NoReturn
+
+__all__ = ["ShortBodyError", "is_transient", "naming", "raise_named", "redacted", "status_of"]
+
+
+class ShortBodyError(ConnectionError):
+    """A store answered fewer bytes than the object has in the range."""
+
+
+TRANSIENT_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504})
+
+# Codes that S3-like stores give with a status (400, 409) that alone means no retry. Those about
+# checksums say that the bytes were damaged on their way.
+TRANSIENT_CODES = frozenset(
+    {
+        "BadDigest", "ConditionalRequestConflict", "IncompleteBody", "InternalError",
+        "OperationAborted", "RequestTimeout", "ServiceUnavailable", "SlowDown", "Throttling",
+        "ThrottlingException", "XAmzContentSHA256Mismatch",
+    }
+)  # fmt: skip
+
+# Client exceptions (package, class) that mean that no whole answer has arrived.
+TRANSIENT_TYPES = frozenset(
+    {
+        ("aiobotocore", "AioReadTimeoutError"), ("aiohttp", "ClientConnectionError"),
+        ("aiohttp", "ClientPayloadError"), ("aiohttp", "ServerTimeoutError"),
+        ("azure", "IncompleteReadError"), ("azure", "ServiceRequestError"),
+        ("azure", "ServiceResponseError"), ("botocore", "HTTPClientError"),
+        ("botocore", "IncompleteReadError"), ("botocore", "ResponseParserError"),
+        ("gcsfs", "ChecksumError"), ("paramiko", "SSHException"),
+        ("requests", "ChunkedEncodingError"), ("requests", "ConnectionError"),
+        ("requests", "Timeout"),
+    }
+)  # fmt: skip
+
+# What no second attempt will mend, although its type says otherwise.
+PERMANENT_TYPES = frozenset(
+    {("aiohttp", "ClientSSLError"), ("aiohttp", "InvalidURL"), ("botocore", "SSLError")}
+)
+
+# Errno values in which s3fs and others dress up 500 (EREMOTEIO) and 503 (EBUSY).
+TRANSIENT_ERRNO = frozenset(
+    {
+        errno.ECONNABORTED, errno.ECONNREFUSED, errno.ECONNRESET, errno.EPIPE, errno.ETIMEDOUT,
+        errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EBUSY, getattr(errno, "EREMOTEIO", errno.EIO),
+    }
+)  # fmt: skip
+
+KIND_OF_STATUS: dict[int, type[OSError]] = {
+    401: PermissionError,
+    403: PermissionError,
+    404: FileNotFoundError,
+    408: TimeoutError,
+    409: FileExistsError,
+    412: FileExistsError,
+}
+
+ERRNO_OF_KIND: dict[type[OSError], int] = {
+    FileExistsError: errno.EEXIST,
+    FileNotFoundError: errno.ENOENT,
+    IsADirectoryError: errno.EISDIR,
+    NotADirectoryError: errno.ENOTDIR,
+    PermissionError: errno.EACCES,
+    TimeoutError: errno.ETIMEDOUT,
+}
+
+# Query parameters of signed URLs whose values open the door to whoever reads them.
+SECRET_PARAMETER = re.compile(
+    r"(?i)([?&](?:[\w-]*signature|[\w-]*credential|[\w-]*token|sig|key|secret|password)=)[^&#\s]+"
+)
+USER_INFO = re.compile(r"(://)[^/@\s]*:[^/@\s]*@")
+
+
+def redacted(text: str) -> str:
+    """``text`` without the passwords and signatures that URLs in it carry."""
+    return SECRET_PARAMETER.sub(r"\1…", USER_INFO.sub(r"\1", text))
+
+
+def code_of(fault: BaseException) -> str | None:
+    """The error code in an S3-like answer."""
+    response = getattr(fault, "response", None)
+    error = response.get("Error") if isinstance(response, dict) else None
+    return error.get("Code") if isinstance(error, dict) else None
+
+
+def status_of(fault: BaseException) -> int | None:
+    """The HTTP status that a client's exception carries, or None."""
+    response = getattr(fault, "response", None)
+    if isinstance(response, dict):  # botocore
+        found = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+    else:
+        candidates = (
+            getattr(fault, "status", None),  # aiohttp
+            getattr(fault, "status_code", None),  # azure
+            getattr(fault, "code", None),  # gcsfs
+            getattr(response, "status_code", None),  # requests
+        )
+        found = next((value for value in candidates if value is not None), None)
+    try:
+        return int(found) if found is not None else None
+    except (TypeError, ValueError):
+        return None
+
+
+def is_transient(fault: BaseException) -> bool:
+    """Whether the same request may succeed when made again."""
+    types = {(cls.__module__.partition(".")[0], cls.__name__) for cls in type(fault).__mro__}
+    if types & PERMANENT_TYPES:
+        return False
+    if code_of(fault) in TRANSIENT_CODES or status_of(fault) in TRANSIENT_STATUS:
+        return True
+    passing = (TimeoutError, asyncio.TimeoutError, ConnectionError, EOFError, IncompleteRead)
+    if isinstance(fault, passing) or types & TRANSIENT_TYPES:
+        return True
+    return type(fault) is OSError and fault.errno in TRANSIENT_ERRNO
+
+
+def kind_of(fault: BaseException) -> type[OSError]:
+    """The OSError class that says the same as a client's exception."""
+    for kind in ERRNO_OF_KIND:
+        if isinstance(fault, kind):
+            return kind
+    if isinstance(fault, asyncio.TimeoutError):  # not the builtin before Python 3.11
+        return TimeoutError
+    by_status = KIND_OF_STATUS.get(status_of(fault) or 0)
+    if by_status is not None:
+        return by_status
+    if is_transient(fault) and status_of(fault) is None:
+        return ConnectionError
+    return OSError
+
+
+def explanation(fault: BaseException, kind: type[OSError]) -> str:
+    """The client's own words where they add something to what ``kind`` says."""
+    if kind in ERRNO_OF_KIND:
+        code, text = code_of(fault), os.strerror(ERRNO_OF_KIND[kind])
+        return text if code is None or code.isdecimal() else f"{text} ({code})"
+    if isinstance(fault, OSError) and fault.strerror:
+        return redacted(fault.strerror)
+    words = str(fault)
+    return redacted(f"{type(fault).__name__}: {words}" if words else type(fault).__name__)
+
+
+def raise_named(fault: BaseException, url: str, attempts: int = 1) -> NoReturn:
+    """Raise what ``fault`` means as an OSError whose filename is ``url``, caused by ``fault``."""
+    if not isinstance(fault, Exception) or isinstance(fault, (NotImplementedError, MemoryError)):
+        raise fault
+    if isinstance(fault, OSError) and fault.filename == url:
+        raise fault
+    kind = kind_of(fault)
+    number = ERRNO_OF_KIND.get(kind) or getattr(fault, "errno", None) or errno.EIO
+    text = explanation(fault, kind)
+    if attempts > 1:
+        text = f"{text} (gave up after {attempts} attempts)"
+    raise kind(number, text, url) from fault
+
+
+@contextlib.contextmanager
+def naming(url: str) -> Iterator[None]:
+    """Whatever a storage client raises inside becomes an OSError that names ``url``."""
+    try:
+        yield
+    except Exception as fault:
+        raise_named(fault, url)

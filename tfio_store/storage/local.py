@@ -1,0 +1,266 @@
+"""Local files: written under a temporary name in the same folder, made durable, then renamed."""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import errno
+import fcntl
+import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+
+from tfio_store.storage import threads
+from tfio_store.storage.faults import naming
+from tfio_store.storage.leftovers import final_name, temporary_path
+from tfio_store.storage.retry import Retry
+from tfio_store.storage.store import ObjectInfo, PendingUpload
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer as BytesLike
+
+__all__ = ["LocalStore"]
+
+WRITE_BUFFER = 1 << 20
+
+
+class LocalStore:
+    """A `Store` of local files; its paths are absolute."""
+
+    conditional = True
+
+    def __init__(self, scheme: str, options: Mapping[str, Any], retry: Retry) -> None:
+        del scheme, options, retry  # what every factory takes; files need none of it
+
+    def __repr__(self) -> str:
+        return "LocalStore()"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return LocalStore, ("file", {}, Retry())
+
+    def url(self, path: str) -> str:
+        return path
+
+    def info(self, path: str) -> ObjectInfo:
+        with naming(path):
+            return described(path, os.stat(path))
+
+    def read(self, path: str, start: int, stop: int) -> Future[BytesLike]:
+        return threads.pool().submit(read_range, path, start, stop)
+
+    def list(self, folder: str) -> Iterator[ObjectInfo]:
+        with naming(folder):
+            found = sorted(files_below(folder))
+        for path in found:
+            with contextlib.suppress(FileNotFoundError):  # gone since
+                yield described(path, os.stat(path))
+
+    def glob(self, pattern: str) -> builtins.list[str]:
+        from fsspec.implementations.local import LocalFileSystem
+
+        with naming(pattern):
+            found = LocalFileSystem(auto_mkdir=False).glob(os.path.abspath(pattern), detail=True)
+        paths = (path for path, info in found.items() if info["type"] == "file")
+        return sorted(path for path in paths if final_name(os.path.basename(path)) is None)
+
+    def open_output(self, path: str, *, part_bytes: int | None = None) -> LocalOutput:
+        del part_bytes
+        return LocalOutput(path)
+
+    def put(
+        self, path: str, data: BytesLike, *, if_absent: bool = False, if_match: str | None = None
+    ) -> ObjectInfo:
+        output = LocalOutput(path)
+        try:
+            output.write(data)
+            if if_match is None:
+                return output.commit(if_absent=if_absent)
+            with naming(path), unchanged(path, if_match):
+                return output.commit()
+        finally:
+            output.abort()
+
+    def delete(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            with naming(path), contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+
+    def pending_uploads(self, folder: str) -> builtins.list[PendingUpload]:
+        with naming(folder):
+            temporary = sorted(files_below(folder, temporary=True))
+        return [
+            PendingUpload(
+                os.path.join(os.path.dirname(path), final_name(os.path.basename(path)) or ""), path
+            )
+            for path in temporary
+        ]
+
+    def abort_uploads(self, uploads: Iterable[PendingUpload]) -> None:
+        self.delete(upload.token for upload in uploads)
+
+
+class LocalOutput:
+    """A file being written under a temporary name."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        # through a symbolic link, so that the link survives and its target is replaced
+        self._final = os.path.realpath(path)
+        self._temporary = temporary_path(self._final)
+        self._done = False
+        with naming(path):
+            refuse_special(self._final)
+            make_folder(os.path.dirname(self._final))
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            descriptor = os.open(self._temporary, flags, 0o666)  # less the umask, like open()
+            self._file = os.fdopen(descriptor, "wb", buffering=WRITE_BUFFER)
+
+    def write(self, data: BytesLike) -> None:
+        if self._done:
+            raise ValueError(f"{self._path}: write() after commit() or abort()")
+        with naming(self._path):
+            self._file.write(data)
+
+    def commit(self, *, if_absent: bool = False, crc32c: int | None = None) -> ObjectInfo:
+        del crc32c  # a filesystem verifies nothing
+        if self._done:
+            raise ValueError(f"{self._path}: commit() after commit() or abort()")
+        with naming(self._path):
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            info = described(self._path, os.fstat(self._file.fileno()))
+            self._file.close()
+            if if_absent:
+                rename_if_absent(self._temporary, self._final)
+            else:
+                os.replace(self._temporary, self._final)
+            self._done = True
+            sync_folder(os.path.dirname(self._final))
+        return info
+
+    def abort(self) -> None:
+        if self._done:
+            return
+        self._done = True
+        with naming(self._path), contextlib.suppress(FileNotFoundError):
+            os.unlink(self._temporary)
+        with contextlib.suppress(OSError):  # what could not be flushed is not wanted
+            self._file.close()
+
+    def __del__(self) -> None:
+        if not getattr(self, "_done", True) and hasattr(self, "_file"):
+            with contextlib.suppress(OSError):
+                self.abort()
+
+
+def described(path: str, status: os.stat_result) -> ObjectInfo:
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    # a file is only ever replaced by a new inode, or changed in place at a new time
+    etag = f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_size:x}"
+    return ObjectInfo(path, status.st_size, etag)
+
+
+def read_range(path: str, start: int, stop: int) -> bytes:
+    with naming(path):
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            data = os.pread(descriptor, max(stop - start, 0), start)
+            if len(data) == stop - start or not data:
+                return data
+            return read_rest(descriptor, data, start, stop)
+        finally:
+            os.close(descriptor)
+
+
+def read_rest(descriptor: int, data: bytes, start: int, stop: int) -> bytes:
+    """One pread may answer less than there is (it stops at 2 GiB, or at a signal)."""
+    pieces = [data]
+    position = start + len(data)
+    while position < stop and pieces[-1]:
+        pieces.append(os.pread(descriptor, stop - position, position))
+        position += len(pieces[-1])
+    return b"".join(pieces)
+
+
+def files_below(folder: str, *, temporary: bool = False) -> Iterator[str]:
+    """Regular files at any depth: objects, or (``temporary``) what is still being written."""
+    for parent, _, names in os.walk(folder, onerror=unless_missing):
+        for name in names:
+            path = os.path.join(parent, name)
+            if (final_name(name) is not None) == temporary and os.path.isfile(path):
+                yield path
+
+
+def unless_missing(fault: OSError) -> None:
+    """os.walk passes errors by unless told otherwise; a folder that is not there is empty."""
+    if not isinstance(fault, (FileNotFoundError, NotADirectoryError)):
+        raise fault
+
+
+def refuse_special(path: str) -> None:
+    """A rename over /dev/null or a FIFO would replace the device by a file."""
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        return
+    described(path, status)  # IsADirectoryError
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "not a regular file", path)
+
+
+def make_folder(folder: str) -> None:
+    """Like os.makedirs, durable."""
+    if os.path.isdir(folder):
+        return
+    parent = os.path.dirname(folder)
+    make_folder(parent)
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(folder)
+        sync_folder(parent)
+
+
+def sync_folder(folder: str) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    except OSError as fault:
+        if fault.errno != errno.EINVAL:  # filesystems that cannot sync folders
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def rename_if_absent(source: str, target: str) -> None:
+    """A hard link fails when its name is taken, which a rename does not."""
+    try:
+        os.link(source, target)
+    except OSError as fault:
+        if fault.errno not in (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS):
+            raise
+        # No hard links here (FAT, some network filesystems): claim the name with an empty file.
+        os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC))
+        os.replace(source, target)
+    else:
+        os.unlink(source)
+
+
+@contextlib.contextmanager
+def unchanged(path: str, etag: str) -> Iterator[None]:
+    """Hold the one right to replace the file that has this etag, or raise FileExistsError.
+
+    Whoever replaces a file locks the file that it found. The second to get that lock finds that
+    the path leads to another file by now. No lock file is left behind, since there is none.
+    """
+    with contextlib.ExitStack() as stack:
+        try:
+            current = stack.enter_context(open(path, "rb+"))
+            fcntl.flock(current, fcntl.LOCK_EX)
+            named, held = os.stat(path), os.fstat(current.fileno())
+        except FileNotFoundError:
+            held = None
+        if held is None or not os.path.samestat(named, held) or described(path, held).etag != etag:
+            raise FileExistsError(errno.EEXIST, "the file is not the one that was read", path)
+        yield

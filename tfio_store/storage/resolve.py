@@ -1,0 +1,166 @@
+"""From a URL to the store that keeps it."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from tfio_store.storage.retry import Retry
+from tfio_store.storage.store import Store
+
+__all__ = ["Factory", "open_store", "shared_store"]
+
+Factory = Callable[[str, Mapping[str, Any], Retry], Store]
+"""Makes a store for (scheme, storage options, retry). Importable by name, so that stores pickle."""
+
+ENTRY_POINTS = "tfio_store.stores"
+BACKENDS = ("fsspec", "obstore")
+
+EXTRAS = {
+    "s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs",
+    "abfs": "azure", "abfss": "azure", "az": "azure",
+}  # fmt: skip
+
+KEPT_STORES = 32
+"""Stores stay open for whoever asks next; beyond this many the longest unused one is let go."""
+
+_stores: OrderedDict[Hashable, Store] = OrderedDict()
+_lock = threading.Lock()
+
+
+def _renew_lock() -> None:
+    """Another thread may have held the lock when this process was forked off."""
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)
+
+
+def open_store(
+    url: str | os.PathLike[str],
+    storage_options: Mapping[str, Any] | None = None,
+    *,
+    retry: Retry | None = None,
+    backend: str = "fsspec",
+) -> tuple[Store, str]:
+    """The store that keeps ``url``, and the object's path in it.
+
+    ``url`` is a local path, or a URL of any scheme that fsspec or an installed plugin (entry point
+    group ``tfio_store.stores``) knows; ``storage_options`` are what its fsspec class takes.
+    ``backend="obstore"`` uses obstore for S3, GCS, Azure, local files and memory. Stores of the
+    same options share their connections.
+
+    Raises ValueError for an unknown scheme or backend, ImportError where the package that knows the
+    scheme is not installed; both say what to install.
+    """
+    if backend not in BACKENDS:
+        raise ValueError(f"backend={backend!r}: pass one of {', '.join(map(repr, BACKENDS))}")
+    text = os.fsdecode(os.fspath(url))
+    if not text:
+        raise ValueError("url: pass a path or URL, not an empty string")
+    scheme = scheme_of(text)
+    factory = factory_of(scheme, backend)
+    path, found_options = split(scheme, text)
+    options = {**found_options, **(storage_options or {})}
+    return shared_store(factory, scheme, options, retry or Retry()), path
+
+
+def shared_store(factory: Factory, scheme: str, options: Mapping[str, Any], retry: Retry) -> Store:
+    """The one store of this process for these arguments."""
+    key = (factory, scheme, frozen(options), retry)
+    with _lock:
+        store = _stores.get(key)
+        if store is None:
+            store = _stores[key] = factory(scheme, options, retry)
+            if len(_stores) > KEPT_STORES:
+                _stores.popitem(last=False)
+        _stores.move_to_end(key)
+    return store
+
+
+def scheme_of(url: str) -> str:
+    """The URL's scheme in lower case; "file" for a path without one."""
+    found = re.match(r"([A-Za-z][A-Za-z0-9+.-]*)(://|::)", url)
+    if found is None or (found[2] == "::" and not is_chained(url)):
+        return "file"
+    return "file" if found[1].lower() == "local" else found[1].lower()
+
+
+def is_chained(url: str) -> bool:
+    """Whether this is one of fsspec's chains, as in ``simplecache::s3://bucket/key``."""
+    return re.match(r"[A-Za-z][\w+.-]*(://.*)?::[A-Za-z][\w+.-]*://", url, re.DOTALL) is not None
+
+
+def split(scheme: str, url: str) -> tuple[str, dict[str, Any]]:
+    """The path within the store, and the options that the URL itself carries."""
+    import fsspec
+
+    if scheme == "file":
+        return os.path.abspath(re.sub(r"^(?i:file|local)://", "", url)), {}
+    if scheme in ("s3", "s3a", "gs", "gcs"):  # whose keys may hold anything, "?" and "#" too
+        return url.partition("://")[2].strip("/"), {}
+    if scheme in plugins():
+        return url.partition("://")[2], {}
+    cls = fsspec.get_filesystem_class(scheme)
+    return cls._strip_protocol(url), cls._get_kwargs_from_urls(url)
+
+
+def factory_of(scheme: str, backend: str) -> Factory:
+    """What makes stores of this scheme. Imports the client that it needs."""
+    if scheme == "file":
+        from tfio_store.storage.local import LocalStore
+
+        return LocalStore
+    if scheme == "memory":
+        from tfio_store.storage.memory import MemoryStore
+
+        return MemoryStore
+    if scheme in plugins():
+        return plugins()[scheme].load()  # type: ignore[no-any-return]
+    return fsspec_factory(scheme)
+
+
+def fsspec_factory(scheme: str) -> Factory:
+    import fsspec
+
+    try:
+        fsspec.get_filesystem_class(scheme)
+    except ValueError:
+        raise ValueError(
+            f"no storage is known for {scheme}:// URLs; install the package that adds an fsspec "
+            f"filesystem (or a {ENTRY_POINTS} entry point) for it, or check the spelling"
+        ) from None
+    except ImportError as fault:
+        extra = EXTRAS.get(scheme)
+        wanted = f"pip install 'tfio_store[{extra}]'" if extra else str(fault)
+        raise ImportError(
+            f"{scheme}:// URLs need a package that is not installed: {wanted}"
+        ) from fault
+    if scheme in ("s3", "s3a"):
+        from tfio_store.storage.s3 import S3Store
+
+        return S3Store
+    from tfio_store.storage.fsspec_store import FsspecStore
+
+    return FsspecStore
+
+
+def plugins() -> Mapping[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+
+
+def frozen(value: Any) -> Hashable:
+    """Options as a dict key: equal for equal options, apart for objects that only look alike."""
+    if isinstance(value, Mapping):
+        return frozenset((key, frozen(item)) for key, item in value.items())
+    if isinstance(value, (list, tuple)):
+        return tuple(map(frozen, value))
+    if isinstance(value, Hashable):
+        return type(value), value
+    return id(value)  # the store keeps it alive, so nothing else gets this id

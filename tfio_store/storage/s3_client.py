@@ -1,0 +1,95 @@
+"""Requests to S3 through the client that s3fs has set up: its options, sessions and credentials."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import Any
+
+from tfio_store.storage.connection import Connection
+from tfio_store.storage.faults import status_of
+from tfio_store.storage.retry import Retry
+
+__all__ = ["S3Client", "as_checksum", "checksum_of"]
+
+CONNECTIONS = 64
+"""Requests that may travel at once; botocore's default of 10 would queue a reader's ranges."""
+
+
+class S3Client:
+    """One bucket-and-key request at a time, awaited on the connection's loop. No retries here."""
+
+    def __init__(self, options: Mapping[str, Any], retry: Retry) -> None:
+        from s3fs import S3FileSystem
+
+        self.connection = Connection(S3FileSystem, tuned(options, retry), once)
+        self.checksums = True
+        """Whether the store takes CRC32C checksums. Unlearned when it refuses one."""
+        self.quotes_etags = True
+        """Whether the store knows an ETag in quotes, as HTTP has it, in a condition."""
+
+    def split(self, path: str) -> tuple[str, str]:
+        """Bucket and key of ``bucket/key``; access points (ARNs) count as buckets."""
+        bucket, key = self.connection.fs._find_bucket_key(path)
+        return bucket, key
+
+    async def call(self, method: str, **params: Any) -> dict[str, Any]:
+        """``method`` of the botocore client, with ``s3_additional_kwargs`` where they apply.
+
+        Not through s3fs's own way to call, which drops parameters that this botocore does not know:
+        a condition must be sent or refused.
+        """
+        fs = self.connection.fs
+        await fs.set_session()
+        bound = getattr(await fs.get_s3(params["Bucket"]), method)
+        answer: dict[str, Any] = await bound(**{**fs._get_s3_method_kwargs(bound), **params})
+        return answer
+
+    async def head(self, bucket: str, key: str) -> dict[str, Any]:
+        """The object's headers; empty when there is no object."""
+        try:
+            return await self.call("head_object", Bucket=bucket, Key=key, ChecksumMode="ENABLED")
+        except Exception as fault:
+            if status_of(fault) == 404:
+                return {}
+            raise
+
+    def metadata(self, ours: Mapping[str, str]) -> dict[str, str]:
+        """What the user's options put on each object, and ours."""
+        return {**self.connection.fs.s3_additional_kwargs.get("Metadata", {}), **ours}
+
+
+def tuned(options: Mapping[str, Any], retry: Retry) -> dict[str, Any]:
+    """The user's options, and ours where the user has none."""
+    import botocore.config
+
+    config: dict[str, Any] = {
+        "max_pool_connections": CONNECTIONS,
+        "connect_timeout": min(retry.timeout, 10),
+        "read_timeout": retry.timeout,
+        "retries": {"total_max_attempts": 1},  # the retries are ours; two layers would multiply
+        # checksums are ours too: botocore's trailing ones trip up other stores than Amazon's
+        "request_checksum_calculation": "when_required",
+        "response_checksum_validation": "when_required",
+    }
+    known = botocore.config.Config.OPTION_DEFAULTS  # the last two came with botocore 1.36
+    config = {name: value for name, value in config.items() if name in known}
+    config.update(options.get("config_kwargs") or {})
+    return {**options, "config_kwargs": config}
+
+
+def once(fs: Any) -> None:
+    fs.retries = 1
+
+
+def as_checksum(crc32c: int) -> str:
+    """A CRC as S3 writes it in headers."""
+    return base64.b64encode(crc32c.to_bytes(4, "big")).decode()
+
+
+def checksum_of(answer: Mapping[str, Any]) -> int | None:
+    """The CRC32C of the whole object in an answer; None where there is none, or one of CRCs."""
+    text = answer.get("ChecksumCRC32C")
+    if not text or "-" in text or answer.get("ChecksumType", "FULL_OBJECT") != "FULL_OBJECT":
+        return None
+    return int.from_bytes(base64.b64decode(text), "big")
