@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import platform
-import sys
 from pathlib import Path
 
 from Cython.Build import cythonize

@@ -1,5 +1,7 @@
 """TFRecord datasets on any storage, fast and safe, with or without TensorFlow."""
 
+from typing import Any
+
 from tfio_store.errors import (
     CorruptRecordError,
     DataLossError,
@@ -8,7 +10,10 @@ from tfio_store.errors import (
     TFIOStoreError,
     TruncatedRecordError,
 )
-from tfio_store.framing import RecordBatch, backend
+from tfio_store.framing import RecordBatch, backend, crc32c, masked_crc32c
+from tfio_store.random_access import RecordSource
+from tfio_store.reader import RecordReader
+from tfio_store.recovery import SkippedRegion
 
 __version__ = "0.1.0"
 
@@ -17,8 +22,29 @@ __all__ = [
     "DataLossError",
     "ManifestError",
     "RecordBatch",
+    "RecordReader",
+    "RecordSource",
     "RecordTooLargeError",
+    "SkippedRegion",
     "TFIOStoreError",
     "TruncatedRecordError",
     "backend",
+    "crc32c",
+    "masked_crc32c",
 ]
+
+_TENSORFLOW: dict[str, str] = {}
+"""Names that import TensorFlow when they are first asked for, and the modules that define them."""
+
+
+def __getattr__(name: str) -> Any:
+    module = _TENSORFLOW.get(name)
+    if module is None:
+        raise AttributeError(f"module 'tfio_store' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(module), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -40,6 +40,8 @@ class FsspecStore:
     """
 
     conditional = False
+    range_bytes = 8 << 20
+    in_flight = 16
 
     def __init__(self, scheme: str, options: Mapping[str, Any], retry: Retry) -> None:
         import fsspec
@@ -99,13 +101,13 @@ class FsspecStore:
             if found["type"] == "file" and final_name(os.path.basename(path)) is None:
                 yield object_info(path, found, path)
 
-    def glob(self, pattern: str) -> builtins.list[str]:
+    def glob(self, pattern: str) -> builtins.list[ObjectInfo]:
         found = self._call("glob", pattern, pattern, detail=True)
-        return sorted(
-            path
-            for path, info in found.items()
+        return [
+            object_info(path, info, path)
+            for path, info in sorted(found.items())
             if info["type"] == "file" and final_name(os.path.basename(path)) is None
-        )
+        ]
 
     def open_output(self, path: str, *, part_bytes: int | None = None) -> SpooledOutput:
         del part_bytes

@@ -30,6 +30,8 @@ class LocalStore:
     """A `Store` of local files; its paths are absolute."""
 
     conditional = True
+    range_bytes = 1 << 20  # fits a core's cache: what was read is checked before it leaves it
+    in_flight = 4
 
     def __init__(self, scheme: str, options: Mapping[str, Any], retry: Retry) -> None:
         del scheme, options, retry  # what every factory takes; files need none of it
@@ -57,13 +59,16 @@ class LocalStore:
             with contextlib.suppress(FileNotFoundError):  # gone since
                 yield described(path, os.stat(path))
 
-    def glob(self, pattern: str) -> builtins.list[str]:
+    def glob(self, pattern: str) -> builtins.list[ObjectInfo]:
         from fsspec.implementations.local import LocalFileSystem
 
         with naming(pattern):
             found = LocalFileSystem(auto_mkdir=False).glob(os.path.abspath(pattern), detail=True)
-        paths = (path for path, info in found.items() if info["type"] == "file")
-        return sorted(path for path in paths if final_name(os.path.basename(path)) is None)
+            return [
+                described(path, os.stat(path))
+                for path, info in sorted(found.items())
+                if info["type"] == "file" and final_name(os.path.basename(path)) is None
+            ]
 
     def open_output(self, path: str, *, part_bytes: int | None = None) -> LocalOutput:
         del part_bytes

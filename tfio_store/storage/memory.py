@@ -17,6 +17,8 @@ class MemoryStore(FsspecStore):
     """A `Store` in memory. Objects appear at once and whole, conditions hold within the process."""
 
     conditional = True
+    range_bytes = 1 << 20
+    in_flight = 4
 
     def url(self, path: str) -> str:
         return f"memory:/{path}"

@@ -30,6 +30,8 @@ class S3Store:
     """A `Store` of S3 objects. Its paths are ``bucket/key``."""
 
     conditional = True
+    range_bytes = 8 << 20
+    in_flight = 16
 
     def __init__(self, scheme: str, options: Mapping[str, Any], retry: Retry) -> None:
         self._scheme = scheme
@@ -57,10 +59,10 @@ class S3Store:
     def list(self, folder: str) -> Iterator[ObjectInfo]:
         return self._listed(folder.rstrip("/") + "/", deep=True)
 
-    def glob(self, pattern: str) -> builtins.list[str]:
+    def glob(self, pattern: str) -> builtins.list[ObjectInfo]:
         prefix, matches = literal_prefix(pattern), matcher(pattern)
         deep = "/" in pattern[len(prefix) :] or "**" in pattern
-        return [found.path for found in self._listed(prefix, deep) if matches.match(found.path)]
+        return [found for found in self._listed(prefix, deep) if matches.match(found.path)]
 
     def open_output(self, path: str, *, part_bytes: int | None = None) -> MultipartOutput:
         upload = S3Upload(self._client, self._retry, path, self.url(path))

@@ -63,6 +63,14 @@ class Store(Protocol):
     def conditional(self) -> bool:
         """Whether ``if_absent`` and ``if_match`` of `put` are decided by the store, atomically."""
 
+    @property
+    def range_bytes(self) -> int:
+        """How many bytes are best asked for in one request when much is to be read."""
+
+    @property
+    def in_flight(self) -> int:
+        """How many such requests at a time bring the most."""
+
     def url(self, path: str) -> str:
         """The path as a person would type it, without credentials."""
 
@@ -76,8 +84,8 @@ class Store(Protocol):
     def list(self, folder: str) -> Iterator[ObjectInfo]:
         """Every object below ``folder``, at any depth, sorted by path; none is no error."""
 
-    def glob(self, pattern: str) -> builtins.list[str]:
-        """Paths of the objects that match, sorted."""
+    def glob(self, pattern: str) -> builtins.list[ObjectInfo]:
+        """The objects that match, sorted by path."""
 
     def open_output(self, path: str, *, part_bytes: int | None = None) -> Output: ...
 

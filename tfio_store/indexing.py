@@ -1,0 +1,177 @@
+"""Blocks of files that came without an index: found by walking from header to header."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+
+import numpy as np
+
+from tfio_store.block_index import BlockTable, Int64Array
+from tfio_store.compression import detect
+from tfio_store.dataset import Dataset, Shard
+from tfio_store.errors import CorruptRecordError, RecordTooLargeError, TruncatedRecordError
+from tfio_store.fetch import Fetch, ReadAhead, split_range
+from tfio_store.framing import DEFAULT_MAX_RECORD_BYTES, HEADER_BYTES, walk
+from tfio_store.storage import Store
+
+__all__ = ["BLOCK_BYTES", "block_table", "frame_offsets", "index_raw_shards"]
+
+BLOCK_BYTES = 1 << 20
+"""A block ends with the record that makes it at least this long, before compression."""
+
+_SHARDS_AT_ONCE = 8
+_MAGIC_BYTES = 512
+
+
+def index_raw_shards(
+    dataset: Dataset,
+    *,
+    memory_budget: int,
+    max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+) -> Dataset:
+    """The dataset with the blocks of every raw shard known, and no shard's compression "auto".
+
+    Reads the headers of raw shards that have no block table: on a remote store that is reading
+    the shard, unless its records are larger than what one request brings.
+    Compressed streams stay as they are.
+
+    Raises:
+        CorruptRecordError, TruncatedRecordError: a header is damaged; the data CRCs are not looked
+        at. RecordTooLargeError: a header claims more than ``max_record_bytes``.
+    """
+    missing = [
+        i
+        for i, shard in enumerate(dataset.shards)
+        if shard.blocks is None and shard.compression in ("auto", None)
+    ]
+    if not missing:
+        return dataset
+    workers = min(_SHARDS_AT_ONCE, len(missing))
+    share = memory_budget // workers
+
+    def look(index: int) -> Shard:
+        return _indexed(dataset, index, share, max_record_bytes)
+
+    with ThreadPoolExecutor(workers, thread_name_prefix="tfio_store-index") as pool:
+        found = dict(zip(missing, pool.map(look, missing), strict=True))
+    return dataset.with_shards(found)
+
+
+def _indexed(dataset: Dataset, index: int, budget: int, max_record_bytes: int) -> Shard:
+    shard = dataset.shards[index]
+    store, path = dataset.open(index)
+    codec = shard.compression
+    if codec == "auto":
+        codec = detect(store.read(path, 0, min(_MAGIC_BYTES, shard.nbytes)).result())
+    if codec is not None:
+        return shard.known(compression=codec)
+    frames = frame_offsets(
+        store, path, shard.nbytes, budget=budget, max_record_bytes=max_record_bytes
+    )
+    table = block_table(frames, shard.nbytes)
+    return shard.known(compression=None, records=len(frames), blocks=table)
+
+
+def block_table(frames: Int64Array, nbytes: int) -> BlockTable:
+    """Blocks of a raw shard: ``frames`` are the byte offsets of its frames, ``nbytes`` its size."""
+    records = [0]
+    ends = np.append(frames[1:], nbytes) if len(frames) else frames
+    while records[-1] < len(frames):
+        start = int(frames[records[-1]])
+        records.append(int(np.searchsorted(ends, start + BLOCK_BYTES)) + 1)
+        records[-1] = min(records[-1], len(frames))
+    cuts = np.array(records, np.int64)
+    offsets = np.append(frames, nbytes)[cuts]
+    return BlockTable(offsets, offsets, cuts)
+
+
+def frame_offsets(
+    store: Store,
+    path: str,
+    nbytes: int,
+    *,
+    budget: int,
+    max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+) -> Int64Array:
+    """int64 [n_records]: the byte offset of every frame of a raw file. Raises as
+    `index_raw_shards`."""
+    walker = _Walker(store.url(path), max_record_bytes)
+    while walker.next_header < nbytes:
+        _walk_from(store, path, nbytes, walker, budget)
+    if walker.next_header > nbytes:
+        raise TruncatedRecordError(
+            "the data ends inside a record", path=walker.url, offset=walker.last_frame
+        )
+    return walker.offsets()
+
+
+def _walk_from(store: Store, path: str, nbytes: int, walker: _Walker, budget: int) -> None:
+    """Walk on through consecutive ranges until the next header lies far behind what is read."""
+    start = walker.next_header
+    ranges: Iterator[Fetch[None]] = (
+        Fetch(store, path, begin, end, None, end - begin)
+        for begin, end in split_range(start, nbytes, store.range_bytes)
+    )
+    with closing(ReadAhead(ranges, budget=budget)) as ahead:
+        for fetch, data in ahead:
+            walker.feed(fetch.start, memoryview(data))
+            if fetch.stop == nbytes:
+                walker.finish()
+            if walker.next_header > fetch.stop + store.range_bytes:
+                return
+
+
+class _Walker:
+    """Is fed consecutive bytes, and knows where the next header lies."""
+
+    def __init__(self, url: str, max_record_bytes: int) -> None:
+        self.url = url
+        self.next_header = 0
+        self.last_frame = 0
+        self._max = max_record_bytes
+        self._found: list[Int64Array] = []
+        self._cut = b""
+        """The beginning of a header that the last piece cut."""
+
+    def feed(self, start: int, data: memoryview) -> None:
+        if self._cut:
+            missing = HEADER_BYTES - len(self._cut)
+            header, at = self._cut + data[:missing], start - len(self._cut)
+            self._cut = b""
+            self._walk(at, memoryview(header), 0)
+        if start <= self.next_header < start + len(data):
+            self._walk(start, data, self.next_header - start)
+
+    def _walk(self, start: int, data: memoryview, at: int) -> None:
+        offsets, end, fault = walk(data, start=at, max_record_bytes=self._max)
+        if len(offsets):
+            self._found.append(offsets + start)
+            self.last_frame = start + int(offsets[-1])
+        self.next_header = start + end
+        if fault is not None:
+            self._fail(fault, data[end:])
+        if end < len(data):
+            self._cut = bytes(data[end:])
+
+    def _fail(self, fault: str, at: memoryview) -> None:
+        if fault == "too_large":
+            length = int.from_bytes(at[:8], "little")
+            raise RecordTooLargeError(
+                path=self.url, offset=self.next_header, length=length, limit=self._max
+            )
+        raise CorruptRecordError(
+            "the checksum of a record's length does not hold",
+            path=self.url,
+            offset=self.next_header,
+        )
+
+    def finish(self) -> None:
+        if self._cut:
+            raise TruncatedRecordError(
+                "the data ends inside a record's header", path=self.url, offset=self.next_header
+            )
+
+    def offsets(self) -> Int64Array:
+        return np.concatenate(self._found) if self._found else np.zeros(0, np.int64)

@@ -1,0 +1,76 @@
+"""Which units a reader visits, and in which order: sharing out and shuffling.
+
+A *unit* is what is handed out whole: a block, or a shard that cannot be cut. Sharing and shuffling
+are functions of a list of unit numbers, so that they compose in the order they are asked for:
+shuffle-then-shard gives every worker other units each epoch, shard-then-shuffle always the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+Order: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
+
+__all__ = ["Order", "Share", "Shuffle", "rearrange", "record_permutation"]
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Every ``count``-th unit from ``index`` on: workers differ by at most one unit."""
+
+    index: int
+    count: int
+
+    def __post_init__(self) -> None:
+        if self.count < 1:
+            raise ValueError(f"count= takes 1 or more workers, not {self.count}")
+        if not 0 <= self.index < self.count:
+            raise ValueError(
+                f"index= takes 0 to {self.count - 1} of {self.count}, not {self.index}"
+            )
+
+    def apply(self, units: Order, epoch: int) -> Order:
+        return units[self.index :: self.count]
+
+
+@dataclass(frozen=True, slots=True)
+class Shuffle:
+    """A permutation of the units that depends on nothing but seed, epoch and their number.
+
+    Records are then shuffled among ``window`` neighbouring units of the new order, in memory.
+    """
+
+    seed: int
+    window: int
+
+    def __post_init__(self) -> None:
+        if self.seed < 0:
+            raise ValueError(f"seed= takes a number from 0 on, not {self.seed}")
+        if self.window < 1:
+            raise ValueError(f"window= takes 1 or more blocks, not {self.window}")
+
+    def apply(self, units: Order, epoch: int) -> Order:
+        return units[_generator(self.seed, epoch).permutation(len(units))]
+
+
+def rearrange(count: int, steps: tuple[Share | Shuffle, ...], epoch: int) -> Order:
+    """The unit numbers 0 … count-1 after every step."""
+    units = np.arange(count, dtype=np.int64)
+    for step in steps:
+        units = step.apply(units, epoch)
+    return units
+
+
+def record_permutation(count: int, seed: int, epoch: int, position: int, records: int) -> Order:
+    """How the records of one window are ordered: by nothing but where the window begins, so that a
+    reader which resumes there finds the same."""
+    return _generator(seed, epoch, position, records, 1).permutation(count)
+
+
+def _generator(*entropy: int) -> np.random.Generator:
+    # PCG64 by name: default_rng may change its generator, and a saved position would then mean
+    # another record
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(entropy)))
