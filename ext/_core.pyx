@@ -7,6 +7,7 @@ each. Work on 32 KiB or more is done without the GIL.
 
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
+from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from crc32c cimport combine, crc32c_active, crc32c_extend, crc32c_mask
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t

@@ -72,7 +72,7 @@ def walk(buffer, *, start=0, max_record_bytes=DEFAULT_MAX_RECORD_BYTES):
     cdef size_t size = <size_t> memory.size, count = 0
     cdef _Index index
     cursor.offset = to_start(start, memory.size)
-    index = new_index(max(1, first_room(memory.size, size // TFRECORD_OVERHEAD + 1)))
+    index = new_index(max(<size_t> 1, first_room(memory.size, size // TFRECORD_OVERHEAD + 1)))
     while True:
         with nogil:
             tfrecord_walk(&cursor, memory.data, size, limit, index.offsets + count, index.room - count)

@@ -1,12 +1,24 @@
 # Bytes out of records.
 
+# Records are framed in groups, so that the C loop has several to work on at a time.
+cdef enum:
+    GROUP = 128
+
+
+cdef struct Group:
+    PyObject *owners[GROUP]  # keep the records' memory while it is read without the GIL
+    const uint8_t *data[GROUP]
+    size_t sizes[GROUP]
+    size_t count
+    size_t nbytes  # as frames
+
 
 @cython.final
 cdef class FrameWriter:
     """Frames records into one growing buffer.
 
-    A call that raises leaves the writer as it was. Not to be shared by threads: RuntimeError
-    when one calls while another is inside.
+    A call that raises (TypeError on a str or another object without bytes) leaves the
+    writer as it was. RuntimeError when one thread calls while another is inside.
     """
 
     cdef uint8_t *data
@@ -20,7 +32,7 @@ cdef class FrameWriter:
             raise ValueError(f"reserve must not be negative, got {size}")
         if size > PY_SSIZE_T_MAX:
             raise MemoryError(f"a reserve of {size} bytes")
-        self.reserve = max(<size_t> size, 4096)
+        self.reserve = max(<size_t> size, <size_t> 4096)
 
     def __dealloc__(self):
         pool_give(self.data, self.capacity)
@@ -36,20 +48,38 @@ cdef class FrameWriter:
         return self.count
 
     def write(self, record):
-        """Frame one record; returns the framed bytes now waiting. TypeError on str or non-buffers."""
-        put_record(self, record)
+        """Frame one record; returns the framed bytes now waiting."""
+        cdef Group group
+        group.count = group.nbytes = 0
+        check_idle(self)
+        try:
+            add_record(&group, record)
+            put_group(self, &group)
+        finally:
+            drop(&group)
         return self.size
 
     def write_many(self, records):
         """Frame every record of an iterable; returns the framed bytes now waiting."""
+        cdef Group group
         cdef size_t size = self.size
         cdef Py_ssize_t count = self.count
+        group.count = group.nbytes = 0
+        check_idle(self)
+        self.busy = True  # what `records` runs must not write here
         try:
             for record in records:
-                put_record(self, record)
+                add_record(&group, record)
+                if group.count == GROUP or group.nbytes >= <size_t> NOGIL_BYTES:
+                    put_group(self, &group)
+                    drop(&group)
+            put_group(self, &group)
         except BaseException:
             self.size, self.count = size, count
             raise
+        finally:
+            drop(&group)
+            self.busy = False
         return self.size
 
     def write_flat(self, data, offsets):
@@ -61,20 +91,20 @@ cdef class FrameWriter:
 
     def write_batch(self, RecordBatch batch not None):
         """Frame every record of a batch; returns the framed bytes now waiting."""
-        cdef uint8_t *end
-        cdef Py_ssize_t i
-        end = claim(self, <size_t> total(batch) + TFRECORD_OVERHEAD * <size_t> batch.count)
+        cdef size_t nbytes = <size_t> total(batch) + TFRECORD_OVERHEAD * <size_t> batch.count
+        check_idle(self)
+        claim(self, nbytes)
         self.busy = True
         with nogil:
-            for i in range(batch.count):
-                end = tfrecord_put(end, batch.memory.data + batch.starts[i], <size_t> batch.sizes[i])
+            put_batch(self.data + self.size, batch.memory.data, batch.starts, batch.sizes, batch.count)
         self.busy = False
-        self.size = <size_t> (end - self.data)
+        self.size += nbytes
         self.count += batch.count
         return self.size
 
     def take(self):
         """The framed bytes, read-only, and start afresh. The view owns its memory."""
+        check_idle(self)
         claim(self, 0)
         taken = memoryview(adopt(self.data, self.size, self.capacity)).toreadonly()
         self.reserve = max(self.reserve, min(self.size, <size_t> 16 << 20))
@@ -82,45 +112,77 @@ cdef class FrameWriter:
         return taken
 
 
-cdef uint8_t *claim(FrameWriter writer, size_t more) except NULL:
-    """Room for `more` bytes at the end of what is written."""
-    cdef size_t capacity
-    cdef uint8_t *larger
+cdef int check_idle(FrameWriter writer) except -1:
     if writer.busy:
-        raise RuntimeError("this FrameWriter is in use by another thread")
-    if writer.data == NULL or more > writer.capacity - writer.size:
-        larger = <uint8_t *> pool_take(
-            max(writer.reserve, max(2 * writer.size, writer.size + more)), &capacity)
-        if larger == NULL:
-            raise MemoryError(f"{writer.size + more} bytes of framed records")
-        if writer.size:
-            memcpy(larger, writer.data, writer.size)
-        pool_give(writer.data, writer.capacity)
-        writer.data, writer.capacity = larger, capacity
-    return writer.data + writer.size
-
-
-cdef int put_bytes(FrameWriter writer, const uint8_t *data, size_t size) except -1:
-    cdef uint8_t *end = claim(writer, size + TFRECORD_OVERHEAD)
-    if size < <size_t> NOGIL_BYTES:
-        tfrecord_put(end, data, size)
-    else:
-        writer.busy = True
-        with nogil:
-            tfrecord_put(end, data, size)
-        writer.busy = False
-    writer.size += size + TFRECORD_OVERHEAD
-    writer.count += 1
+        raise RuntimeError("this FrameWriter is in use, by another thread or by the records' own code")
     return 0
 
 
-cdef int put_record(FrameWriter writer, object record) except -1:
-    cdef Py_buffer view
+cdef int claim(FrameWriter writer, size_t more) except -1:
+    """Room for `more` bytes behind what is written."""
+    cdef size_t capacity, wanted = max(writer.reserve, max(2 * writer.size, writer.size + more))
+    cdef uint8_t *larger
+    if writer.data != NULL and more <= writer.capacity - writer.size:
+        return 0
+    larger = <uint8_t *> pool_take(wanted, &capacity)
+    if larger == NULL:
+        raise MemoryError(f"{writer.size + more} bytes of framed records")
+    if writer.size:
+        memcpy(larger, writer.data, writer.size)
+    pool_give(writer.data, writer.capacity)
+    writer.data, writer.capacity = larger, capacity
+    return 0
+
+
+cdef int add_record(Group *group, object record) except -1:
+    cdef object owner = record
+    cdef _Exported exported
     if PyBytes_CheckExact(record):
-        return put_bytes(
-            writer, <const uint8_t *> PyBytes_AS_STRING(record), <size_t> PyBytes_GET_SIZE(record))
-    get_buffer(record, &view, "record")
-    try:
-        return put_bytes(writer, <const uint8_t *> view.buf, <size_t> view.len)
-    finally:
-        PyBuffer_Release(&view)
+        group.data[group.count] = <const uint8_t *> PyBytes_AS_STRING(record)
+        group.sizes[group.count] = <size_t> PyBytes_GET_SIZE(record)
+    else:
+        owner = exported = export(record, "record")
+        group.data[group.count] = exported.data
+        group.sizes[group.count] = <size_t> exported.size
+    Py_INCREF(owner)
+    group.owners[group.count] = <PyObject *> owner
+    group.nbytes += group.sizes[group.count] + TFRECORD_OVERHEAD
+    group.count += 1
+    return 0
+
+
+cdef void drop(Group *group) noexcept:
+    cdef size_t i
+    for i in range(group.count):
+        Py_DECREF(<object> group.owners[i])
+    group.count = group.nbytes = 0
+
+
+cdef int put_group(FrameWriter writer, Group *group) except -1:
+    cdef bint busy = writer.busy
+    claim(writer, group.nbytes)
+    if group.nbytes < <size_t> NOGIL_BYTES:
+        tfrecord_put(writer.data + writer.size, group.data, group.sizes, group.count)
+    else:
+        writer.busy = True
+        with nogil:
+            tfrecord_put(writer.data + writer.size, group.data, group.sizes, group.count)
+        writer.busy = busy
+    writer.size += group.nbytes
+    writer.count += <Py_ssize_t> group.count
+    return 0
+
+
+cdef void put_batch(
+    uint8_t *frame, const uint8_t *data, const int64_t *starts, const int64_t *sizes, Py_ssize_t count
+) noexcept nogil:
+    cdef const uint8_t *records[GROUP]
+    cdef size_t lengths[GROUP]
+    cdef size_t n = 0
+    cdef Py_ssize_t i
+    for i in range(count):
+        records[n], lengths[n] = data + starts[i], <size_t> sizes[i]
+        n += 1
+        if n == GROUP or i == count - 1:
+            frame = tfrecord_put(frame, records, lengths, n)
+            n = 0

@@ -3,7 +3,11 @@
 
 const crc32c_kernel *const crc32c_kernels[] = {
 #if defined(__x86_64__)
+    &crc32c_avx512,
+    &crc32c_avx2,
     &crc32c_sse42,
+#elif defined(__aarch64__)
+    &crc32c_armv8,
 #endif
     &crc32c_portable,
     NULL,

@@ -10,8 +10,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The CPU's own CRC32C instruction, which loops over short records use in place. */
+typedef enum { CRC32C_NO_INSTRUCTION, CRC32C_SSE42, CRC32C_ARMV8 } crc32c_instruction;
+
 typedef struct {
     const char *name;
+    crc32c_instruction instruction;
     bool (*supported)(void);
     uint32_t (*extend)(uint32_t crc, const uint8_t *data, size_t size);
 } crc32c_kernel;
@@ -42,7 +46,11 @@ static inline uint32_t crc32c_unmask(uint32_t masked) {
 
 extern const crc32c_kernel crc32c_portable;
 #if defined(__x86_64__)
+extern const crc32c_kernel crc32c_avx512;
+extern const crc32c_kernel crc32c_avx2;
 extern const crc32c_kernel crc32c_sse42;
+#elif defined(__aarch64__)
+extern const crc32c_kernel crc32c_armv8;
 #endif
 
 #endif

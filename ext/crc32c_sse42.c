@@ -1,28 +1,25 @@
-/* CRC32C with the instruction of SSE4.2: eight bytes per step. */
+/* CRC32C with the instruction of SSE4.2, lanes joined by PCLMULQDQ (any x86-64 CPU since 2010). */
 #if defined(__x86_64__)
-#include <nmmintrin.h>
-#include <string.h>
+#include "crc32c_sse42.h"
 
-#include "crc32c.h"
+#include <wmmintrin.h>
 
-__attribute__((target("sse4.2"))) static uint32_t extend(uint32_t crc, const uint8_t *data,
-                                                         size_t size) {
-    uint64_t state = ~crc;
-    uint64_t word;
-    for (; size >= 8; size -= 8, data += 8) {
-        memcpy(&word, data, 8);
-        state = _mm_crc32_u64(state, word);
-    }
-    uint32_t crc32 = (uint32_t)state;
-    for (; size > 0; size--, data++)
-        crc32 = _mm_crc32_u8(crc32, *data);
-    return ~crc32;
+#define TARGET __attribute__((target("sse4.2,pclmul")))
+#define STEP CRC32C_SSE42_STEP
+#define BYTE CRC32C_SSE42_BYTE
+#define MULTIPLY multiply
+
+TARGET static inline unsigned long long multiply(uint64_t a, uint32_t b) {
+    __m128i product = _mm_clmulepi64_si128(_mm_cvtsi64_si128((long long)a), _mm_cvtsi32_si128((int)b), 0);
+    return (unsigned long long)_mm_cvtsi128_si64(product);
 }
+
+#include "crc32c_lanes.h"
 
 static bool supported(void) {
     __builtin_cpu_init();
-    return __builtin_cpu_supports("sse4.2") != 0;
+    return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul");
 }
 
-const crc32c_kernel crc32c_sse42 = {"sse4.2", supported, extend};
+const crc32c_kernel crc32c_sse42 = {"sse4.2", CRC32C_SSE42, supported, extend};
 #endif

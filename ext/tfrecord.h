@@ -41,9 +41,10 @@ typedef struct {
     uint64_t need;
 } tfrecord_cursor;
 
-/* Frame `size` bytes of data at `frame`, which has room for size + TFRECORD_OVERHEAD. Returns its end.
- * The CRC is that of the bytes as copied, whatever happens to `data` meanwhile. */
-uint8_t *tfrecord_put(uint8_t *frame, const uint8_t *data, size_t size);
+/* Frame `count` records one after the other at `frame`, which has room for their sizes and
+ * TFRECORD_OVERHEAD each. Returns the end. */
+uint8_t *tfrecord_put(uint8_t *frame, const uint8_t *const *records, const size_t *sizes,
+                      size_t count);
 
 /* Find up to `capacity` whole records and where their data lies: offsets[i], lengths[i]. */
 void tfrecord_scan(tfrecord_cursor *cursor, const uint8_t *data, size_t size, uint64_t limit,

@@ -22,7 +22,8 @@ cdef extern from "tfrecord.h" nogil:
         tfrecord_fault fault
         uint64_t need
 
-    uint8_t *tfrecord_put(uint8_t *frame, const uint8_t *data, size_t size)
+    uint8_t *tfrecord_put(
+        uint8_t *frame, const uint8_t *const *records, const size_t *sizes, size_t count)
     void tfrecord_scan(
         tfrecord_cursor *cursor, const uint8_t *data, size_t size, uint64_t limit, c_bool verify,
         int64_t *offsets, int64_t *lengths, size_t capacity)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import google_crc32c
 import pytest
-from cores import both_cores
 from hypothesis import given, strategies as st
+
+from tests.cores import both_cores
 
 pytestmark = both_cores
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from cores import both_cores, framed, header
 from hypothesis import given, strategies as st
 
+from tests.cores import both_cores, framed, header
 from tfio_store import errors
 from tfio_store.framing import RecordDecoder
 

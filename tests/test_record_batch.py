@@ -7,8 +7,9 @@ import pickle
 
 import numpy as np
 import pytest
-from cores import both_cores, framed
 from hypothesis import given, strategies as st
+
+from tests.cores import both_cores, framed
 
 pytestmark = both_cores
 RECORDS = [b"first", b"", b"the third record", b"4"]
