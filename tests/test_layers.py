@@ -19,6 +19,7 @@ FLOORS = {
     "_example_pure": 0,
     "_pure": 0,
     "framing": 1,
+    "idx": 1,
     "block_index": 1,
     "compression": 1,
     "example": 1,

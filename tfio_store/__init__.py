@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from tfio_store.build_index import build_index, write_idx
 from tfio_store.errors import (
     CorruptRecordError,
     DataLossError,
@@ -29,8 +30,10 @@ __all__ = [
     "TFIOStoreError",
     "TruncatedRecordError",
     "backend",
+    "build_index",
     "crc32c",
     "masked_crc32c",
+    "write_idx",
 ]
 
 _TENSORFLOW: dict[str, str] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
@@ -14,9 +14,10 @@ from tfio_store.dataset import Dataset, Shard
 from tfio_store.errors import CorruptRecordError, RecordTooLargeError, TruncatedRecordError
 from tfio_store.fetch import Fetch, ReadAhead, split_range
 from tfio_store.framing import DEFAULT_MAX_RECORD_BYTES, HEADER_BYTES, walk
-from tfio_store.storage import Store
+from tfio_store.idx import parse_idx
+from tfio_store.storage import Store, open_store
 
-__all__ = ["BLOCK_BYTES", "block_table", "frame_offsets", "index_raw_shards"]
+__all__ = ["BLOCK_BYTES", "block_table", "frame_offsets", "index_raw_shards", "with_idx"]
 
 BLOCK_BYTES = 1 << 20
 """A block ends with the record that makes it at least this long, before compression."""
@@ -72,6 +73,23 @@ def _indexed(dataset: Dataset, index: int, budget: int, max_record_bytes: int) -
     )
     table = block_table(frames, shard.nbytes)
     return shard.known(compression=None, records=len(frames), blocks=table)
+
+
+def with_idx(dataset: Dataset, idx: Sequence[str]) -> Dataset:
+    """The dataset with the blocks that text index files tell, one for each of its raw shards.
+
+    ManifestError when one is not its shard's; ValueError when there are more or fewer of them.
+    """
+    if isinstance(idx, str) or len(idx) != len(dataset.shards):
+        raise ValueError(f"idx= takes a list of {len(dataset.shards)} files, one for each shard")
+    known = {}
+    for i, (url, shard) in enumerate(zip(idx, dataset.shards, strict=True)):
+        store, path = open_store(url, dataset.storage_options, backend=dataset.backend)
+        data = bytes(store.read(path, 0, store.info(path).size).result())
+        frames = parse_idx(data, nbytes=shard.nbytes, path=store.url(path))
+        table = block_table(frames, shard.nbytes)
+        known[i] = shard.known(compression=None, records=len(frames), blocks=table)
+    return dataset.with_shards(known)
 
 
 def block_table(frames: Int64Array, nbytes: int) -> BlockTable:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from tfio_store.dataset import Block, Dataset, decode_block
 from tfio_store.fetch import Fetch, ReadAhead
 from tfio_store.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
-from tfio_store.indexing import index_raw_shards
+from tfio_store.indexing import index_raw_shards, with_idx
 from tfio_store.source import Source, open_dataset
 
 __all__ = ["RecordSource"]
@@ -35,9 +35,12 @@ class RecordSource(Sequence[bytes]):
 
     Args:
         source: a path or URL, a glob, a dataset's prefix or folder with a manifest, or a list of
-        those. cache_bytes: how many bytes of decoded blocks are kept for later questions.
-        memory_budget: bytes in flight while a list is fetched. compression, verify,
-        storage_options, max_record_bytes, backend: as in `RecordReader`.
+            those.
+        idx: text index files as DALI's ``tfrecord2idx`` writes them, one for each file of the
+            source, used instead of walking.
+        cache_bytes: how many bytes of decoded blocks are kept for later questions.
+        memory_budget: bytes in flight while a list is fetched.
+        compression, verify, storage_options, max_record_bytes, backend: as in `RecordReader`.
 
     Raises:
         ValueError: a shard is a compressed stream that was not written in blocks.
@@ -51,6 +54,7 @@ class RecordSource(Sequence[bytes]):
         compression: str | None = "auto",
         verify: bool = True,
         storage_options: Mapping[str, Any] | None = None,
+        idx: Sequence[str] | None = None,
         cache_bytes: int = 64 << 20,
         memory_budget: int = 256 << 20,
         max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
@@ -59,6 +63,8 @@ class RecordSource(Sequence[bytes]):
         found = open_dataset(
             source, compression=compression, storage_options=storage_options, backend=backend
         )
+        if idx is not None:
+            found = with_idx(found, idx)
         dataset = index_raw_shards(
             found, memory_budget=memory_budget, max_record_bytes=max_record_bytes
         )

@@ -52,14 +52,13 @@ class RecordReader:
 
     Args:
         source: a path or URL, a glob, a dataset's prefix or folder with a manifest, a list of
-        those, or an
-            open binary file object, which is read from where it stands and not closed.
+            those, or an open binary file object, which is read from where it stands and not
+            closed.
         compression: "auto" goes by the first bytes of each file, never by its name; or None,
             "GZIP", "ZLIB", "ZSTD".
         verify: check each record's data CRC. (The CRC of its length is always checked.)
         on_corrupt: "raise"; "skip" to lose the damaged bytes only, counted in `skipped`; or a
-        function that
-            is called with each `SkippedRegion`.
+            function that is called with each `SkippedRegion`.
         storage_options: passed to the storage, as everywhere in fsspec.
         memory_budget: bytes that may be in flight or wait to be decoded.
         max_record_bytes: longer records are refused before anything is allocated for them.

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 from tfio_store.compression import codec_name
 from tfio_store.dataset import Dataset, Shard
+from tfio_store.errors import ManifestError
 from tfio_store.manifest import DatasetManifest, check_name
 from tfio_store.sharding import MANIFEST_SUFFIX, manifest_name, split_url
 from tfio_store.storage import ObjectInfo, Store, open_store
@@ -161,8 +162,15 @@ class _Resolver:
         data = _read_whole(store, f"{folder}/dataset_info.json")
         if data is None:
             return None
+        try:
+            named = list(_tfds_shards(json.loads(data)))
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise ManifestError(
+                f"{store.url(folder)}/dataset_info.json: does not describe TFRecord shards: "
+                f"{error!r}"
+            ) from error
         shards = []
-        for name, records in _tfds_shards(json.loads(data)):
+        for name, records in named:
             shard = self._shard(store, store.info(f"{folder}/{name}"))
             shards.append(replace(shard, records=records))
         return shards
