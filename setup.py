@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from Cython.Build import cythonize
@@ -24,9 +25,18 @@ core = Extension(
     extra_compile_args=FLAGS,
 )
 
+tf_filesystem = Extension(
+    "tfio_store._tf_filesystem",
+    sources=["ext/_tf_filesystem.pyx", *sources("fs_*.c", "tf_filesystem.c", "tf_abi.c")],
+    include_dirs=["ext"],
+    depends=sources("*.h"),
+    extra_compile_args=FLAGS,
+    libraries=["dl"] if sys.platform == "linux" else [],
+)
+
 setup(
     ext_modules=cythonize(
-        [core],
+        [core, tf_filesystem],
         include_path=["ext"],
         compiler_directives={
             "language_level": 3,

@@ -18,6 +18,7 @@ FLOORS = {
     "_example": 0,
     "_example_pure": 0,
     "_pure": 0,
+    "_tf_filesystem": 0,
     "framing": 1,
     "idx": 1,
     "block_index": 1,

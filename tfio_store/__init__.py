@@ -1,5 +1,6 @@
 """TFRecord datasets on any storage, fast and safe, with or without TensorFlow."""
 
+import os as _os
 from typing import Any
 
 from tfio_store.build_index import build_index, write_idx
@@ -33,10 +34,11 @@ __all__ = [
     "build_index",
     "crc32c",
     "masked_crc32c",
+    "register_filesystem",
     "write_idx",
 ]
 
-_TENSORFLOW: dict[str, str] = {}
+_TENSORFLOW = {"register_filesystem": "tfio_store.tf.filesystem"}
 """Names that import TensorFlow when they are first asked for, and the modules that define them."""
 
 
@@ -51,3 +53,9 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+if _os.environ.get("TFIO_STORE_FILESYSTEMS"):
+    from tfio_store.tf.filesystem.environment import heed_environment as _heed_environment
+
+    _heed_environment()

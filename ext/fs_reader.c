@@ -1,0 +1,278 @@
+/* How a read is served.
+ *
+ * It is cut at block boundaries into pieces. A piece that the cache has, or that is on its way
+ * there, is copied from it; so is one that covers less than its block, which is fetched whole (the
+ * next read will want the rest). Whole missing blocks are fetched straight into the caller's
+ * buffer, in runs of up to DIRECT_BYTES, at most IN_FLIGHT at a time.
+ *
+ * A read that begins where the last one ended is sequential: then the blocks that follow are
+ * fetched ahead, in a window that doubles with each block passed, up to WINDOW_BYTES or the length
+ * of the read itself if that is more, within the file's share of the cache.
+ */
+#include "fs_reader.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "fs_gate.h"
+#include "fs_host.h"
+#include "tf_abi.h"
+
+enum { IN_FLIGHT = 16, BATCH = 64, ATTEMPTS = 3 };
+
+static const size_t DIRECT_BYTES = 4 * FS_BLOCK_BYTES;
+static const uint64_t FIRST_WINDOW_BYTES = 4 * FS_BLOCK_BYTES;
+static const uint64_t WINDOW_BYTES = 32 * FS_BLOCK_BYTES;
+
+struct fs_reader {
+  pthread_mutex_t lock; /* over what follows */
+  fs_object *object;
+  void *host;
+  uint64_t next;   /* where a sequential reader goes on */
+  uint64_t window; /* bytes to fetch ahead of it */
+  unsigned ends;   /* reads in a row that found nothing but the end */
+};
+
+/* Part of one read. */
+typedef struct {
+  fs_range *range;
+  size_t skip, size; /* which bytes of the range */
+  char *into;        /* NULL: the range puts them there itself */
+} piece;
+
+/* Ranges to be asked of the store in one entry into Python. */
+typedef struct {
+  fs_range *ranges[BATCH];
+  size_t count;
+} batch;
+
+static const char *const LEAVING = "the Python interpreter is shutting down";
+
+static void batch_send(fs_reader *reader, batch *asked) {
+  if (!asked->count) return;
+  if (fs_gate_enter()) {
+    host_fetch(reader->host, asked->ranges, asked->count);
+    fs_gate_leave();
+  } else {
+    for (size_t i = 0; i < asked->count; i++)
+      fs_range_fail(asked->ranges[i], TF_UNAVAILABLE, LEAVING);
+  }
+  asked->count = 0;
+}
+
+static void batch_add(fs_reader *reader, batch *asked, fs_range *range) {
+  asked->ranges[asked->count++] = range;
+  if (asked->count == BATCH) batch_send(reader, asked);
+}
+
+/* ---- opening and closing ---- */
+
+static fs_object *open_snapshot(fs_snapshot *snapshot, fs_error *error) {
+  fs_object *object = fs_object_open(snapshot->version, snapshot->size);
+  free(snapshot->version);
+  if (!object) fs_error_set(error, TF_RESOURCE_EXHAUSTED, "out of memory");
+  return object;
+}
+
+fs_reader *fs_reader_open(const char *path, fs_error *error) {
+  if (!fs_gate_enter()) {
+    fs_error_set(error, TF_UNAVAILABLE, LEAVING);
+    return NULL;
+  }
+  fs_snapshot snapshot = {0};
+  fs_reader *reader = calloc(1, sizeof *reader);
+  void *host = reader ? host_open_reader(path, &snapshot, error) : NULL;
+  fs_object *object = host ? open_snapshot(&snapshot, error) : NULL;
+  if (!reader) fs_error_set(error, TF_RESOURCE_EXHAUSTED, "out of memory");
+  if (object) {
+    reader->host = host;
+    reader->object = object;
+    pthread_mutex_init(&reader->lock, NULL);
+  } else {
+    if (host) host_close_reader(host);
+    free(reader);
+    reader = NULL;
+  }
+  fs_gate_leave();
+  return reader;
+}
+
+void fs_reader_close(fs_reader *reader) {
+  fs_object_close(reader->object);
+  if (fs_gate_enter()) { /* else the interpreter is going, and its object with it */
+    host_close_reader(reader->host);
+    fs_gate_leave();
+  }
+  pthread_mutex_destroy(&reader->lock);
+  free(reader);
+}
+
+uint64_t fs_reader_size(fs_reader *reader) {
+  pthread_mutex_lock(&reader->lock);
+  const uint64_t size = fs_object_size(reader->object);
+  pthread_mutex_unlock(&reader->lock);
+  return size;
+}
+
+/* ---- what to fetch ahead ---- */
+
+/* Notes this read; the answer is how many bytes to fetch ahead beyond its end. */
+static uint64_t note_access(fs_reader *reader, uint64_t offset, size_t n) {
+  const uint64_t end = offset + n, share = fs_cache_share();
+  pthread_mutex_lock(&reader->lock);
+  const bool crosses = end / FS_BLOCK_BYTES != offset / FS_BLOCK_BYTES;
+  if (offset != reader->next)
+    reader->window = 0;
+  else if (!reader->window && (offset || crosses)) /* a small read at 0 may be a peek */
+    reader->window = FIRST_WINDOW_BYTES;
+  else if (crosses)
+    reader->window *= 2;
+  if (reader->window && reader->window < n) reader->window = n;
+  const uint64_t most = n > WINDOW_BYTES ? n : WINDOW_BYTES;
+  if (reader->window > most) reader->window = most;
+  if (reader->window > share) reader->window = share;
+  reader->next = end;
+  const uint64_t window = reader->window;
+  pthread_mutex_unlock(&reader->lock);
+  return window;
+}
+
+static void read_ahead(fs_reader *reader, fs_object *object, uint64_t from, uint64_t window,
+                       batch *asked) {
+  const uint64_t size = fs_object_size(object);
+  const uint64_t stop = window < size - from ? from + window : size;
+  for (uint64_t index = from / FS_BLOCK_BYTES; index * FS_BLOCK_BYTES < stop; index++) {
+    bool mine;
+    fs_range *block = fs_block_claim(object, index, true, &mine);
+    if (block) {
+      batch_add(reader, asked, block);
+      fs_range_release(block, false);
+    } else if (mine) {
+      return; /* no room */
+    }
+  }
+}
+
+/* ---- one read ---- */
+
+/* The longest run of whole blocks from `at` that the cache does not have, up to `stop`. */
+static size_t missing_run(fs_object *object, uint64_t at, uint64_t stop) {
+  uint64_t end = at;
+  while (end < stop && end - at < DIRECT_BYTES) {
+    const uint64_t left = fs_object_size(object) - end;
+    const uint64_t block = left < FS_BLOCK_BYTES ? left : FS_BLOCK_BYTES;
+    fs_range *known = end + block <= stop ? fs_block_find(object, end / FS_BLOCK_BYTES) : NULL;
+    if (known) fs_range_release(known, false);
+    if (known || end + block > stop) break;
+    end += block;
+  }
+  return (size_t)(end - at);
+}
+
+/* The next piece of [at, stop), asked for if it is not on its way. False: out of memory. */
+static bool next_piece(fs_reader *reader, fs_object *object, uint64_t at, uint64_t stop, char *into,
+                       batch *asked, piece *out) {
+  const size_t skip = (size_t)(at % FS_BLOCK_BYTES);
+  /* A lone block goes to the cache: small files are read more than once. */
+  const size_t run = skip || stop - at <= FS_BLOCK_BYTES ? 0 : missing_run(object, at, stop);
+  bool mine = true;
+  fs_range *range = run ? fs_direct(object, at, run, into)
+                        : fs_block_claim(object, at / FS_BLOCK_BYTES, false, &mine);
+  if (!range) return false;
+  if (mine) batch_add(reader, asked, range);
+  const size_t has = fs_range_size(range) - (run ? 0 : skip);
+  const size_t size = stop - at < has ? (size_t)(stop - at) : has;
+  *out = (piece){.range = range, .skip = skip, .size = size, .into = run ? NULL : into};
+  return true;
+}
+
+/* Waits for a piece and puts its bytes in place. A block that another reader asked for and gave up
+ * (its file was closed) is asked for anew. */
+static bool finish_piece(fs_reader *reader, fs_object *object, piece *part, fs_error *error) {
+  for (int attempt = 0;; attempt++) {
+    const uint64_t start = fs_range_start(part->range);
+    const bool ready = fs_range_wait(part->range, error);
+    if (ready && part->into) fs_range_copy(part->range, part->skip, part->into, part->size);
+    fs_range_release(part->range, ready && part->skip + part->size == fs_range_size(part->range));
+    if (ready || !part->into || error->code != TF_CANCELLED || attempt == ATTEMPTS) return ready;
+    batch asked = {.count = 0};
+    bool mine;
+    part->range = fs_block_claim(object, start / FS_BLOCK_BYTES, false, &mine);
+    if (!part->range) return false;
+    if (mine) batch_add(reader, &asked, part->range);
+    batch_send(reader, &asked);
+    fs_error_clear(error);
+  }
+}
+
+/* Reads [offset, offset + n), all of it inside the object. */
+static bool read_pieces(fs_reader *reader, fs_object *object, uint64_t offset, size_t n,
+                        uint64_t ahead, char *buffer, fs_error *error) {
+  piece parts[IN_FLIGHT]; /* a ring */
+  size_t first = 0, last = 0;
+  uint64_t at = offset;
+  const uint64_t stop = offset + n;
+  batch asked = {.count = 0};
+  bool ok = true;
+  while (ok && (at < stop || first < last)) {
+    while (ok && at < stop && last - first < IN_FLIGHT) {
+      piece *part = &parts[last % IN_FLIGHT];
+      ok = next_piece(reader, object, at, stop, buffer + (at - offset), &asked, part);
+      if (!ok) fs_error_set(error, TF_RESOURCE_EXHAUSTED, "out of memory");
+      if (ok) last++, at += part->size;
+    }
+    if (ok && at == stop && ahead) {
+      read_ahead(reader, object, stop, ahead, &asked);
+      ahead = 0;
+    }
+    batch_send(reader, &asked);
+    if (first < last) ok = finish_piece(reader, object, &parts[first++ % IN_FLIGHT], error) && ok;
+  }
+  while (first < last) fs_range_release(parts[first++ % IN_FLIGHT].range, false);
+  return ok;
+}
+
+/* At the end of a file for the second time in a row: somebody is following a file that grows (an
+ * event file of TensorBoard's), so see whether it did. */
+static void look_again(fs_reader *reader) {
+  fs_snapshot snapshot = {0};
+  fs_error error = {0};
+  if (!fs_gate_enter()) return;
+  host_look_again(reader->host, &snapshot, &error);
+  fs_gate_leave();
+  fs_object *now = error.code ? NULL : open_snapshot(&snapshot, &error);
+  fs_error_clear(&error);
+  if (!now) return;
+  pthread_mutex_lock(&reader->lock);
+  fs_object *before = reader->object;
+  reader->object = now;
+  reader->ends = 0;
+  pthread_mutex_unlock(&reader->lock);
+  fs_object_close(before);
+}
+
+/* The object, held for this read. */
+static fs_object *current_object(fs_reader *reader, uint64_t offset) {
+  pthread_mutex_lock(&reader->lock);
+  const bool at_end = offset >= fs_object_size(reader->object);
+  reader->ends = at_end ? reader->ends + 1 : 0;
+  const bool again = reader->ends > 1;
+  pthread_mutex_unlock(&reader->lock);
+  if (again) look_again(reader);
+  pthread_mutex_lock(&reader->lock);
+  fs_object *object = fs_object_hold(reader->object);
+  pthread_mutex_unlock(&reader->lock);
+  return object;
+}
+
+int64_t fs_reader_read(fs_reader *reader, uint64_t offset, size_t n, char *buffer,
+                       fs_error *error) {
+  fs_object *object = current_object(reader, offset);
+  const uint64_t size = fs_object_size(object);
+  const uint64_t left = offset < size ? size - offset : 0;
+  const size_t length = left < n ? (size_t)left : n;
+  const uint64_t ahead = length ? note_access(reader, offset, length) : 0;
+  const bool ok = read_pieces(reader, object, offset, length, ahead, buffer, error);
+  fs_object_release(object);
+  return ok ? (int64_t)length : -1;
+}

@@ -1,0 +1,83 @@
+"""The folder view of a store, for callers that think in directories.
+
+Object stores have keys and no folders: a folder is there when a key below it is, or a *marker*, an
+empty object whose key ends in "/", which consoles, Hadoop and this module make in place of an empty
+folder. Elsewhere folders are what the filesystem says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from tfio_store.storage.fsspec_store import FsspecStore
+from tfio_store.storage.store import Store
+
+__all__ = ["Entry", "Folders", "folders_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A file or folder: its last path segment, bytes, nanoseconds since the epoch (0: unknown)."""
+
+    name: str
+    size: int = 0
+    mtime_ns: int = 0
+    is_folder: bool = False
+
+
+class Folders(Protocol):
+    """Paths are the store's. Failures are OSErrors that name the URL."""
+
+    def stat(self, path: str) -> Entry:
+        """FileNotFoundError when there is neither a file nor a folder. A file comes first."""
+
+    def is_folder(self, path: str) -> bool:
+        """Whether a folder, or anything below it, is there."""
+
+    def entries(self, folder: str) -> list[Entry]:
+        """What is directly in ``folder``, sorted by name. FileNotFoundError where there is none."""
+
+    def make(self, folder: str) -> None:
+        """Make ``folder``, whose parent is there."""
+
+    def remove(self, folder: str) -> None:
+        """Remove an empty folder."""
+
+    def remove_tree(self, folder: str) -> None:
+        """Remove a folder and all that is in it, at any depth."""
+
+    def copy(self, source: str, target: str) -> None:
+        """Make ``target`` an equal file, within the store where it can."""
+
+    def move_tree(self, source: str, target: str) -> None:
+        """Give a folder another name: all is copied, then all is deleted."""
+
+
+def folders_of(store: Store) -> Folders:
+    """The folders of a store that `open_store` has opened. ValueError for a plugin's store."""
+    from tfio_store.storage.fsspec_folders import FsspecFolders
+
+    if isinstance(store, FsspecStore):
+        return FsspecFolders(store)
+    if type(store).__name__ == "S3Store":  # whose module needs s3fs
+        return _s3_folders(store)
+    raise ValueError(
+        f"{store!r} has no folder view; TensorFlow's filesystems are served from fsspec ones"
+    )
+
+
+def _s3_folders(store: Any) -> Folders:
+    from tfio_store.storage.s3_folders import S3Folders
+
+    return S3Folders(store)
+
+
+def by_name(entries: Iterable[Entry]) -> list[Entry]:
+    """Each name once, a file before a folder of its name, sorted."""
+    found: dict[str, Entry] = {}
+    for entry in entries:
+        if entry.name not in found or not entry.is_folder:
+            found[entry.name] = entry
+    return [found[name] for name in sorted(found)]

@@ -1,0 +1,150 @@
+"""Folders on S3: common prefixes of keys, and markers."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+from tfio_store.storage.folders import Entry, by_name
+from tfio_store.storage.s3 import DELETES_AT_ONCE, S3Store, at_once
+
+__all__ = ["S3Folders"]
+
+COPY_BYTES = 5 << 30
+"""The most that one CopyObject request takes."""
+
+
+class S3Folders:
+    """`Folders` over an `S3Store`; paths are ``bucket/key``."""
+
+    def __init__(self, store: S3Store) -> None:
+        self._store = store
+
+    def stat(self, path: str) -> Entry:
+        name = path.rpartition("/")[2]
+        if "/" not in path:
+            self._run(path, "head_bucket")
+            return Entry(name, is_folder=True)
+        try:
+            found = self._run(path, "head_object", key=True)
+        except FileNotFoundError:
+            if not self.is_folder(path):
+                raise
+            return Entry(name, is_folder=True)
+        return Entry(name, found["ContentLength"], nanoseconds(found["LastModified"]))
+
+    def is_folder(self, path: str) -> bool:
+        return bool(self._page(path, MaxKeys=1).get("KeyCount"))
+
+    def entries(self, folder: str) -> list[Entry]:
+        start = len(self._prefix(folder))
+        found: list[Entry] = []
+        seen = "/" not in folder  # a bucket is there even when it is empty
+        for page in self._pages(folder, Delimiter="/"):
+            seen = seen or bool(page.get("KeyCount"))
+            for below in page.get("CommonPrefixes", ()):
+                found.append(Entry(below["Prefix"][start:-1], is_folder=True))
+            for item in page.get("Contents", ()):
+                when = nanoseconds(item["LastModified"])
+                found.append(Entry(item["Key"][start:], item["Size"], when))
+        if not seen:
+            raise self._missing(folder)
+        return by_name(entry for entry in found if entry.name)  # less the folder's own marker
+
+    def make(self, folder: str) -> None:
+        if "/" in folder:
+            self._run(f"{folder}/", "put_object", key=True, Body=b"")
+        else:
+            self._run(folder, "create_bucket")
+
+    def remove(self, folder: str) -> None:
+        if "/" in folder:
+            self._store.delete([f"{folder}/"])
+        else:
+            self._run(folder, "delete_bucket")
+
+    def remove_tree(self, folder: str) -> None:
+        bucket = folder.partition("/")[0]
+        # a page at a time: what is listed is deleted before more is listed
+        for page in self._pages(folder):
+            self._store.delete(f"{bucket}/{item['Key']}" for item in page.get("Contents", ()))
+
+    def copy(self, source: str, target: str) -> None:
+        self._store._client.connection.wait(self._copy(source, target))
+
+    def move_tree(self, source: str, target: str) -> None:
+        bucket = source.partition("/")[0]
+        keys = [
+            f"{bucket}/{item['Key']}"
+            for page in self._pages(source)
+            for item in page.get("Contents", ())
+        ]
+        copies = (self._copy(key, target + key[len(source) :]) for key in keys)
+        self._store._client.connection.wait(at_once(DELETES_AT_ONCE, copies))
+        self._store.delete(keys)
+
+    async def _copy(self, source: str, target: str) -> None:
+        from_bucket, from_key = self._store._client.split(source)
+        bucket, key = self._store._client.split(target)
+        place = {"Bucket": from_bucket, "Key": from_key}
+        head = await self._store._call(source, "head_object", **place)
+        if head["ContentLength"] <= COPY_BYTES:
+            await self._store._call(source, "copy_object", Bucket=bucket, Key=key, CopySource=place)
+        else:
+            await self._copy_parts(source, (bucket, key), place, head["ContentLength"])
+
+    async def _copy_parts(
+        self, source: str, target: tuple[str, str], place: dict[str, str], size: int
+    ) -> None:
+        call, (bucket, key) = self._store._call, target
+        upload = await call(source, "create_multipart_upload", Bucket=bucket, Key=key)
+        where = {"Bucket": bucket, "Key": key, "UploadId": upload["UploadId"]}
+        parts: list[dict[str, Any]] = []
+
+        async def copy_part(number: int) -> None:
+            start = (number - 1) * COPY_BYTES
+            span = f"bytes={start}-{min(start + COPY_BYTES, size) - 1}"
+            answer = await call(
+                source, "upload_part_copy", PartNumber=number, CopySource=place,
+                CopySourceRange=span, **where,
+            )  # fmt: skip
+            parts.append({"PartNumber": number, "ETag": answer["CopyPartResult"]["ETag"]})
+
+        try:
+            await at_once(4, (copy_part(n) for n in range(1, -(-size // COPY_BYTES) + 1)))
+            done = {"Parts": sorted(parts, key=lambda part: int(part["PartNumber"]))}
+            await call(source, "complete_multipart_upload", MultipartUpload=done, **where)
+        except BaseException:
+            await call(source, "abort_multipart_upload", **where)
+            raise
+
+    def _prefix(self, folder: str) -> str:
+        key = self._store._client.split(folder)[1]
+        return f"{key}/" if key else ""
+
+    def _page(self, folder: str, **params: Any) -> dict[str, Any]:
+        return self._run(folder, "list_objects_v2", Prefix=self._prefix(folder), **params)
+
+    def _pages(self, folder: str, **params: Any) -> Iterator[dict[str, Any]]:
+        while True:
+            page = self._page(folder, **params)
+            yield page
+            if not page.get("IsTruncated"):
+                return
+            params["ContinuationToken"] = page["NextContinuationToken"]
+
+    def _run(self, path: str, method: str, *, key: bool = False, **params: Any) -> dict[str, Any]:
+        params["Bucket"], found = self._store._client.split(path)
+        if key:
+            params["Key"] = found
+        return self._store._client.connection.wait(self._store._call(path, method, **params))
+
+    def _missing(self, path: str) -> FileNotFoundError:
+        return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self._store.url(path))
+
+
+def nanoseconds(when: datetime) -> int:
+    return int(when.timestamp()) * 1_000_000_000

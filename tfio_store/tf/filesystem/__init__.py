@@ -1,0 +1,110 @@
+"""fsspec's filesystems in TensorFlow: ``tfs.register_filesystem("s3")``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from tfio_store.storage import open_store
+from tfio_store.storage.folders import folders_of
+from tfio_store.storage.instances import options_of
+from tfio_store.tf.filesystem.host import Host, Mount
+
+__all__ = ["register_filesystem"]
+
+INSTEAD = {
+    "gs": "use gcs:// URLs with register_filesystem('gcs')",
+    "file": "local files need no registration",
+    "ram": "use memory:// URLs with register_filesystem('memory')",
+}
+
+_host: Host | None = None
+
+
+def register_filesystem(
+    *schemes: str,
+    filesystem: Any = None,
+    storage_options: Mapping[str, Any] | None = None,
+    cache_bytes: int | None = None,
+) -> None:
+    """Let TensorFlow use URLs of these ``schemes``: everything in it that takes a path.
+
+    ``schemes`` are what fsspec knows ("s3", "gcs", "abfs", "memory", "hf", …). ``storage_options``
+    go to their fsspec class; without them it finds credentials as it always does. ``filesystem`` is
+    an fsspec filesystem whose class and options to take instead. ``cache_bytes`` is what the blocks
+    and read-ahead of all files together may take in memory (256 MiB unless set).
+
+    Registering a scheme again replaces its options, for files that are opened from then on.
+
+    Raises ValueError for a scheme that TensorFlow itself serves, or that fsspec does not know;
+    ImportError where TensorFlow, or the package that knows the scheme, is not installed.
+    """
+    if not schemes:
+        raise ValueError("register_filesystem(): name at least one scheme, such as 's3'")
+    if filesystem is not None and storage_options is not None:
+        raise ValueError("pass either filesystem= or storage_options=, not both")
+    if cache_bytes is not None and cache_bytes < 0:
+        raise ValueError(f"cache_bytes={cache_bytes!r}: pass bytes, 0 or more")
+    host = _running_host()
+    for scheme in schemes:
+        _check(scheme, host)
+    for scheme in schemes:
+        options = options_of(filesystem, scheme) if filesystem is not None else storage_options
+        _mount(scheme, dict(options or {}), host)
+    if cache_bytes is not None:
+        from tfio_store import _tf_filesystem
+
+        _tf_filesystem.set_cache_budget(cache_bytes)
+
+
+def _mount(scheme: str, options: dict[str, Any], host: Host) -> None:
+    store, _ = open_store(f"{scheme}://check", options)  # its package may be missing
+    folders_of(store)
+    registered = scheme in host.mounts
+    host.mounts[scheme] = Mount(options)
+    if not registered:
+        _offer(scheme, host)
+
+
+def _check(scheme: str, host: Host) -> None:
+    import tensorflow as tf
+
+    if not isinstance(scheme, str):
+        raise TypeError(f"schemes: pass names such as 's3', not {scheme!r}")
+    if not re.fullmatch(r"[a-z][a-z0-9.]*", scheme):
+        raise ValueError(f"{scheme!r} is no scheme; pass 's3' for s3:// URLs")
+    if scheme in tf.io.gfile.get_registered_schemes() and scheme not in host.mounts:
+        instead = INSTEAD.get(scheme, "another library has registered it; import only one of them")
+        raise ValueError(f"TensorFlow already serves {scheme}:// URLs: {instead}")
+
+
+def _running_host() -> Host:
+    """The host of this process, at the end of TensorFlow's calls from the first registration on."""
+    global _host
+    if _host is None:
+        import tensorflow  # noqa: F401  (whose libraries must be loaded)
+
+        from tfio_store import _tf_filesystem
+
+        _tf_filesystem.load_abi()
+        host = Host()
+        _tf_filesystem.serve(host)
+        _tf_filesystem.at_exit(host.leave)
+        _host = host
+    return _host
+
+
+def _offer(scheme: str, host: Host) -> None:
+    import tensorflow as tf
+
+    from tfio_store import _tf_filesystem
+
+    def register() -> None:
+        tf.experimental.register_filesystem_plugin(_tf_filesystem.__file__)
+
+    try:
+        _tf_filesystem.offer(scheme, register)
+    except BaseException:
+        del host.mounts[scheme]
+        raise

@@ -1,0 +1,168 @@
+"""One file that TensorFlow reads, one that it writes."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tfio_store.storage.store import Output, Store
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer as BytesLike
+
+__all__ = ["APPEND_LIMIT", "ReadFile", "Snapshot", "WriteFile"]
+
+APPEND_LIMIT = 64 << 20
+"""Bytes of the largest file that can be appended to: an append writes the object anew."""
+
+SMALL_SYNC = 1 << 20
+"""Up to this many bytes a sync always writes the object anew."""
+
+PIECE_BYTES = 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A file's size in bytes, and what tells this version of it from any other (None: unknown)."""
+
+    size: int
+    version: str | None
+
+
+class ReadFile:
+    """An object open for reading. The block cache above asks for ranges of it."""
+
+    def __init__(self, store: Store, path: str, url: str) -> None:
+        self.url = url
+        self._store = store
+        self._path = path
+        self._under_way: set[Future[BytesLike]] = set()
+        self.snapshot = self.look_again()
+
+    def look_again(self) -> Snapshot:
+        """The file as it is now."""
+        info = self._store.info(self._path)
+        return Snapshot(info.size, f"{self.url}\n{info.etag}" if info.etag else None)
+
+    def fetch(self, start: int, stop: int, arrived: Callable[[Future[BytesLike]], Any]) -> None:
+        """Begin reading [start, stop); ``arrived`` is called with the finished future."""
+        future = self._store.read(self._path, start, stop)
+        self._under_way.add(future)
+        future.add_done_callback(self._under_way.discard)
+        future.add_done_callback(arrived)
+
+    def close(self) -> None:
+        """Give up what was fetched ahead and has not come."""
+        for future in self._under_way.copy():
+            future.cancel()
+
+
+class WriteFile:
+    """A file being written. Its bytes are seen when it is finished, whole; or at a sync.
+
+    A sync is how an event file shows itself while the program runs. An object cannot grow, so each
+    sync writes it anew with what came since. To keep that from taking quadratic time, a file of
+    over `SMALL_SYNC` bytes is written anew only once it has grown by a quarter; the rest is seen at
+    a later sync, or when the file is finished.
+    """
+
+    def __init__(self, store: Store, path: str, url: str, *, published: int | None = None) -> None:
+        self.url = url
+        self.position = published or 0
+        self._store = store
+        self._path = path
+        self._published = published
+        self._synced = False
+        self._output: Output | None = None
+        self._failed = False
+        self._finished = False
+        self._lock = threading.RLock()
+
+    def write(self, data: bytes) -> None:
+        with self._lock, self._working():
+            self._opened().write(data)
+            self.position += len(data)
+
+    def sync(self) -> None:
+        with self._lock, self._working():
+            self._synced = True
+            if self._worth_showing():
+                self._publish()
+
+    def finish(self) -> None:
+        """Make the file visible, whole."""
+        with self._lock, self._working():
+            if not self._finished and (self._output or self._published is None):
+                self._publish()
+            self._finished = True
+
+    def release(self) -> None:
+        """Finish a file that nobody finished.
+
+        Raises OSError when that or an earlier write failed: then nothing of it is left.
+        """
+        with self._lock:
+            if not self._finished:
+                self.finish()
+
+    def leave(self) -> bool:
+        """At exit, show what a log has; False for a file that was not finished and is now lost."""
+        with self._lock:
+            if self._synced and not self._failed:
+                self.finish()
+            lost = not self._finished
+            self._abort()
+            return not lost
+
+    def _worth_showing(self) -> bool:
+        if self._published is None:
+            return True
+        grown = self.position - self._published
+        return grown > 0 and (self.position <= SMALL_SYNC or grown * 4 >= self._published)
+
+    def _publish(self) -> None:
+        self._opened().commit()
+        self._output = None
+        self._published = self.position
+
+    def _opened(self) -> Output:
+        """The output that takes what comes next; it begins with what is published already."""
+        if self._finished:
+            raise ValueError("it was written to after it was closed")
+        if self._output is None:
+            self._output = self._store.open_output(self._path)
+            for piece in self._shown():
+                self._output.write(piece)
+        return self._output
+
+    def _shown(self) -> Iterator[BytesLike]:
+        size = self._published or 0
+        for start in range(0, size, PIECE_BYTES):
+            stop = min(start + PIECE_BYTES, size)
+            piece = self._store.read(self._path, start, stop).result()
+            if memoryview(piece).nbytes != stop - start:
+                raise OSError(errno.ESTALE, "somebody else replaced it while it was being written")
+            yield piece
+
+    @contextlib.contextmanager
+    def _working(self) -> Iterator[None]:
+        """After a failure all that follows fails too: the bytes of a failed write are gone."""
+        if self._failed:
+            raise OSError(errno.EIO, "an earlier write to it failed; nothing of it is kept")
+        try:
+            yield
+        except BaseException:
+            self._failed = True
+            self._abort()
+            raise
+
+    def _abort(self) -> None:
+        output, self._output = self._output, None
+        if output is not None:
+            with contextlib.suppress(OSError):
+                output.abort()

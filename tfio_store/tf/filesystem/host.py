@@ -1,0 +1,284 @@
+"""What TensorFlow's filesystem calls mean on a store.
+
+The calls arrive with whole URLs, cleaned ("//", "." and ".." are gone), from any thread. What
+TensorFlow expects of each is written in its header ``filesystem_interface.h``; where that leaves a
+choice, the local filesystem decides, so that a program sees the same on both.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import threading
+import weakref
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from tfio_store.storage import open_store
+from tfio_store.storage.folders import Entry, Folders, folders_of
+from tfio_store.storage.store import Store
+from tfio_store.tf.filesystem.files import APPEND_LIMIT, ReadFile, WriteFile
+from tfio_store.tf.filesystem.hints import Hints
+from tfio_store.tf.filesystem.patterns import expand
+from tfio_store.tf.filesystem.status import status_of
+
+__all__ = ["Host", "Mount"]
+
+LISTINGS_AT_ONCE = 16
+
+log = logging.getLogger("tfio_store")
+
+
+@dataclass(slots=True)
+class Mount:
+    """How the URLs of one scheme are served."""
+
+    storage_options: Mapping[str, Any] = field(repr=False)  # may hold credentials
+    _folders: dict[Store, Folders] = field(default_factory=dict)
+
+    def open(self, url: str) -> tuple[Store, str]:
+        return open_store(url, self.storage_options)
+
+    def folders(self, store: Store) -> Folders:
+        if store not in self._folders:
+            self._folders[store] = folders_of(store)
+        return self._folders[store]
+
+
+class Host:
+    """Serves the schemes in ``mounts``."""
+
+    def __init__(self) -> None:
+        self.mounts: dict[str, Mount] = {}
+        self._hints = Hints()
+        self._writers: weakref.WeakSet[WriteFile] = weakref.WeakSet()
+        self._lock = threading.Lock()
+        os.register_at_fork(after_in_child=self._after_fork)
+
+    # ---- files ----
+
+    def open_reader(self, url: str) -> ReadFile:
+        store, path = self._store(url)
+        return ReadFile(store, path, url)
+
+    def open_writer(self, url: str, *, append: bool) -> WriteFile:
+        store, path, folders = self._place(url)
+        if folders.is_folder(path):
+            raise is_a_folder(url)
+        published = self._size_to_append(store, path, url) if append else None
+        writer = WriteFile(store, path, url, published=published)
+        with self._lock:
+            self._writers.add(writer)
+        self._hints.clear()
+        return writer
+
+    def _size_to_append(self, store: Store, path: str, url: str) -> int | None:
+        try:
+            size = store.info(path).size
+        except FileNotFoundError:
+            return None
+        if size > APPEND_LIMIT:
+            raise OSError(
+                errno.EFBIG,
+                f"it has {size} bytes, and appending, which writes the object anew, is refused "
+                f"over {APPEND_LIMIT}; write another file instead",
+                url,
+            )
+        return size
+
+    # ---- questions about paths ----
+
+    def stat(self, url: str) -> Entry:
+        _, path, folders = self._place(url)
+        return folders.stat(path)
+
+    def exists(self, url: str) -> None:
+        self.stat(url)
+
+    def is_directory(self, url: str) -> None:
+        """Returns for a folder, raises for anything else: TensorFlow's answer is the status."""
+        known = self._hints.is_folder(url)
+        if known is None:
+            known = self.stat(url).is_folder
+        if not known:
+            raise is_no_folder(url)
+
+    def children(self, url: str) -> list[str]:
+        return [entry.name for entry in self._entries(url)]
+
+    def _entries(self, url: str) -> list[Entry]:
+        _, path, folders = self._place(url)
+        try:
+            found = folders.entries(path)
+        except FileNotFoundError:
+            folders.stat(path)  # raises, unless it is a file
+            raise is_no_folder(url) from None
+        self._hints.learn((f"{url}/{entry.name}", entry.is_folder) for entry in found)
+        return found
+
+    def glob(self, pattern: str) -> list[str]:
+        scheme, _, rest = pattern.partition("://")
+        root, *segments = rest.rstrip("/").split("/")
+        return expand(f"{scheme}://{root}", segments, self._names, self._is_there)
+
+    def _names(self, folders: list[str], last: bool) -> list[list[str]]:
+        def names(url: str) -> list[str]:
+            try:
+                return [entry.name for entry in self._entries(url) if last or entry.is_folder]
+            except (FileNotFoundError, NotADirectoryError):
+                return []
+
+        if len(folders) < 2:
+            return [names(url) for url in folders]
+        with ThreadPoolExecutor(LISTINGS_AT_ONCE) as pool:
+            return list(pool.map(names, folders))
+
+    def _is_there(self, url: str) -> bool:
+        try:
+            self.stat(url)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
+
+    # ---- changes ----
+
+    def create_directory(self, url: str) -> None:
+        if self._is_there(url):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), url)
+        parent = parent_of(url)
+        if parent is not None and not self.stat(parent).is_folder:
+            raise is_no_folder(parent)
+        self._make([url])
+
+    def create_directories(self, url: str) -> None:
+        missing: list[str] = []
+        at: str | None = url
+        while at is not None and not self._is_there(at):
+            missing.append(at)
+            at = parent_of(at)
+        if at is not None and not self.stat(at).is_folder:
+            raise is_no_folder(at)
+        self._make(reversed(missing))
+
+    def _make(self, urls: Iterable[str]) -> None:
+        for url in urls:
+            _, path, folders = self._place(url)
+            folders.make(path)
+        self._hints.clear()
+
+    def delete_file(self, url: str) -> None:
+        store, path, folders = self._place(url)
+        if folders.stat(path).is_folder:
+            raise is_a_folder(url)
+        store.delete([path])
+        self._hints.clear()
+
+    def delete_directory(self, url: str) -> None:
+        _, path, folders = self._place(url)
+        if not folders.stat(path).is_folder:
+            raise is_no_folder(url)
+        if folders.entries(path):
+            raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), url)
+        folders.remove(path)
+        self._hints.clear()
+
+    def delete_tree(self, url: str) -> None:
+        store, path, folders = self._place(url)
+        if folders.stat(path).is_folder:
+            folders.remove_tree(path)
+        else:
+            store.delete([path])
+        self._hints.clear()
+
+    def copy(self, url: str, target: str) -> None:
+        """Files only, as on the local filesystem."""
+        _, path, folders = self._place(url)
+        if folders.stat(path).is_folder:
+            raise is_a_folder(url)
+        self._copy(url, path, target)
+
+    def rename(self, url: str, target: str) -> None:
+        """A copy and a delete: atomic for nobody who looks at both names meanwhile."""
+        store, path, folders = self._place(url)
+        found = folders.stat(path)
+        if url == target:
+            return
+        if found.is_folder:
+            self._rename_folder(url, path, target)
+        else:
+            self._copy(url, path, target)
+            store.delete([path])
+        self._hints.clear()
+
+    def _copy(self, url: str, path: str, target: str) -> None:
+        _, to, folders = self._place(target)
+        if folders.is_folder(to):
+            raise is_a_folder(target)
+        if url != target:
+            folders.copy(path, to)
+        self._hints.clear()
+
+    def _rename_folder(self, url: str, path: str, target: str) -> None:
+        _, to, folders = self._place(target)
+        if f"{target}/".startswith(f"{url}/"):
+            raise OSError(errno.EINVAL, f"a folder cannot move into itself ({target})", url)
+        if self._is_there(target):
+            if not folders.stat(to).is_folder:
+                raise is_no_folder(target)
+            if folders.entries(to):
+                raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), target)
+        folders.move_tree(path, to)
+
+    # ---- the rest ----
+
+    def status(self, fault: BaseException, path: str) -> tuple[int, bytes]:
+        return status_of(fault, path)
+
+    def report_lost(self, url: str, fault: BaseException | None = None) -> None:
+        """A file that nobody closed could not be finished; there is only the log to tell."""
+        why = f": {fault}" if fault else ", since it was still open when the program ended"
+        log.error("%s: nothing of it was kept%s", url, why)
+
+    def leave(self) -> None:
+        """The interpreter is leaving: show what event files have, drop what is half written."""
+        with self._lock:
+            writers = list(self._writers)
+        for writer in writers:
+            try:
+                if not writer.leave():
+                    self.report_lost(writer.url)
+            except Exception as fault:
+                self.report_lost(writer.url, fault)
+
+    def _store(self, url: str) -> tuple[Store, str]:
+        return self._mount(url).open(url)
+
+    def _place(self, url: str) -> tuple[Store, str, Folders]:
+        mount = self._mount(url)
+        store, path = mount.open(url)
+        return store, path, mount.folders(store)
+
+    def _mount(self, url: str) -> Mount:
+        return self.mounts[url.partition("://")[0]]
+
+    def _after_fork(self) -> None:
+        self._lock = threading.Lock()
+        self._hints.after_fork()
+
+
+def parent_of(url: str) -> str | None:
+    """The folder that holds this one; None above a bucket."""
+    scheme, _, path = url.partition("://")
+    parent = path.rpartition("/")[0]
+    return f"{scheme}://{parent}" if parent.strip("/") else None
+
+
+def is_a_folder(url: str) -> IsADirectoryError:
+    return IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), url)
+
+
+def is_no_folder(url: str) -> NotADirectoryError:
+    return NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), url)
