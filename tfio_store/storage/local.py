@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
+from tfio_store.framing import Buffer
 from tfio_store.storage import threads
 from tfio_store.storage.faults import naming
 from tfio_store.storage.leftovers import final_name, temporary_path
@@ -168,26 +169,19 @@ def described(path: str, status: os.stat_result) -> ObjectInfo:
     return ObjectInfo(path, status.st_size, etag)
 
 
-def read_range(path: str, start: int, stop: int) -> bytes:
+def read_range(path: str, start: int, stop: int) -> memoryview:
+    """Into pooled memory: fresh pages for every range would cost more than the reading itself."""
+    view = memoryview(Buffer(max(stop - start, 0)))
     with naming(path):
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            data = os.pread(descriptor, max(stop - start, 0), start)
-            if len(data) == stop - start or not data:
-                return data
-            return read_rest(descriptor, data, start, stop)
+            got = 0
+            # one preadv may answer less than there is (it stops at 2 GiB, or at a signal)
+            while got < len(view) and (more := os.preadv(descriptor, [view[got:]], start + got)):
+                got += more
+            return view[:got]
         finally:
             os.close(descriptor)
-
-
-def read_rest(descriptor: int, data: bytes, start: int, stop: int) -> bytes:
-    """One pread may answer less than there is (it stops at 2 GiB, or at a signal)."""
-    pieces = [data]
-    position = start + len(data)
-    while position < stop and pieces[-1]:
-        pieces.append(os.pread(descriptor, stop - position, position))
-        position += len(pieces[-1])
-    return b"".join(pieces)
 
 
 def files_below(folder: str, *, temporary: bool = False) -> Iterator[str]:
