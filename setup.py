@@ -19,7 +19,7 @@ def sources(*patterns: str) -> list[str]:
 
 core = Extension(
     "tfio_store._core",
-    sources=["ext/_core.pyx", *sources("crc32c*.c", "tfrecord*.c", "pool.c", "example.c")],
+    sources=["ext/_core.pyx", *sources("crc32c*.c", "tfrecord*.c", "pool.c")],
     include_dirs=["ext"],
     depends=sources("*.h", "*.pxd", "*.pxi"),
     extra_compile_args=FLAGS,
@@ -34,9 +34,20 @@ tf_filesystem = Extension(
     libraries=["dl"] if sys.platform == "linux" else [],
 )
 
+examples = [
+    Extension(
+        f"tfio_store.example.{name}",
+        sources=[f"ext/{name}.pyx", "ext/example_read.c", "ext/example_write.c"],
+        include_dirs=["ext"],
+        depends=["ext/example.h", "ext/example.pxd"],
+        extra_compile_args=FLAGS,
+    )
+    for name in ("_encode", "_decode")
+]
+
 setup(
     ext_modules=cythonize(
-        [core, tf_filesystem],
+        [core, tf_filesystem, *examples],
         include_path=["ext"],
         compiler_directives={
             "language_level": 3,

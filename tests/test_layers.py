@@ -15,8 +15,6 @@ PACKAGE = Path(__file__).parent.parent / "tfio_store"
 FLOORS = {
     "errors": 0,
     "_core": 0,
-    "_example": 0,
-    "_example_pure": 0,
     "_pure": 0,
     "_tf_filesystem": 0,
     "framing": 1,

@@ -9,30 +9,51 @@ from tfio_store.errors import (
     DataLossError,
     ManifestError,
     RecordTooLargeError,
+    SchemaError,
     TFIOStoreError,
     TruncatedRecordError,
+)
+from tfio_store.example import (
+    Examples,
+    Ragged,
+    decode_examples,
+    decode_sequence_examples,
+    encode_example,
+    encode_examples,
+    encode_sequence_example,
 )
 from tfio_store.framing import RecordBatch, backend, crc32c, masked_crc32c
 from tfio_store.random_access import RecordSource
 from tfio_store.reader import RecordReader
 from tfio_store.recovery import SkippedRegion
+from tfio_store.schema import Feature, Schema
 
 __version__ = "0.1.0"
 
 __all__ = [
     "CorruptRecordError",
     "DataLossError",
+    "Examples",
+    "Feature",
     "ManifestError",
+    "Ragged",
     "RecordBatch",
     "RecordReader",
     "RecordSource",
     "RecordTooLargeError",
+    "Schema",
+    "SchemaError",
     "SkippedRegion",
     "TFIOStoreError",
     "TruncatedRecordError",
     "backend",
     "build_index",
     "crc32c",
+    "decode_examples",
+    "decode_sequence_examples",
+    "encode_example",
+    "encode_examples",
+    "encode_sequence_example",
     "masked_crc32c",
     "register_filesystem",
     "write_idx",

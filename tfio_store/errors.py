@@ -5,6 +5,7 @@
     │   ├── CorruptRecordError      a checksum does not hold, or a stream does not decode
     │   └── TruncatedRecordError    the data ends inside a record
     ├── RecordTooLargeError     a record is longer than the limit: .path, .offset, .length, .limit
+    ├── SchemaError             a record does not hold what the schema says: .record, .feature
     └── ManifestError           a manifest or index is unreadable, or contradicts its dataset
 
 Failures of the storage stay what Python calls them (``FileNotFoundError``,
@@ -19,6 +20,7 @@ __all__ = [
     "DataLossError",
     "ManifestError",
     "RecordTooLargeError",
+    "SchemaError",
     "TFIOStoreError",
     "TruncatedRecordError",
 ]
@@ -77,6 +79,26 @@ class RecordTooLargeError(TFIOStoreError):
         return _rebuild_too_large, (self.path, self.offset, self.length, self.limit)
 
 
+class SchemaError(TFIOStoreError, ValueError):
+    """A record is whole, but does not hold what the schema says of a feature.
+
+    ``record`` is the record's index in the batch being decoded, ``feature`` the name,
+    ``reason`` the rest of the sentence.
+    """
+
+    def __init__(self, reason: str, *, feature: str, record: int) -> None:
+        super().__init__(reason, feature, record)
+        self.reason = reason
+        self.feature = feature
+        self.record = record
+
+    def __str__(self) -> str:
+        return f"record {self.record}: feature {self.feature!r} {self.reason}"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild_schema, (self.reason, self.feature, self.record)
+
+
 class ManifestError(TFIOStoreError):
     """A manifest or index is unreadable, or contradicts its dataset."""
 
@@ -89,3 +111,7 @@ def _rebuild_data_loss(
 
 def _rebuild_too_large(path: str, offset: int, length: int, limit: int) -> RecordTooLargeError:
     return RecordTooLargeError(path=path, offset=offset, length=length, limit=limit)
+
+
+def _rebuild_schema(reason: str, feature: str, record: int) -> SchemaError:
+    return SchemaError(reason, feature=feature, record=record)

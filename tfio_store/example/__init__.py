@@ -1,0 +1,21 @@
+"""tf.train.Example and SequenceExample without TensorFlow."""
+
+from tfio_store.example.codec import (
+    Examples,
+    decode_examples,
+    decode_sequence_examples,
+    encode_example,
+    encode_examples,
+    encode_sequence_example,
+)
+from tfio_store.example.ragged import Ragged
+
+__all__ = [
+    "Examples",
+    "Ragged",
+    "decode_examples",
+    "decode_sequence_examples",
+    "encode_example",
+    "encode_examples",
+    "encode_sequence_example",
+]

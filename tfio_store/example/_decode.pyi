@@ -1,0 +1,82 @@
+"""Reading tf.train.Example, compiled. `tfio_store.example.pure` answers to the same names.
+
+Kinds are Feature's field numbers: 0 none, 1 bytes, 2 float, 3 int64. Maps are top-level fields: 1
+an Example's features and a SequenceExample's context, 2 its feature lists.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from typing_extensions import Buffer as BytesLike
+
+Int64Array = npt.NDArray[np.int64]
+
+class Spans:
+    """Where the wanted features of each record of a batch lie, column by column.
+
+    Readers give one flat array. Record i has ``splits[i]:splits[i + 1]`` of it, or with no splits
+    ``width`` values; a feature that is absent is read as ``fallback`` (``width`` values) if one is
+    given. SchemaError where a feature is absent without one, of another kind or of another size;
+    CorruptRecordError where the bytes are not an Example.
+    """
+
+    @property
+    def keys(self) -> list[bytes]: ...
+    @staticmethod
+    def locate(
+        buffer: BytesLike,
+        offsets: Int64Array,
+        lengths: Int64Array,
+        keys: list[bytes],
+        map_field: int = 1,
+    ) -> Spans:
+        """``keys`` must differ. CorruptRecordError, with the record's offset."""
+    def __len__(self) -> int:
+        """The number of records."""
+    def counts(self, column: int, kind: int) -> Int64Array:
+        """How many values each record has; 0 where the feature is absent."""
+    def floats(
+        self,
+        column: int,
+        *,
+        splits: Int64Array | None = None,
+        width: int = 1,
+        fallback: npt.NDArray[np.float32] | None = None,
+    ) -> npt.NDArray[np.float32]: ...
+    def int64s(
+        self,
+        column: int,
+        *,
+        splits: Int64Array | None = None,
+        width: int = 1,
+        fallback: Int64Array | None = None,
+    ) -> Int64Array: ...
+    def objects(
+        self,
+        column: int,
+        *,
+        splits: Int64Array | None = None,
+        width: int = 1,
+        fallback: list[bytes] | None = None,
+    ) -> npt.NDArray[Any]:
+        """An object array of bytes."""
+    def spans(
+        self, column: int, *, splits: Int64Array | None = None, width: int = 1
+    ) -> tuple[Int64Array, Int64Array]:
+        """(offsets, lengths) of byte strings in the buffer."""
+    def joined(
+        self,
+        column: int,
+        *,
+        splits: Int64Array | None = None,
+        width: int = 1,
+        fallback: list[bytes] | None = None,
+    ) -> tuple[npt.NDArray[np.uint8], Int64Array]:
+        """Byte strings copied end to end, and their offsets, one more than there are strings."""
+    def steps(self, column: int) -> tuple[Int64Array, Spans]:
+        """Of a feature list: row_splits, and the steps of all records as records of one column."""
+
+def describe(record: BytesLike, map_field: int = 1, /) -> list[tuple[bytes, int, int]]:
+    """(key, kind, count) of every feature of one record, in the order met; of map 2, (key, 0,
+    0)."""

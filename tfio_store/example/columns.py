@@ -1,0 +1,240 @@
+"""A table's columns, in whatever form users have them, to the few forms that the codec writes.
+
+The codec takes (key, values, row_splits or None, width) with flat values: a float32 or int64 array,
+a list of bytes and str, or (buffer, offsets, lengths) of byte strings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tfio_store.example.ragged import Ragged
+from tfio_store.example.values import check_keys, plain_array
+from tfio_store.framing import RecordBatch
+from tfio_store.schema import ROW_LENGTHS, Feature, Schema
+
+__all__ = ["core_columns", "normal_column", "schema_of"]
+
+Int64Array = npt.NDArray[np.int64]
+CoreColumn = tuple[bytes, Any, "Int64Array | None", int]
+
+
+def core_columns(columns: Mapping[str, Any], schema: Schema | None) -> tuple[list[CoreColumn], int]:
+    """The columns, sorted by key, and the number of rows."""
+    check_keys(columns)
+    if schema is not None and set(schema) != set(columns):
+        odd = sorted(set(schema) ^ set(columns))
+        raise ValueError(f"the schema and the columns must have the same names; not so: {odd}")
+    ready: dict[str, CoreColumn] = {}
+    rows: dict[str, int] = {}
+    for name, column in columns.items():
+        normal = normal_column(name, column)
+        rows[name] = len(normal)
+        feature = None if schema is None else schema[name]
+        for part, value in _split_nested(name, normal):
+            if part in ready or (part != name and part in columns):
+                raise ValueError(f"feature {part!r}: the nested {name!r} needs that name")
+            ready[part] = _core_column(part, value, feature if part == name else None)
+    if len(set(rows.values())) > 1:
+        listed = ", ".join(f"{name!r} {count}" for name, count in rows.items())
+        raise ValueError(f"columns must have the same number of rows; they have: {listed}")
+    return [ready[name] for name in sorted(ready)], next(iter(rows.values()), 0)
+
+
+def normal_column(name: str, column: Any) -> Any:
+    """An array, a `RecordBatch`, a `Ragged` or a list of bytes and str, of one entry per row."""
+    if isinstance(column, tuple) and len(column) == 2:
+        return _ragged(name, *column)
+    if isinstance(column, (Ragged, RecordBatch)):
+        return column
+    if hasattr(column, "combine_chunks") or type(column).__module__.startswith("pyarrow"):
+        from tfio_store.example.arrow import from_arrow
+
+        return from_arrow(name, column)
+    if hasattr(column, "to_numpy") and not isinstance(column, np.ndarray):  # a pandas Series
+        column = _from_series(name, column)
+    if isinstance(column, list):
+        return _list(name, column)
+    array = np.asarray(column)
+    if array.ndim == 0:
+        raise ValueError(f"feature {name!r}: a column has a row dimension; got one value")
+    return _list(name, array.tolist()) if array.dtype == object and array.ndim == 1 else array
+
+
+def _from_series(name: str, column: Any) -> Any:
+    if not isinstance(column.dtype, np.dtype) and column.isna().any():
+        row = int(np.argmax(column.isna()))
+        raise TypeError(f"feature {name!r}: row {row} has no value; give one in its place")
+    return column.to_numpy()
+
+
+def _ragged(name: str, values: Any, row_splits: Any) -> Ragged:
+    try:
+        return Ragged(normal_column(name, values), row_splits)
+    except ValueError as error:
+        raise ValueError(f"feature {name!r}: {error}") from None
+
+
+def _list(name: str, rows: list[Any]) -> Any:
+    """A list of rows: strings stay a list, numbers and equal shapes an array, others ragged."""
+    kinds = {type(row) for row in rows}
+    if kinds <= {bytes, str}:
+        return rows
+    for i, row in enumerate(rows):
+        if row is None or type(row).__name__ == "NAType":
+            raise TypeError(f"feature {name!r}: row {i} is {row!r}; give a value in its place")
+    if not any(isinstance(row, (list, tuple, np.ndarray)) for row in rows):
+        return _list_of_scalars(name, rows)
+    shapes = {np.shape(row) if isinstance(row, np.ndarray) else _list_shape(row) for row in rows}
+    if len(shapes) == 1 and None not in shapes:
+        return np.array(rows, dtype=object if _has_strings(rows[0]) else None)
+    try:
+        return Ragged.from_rows(rows)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"feature {name!r}: {error}") from None
+
+
+def _list_of_scalars(name: str, rows: list[Any]) -> Any:
+    array = np.array(rows)
+    if array.dtype.kind in "SU":
+        raise TypeError(f"feature {name!r}: the column mixes text and numbers")
+    if array.dtype == object:
+        kinds = sorted({type(row).__qualname__ for row in rows})
+        raise TypeError(f"feature {name!r}: rows of type {', '.join(kinds)} can't be encoded")
+    return array
+
+
+def _list_shape(row: Any) -> tuple[int, ...] | None:
+    """None for one that is ragged itself."""
+    if not isinstance(row, (list, tuple)):
+        return tuple(np.shape(row))
+    inner = {_list_shape(item) for item in row}
+    if len(inner) > 1 or None in inner:
+        return None
+    return (len(row), *(next(iter(inner)) or ())) if inner else (0,)
+
+
+def _has_strings(row: Any) -> bool:
+    while isinstance(row, (list, tuple)) and row:
+        row = row[0]
+    return isinstance(row, (bytes, str)) or getattr(row, "dtype", None) == np.dtype(object)
+
+
+def _split_nested(name: str, column: Any) -> list[tuple[str, Any]]:
+    """A column of two ragged levels is two features: the values, and the lengths of the inner
+    rows."""
+    if not (isinstance(column, Ragged) and isinstance(column.values, Ragged)):
+        return [(name, column)]
+    inner = column.values
+    if isinstance(inner.values, Ragged):
+        raise ValueError(f"feature {name!r}: more than two ragged levels can't be encoded")
+    flat = Ragged(inner.values, inner.row_splits[column.row_splits])
+    return [(name, flat), (name + ROW_LENGTHS, Ragged(inner.row_lengths, column.row_splits))]
+
+
+def _core_column(name: str, column: Any, feature: Feature | None) -> CoreColumn:
+    splits = column.row_splits if isinstance(column, Ragged) else None
+    values = column.values if isinstance(column, Ragged) else column
+    if isinstance(values, list):
+        return name.encode(), values, splits, 1
+    if isinstance(values, RecordBatch):
+        spans = (values.buffer, values.offsets, values.lengths)
+        return name.encode(), spans, splits, 1
+    if feature is not None:
+        _check_shape(name, column, feature)
+        values = _as_feature(name, values, feature)
+    width = int(np.prod(values.shape[1:], dtype=np.int64))
+    if feature is not None and feature.raw:
+        return name.encode(), *_raw(values, splits)
+    if splits is not None:
+        splits = splits * width
+    if values.dtype.kind == "S":
+        return name.encode(), _fixed_strings(values), splits, width
+    return name.encode(), _flat(plain_array(name, values)), splits, width
+
+
+def _flat(values: Any) -> Any:
+    return values.ravel() if isinstance(values, np.ndarray) else values
+
+
+def _check_shape(name: str, column: Any, feature: Feature) -> None:
+    ragged = isinstance(column, Ragged)
+    values = column.values if ragged else column
+    got = (*((None,) if ragged else ()), *values.shape[1:])
+    wanted = (None,) if feature.nested else feature.shape  # a nested one comes here as its values
+    if got != wanted and not (feature.ragged and got[1:] == wanted[1:]):
+        raise ValueError(
+            f"feature {name!r}: rows of shape {got}, where the schema has {feature.shape}"
+        )
+
+
+def _as_feature(name: str, values: Any, feature: Feature) -> Any:
+    """The values in the feature's dtype; ValueError where integers would change."""
+    if feature.dtype in ("bytes", "str"):
+        if values.dtype.kind not in "SUTO":
+            raise TypeError(
+                f"feature {name!r}: dtype {values.dtype}, where the schema has {feature.dtype}"
+            )
+        return values
+    dtype = feature.item_dtype()
+    if values.dtype == dtype:
+        return values
+    with np.errstate(over="ignore", invalid="ignore"):
+        cast = values.astype(dtype)
+    exact = np.array_equal(cast.astype(values.dtype), values) if dtype.kind in "biu" else True
+    if not exact:
+        raise ValueError(
+            f"feature {name!r}: values of dtype {values.dtype} do not fit {feature.dtype}"
+        )
+    return cast
+
+
+def _raw(values: Any, splits: Int64Array | None) -> tuple[Any, Int64Array | None, int]:
+    """Each row's memory as one byte string."""
+    if splits is None:
+        splits = np.arange(len(values) + 1, dtype=np.int64)
+    little = values.astype(values.dtype.newbyteorder("<"), copy=False)
+    row = int(np.prod(values.shape[1:], dtype=np.int64)) * values.dtype.itemsize
+    data = np.ascontiguousarray(little).reshape(-1).view(np.uint8)
+    return (data, splits[:-1] * row, np.diff(splits) * row), None, 1
+
+
+def _fixed_strings(values: npt.NDArray[Any]) -> tuple[Any, Int64Array, Int64Array]:
+    """numpy's "S": each item in its own cell; the zeros that fill the cell are not part of it."""
+    flat = np.ascontiguousarray(values).ravel()
+    lengths = np.char.str_len(flat).astype(np.int64)
+    offsets = np.arange(len(flat), dtype=np.int64) * flat.itemsize
+    data = flat.view(np.uint8) if flat.itemsize and len(flat) else np.empty(0, np.uint8)
+    return data, offsets, lengths
+
+
+def schema_of(columns: Mapping[str, Any]) -> Schema:
+    """The schema that keeps normal columns exactly: what int64 and float32 can't hold goes raw."""
+    return Schema({name: _feature_of(column) for name, column in columns.items()})
+
+
+def _feature_of(column: Any) -> Feature:
+    shape: tuple[int | None, ...] = ()
+    while isinstance(column, Ragged):
+        column, shape = column.values, (*shape, None)
+    if isinstance(column, RecordBatch):
+        return Feature("bytes", shape)
+    if isinstance(column, list):
+        texts = bool(column) and all(type(item) is str for item in column)
+        return Feature("str" if texts else "bytes", shape)
+    shape = (*shape, *column.shape[1:])
+    if column.dtype.kind in "UT":
+        return Feature("str", shape)
+    if column.dtype.kind in "SO":
+        texts = column.size and all(type(item) is str for item in column.flat)
+        return Feature("str" if texts else "bytes", shape)
+    exact = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "float16")
+    dtype = column.dtype.name
+    raw = dtype not in (*exact, "bfloat16", "float32")
+    # Small integers of many values are bytes or pixels: raw is smaller, and a copy to read.
+    pixels = dtype in ("int8", "uint8") and len(shape) > 0
+    return Feature(dtype, shape, raw=raw or (pixels and shape != (None, None)))

@@ -1,0 +1,388 @@
+"""tf.train.Example in plain Python: what `_encode` and `_decode` do, and how it would be
+said without speed. Used where the compiled modules can't be loaded, and by tests as their twin.
+
+The wire format is drawn in ext/example.h.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from typing_extensions import Buffer as BytesLike
+
+from tfio_store.errors import CorruptRecordError, SchemaError
+from tfio_store.example.values import check_keys, expand, plain
+
+__all__ = ["Spans", "describe", "encode_columns", "encode_example", "encode_sequence_example"]
+
+Int64Array = npt.NDArray[np.int64]
+Field = tuple[int, int, bytes]
+
+BYTES, FLOAT, INT64 = 1, 2, 3
+KINDS = ("no", "bytes", "float", "int64")
+VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
+
+
+# ---- writing ---------------------------------------------------------------------------------
+
+
+def _varint(value: int) -> bytes:
+    value &= 2**64 - 1
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _field(number: int, body: bytes) -> bytes:
+    return bytes([number << 3 | LENGTH]) + _varint(len(body)) + body
+
+
+def _utf8(name: str, value: bytes | str) -> bytes:
+    try:
+        return value.encode() if isinstance(value, str) else value
+    except UnicodeEncodeError as error:
+        raise ValueError(f"feature {name!r}: the text is not valid Unicode: {error}") from None
+
+
+def _feature(name: str, values: Any) -> bytes:
+    """A Feature of what `plain` gives."""
+    if isinstance(values, tuple):
+        return b""
+    if isinstance(values, list):
+        return _field(BYTES, b"".join(_field(1, _utf8(name, value)) for value in values))
+    kind = FLOAT if values.dtype == np.float32 else INT64
+    if kind == FLOAT:
+        packed = values.astype("<f4").tobytes()
+    else:
+        packed = b"".join(map(_varint, values.ravel().tolist()))
+    return _field(kind, _field(1, packed) if packed else b"")
+
+
+def _entry(key: str, message: bytes) -> bytes:
+    return _field(1, _field(1, key.encode()) + _field(2, message))
+
+
+def _features(features: dict[str, Any]) -> bytes:
+    """A Features message of plain values, in the order given."""
+    return b"".join(_entry(name, _feature(name, value)) for name, value in features.items())
+
+
+def encode_example(features: Mapping[str, Any], /) -> bytes:
+    expanded = expand(features)
+    return _field(1, _features({name: plain(name, expanded[name]) for name in sorted(expanded)}))
+
+
+def encode_sequence_example(
+    context: Mapping[str, Any], feature_lists: Mapping[str, Sequence[Any]], /
+) -> bytes:
+    check_keys(feature_lists)
+    lists = b"".join(
+        _entry(
+            name,
+            b"".join(_field(1, _feature(name, plain(name, step))) for step in feature_lists[name]),
+        )
+        for name in sorted(feature_lists)
+    )
+    return encode_example(context) + _field(2, lists)
+
+
+def _check_column(key: str, total: int, splits: Any, width: int, records: int) -> None:
+    if splits is None and records * width != total:
+        raise ValueError(f"feature {key!r}: {total} values, {records * width} wanted")
+    if splits is None:
+        return
+    rises = len(splits) == records + 1 and bool(np.all(splits[1:] >= splits[:-1]))
+    if not rises or splits[0] != 0 or splits[-1] != total:
+        raise ValueError(
+            f"feature {key!r}: row_splits must be {records + 1} numbers that rise from 0 to {total}"
+        )
+
+
+def _column_values(key: str, values: Any) -> Any:
+    if isinstance(values, list):
+        for i, value in enumerate(values):
+            if type(value) is not bytes and type(value) is not str:
+                raise TypeError(f"feature {key!r}: record {i} is {value!r}, not bytes or str")
+    if not isinstance(values, tuple):
+        return values
+    buffer, offsets, lengths = values
+    data = memoryview(buffer).cast("B")
+    for i, (start, size) in enumerate(zip(offsets.tolist(), lengths.tolist(), strict=True)):
+        if start < 0 or size < 0 or start > len(data) - size:
+            raise ValueError(f"feature {key!r}: value {i} lies outside its buffer")
+    pairs = zip(offsets.tolist(), lengths.tolist(), strict=True)
+    return [bytes(data[start : start + size]) for start, size in pairs]
+
+
+def encode_columns(
+    columns: list[tuple[bytes, Any, Int64Array | None, int]], records: int, /
+) -> tuple[memoryview, Int64Array]:
+    ready = []
+    for raw, values, splits, width in columns:
+        key, flat = raw.decode(), _column_values(raw.decode(), values)
+        _check_column(key, len(flat), splits, width, records)
+        bounds = np.arange(records + 1) * width if splits is None else splits
+        ready.append((key, flat, bounds.tolist()))
+    encoded = [
+        _field(1, _features({key: flat[at[i] : at[i + 1]] for key, flat, at in ready}))
+        for i in range(records)
+    ]
+    offsets = np.zeros(records + 1, np.int64)
+    np.cumsum([len(record) for record in encoded], out=offsets[1:])
+    return memoryview(b"".join(encoded)), offsets
+
+
+# ---- reading ---------------------------------------------------------------------------------
+
+
+class _Corrupt(Exception):
+    """The bytes are not the message; the argument says how."""
+
+
+class _Mismatch(Exception):
+    """The feature is not what the reader asked for; the argument says how."""
+
+
+class _Missing(Exception):
+    """There is no such feature, or it holds no list."""
+
+
+def _read_varint(data: memoryview, at: int) -> tuple[int, int]:
+    value = 0
+    for i, byte in enumerate(data[at : at + 10]):
+        value |= (byte & 0x7F) << 7 * i
+        if byte < 0x80:
+            return value & 2**64 - 1, at + i + 1
+    raise _Corrupt("a varint is cut or longer than 10 bytes")
+
+
+def _fields(data: memoryview) -> Iterator[tuple[int, int, memoryview]]:
+    """(number, wire type, payload) of each field; a varint's payload is its bytes."""
+    at = 0
+    while at < len(data):
+        tag, at = _read_varint(data, at)
+        number, wire = tag >> 3, tag & 7
+        if not number or tag >= 2**32:
+            raise _Corrupt("a field's tag is not valid")
+        if wire == LENGTH:
+            size, at = _read_varint(data, at)
+        elif wire == VARINT:
+            size = _read_varint(data, at)[1] - at
+        elif wire in (FIXED64, FIXED32):
+            size = 8 if wire == FIXED64 else 4
+        else:
+            raise _Corrupt("a field has a wire type that Examples do not use")
+        if size > len(data) - at:
+            raise _Corrupt("a length reaches past the end of what holds it")
+        yield number, wire, data[at : at + size]
+        at += size
+
+
+def _messages(data: memoryview, number: int) -> Iterator[memoryview]:
+    return (body for n, wire, body in _fields(data) if n == number and wire == LENGTH)
+
+
+def _entries(record: memoryview, map_field: int) -> Iterator[tuple[bytes, memoryview]]:
+    for features in _messages(record, map_field):
+        for entry in _messages(features, 1):
+            found: dict[int, memoryview] = {}
+            for number, wire, body in _fields(entry):
+                if (
+                    wire == LENGTH
+                    and number in (1, 2)
+                    and found.setdefault(number, body) is not body
+                ):
+                    raise _Corrupt("a map entry has its key or its value twice")
+            yield bytes(found.get(1, b"")), found.get(2, entry[:0])
+
+
+def _open(feature: memoryview) -> tuple[int, list[memoryview]]:
+    """The kind, and the lists of the last run of that kind: Feature is a oneof."""
+    kind = 0
+    lists: list[memoryview] = []
+    for number, wire, body in _fields(feature):
+        if wire != LENGTH or number > INT64:
+            continue
+        lists = [*lists, body] if number == kind else [body]
+        kind = number
+    return kind, lists
+
+
+def _values(feature: memoryview, kind: int) -> list[Any]:
+    found, lists = _open(feature)
+    if not found:
+        raise _Missing
+    if found != kind:
+        raise _Mismatch(f"holds {KINDS[found]} values, where {KINDS[kind]} is wanted")
+    values: list[Any] = []
+    for field in (field for body in lists for field in _fields(body) if field[0] == 1):
+        values.extend(_TAKE[kind](*field[1:]))
+    return values
+
+
+def _take_bytes(wire: int, body: memoryview) -> list[memoryview]:
+    return [body] if wire == LENGTH else []
+
+
+def _take_floats(wire: int, body: memoryview) -> list[np.float32]:
+    if wire not in (LENGTH, FIXED32):
+        return []
+    if len(body) % 4:
+        raise _Corrupt("the size of packed floats is no multiple of 4")
+    return list(np.frombuffer(body, "<f4"))
+
+
+def _take_int64s(wire: int, body: memoryview) -> list[int]:
+    values, at = [], 0
+    while wire in (LENGTH, VARINT) and at < len(body):
+        value, at = _read_varint(body, at)
+        values.append(struct.unpack("<q", struct.pack("<Q", value))[0])
+    return values
+
+
+_TAKE: dict[int, Any] = {BYTES: _take_bytes, FLOAT: _take_floats, INT64: _take_int64s}
+
+
+class Spans:
+    """The features as memoryviews: ``rows[column][record]``, None where absent."""
+
+    def __init__(
+        self, keys: list[bytes], rows: list[list[memoryview | None]], starts: list[int], data: Any
+    ) -> None:
+        self.keys, self._rows, self._starts, self._data = keys, rows, starts, data
+
+    @staticmethod
+    def locate(
+        buffer: BytesLike,
+        offsets: Int64Array,
+        lengths: Int64Array,
+        keys: list[bytes],
+        map_field: int = 1,
+    ) -> Spans:
+        data = memoryview(buffer).cast("B").toreadonly()
+        spans = Spans(list(keys), [[] for _ in keys], offsets.tolist(), data)
+        for i, (start, size) in enumerate(zip(offsets.tolist(), lengths.tolist(), strict=True)):
+            if start < 0 or size < 0 or start > len(data) - size:
+                raise ValueError(f"record {i} lies outside the buffer")
+            try:
+                found = dict(_entries(data[start : start + size], map_field))
+            except _Corrupt as error:
+                raise spans._corrupt(i, error) from None
+            for key, row in zip(keys, spans._rows, strict=True):
+                row.append(found.get(key))
+        return spans
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def _corrupt(self, record: int, error: Exception) -> CorruptRecordError:
+        reason = f"record {record} of the batch is not a tf.train.Example: {error}"
+        return CorruptRecordError(reason, path="<buffer>", offset=self._starts[record])
+
+    def _read(self, column: int, record: int, kind: int) -> list[Any] | None:
+        """None where the feature is absent."""
+        feature = self._rows[column][record]
+        try:
+            return None if feature is None else _values(feature, kind)
+        except _Missing:
+            return None
+        except _Corrupt as error:
+            raise self._corrupt(record, error) from None
+        except _Mismatch as error:
+            raise self._mismatch(column, record, str(error)) from None
+
+    def _mismatch(self, column: int, record: int, reason: str) -> SchemaError:
+        name = self.keys[column].decode("utf-8", "replace")
+        return SchemaError(reason, feature=name, record=record)
+
+    def counts(self, column: int, kind: int) -> Int64Array:
+        rows = (self._read(column, i, kind) for i in range(len(self)))
+        return np.array([len(row or ()) for row in rows], np.int64)
+
+    def _flat(self, column: int, kind: int, splits: Any, width: int, fallback: Any) -> list[Any]:
+        flat: list[Any] = []
+        if fallback is not None and len(fallback) != width:
+            raise ValueError(f"fallback has {len(fallback)} values, {width} wanted")
+        for i in range(len(self)):
+            wanted = width if splits is None else int(splits[i + 1] - splits[i])
+            row = self._read(column, i, kind)
+            if row is None and (fallback is not None or (splits is not None and not wanted)):
+                row = list(fallback) if fallback is not None else []
+            if row is None:
+                raise self._mismatch(column, i, "is missing, and the schema has no default for it")
+            if len(row) != wanted:
+                raise self._mismatch(
+                    column, i, f"holds {len(row)} values, where {wanted} are wanted"
+                )
+            flat += row
+        return flat
+
+    def floats(
+        self, column: int, *, splits: Any = None, width: int = 1, fallback: Any = None
+    ) -> npt.NDArray[np.float32]:
+        return np.array(self._flat(column, FLOAT, splits, width, fallback), np.float32)
+
+    def int64s(
+        self, column: int, *, splits: Any = None, width: int = 1, fallback: Any = None
+    ) -> Int64Array:
+        return np.array(self._flat(column, INT64, splits, width, fallback), np.int64)
+
+    def objects(
+        self, column: int, *, splits: Any = None, width: int = 1, fallback: Any = None
+    ) -> npt.NDArray[Any]:
+        flat = self._flat(column, BYTES, splits, width, fallback)
+        out = np.empty(len(flat), object)
+        out[:] = [bytes(value) for value in flat]
+        return out
+
+    def spans(
+        self, column: int, *, splits: Any = None, width: int = 1
+    ) -> tuple[Int64Array, Int64Array]:
+        flat = self._flat(column, BYTES, splits, width, None)
+        base = _address(self._data)
+        offsets = [_address(value) - base if len(value) else 0 for value in flat]
+        return np.array(offsets, np.int64), np.array([len(value) for value in flat], np.int64)
+
+    def joined(
+        self, column: int, *, splits: Any = None, width: int = 1, fallback: Any = None
+    ) -> tuple[npt.NDArray[np.uint8], Int64Array]:
+        flat = self._flat(column, BYTES, splits, width, fallback)
+        offsets = np.zeros(len(flat) + 1, np.int64)
+        np.cumsum([len(value) for value in flat], out=offsets[1:])
+        return np.frombuffer(b"".join(flat), np.uint8), offsets
+
+    def steps(self, column: int) -> tuple[Int64Array, Spans]:
+        splits = np.zeros(len(self) + 1, np.int64)
+        steps: list[memoryview | None] = []
+        for i, feature_list in enumerate(self._rows[column]):
+            try:
+                steps += [] if feature_list is None else _messages(feature_list, 1)
+            except _Corrupt as error:
+                raise self._corrupt(i, error) from None
+            splits[i + 1] = len(steps)
+        starts = np.repeat(self._starts, np.diff(splits)).tolist()
+        return splits, Spans([self.keys[column]], [steps], starts, self._data)
+
+
+def _address(view: memoryview) -> int:
+    return int(np.frombuffer(view, np.uint8).__array_interface__["data"][0])
+
+
+def describe(record: BytesLike, map_field: int = 1, /) -> list[tuple[bytes, int, int]]:
+    found = []
+    try:
+        for key, value in _entries(memoryview(record).cast("B"), map_field):
+            kind = _open(value)[0] if map_field == 1 else 0
+            found.append((key, kind, len(_values(value, kind)) if kind else 0))
+    except _Corrupt as error:
+        raise CorruptRecordError(
+            f"not a tf.train.Example: {error}", path="<buffer>", offset=0
+        ) from None
+    return found

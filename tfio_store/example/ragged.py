@@ -1,0 +1,94 @@
+"""`Ragged`: rows of differing lengths, as one array and where each row lies in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, SupportsIndex, overload
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Ragged"]
+
+Int64Array = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ragged:
+    """Rows of differing lengths: row i is ``values[row_splits[i] : row_splits[i + 1]]``.
+
+    ``values`` is an array whose first dimension is the rows laid end to end, a `RecordBatch` of
+    byte strings, or another `Ragged` for two levels. ``row_splits`` is int64, one longer than there
+    are rows, and rises from 0 to ``len(values)``: the layout of ``tf.RaggedTensor`` and of Arrow's
+    lists.
+    """
+
+    values: Any
+    row_splits: Int64Array
+
+    def __post_init__(self) -> None:
+        splits = np.asarray(self.row_splits, dtype=np.int64)
+        object.__setattr__(self, "row_splits", splits)
+        rises = splits.ndim == 1 and len(splits) > 0 and bool(np.all(splits[1:] >= splits[:-1]))
+        if not rises or splits[0] != 0 or splits[-1] != len(self.values):
+            raise ValueError(
+                f"row_splits must rise from 0 to {len(self.values)}, the number of values"
+            )
+
+    @classmethod
+    def from_rows(cls, rows: Iterable[Any], *, dtype: npt.DTypeLike | None = None) -> Ragged:
+        """Lay sequences end to end; sequences of sequences become two levels. Rows that hold
+        nothing at all, with no ``dtype``, make an object array: their kind is not known."""
+        rows = [row if isinstance(row, Ragged) else _row(row, dtype) for row in rows]
+        splits = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum([len(row) for row in rows], out=splits[1:])
+        if any(isinstance(row, Ragged) for row in rows):
+            return cls(_join_ragged([row for row in rows if len(row)], dtype), splits)
+        full = [row for row in rows if len(row)] or [r for r in rows if isinstance(r, np.ndarray)][
+            :1
+        ]
+        return cls(np.concatenate(full) if full else np.empty(0, dtype or object), splits)
+
+    @property
+    def row_lengths(self) -> Int64Array:
+        return np.diff(self.row_splits)
+
+    def __len__(self) -> int:
+        return len(self.row_splits) - 1
+
+    @overload
+    def __getitem__(self, index: slice) -> Ragged: ...
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> Any: ...
+    def __getitem__(self, index: slice | SupportsIndex) -> Any:
+        """Row i, or rows ``i:j`` (step 1) as a `Ragged` over the same values."""
+        if isinstance(index, slice):
+            start, stop, step = index.indices(len(self))
+            if step != 1:
+                raise ValueError("rows of a Ragged are sliced with step 1")
+            splits = self.row_splits[start : max(start, stop) + 1]
+            return Ragged(self.values[int(splits[0]) : int(splits[-1])], splits - splits[0])
+        i = range(len(self))[index]
+        return self.values[int(self.row_splits[i]) : int(self.row_splits[i + 1])]
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self)))
+
+    def tolist(self) -> list[Any]:
+        return [row.tolist() for row in self]
+
+
+def _row(row: Any, dtype: npt.DTypeLike | None) -> Any:
+    if isinstance(row, np.ndarray):
+        return row
+    row = list(row)
+    if row and any(isinstance(item, (list, tuple, np.ndarray)) for item in row):
+        return Ragged.from_rows(row, dtype=dtype)
+    if not row or isinstance(row[0], (bytes, str)):
+        return np.array(row, dtype=dtype or object)
+    return np.array(row, dtype=dtype)
+
+
+def _join_ragged(rows: list[Any], dtype: npt.DTypeLike | None) -> Ragged:
+    return Ragged.from_rows([inner for row in rows for inner in row], dtype=dtype)

@@ -1,0 +1,149 @@
+"""What a feature's value may be.
+
+A feature holds int64, float32 or bytes, and nothing else; `plain` brings whatever a user has to
+one of these three without losing anything but what float32 always loses, or says which feature
+can't be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tfio_store.example.ragged import Ragged
+from tfio_store.schema import ROW_LENGTHS
+
+__all__ = ["check_keys", "expand", "flat_strings", "plain", "plain_array"]
+
+
+def check_keys(mapping: Any) -> None:
+    """TypeError unless ``mapping`` is one from str."""
+    if not isinstance(mapping, Mapping):
+        raise TypeError(f"features must be a mapping of names to values, not {_kind(mapping)}")
+    for key in mapping:
+        if type(key) is not str:
+            raise TypeError(f"feature names must be str, not {_kind(key)} ({key!r})")
+
+
+def expand(mapping: Any) -> dict[str, Any]:
+    """A dict in which each `Ragged` is two features: its values, and the lengths of its rows."""
+    check_keys(mapping)
+    result: dict[str, Any] = {}
+    for name, value in mapping.items():
+        result[name] = value.values if isinstance(value, Ragged) else value
+        if not isinstance(value, Ragged):
+            continue
+        if name + ROW_LENGTHS in mapping:
+            raise ValueError(f"feature {name + ROW_LENGTHS!r}: the Ragged {name!r} needs that name")
+        result[name + ROW_LENGTHS] = value.row_lengths
+    return result
+
+
+def plain(name: str, value: Any) -> Any:
+    """An int64 or float32 array in C order, a list of bytes and str, or () for an empty list."""
+    if isinstance(value, (bytes, bytearray)) or (
+        isinstance(value, memoryview) and value.format in ("B", "b", "c")
+    ):
+        return [bytes(value)]
+    if isinstance(value, str):
+        return [str(value)]
+    if isinstance(value, (bool, int, float)):
+        return plain_array(name, np.array(_checked(name, value)))
+    if isinstance(value, (np.ndarray, np.generic, memoryview)):
+        return plain_array(name, np.asarray(value))
+    if isinstance(value, (list, tuple)):
+        return _plain_list(name, value)
+    if hasattr(value, "__array__"):
+        return plain_array(name, np.asarray(value))
+    if hasattr(value, "as_py"):
+        return plain(name, value.as_py())
+    hint = "; leave the feature out, or give a value in its place" if value is None else ""
+    raise TypeError(
+        f"feature {name!r}: {_kind(value)} can't be encoded{hint} (a feature is bytes, str, "
+        "bool, int, float, or a list or array of these)"
+    )
+
+
+def _checked(name: str, value: bool | int | float) -> bool | int | float:
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise ValueError(f"feature {name!r}: {value} does not fit int64")
+    return value
+
+
+def plain_array(name: str, array: npt.NDArray[Any]) -> Any:
+    """`plain` of an array; more dimensions are flattened in C order."""
+    kind: str = array.dtype.kind
+    if kind == "O" and not array.size:
+        return ()
+    if kind in "SUTO":
+        return flat_strings(name, array)
+    if kind == "V":  # ml_dtypes: bfloat16, float8, int4, ...
+        kind = {"b": "f", "f": "f", "i": "i", "u": "i"}.get(array.dtype.name[0], "V")
+    if kind in "biu":
+        if array.dtype == np.uint64 and array.size and array.max() > 2**63 - 1:
+            raise ValueError(f"feature {name!r}: {array.max()} does not fit int64")
+        return np.ascontiguousarray(array, dtype=np.int64)
+    if kind == "f":
+        with np.errstate(over="ignore"):
+            return np.ascontiguousarray(array, dtype=np.float32)
+    hints = {
+        "c": "give the real and the imaginary part as two features",
+        "M": "give .astype('int64'), or ISO texts",
+        "m": "give .astype('int64')",
+    }
+    hint = hints.get(kind, "a feature holds int64, float32 or bytes")
+    raise TypeError(f"feature {name!r}: dtype {array.dtype} can't be encoded; {hint}")
+
+
+def flat_strings(name: str, array: npt.NDArray[Any]) -> list[bytes | str]:
+    """Items of a string array; of an object array too, if all are bytes or str, as
+    ``tf.Tensor.numpy()`` gives them."""
+    items: list[bytes | str] = array.ravel().tolist()
+    if array.dtype.kind in "SU":
+        return items
+    for item in items:
+        if type(item) is not bytes and type(item) is not str:
+            raise TypeError(
+                f"feature {name!r}: an array of dtype {array.dtype} may hold only bytes and str, "
+                f"not {_kind(item)}"
+            )
+    return items
+
+
+def _plain_list(name: str, items: list[Any] | tuple[Any, ...]) -> Any:
+    if not items:
+        return ()
+    parts = [plain(name, item) for item in items]
+    shapes = {_shape(item) for item in items}
+    if len(shapes) > 1:
+        raise ValueError(
+            f"feature {name!r}: rows of differing lengths; wrap them in Ragged.from_rows(...), "
+            "which keeps their lengths, or give one flat list"
+        )
+    kinds = sorted({_kind_of(part) for part in parts})
+    if len(kinds) > 1:
+        raise TypeError(f"feature {name!r}: the list mixes {' and '.join(kinds)} values")
+    if kinds == ["tuple"]:
+        return ()
+    if kinds == ["bytes"]:
+        return [item for part in parts for item in part]
+    return np.concatenate([part.ravel() for part in parts])
+
+
+def _kind_of(part: Any) -> str:
+    if isinstance(part, np.ndarray):
+        return str(part.dtype.name)
+    return "bytes" if isinstance(part, list) else "tuple"
+
+
+def _shape(item: Any) -> tuple[int, ...]:
+    if isinstance(item, (list, tuple)):
+        return (len(item), *(_shape(item[0]) if len(item) else ()))
+    return tuple(getattr(item, "shape", ()))
+
+
+def _kind(value: Any) -> str:
+    return "None" if value is None else type(value).__qualname__
