@@ -1,0 +1,271 @@
+"""A loopback proxy that gives a local store the latency, bandwidth and faults of a distant one.
+
+    python -m tests.servers.shaping_proxy LISTEN TARGET --ttfb-ms 30 --bandwidth 80e6 --p-503 0.05
+
+Each request is given at most one fault, drawn from a seeded generator:
+
+    503       answered "SlowDown" without asking the store, then the connection is closed
+    reset     carried out by the store, but the connection is reset instead of an answer
+    truncate  the connection is closed in the middle of the answer
+    stall     the answer waits for ``stall_s`` seconds
+    flip      one bit of the request's body is wrong on arrival
+
+It looks at no more of HTTP than it has to: what a client sends after an answer began is a new
+request (so no pipelining), and an interim "100 Continue" is no answer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import dataclasses
+import json
+import random
+import signal
+import socket
+import struct
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tests.servers.process import free_port, running
+
+CHUNK = 1 << 18
+SOCKET_BUFFER = 1 << 19
+"""Small, so that the cap and not the kernel's buffering decides what the client sees."""
+
+FAULTS = ("503", "reset", "truncate", "stall", "flip")
+
+SLOW_DOWN_BODY = (
+    b'<?xml version="1.0" encoding="UTF-8"?><Error><Code>SlowDown</Code>'
+    b"<Message>Please reduce your request rate.</Message></Error>"
+)
+SLOW_DOWN = (
+    b"HTTP/1.1 503 Slow Down\r\nContent-Type: application/xml\r\nConnection: close\r\n"
+    b"Content-Length: %d\r\n\r\n%s" % (len(SLOW_DOWN_BODY), SLOW_DOWN_BODY)
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Shape:
+    """What a request meets on its way."""
+
+    ttfb_ms: float = 0.0
+    """Median wait before the first byte of an answer; log-normal, as stores have it."""
+    jitter: float = 0.25
+    """Sigma of that distribution."""
+    bandwidth: float = 0.0
+    """Bytes per second, for each connection and direction; 0 for as much as there is."""
+    p_503: float = 0.0
+    p_reset: float = 0.0
+    p_truncate: float = 0.0
+    p_stall: float = 0.0
+    p_flip: float = 0.0
+    stall_s: float = 20.0
+    seed: int = 1
+
+    def draw(self, dice: random.Random) -> str | None:
+        """The fault of one request, or None."""
+        left = dice.random()
+        for fault in FAULTS:
+            left -= getattr(self, f"p_{fault}")
+            if left < 0:
+                return fault
+        return None
+
+
+class Pace:
+    """Waits as long as ``bandwidth`` asks for; a few ms of burst even out the timer."""
+
+    def __init__(self, bandwidth: float) -> None:
+        self._bandwidth = bandwidth
+        self._busy_until = 0.0
+
+    async def take(self, nbytes: int) -> None:
+        if not self._bandwidth:
+            return
+        now = time.monotonic()
+        self._busy_until = max(self._busy_until, now - 0.004) + nbytes / self._bandwidth
+        if self._busy_until > now + 0.001:
+            await asyncio.sleep(self._busy_until - now)
+
+
+class Proxy:
+    """Accepts connections and relays each to the target."""
+
+    def __init__(self, target: int, shape: Shape) -> None:
+        self.target = target
+        self.shape = shape
+        self.dice = random.Random(shape.seed)
+        self.counts = dict.fromkeys(("connections", "requests", *FAULTS), 0)
+
+    async def serve(self, port: int) -> None:
+        listener = socket.create_server(("127.0.0.1", port), backlog=1024)
+        listener.setblocking(False)
+        relays = set()
+        while True:
+            client, _ = await asyncio.get_running_loop().sock_accept(listener)
+            relay = asyncio.create_task(Relay(self, client).run())
+            relays.add(relay)
+            relay.add_done_callback(relays.discard)
+
+
+class Relay:
+    """One connection of a client, and the one to the store that belongs to it."""
+
+    def __init__(self, proxy: Proxy, client: socket.socket) -> None:
+        self.proxy = proxy
+        self.client = client
+        self.store = socket.socket()
+        self.asking = False
+        self.fault: str | None = None
+        proxy.counts["connections"] += 1
+
+    async def run(self) -> None:
+        loop = asyncio.get_running_loop()
+        for end in (self.client, self.store):
+            end.setblocking(False)
+            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
+            self.client.setsockopt(socket.SOL_SOCKET, option, SOCKET_BUFFER)
+        with self.client, self.store, contextlib.suppress(OSError):
+            await loop.sock_connect(self.store, ("127.0.0.1", self.proxy.target))
+            answers = asyncio.create_task(self.carry_answers())
+            requests = asyncio.create_task(self.carry_requests())
+            try:
+                # a client that half-closes still waits for its answer
+                await asyncio.wait({answers, requests}, return_when=asyncio.FIRST_COMPLETED)
+                if not answers.done() and self.fault != "503":
+                    await asyncio.wait({answers}, timeout=60)
+            finally:
+                answers.cancel()
+                requests.cancel()
+                await asyncio.gather(answers, requests, return_exceptions=True)
+
+    async def carry_requests(self) -> None:
+        loop, buffer = asyncio.get_running_loop(), bytearray(CHUNK)
+        view, pace = memoryview(buffer), Pace(self.proxy.shape.bandwidth)
+        while count := await loop.sock_recv_into(self.client, buffer):
+            if not self.asking:
+                self.begin_request()
+            elif self.fault == "flip":  # past the headers, so in the body
+                buffer[count // 2] ^= 1
+                self.fault = None
+            if self.fault == "503":
+                return await self.turn_away()
+            await pace.take(count)
+            await loop.sock_sendall(self.store, view[:count])
+        with contextlib.suppress(OSError):
+            self.store.shutdown(socket.SHUT_WR)
+
+    async def carry_answers(self) -> None:
+        loop, buffer = asyncio.get_running_loop(), bytearray(CHUNK)
+        view, pace = memoryview(buffer), Pace(self.proxy.shape.bandwidth)
+        while count := await loop.sock_recv_into(self.store, buffer):
+            if self.asking and not buffer.startswith(b"HTTP/1.1 100"):
+                self.asking = False
+                await self.wait_for_first_byte()
+                if self.fault == "reset":
+                    return reset(self.client)
+                if self.fault == "truncate":
+                    return await loop.sock_sendall(self.client, view[: max(count // 2, 1)])
+            await pace.take(count)
+            await loop.sock_sendall(self.client, view[:count])
+
+    def begin_request(self) -> None:
+        self.asking = True
+        self.fault = self.proxy.shape.draw(self.proxy.dice)
+        self.proxy.counts["requests"] += 1
+        if self.fault:
+            self.proxy.counts[self.fault] += 1
+
+    async def wait_for_first_byte(self) -> None:
+        shape = self.proxy.shape
+        if shape.ttfb_ms:
+            median = shape.ttfb_ms / 1000
+            await asyncio.sleep(median * self.proxy.dice.lognormvariate(0, shape.jitter))
+        if self.fault == "stall":
+            await asyncio.sleep(shape.stall_s)
+
+    async def turn_away(self) -> None:
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(self.proxy.shape.ttfb_ms / 1000)
+        await loop.sock_sendall(self.client, SLOW_DOWN)
+        self.client.shutdown(socket.SHUT_WR)
+        with contextlib.suppress(asyncio.TimeoutError):  # let it read that before the close
+            await asyncio.wait_for(self.drain(), 0.5)
+
+    async def drain(self) -> None:
+        while await asyncio.get_running_loop().sock_recv(self.client, CHUNK):
+            pass
+
+
+def reset(end: socket.socket) -> None:
+    """Close with RST."""
+    end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    end.close()
+
+
+class Shaped:
+    """A running proxy: `endpoint` in place of the store's, and what has happened so far."""
+
+    def __init__(self, port: int, counts: Path) -> None:
+        self.endpoint = f"http://127.0.0.1:{port}"
+        self._counts = counts
+
+    def counts(self) -> dict[str, int]:
+        """Connections, requests and faults, no more than a moment old."""
+        time.sleep(0.3)
+        found: dict[str, int] = json.loads(self._counts.read_text())
+        return found
+
+
+@contextlib.contextmanager
+def shaped(endpoint: str, **shape: Any) -> Iterator[Shaped]:
+    """A proxy in front of ``http://127.0.0.1:PORT``, in a process of its own, while the block runs."""
+    target, port = int(endpoint.rstrip("/").rpartition(":")[2]), free_port()
+    with tempfile.TemporaryDirectory() as folder:
+        counts = Path(folder) / "counts.json"
+        argv = [sys.executable, "-m", "tests.servers.shaping_proxy", str(port), str(target)]
+        for name, value in dataclasses.asdict(Shape(**shape)).items():
+            argv += [f"--{name.replace('_', '-')}", str(value)]
+        with running([*argv, "--counts", str(counts)], port=port):
+            yield Shaped(port, counts)
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("listen", type=int)
+    parser.add_argument("target", type=int)
+    parser.add_argument("--counts", type=Path, help="a file to keep counts in, as JSON")
+    for field in dataclasses.fields(Shape):
+        kind = int if field.name == "seed" else float
+        parser.add_argument(f"--{field.name.replace('_', '-')}", type=kind, default=field.default)
+    return parser.parse_args()
+
+
+async def keep_counts(proxy: Proxy, path: Path) -> None:
+    while True:
+        fresh = path.with_suffix(".new")
+        fresh.write_text(json.dumps(proxy.counts))
+        fresh.replace(path)
+        await asyncio.sleep(0.1)
+
+
+async def main() -> None:
+    given = vars(arguments())
+    listen, target, counts = (given.pop(name) for name in ("listen", "target", "counts"))
+    proxy = Proxy(target, Shape(**given))
+    work = [proxy.serve(listen)] + ([keep_counts(proxy, counts)] if counts else [])
+    serving = asyncio.gather(*work)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, serving.cancel)
+    with contextlib.suppress(asyncio.CancelledError):
+        await serving
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
