@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.servers import azurite, ceph as ceph_server
 from tests.servers.moto import KEY, SECRET, moto
 from tests.servers.place import Place
+from tests.servers.shaping_proxy import Shaped, shaped as shaping_proxy
 
 
 def s3_options(endpoint: str) -> dict[str, Any]:
@@ -37,6 +40,48 @@ def s3_server() -> Iterator[str]:
 def s3(s3_server: str) -> Place:
     """A fresh bucket."""
     return fresh_bucket(s3_server)
+
+
+@pytest.fixture(scope="session")
+def ceph_endpoint() -> Iterator[str]:
+    """The endpoint URL of a real S3 gateway for the whole run; `make servers` installs it."""
+    pytest.importorskip("s3fs")
+    if not ceph_server.installed():
+        pytest.skip("Ceph is not installed, or needs root: make servers")
+    with ceph_server.ceph() as endpoint:
+        yield endpoint
+
+
+@pytest.fixture
+def ceph(ceph_endpoint: str) -> Place:
+    """A fresh bucket on Ceph."""
+    return fresh_bucket(ceph_endpoint)
+
+
+@pytest.fixture(scope="session")
+def azure_server() -> Iterator[str]:
+    """The connection string of an Azure Blob server for the whole run."""
+    pytest.importorskip("adlfs")
+    if azurite.program() is None:
+        pytest.skip("Azurite is not installed: make servers")
+    with azurite.azurite() as connection_string:
+        yield connection_string
+
+
+@pytest.fixture
+def azure(azure_server: str) -> Place:
+    """A fresh container on Azure Blob Storage."""
+    container = f"test-{uuid.uuid4().hex[:16]}"
+    place = Place(f"az://{container}", {"connection_string": azure_server})
+    place.fs.mkdir(container)
+    return place
+
+
+@pytest.fixture
+def shaped() -> Iterator[Callable[..., Shaped]]:
+    """``shaped(endpoint, ttfb_ms=30, p_503=0.05, ...)``: a proxy with latency, caps and faults."""
+    with contextlib.ExitStack() as stack:
+        yield lambda endpoint, **shape: stack.enter_context(shaping_proxy(endpoint, **shape))
 
 
 @pytest.fixture

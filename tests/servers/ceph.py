@@ -1,8 +1,9 @@
 """S3 by Ceph: a one-node cluster of plain processes, the real thing for benchmarks and stress.
 
-Debian: ``apt-get install --no-install-recommends radosgw ceph-mon ceph-osd ceph-common``. Version 16
-has quirks worth testing against: it completes a multipart upload whatever ``If-None-Match`` says,
-knows no ETag in quotes in ``If-Match``, and verifies Content-MD5 but no x-amz-checksum.
+On Debian ``apt-get install --no-install-recommends radosgw ceph-mon ceph-osd ceph-common`` brings
+it. Version 16 has quirks worth testing against: it completes a multipart upload whatever
+``If-None-Match`` says, knows no ETag in quotes in ``If-Match``, and verifies the payload's SHA-256
+and Content-MD5 but no x-amz-checksum.
 """
 
 from __future__ import annotations

@@ -6,6 +6,26 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import fsspec
+from fsspec.implementations.local import LocalFileSystem
+
+from tfio_store.storage import Store, open_store
+
+
+class PlainFileSystem(LocalFileSystem):
+    """Local files as a filesystem of which the library knows no more than that it is fsspec's."""
+
+    protocol = "plain"
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        stripped: str = super()._strip_protocol(path.removeprefix("plain://"))
+        return stripped
+
+    def unstrip_protocol(self, name: str) -> str:
+        return f"plain://{self._strip_protocol(name)}"
+
+
+fsspec.register_implementation("plain", PlainFileSystem, clobber=True)
 
 
 @dataclass
@@ -15,9 +35,14 @@ class Place:
     root: str
     storage_options: dict[str, Any] = field(default_factory=dict)
     endpoint: str = ""
+    backend: str = "fsspec"
 
     def url(self, name: str = "") -> str:
         return f"{self.root}/{name}" if name else self.root
+
+    def open(self, name: str = "", **options: Any) -> tuple[Store, str]:
+        """The library's own store for this place, and the path of ``name`` in it."""
+        return open_store(self.url(name), self.storage_options, backend=self.backend, **options)
 
     @property
     def fs(self) -> Any:
@@ -36,7 +61,7 @@ class Place:
         """Write behind the library's back; returns the URL."""
         fs, url = self.fs, self.url(name)
         path = fs._strip_protocol(url)
-        if "://" not in self.root:
+        if isinstance(fs, LocalFileSystem):
             fs.makedirs(fs._parent(path), exist_ok=True)
         fs.pipe_file(path, data)
         return url

@@ -156,7 +156,8 @@ class Relay:
                 buffer[count // 2] ^= 1
                 self.fault = None
             if self.fault == "503":
-                return await self.turn_away()
+                await self.turn_away()
+                return
             await pace.take(count)
             await loop.sock_sendall(self.store, view[:count])
         with contextlib.suppress(OSError):
@@ -170,9 +171,11 @@ class Relay:
                 self.asking = False
                 await self.wait_for_first_byte()
                 if self.fault == "reset":
-                    return reset(self.client)
+                    reset(self.client)
+                    return
                 if self.fault == "truncate":
-                    return await loop.sock_sendall(self.client, view[: max(count // 2, 1)])
+                    await loop.sock_sendall(self.client, view[: max(count // 2, 1)])
+                    return
             await pace.take(count)
             await loop.sock_sendall(self.client, view[:count])
 
@@ -226,7 +229,7 @@ class Shaped:
 
 @contextlib.contextmanager
 def shaped(endpoint: str, **shape: Any) -> Iterator[Shaped]:
-    """A proxy in front of ``http://127.0.0.1:PORT``, in a process of its own, while the block runs."""
+    """A proxy in front of ``http://127.0.0.1:PORT``, in its own process, while the block runs."""
     target, port = int(endpoint.rstrip("/").rpartition(":")[2]), free_port()
     with tempfile.TemporaryDirectory() as folder:
         counts = Path(folder) / "counts.json"

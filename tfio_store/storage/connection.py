@@ -62,7 +62,10 @@ class Connection:
 
     @property
     def asynchronous(self) -> bool:
-        return bool(getattr(self._cls, "async_impl", False))
+        if not getattr(self._cls, "async_impl", False):
+            return False
+        # wrappers (DirFileSystem) are as asynchronous as what they wrap
+        return bool(getattr(getattr(self.fs, "fs", None), "async_impl", True))
 
     @property
     def renames(self) -> bool:

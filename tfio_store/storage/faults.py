@@ -40,9 +40,9 @@ TRANSIENT_TYPES = frozenset(
         ("aiobotocore", "AioReadTimeoutError"), ("aiohttp", "ClientConnectionError"),
         ("aiohttp", "ClientPayloadError"), ("aiohttp", "ServerTimeoutError"),
         ("azure", "IncompleteReadError"), ("azure", "ServiceRequestError"),
-        ("azure", "ServiceResponseError"), ("botocore", "HTTPClientError"),
-        ("botocore", "IncompleteReadError"), ("botocore", "ResponseParserError"),
-        ("gcsfs", "ChecksumError"), ("paramiko", "SSHException"),
+        ("azure", "ServiceResponseError"), ("botocore", "ConnectionError"),
+        ("botocore", "HTTPClientError"), ("botocore", "IncompleteReadError"),
+        ("botocore", "ResponseParserError"), ("gcsfs", "ChecksumError"), ("paramiko", "SSHException"),
         ("requests", "ChunkedEncodingError"), ("requests", "ConnectionError"),
         ("requests", "Timeout"),
     }
@@ -84,6 +84,13 @@ SECRET_PARAMETER = re.compile(
     r"(?i)([?&](?:[\w-]*signature|[\w-]*credential|[\w-]*token|sig|key|secret|password)=)[^&#\s]+"
 )
 USER_INFO = re.compile(r"(://)[^/@\s]*:[^/@\s]*@")
+
+
+NOT_STORAGE = (
+    AssertionError, AttributeError, ImportError, MemoryError, NameError, NotImplementedError,
+    TypeError,
+)  # fmt: skip
+"""Mistakes in code, which must not look like a failing store."""
 
 
 def redacted(text: str) -> str:
@@ -158,7 +165,7 @@ def explanation(fault: BaseException, kind: type[OSError]) -> str:
 
 def raise_named(fault: BaseException, url: str, attempts: int = 1) -> NoReturn:
     """Raise what ``fault`` means as an OSError whose filename is ``url``, caused by ``fault``."""
-    if not isinstance(fault, Exception) or isinstance(fault, (NotImplementedError, MemoryError)):
+    if not isinstance(fault, Exception) or isinstance(fault, NOT_STORAGE):
         raise fault
     if isinstance(fault, OSError) and fault.filename == url:
         raise fault

@@ -29,6 +29,9 @@ T = TypeVar("T")
 SPOOL_BYTES = 8 << 20
 """How much of an object being written stays in memory, before it moves to a temporary file."""
 
+LARGE_RANGE = 64 << 20
+"""Ranges longer than this are cut to the object first: some filesystems allocate what is asked."""
+
 
 class FsspecStore:
     """A `Store` over an fsspec filesystem of which nothing more is known.
@@ -74,7 +77,10 @@ class FsspecStore:
         fs = self._connection.fs
 
         async def attempt() -> bytes:
-            data: bytes = await fs._cat_file(path, start=start, end=stop)
+            end = stop
+            if stop - start > LARGE_RANGE:
+                end = min(stop, (await fs._info(path))["size"])
+            data: bytes = await fs._cat_file(path, start=start, end=end)
             if len(data) == stop - start:
                 return data
             return ranged(data, start, stop, (await fs._info(path))["size"])
@@ -87,7 +93,10 @@ class FsspecStore:
         fs = self._connection.fs
 
         def attempt() -> bytes:
-            data: bytes = fs.cat_file(path, start=start, end=stop)
+            end = stop
+            if stop - start > LARGE_RANGE:
+                end = min(stop, fs.info(path)["size"])
+            data: bytes = fs.cat_file(path, start=start, end=end)
             if len(data) == stop - start:
                 return data
             return ranged(data, start, stop, fs.info(path)["size"])

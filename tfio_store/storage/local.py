@@ -171,17 +171,28 @@ def described(path: str, status: os.stat_result) -> ObjectInfo:
 
 def read_range(path: str, start: int, stop: int) -> memoryview:
     """Into pooled memory: fresh pages for every range would cost more than the reading itself."""
-    view = memoryview(Buffer(max(stop - start, 0)))
     with naming(path):
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            got = 0
-            # one preadv may answer less than there is (it stops at 2 GiB, or at a signal)
-            while got < len(view) and (more := os.preadv(descriptor, [view[got:]], start + got)):
-                got += more
-            return view[:got]
+            size = os.fstat(descriptor).st_size
+            buffer = memoryview(Buffer(max(min(stop, size) - start, 0)))
+            return buffer[: fill(buffer, descriptor, start)]
         finally:
             os.close(descriptor)
+
+
+def fill(buffer: memoryview, descriptor: int, start: int) -> int:
+    """Read until the buffer is full or the file ends; returns the bytes read.
+
+    One preadv may read less than there is: it stops at 2 GiB, or at a signal.
+    """
+    filled = 0
+    while filled < len(buffer):
+        count = os.preadv(descriptor, [buffer[filled:]], start + filled)
+        if count == 0:
+            break
+        filled += count
+    return filled
 
 
 def files_below(folder: str, *, temporary: bool = False) -> Iterator[str]:

@@ -10,8 +10,7 @@ from collections.abc import Coroutine
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Protocol
 
-from google_crc32c import extend
-
+from tfio_store.framing import crc32c as crc32c_of, crc32c_combine
 from tfio_store.storage.connection import Connection
 from tfio_store.storage.store import ObjectInfo
 
@@ -21,9 +20,9 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_PART_BYTES", "MultipartOutput", "Upload"]
 
 DEFAULT_PART_BYTES = 8 << 20
-PARTS_IN_FLIGHT = 4
+PARTS_IN_FLIGHT = 8
 """How many parts of one object travel at once."""
-BYTES_IN_FLIGHT = 128 << 20
+BYTES_IN_FLIGHT = 64 << 20
 """How many bytes of parts, of all objects being written, travel at once in a process."""
 PARTS_PER_SIZE = 1000
 """Stores allow 10,000 parts or more: with twice the size after each thousand that is terabytes."""
@@ -118,7 +117,7 @@ class MultipartOutput:
             self._compare(self._crc32c, crc32c)
             work = self._upload.finish(size=self._size, crc32c=self._crc32c, if_absent=if_absent)
         else:
-            found = extend(0, bytes(self._filling))
+            found = crc32c_of(self._filling)
             self._compare(found, crc32c)
             work = self._upload.put(self._filling, crc32c=found, if_absent=if_absent)
         info: ObjectInfo = self._result(self._connection.start(work))
@@ -164,8 +163,8 @@ class MultipartOutput:
     def _send(self, *, last: bool) -> None:
         self._wait_until_travelling(0 if self._upload.ordered else PARTS_IN_FLIGHT - 1)
         data, self._filling = self._filling, bytearray()
-        crc = extend(0, bytes(data))
-        self._crc32c = extend(self._crc32c, bytes(data))
+        crc = crc32c_of(data)
+        self._crc32c = crc32c_combine(self._crc32c, crc, len(data))
         gate = _gate
         gate.enter(len(data))
         try:

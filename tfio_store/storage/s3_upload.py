@@ -1,8 +1,9 @@
 """Writing to S3: one PUT for a small object, a multipart upload for a large one.
 
-A request whose answer is lost is made again, although the first may have been carried out. What
-then looks like a lost condition (412) or a vanished upload (404) may be our own success; the
-random token that conditional writes and multipart uploads carry in their metadata tells.
+A request whose answer is lost is made again, by us or behind our back by aiohttp, although the
+first may have been carried out. What then looks like a lost condition (412) or a vanished upload
+(404) may be our own success; the random token that conditional writes and multipart uploads carry
+in their metadata tells.
 """
 
 from __future__ import annotations
@@ -13,8 +14,7 @@ import secrets
 from collections.abc import Mapping
 from typing import Any
 
-from google_crc32c import extend
-
+from tfio_store.framing import crc32c as crc32c_of
 from tfio_store.storage.faults import code_of, status_of
 from tfio_store.storage.retry import Retry
 from tfio_store.storage.s3_client import S3Client, as_checksum, checksum_of
@@ -44,12 +44,9 @@ async def put_object(
     token = secrets.token_hex(16)
     if if_absent or if_match is not None:
         params["Metadata"] = client.metadata({TOKEN: token})
-    checksum = {"ChecksumCRC32C": as_checksum(extend(0, bytes(data)))}
-    attempts = 0
+    checksum = {"ChecksumCRC32C": as_checksum(crc32c_of(data))}
 
     async def attempt() -> Mapping[str, Any]:
-        nonlocal attempts
-        attempts += 1
         condition = condition_of(client, if_absent, if_match)
         try:
             return await checksummed(client, "put_object", {**params, **condition}, checksum)
@@ -57,7 +54,7 @@ async def put_object(
             if not is_lost(fault, if_match):
                 raise
             current = await client.head(bucket, key)
-            if attempts > 1 and carries(current, token):
+            if carries(current, token):
                 return current
             if "IfMatch" in condition and etag_of(current) == if_match and client.quotes_etags:
                 client.quotes_etags = False  # Ceph 16 compares the quotes too
@@ -120,7 +117,7 @@ class S3Upload:
                 raise FileExistsError(errno.EEXIST, "the path is taken", self.url)
             params["IfNoneMatch"] = "*"
         answer = await self._retry.run(lambda: self._complete(params), self.url)
-        return ObjectInfo(self._path, size, etag_of(answer), checksum_of(answer))
+        return await self._confirmed(answer, size)
 
     async def discard(self) -> None:
         if self._beginning is None:
@@ -149,6 +146,22 @@ class S3Upload:
         self._checksums = self._client.checksums
         upload: str = answer["UploadId"]
         return upload
+
+    async def _confirmed(self, answer: Mapping[str, Any], size: int) -> ObjectInfo:
+        """What the store has now: some (Ceph 16) do not say on completion."""
+        try:
+            found = await self._retry.run(
+                lambda: self._client.head(*self._object.values()), self.url
+            )
+        except PermissionError:  # may write but not look
+            found = {}
+        if carries(found, self._token):  # and not somebody else's, written since
+            if found["ContentLength"] != size:
+                raise OSError(
+                    errno.EIO, f"the store has {found['ContentLength']} of {size} bytes", self.url
+                )
+            answer = {**answer, **found}
+        return ObjectInfo(self._path, size, etag_of(answer), checksum_of(answer))
 
     async def _complete(self, params: dict[str, Any]) -> Mapping[str, Any]:
         try:

@@ -1,0 +1,25 @@
+"""Every store that the library has, each on every server that it can be tested on."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from tests.servers.place import Place
+
+# "plain" is what an fsspec filesystem gets of which the library knows nothing more
+SITES = ["local", "memory", "plain", "s3", "ceph"]
+
+
+@pytest.fixture(params=SITES)
+def site(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    server, _, backend = request.param.partition("+")
+    if server == "local":
+        found = Place(str(tmp_path))
+    elif server == "plain":
+        found = Place(f"plain://{tmp_path}")
+    else:
+        found = request.getfixturevalue(server)
+    return dataclasses.replace(found, backend=backend or "fsspec")
