@@ -221,8 +221,10 @@ class Shaped:
         self._counts = counts
 
     def counts(self) -> dict[str, int]:
-        """Connections, requests and faults, no more than a moment old."""
-        time.sleep(0.3)
+        """Connections, requests and faults until now."""
+        now = time.time_ns()
+        while self._counts.stat().st_mtime_ns <= now:
+            time.sleep(0.02)
         found: dict[str, int] = json.loads(self._counts.read_text())
         return found
 
@@ -237,6 +239,8 @@ def shaped(endpoint: str, **shape: Any) -> Iterator[Shaped]:
         for name, value in dataclasses.asdict(Shape(**shape)).items():
             argv += [f"--{name.replace('_', '-')}", str(value)]
         with running([*argv, "--counts", str(counts)], port=port):
+            while not counts.exists():
+                time.sleep(0.02)
             yield Shaped(port, counts)
 
 

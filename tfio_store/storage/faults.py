@@ -42,7 +42,8 @@ TRANSIENT_TYPES = frozenset(
         ("azure", "IncompleteReadError"), ("azure", "ServiceRequestError"),
         ("azure", "ServiceResponseError"), ("botocore", "ConnectionError"),
         ("botocore", "HTTPClientError"), ("botocore", "IncompleteReadError"),
-        ("botocore", "ResponseParserError"), ("gcsfs", "ChecksumError"), ("paramiko", "SSHException"),
+        ("botocore", "ResponseParserError"), ("gcsfs", "ChecksumError"),
+        ("paramiko", "SSHException"),
         ("requests", "ChunkedEncodingError"), ("requests", "ConnectionError"),
         ("requests", "Timeout"),
     }
