@@ -54,6 +54,8 @@ def test_map_style(written: Place, method: str) -> None:
 def test_streaming(written: Place, method: str) -> None:
     reader = tfs.RecordReader(written.url("x-*"), storage_options=written.storage_options)
     next(iter(reader))
-    dataset = Streaming(tfs.RecordReader(written.url("x-*"), storage_options=written.storage_options))
+    dataset = Streaming(
+        tfs.RecordReader(written.url("x-*"), storage_options=written.storage_options)
+    )
     batches = list(loader(dataset, method, batch_size=64))
     assert sorted(record for batch in batches for record in batch) == RECORDS

@@ -27,6 +27,7 @@ from tfio_store.random_access import RecordSource
 from tfio_store.reader import RecordReader
 from tfio_store.recovery import SkippedRegion
 from tfio_store.schema import Feature, Schema
+from tfio_store.storage import Retry
 
 __version__ = "0.1.0"
 
@@ -43,6 +44,7 @@ __all__ = [
     "RecordTooLargeError",
     "Schema",
     "SchemaError",
+    "Retry",
     "SkippedRegion",
     "TFIOStoreError",
     "TruncatedRecordError",

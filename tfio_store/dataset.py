@@ -18,7 +18,7 @@ from tfio_store.compression import StreamError, decompress_block
 from tfio_store.errors import CorruptRecordError, ManifestError
 from tfio_store.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch, RecordDecoder
 from tfio_store.manifest import BlockTable
-from tfio_store.storage import Store, open_store
+from tfio_store.storage import Retry, Store, open_store
 
 __all__ = ["Block", "Dataset", "Shard", "read_block"]
 
@@ -67,11 +67,15 @@ class Dataset:
     shards: tuple[Shard, ...]
     storage_options: Mapping[str, Any] | None = None
     backend: str = "fsspec"
+    retry: Retry | None = None
 
     def open(self, shard: int) -> tuple[Store, str]:
         """The store of a shard and the shard's path there."""
-        url = self.shards[shard].url
-        return open_store(url, self.storage_options, backend=self.backend)
+        return self.open_url(self.shards[shard].url)
+
+    def open_url(self, url: str) -> tuple[Store, str]:
+        """The store of any URL, reached as the shards are, and the URL's path there."""
+        return open_store(url, self.storage_options, retry=self.retry, backend=self.backend)
 
     @property
     def num_records(self) -> int | None:

@@ -15,7 +15,7 @@ from tfio_store.errors import CorruptRecordError, RecordTooLargeError, Truncated
 from tfio_store.fetch import Fetch, ReadAhead, split_range
 from tfio_store.framing import DEFAULT_MAX_RECORD_BYTES, HEADER_BYTES, walk
 from tfio_store.idx import parse_idx
-from tfio_store.storage import Store, open_store
+from tfio_store.storage import Store
 
 __all__ = ["BLOCK_BYTES", "block_table", "frame_offsets", "index_raw_shards", "with_idx"]
 
@@ -84,7 +84,7 @@ def with_idx(dataset: Dataset, idx: Sequence[str]) -> Dataset:
         raise ValueError(f"idx= takes a list of {len(dataset.shards)} files, one for each shard")
     known = {}
     for i, (url, shard) in enumerate(zip(idx, dataset.shards, strict=True)):
-        store, path = open_store(url, dataset.storage_options, backend=dataset.backend)
+        store, path = dataset.open_url(url)
         data = bytes(store.read(path, 0, store.info(path).size).result())
         frames = parse_idx(data, nbytes=shard.nbytes, path=store.url(path))
         table = block_table(frames, shard.nbytes)

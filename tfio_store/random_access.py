@@ -17,6 +17,7 @@ from tfio_store.fetch import Fetch, ReadAhead
 from tfio_store.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
 from tfio_store.indexing import index_raw_shards, with_idx
 from tfio_store.source import Source, open_dataset
+from tfio_store.storage import Retry
 
 __all__ = ["RecordSource"]
 
@@ -40,7 +41,8 @@ class RecordSource(Sequence[bytes]):
             source, used instead of walking.
         cache_bytes: how many bytes of decoded blocks are kept for later questions.
         memory_budget: bytes in flight while a list is fetched.
-        compression, verify, storage_options, max_record_bytes, backend: as in `RecordReader`.
+        compression, verify, storage_options, max_record_bytes, retry, backend: as in
+            `RecordReader`.
 
     Raises:
         ValueError: a shard is a compressed stream that was not written in blocks.
@@ -58,10 +60,15 @@ class RecordSource(Sequence[bytes]):
         cache_bytes: int = 64 << 20,
         memory_budget: int = 256 << 20,
         max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+        retry: Retry | None = None,
         backend: str = "fsspec",
     ) -> None:
         found = open_dataset(
-            source, compression=compression, storage_options=storage_options, backend=backend
+            source,
+            compression=compression,
+            storage_options=storage_options,
+            retry=retry,
+            backend=backend,
         )
         if idx is not None:
             found = with_idx(found, idx)

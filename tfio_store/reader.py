@@ -20,6 +20,7 @@ from tfio_store.position import Position
 from tfio_store.recovery import SkippedRegion
 from tfio_store.shuffle import shuffled
 from tfio_store.source import Source, open_dataset
+from tfio_store.storage import Retry
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
@@ -62,6 +63,7 @@ class RecordReader:
         storage_options: passed to the storage, as everywhere in fsspec.
         memory_budget: bytes that may be in flight or wait to be decoded.
         max_record_bytes: longer records are refused before anything is allocated for them.
+        retry: how often and how patiently passing faults of the storage are tried again.
         backend: "fsspec" or "obstore".
 
     Raises:
@@ -81,6 +83,7 @@ class RecordReader:
         storage_options: Mapping[str, Any] | None = None,
         memory_budget: int = DEFAULT_MEMORY_BUDGET,
         max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+        retry: Retry | None = None,
         backend: str = "fsspec",
     ) -> None:
         options = _Options(verify, _check_policy(on_corrupt), memory_budget, max_record_bytes)
@@ -89,7 +92,11 @@ class RecordReader:
             self._set(file.dataset, options, Position(), file)
             return
         dataset = open_dataset(
-            source, compression=compression, storage_options=storage_options, backend=backend
+            source,
+            compression=compression,
+            storage_options=storage_options,
+            retry=retry,
+            backend=backend,
         )
         self._set(dataset, options, Position())
 

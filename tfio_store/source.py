@@ -19,7 +19,7 @@ from tfio_store.dataset import Dataset, Shard
 from tfio_store.errors import ManifestError
 from tfio_store.manifest import DatasetManifest, check_name
 from tfio_store.sharding import MANIFEST_SUFFIX, manifest_name, split_url
-from tfio_store.storage import ObjectInfo, Store, open_store
+from tfio_store.storage import ObjectInfo, Retry, Store
 
 __all__ = ["Source", "open_dataset"]
 
@@ -33,6 +33,7 @@ def open_dataset(
     *,
     compression: str | None = "auto",
     storage_options: Mapping[str, Any] | None = None,
+    retry: Retry | None = None,
     backend: str = "fsspec",
 ) -> Dataset:
     """Find a source's shards, their sizes, and their blocks where a manifest tells them.
@@ -42,6 +43,7 @@ def open_dataset(
         compression: "auto" (by each file's first bytes, never by its name), None or "" for raw,
             "GZIP", "ZLIB" or "ZSTD".
         storage_options: passed to the storage, as everywhere in fsspec.
+        retry: how often and how patiently passing faults of the storage are tried again.
         backend: "fsspec" or "obstore".
 
     Raises:
@@ -51,7 +53,8 @@ def open_dataset(
         ValueError, TypeError: an argument is not of the kind described.
     """
     codec = compression if compression == "auto" else codec_name(compression)
-    resolver = _Resolver(codec, storage_options, backend)
+    empty = Dataset((), dict(storage_options) if storage_options else None, backend, retry)
+    resolver = _Resolver(codec, empty)
     names = [source] if isinstance(source, str | os.PathLike) else _names(source)
     # A list of files is one question to the store for each: ask many at once.
     if len(names) > 1:
@@ -59,8 +62,7 @@ def open_dataset(
             found = list(pool.map(resolver.resolve, names))
     else:
         found = [resolver.resolve(name) for name in names]
-    shards = tuple(shard for group in found for shard in group)
-    return Dataset(shards, dict(storage_options) if storage_options else None, backend)
+    return replace(empty, shards=tuple(shard for group in found for shard in group))
 
 
 def _names(source: object) -> list[str | os.PathLike[str]]:
@@ -76,18 +78,15 @@ def _names(source: object) -> list[str | os.PathLike[str]]:
 
 
 class _Resolver:
-    def __init__(
-        self, compression: str | None, storage_options: Mapping[str, Any] | None, backend: str
-    ) -> None:
+    def __init__(self, compression: str | None, dataset: Dataset) -> None:
         self._compression = compression
-        self._options = storage_options
-        self._backend = backend
+        self._open = dataset.open_url
 
     def resolve(self, name: str | os.PathLike[str]) -> list[Shard]:
         url = os.fspath(name)
         if not isinstance(url, str):
             raise TypeError(f"source= takes text paths, not {type(url).__name__}")
-        store, path = open_store(url, self._options, backend=self._backend)
+        store, path = self._open(url)
         if any(c in path for c in "*?["):
             matches = _visible(store.glob(path), path)
             if matches:
