@@ -1,5 +1,7 @@
 # Record batches, and bytes out of them.
 
+cdef object UNCHECKED = object()  # instead of a buffer: new_batch fills the batch in
+
 
 @cython.final
 cdef class RecordBatch:
@@ -18,6 +20,8 @@ cdef class RecordBatch:
     cdef Py_ssize_t count
 
     def __cinit__(self, buffer, offsets, lengths):
+        if buffer is UNCHECKED:
+            return
         cdef _Exported starts = to_int64(offsets, "offsets")
         cdef _Exported sizes = to_int64(lengths, "lengths")
         if starts.size != sizes.size:
@@ -128,8 +132,9 @@ cdef int check_bounds(RecordBatch batch) except -1:
 
 cdef RecordBatch new_batch(_Exported memory, _Index index, Py_ssize_t count):
     """A batch of records whose bounds are known to be right."""
-    cdef RecordBatch batch = RecordBatch.__new__(RecordBatch, memory, (), ())
-    batch.index, batch.starts, batch.sizes = index, index.offsets, index.lengths
+    cdef RecordBatch batch = RecordBatch.__new__(RecordBatch, UNCHECKED, None, None)
+    batch.memory, batch.index = memory, index
+    batch.starts, batch.sizes = index.offsets, index.lengths
     batch.count = count
     return batch
 

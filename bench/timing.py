@@ -1,0 +1,43 @@
+"""Times of things side by side: in turns, so that a noisy machine is noisy to all of them."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping
+
+
+def medians(
+    candidates: Mapping[str, Callable[[], object]], *, rounds: int = 25, round_s: float = 0.004
+) -> dict[str, float]:
+    """Seconds that one call of each takes: the median of ``rounds`` rounds of ``round_s`` seconds."""
+    repeats = {name: _repeats(call, round_s) for name, call in candidates.items()}
+    times: dict[str, list[float]] = {name: [] for name in candidates}
+    for _ in range(rounds):
+        for name, call in candidates.items():
+            times[name].append(_time(call, repeats[name]))
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+def _time(call: Callable[[], object], repeats: int) -> float:
+    start = time.perf_counter()
+    for _ in range(repeats):
+        call()
+    return (time.perf_counter() - start) / repeats
+
+
+def _repeats(call: Callable[[], object], round_s: float) -> int:
+    call()  # warms up
+    return max(1, int(round_s / max(_time(call, 1), 1e-9)))
+
+
+def table(title: str, columns: list[str], rows: list[list[str]]) -> str:
+    """A Markdown table, numbers to the right."""
+    widths = [max(map(len, column)) for column in zip(columns, *rows, strict=True)]
+
+    def line(cells: list[str]) -> str:
+        padded = (cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
+        return f"| {' | '.join(padded)} |"
+
+    rule = "|" + "|".join("-" * (width + 1) + ":" for width in widths) + "|"
+    return "\n".join([f"**{title}**", "", line(columns), rule, *map(line, rows), ""])
