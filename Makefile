@@ -2,9 +2,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-SOURCES := setup.py pyproject.toml $(wildcard ext/*.c ext/*.h ext/*.pyx ext/*.pxd)
+SOURCES := setup.py pyproject.toml $(wildcard ext/*.c ext/*.h ext/*.pyx ext/*.pxd ext/*.pxi)
 
-.PHONY: demo test test-pure lint types clean help
+.PHONY: demo test test-pure lint types clean help lint-c test-c fuzz fuzz-short bench-core
 
 help:
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -23,6 +23,9 @@ $(VENV)/.demo: $(SOURCES)
 $(VENV)/.dev: $(SOURCES)
 	$(call install,dev)
 
+$(VENV)/.bench: $(SOURCES)
+	$(call install,bench)
+
 demo: $(VENV)/.demo ## write shards to an S3 server, read them back, train a Keras model
 	$(BIN)/python examples/demo.py
 
@@ -38,3 +41,35 @@ lint: $(VENV)/.dev ## ruff: rules and format
 
 types: $(VENV)/.dev ## mypy strict
 	$(BIN)/mypy
+
+# The core's C without Python: every warning an error, under the address and undefined-behaviour
+# sanitizers.
+CORE_C := $(wildcard ext/crc32c*.c ext/tfrecord*.c ext/pool.c)
+STRICT := -std=c11 -g -Wall -Wextra -Wconversion -Wsign-compare -Werror
+SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all
+FUZZ_SECONDS ?= 1200
+
+lint-c: ## every C file of ours compiles without a warning
+	@for file in ext/[a-z]*.c; do $(CC) $(STRICT) -Iext -fsyntax-only $$file || exit 1; done
+
+build/test-c: $(CORE_C) $(wildcard ext/*.h tests/c/*)
+	@mkdir -p build
+	$(CC) $(STRICT) -O1 $(SANITIZE) -Iext tests/c/*.c $(CORE_C) -o $@ -pthread
+
+test-c: build/test-c ## the C core's tests under sanitizers, with every CRC kernel of this CPU
+	ASAN_OPTIONS=allocator_may_return_null=1 build/test-c
+
+build/fuzz-scan: $(CORE_C) $(wildcard ext/*.h) tests/fuzz/fuzz_scan.c
+	@mkdir -p build
+	clang $(STRICT) -O2 $(SANITIZE) -fsanitize=fuzzer -Iext tests/fuzz/fuzz_scan.c $(CORE_C) -o $@
+
+fuzz: build/fuzz-scan ## libFuzzer (clang) over framing, FUZZ_SECONDS long; new findings go to build/corpus
+	@mkdir -p build/corpus
+	build/fuzz-scan -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -artifact_prefix=build/ \
+		build/corpus tests/fuzz/corpus
+
+fuzz-short: ## the kept corpus and ten seconds more; passed by where there is no clang
+	@if command -v clang >/dev/null; then $(MAKE) fuzz FUZZ_SECONDS=10; else echo "no clang: not fuzzed"; fi
+
+bench-core: $(VENV)/.bench ## CRC32C, framing and local files beside their peers
+	$(BIN)/python -m bench.core

@@ -10,7 +10,6 @@ from setuptools import Extension, setup
 
 EXT = Path("ext")
 FLAGS = ["-std=c11", "-O3", "-fno-strict-aliasing", "-fvisibility=hidden"]
-WARNINGS = ["-Wall", "-Wextra", "-Wconversion", "-Wsign-compare", "-Werror"]
 
 
 def sources(*patterns: str) -> list[str]:

@@ -58,7 +58,7 @@ def crc_rows() -> list[list[str]]:
         times["batch"] /= len(records)
         cells = [f"{size / times[who] / 1e9:.2f}" for who in ("ours", "batch", "google", "awscrt")]
         ratios = [times["google"] / times["batch"], times["awscrt"] / times["ours"]]
-        rows.append([name, *cells, *(f"{ratio:.2f}×" for ratio in ratios)])
+        rows.append([name, *cells, *(f"{ratio:.2f}x" for ratio in ratios)])
     return rows
 
 
@@ -67,18 +67,19 @@ def scan_rows() -> list[list[str]]:
     for name, size in SIZES.items():
         records = records_of(size, max(IN_CACHE, 4 * size))
         frames = frames_of(records)
+        batch = framing.scan(frames).batch
         times = medians(
             {
                 "scan": lambda frames=frames: framing.scan(frames),
                 "unchecked": lambda frames=frames: framing.scan(frames, verify=False),
                 "crc": lambda frames=frames: framing.crc32c(frames),
-                "tolist": lambda batch=framing.scan(frames).batch: batch.tolist(),
+                "tolist": lambda batch=batch: batch.tolist(),
             }
         )
         count = len(records)
         rates = [f"{count / times[what] / 1e6:.2f}" for what in ("scan", "unchecked", "tolist")]
         speed = f"{len(frames) / times['scan'] / 1e9:.2f}"
-        rows.append([name, *rates, speed, f"{times['crc'] / times['scan']:.2f}×"])
+        rows.append([name, *rates, speed, f"{times['crc'] / times['scan']:.2f}x"])
     return rows
 
 
@@ -111,7 +112,7 @@ def read_rows(folder: Path) -> list[list[str]]:
         times = medians(readers(str(path)), rounds=5)
         rates = [f"{len(records) / seconds / 1e6:.3f}" for seconds in times.values()]
         speed = f"{path.stat().st_size / times['ours'] / 1e9:.2f}"
-        ratios = [f"{times[who] / times['ours']:.2f}×" for who in ("tfrecord", "grain")]
+        ratios = [f"{times[who] / times['ours']:.2f}x" for who in ("tfrecord", "grain")]
         rows.append([name, *rates, speed, *ratios])
         path.unlink()
     return rows
@@ -154,7 +155,7 @@ def write_rows(folder: Path) -> list[list[str]]:
         records = records_of(size, FILE_BYTES // 2)
         times = medians(writers(str(folder / "out.tfrecord"), records), rounds=5)
         rates = [f"{len(records) / seconds / 1e6:.3f}" for seconds in times.values()]
-        ratios = [f"{times['tensorflow'] / times[how]:.2f}×" for how in list(times)[:3]]
+        ratios = [f"{times['tensorflow'] / times[how]:.2f}x" for how in list(times)[:3]]
         rows.append([name, *rates, *ratios])
     return rows
 
@@ -162,11 +163,20 @@ def write_rows(folder: Path) -> list[list[str]]:
 def print_crc() -> None:
     heads = ["record", "ours", "ours, in batch", "google-crc32c", "awscrt"]
     ratios = ["batch : google", "ours : awscrt"]
-    print(table("CRC32C, GB/s, one call per record or one scan of many", heads + ratios, crc_rows()))
+    print(
+        table("CRC32C, GB/s, one call per record or one scan of many", heads + ratios, crc_rows())
+    )
 
 
 def print_scan() -> None:
-    heads = ["record", "all CRCs", "lengths only", "tolist()", "all CRCs, GB/s", "of plain CRC speed"]
+    heads = [
+        "record",
+        "all CRCs",
+        "lengths only",
+        "tolist()",
+        "all CRCs, GB/s",
+        "of plain CRC speed",
+    ]
     print(table("Scanning memory, M records/s", heads, scan_rows()))
 
 

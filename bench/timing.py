@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 def medians(
     candidates: Mapping[str, Callable[[], object]], *, rounds: int = 25, round_s: float = 0.004
 ) -> dict[str, float]:
-    """Seconds that one call of each takes: the median of ``rounds`` rounds of ``round_s`` seconds."""
+    """Seconds that one call of each takes: the median of ``rounds`` rounds of ``round_s``."""
     repeats = {name: _repeats(call, round_s) for name, call in candidates.items()}
     times: dict[str, list[float]] = {name: [] for name in candidates}
     for _ in range(rounds):

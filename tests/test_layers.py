@@ -15,6 +15,9 @@ PACKAGE = Path(__file__).parent.parent / "tfio_store"
 FLOORS = {
     "errors": 0,
     "_core": 0,
+    "_crc32c_pure": 0,
+    "_example": 0,
+    "_example_pure": 0,
     "_pure": 0,
     "_tf_filesystem": 0,
     "framing": 1,

@@ -9,13 +9,22 @@ from __future__ import annotations
 import operator
 import pickle
 import struct
+import threading
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple, SupportsIndex, cast, final, overload
 
-import google_crc32c
 import numpy as np
 import numpy.typing as npt
 from typing_extensions import Buffer as BytesLike
+
+from tfio_store._crc32c_pure import (
+    bytes_view,
+    crc32c as crc32c,
+    crc32c_combine as crc32c_combine,
+    crc_backend as crc_backend,
+    masked_crc32c as masked_crc32c,
+)
 
 Int64Array = npt.NDArray[np.int64]
 
@@ -23,64 +32,8 @@ FRAME_OVERHEAD = 16
 HEADER_BYTES = 12
 DEFAULT_MAX_RECORD_BYTES = 1 << 30
 
-_POLYNOMIAL = 0x82F63B78  # x^32 modulo the polynomial; bit 31 is x^0
 _HEADER = struct.Struct("<QI")
 _CRC = struct.Struct("<I")
-
-
-def crc32c(data: BytesLike, value: int = 0) -> int:
-    # google-crc32c takes bytes and nothing else.
-    chunk = data if isinstance(data, bytes) else bytes(_bytes_view(data, "data"))
-    return int(google_crc32c.extend(_checked_crc(value, "value"), chunk))
-
-
-def masked_crc32c(data: BytesLike) -> int:
-    crc = crc32c(data)
-    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
-
-
-def crc32c_combine(first: int, second: int, second_length: int) -> int:
-    length = operator.index(second_length)
-    if not 0 <= length < 2**64:
-        raise ValueError(f"second_length must be from 0 to 2**64 - 1, got {length}")
-    shift, square = 1 << 31, 1 << 23  # x^0, x^8
-    while length:
-        if length & 1:
-            shift = _multiply(shift, square)
-        square = _multiply(square, square)
-        length >>= 1
-    return _multiply(shift, _checked_crc(first, "first")) ^ _checked_crc(second, "second")
-
-
-def crc_backend() -> str:
-    return "google-crc32c"
-
-
-def _checked_crc(value: int, name: str) -> int:
-    number = operator.index(value)
-    if not 0 <= number <= 0xFFFFFFFF:
-        raise ValueError(f"{name} must be a CRC (0 to 2**32 - 1), got {number}")
-    return number
-
-
-def _multiply(a: int, b: int) -> int:
-    product = 0
-    for bit in range(31, -1, -1):
-        if a >> bit & 1:
-            product ^= b
-        b = b >> 1 ^ (_POLYNOMIAL if b & 1 else 0)
-    return product
-
-
-def _bytes_view(source: BytesLike, name: str) -> memoryview:
-    """A flat view of bytes; the source stays exported while it lives."""
-    try:
-        view = memoryview(source)
-    except TypeError:
-        raise TypeError(f"{name} must be bytes-like, not {type(source).__name__}") from None
-    if not view.c_contiguous:
-        raise ValueError(f"{name} must be one contiguous run of bytes")
-    return view.cast("B") if view.nbytes else memoryview(b"")
 
 
 def _to_int64(values: npt.ArrayLike, name: str) -> Int64Array:
@@ -129,12 +82,12 @@ class RecordBatch:
                 "offsets and lengths must be equally long, "
                 f"got {len(self._offsets)} and {len(self._lengths)}"
             )
-        self._memory = _bytes_view(buffer, "buffer").toreadonly()
+        self._memory = bytes_view(buffer, "buffer").toreadonly()
         _check_bounds(self._memory.nbytes, self._offsets, self._lengths)
 
     @classmethod
     def from_records(cls, records: Iterable[BytesLike]) -> RecordBatch:
-        parts = [_bytes_view(record, f"record {i}") for i, record in enumerate(records)]
+        parts = [bytes_view(record, f"record {i}") for i, record in enumerate(records)]
         lengths = np.array([part.nbytes for part in parts], dtype=np.int64)
         return cls(b"".join(parts), np.cumsum(lengths) - lengths, lengths)
 
@@ -250,7 +203,7 @@ def scan(
     max_records: int | None = None,
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
 ) -> Scan:
-    view = _bytes_view(buffer, "buffer")
+    view = bytes_view(buffer, "buffer")
     end, limit = _checked_start(start, len(view)), _checked_limit(max_record_bytes)
     most = len(view) if max_records is None else operator.index(max_records)
     if most < 0:
@@ -274,7 +227,7 @@ def scan(
 def walk(
     buffer: BytesLike, *, start: int = 0, max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES
 ) -> tuple[Int64Array, int, str | None]:
-    view = _bytes_view(buffer, "buffer")
+    view = bytes_view(buffer, "buffer")
     end, limit = _checked_start(start, len(view)), _checked_limit(max_record_bytes)
     frames: list[int] = []
     fault = None
@@ -290,7 +243,7 @@ def walk(
 def find_record(
     buffer: BytesLike, *, start: int = 0, max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES
 ) -> tuple[int, bool]:
-    view = _bytes_view(buffer, "buffer")
+    view = bytes_view(buffer, "buffer")
     limit = _checked_limit(max_record_bytes)
     for offset in range(_checked_start(start, len(view)), len(view)):
         fault, length = _read_header(view, offset, limit)
@@ -349,6 +302,7 @@ class FrameWriter:
             raise MemoryError(f"a reserve of {size} bytes")
         self._framed = bytearray()
         self._records = 0
+        self._inside = threading.Lock()
 
     @property
     def nbytes(self) -> int:
@@ -359,10 +313,14 @@ class FrameWriter:
         return self._records
 
     def write(self, record: BytesLike) -> int:
-        return self._put([bytes(_bytes_view(record, "record"))])
+        return self.write_many([record])
 
     def write_many(self, records: Iterable[BytesLike]) -> int:
-        return self._put([bytes(_bytes_view(record, "record")) for record in records])
+        with self._alone():
+            parts = [_frame(bytes(bytes_view(record, "record"))) for record in records]
+            self._framed += b"".join(parts)
+            self._records += len(parts)
+            return len(self._framed)
 
     def write_flat(self, data: BytesLike, offsets: npt.ArrayLike) -> int:
         bounds = np.asarray(offsets)
@@ -373,21 +331,30 @@ class FrameWriter:
     def write_batch(self, batch: RecordBatch) -> int:
         if not isinstance(batch, RecordBatch):
             raise TypeError(f"batch must be a RecordBatch, not {type(batch).__name__}")
-        return self._put(batch.tolist())
+        return self.write_many(batch)
 
     def take(self) -> memoryview:
-        taken, self._framed, self._records = self._framed, bytearray(), 0
-        return memoryview(taken).toreadonly()
+        with self._alone():
+            taken, self._framed, self._records = self._framed, bytearray(), 0
+            return memoryview(taken).toreadonly()
 
-    def _put(self, records: list[bytes]) -> int:
-        parts: list[bytes] = []
-        for record in records:
-            length = struct.pack("<Q", len(record))
-            parts += length, _CRC.pack(masked_crc32c(length)), record
-            parts.append(_CRC.pack(masked_crc32c(record)))
-        self._framed += b"".join(parts)
-        self._records += len(records)
-        return len(self._framed)
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        if not self._inside.acquire(blocking=False):
+            raise RuntimeError(
+                "this FrameWriter is in use, by another thread or by the records' own code"
+            )
+        try:
+            yield
+        finally:
+            self._inside.release()
+
+
+def _frame(record: bytes) -> bytes:
+    length = struct.pack("<Q", len(record))
+    return b"".join(
+        (length, _CRC.pack(masked_crc32c(length)), record, _CRC.pack(masked_crc32c(record)))
+    )
 
 
 @final

@@ -1,0 +1,74 @@
+/* The pool: reuse, its bounds, and many threads at once. */
+#include <pthread.h>
+
+#include "check.h"
+#include "pool.h"
+
+static void reuses_what_fits(void) {
+    size_t capacity, again;
+    void *first = pool_take(100000, &capacity);
+    CHECK(capacity >= 100000);
+    pool_give(first, capacity);
+    CHECK(pool_kept() >= capacity);
+    void *second = pool_take(90000, &again);
+    CHECK(second == first && again == capacity);
+    void *third = pool_take(100000, &capacity);
+    CHECK(third != second);
+    pool_give(second, again);
+    pool_give(third, capacity);
+}
+
+static void keeps_within_its_limit(void) {
+    void *taken[100];
+    size_t capacities[100];
+    for (int i = 0; i < 100; i++)
+        taken[i] = pool_take((size_t)1 << 20, &capacities[i]);
+    for (int i = 0; i < 100; i++)
+        pool_give(taken[i], capacities[i]);
+    CHECK(pool_kept() > 0 && pool_kept() <= POOL_LIMIT);
+}
+
+static void small_huge_and_impossible(void) {
+    const size_t sizes[] = {0, 10, POOL_LIMIT};
+    size_t kept = pool_kept();
+    for (int i = 0; i < 3; i++) {
+        size_t capacity;
+        void *memory = pool_take(sizes[i], &capacity);
+        CHECK(memory != NULL && capacity >= sizes[i]);
+        pool_give(memory, capacity);
+        CHECK(pool_kept() == kept);
+    }
+    size_t capacity;
+    CHECK(pool_take(SIZE_MAX, &capacity) == NULL);
+    pool_give(NULL, 0);
+}
+
+static void *churn(void *seed) {
+    size_t state = (size_t)(uintptr_t)seed;
+    for (int i = 0; i < 20000; i++) {
+        size_t capacity;
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        size_t size = (state >> 40) % 200000 + 1;
+        uint8_t *memory = pool_take(size, &capacity);
+        memory[0] = memory[size - 1] = (uint8_t)i;
+        CHECK(capacity >= size && memory[0] == (uint8_t)i);
+        pool_give(memory, capacity);
+    }
+    return NULL;
+}
+
+static void many_threads(void) {
+    pthread_t threads[4];
+    for (uintptr_t i = 0; i < 4; i++)
+        CHECK(pthread_create(&threads[i], NULL, churn, (void *)(i + 1)) == 0);
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    CHECK(pool_kept() <= POOL_LIMIT);
+}
+
+void test_pool(void) {
+    reuses_what_fits();
+    keeps_within_its_limit();
+    small_huge_and_impossible();
+    many_threads();
+}
