@@ -23,6 +23,7 @@ from tfio_store.example import (
     encode_sequence_example,
 )
 from tfio_store.framing import RecordBatch, backend, crc32c, masked_crc32c
+from tfio_store.infer import infer_schema
 from tfio_store.random_access import RecordSource
 from tfio_store.reader import RecordReader
 from tfio_store.recovery import SkippedRegion
@@ -56,6 +57,7 @@ __all__ = [
     "encode_example",
     "encode_examples",
     "encode_sequence_example",
+    "infer_schema",
     "masked_crc32c",
     "register_filesystem",
     "write_idx",

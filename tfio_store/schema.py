@@ -218,7 +218,7 @@ def _tensorflow_face() -> Any:
 def _feature(value: Any) -> Feature:
     if isinstance(value, Feature):
         return value
-    if isinstance(value, tuple):
+    if isinstance(value, tuple) and value:
         return Feature(*value)
     return Feature(value)
 
@@ -235,7 +235,10 @@ def _shape(shape: Any) -> Shape:
 def _dtype_name(dtype: Any) -> str:
     if dtype in (bytes, str):
         return str(dtype.__name__)
-    return str(np.dtype(dtype).name)
+    try:
+        return str(np.dtype(dtype).name)
+    except (TypeError, ValueError):
+        raise TypeError(f"{dtype!r} is no dtype") from None
 
 
 def _numpy_dtype(name: str) -> np.dtype[Any]:

@@ -21,7 +21,7 @@ from tfio_store.manifest import DatasetManifest, check_name
 from tfio_store.sharding import MANIFEST_SUFFIX, manifest_name, split_url
 from tfio_store.storage import ObjectInfo, Retry, Store
 
-__all__ = ["Source", "open_dataset"]
+__all__ = ["Source", "open_dataset", "read_manifest"]
 
 Source: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"
 
@@ -63,6 +63,25 @@ def open_dataset(
     else:
         found = [resolver.resolve(name) for name in names]
     return replace(empty, shards=tuple(shard for group in found for shard in group))
+
+
+def read_manifest(
+    source: object,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    backend: str = "fsspec",
+) -> DatasetManifest | None:
+    """The manifest, without its index, of a dataset's prefix or folder; None for any other source.
+
+    ManifestError where it cannot be trusted.
+    """
+    if not isinstance(source, str | os.PathLike):
+        return None
+    store, path = open_store(os.fspath(source), storage_options, backend=backend)
+    if any(c in path for c in "*?["):
+        return None
+    found = _find_manifest(store, path.rstrip("/"))
+    return found[1] if found else None
 
 
 def _names(source: object) -> list[str | os.PathLike[str]]:
@@ -114,27 +133,10 @@ class _Resolver:
 
     def _dataset(self, store: Store, path: str) -> list[Shard] | None:
         """The shards of a prefix, or of a folder, that a manifest describes; None without one."""
-        folder, stem = split_url(path.rstrip("/"))
-        found = self._manifest(store, folder, manifest_name(stem)) if stem else None
-        return found or self._folder(store, path.rstrip("/"))
+        found = _find_manifest(store, path.rstrip("/"))
+        return self._committed(store, *found) if found else self._tfds(store, path.rstrip("/"))
 
-    def _folder(self, store: Store, folder: str) -> list[Shard] | None:
-        names = [_name(info.path) for info in store.glob(f"{folder}/_*{MANIFEST_SUFFIX}")]
-        if len(names) > 1:
-            raise ValueError(
-                f"{store.url(folder)}: holds several datasets; name one of "
-                + ", ".join(store.url(f"{folder}/{_stem(n)}") for n in sorted(names))
-            )
-        if names:
-            return self._manifest(store, folder, names[0])
-        return self._tfds(store, folder)
-
-    def _manifest(self, store: Store, folder: str, name: str) -> list[Shard] | None:
-        path = f"{folder}/{name}" if folder else name
-        data = _read_whole(store, path)
-        if data is None:
-            return None
-        manifest = DatasetManifest.from_bytes(data, path=store.url(path))
+    def _committed(self, store: Store, folder: str, manifest: DatasetManifest) -> list[Shard]:
         if manifest.index is not None:
             index_path = f"{folder}/{manifest.index}" if folder else manifest.index
             index = _read_whole(store, index_path)
@@ -173,6 +175,28 @@ class _Resolver:
             shard = self._shard(store, store.info(f"{folder}/{name}"))
             shards.append(replace(shard, records=records))
         return shards
+
+
+def _find_manifest(store: Store, path: str) -> tuple[str, DatasetManifest] | None:
+    """(folder, manifest) of a dataset named by its prefix, or by a folder that holds just one."""
+    folder, stem = split_url(path)
+    manifest = _parse_manifest(store, folder, manifest_name(stem)) if stem else None
+    if manifest is not None:
+        return folder, manifest
+    names = [_name(info.path) for info in store.glob(f"{path}/_*{MANIFEST_SUFFIX}")]
+    if len(names) > 1:
+        raise ValueError(
+            f"{store.url(path)}: holds several datasets; name one of "
+            + ", ".join(store.url(f"{path}/{_stem(n)}") for n in sorted(names))
+        )
+    manifest = _parse_manifest(store, path, names[0]) if names else None
+    return None if manifest is None else (path, manifest)
+
+
+def _parse_manifest(store: Store, folder: str, name: str) -> DatasetManifest | None:
+    path = f"{folder}/{name}" if folder else name
+    data = _read_whole(store, path)
+    return None if data is None else DatasetManifest.from_bytes(data, path=store.url(path))
 
 
 def _tfds_shards(info: dict[str, Any]) -> Iterable[tuple[str, int]]:

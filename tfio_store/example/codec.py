@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from tfio_store.errors import SchemaError
+from tfio_store.errors import CorruptRecordError, SchemaError
 from tfio_store.example.columns import core_columns
 from tfio_store.example.decoding import KINDS, decode_column, keys_of
 from tfio_store.example.ragged import Ragged
@@ -169,8 +169,12 @@ def infer_features(record: bytes) -> dict[str, tuple[str | None, int]]:
     """What one serialized Example holds: name to (wire dtype, or None if it is empty; number of
     values)."""
     names = {number: name for name, number in KINDS.items()}
-    found = _decode.describe(record)
-    return {key.decode(): (names.get(kind), count) for key, kind, count in found}
+    try:
+        found = [(key.decode(), kind, count) for key, kind, count in _decode.describe(record)]
+    except UnicodeDecodeError as error:
+        reason = f"not a tf.train.Example: a feature's name is not UTF-8: {error}"
+        raise CorruptRecordError(reason, path="<buffer>", offset=0) from None
+    return {name: (names.get(kind), count) for name, kind, count in found}
 
 
 def _decode_map(batch: RecordBatch, schema: Schema, map_field: int, strings: Strings) -> Examples:
