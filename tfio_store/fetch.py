@@ -47,7 +47,7 @@ class ReadAhead(Iterator[tuple[Fetch[Tag], "BytesLike"]]):
     def __init__(self, ranges: Iterable[Fetch[Tag]], *, budget: int) -> None:
         self._ranges = iter(ranges)
         self._budget = budget
-        self._window = 2
+        self._window = 0
         self._waiting: deque[tuple[Fetch[Tag], Future[BytesLike]]] = deque()
         self._next: Fetch[Tag] | None = None
         self._spent = 0
@@ -67,11 +67,12 @@ class ReadAhead(Iterator[tuple[Fetch[Tag], "BytesLike"]]):
         return fetch, data
 
     def _fill(self) -> None:
-        while len(self._waiting) < self._window:
+        while len(self._waiting) < max(self._window, 1):
             fetch = self._next or next(self._ranges, None)
             self._next = fetch
             if fetch is None or (self._waiting and self._spent + fetch.cost > self._budget):
                 return
+            self._window = self._window or max(2, fetch.store.in_flight // 2)
             self._next = None
             self._spent += fetch.cost
             self._waiting.append((fetch, fetch.store.read(fetch.path, fetch.start, fetch.stop)))
