@@ -38,8 +38,8 @@ class ReadAhead(Iterator[tuple[Fetch[Tag], "BytesLike"]]):
     """The ranges' bytes in the order asked for, fetched ahead of their use.
 
     At most ``budget`` bytes are out or waiting (a single larger range goes alone), in as many
-    requests as the store of the range next in line likes. The window begins small and doubles with
-    each range that is used, so that somebody who wants three records does not pay for 256 MiB.
+    requests as the store likes. The window begins at half of that, so that somebody who wants
+    three records does not pay for everything that could be in flight.
 
     Closing gives up every request; an abandoned iterator closes itself.
     """
