@@ -28,6 +28,8 @@ FLOORS = {
     "schema": 1,
     "sharding": 1,
     "manifest": 1,
+    "shard_layout": 1,
+    "batching": 1,
     "storage": 2,
     "tf": 4,
     "table": 4,

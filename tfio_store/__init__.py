@@ -28,7 +28,9 @@ from tfio_store.random_access import RecordSource
 from tfio_store.reader import RecordReader
 from tfio_store.recovery import SkippedRegion
 from tfio_store.schema import Feature, Schema
+from tfio_store.sharded_writer import Progress, ShardedWriter
 from tfio_store.storage import Retry
+from tfio_store.writer import TFRecordWriter
 
 __version__ = "0.1.0"
 
@@ -38,6 +40,7 @@ __all__ = [
     "Examples",
     "Feature",
     "ManifestError",
+    "Progress",
     "Ragged",
     "RecordBatch",
     "RecordReader",
@@ -46,8 +49,10 @@ __all__ = [
     "Retry",
     "Schema",
     "SchemaError",
+    "ShardedWriter",
     "SkippedRegion",
     "TFIOStoreError",
+    "TFRecordWriter",
     "TruncatedRecordError",
     "backend",
     "build_index",

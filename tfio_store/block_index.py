@@ -165,7 +165,8 @@ def _check_table(table: BlockTable, shard: ShardInfo) -> None:
     for array in _arrays(table):
         if (np.diff(array) < 0).any():
             raise ValueError(f"the totals of {shard.name} go down")
-    starts_right = 0 <= table.offsets[0] <= 2 and table.records[0] == 0
+    first = table.offsets[0]
+    starts_right = (first in (0, 2) or not len(table)) and table.records[0] == 0
     if not starts_right or (_kind(table) == _COMPRESSED and table.raw_offsets[0] != 0):
         raise ValueError(f"the totals of {shard.name} do not begin at 0")
     if table.offsets[-1] != shard.nbytes or table.records[-1] != shard.records:

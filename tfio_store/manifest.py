@@ -37,6 +37,8 @@ class DatasetManifest:
     metadata: dict[str, Any] | None = None
     """What the writer's caller wanted kept, JSON-able."""
     index: str | None = None
+    generation: str | None = None
+    """Drawn at random by each writer: no two manifests of a dataset have the same."""
 
     @property
     def records(self) -> int:
@@ -51,6 +53,7 @@ class DatasetManifest:
         document = {
             "format": FORMAT,
             "version": VERSION,
+            "generation": self.generation,
             "compression": self.compression,
             "records": self.records,
             "nbytes": self.nbytes,
@@ -109,6 +112,7 @@ def _parse(document: Any) -> DatasetManifest:
         schema=_typed(document, "schema", dict, type(None)),
         metadata=_typed(document, "metadata", dict, type(None)),
         index=_typed(document, "index", str, type(None)),
+        generation=_typed(document, "generation", str, type(None)),
     )
     if manifest.compression not in _CODECS:
         raise ValueError(f'"compression" is {manifest.compression!r}')

@@ -1,0 +1,38 @@
+"""How a writer's memory budget is shared out among what holds bytes on their way to the store."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["MEMORY_BUDGET", "Memory"]
+
+MEMORY_BUDGET = 256 << 20
+
+_MIB = 1 << 20
+_LEAST_BLOCK, _MOST_BLOCK = 64 << 10, _MIB
+_LEAST_PART, _MOST_PART = 5 * _MIB, 16 * _MIB  # S3 takes no smaller part
+_IN_FLIGHT = 128 * _MIB  # what a process's uploads hold at most, see storage.multipart
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Bytes for: one block being framed, one part being filled, all blocks that wait."""
+
+    block_bytes: int
+    part_bytes: int
+    queue_bytes: int
+
+    @classmethod
+    def plan(cls, budget: int, open_shards: int) -> Memory:
+        """Every open shard fills a block and a part; the rest is shared."""
+        if not isinstance(budget, int) or budget < 16 * _MIB:
+            raise ValueError(f"memory_budget must be at least 16 MiB in bytes, not {budget!r}")
+        block = _between(_LEAST_BLOCK, budget // (8 * open_shards), _MOST_BLOCK)
+        part = _between(_LEAST_PART, budget // (8 * open_shards), _MOST_PART)
+        in_flight = min(_IN_FLIGHT, 4 * part * open_shards)
+        queue = budget - open_shards * (block + part) - in_flight
+        return cls(block, part, max(queue, 8 * block))
+
+
+def _between(least: int, value: int, most: int) -> int:
+    return max(least, min(value, most))

@@ -1,0 +1,350 @@
+"""`ShardedWriter`: a dataset of many shards, written whole or not at all."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import warnings
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from typing_extensions import Self
+
+from tfio_store.batching import Run, runs
+from tfio_store.commit import Attempt, IfExists, begin, is_conclusive, locate
+from tfio_store.compression import Compressor
+from tfio_store.framing import RecordBatch
+from tfio_store.manifest import DatasetManifest
+from tfio_store.memory import MEMORY_BUDGET, Memory
+from tfio_store.placement import FixedShards, RollingShards, ShardFor
+from tfio_store.shard_stream import ShardStream
+from tfio_store.sharding import RollOver
+from tfio_store.uploads import ShardUploads
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer as BytesLike
+
+__all__ = ["Progress", "ShardedWriter"]
+
+ROLLING_OPEN = 3
+"""Shards that roll over are written one at a time, while those before still land."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a writer is. Counts never go down."""
+
+    records: int
+    """Records in full blocks."""
+    nbytes: int
+    """Their framed bytes, before compression."""
+    shards: int
+    """Shards that the store has taken whole."""
+
+
+OnProgress = Callable[[Progress], object]
+
+
+class ShardedWriter:
+    """Writes records into shards, and publishes them all at once when it is closed.
+
+    A context manager: leaving it normally commits, leaving it by an exception leaves no object
+    behind. A writer that is dropped without `close` never publishes. Not for use by several
+    threads at once.
+
+    Args:
+        url: folder and name of the dataset, such as ``s3://bucket/folder/train``.
+        num_shards: records go round these shards in turn, unless ``shard_for`` or a key says
+            otherwise; or else
+        max_shard_bytes, max_shard_records: begin another shard before a record that would carry
+            one over either limit (bytes are counted with framing, before compression).
+        compression: None, "GZIP", "ZLIB", or "ZSTD" (which stock TensorFlow can't read).
+        level: 0 to 9, 6 unless given; for ZSTD 1 to 22, 3 unless given.
+        if_exists: "error", "overwrite" (readers keep the old dataset until the new one is
+            there), or "append" (of the same compression).
+        shard_for: called with each record, gives the number of its shard.
+        shard_template: file names, with ``{name}``, ``{shard}`` and ``{num_shards}``.
+        schema, metadata: kept in the manifest; what JSON can hold.
+        memory_budget: bytes that blocks on their way to the store may take. `write` waits
+            while they are used up.
+        verify_uploads: read every shard back before the commit, where the store itself does not
+            report a CRC32C of it.
+        on_progress: called with a `Progress` as blocks fill and shards land, in the caller's
+            thread.
+        storage_options: as everywhere in fsspec.
+        backend: "fsspec" or "obstore".
+
+    Raises:
+        FileExistsError: there is a dataset, and ``if_exists`` is "error"; or another
+            writer was first (then at `close`).
+        OSError: the store's failures. The first one anywhere is raised by the next call, and
+            nothing is published.
+        TypeError, ValueError: an argument is not as described.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        num_shards: int | None = None,
+        max_shard_bytes: int | None = None,
+        max_shard_records: int | None = None,
+        compression: str | None = None,
+        level: int | None = None,
+        if_exists: IfExists = "error",
+        shard_for: ShardFor | None = None,
+        shard_template: str = "",
+        schema: Mapping[str, Any] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        memory_budget: int = MEMORY_BUDGET,
+        verify_uploads: bool = False,
+        on_progress: OnProgress | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+        backend: str = "fsspec",
+    ) -> None:
+        self._attempt: Attempt | None = None
+        limits = _limits(num_shards, max_shard_bytes, max_shard_records, shard_for)
+        compressor = Compressor(compression, level)
+        self._described = describe(compressor.codec, schema, metadata)
+        open_shards = num_shards or ROLLING_OPEN
+        memory = Memory.plan(memory_budget, open_shards)
+        self._block_bytes = memory.block_bytes
+        self._on_progress = on_progress
+        self._records = self._nbytes = self._landed = 0
+        self._manifest: DatasetManifest | None = None
+        self._failure: BaseException | None = None
+        folder, names = locate(url, num_shards, shard_template, storage_options, backend)
+        self._attempt = begin(folder, names, if_exists=if_exists, codec=compressor.codec)
+        self._uploads = ShardUploads(
+            folder,
+            compressor,
+            memory,
+            open_shards=open_shards,
+            verify=verify_uploads,
+            on_failure=weakref.WeakMethod(self._stop),
+        )
+        self._shards: FixedShards | RollingShards | _Ended
+        if limits is None:
+            self._shards = self._fixed(open_shards, shard_for)
+        else:
+            self._shards = self._rolling(limits)
+
+    def _fixed(self, num_shards: int, shard_for: ShardFor | None) -> FixedShards:
+        return FixedShards(
+            [self._open(shard) for shard in range(num_shards)],
+            shard_for=shard_for,
+            block_bytes=self._block_bytes,
+            on_push=self._push,
+        )
+
+    def _rolling(self, limits: RollOver) -> RollingShards:
+        return RollingShards(
+            self._open,
+            limits=limits,
+            block_bytes=self._block_bytes,
+            on_push=self._push,
+            on_full=self._full,
+        )
+
+    def _open(self, shard: int) -> ShardStream:
+        assert self._attempt is not None
+        return self._uploads.open(self._attempt.shard_name(shard))
+
+    def write(self, record: BytesLike | Mapping[str, Any], *, key: BytesLike | None = None) -> None:
+        """Add a record: bytes, or a mapping, which is encoded as a `tf.train.Example`.
+
+        ``key``: records of equal keys go to the same shard (by the key's CRC32C).
+        """
+        self._shards.write(record, key)
+
+    def write_batch(self, records: Iterable[BytesLike | Mapping[str, Any]] | RecordBatch) -> None:
+        """Add many records, several times as fast as one by one.
+
+        They go to the same shards as by `write`. After an exception in here the writer can't go
+        on, since some of the records may have been added.
+        """
+        self._shards.write_run([])
+        try:
+            for run in runs(records, self._block_bytes):
+                self._shards.write_run(run)
+        except BaseException as error:
+            self._end(error)
+            raise
+
+    def _push(self, stream: ShardStream) -> None:
+        self._count(stream)
+        stream.push()
+        self._report()
+
+    def _full(self, stream: ShardStream) -> None:
+        self._count(stream)
+        self._uploads.land(stream)
+        self._report()
+
+    def _count(self, stream: ShardStream) -> None:
+        self._records += stream.frames.records
+        self._nbytes += stream.frames.nbytes
+
+    def _report(self) -> None:
+        if self._on_progress is not None:
+            self._on_progress(Progress(self._records, self._nbytes, self._landed))
+
+    def _shard_landed(self) -> None:
+        self._landed += 1
+        self._report()
+
+    @property
+    def manifest(self) -> DatasetManifest:
+        """What was committed; ValueError before `close`."""
+        if self._manifest is None:
+            raise ValueError("the dataset is not committed; close() the writer first")
+        return self._manifest
+
+    def close(self) -> None:
+        """Commit: the shards, the index, and at last the manifest.
+
+        A second call does nothing, or raises the failure of the first again.
+        """
+        if isinstance(self._shards, _Ended):
+            if self._manifest is None:
+                self._raise_failure()
+            return
+        try:
+            manifest = self._finish(self._shards.streams)
+        except BaseException as error:
+            self._end(error)
+            raise
+        self._decide(manifest)
+
+    def _raise_failure(self) -> None:
+        """What stopped the writer, after cleaning up behind it. An abort is no failure."""
+        assert isinstance(self._shards, _Ended)
+        failure = self._shards.failure
+        self._end(failure)
+        if failure is not None:
+            raise failure
+
+    def _finish(self, streams: list[ShardStream]) -> DatasetManifest:
+        for stream in streams:
+            self._count(stream)
+        shards = self._uploads.finish(self._shard_landed)
+        assert self._attempt is not None
+        return self._attempt.prepare(replace(self._described, shards=tuple(shards)))
+
+    def _decide(self, manifest: DatasetManifest) -> None:
+        assert self._attempt is not None
+        try:
+            self._attempt.decide(manifest)
+        except BaseException as error:
+            self._end(error, keep=not is_conclusive(error))
+            raise
+        self._manifest = manifest
+        self._shards = _Ended(None)
+        self._uploads.close()
+        self._attempt.clean_up(manifest)
+
+    def abort(self) -> None:
+        """Give up: drop all shards, and leave nothing behind. Does nothing after `close`."""
+        if self._manifest is None:
+            self._end(None)
+
+    def _stop(self, failure: BaseException) -> None:
+        """Called in another thread, when something failed there: from now on every call raises."""
+        if not isinstance(self._shards, _Ended):
+            self._shards = _Ended(failure)
+
+    def _end(self, failure: BaseException | None, *, keep: bool = False) -> None:
+        """Stop, once, and remove what was written unless a manifest may yet name it."""
+        self._shards = _Ended(failure)
+        attempt, self._attempt = self._attempt, None
+        if attempt is None:
+            return
+        names = self._uploads.abort()
+        if not keep:
+            attempt.abandon(names)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if error is None:
+            self.close()
+            return
+        try:
+            self.abort()
+        except Exception as fault:  # the exception in the block matters more
+            warnings.warn(f"leftovers remain, for tfio_store.clean: {fault}", stacklevel=2)
+
+    def __del__(self) -> None:
+        if getattr(self, "_attempt", None) is None or self._manifest is not None:
+            return
+        warnings.warn(
+            "a ShardedWriter was dropped without close(): nothing was committed", stacklevel=2
+        )
+        if sys.is_finalizing():  # no thread starts any more
+            return
+        # Not in this thread: it may be the very one that does the store's I/O.
+        threading.Thread(target=_drop, args=(self._attempt, self._uploads), daemon=True).start()
+
+
+def _drop(attempt: Attempt, uploads: ShardUploads) -> None:
+    attempt.abandon(uploads.abort())
+
+
+class _Ended:
+    """In the place of the shards of a writer that is closed, aborted or failed."""
+
+    def __init__(self, failure: BaseException | None) -> None:
+        self.failure = failure
+
+    def write(self, record: Any, key: BytesLike | None) -> NoReturn:
+        raise self.failure or ValueError("the writer is closed")
+
+    def write_run(self, run: Run) -> NoReturn:
+        raise self.failure or ValueError("the writer is closed")
+
+
+def _limits(
+    num_shards: int | None,
+    max_shard_bytes: int | None,
+    max_shard_records: int | None,
+    shard_for: ShardFor | None,
+) -> RollOver | None:
+    """The limits of shards that roll over; None for a fixed number."""
+    rolling = max_shard_bytes is not None or max_shard_records is not None
+    if (num_shards is None) != rolling:
+        raise ValueError("pass either num_shards, or max_shard_bytes and/or max_shard_records")
+    if rolling:
+        if shard_for is not None:
+            raise ValueError(
+                "shard_for needs num_shards; shards that roll over are filled in order"
+            )
+        return RollOver(max_shard_bytes, max_shard_records)
+    if not isinstance(num_shards, int) or num_shards < 1:
+        raise ValueError(f"num_shards must be a positive integer, not {num_shards!r}")
+    return None
+
+
+def describe(
+    codec: str | None, schema: Mapping[str, Any] | None, metadata: Mapping[str, Any] | None
+) -> DatasetManifest:
+    """A manifest without shards. What JSON can't hold is refused now, not after the writing."""
+    manifest = DatasetManifest(
+        (),
+        codec,
+        schema=None if schema is None else dict(schema),
+        metadata=None if metadata is None else dict(metadata),
+    )
+    try:
+        manifest.to_bytes()
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"schema and metadata must be what JSON can hold: {error}") from error
+    return manifest
