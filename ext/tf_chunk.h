@@ -1,0 +1,54 @@
+/* Bytes that records are cut from: memory of the pool, or a buffer that Python lent. */
+#ifndef TFIO_STORE_TF_CHUNK_H
+#define TFIO_STORE_TF_CHUNK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tf_abi.h"
+
+/* Why something did not work: what a TensorFlow status is made of. */
+typedef struct {
+    TF_Code code; /* TF_OK: nothing happened */
+    char message[2048];
+} failure;
+
+/* Sets a failure, printf-like, and answers false. */
+bool fail(failure *why, TF_Code code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+typedef struct {
+    const uint8_t *data;
+    size_t size;
+    void *memory; /* of the pool; NULL when the bytes are lent */
+    size_t capacity;
+    void *lender; /* what `chunk_return_lent` needs; NULL when the bytes are ours */
+} chunk;
+
+/* Gives lent bytes back to Python; set by the module. */
+extern void (*chunk_return_lent)(void *lender);
+
+/* Room for `size` bytes of the pool. */
+bool chunk_take(chunk *bytes, size_t size, failure *why);
+
+/* Gives the bytes back, whoever they belong to. Idempotent. */
+void chunk_release(chunk *bytes);
+
+/* A URL without a scheme, or file:///…: the path to open. NULL for everything else. */
+const char *local_path(const char *url);
+
+/* A local file open for reading, and how large it is. */
+typedef struct {
+    const char *url;
+    int descriptor;
+    uint64_t size;
+} local_file;
+
+bool local_open(local_file *file, const char *url, failure *why);
+void local_close(local_file *file);
+
+/* Reads bytes [start, stop) into a chunk of the pool; fewer only where the file ends. */
+bool local_read(const local_file *file, uint64_t start, uint64_t stop, chunk *bytes, failure *why);
+
+#endif

@@ -1,0 +1,48 @@
+/* TensorFlow ops that turn files into string tensors of records. No Python.h.
+ *
+ *   TfioStoreReadBlocks   runs of records of known blocks: any block, any process, any order
+ *   TfioStoreReadStream   the next records of a file of which no blocks are known
+ *   TfioStoreRaise        fails with an error that an earlier op put into a string
+ *
+ * All are stateless functions of their inputs, so that tf.data can checkpoint and ship what is made
+ * of them. Raw local files are read here, without the GIL; for all else the `tf_lender` of the
+ * module (Python) fetches and decompresses.
+ */
+#ifndef TFIO_STORE_TF_KERNELS_H
+#define TFIO_STORE_TF_KERNELS_H
+
+#include "tf_part.h"
+
+/* How to reach and to treat the files of a dataset: the ops' attributes. */
+typedef struct {
+    char *options; /* JSON: storage options and the like, for Python's eyes */
+    bool verify;
+    bool skip_corrupt;
+    uint64_t limit;
+} read_settings;
+
+typedef struct {
+    const char *url;
+    const char *codec;
+    int64_t start, stop;         /* stored bytes */
+    int64_t raw_start, raw_stop; /* the same in the uncompressed stream */
+} block_request;
+
+/* Python's side. Both may be called by any thread, without the GIL. */
+typedef struct {
+    /* The block's uncompressed bytes; with skip_corrupt, found->table too, of all its good records. */
+    bool (*read_block)(const block_request *block, const read_settings *settings, part *found,
+                       failure *why);
+    /* The next records from `position` on, found; *next is the position behind them. No records and
+     * no failure: the stream has ended. */
+    bool (*read_stream)(const char *url, const char *codec, int64_t position,
+                        const read_settings *settings, part *found, int64_t *next, failure *why);
+} tf_lender;
+
+extern tf_lender lender;
+
+/* Registers ops and kernels with TensorFlow, which keeps them for the life of the process. NULL on
+ * success, or what went wrong. Needs tf_abi_load. */
+const char *tf_kernels_register(void);
+
+#endif
