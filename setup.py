@@ -44,9 +44,23 @@ examples = [
     for name in ("_encode", "_decode")
 ]
 
+# Needs no TensorFlow to build: see ext/tf_abi.h.
+tensorflow = Extension(
+    "tfio_store._tensorflow",
+    sources=[
+        "ext/_tensorflow.pyx",
+        *sources("tf_abi.c", "tf_chunk.c", "tf_part.c", "tf_kernels.c"),
+        *sources("crc32c*.c", "tfrecord*.c", "pool.c"),
+    ],
+    include_dirs=["ext"],
+    depends=sources("*.h"),
+    extra_compile_args=FLAGS,
+    libraries=["dl"] if sys.platform == "linux" else [],
+)
+
 setup(
     ext_modules=cythonize(
-        [core, tf_filesystem, *examples],
+        [core, tf_filesystem, tensorflow, *examples],
         include_path=["ext"],
         compiler_directives={
             "language_level": 3,

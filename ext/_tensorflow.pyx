@@ -1,4 +1,3 @@
-# cython: freethreading_compatible=False
 """The bridge to TensorFlow: custom ops through its C ABI. Built without TensorFlow."""
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -58,8 +57,8 @@ cdef extern from "tf_kernels.h" nogil:
             const block_request *block, const read_settings *settings, part *found, failure *why
         ) noexcept
         c_bool (*read_stream)(
-            const char *url, const char *codec, int64_t position, const read_settings *settings,
-            part *found, int64_t *next, failure *why
+            const char *url, const char *codec, const int64_t *position,
+            const read_settings *settings, part *found, int64_t *next, failure *why
         ) noexcept
     tf_lender lender
     const char *tf_kernels_register()
@@ -155,16 +154,16 @@ cdef c_bool lend_block(
 
 
 cdef c_bool lend_stream(
-    const char *url, const char *codec, int64_t position, const read_settings *settings,
+    const char *url, const char *codec, const int64_t *position, const read_settings *settings,
     part *found, int64_t *next, failure *why
 ) noexcept with gil:
     try:
         batch, after = _read_stream(
-            url.decode(), codec.decode(), position, settings.options.decode(),
+            url.decode(), codec.decode(), (position[0], position[1]), settings.options.decode(),
             settings.verify, settings.skip_corrupt, settings.limit,
         )
         lend_batch(batch, found, why)
-        next[0] = after
+        next[0], next[1] = after
         return True
     except BaseException as error:
         return fail_exception(why, error)

@@ -198,7 +198,8 @@ static bool read_lent(const block_request *request, const read_settings *setting
 
 static bool check_block(call *now, const block_row *block, const span_row *span) {
     bool right = 0 <= block->start && block->start <= block->stop && 0 <= block->raw_start &&
-                 block->raw_start <= block->raw_stop && 0 <= span->skip && 0 <= span->take;
+                 block->raw_start <= block->raw_stop && 0 <= block->records && 0 <= span->skip &&
+                 0 <= span->take;
     return right || fail(&now->why, TF_INVALID_ARGUMENT, "block %" PRId64 " makes no sense",
                          span->block);
 }
@@ -211,10 +212,11 @@ static bool read_span(call *now, const read_settings *settings, const block_row 
         return false;
     block_request request = {url,         codec,           block->start,
                              block->stop, block->raw_start, block->raw_stop};
+    int64_t left = block->records > span->skip ? block->records - span->skip : 0;
     search wanted = {.url = url,
                      .base = block->raw_start,
                      .skip = (size_t)span->skip,
-                     .take = (size_t)span->take,
+                     .take = (size_t)(span->take < left ? span->take : left),
                      .verify = settings->verify,
                      .limit = settings->limit};
     bool good = is_local(url, codec, settings)
@@ -257,22 +259,25 @@ static void output_error(call *now, int index, const failure *why) {
         tf.StringCopy(string, text, (size_t)size);
 }
 
+/* Which runs of records a call asks for: a matrix of spans, or one number for a whole block. */
+static bool input_spans(call *now, const int64_t **spans, int64_t *n, span_row *whole) {
+    const int64_t *block = NULL;
+    if (tf.NumDims(now->inputs[3]) > 0)
+        return input_rows(now, 3, SPAN_COLUMNS, spans, n);
+    if (!input_rows(now, 3, 1, &block, n))
+        return false;
+    *whole = (span_row){.block = *block, .take = INT64_MAX};
+    *spans = &whole->block;
+    return true;
+}
+
 static void read_blocks(void *kernel, TF_OpKernelContext *context) {
     call now;
     const int64_t *spans = NULL;
     int64_t n = 0;
+    span_row whole;
     part *parts = NULL;
-    span_row one;
-    bool ok = call_begin(&now, context, 4);
-    if (ok && tf.NumDims(now.inputs[3]) == 0) {
-        const int64_t *table = tf.TensorData(now.inputs[2]);
-        int64_t i = *(const int64_t *)tf.TensorData(now.inputs[3]);
-        one = (span_row){i, 0, table[i * 6 + 5]};
-        spans = &one.block;
-        n = 1;
-    } else if (ok)
-        ok = input_rows(&now, 3, SPAN_COLUMNS, &spans, &n);
-    if (ok) {
+    if (call_begin(&now, context, 4) && input_spans(&now, &spans, &n, &whole)) {
         parts = calloc((size_t)n + 1, sizeof *parts);
         if (parts == NULL)
             fail(&now.why, TF_RESOURCE_EXHAUSTED, "out of memory");
@@ -317,11 +322,11 @@ static bool looks_raw(const local_file *file) {
     return raw;
 }
 
-static bool stream_local(const local_file *file, int64_t position, const read_settings *settings,
+static bool stream_local(const local_file *file, int64_t offset, const read_settings *settings,
                          part *found, int64_t *next, failure *why) {
-    uint64_t start = (uint64_t)position, size = STREAM_CHUNK;
+    uint64_t start = (uint64_t)offset, size = STREAM_CHUNK;
     search wanted = {.url = file->url,
-                     .base = position,
+                     .base = offset,
                      .take = SIZE_MAX,
                      .verify = settings->verify,
                      .limit = settings->limit};
@@ -330,7 +335,7 @@ static bool stream_local(const local_file *file, int64_t position, const read_se
         if (!local_read(file, start, start + size, &found->bytes, why))
             return false;
         bool good = part_search(found, &wanted, why);
-        *next = position + (int64_t)found->end;
+        *next = offset + (int64_t)found->end;
         if (!good || found->count > 0 || wanted.whole)
             return good;
         /* One record larger than the chunk. Its length is checked, and a claim beyond the file's end costs
@@ -352,30 +357,34 @@ static bool stream_read(call *now, const read_settings *settings, part *found, i
     if (!input_text(now, 0, 0, url, sizeof url) || !input_text(now, 1, 0, codec, sizeof codec) ||
         !input_rows(now, 2, 1, &position, &n))
         return false;
+    if (n != 2 || position[0] < 0)
+        return fail(&now->why, TF_INVALID_ARGUMENT, "position is not (records, offset)");
     bool automatic = strcmp(codec, "auto") == 0;
     if (is_local(url, automatic ? "" : codec, settings)) {
         if (!local_open(&file, url, &now->why))
             return false;
         bool raw = !automatic || looks_raw(&file);
-        bool good = !raw || stream_local(&file, position[0], settings, found, next, &now->why);
+        int64_t offset = position[1] < 0 ? 0 : position[1];
+        bool good = !raw || stream_local(&file, offset, settings, found, &next[1], &now->why);
+        next[0] = position[0] + (int64_t)found->count;
         local_close(&file);
         if (raw)
             return good;
     }
-    return lender.read_stream(url, codec, position[0], settings, found, next, &now->why);
+    return lender.read_stream(url, codec, position, settings, found, next, &now->why);
 }
 
 static void read_stream(void *kernel, TF_OpKernelContext *context) {
     call now;
     part found = {0};
-    int64_t next = 0;
-    if (call_begin(&now, context, 3) && !stream_read(&now, kernel, &found, &next) &&
+    int64_t next[2] = {0, -1};
+    if (call_begin(&now, context, 3) && !stream_read(&now, kernel, &found, next) &&
         found.count > 0)
         now.why.code = TF_OK; /* the next call begins at the damage, and reports it */
     if (now.why.code == TF_OK && output_records(&now, &found, 1)) {
-        int64_t *position = output(&now, 1, TF_INT64, -1);
+        int64_t *position = output(&now, 1, TF_INT64, 2);
         if (position != NULL)
-            *position = next;
+            memcpy(position, next, sizeof next);
     }
     part_release(&found);
     call_end(&now);

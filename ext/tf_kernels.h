@@ -33,10 +33,12 @@ typedef struct {
     /* The block's uncompressed bytes; with skip_corrupt, found->table too, of all its good records. */
     bool (*read_block)(const block_request *block, const read_settings *settings, part *found,
                        failure *why);
-    /* The next records from `position` on, found; *next is the position behind them. No records and
-     * no failure: the stream has ended. */
-    bool (*read_stream)(const char *url, const char *codec, int64_t position,
-                        const read_settings *settings, part *found, int64_t *next, failure *why);
+    /* The next records from `position` on; `next` is the position behind them. No records and no
+     * failure: the stream has ended. A position is (records, offset): how many records lie before
+     * it, and at which byte of a raw stream it is, or -1 where the stream is compressed. */
+    bool (*read_stream)(const char *url, const char *codec, const int64_t position[2],
+                        const read_settings *settings, part *found, int64_t next[2],
+                        failure *why);
 } tf_lender;
 
 extern tf_lender lender;

@@ -52,6 +52,7 @@ __all__ = [
     "ShardedWriter",
     "SkippedRegion",
     "TFIOStoreError",
+    "TFRecordDataset",
     "TFRecordWriter",
     "TruncatedRecordError",
     "backend",
@@ -63,12 +64,17 @@ __all__ = [
     "encode_examples",
     "encode_sequence_example",
     "infer_schema",
+    "list_files",
     "masked_crc32c",
     "register_filesystem",
     "write_idx",
 ]
 
-_TENSORFLOW = {"register_filesystem": "tfio_store.tf.filesystem"}
+_TENSORFLOW = {
+    "TFRecordDataset": "tfio_store.tf.dataset",
+    "list_files": "tfio_store.tf.list_files",
+    "register_filesystem": "tfio_store.tf.filesystem",
+}
 """Names that import TensorFlow when they are first asked for, and the modules that define them."""
 
 

@@ -1,0 +1,161 @@
+"""`TFRecordDataset`: TensorFlow's own, on any storage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from tfio_store.dataset import Dataset
+from tfio_store.framing import DEFAULT_MAX_RECORD_BYTES
+from tfio_store.indexing import index_raw_shards
+from tfio_store.source import open_dataset
+from tfio_store.tf.blocks import block_dataset
+from tfio_store.tf.filenames import known_names, names_dataset
+from tfio_store.tf.ops import Settings
+from tfio_store.tf.options import DEFAULT_MEMORY_BUDGET, Options, check_compression
+from tfio_store.tf.runtime import Access
+from tfio_store.tf.streams import stream_dataset
+
+__all__ = ["TFRecordDataset"]
+
+
+class TFRecordDataset(tf.data.Dataset):  # type: ignore[misc]
+    """The records of TFRecord files, as `tf.data.TFRecordDataset` gives them, from any storage.
+
+    Elements are string scalars; string [batch_size] vectors with ``batch_size``; dicts of tensors
+    with ``schema``. Iterators can be saved with `tf.train.Checkpoint`.
+
+    Args:
+        filenames: names as TensorFlow takes them (a string, a path, lists of them, a string tensor, a
+            dataset of strings), each a path or URL of a file; also a glob, or a dataset's
+            prefix or folder with a manifest.
+        compression_type: None looks at each file's first bytes, or the manifest; "" (raw), "GZIP",
+            "ZLIB" or "ZSTD"; or a string tensor.
+        buffer_size: taken for compatibility; blocks and ``memory_budget`` decide.
+        num_parallel_reads: that many files are read at once, and their records taken in turns, as TensorFlow
+            does.
+        name: taken for compatibility.
+        storage_options: passed to the storage, as everywhere in fsspec. They become part of the dataset's graph,
+            so they must be JSON-able; keep secrets in the environment where graphs are sent or kept.
+        batch_size: hand out batches, which is faster than ``.batch`` behind.
+        drop_remainder: leave out a last batch that is not full.
+        shuffle: True shuffles the blocks, and the records among 16 neighbouring blocks of the new order;
+            a number takes another window. Foreign compressed files are shuffled by file, and
+            among 10,000 records.
+        seed: of the shuffle. The same seed gives the same orders.
+        reshuffle_each_iteration: another order in each epoch.
+        shard: (number of shards, index), as of `Dataset.shard`, but whole blocks: other blocks are not even
+            read. Files where blocks are not known.
+        deterministic: False hands records out in whatever order they arrive.
+        verify: check each record's data CRC. (The CRC of its length is always checked.)
+        on_corrupt: "raise" or "skip", which loses the damaged bytes only.
+        memory_budget: bytes that may be in flight or wait to be decoded.
+        max_record_bytes: longer records are refused before anything is allocated for them.
+        schema: a `tfio_store.Schema`, or a feature spec of `tf.io.parse_example`.
+        backend: "fsspec" or "obstore".
+
+    Raises:
+        ValueError, TypeError: an argument is not of the kind described.
+        ManifestError: a manifest or index that cannot be trusted.
+
+    While iterating: `tf.errors.NotFoundError`, `PermissionDeniedError`, `DataLossError` (with the
+    path and the offset in the uncompressed stream), `ResourceExhaustedError` (a record over the
+    limit), `UnavailableError`.
+    """
+
+    def __init__(
+        self,
+        filenames: Any,
+        compression_type: Any = None,
+        buffer_size: Any = None,
+        num_parallel_reads: int | None = None,
+        name: str | None = None,
+        *,
+        storage_options: Mapping[str, Any] | None = None,
+        batch_size: int | None = None,
+        drop_remainder: bool = False,
+        shuffle: bool | int = False,
+        seed: int | None = None,
+        reshuffle_each_iteration: bool = True,
+        shard: tuple[int, int] | None = None,
+        deterministic: bool | None = None,
+        verify: bool = True,
+        on_corrupt: str = "raise",
+        memory_budget: int = DEFAULT_MEMORY_BUDGET,
+        max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+        schema: Any = None,
+        backend: str = "fsspec",
+    ) -> None:
+        if on_corrupt not in ("raise", "skip"):
+            raise ValueError(f'on_corrupt= takes "raise" or "skip", not {on_corrupt!r}')
+        access = Access(dict(storage_options) if storage_options else None, backend)
+        options = Options(
+            Settings(access.to_json(), verify, on_corrupt == "skip", max_record_bytes),
+            batch_size=batch_size,
+            drop_remainder=drop_remainder,
+            shuffle=shuffle,
+            seed=seed,
+            reshuffle_each_iteration=reshuffle_each_iteration,
+            shard=shard,
+            deterministic=deterministic,
+            memory_budget=memory_budget,
+            feature_spec=_feature_spec(schema),
+        )
+        codec = check_compression(compression_type)
+        self._impl = _build(filenames, codec, access, options, num_parallel_reads)
+        super().__init__(self._impl._variant_tensor)
+
+    def _inputs(self) -> Any:
+        return self._impl._inputs()
+
+    @property
+    def element_spec(self) -> Any:
+        return self._impl.element_spec
+
+
+def _feature_spec(schema: Any) -> Mapping[str, Any] | None:
+    if schema is None or isinstance(schema, dict):
+        return schema
+    spec: Mapping[str, Any] = schema.feature_spec()
+    return spec
+
+
+def _build(
+    filenames: Any, codec: Any, access: Access, options: Options, parallel_reads: int | None
+) -> tf.data.Dataset:
+    names = known_names(filenames)
+    if names is None:
+        files = names_dataset(filenames).map(lambda name: (name, tf.convert_to_tensor(codec)))
+        return stream_dataset(files, options, parallel_reads)
+    dataset = None if tf.is_tensor(codec) else _resolve(names, codec, access)
+    if dataset is None:
+        codecs = tf.fill([len(names)], codec)
+        return stream_dataset(_files(names, codecs), options, parallel_reads)
+    if options.shuffle is not False or options.shard is not None or options.batch_size is not None:
+        dataset = index_raw_shards(dataset, memory_budget=options.memory_budget)
+    if dataset.has_blocks:
+        return block_dataset(dataset, options, parallel_reads)
+    found = [shard.compression or "" for shard in dataset.shards]
+    return stream_dataset(
+        _files([shard.url for shard in dataset.shards], found), options, parallel_reads
+    )
+
+
+def _files(names: list[str], codecs: Any) -> tf.data.Dataset:
+    return tf.data.Dataset.from_tensor_slices((tf.constant(names, tf.string, [len(names)]), codecs))
+
+
+def _resolve(names: list[str], codec: str, access: Access) -> Dataset | None:
+    """None where a file is missing or can't be looked at: reading it will tell, as TensorFlow
+    does."""
+    try:
+        return open_dataset(
+            names,
+            compression=codec or None,
+            storage_options=access.storage_options,
+            backend=access.backend,
+        )
+    except OSError:
+        return None

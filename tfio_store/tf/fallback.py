@@ -1,0 +1,127 @@
+"""The ops of `tfio_store.tf.ops` in Python, for where the bridge can't be loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import tensorflow as tf
+
+from tfio_store.errors import DataLossError, RecordTooLargeError, TruncatedRecordError
+from tfio_store.framing import RecordBatch, RecordDecoder
+from tfio_store.tf import runtime
+
+if TYPE_CHECKING:
+    from tfio_store.tf.ops import Settings
+
+__all__ = ["raise_error", "read_blocks", "read_stream"]
+
+_LATE = (DataLossError, RecordTooLargeError)
+
+
+def _call(function: Callable[..., Any], inputs: list[Any], outputs: list[Any]) -> Any:
+    # stateless, as far as tf.data is concerned: or else a pipeline could not be checkpointed
+    return tf.numpy_function(function, inputs, outputs, stateful=False)
+
+
+def _strings(records: list[bytes]) -> Any:
+    # dtype object: numpy's own strings lose zero bytes at their ends
+    return np.array(records, dtype=object)
+
+
+def read_blocks(
+    files: Any, codecs: Any, table: Any, spans: Any, settings: Settings
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """See `tfio_store.tf.ops.read_blocks`."""
+
+    def read(files: Any, codecs: Any, table: Any, spans: Any) -> tuple[Any, bytes]:
+        if np.ndim(spans) == 0:
+            spans = [(spans, 0, np.iinfo(np.int64).max)]
+        records: list[bytes] = []
+        try:
+            for block, skip, take in spans:
+                if block >= 0:
+                    _read_span(files, codecs, table[block], (skip, take), settings, records)
+        except _LATE as error:
+            if not records:
+                raise
+            code, text = runtime.classify(error)
+            return _strings(records), f"{code}:{text}".encode()
+        return _strings(records), b""
+
+    records, error = _call(read, [files, codecs, table, spans], [tf.string, tf.string])
+    return records, error
+
+
+def _read_span(
+    files: Any,
+    codecs: Any,
+    row: Any,
+    span: tuple[int, int],
+    settings: Settings,
+    records: list[bytes],
+) -> None:
+    file, start, stop, raw_start, raw_stop, count = map(int, row)
+    skip, take = span
+    url, expected = files[file].decode(), min(take, count - skip)
+    data = runtime.read_block(
+        url,
+        codecs[file].decode(),
+        (start, stop),
+        (raw_start, raw_stop),
+        settings.access,
+        settings.verify,
+        settings.skip_corrupt,
+        settings.max_record_bytes,
+    )
+    if isinstance(data, RecordBatch):
+        records += data.tolist()
+        return
+    decoder = RecordDecoder(
+        verify=settings.verify,
+        max_record_bytes=settings.max_record_bytes,
+        path=url,
+        offset=raw_start,
+    )
+    found = decoder.feed(data)[skip : skip + expected].tolist()
+    records += found
+    if len(found) < expected:
+        decoder.finish()
+        raise TruncatedRecordError(
+            f"the data ends inside a block: {expected - len(found)} of its records are missing",
+            path=url,
+            offset=decoder.offset,
+        )
+
+
+def read_stream(
+    file: Any, codec: Any, position: Any, settings: Settings
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """See `tfio_store.tf.ops.read_stream`."""
+
+    def read(file: bytes, codec: bytes, position: Any) -> tuple[Any, Any]:
+        batch, after = runtime.read_stream(
+            file.decode(),
+            codec.decode(),
+            (int(position[0]), int(position[1])),
+            settings.access,
+            settings.verify,
+            settings.skip_corrupt,
+            settings.max_record_bytes,
+        )
+        return _strings(batch.tolist()), np.array(after, np.int64)
+
+    records, after = _call(read, [file, codec, position], [tf.string, tf.int64])
+    return records, after
+
+
+def raise_error(error: Any, later: Any) -> tf.Tensor:
+    """See `tfio_store.tf.ops.raise_error`."""
+
+    def check(error: bytes, later: bytes) -> bytes:
+        if error:
+            raise RuntimeError(error.partition(b":")[2].decode())
+        return later
+
+    return _call(check, [error, later], tf.string)

@@ -1,0 +1,62 @@
+"""The ``filenames`` of a dataset: names that are known now, or tensors that are known later."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+__all__ = ["known_names", "names_dataset"]
+
+
+def known_names(filenames: Any) -> list[str] | None:
+    """All the names, flat, or None where only running the graph will tell.
+
+    TypeError when they aren't text, worded like TensorFlow's own.
+    """
+    if isinstance(filenames, tf.data.Dataset):
+        return None
+    names: list[str] = []
+    for value in tf.nest.flatten(filenames):
+        if isinstance(value, os.PathLike):
+            value = os.fspath(value)
+        if isinstance(value, str | bytes):
+            names.append(os.fsdecode(value))
+        elif tf.is_tensor(value) and not hasattr(value, "numpy"):
+            return None
+        else:
+            names.extend(_array_names(value))
+    return names
+
+
+def _array_names(value: Any) -> list[str]:
+    array = np.asarray(value.numpy() if tf.is_tensor(value) else value)
+    if array.dtype.kind not in "OSU" and array.size:
+        raise TypeError(
+            "The `filenames` argument must contain `tf.string` elements. Got "
+            f"`{array.dtype}` elements."
+        )
+    return [os.fsdecode(name) for name in array.reshape(-1).tolist()]
+
+
+def names_dataset(filenames: Any) -> tf.data.Dataset:
+    """Names that come at run time, as a dataset of string scalars. TypeError as TensorFlow's."""
+    if isinstance(filenames, tf.data.Dataset):
+        spec = filenames.element_spec
+        if not isinstance(spec, tf.TensorSpec) or spec.dtype != tf.string:
+            raise TypeError(
+                "The `filenames` argument must contain `tf.string` elements. Got a dataset of "
+                f"`{spec!r}` elements."
+            )
+        if not spec.shape.is_compatible_with([]):
+            raise TypeError(
+                "The `filenames` argument must contain `tf.string` elements of shape [] (i.e. "
+                f"scalars). Got a dataset of element shape {spec.shape!r}."
+            )
+        return filenames
+    flat = [tf.reshape(tf.convert_to_tensor(n), [-1]) for n in tf.nest.flatten(filenames)]
+    if any(part.dtype != tf.string for part in flat):
+        raise TypeError("The `filenames` argument must contain `tf.string` elements.")
+    return tf.data.Dataset.from_tensor_slices(tf.concat(flat, 0))

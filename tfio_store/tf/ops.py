@@ -1,0 +1,139 @@
+"""The ops that datasets are made of: the bridge's, or the same in TensorFlow's own.
+
+The bridge (``ext/tf_kernels.c``) is loaded when this module is first imported. Where that can't be,
+or ``TFIO_STORE_TF_BRIDGE=off`` forbids it, `tf.numpy_function` calls the same code in Python: as
+right, slower, bound to this process (tf.data service can't run it), and its errors are
+`tf.errors.UnknownError`. That is said once, by a warning; `bridge` tells at any time.
+
+A worker of tf.data service (or whoever else runs a graph that was made elsewhere) must import this
+module, or `tfio_store.TFRecordDataset`, before the graph arrives.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python.framework import op_def_library
+
+from tfio_store.framing import DEFAULT_MAX_RECORD_BYTES
+from tfio_store.tf import runtime
+
+__all__ = ["Settings", "bridge", "raise_error", "read_blocks", "read_stream"]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How files are reached and damage is met: the ops' attributes."""
+
+    access: str = runtime.Access().to_json()
+    verify: bool = True
+    skip_corrupt: bool = False
+    max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES
+
+    def attributes(self) -> dict[str, Any]:
+        return {
+            "options": self.access,
+            "verify": self.verify,
+            "skip_corrupt": self.skip_corrupt,
+            "max_record_bytes": self.max_record_bytes,
+        }
+
+
+def _load() -> bool:
+    if os.environ.get("TFIO_STORE_TF_BRIDGE") == "off":
+        reason = "TFIO_STORE_TF_BRIDGE=off"
+    else:
+        try:
+            from tfio_store import _tensorflow
+
+            _tensorflow.load(runtime.read_block, runtime.read_stream, runtime.classify)
+            return True
+        except ImportError as error:
+            reason = str(error)
+    warnings.warn(
+        f"tfio_store's native TensorFlow ops are not in use ({reason}): datasets read several times "
+        "slower, and can't be sent to tf.data service",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+    return False
+
+
+_NATIVE = _load()
+
+
+def bridge() -> str:
+    """ "native", or "tensorflow" where the ops are made of TensorFlow's own."""
+    return "native" if _NATIVE else "tensorflow"
+
+
+def read_blocks(
+    files: tf.Tensor, codecs: tf.Tensor, table: tf.Tensor, spans: tf.Tensor, settings: Settings
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Records of blocks: (string [n], what is wrong behind them: string [], empty for nothing).
+
+    Args:
+        files: string [f]: URLs or paths.
+        codecs: string [f]: "" (raw), "GZIP", "ZLIB" or "ZSTD".
+        table: int64 [blocks, 6]: file, stored bytes from and to, uncompressed bytes from and to,
+            records.
+        spans: int64 [k, 3]: block (-1: none), records to skip, records to take; or int64 []: one
+            block, whole.
+    """
+    if _NATIVE:
+        records, error = _apply(
+            "TfioStoreReadBlocks",
+            settings,
+            files=files,
+            codecs=codecs,
+            table=table,
+            spans=spans,
+        )
+    else:
+        from tfio_store.tf import fallback
+
+        records, error = fallback.read_blocks(files, codecs, table, spans, settings)
+    records.set_shape([None])
+    error.set_shape([])
+    return records, error
+
+
+def read_stream(
+    file: tf.Tensor, codec: tf.Tensor, position: tf.Tensor, settings: Settings
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """The next records of a file: (string [n], position behind them: int64 [2]); n = 0 at the end.
+
+    ``codec`` may also be "auto". A position is (records before it, byte offset or -1); start at
+    (0, -1).
+    """
+    if _NATIVE:
+        records, after = _apply(
+            "TfioStoreReadStream", settings, file=file, codec=codec, position=position
+        )
+    else:
+        from tfio_store.tf import fallback
+
+        records, after = fallback.read_stream(file, codec, position, settings)
+    records.set_shape([None])
+    after.set_shape([2])
+    return records, after
+
+
+def raise_error(error: tf.Tensor, later: tf.Tensor) -> tf.Tensor:
+    """Fails with ``error``, if that says something; else answers ``later``, to be raised next."""
+    if _NATIVE:
+        raised = op_def_library.apply_op("TfioStoreRaise", error=error, later=later)
+    else:
+        from tfio_store.tf import fallback
+
+        raised = fallback.raise_error(error, later)
+    raised.set_shape([])
+    return raised
+
+
+def _apply(op: str, settings: Settings, **inputs: tf.Tensor) -> Any:
+    return op_def_library.apply_op(op, **inputs, **settings.attributes())
