@@ -34,7 +34,8 @@ static bool make_table(part *found, size_t capacity, failure *why) {
 
 bool part_search(part *found, const search *wanted, failure *why) {
     const chunk *bytes = &found->bytes;
-    size_t possible = bytes->size / TFRECORD_OVERHEAD; /* no more fit, whatever anybody claims */
+    /* No more fit, whatever anybody claims; and one, so that bytes too few for any are looked at. */
+    size_t possible = bytes->size / TFRECORD_OVERHEAD + 1;
     size_t skip = least(wanted->skip, possible), take = least(wanted->take, possible);
     if (!make_table(found, skip > take ? skip : take, why))
         return false;

@@ -1,7 +1,6 @@
 """The bridge to TensorFlow: custom ops through its C ABI. Built without TensorFlow."""
 
 from collections.abc import Callable
-from typing import Any
 
 from typing_extensions import Buffer as BytesLike
 
@@ -14,8 +13,8 @@ def load(
 ) -> None:
     """Register the ops with the TensorFlow that is imported; once per process.
 
-    ``read_block`` and ``read_stream`` (see `tfio_store.tf.runtime`) serve whatever is not a raw local file;
-    ``classify`` turns what they raise into a TensorFlow error code and a message.
+    ``read_block`` and ``read_stream`` (see `tfio_store.tf.runtime`) serve whatever is not a raw
+    local file; ``classify`` turns what they raise into a TensorFlow error code and a message.
 
     Raises:
         ImportError: this TensorFlow lacks a function of the C ABI, or refuses an op.

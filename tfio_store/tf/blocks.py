@@ -5,11 +5,11 @@
 Every stage is stateless or keeps a few integers, so that iterators can be saved, restored and sent
 elsewhere at no cost.
 
-An error must come behind the good records before it, as from TensorFlow's own reader. A map gives one
-element for one, so the read hands the error over beside the records, and a scan raises it in the next
-element's turn. So that there is one behind the last block too, every few groups an empty one is put
-in (at the very end alone would not do: a worker that gets its blocks by dynamic sharding does not
-know which is its last).
+An error must come behind the good records before it, as from TensorFlow's own reader. A map gives
+one element for one, so the read hands the error over beside the records, and a scan raises it in
+the next element's turn. So that there is one behind the last block too, every few groups an empty
+one is put in (at the very end alone would not do: a worker that gets its blocks by dynamic
+sharding does not know which is its last).
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ def block_dataset(
     starts = tf.constant(dataset.block_starts)
     shards = _order(tf.data.Dataset.range(len(dataset.shards)), len(dataset.shards), options)
     records = shards.interleave(
-        lambda shard: reader.runs(tf.data.Dataset.range(starts[shard], starts[shard + 1])).unbatch(),
+        lambda shard: reader.runs(
+            tf.data.Dataset.range(starts[shard], starts[shard + 1])
+        ).unbatch(),
         block_length=1,
         deterministic=options.deterministic,
         num_parallel_calls=parallel_reads,
@@ -104,9 +106,7 @@ class _Reader:
         return max(1, min(affordable, useful))
 
     def _read(self, span: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        return ops.read_blocks(
-            self._files, self._codecs, self._table, span, self._options.settings
-        )
+        return ops.read_blocks(self._files, self._codecs, self._table, span, self._options.settings)
 
     def _read_shuffled(self, group: tf.Tensor, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         spans = tf.stack([group, tf.zeros_like(group), tf.fill(tf.shape(group), _ALL)], axis=1)
@@ -134,7 +134,7 @@ def _table(dataset: Dataset) -> Any:
 
 
 def _grouped(ids: tf.data.Dataset, window: int) -> tf.data.Dataset:
-    """int64 [] for a window of 1, else [window], filled up with nothing; and now and then nothing."""
+    """int64 [] for a window of 1, else [window], filled up with -1; now and then all -1."""
 
     def cut(some: tf.Tensor) -> tf.Tensor:
         missing = -tf.shape(some)[0] % window + window
@@ -144,9 +144,7 @@ def _grouped(ids: tf.data.Dataset, window: int) -> tf.data.Dataset:
     return ids.batch(_GROUPS_PER_EMPTY * window).map(cut).unbatch()
 
 
-def _raise_late(
-    error: tf.Tensor, run: tuple[tf.Tensor, tf.Tensor]
-) -> tuple[tf.Tensor, tf.Tensor]:
+def _raise_late(error: tf.Tensor, run: tuple[tf.Tensor, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
     records, later = run
     return ops.raise_error(error, later), records
 

@@ -28,26 +28,27 @@ class TFRecordDataset(tf.data.Dataset):  # type: ignore[misc]
     with ``schema``. Iterators can be saved with `tf.train.Checkpoint`.
 
     Args:
-        filenames: names as TensorFlow takes them (a string, a path, lists of them, a string tensor, a
-            dataset of strings), each a path or URL of a file; also a glob, or a dataset's
+        filenames: names as TensorFlow takes them (a string, a path, lists of them, a string
+            tensor, a dataset of strings), each a path or URL of a file; also a glob, or a dataset's
             prefix or folder with a manifest.
         compression_type: None looks at each file's first bytes, or the manifest; "" (raw), "GZIP",
             "ZLIB" or "ZSTD"; or a string tensor.
         buffer_size: taken for compatibility; blocks and ``memory_budget`` decide.
-        num_parallel_reads: that many files are read at once, and their records taken in turns, as TensorFlow
-            does.
+        num_parallel_reads: that many files are read at once, and their records taken in turns, as
+            TensorFlow does.
         name: taken for compatibility.
-        storage_options: passed to the storage, as everywhere in fsspec. They become part of the dataset's graph,
-            so they must be JSON-able; keep secrets in the environment where graphs are sent or kept.
+        storage_options: passed to the storage, as everywhere in fsspec. They become part of the
+            dataset's graph, so they must be JSON-able; keep secrets in the environment where graphs
+            are sent or kept.
         batch_size: hand out batches, which is faster than ``.batch`` behind.
         drop_remainder: leave out a last batch that is not full.
-        shuffle: True shuffles the blocks, and the records among 16 neighbouring blocks of the new order;
-            a number takes another window. Foreign compressed files are shuffled by file, and
+        shuffle: True shuffles the blocks, and the records among 16 neighbouring blocks of the new
+            order; a number takes another window. Foreign compressed files are shuffled by file, and
             among 10,000 records.
         seed: of the shuffle. The same seed gives the same orders.
         reshuffle_each_iteration: another order in each epoch.
-        shard: (number of shards, index), as of `Dataset.shard`, but whole blocks: other blocks are not even
-            read. Files where blocks are not known.
+        shard: (number of shards, index), as of `Dataset.shard`, but whole blocks: other blocks are
+            not even read. Files where blocks are not known.
         deterministic: False hands records out in whatever order they arrive.
         verify: check each record's data CRC. (The CRC of its length is always checked.)
         on_corrupt: "raise" or "skip", which loses the damaged bytes only.

@@ -24,8 +24,8 @@ def list_files(
     """The URLs of the files that match, as a dataset of strings with known cardinality.
 
     Args:
-        pattern: a path or URL with ``*``, ``?`` or ``[…]``, or a list of those. Names that begin with
-            "_" or "." match only patterns whose names do.
+        pattern: a path or URL with ``*``, ``?`` or ``[…]``, or a list of those. Names that begin
+            with "_" or "." match only patterns whose names do.
         shuffle: in another order each epoch; False: sorted.
         seed: of the shuffle; the same seed gives the same orders.
 

@@ -55,8 +55,8 @@ def _load() -> bool:
         except ImportError as error:
             reason = str(error)
     warnings.warn(
-        f"tfio_store's native TensorFlow ops are not in use ({reason}): datasets read several times "
-        "slower, and can't be sent to tf.data service",
+        f"tfio_store's native TensorFlow ops are not in use ({reason}): datasets read several "
+        "times slower, and can't be sent to tf.data service",
         RuntimeWarning,
         stacklevel=2,
     )

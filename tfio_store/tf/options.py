@@ -62,10 +62,12 @@ def check_compression(name: Any) -> Any:
 
     ValueError for a name that is no codec.
     """
-    if name is None or name == "auto":
+    if name is None:
         return "auto"
+    if hasattr(name, "numpy"):
+        name = name.numpy()
     if isinstance(name, bytes):
         name = name.decode()
     if not isinstance(name, str):
-        return name.numpy().decode() if hasattr(name, "numpy") else name
-    return codec_name(name, argument="compression_type") or ""
+        return name
+    return name if name == "auto" else codec_name(name, argument="compression_type") or ""

@@ -9,9 +9,7 @@ from tfio_store.tf.options import Options
 __all__ = ["finish"]
 
 
-def finish(
-    runs: tf.data.Dataset, options: Options, *, unbatched: bool = False
-) -> tf.data.Dataset:
+def finish(runs: tf.data.Dataset, options: Options, *, unbatched: bool = False) -> tf.data.Dataset:
     """``runs`` are string [n] tensors, or with ``unbatched`` single records."""
     spec = options.feature_spec
     if options.batch_size is None:

@@ -187,8 +187,8 @@ def read_stream(
     skip_corrupt: bool,
     max_record_bytes: int,
 ) -> tuple[RecordBatch, tuple[int, int]]:
-    """The next records of a file from ``position`` on, about 1 MiB, and the position behind them; no
-    records at the end. A position is (records, byte offset or -1)."""
+    """The next records of a file from ``position`` on, about 1 MiB, and the position behind them;
+    no records at the end. A position is (records, byte offset or -1)."""
     stream = _Stream(url, codec, options, verify, skip_corrupt, max_record_bytes)
     records, offset = position
     opened = _streams.take(stream, records)
@@ -224,7 +224,7 @@ _UNKNOWN = 2
 
 
 def classify(error: BaseException) -> tuple[int, str]:
-    """The TensorFlow error code (see tensorflow/c/tf_status.h) of the same meaning, and the text."""
+    """The TensorFlow error code (tensorflow/c/tf_status.h) of the same meaning, and the text."""
     code = next((code for kind, code in _CODES if isinstance(error, kind)), _UNKNOWN)
     text = str(error) or type(error).__name__
     return code, text if code != _UNKNOWN else f"{type(error).__name__}: {text}"

@@ -1,7 +1,7 @@
 """The streaming path: files of which no blocks are known, or not even the names.
 
-Each file is a scan over positions: the state is where the next records lie, so that an iterator can be
-saved and restored like any other.
+Each file is a scan over positions: the state is where the next records lie, so that an iterator
+can be saved and restored like any other.
 """
 
 from __future__ import annotations
