@@ -19,7 +19,7 @@ from tfio_store.dataset import Dataset, Shard
 from tfio_store.errors import ManifestError
 from tfio_store.manifest import DatasetManifest, check_name
 from tfio_store.sharding import MANIFEST_SUFFIX, manifest_name, split_url
-from tfio_store.storage import ObjectInfo, Retry, Store
+from tfio_store.storage import ObjectInfo, Retry, Store, open_store
 
 __all__ = ["Source", "open_dataset", "read_manifest"]
 
