@@ -300,3 +300,37 @@ def test_shards_are_resolved_in_one_order() -> None:
         *records("one"),
         *records("many"),
     ]
+
+
+class TestShardsOfADataset:
+    """Shards named as files find their manifest beside them."""
+
+    @pytest.fixture
+    def shards(self, place: Place) -> str:
+        with tfs.ShardedWriter(
+            place.url("train"),
+            num_shards=2,
+            compression="GZIP",
+            storage_options=place.storage_options,
+        ) as writer:
+            for i in range(1000):
+                writer.write(b"%d" % i)
+        return place.url("train-*")
+
+    def test_compressed_shards_are_seekable(self, place: Place, shards: str) -> None:
+        found = tfs.RecordSource(shards, storage_options=place.storage_options)
+        assert len(found) == 1000
+        assert found[1] == b"2"
+
+    def test_another_file_of_that_name(self, place: Place, shards: str) -> None:
+        place.put("train-00000-of-00002.tfrecord", framed([b"other"]))
+        reader = tfs.RecordReader(shards, storage_options=place.storage_options)
+        assert next(iter(reader)) == b"other"
+
+    def test_a_damaged_manifest_is_passed_by_and_said(self, place: Place, shards: str) -> None:
+        place.put("_train.manifest.json", b"{")
+        with pytest.warns(RuntimeWarning, match=r"_train\.manifest\.json"):
+            found = tfs.RecordReader(shards, storage_options=place.storage_options)
+        assert len(list(found)) == 1000
+        with pytest.raises(tfs.ManifestError):
+            tfs.RecordReader(place.url("train"), storage_options=place.storage_options)

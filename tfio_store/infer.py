@@ -10,9 +10,10 @@ from typing import Any, TypeGuard, cast
 from tfio_store.errors import SchemaError
 from tfio_store.example.codec import infer_features
 from tfio_store.framing import RecordBatch
+from tfio_store.manifests import read_manifest
 from tfio_store.reader import RecordReader
 from tfio_store.schema import ROW_LENGTHS, Feature, Schema
-from tfio_store.source import Source, read_manifest
+from tfio_store.source import Source
 
 __all__ = ["infer_schema"]
 

@@ -7,7 +7,6 @@ file; only what is no file is looked up as a dataset.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -16,12 +15,11 @@ from typing import Any, TypeAlias
 
 from tfio_store.compression import codec_name
 from tfio_store.dataset import Dataset, Shard
-from tfio_store.errors import ManifestError
-from tfio_store.manifest import DatasetManifest, check_name
-from tfio_store.sharding import MANIFEST_SUFFIX, manifest_name, split_url
-from tfio_store.storage import ObjectInfo, Retry, Store, open_store
+from tfio_store.manifests import committed_shards, find_manifest, with_known_blocks
+from tfio_store.storage import ObjectInfo, Retry, Store
+from tfio_store.tfds import tfds_shards
 
-__all__ = ["Source", "open_dataset", "read_manifest"]
+__all__ = ["Source", "open_dataset"]
 
 Source: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"
 
@@ -62,26 +60,8 @@ def open_dataset(
             found = list(pool.map(resolver.resolve, names))
     else:
         found = [resolver.resolve(name) for name in names]
-    return replace(empty, shards=tuple(shard for group in found for shard in group))
-
-
-def read_manifest(
-    source: object,
-    *,
-    storage_options: Mapping[str, Any] | None = None,
-    backend: str = "fsspec",
-) -> DatasetManifest | None:
-    """The manifest, without its index, of a dataset's prefix or folder; None for any other source.
-
-    ManifestError where it cannot be trusted.
-    """
-    if not isinstance(source, str | os.PathLike):
-        return None
-    store, path = open_store(os.fspath(source), storage_options, backend=backend)
-    if any(c in path for c in "*?["):
-        return None
-    found = _find_manifest(store, path.rstrip("/"))
-    return found[1] if found else None
+    shards = tuple(shard for group in found for shard in group)
+    return with_known_blocks(replace(empty, shards=shards))
 
 
 def _names(source: object) -> list[str | os.PathLike[str]]:
@@ -133,88 +113,15 @@ class _Resolver:
 
     def _dataset(self, store: Store, path: str) -> list[Shard] | None:
         """The shards of a prefix, or of a folder, that a manifest describes; None without one."""
-        found = _find_manifest(store, path.rstrip("/"))
-        return self._committed(store, *found) if found else self._tfds(store, path.rstrip("/"))
-
-    def _committed(self, store: Store, folder: str, manifest: DatasetManifest) -> list[Shard]:
-        if manifest.index is not None:
-            index_path = f"{folder}/{manifest.index}" if folder else manifest.index
-            index = _read_whole(store, index_path)
-            if index is None:
-                raise FileNotFoundError(
-                    f"{store.url(index_path)}: the manifest names this index, and it is missing"
-                )
-            manifest = manifest.with_index(index, path=store.url(index_path))
-        return [
-            Shard(
-                store.url(f"{folder}/{info.name}" if folder else info.name),
-                info.nbytes,
-                manifest.compression,
-                info.records,
-                info.blocks,
-                info.crc32c,
-            )
-            for info in manifest.shards
-        ]
+        found = find_manifest(store, path.rstrip("/"))
+        return committed_shards(store, *found) if found else self._tfds(store, path.rstrip("/"))
 
     def _tfds(self, store: Store, folder: str) -> list[Shard] | None:
-        """A folder written by TensorFlow Datasets: dataset_info.json names splits and shard
-        lengths."""
-        data = _read_whole(store, f"{folder}/dataset_info.json")
-        if data is None:
+        named = tfds_shards(store, folder)
+        if named is None:
             return None
-        try:
-            named = list(_tfds_shards(json.loads(data)))
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise ManifestError(
-                f"{store.url(folder)}/dataset_info.json: does not describe TFRecord shards: "
-                f"{error!r}"
-            ) from error
-        shards = []
-        for name, records in named:
-            shard = self._shard(store, store.info(f"{folder}/{name}"))
-            shards.append(replace(shard, records=records))
-        return shards
-
-
-def _find_manifest(store: Store, path: str) -> tuple[str, DatasetManifest] | None:
-    """(folder, manifest) of a dataset named by its prefix, or by a folder that holds just one."""
-    folder, stem = split_url(path)
-    manifest = _parse_manifest(store, folder, manifest_name(stem)) if stem else None
-    if manifest is not None:
-        return folder, manifest
-    names = [_name(info.path) for info in store.glob(f"{path}/_*{MANIFEST_SUFFIX}")]
-    if len(names) > 1:
-        raise ValueError(
-            f"{store.url(path)}: holds several datasets; name one of "
-            + ", ".join(store.url(f"{path}/{_stem(n)}") for n in sorted(names))
-        )
-    manifest = _parse_manifest(store, path, names[0]) if names else None
-    return None if manifest is None else (path, manifest)
-
-
-def _parse_manifest(store: Store, folder: str, name: str) -> DatasetManifest | None:
-    path = f"{folder}/{name}" if folder else name
-    data = _read_whole(store, path)
-    return None if data is None else DatasetManifest.from_bytes(data, path=store.url(path))
-
-
-def _tfds_shards(info: dict[str, Any]) -> Iterable[tuple[str, int]]:
-    """File name and record count of every shard, split after split."""
-    for split in info["splits"]:
-        lengths = [int(n) for n in split["shardLengths"]]
-        template = split.get("filepathTemplate") or "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"
-        fixed = {
-            "{DATASET}": info["name"],
-            "{SPLIT}": split["name"],
-            "{FILEFORMAT}": info.get("fileFormat", "tfrecord"),
-        }
-        for i, records in enumerate(lengths):
-            name = template.replace("{SHARD_X_OF_Y}", f"{i:05d}-of-{len(lengths):05d}")
-            # replaced, not formatted: the template comes from a file
-            for placeholder, value in fixed.items():
-                name = name.replace(placeholder, value)
-            yield check_name(name), records
+        infos = [(store.info(f"{folder}/{name}"), records) for name, records in named]
+        return [replace(self._shard(store, info), records=records) for info, records in infos]
 
 
 def _visible(found: list[ObjectInfo], pattern: str) -> list[ObjectInfo]:
@@ -227,16 +134,3 @@ def _visible(found: list[ObjectInfo], pattern: str) -> list[ObjectInfo]:
 
 def _name(path: str) -> str:
     return path.rsplit("/", 1)[-1]
-
-
-def _stem(manifest: str) -> str:
-    return manifest.removeprefix("_").removesuffix(MANIFEST_SUFFIX)
-
-
-def _read_whole(store: Store, path: str) -> bytes | None:
-    """A small object's bytes, or None when there is none."""
-    try:
-        info = store.info(path)
-        return bytes(store.read(path, 0, info.size).result())
-    except (FileNotFoundError, IsADirectoryError):
-        return None
