@@ -27,6 +27,7 @@ from tfio_store.infer import infer_schema
 from tfio_store.random_access import RecordSource
 from tfio_store.reader import RecordReader
 from tfio_store.recovery import SkippedRegion
+from tfio_store.salvage import VerifyReport, salvage, verify
 from tfio_store.schema import Feature, Schema
 from tfio_store.sharded_writer import Progress, ShardedWriter
 from tfio_store.storage import Retry
@@ -55,6 +56,7 @@ __all__ = [
     "TFRecordDataset",
     "TFRecordWriter",
     "TruncatedRecordError",
+    "VerifyReport",
     "backend",
     "build_index",
     "crc32c",
@@ -67,6 +69,8 @@ __all__ = [
     "list_files",
     "masked_crc32c",
     "register_filesystem",
+    "salvage",
+    "verify",
     "write_idx",
 ]
 

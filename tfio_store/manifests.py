@@ -16,7 +16,7 @@ from tfio_store.storage import Store, open_store
 
 __all__ = ["committed_shards", "find_manifest", "read_manifest", "read_whole", "with_known_blocks"]
 
-_SHARD_NAME = re.compile(r"(?P<dataset>.+)-\d{5,}(?:-of-\d{5,})?\.tfrecord")
+_SHARD_NAME = re.compile(r"(?P<dataset>.+?)-\d{5,}(?:-of-\d{5,})?\.tfrecord")
 
 
 def read_manifest(
