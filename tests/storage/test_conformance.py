@@ -173,7 +173,7 @@ def test_glob(site: Place) -> None:
 
     def matching(pattern: str) -> list[str]:
         prefix = root.rstrip("/") + "/" if root else ""
-        return [path[len(prefix) :] for path in store.glob(prefix + pattern)]
+        return [found.path[len(prefix) :] for found in store.glob(prefix + pattern)]
 
     assert matching("ds/train-*.rec") == names[:2]
     assert matching("ds/*") == names[:3]

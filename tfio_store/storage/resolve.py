@@ -53,8 +53,8 @@ def open_store(
 
     ``url`` is a local path, or a URL of any scheme that fsspec or an installed plugin (entry point
     group ``tfio_store.stores``) knows; ``storage_options`` are what its fsspec class takes.
-    ``backend="obstore"`` uses obstore for S3, GCS, Azure, local files and memory. Stores of the
-    same options share their connections.
+    ``backend="obstore"`` uses obstore for S3, GCS and Azure (local files gain nothing by it, and
+    obstore does not sync them to disk). Stores of the same options share their connections.
 
     Raises ValueError for an unknown scheme or backend, ImportError where the package that knows the
     scheme is not installed; both say what to install.
@@ -123,7 +123,19 @@ def factory_of(scheme: str, backend: str) -> Factory:
         return MemoryStore
     if scheme in plugins():
         return plugins()[scheme].load()  # type: ignore[no-any-return]
+    if backend == "obstore" and scheme in EXTRAS:
+        return obstore_factory()
     return fsspec_factory(scheme)
+
+
+def obstore_factory() -> Factory:
+    try:
+        import obstore  # noqa: F401
+    except ImportError as fault:
+        raise ImportError("backend='obstore' needs: pip install 'tfio_store[obstore]'") from fault
+    from tfio_store.storage.obstore_store import ObstoreStore
+
+    return ObstoreStore
 
 
 def fsspec_factory(scheme: str) -> Factory:
