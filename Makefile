@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := setup.py pyproject.toml $(wildcard ext/*.c ext/*.h ext/*.pyx ext/*.pxd ext/*.pxi)
 
-.PHONY: demo test test-pure lint types clean help lint-c test-c fuzz fuzz-short bench-core
+.PHONY: demo test test-pure lint types clean help lint-c test-c fuzz fuzz-short bench-core bench-example
 
 help:
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -63,13 +63,24 @@ build/fuzz-scan: $(CORE_C) $(wildcard ext/*.h) tests/fuzz/fuzz_scan.c
 	@mkdir -p build
 	clang $(STRICT) -O2 $(SANITIZE) -fsanitize=fuzzer -Iext tests/fuzz/fuzz_scan.c $(CORE_C) -o $@
 
-fuzz: build/fuzz-scan ## libFuzzer (clang) over framing, FUZZ_SECONDS long; new findings go to build/corpus
-	@mkdir -p build/corpus
+EXAMPLE_C := ext/example_read.c ext/example_write.c
+
+build/fuzz-example: $(EXAMPLE_C) ext/example.h tests/fuzz/fuzz_example.c
+	@mkdir -p build
+	clang $(STRICT) -O2 $(SANITIZE) -fsanitize=fuzzer -Iext tests/fuzz/fuzz_example.c $(EXAMPLE_C) -o $@
+
+fuzz: build/fuzz-scan build/fuzz-example ## libFuzzer (clang) over framing and Examples, FUZZ_SECONDS each; findings go to build/
+	@mkdir -p build/corpus build/example_corpus
 	build/fuzz-scan -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -artifact_prefix=build/ \
 		build/corpus tests/fuzz/corpus
+	build/fuzz-example -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -artifact_prefix=build/ \
+		build/example_corpus tests/fuzz/example_corpus
 
 fuzz-short: ## the kept corpus and ten seconds more; passed by where there is no clang
 	@if command -v clang >/dev/null; then $(MAKE) fuzz FUZZ_SECONDS=10; else echo "no clang: not fuzzed"; fi
+
+bench-example: $(VENV)/.bench ## Examples beside TensorFlow's protobufs and parser, and tfrecord's
+	$(BIN)/python -m bench.example
 
 bench-core: $(VENV)/.bench ## CRC32C, framing and local files beside their peers
 	$(BIN)/python -m bench.core

@@ -8,8 +8,6 @@ from __future__ import annotations
 import argparse
 import collections
 import datetime
-import os
-import platform
 import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -17,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 import tfio_store
-from bench.timing import medians, table
+from bench.timing import machine, medians, table
 from tfio_store import framing
 
 SIZES = {"16 B": 16, "100 B": 100, "1 KiB": 1 << 10, "10 KiB": 10 << 10, "100 KiB": 100 << 10}
@@ -190,15 +188,6 @@ def print_write(folder: Path) -> None:
     ways = ["write", "write_batch(list)", "write_batch(RecordBatch)"]
     heads = ["record", *ways, "tf.io", *(f"{way} : tf.io" for way in ways)]
     print(table("Writing a local file, M records/s", heads, write_rows(folder)))
-
-
-def machine() -> str:
-    cpu = platform.processor() or platform.machine()
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            cpu = line.partition(":")[2].strip()
-            break
-    return f"{cpu}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}"
 
 
 def main() -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import platform
 import statistics
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 
 def medians(
@@ -41,3 +44,13 @@ def table(title: str, columns: list[str], rows: list[list[str]]) -> str:
 
     rule = "|" + "|".join("-" * (width + 1) + ":" for width in widths) + "|"
     return "\n".join([f"**{title}**", "", line(columns), rule, *map(line, rows), ""])
+
+
+def machine() -> str:
+    """What the times were taken on, in one line."""
+    cpu = platform.processor() or platform.machine()
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            cpu = line.partition(":")[2].strip()
+            break
+    return f"{cpu}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}"

@@ -5,12 +5,14 @@ C measures and writes each record once, straight into its final bytes.
 The contract is tfio_store/example/_encode.pyi, the wire ext/example.h.
 """
 
+from cpython.buffer cimport PyBuffer_IsContiguous
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.long cimport PyLong_AsLongLongAndOverflow
 from cpython.memoryview cimport PyMemoryView_GET_BUFFER
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport strcmp
 
 from example cimport *
 
@@ -108,8 +110,12 @@ cdef class _Features:
             view = memoryview(value)
         except (ValueError, BufferError):  # a dtype that the buffer protocol does not know
             return self.fill_plain(name, value)
-        format = view.format
-        if (format == "f" or format == "l" or format == "q") and view.c_contiguous:
+        buffer = PyMemoryView_GET_BUFFER(view)
+        # One letter is a native type; what the wire has is float32 ("f") and int64 ("l", "q").
+        known = strcmp(buffer.format, "f") == 0 or (
+            buffer.itemsize == 8
+            and (strcmp(buffer.format, "l") == 0 or strcmp(buffer.format, "q") == 0))
+        if known and PyBuffer_IsContiguous(buffer, b"C"):
             return self.borrow(view)
         return self.fill_plain(name, value)
 
