@@ -30,10 +30,8 @@ class Position:
     records: int = 0
     offset: int | None = None
 
-    def at(self, located: Located | None, index: int) -> Position:
-        """Of record ``index`` of a batch."""
-        if located is None:
-            return self
+    def at(self, located: Located, index: int) -> Position:
+        """Of record ``index`` of a batch of the same epoch."""
         return replace(
             self,
             position=located.position,

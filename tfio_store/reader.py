@@ -171,7 +171,7 @@ class RecordReader:
     def __iter__(self) -> Iterator[bytes]:
         self._check_open()
         if self._records is None:
-            self._records = RecordIterator(self._advance())
+            self._records = RecordIterator(_Batches(self))
         return self._records
 
     def batches(self) -> Iterator[RecordBatch]:
@@ -182,29 +182,25 @@ class RecordReader:
             self._records = None
             if batch is not None and at < len(batch):
                 yield batch[at:]
-        yield from self._advance()
+        yield from _Batches(self)
 
-    def _advance(self) -> Iterator[RecordBatch]:
-        """Batches from the cursor on; the cursor moves past a batch when the next is asked for."""
-        while True:
-            if self._pipeline is None or self._pid != os.getpid():
-                self._pipeline, self._pid = self._start(), os.getpid()
+    def _next_batch(self) -> RecordBatch | None:
+        """The next batch from the cursor on, which moves past it; None at the end of the epoch."""
+        if self._pipeline is None or self._pid != os.getpid():
+            self._pipeline, self._pid = self._start(), os.getpid()
+        try:
             located = next(self._pipeline, None)
-            if located is None:
-                break
-            self._current = located
-            yield located.batch
-            self._settle(len(located.batch))
-        self._stop()
-        self._records = None
-        self._cursor = Position(epoch=self._cursor.epoch + 1)
-
-    def _settle(self, index: int) -> None:
-        """Move the cursor to record ``index`` of the current batch."""
-        if self._current is not None:
-            self._cursor = self._cursor.at(self._current, index)
-            if index >= len(self._current.batch):
-                self._current = None
+        except BaseException:
+            self._stop()  # whoever asks again meets the same fault again, not an early end
+            raise
+        if located is None:
+            self._stop()
+            self._records = None
+            self._cursor = Position(epoch=self._cursor.epoch + 1)
+            return None
+        self._current = located
+        self._cursor = self._cursor.at(located, len(located.batch))
+        return located.batch
 
     def _start(self) -> Iterator[Located]:
         """The pipeline from the cursor on."""
@@ -256,9 +252,10 @@ class RecordReader:
     def state(self) -> dict[str, Any]:
         """Where the reader stands, as a small dict that JSON can hold. `restore` goes on with the
         very next record, in any process, whatever the memory budget there."""
-        if self._records is not None and self._records.batch is not None:
-            return self._cursor.at(self._current, self._records.position).to_json(self._dataset)
-        return self._cursor.to_json(self._dataset)
+        cursor, current, records = self._cursor, self._current, self._records
+        if records is not None and current is not None and records.batch is current.batch:
+            cursor = cursor.at(current, records.position)
+        return cursor.to_json(self._dataset)
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go to where `state` was taken. ValueError if that was another source or order."""
@@ -296,6 +293,20 @@ class RecordReader:
 
     def __exit__(self, *exc_info: object) -> None:
         self.close()
+
+
+class _Batches(Iterator[RecordBatch]):
+    """A reader's batches to the end of the epoch. No generator, which an error would end early."""
+
+    def __init__(self, reader: RecordReader) -> None:
+        self._reader: RecordReader | None = reader
+
+    def __next__(self) -> RecordBatch:
+        batch = None if self._reader is None else self._reader._next_batch()
+        if batch is None:
+            self._reader = None
+            raise StopIteration
+        return batch
 
 
 def _rebuild(dataset: Dataset, options: _Options, state: dict[str, Any]) -> RecordReader:
