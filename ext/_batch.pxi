@@ -149,7 +149,7 @@ cdef RecordBatch slice_batch(RecordBatch batch, Py_ssize_t start, Py_ssize_t sto
 
 
 cdef Py_ssize_t to_position(RecordBatch batch, object index) except -1:
-    position = operator.index(index)
+    cdef Py_ssize_t position = PyNumber_AsSsize_t(index, IndexError)
     if position < 0:
         position += batch.count
     if not 0 <= position < batch.count:

@@ -19,6 +19,8 @@ from tfrecord cimport (
 
 cdef extern from "Python.h":
     const Py_ssize_t PY_SSIZE_T_MAX
+    Py_ssize_t PyNumber_AsSsize_t(object value, object error) except? -1
+    long long PyLong_AsLongLongAndOverflow(object value, int *overflow) except? -1
 
 import collections
 import operator

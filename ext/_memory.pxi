@@ -15,15 +15,10 @@ cdef class Buffer:
     cdef size_t capacity  # what the pool wants to hear
 
     def __cinit__(self, nbytes):
-        cdef object size = operator.index(nbytes)
-        if size < 0:
-            raise ValueError(f"nbytes must not be negative, got {size}")
-        if size > PY_SSIZE_T_MAX:
-            raise MemoryError(f"a Buffer of {size} bytes")
-        self.size = size
+        self.size = to_count(nbytes, PY_SSIZE_T_MAX, "nbytes")
         self.data = <uint8_t *> pool_take(<size_t> self.size, &self.capacity)
         if self.data == NULL:
-            raise MemoryError(f"a Buffer of {size} bytes")
+            raise MemoryError(f"a Buffer of {nbytes} bytes")
 
     def __dealloc__(self):
         pool_give(self.data, self.capacity)
@@ -129,15 +124,18 @@ cdef _Exported to_int64(object values, str name):
     return export(np.ascontiguousarray(array, dtype=np.int64), name)
 
 
-cdef uint64_t to_limit(object limit) except? 0:
-    value = operator.index(limit)
-    if value < 0:
-        raise ValueError(f"max_record_bytes must not be negative, got {value}")
-    return <uint64_t> min(value, TFRECORD_MAX_LIMIT)
+cdef long long to_count(object value, long long most, str name) except -1:
+    """A number of bytes or records, at most `most`; negative ones are refused."""
+    cdef int overflow = 0
+    cdef long long count = PyLong_AsLongLongAndOverflow(value, &overflow)
+    if overflow < 0 or (count < 0 and overflow == 0):
+        raise ValueError(f"{name} must not be negative, got {value}")
+    return most if overflow > 0 else min(count, most)
 
 
 cdef size_t to_start(object start, Py_ssize_t size) except? 0:
-    value = operator.index(start)
-    if not 0 <= value <= size:
-        raise ValueError(f"start must be within the buffer's {size} bytes, got {value}")
-    return <size_t> value
+    cdef int overflow = 0
+    cdef long long at = PyLong_AsLongLongAndOverflow(start, &overflow)
+    if overflow != 0 or not 0 <= at <= size:
+        raise ValueError(f"start must be within the buffer's {size} bytes, got {start}")
+    return <size_t> at

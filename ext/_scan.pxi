@@ -18,13 +18,13 @@ cdef size_t first_room(Py_ssize_t size, size_t most):
 def scan(buffer, *, start=0, bint verify=True, max_records=None, max_record_bytes=DEFAULT_MAX_RECORD_BYTES):
     """Find whole records from ``start``. Length CRCs are always checked; data CRCs if ``verify``."""
     cdef _Exported memory = export(buffer, "buffer")
-    cdef uint64_t limit = to_limit(max_record_bytes)
+    cdef uint64_t limit = <uint64_t> to_count(max_record_bytes, TFRECORD_MAX_LIMIT, "max_record_bytes")
     cdef tfrecord_cursor cursor
-    cdef size_t count = 0, most = memory.size // TFRECORD_OVERHEAD
+    cdef size_t count = 0, most = memory.size // TFRECORD_OVERHEAD + 1  # more than there can be
     cdef _Index index
     cursor.offset = to_start(start, memory.size)
     if max_records is not None:
-        most = to_count(max_records, most)
+        most = <size_t> to_count(max_records, <long long> most, "max_records")
     index = new_index(first_room(memory.size - <Py_ssize_t> cursor.offset, most))
     while True:
         scan_into(&cursor, memory, limit, verify, index, count)
@@ -32,17 +32,8 @@ def scan(buffer, *, start=0, bint verify=True, max_records=None, max_record_byte
         if count < index.room or count == most:
             break
         index = grow_index(index, count, min(most, 2 * count))
-    if count == most and max_records is None:
-        scan_into(&cursor, memory, limit, verify, new_index(1), 0)  # says why it ended
-    return Scan(
-        new_batch(memory, index, <Py_ssize_t> count), cursor.offset, FAULTS[<int> cursor.fault], cursor.need)
-
-
-cdef size_t to_count(object max_records, size_t most) except? 0:
-    value = operator.index(max_records)
-    if value < 0:
-        raise ValueError(f"max_records must not be negative, got {value}")
-    return <size_t> min(value, most)
+    return tuple.__new__(Scan, (
+        new_batch(memory, index, <Py_ssize_t> count), cursor.offset, FAULTS[<int> cursor.fault], cursor.need))
 
 
 cdef void scan_into(
@@ -67,7 +58,7 @@ def walk(buffer, *, start=0, max_record_bytes=DEFAULT_MAX_RECORD_BYTES):
     header that the buffer cuts leaves ``end`` at that header.
     """
     cdef _Exported memory = export(buffer, "buffer")
-    cdef uint64_t limit = to_limit(max_record_bytes)
+    cdef uint64_t limit = <uint64_t> to_count(max_record_bytes, TFRECORD_MAX_LIMIT, "max_record_bytes")
     cdef tfrecord_cursor cursor
     cdef size_t size = <size_t> memory.size, count = 0
     cdef _Index index
@@ -88,7 +79,7 @@ def find_record(buffer, *, start=0, max_record_bytes=DEFAULT_MAX_RECORD_BYTES):
     CRC hold, and True; or the first offset that more bytes could still turn into one
     (``len(buffer)`` when none), and False."""
     cdef _Exported memory = export(buffer, "buffer")
-    cdef uint64_t limit = to_limit(max_record_bytes)
+    cdef uint64_t limit = <uint64_t> to_count(max_record_bytes, TFRECORD_MAX_LIMIT, "max_record_bytes")
     cdef size_t offset = to_start(start, memory.size)
     cdef c_bool found = False
     with nogil:

@@ -27,12 +27,7 @@ cdef class FrameWriter:
     cdef bint busy
 
     def __cinit__(self, reserve=0):
-        size = operator.index(reserve)
-        if size < 0:
-            raise ValueError(f"reserve must not be negative, got {size}")
-        if size > PY_SSIZE_T_MAX:
-            raise MemoryError(f"a reserve of {size} bytes")
-        self.reserve = max(<size_t> size, <size_t> 4096)
+        self.reserve = <size_t> max(to_count(reserve, PY_SSIZE_T_MAX, "reserve"), 4096)
 
     def __dealloc__(self):
         pool_give(self.data, self.capacity)

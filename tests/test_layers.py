@@ -16,8 +16,6 @@ FLOORS = {
     "errors": 0,
     "_core": 0,
     "_crc32c_pure": 0,
-    "_example": 0,
-    "_example_pure": 0,
     "_pure": 0,
     "_tf_filesystem": 0,
     "framing": 1,

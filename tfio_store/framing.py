@@ -9,8 +9,6 @@ from __future__ import annotations
 import os
 import threading
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from typing_extensions import Buffer as BytesLike
@@ -145,7 +143,7 @@ class RecordDecoder:
         self._filled = 0
         self._need = HEADER_BYTES  # what that frame takes, as far as is known
         self._error: DataLossError | RecordTooLargeError | None = None
-        self._inside = threading.Lock()
+        self._inside = _OneThread()
 
     @property
     def offset(self) -> int:
@@ -163,7 +161,8 @@ class RecordDecoder:
         It is not copied, if what was fed before ended on a frame boundary; else memory of its
         size is set aside.
         """
-        with self._alone():
+        with self._inside:
+            self._check()
             view = _flat(data)
             if self._filled == 0:
                 found = self._scan(view)
@@ -177,34 +176,30 @@ class RecordDecoder:
 
         Nothing of a view that was reserved before may be written any more.
         """
-        with self._alone():
+        with self._inside:
+            self._check()
             return self._room(nbytes)
 
     def commit(self, nbytes: int) -> RecordBatch:
         """The records that the first ``nbytes`` bytes of the reserved memory complete."""
-        with self._alone():
+        with self._inside:
+            self._check()
             if not 0 <= nbytes <= len(self._carried) - self._filled:
                 raise ValueError(f"nbytes must be within what was reserved, got {nbytes}")
             return self._commit(nbytes)
 
     def finish(self) -> None:
         """Say that the stream has ended; TruncatedRecordError if that was inside a record."""
-        with self._alone():
+        with self._inside:
+            self._check()
             if self._filled:
                 reason = f"the data ends {self.need} or more bytes before the record does"
                 self._error = TruncatedRecordError(reason, path=self._path, offset=self._offset)
                 raise self._error
 
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        if not self._inside.acquire(blocking=False):
-            raise RuntimeError("this RecordDecoder is in use by another thread")
-        try:
-            if self._error is not None:
-                raise self._error.with_traceback(None)
-            yield
-        finally:
-            self._inside.release()
+    def _check(self) -> None:
+        if self._error is not None:
+            raise self._error.with_traceback(None)
 
     def _room(self, nbytes: int) -> memoryview:
         """Memory behind what is carried. It doubles, so that the bytes of a record larger than any
@@ -244,6 +239,20 @@ class RecordDecoder:
         self._filled = 0 if self._error else len(tail)
         self._carried = Buffer(self._filled + piece if self._filled else 0)
         memoryview(self._carried)[: self._filled] = tail[: self._filled]
+
+
+class _OneThread:
+    """A lock that raises where others wait."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            raise RuntimeError("this RecordDecoder is in use by another thread")
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._lock.release()
 
 
 def _flat(data: BytesLike) -> memoryview:
