@@ -15,6 +15,7 @@
 #include <stdlib.h>
 
 #include "fs_gate.h"
+#include "fs_gil.h"
 #include "fs_host.h"
 #include "tf_abi.h"
 
@@ -265,8 +266,8 @@ static fs_object *current_object(fs_reader *reader, uint64_t offset) {
   return object;
 }
 
-int64_t fs_reader_read(fs_reader *reader, uint64_t offset, size_t n, char *buffer,
-                       fs_error *error) {
+static int64_t read_now(fs_reader *reader, uint64_t offset, size_t n, char *buffer,
+                        fs_error *error) {
   fs_object *object = current_object(reader, offset);
   const uint64_t size = fs_object_size(object);
   const uint64_t left = offset < size ? size - offset : 0;
@@ -275,4 +276,16 @@ int64_t fs_reader_read(fs_reader *reader, uint64_t offset, size_t n, char *buffe
   const bool ok = read_pieces(reader, object, offset, length, ahead, buffer, error);
   fs_object_release(object);
   return ok ? (int64_t)length : -1;
+}
+
+int64_t fs_reader_read(fs_reader *reader, uint64_t offset, size_t n, char *buffer,
+                       fs_error *error) {
+  const bool inside = fs_gate_enter(); /* outside there is no GIL, but maybe the bytes */
+  void *released = inside ? fs_gil_release() : NULL;
+  const int64_t got = read_now(reader, offset, n, buffer, error);
+  if (inside) {
+    fs_gil_restore(released);
+    fs_gate_leave();
+  }
+  return got;
 }

@@ -1,0 +1,12 @@
+/* Some of TensorFlow's functions call the filesystem with the GIL held (a CheckpointReader does).
+ * Bytes arrive by way of Python, so whoever waits for them must not keep it. */
+#ifndef TFIO_STORE_FS_GIL_H
+#define TFIO_STORE_FS_GIL_H
+
+/* Lets go of the GIL if this thread has it. Between fs_gate_enter and fs_gate_leave. */
+void *fs_gil_release(void);
+
+/* Takes back what fs_gil_release let go. */
+void fs_gil_restore(void *released);
+
+#endif
