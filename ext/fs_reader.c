@@ -31,7 +31,7 @@ struct fs_reader {
   void *host;
   uint64_t next;   /* where a sequential reader goes on */
   uint64_t window; /* bytes to fetch ahead of it */
-  unsigned ends;   /* reads in a row that found nothing but the end */
+  unsigned ends;   /* reads that found nothing but the end */
 };
 
 /* Part of one read. */
@@ -233,8 +233,8 @@ static bool read_pieces(fs_reader *reader, fs_object *object, uint64_t offset, s
   return ok;
 }
 
-/* At the end of a file for the second time in a row: somebody is following a file that grows (an
- * event file of TensorBoard's), so see whether it did. */
+/* At the end of a file for the second time: somebody may be following a file that grows (TensorBoard
+ * an event file), so see whether it did. */
 static void look_again(fs_reader *reader) {
   fs_snapshot snapshot = {0};
   fs_error error = {0};
@@ -247,7 +247,6 @@ static void look_again(fs_reader *reader) {
   pthread_mutex_lock(&reader->lock);
   fs_object *before = reader->object;
   reader->object = now;
-  reader->ends = 0;
   pthread_mutex_unlock(&reader->lock);
   fs_object_close(before);
 }
@@ -256,8 +255,7 @@ static void look_again(fs_reader *reader) {
 static fs_object *current_object(fs_reader *reader, uint64_t offset) {
   pthread_mutex_lock(&reader->lock);
   const bool at_end = offset >= fs_object_size(reader->object);
-  reader->ends = at_end ? reader->ends + 1 : 0;
-  const bool again = reader->ends > 1;
+  const bool again = at_end && reader->ends++ > 0;
   pthread_mutex_unlock(&reader->lock);
   if (again) look_again(reader);
   pthread_mutex_lock(&reader->lock);
