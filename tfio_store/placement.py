@@ -17,12 +17,20 @@ from tfio_store.framing import FRAME_OVERHEAD, crc32c
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
+    from tfio_store.progress import Tally
     from tfio_store.shard_stream import ShardStream
     from tfio_store.sharding import RollOver
 
 __all__ = ["FixedShards", "RollingShards", "ShardFor"]
 
 ShardFor = Callable[[Any], int]
+
+
+def push(stream: ShardStream, tally: Tally) -> None:
+    """Hand a full block on."""
+    tally.count(stream.frames)
+    stream.push()
+    tally.tell()
 
 
 class FixedShards:
@@ -35,34 +43,32 @@ class FixedShards:
     def __init__(
         self,
         streams: list[ShardStream],
-        *,
         shard_for: ShardFor | None,
         block_bytes: int,
-        on_push: Callable[[ShardStream], None],
+        tally: Tally,
     ) -> None:
         self.streams = streams
+        self._writes = [stream.frames.write for stream in streams]
         self._shard_for = shard_for
         self._block_bytes = block_bytes
-        self._push = on_push
+        self._tally = tally
         self._next = 0
 
     def write(self, record: Any, key: BytesLike | None) -> None:
+        shard = following = self._next
         if self._shard_for is not None or key is not None:
             shard = self._chosen(record, key)
-            following = self._next
         else:
-            shard = self._next
-            following = shard + 1 if shard + 1 < len(self.streams) else 0
-        stream = self.streams[shard]
+            following = (shard + 1) % len(self._writes)
         try:
-            waiting = stream.frames.write(record)
+            waiting = self._writes[shard](record)
         except TypeError:
             if not isinstance(record, Mapping):
                 raise
-            waiting = stream.frames.write(encoded(record))
+            waiting = self._writes[shard](encoded(record))
         self._next = following
         if waiting >= self._block_bytes:
-            self._push(stream)
+            push(self.streams[shard], self._tally)
 
     def write_run(self, run: Run) -> None:
         if self._shard_for is not None:
@@ -73,7 +79,7 @@ class FixedShards:
         for first in range(min(count, len(run))):
             stream = self.streams[(self._next + first) % count]
             if write_run(stream.frames, strided(run, first, count)) >= self._block_bytes:
-                self._push(stream)
+                push(stream, self._tally)
         self._next = (self._next + len(run)) % count
 
     def _chosen(self, record: Any, key: BytesLike | None) -> int:
@@ -94,17 +100,16 @@ class RollingShards:
     def __init__(
         self,
         open_stream: Callable[[int], ShardStream],
-        *,
+        on_full: Callable[[ShardStream], None],
         limits: RollOver,
         block_bytes: int,
-        on_push: Callable[[ShardStream], None],
-        on_full: Callable[[ShardStream], None],
+        tally: Tally,
     ) -> None:
         self._open_stream = open_stream
+        self._on_full = on_full
         self._limits = limits
         self._block_bytes = block_bytes
-        self._push = on_push
-        self._full = on_full
+        self._tally = tally
         self.streams = [open_stream(0)]
         self._nbytes = 0
         self._records = 0
@@ -143,11 +148,14 @@ class RollingShards:
     def _write(self, run: Run, nbytes: int) -> None:
         stream = self.streams[-1]
         if write_run(stream.frames, run) >= self._block_bytes:
-            self._push(stream)
+            push(stream, self._tally)
         self._nbytes += nbytes
         self._records += len(run)
 
     def _roll(self) -> None:
-        self._full(self.streams[-1])
+        full = self.streams[-1]
+        self._tally.count(full.frames)
+        self._on_full(full)
+        self._tally.tell()
         self.streams.append(self._open_stream(len(self.streams)))
         self._nbytes = self._records = 0

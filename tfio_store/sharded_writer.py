@@ -6,8 +6,9 @@ import sys
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -20,6 +21,7 @@ from tfio_store.framing import RecordBatch
 from tfio_store.manifest import DatasetManifest
 from tfio_store.memory import MEMORY_BUDGET, Memory
 from tfio_store.placement import FixedShards, RollingShards, ShardFor
+from tfio_store.progress import OnProgress, Tally
 from tfio_store.shard_stream import ShardStream
 from tfio_store.sharding import RollOver
 from tfio_store.uploads import ShardUploads
@@ -27,25 +29,10 @@ from tfio_store.uploads import ShardUploads
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
-__all__ = ["Progress", "ShardedWriter"]
+__all__ = ["ShardedWriter"]
 
 ROLLING_OPEN = 3
 """Shards that roll over are written one at a time, while those before still land."""
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a writer is. Counts never go down."""
-
-    records: int
-    """Records in full blocks."""
-    nbytes: int
-    """Their framed bytes, before compression."""
-    shards: int
-    """Shards that the store has taken whole."""
-
-
-OnProgress = Callable[[Progress], object]
 
 
 class ShardedWriter:
@@ -111,9 +98,8 @@ class ShardedWriter:
         self._described = describe(compressor.codec, schema, metadata)
         open_shards = num_shards or ROLLING_OPEN
         memory = Memory.plan(memory_budget, open_shards)
-        self._block_bytes = memory.block_bytes
-        self._on_progress = on_progress
-        self._records = self._nbytes = self._landed = 0
+        self._block_bytes = block_bytes = memory.block_bytes
+        self._tally = Tally(on_progress)
         self._manifest: DatasetManifest | None = None
         self._failure: BaseException | None = None
         folder, names = locate(url, num_shards, shard_template, storage_options, backend)
@@ -127,31 +113,14 @@ class ShardedWriter:
             on_failure=weakref.WeakMethod(self._stop),
         )
         self._shards: FixedShards | RollingShards | _Ended
-        if limits is None:
-            self._shards = self._fixed(open_shards, shard_for)
+        open_shard = partial(_open_shard, self._uploads, self._attempt)
+        if limits is not None:
+            self._shards = RollingShards(
+                open_shard, self._uploads.land, limits, block_bytes, self._tally
+            )
         else:
-            self._shards = self._rolling(limits)
-
-    def _fixed(self, num_shards: int, shard_for: ShardFor | None) -> FixedShards:
-        return FixedShards(
-            [self._open(shard) for shard in range(num_shards)],
-            shard_for=shard_for,
-            block_bytes=self._block_bytes,
-            on_push=self._push,
-        )
-
-    def _rolling(self, limits: RollOver) -> RollingShards:
-        return RollingShards(
-            self._open,
-            limits=limits,
-            block_bytes=self._block_bytes,
-            on_push=self._push,
-            on_full=self._full,
-        )
-
-    def _open(self, shard: int) -> ShardStream:
-        assert self._attempt is not None
-        return self._uploads.open(self._attempt.shard_name(shard))
+            streams = [open_shard(shard) for shard in range(open_shards)]
+            self._shards = FixedShards(streams, shard_for, block_bytes, self._tally)
 
     def write(self, record: BytesLike | Mapping[str, Any], *, key: BytesLike | None = None) -> None:
         """Add a record: bytes, or a mapping, which is encoded as a `tf.train.Example`.
@@ -173,28 +142,6 @@ class ShardedWriter:
         except BaseException as error:
             self._end(error)
             raise
-
-    def _push(self, stream: ShardStream) -> None:
-        self._count(stream)
-        stream.push()
-        self._report()
-
-    def _full(self, stream: ShardStream) -> None:
-        self._count(stream)
-        self._uploads.land(stream)
-        self._report()
-
-    def _count(self, stream: ShardStream) -> None:
-        self._records += stream.frames.records
-        self._nbytes += stream.frames.nbytes
-
-    def _report(self) -> None:
-        if self._on_progress is not None:
-            self._on_progress(Progress(self._records, self._nbytes, self._landed))
-
-    def _shard_landed(self) -> None:
-        self._landed += 1
-        self._report()
 
     @property
     def manifest(self) -> DatasetManifest:
@@ -229,8 +176,8 @@ class ShardedWriter:
 
     def _finish(self, streams: list[ShardStream]) -> DatasetManifest:
         for stream in streams:
-            self._count(stream)
-        shards = self._uploads.finish(self._shard_landed)
+            self._tally.count(stream.frames)
+        shards = self._uploads.finish(self._tally.landed)
         assert self._attempt is not None
         return self._attempt.prepare(replace(self._described, shards=tuple(shards)))
 
@@ -293,6 +240,10 @@ class ShardedWriter:
             return
         # Not in this thread: it may be the very one that does the store's I/O.
         threading.Thread(target=_drop, args=(self._attempt, self._uploads), daemon=True).start()
+
+
+def _open_shard(uploads: ShardUploads, attempt: Attempt, shard: int) -> ShardStream:
+    return uploads.open(attempt.shard_name(shard))
 
 
 def _drop(attempt: Attempt, uploads: ShardUploads) -> None:
