@@ -4,6 +4,7 @@ import os as _os
 from typing import Any
 
 from tfio_store.build_index import build_index, write_idx
+from tfio_store.clean import Leftovers, clean
 from tfio_store.errors import (
     CorruptRecordError,
     DataLossError,
@@ -24,6 +25,7 @@ from tfio_store.example import (
 )
 from tfio_store.framing import RecordBatch, backend, crc32c, masked_crc32c
 from tfio_store.infer import infer_schema
+from tfio_store.manifest import DatasetManifest, ShardInfo
 from tfio_store.progress import Progress
 from tfio_store.random_access import RecordSource
 from tfio_store.reader import RecordReader
@@ -32,6 +34,7 @@ from tfio_store.salvage import VerifyReport, salvage, verify
 from tfio_store.schema import Feature, Schema
 from tfio_store.sharded_writer import ShardedWriter
 from tfio_store.storage import Retry
+from tfio_store.write_job import WriteJob
 from tfio_store.writer import TFRecordWriter
 
 __version__ = "0.1.0"
@@ -39,8 +42,10 @@ __version__ = "0.1.0"
 __all__ = [
     "CorruptRecordError",
     "DataLossError",
+    "DatasetManifest",
     "Examples",
     "Feature",
+    "Leftovers",
     "ManifestError",
     "Progress",
     "Ragged",
@@ -51,6 +56,7 @@ __all__ = [
     "Retry",
     "Schema",
     "SchemaError",
+    "ShardInfo",
     "ShardedWriter",
     "SkippedRegion",
     "TFIOStoreError",
@@ -58,8 +64,10 @@ __all__ = [
     "TFRecordWriter",
     "TruncatedRecordError",
     "VerifyReport",
+    "WriteJob",
     "backend",
     "build_index",
+    "clean",
     "crc32c",
     "decode_examples",
     "decode_sequence_examples",

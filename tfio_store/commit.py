@@ -20,60 +20,24 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import glob
 import io
-import json
-import os
-import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
+from tfio_store.claim import Claim, claim_names
 from tfio_store.errors import ManifestError
 from tfio_store.manifest import DatasetManifest
-from tfio_store.sharding import DatasetNames, new_tag, split_url
-from tfio_store.storage import open_store
+from tfio_store.sharding import DatasetNames, new_tag
 
 if TYPE_CHECKING:
-    from tfio_store.storage import Store
+    from tfio_store.folder import Folder
 
-__all__ = ["Attempt", "Folder", "IfExists", "begin", "is_conclusive", "locate"]
+__all__ = ["Attempt", "IfExists", "UncertainCommitError", "begin", "is_conclusive"]
 
 IfExists = Literal["error", "overwrite", "append"]
 
 _CLAIM = "tfio_store.claim"
-
-
-@dataclass(frozen=True, slots=True)
-class Folder:
-    """A folder of a store: objects by their names in it."""
-
-    store: Store
-    path: str
-
-    def join(self, name: str) -> str:
-        return f"{self.path.rstrip('/')}/{name}" if self.path else name
-
-    def url(self, name: str) -> str:
-        return self.store.url(self.join(name))
-
-    def names(self, prefix: str = "") -> list[str]:
-        """The names of the objects right in this folder that begin with ``prefix``."""
-        folder = glob.escape(self.path.rstrip("/")) + "/" if self.path else ""
-        pattern = f"{folder}{glob.escape(prefix)}*"
-        return [info.path.rpartition("/")[2] for info in self.store.glob(pattern)]
-
-    def read(self, name: str) -> tuple[bytes, str | None] | None:
-        """A small object and its etag (of a moment before), or None when there is none."""
-        path = self.join(name)
-        try:
-            info = self.store.info(path)
-            return bytes(self.store.read(path, 0, info.size).result()), info.etag
-        except FileNotFoundError:
-            return None
-
-    def delete(self, names: Iterable[str]) -> None:
-        self.store.delete([self.join(name) for name in names])
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +47,14 @@ class Existing:
     manifest: DatasetManifest | None
     """None when it can't be read, which an overwrite does not mind."""
     etag: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All objects that it names."""
+        if self.manifest is None:
+            return ()
+        index = () if self.manifest.index is None else (self.manifest.index,)
+        return (*(shard.name for shard in self.manifest.shards), *index)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +76,17 @@ class Attempt:
         manifest = self._complete(manifest)
         index = self.folder.join(self.names.index(self.tag))
         self.folder.store.put(index, manifest.index_bytes(), if_absent=True)
+        if self.is_over():
+            raise OSError(
+                errno.ECANCELED,
+                "this writer's claim is gone: somebody cleaned up behind it; nothing was committed",
+                self.folder.url(self.names.name),
+            )
         return manifest
+
+    def is_over(self) -> bool:
+        """Whether the claim is gone, because the attempt has ended or `clean` took it for dead."""
+        return self.folder.read(self.names.claim(self.tag)) is None
 
     def decide(self, manifest: DatasetManifest) -> None:
         """Step 3. FileExistsError when another writer was first; see `is_conclusive` for others."""
@@ -165,12 +147,9 @@ class Attempt:
         )
 
     def _delete_replaced(self, manifest: DatasetManifest) -> None:
-        old = self.existing.manifest if self.existing else None
-        if old is not None:
+        if self.existing is not None:
             kept = {shard.name for shard in manifest.shards}
-            self.folder.delete(shard.name for shard in old.shards if shard.name not in kept)
-            if old.index is not None:
-                self.folder.delete([old.index])
+            self.folder.delete(name for name in self.existing.names if name not in kept)
 
     def abandon(self, shards: Iterable[str] = ()) -> None:
         """Delete the index, the named shards of this attempt, and the claim."""
@@ -193,25 +172,18 @@ def is_conclusive(error: BaseException) -> bool:
     return isinstance(error, (FileExistsError, FileNotFoundError, PermissionError))
 
 
-def locate(
-    url: str,
-    num_shards: int | None,
-    template: str,
-    storage_options: Mapping[str, Any] | None,
-    backend: str,
-) -> tuple[Folder, DatasetNames]:
-    """A dataset's folder, and the names in it."""
-    if not isinstance(url, (str, os.PathLike)):
-        raise TypeError(f"url must be a path or URL, not {type(url).__name__}")
-    names = DatasetNames(split_url(os.fspath(url))[1], num_shards, template)
-    store, path = open_store(url, storage_options, backend=backend)
-    return Folder(store, split_url(path)[0]), names
-
-
 def begin(
-    folder: Folder, names: DatasetNames, *, if_exists: IfExists, codec: str | None
+    folder: Folder,
+    names: DatasetNames,
+    *,
+    if_exists: IfExists,
+    codec: str | None,
+    plain: bool = True,
 ) -> Attempt:
-    """Step 1. FileExistsError when there is a dataset and ``if_exists`` is "error"."""
+    """Step 1. FileExistsError when there is a dataset and ``if_exists`` is "error".
+
+    ``plain``: whether plain names will do, if they are free.
+    """
     if if_exists not in ("error", "overwrite", "append"):
         raise ValueError(f'if_exists must be "error", "overwrite" or "append", not {if_exists!r}')
     existing = _existing(folder, names, if_exists)
@@ -222,10 +194,8 @@ def begin(
             f"{existing.manifest.compression!r}: they must be the same"
         )
     generation = new_tag()
-    tag = None
-    if existing is not None or not _claim_plain_names(folder, names, generation):
-        tag = generation
-        folder.store.put(folder.join(names.claim(tag)), _claim(names, generation))
+    claim = Claim(generation, names, () if append or not existing else existing.names)
+    tag = claim_names(folder, claim, plain=plain and existing is None)
     return Attempt(folder, names, tag, existing, append, generation)
 
 
@@ -246,63 +216,9 @@ def _existing(folder: Folder, names: DatasetNames, if_exists: IfExists) -> Exist
             "dataset can't be replaced safely; write it under another name"
         )
     try:
-        manifest = load_manifest(folder, data, folder.url(names.manifest))
+        manifest = folder.load_manifest(names.manifest, data)
     except ManifestError:
         if if_exists == "append":
             raise
         manifest = None
     return Existing(manifest, etag)
-
-
-def load_manifest(folder: Folder, data: bytes, url: str) -> DatasetManifest:
-    """The manifest in ``data``, with its block tables."""
-    manifest = DatasetManifest.from_bytes(data, path=url)
-    index = folder.read(manifest.index) if manifest.index is not None else None
-    if manifest.index is None or index is None:
-        return manifest
-    return manifest.with_index(index[0], path=folder.url(manifest.index))
-
-
-def _claim_plain_names(folder: Folder, names: DatasetNames, generation: str) -> bool:
-    """Whether the plain names are this attempt's. Having the claim, what is seen stays so."""
-    path, claim = folder.join(names.claim(None)), _claim(names, generation)
-    try:
-        folder.store.put(path, claim, if_absent=True)
-    except FileExistsError:
-        found = folder.read(names.claim(None))
-        if found is None or found[0] != claim:  # equal: ours, whose answer was lost
-            return False
-    present = folder.names()
-    if names.manifest in present or any(names.is_plain_shard(name) for name in present):
-        folder.delete([names.claim(None)])
-        return False
-    return True
-
-
-def _claim(names: DatasetNames, generation: str) -> bytes:
-    document = {
-        "format": _CLAIM,
-        "generation": generation,
-        "started": time.time(),
-        "template": names.template,
-    }
-    return json.dumps(document).encode()
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """What a claim object tells: when its writer began (Unix time), and how it names shards."""
-
-    started: float
-    template: str
-
-
-def parse_claim(data: bytes) -> Claim | None:
-    """None for what is no claim that can be read."""
-    try:
-        document = json.loads(data)
-        if document["format"] != _CLAIM:
-            return None
-        return Claim(float(document["started"]), str(document["template"]))
-    except (ValueError, TypeError, KeyError, RecursionError):
-        return None

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from tfio_store.errors import ManifestError
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
-__all__ = ["BlockTable", "DatasetManifest", "ShardInfo", "check_name"]
+__all__ = ["BlockTable", "DatasetManifest", "ShardInfo", "check_name", "describe"]
 
 FORMAT = "tfio_store.dataset"
 VERSION = 1
@@ -95,6 +96,29 @@ class DatasetManifest:
             raise ManifestError(f"{path}: not the index of this dataset: {error}") from error
         shards = zip(self.shards, tables, strict=True)
         return replace(self, shards=tuple(replace(shard, blocks=table) for shard, table in shards))
+
+
+def describe(
+    codec: str | None, schema: Mapping[str, Any] | None, metadata: Mapping[str, Any] | None
+) -> DatasetManifest:
+    """A manifest without shards. What JSON can't hold is refused now, not after the writing."""
+    manifest = DatasetManifest(
+        (),
+        codec,
+        schema=None if schema is None else _json_of(schema),
+        metadata=None if metadata is None else dict(metadata),
+    )
+    try:
+        manifest.to_bytes()
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"schema and metadata must be what JSON can hold: {error}") from error
+    return manifest
+
+
+def _json_of(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A `Schema` as JSON knows it; any other mapping as it is."""
+    to_json = getattr(schema, "to_json", None)
+    return dict(schema) if to_json is None else to_json()
 
 
 def _parse(document: Any) -> DatasetManifest:

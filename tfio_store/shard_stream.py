@@ -12,8 +12,8 @@ from tfio_store.integrity import check_stored, read_back
 from tfio_store.shard_layout import Piece, ShardLayout, make_piece
 
 if TYPE_CHECKING:
-    from tfio_store.commit import Folder
     from tfio_store.compression import Compressor
+    from tfio_store.folder import Folder
     from tfio_store.manifest import ShardInfo
     from tfio_store.pipeline import Pipeline
     from tfio_store.storage import Output

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from typing_extensions import Self
 
 from tfio_store.batching import Run, runs
-from tfio_store.commit import Attempt, IfExists, begin, is_conclusive, locate
+from tfio_store.commit import Attempt, IfExists, begin, is_conclusive
 from tfio_store.compression import Compressor
+from tfio_store.folder import locate
 from tfio_store.framing import RecordBatch
-from tfio_store.manifest import DatasetManifest
+from tfio_store.manifest import DatasetManifest, describe
 from tfio_store.memory import MEMORY_BUDGET, Memory
 from tfio_store.placement import FixedShards, RollingShards, ShardFor
 from tfio_store.progress import OnProgress, Tally
@@ -282,20 +283,3 @@ def _limits(
     if not isinstance(num_shards, int) or num_shards < 1:
         raise ValueError(f"num_shards must be a positive integer, not {num_shards!r}")
     return None
-
-
-def describe(
-    codec: str | None, schema: Mapping[str, Any] | None, metadata: Mapping[str, Any] | None
-) -> DatasetManifest:
-    """A manifest without shards. What JSON can't hold is refused now, not after the writing."""
-    manifest = DatasetManifest(
-        (),
-        codec,
-        schema=None if schema is None else dict(schema),
-        metadata=None if metadata is None else dict(metadata),
-    )
-    try:
-        manifest.to_bytes()
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"schema and metadata must be what JSON can hold: {error}") from error
-    return manifest

@@ -6,7 +6,7 @@ A dataset ``train`` consists of (relative to its folder)::
     _train-00000-of-00016.tfrecord.3f9a1c8e …  shards of a later one: overwritten, appended, or
                                                begun while the plain names were not free
     _train.index, _train.index.3f9a1c8e        block tables
-    _train.claim, _train.claim.3f9a1c8e        a writer at work (see `tfio_store.commit`)
+    _train.claim, _train.claim.3f9a1c8e        a writer at work (see `tfio_store.claim`)
     _train.manifest.json                       the commit
 
 Tagged names begin with ``_`` and end in the tag, so neither ``train-*`` nor ``*.tfrecord``
@@ -36,7 +36,7 @@ ROLLING_TEMPLATE = "{name}-{shard:05d}.tfrecord"
 
 MANIFEST_SUFFIX = ".manifest.json"
 
-_TAG = r"[0-9a-f]{12}"
+_TAG = r"([0-9a-f]{12})(?:-[0-9a-f]{8})?"
 
 
 def new_tag() -> str:
@@ -78,9 +78,25 @@ class DatasetNames:
         plain = self.template.format(name=self.name, shard=shard, num_shards=self.num_shards)
         return f"_{plain}.{tag}" if tag else plain
 
+    def attempt(self, shard: int, tag: str) -> str:
+        """One of any number of attempts at the same shard, in names that share ``tag``."""
+        return self.shard(shard, f"{tag}-{secrets.token_hex(4)}")
+
+    def shard_of(self, attempt: str) -> str:
+        """The plain name behind a tagged one."""
+        return attempt.removeprefix("_").rpartition(".")[0]
+
     def is_plain_shard(self, filename: str) -> bool:
-        """Whether a first-generation writer with any number of shards could have named it so."""
+        """Whether a writer with any number of shards could have named it so, without a tag."""
         return re.fullmatch(self._pattern(), filename) is not None
+
+    def is_own_shard(self, filename: str) -> bool:
+        """Whether it is the plain name of one of these shards (of this number of them)."""
+        found = re.fullmatch(self._pattern("(?P<shard>"), filename)
+        if found is None or self.num_shards is None:
+            return found is not None
+        shard = int(found["shard"])
+        return shard < self.num_shards and self.shard(shard, None) == filename
 
     def tag_of(self, filename: str) -> str | None:
         """The tag of a tagged shard, index or claim of this dataset; "" when it is one without
@@ -89,12 +105,12 @@ class DatasetNames:
         plain = self._pattern()
         if re.fullmatch(f"{own}|{plain}", filename):
             return ""
-        tagged = re.fullmatch(rf"(?:{own}|_{plain})\.({_TAG})", filename)
+        tagged = re.fullmatch(rf"(?:{own}|_{plain})\.{_TAG}", filename)
         return tagged.group(1) if tagged else None
 
-    def _pattern(self) -> str:
+    def _pattern(self, shard: str = "(?:") -> str:
         return "".join(
-            re.escape(literal) + _field_pattern(field, self.name)
+            re.escape(literal) + _field_pattern(field, self.name, shard)
             for literal, field, _, _ in Formatter().parse(self.template)
         )
 
@@ -114,10 +130,12 @@ def _with_tag(name: str, tag: str | None) -> str:
     return f"{name}.{tag}" if tag else name
 
 
-def _field_pattern(field: str | None, name: str) -> str:
+def _field_pattern(field: str | None, name: str, shard: str) -> str:
     if field is None:
         return ""
-    return re.escape(name) if field == "name" else r"\s*[0-9]+"
+    if field == "name":
+        return re.escape(name)
+    return f"{shard if field == 'shard' else '(?:'}[0-9]{{1,18}})"
 
 
 def _check_dataset_name(name: str) -> None:
@@ -131,16 +149,17 @@ def _check_dataset_name(name: str) -> None:
 def _check_template(names: DatasetNames) -> None:
     fields = {field for _, field, _, _ in Formatter().parse(names.template) if field is not None}
     known = {"name", "shard"} if names.num_shards is None else {"name", "shard", "num_shards"}
-    if not {"name", "shard"} <= fields <= known:
+    if not {"name", "shard"} <= fields <= known or names.template.count("{shard") != 1:
         raise ValueError(
-            f"shard_template must have {{name}} and {{shard}} in it, and no field but "
+            f"shard_template must have {{name}} and {{shard}} in it once, and no field but "
             f"{', '.join(sorted(known))}; not {names.template!r}"
         )
     try:
-        first, second = names.shard(0, None), names.shard(1, None)
+        first, second = names.shard(0, None), names.shard(12345, None)
     except (ValueError, IndexError, KeyError) as error:
         raise ValueError(f"shard_template {names.template!r} does not format: {error}") from error
-    if first == second or "/" in first or first[0] in "_.":
+    plain = names.is_plain_shard(first) and names.is_plain_shard(second)
+    if first == second or not plain or "/" in first or first[0] in "_.":
         raise ValueError(
             f"shard_template must give each shard a file name of its own that does not begin with "
             f"'_' or '.'; {names.template!r} gives {first!r} and {second!r}"

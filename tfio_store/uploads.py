@@ -11,8 +11,8 @@ from tfio_store.pipeline import Pipeline
 from tfio_store.shard_stream import ShardStream
 
 if TYPE_CHECKING:
-    from tfio_store.commit import Folder
     from tfio_store.compression import Compressor
+    from tfio_store.folder import Folder
     from tfio_store.manifest import ShardInfo
     from tfio_store.memory import Memory
     from tfio_store.storage import Output

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, Protocol
 from typing_extensions import Self
 
 from tfio_store.batching import runs, write_run
-from tfio_store.commit import Folder
 from tfio_store.compression import Compressor, codec_name
+from tfio_store.folder import Folder
 from tfio_store.framing import FrameWriter, RecordBatch
 from tfio_store.memory import Memory
 from tfio_store.shard_layout import ShardLayout, make_piece

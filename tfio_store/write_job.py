@@ -1,0 +1,195 @@
+"""`WriteJob`: one dataset written by many processes, without a process that coordinates them."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from typing_extensions import Self
+
+from tfio_store.batching import runs, write_run
+from tfio_store.commit import Attempt, IfExists, begin, is_conclusive
+from tfio_store.compression import Compressor
+from tfio_store.folder import locate
+from tfio_store.framing import RecordBatch
+from tfio_store.integrity import check_stored
+from tfio_store.manifest import DatasetManifest, ShardInfo, describe
+from tfio_store.memory import Memory
+from tfio_store.uploads import ShardUploads
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer as BytesLike
+
+__all__ = ["WriteJob"]
+
+_MEMORY_BUDGET = 64 << 20
+_CHECKS_AT_ONCE = 32
+
+
+class WriteJob:
+    """A dataset whose shards are written by any number of workers, and committed by the driver.
+
+    The driver makes the job and sends it (pickled) to workers; each task calls `write_shard` and
+    sends the `ShardInfo` back; the driver calls `commit` with all of them::
+
+        with tfs.WriteJob("s3://bucket/ds/train", num_shards=1000) as job:
+            infos = pool.map(partial(task, job), range(1000))
+            job.commit(infos)
+
+    Tasks may be retried and run twice at the same time: each attempt writes an object of its own
+    (``_train-00007-of-01000.tfrecord.TAG-ATTEMPT``), and only those whose infos are committed
+    count; the others are deleted. Leaving the context without `commit` aborts.
+
+    Arguments are those of `ShardedWriter`; ``memory_budget`` is for one `write_shard`.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        num_shards: int,
+        compression: str | None = None,
+        level: int | None = None,
+        if_exists: IfExists = "error",
+        shard_template: str = "",
+        schema: Mapping[str, Any] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        memory_budget: int = _MEMORY_BUDGET,
+        verify_uploads: bool = False,
+        storage_options: Mapping[str, Any] | None = None,
+        backend: str = "fsspec",
+    ) -> None:
+        if not isinstance(num_shards, int) or num_shards < 1:
+            raise ValueError(f"num_shards must be a positive integer, not {num_shards!r}")
+        self.num_shards = num_shards
+        self._compressor = Compressor(compression, level)
+        self._described = describe(self._compressor.codec, schema, metadata)
+        self._memory = Memory.plan(memory_budget, 1)
+        self._verify = verify_uploads
+        folder, names = locate(url, num_shards, shard_template, storage_options, backend)
+        self._attempt: Attempt = begin(
+            folder, names, if_exists=if_exists, codec=self._compressor.codec, plain=False
+        )
+        self._ended = False
+
+    @property
+    def _tag(self) -> str:
+        assert self._attempt.tag is not None
+        return self._attempt.tag
+
+    def write_shard(
+        self, shard: int, records: Iterable[BytesLike | Mapping[str, Any]] | RecordBatch
+    ) -> ShardInfo:
+        """Write one shard whole; in any process, any number of times. Nothing is left if it fails.
+
+        OSError when the job has been committed or aborted in the meantime.
+        """
+        if not isinstance(shard, int) or not 0 <= shard < self.num_shards:
+            raise ValueError(f"shard must be 0 to {self.num_shards - 1}, not {shard!r}")
+        attempt = self._attempt
+        uploads = ShardUploads(
+            attempt.folder,
+            self._compressor,
+            self._memory,
+            open_shards=1,
+            verify=self._verify,
+            on_failure=lambda: None,
+        )
+        try:
+            stream = uploads.open(attempt.names.attempt(shard, self._tag))
+            for run in runs(records, self._memory.block_bytes):
+                if write_run(stream.frames, run) >= self._memory.block_bytes:
+                    stream.push()
+            (info,) = uploads.finish()
+            self._check_on()
+        except BaseException:
+            attempt.folder.delete(uploads.abort())
+            raise
+        uploads.close()
+        return info
+
+    def _check_on(self) -> None:
+        if self._attempt.is_over():
+            raise OSError(
+                errno.ECANCELED,
+                "the job has ended, and this shard comes too late",
+                self._attempt.folder.url(self._attempt.names.name),
+            )
+
+    def commit(self, infos: Iterable[ShardInfo]) -> DatasetManifest:
+        """Publish the dataset that ``infos`` describe, in the order of the shards.
+
+        Where several describe the same shard the first one counts. Every object is looked at again.
+
+        Raises:
+            ValueError: a shard is missing, or an info is not of this job.
+            FileExistsError: another writer was first; the job is aborted then.
+        """
+        if self._ended:
+            raise ValueError("the job has been committed or aborted")
+        shards = self._in_order(infos)
+        with ThreadPoolExecutor(_CHECKS_AT_ONCE) as pool:
+            list(pool.map(self._check_shard, shards))
+        manifest = self._attempt.prepare(replace(self._described, shards=tuple(shards)))
+        try:
+            self._attempt.decide(manifest)
+        except BaseException as error:
+            if is_conclusive(error):
+                self.abort()
+            self._ended = True
+            raise
+        self._ended = True
+        self._delete_all_but({info.name for info in shards} | {str(manifest.index)})
+        self._attempt.clean_up(manifest)
+        return manifest
+
+    def _in_order(self, infos: Iterable[ShardInfo]) -> list[ShardInfo]:
+        names = self._attempt.names
+        numbers = {names.shard(shard, None): shard for shard in range(self.num_shards)}
+        found: dict[int, ShardInfo] = {}
+        for info in infos:
+            number = numbers.get(names.shard_of(info.name))
+            if number is None or names.tag_of(info.name) != self._tag:
+                raise ValueError(f"{info.name} is no shard of this job")
+            found.setdefault(number, info)
+        missing = [shard for shard in range(self.num_shards) if shard not in found]
+        if missing:
+            raise ValueError(f"infos lack {len(missing)} shards: {missing[:20]}")
+        return [found[shard] for shard in range(self.num_shards)]
+
+    def _check_shard(self, info: ShardInfo) -> None:
+        folder = self._attempt.folder
+        stored = folder.store.info(folder.join(info.name))
+        check_stored(stored, folder.url(info.name), nbytes=info.nbytes, crc=info.crc32c)
+
+    def abort(self) -> None:
+        """Remove what this job's tasks have written. Tasks that still run will fail.
+
+        Does nothing after `commit`.
+        """
+        if self._ended:
+            return
+        self._ended = True
+        self._attempt.release()  # first, so that a task which ends now sees it and tidies up
+        self._delete_all_but(set())
+
+    def _delete_all_but(self, kept: set[str]) -> None:
+        folder, names = self._attempt.folder, self._attempt.names
+        own = (name for name in folder.names() if names.tag_of(name) == self._tag)
+        claim = names.claim(self._tag)
+        folder.delete(name for name in own if name not in kept and name != claim)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.abort()
