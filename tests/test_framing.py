@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from tests.cores import both_cores, framed, header
+from tests.vectors.make_vectors import NAMES, golden, records
 from tfio_store import errors
 from tfio_store.framing import RecordDecoder
 
@@ -16,15 +17,38 @@ RECORDS = st.lists(st.binary(max_size=200), max_size=20)
 
 
 @both_cores
-@given(records=RECORDS)
-def test_written_and_found(core, records):
+@given(given=RECORDS)
+def test_written_and_found(core, given):
     writer = core.FrameWriter()
-    writer.write_many(records)
+    writer.write_many(given)
     data = bytes(writer.take())
-    assert data == framed(*records)
+    assert data == framed(*given)
     found = core.scan(data)
-    assert found.batch.tolist() == records
+    assert found.batch.tolist() == given
     assert (found.end, found.fault, found.need) == (len(data), None, 0)
+
+
+@both_cores
+@pytest.mark.parametrize("name", NAMES)
+def test_the_bytes_are_tensorflows(core, name):
+    writer = core.FrameWriter()
+    writer.write_many(records(name))
+    assert bytes(writer.take()) == golden(name).read_bytes()
+    assert core.scan(golden(name).read_bytes()).batch.tolist() == records(name)
+
+
+@both_cores
+@pytest.mark.tensorflow
+def test_tensorflow_writes_the_same(core, tmp_path):
+    tf = pytest.importorskip("tensorflow")
+    sizes = [*range(300), *range(300, 70_000, 1777), 20 << 20]
+    given = [bytes([size % 251]) * size for size in sizes]
+    with tf.io.TFRecordWriter(str(tmp_path / "x")) as theirs:
+        for record in given:
+            theirs.write(record)
+    ours = core.FrameWriter()
+    ours.write_many(given)
+    assert bytes(ours.take()) == (tmp_path / "x").read_bytes()
 
 
 @both_cores

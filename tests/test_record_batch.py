@@ -226,3 +226,47 @@ def test_iterator_passes_errors_on(core, batch):
         next(iterator)
     with pytest.raises(TypeError, match="batches must yield RecordBatch, got int"):
         next(core.RecordIterator(iter([1])))
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        (b"0123456789", [5], [6]),
+        (b"0123456789", [-5], [2]),
+        (b"0123456789", [2**63 - 1], [2**63 - 1]),
+        (b"0123456789", [0, 1], [1]),
+        (b"0123456789", "abc", [1]),
+        ("0123456789", [0], [1]),
+        (None, None, None),
+        (object(), [0], [1]),
+        (b"", np.zeros((2, 2), np.int64), np.zeros((2, 2), np.int64)),
+        (b"", np.array([b"x"], object), [0]),
+    ],
+)
+def test_a_hostile_pickle_is_an_error(core, state):
+    class Hostile:
+        def __reduce__(self):
+            return core.RecordBatch, state
+
+    with pytest.raises((TypeError, ValueError)):
+        pickle.loads(pickle.dumps(Hostile()))
+
+
+def test_no_way_around_the_checks(core, batch):
+    with pytest.raises((TypeError, AttributeError)):
+        core.RecordBatch.__new__(core.RecordBatch).tolist()
+    for name in ("offsets", "lengths", "buffer", "nbytes"):
+        with pytest.raises(AttributeError):
+            setattr(batch, name, None)
+
+
+def test_fork_and_go_on(core):
+    os = pytest.importorskip("os")
+    if not hasattr(os, "fork"):
+        pytest.skip("no fork here")
+    kept = core.scan(framed(b"x" * 100_000)).batch
+    child = os.fork()
+    if child == 0:
+        ok = kept[0] == b"x" * 100_000 and len(core.Buffer(1 << 20)) == 1 << 20
+        os._exit(0 if ok else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
