@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.servers import azurite, ceph as ceph_server
+from tests.servers.gcs import gcs as gcs_emulator
 from tests.servers.moto import KEY, SECRET, moto
 from tests.servers.place import Place
 from tests.servers.shaping_proxy import Shaped, shaped as shaping_proxy
@@ -56,6 +57,25 @@ def ceph_endpoint() -> Iterator[str]:
 def ceph(ceph_endpoint: str) -> Place:
     """A fresh bucket on Ceph."""
     return fresh_bucket(ceph_endpoint)
+
+
+@pytest.fixture(scope="session")
+def gcs_server() -> Iterator[str]:
+    """The endpoint URL of a Google Cloud Storage emulator for the whole run."""
+    pytest.importorskip("gcsfs")
+    pytest.importorskip("gcp_storage_emulator")
+    with gcs_emulator() as endpoint:
+        yield endpoint
+
+
+@pytest.fixture
+def gcs(gcs_server: str) -> Place:
+    """A fresh bucket on Google Cloud Storage."""
+    bucket = f"test-{uuid.uuid4().hex[:16]}"
+    options = {"endpoint_url": gcs_server, "token": "anon", "project": "test"}
+    place = Place(f"gs://{bucket}", options, gcs_server)
+    place.fs.mkdir(bucket)
+    return place
 
 
 @pytest.fixture(scope="session")

@@ -1,24 +1,98 @@
-"""Google Cloud Storage by gcp-storage-emulator: smoke tests only.
+"""Google Cloud Storage by gcp-storage-emulator, with the conditions that it leaves out.
 
-It serves one request at a time. It ignores ``ifGenerationMatch``, so conditions are tested against
-`tests.servers.gcs_conditions` where it matters.
+The emulator serves one request at a time and ignores ``ifGenerationMatch``. Run as a module, this
+starts it with its two upload handlers wrapped, so that they look at the object's generation first;
+one request at a time makes that look and the write one step.
 """
 
 from __future__ import annotations
 
 import contextlib
+import http
+import os
 import sys
-from collections.abc import Iterator
-from pathlib import Path
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from tests.servers.process import free_port, running
+
+# else gcsfs asks for each bucket's type by gRPC, and waits a minute for an emulator to answer
+os.environ.setdefault("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
 
 
 @contextlib.contextmanager
 def gcs() -> Iterator[str]:
     """An endpoint URL, while the block runs."""
     port = free_port()
-    program = str(Path(sys.executable).with_name("gcp-storage-emulator"))
-    argv = [program, "start", "--host=127.0.0.1", f"--port={port}", "--in-memory"]
-    with running(argv, port=port):
+    with running([sys.executable, "-m", "tests.servers.gcs", str(port)], port=port):
         yield f"http://127.0.0.1:{port}"
+
+
+class Conditions:
+    """``ifGenerationMatch`` for simple uploads at once, for resumable ones when they end."""
+
+    def __init__(self) -> None:
+        self.sessions: dict[str, tuple[str, str, str]] = {}
+
+    def holds(self, storage: Any, bucket: str, name: str, wanted: str) -> bool:
+        from gcp_storage_emulator.exceptions import NotFound
+
+        try:
+            current = str(storage.get_file_obj(bucket, name)["generation"])
+        except NotFound:
+            current = "0"
+        return current == wanted
+
+    def insert(self, handler: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapped(request: Any, response: Any, storage: Any, *args: Any, **kwargs: Any) -> Any:
+            wanted = request.query.get("ifGenerationMatch", [None])[0]
+            resumable = request.query.get("uploadType") == ["resumable"]
+            bucket = request.params["bucket_name"]
+            if wanted is not None and not resumable:
+                name = request.data["meta"]["name"]
+                if not self.holds(storage, bucket, name, wanted):
+                    response.status = http.HTTPStatus.PRECONDITION_FAILED
+                    return None
+            result = handler(request, response, storage, *args, **kwargs)
+            if wanted is not None and resumable:
+                session = response["Location"].rpartition("upload_id=")[2].partition("&")[0]
+                self.sessions[session] = bucket, request.query["name"][0], wanted
+            return result
+
+        return wrapped
+
+    def upload(self, handler: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapped(request: Any, response: Any, storage: Any, *args: Any, **kwargs: Any) -> Any:
+            session = self.sessions.get(request.query["upload_id"][0])
+            ends = not (request.get_header("Content-Range") or "*").endswith("*")
+            if session is not None and ends and not self.holds(storage, *session):
+                response.status = http.HTTPStatus.PRECONDITION_FAILED
+                return None
+            return handler(request, response, storage, *args, **kwargs)
+
+        return wrapped
+
+
+def cancel(request: Any, response: Any, *args: Any, **kwargs: Any) -> None:
+    """The service's own status for a resumable upload that its client has given up."""
+    response.status = types.SimpleNamespace(value=499, phrase="Client Closed Request")
+
+
+def serve(port: int) -> None:
+    from gcp_storage_emulator import server
+    from gcp_storage_emulator.handlers import objects
+
+    conditions = Conditions()
+    wrappers = {objects.insert: conditions.insert, objects.upload_partial: conditions.upload}
+    for _, methods in server.HANDLERS:
+        for method, handler in list(methods.items()):
+            if handler in wrappers:
+                methods[method] = wrappers[handler](handler)
+        if "POST" in methods and "PUT" in methods:
+            methods["DELETE"] = cancel
+    server.create_server("127.0.0.1", port, in_memory=True).run()
+
+
+if __name__ == "__main__":
+    serve(int(sys.argv[1]))

@@ -10,7 +10,7 @@ import pytest
 from tests.servers.place import Place
 
 # "plain" is what an fsspec filesystem gets of which the library knows nothing more
-SITES = ["local", "memory", "plain", "s3", "ceph", "ceph+obstore", "s3+obstore"]
+SITES = ["local", "memory", "plain", "s3", "ceph", "gcs", "azure", "ceph+obstore", "s3+obstore"]
 
 
 @pytest.fixture(params=SITES)

@@ -28,6 +28,9 @@ NAMES = [
     "-00000-of-00016.tfrecord",
 ]
 
+LOST_BY_FSSPEC = {("az", "what?"), ("gs", "semi;colon,comma=equals")}
+"""What adlfs (a query) and gcsfs (at the emulator) do not find again, although we do."""
+
 
 def names_below(store: Store, folder: str) -> list[str]:
     return [found.path[len(folder) :].lstrip("/") for found in store.list(folder)]
@@ -44,7 +47,8 @@ def test_any_name_goes_there_and_back(site: Place, name: str) -> None:
     assert bytes(store.read(path, 1, 9).result()) == DATA[1:9]
     assert names_below(store, site.open()[1]) == [name]
     assert site.names() == [name]
-    assert site.get(name) == DATA
+    if (site.root.partition(":")[0], name) not in LOST_BY_FSSPEC:
+        assert site.get(name) == DATA
     store.delete([path])
     assert site.names() == []
 

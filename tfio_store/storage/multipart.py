@@ -34,6 +34,8 @@ class Upload(Protocol):
     url: str
     least_part_bytes: int
     """What every part but the last must have."""
+    part_step: int
+    """What the size of each of those must be a multiple of."""
     ordered: bool
     """Whether a part may only be sent once the one before it has arrived."""
     equal_parts: bool
@@ -87,7 +89,8 @@ class MultipartOutput:
     def __init__(self, upload: Upload, connection: Connection, part_bytes: int | None) -> None:
         self._upload = upload
         self._connection = connection
-        self._part_bytes = max(part_bytes or DEFAULT_PART_BYTES, upload.least_part_bytes)
+        wanted = max(part_bytes or DEFAULT_PART_BYTES, upload.least_part_bytes)
+        self._part_bytes = -(-wanted // upload.part_step) * upload.part_step
         self._filling = bytearray()
         self._travelling: list[Future[None]] = []
         self._sent = 0

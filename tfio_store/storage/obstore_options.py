@@ -9,7 +9,7 @@ from typing import Any
 
 from tfio_store.storage.retry import Retry
 
-__all__ = ["bucket_store"]
+__all__ = ["native_store"]
 
 S3_NAMES = {
     "key": "access_key_id", "secret": "secret_access_key", "token": "session_token",
@@ -45,7 +45,7 @@ MEANINGLESS = frozenset(
 """Options of fsspec's classes about things that obstore has no need of."""
 
 
-def bucket_store(
+def native_store(
     scheme: str, bucket: str, options: Mapping[str, Any], retry: Retry, retries: int
 ) -> Any:
     """An obstore store of one bucket or container, which itself makes a request 1 + retries times.

@@ -17,7 +17,7 @@ from fsspec.asyn import get_loop
 from tfio_store.storage.faults import redacted
 from tfio_store.storage.globbing import literal_prefix, matcher
 from tfio_store.storage.obstore_faults import is_beyond_end, meaning
-from tfio_store.storage.obstore_options import bucket_store
+from tfio_store.storage.obstore_options import native_store
 from tfio_store.storage.obstore_output import ObstoreOutput
 from tfio_store.storage.retry import Retry
 from tfio_store.storage.store import ObjectInfo, PendingUpload, Store
@@ -51,7 +51,7 @@ class ObstoreStore:
         self._buckets: dict[tuple[str, int], Any] = {}
         self._quotes_etags = True
         self._process: int | None = None
-        bucket_store(scheme, "any", options, retry, 0)  # options that mean nothing fail here
+        native_store(scheme, "any", options, retry, 0)  # options that mean nothing fail here
 
     def __repr__(self) -> str:
         return f"ObstoreStore({self._scheme!r})"  # options may hold credentials
@@ -150,7 +150,7 @@ class ObstoreStore:
         bucket, _, key = path.partition("/")
         found = self._buckets.get((bucket, retries))
         if found is None:
-            made = bucket_store(self._scheme, bucket, self._options, self._retry, retries)
+            made = native_store(self._scheme, bucket, self._options, self._retry, retries)
             found = self._buckets.setdefault((bucket, retries), made)
         return found, key
 

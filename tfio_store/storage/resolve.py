@@ -105,10 +105,21 @@ def split(scheme: str, url: str) -> tuple[str, dict[str, Any]]:
         return os.path.abspath(re.sub(r"^(?i:file|local)://", "", url)), {}
     if scheme in ("s3", "s3a", "gs", "gcs"):  # whose keys may hold anything, "?" and "#" too
         return url.partition("://")[2].strip("/"), {}
+    if scheme in ("abfs", "abfss", "az"):
+        return split_azure(url)
     if scheme in plugins():
         return url.partition("://")[2], {}
     cls = fsspec.get_filesystem_class(scheme)
     return cls._strip_protocol(url), cls._get_kwargs_from_urls(url)
+
+
+def split_azure(url: str) -> tuple[str, dict[str, Any]]:
+    """``az://container/name``, or ``abfss://container@account.dfs.core.windows.net/name``."""
+    rest = url.partition("://")[2].strip("/")
+    found = re.match(r"([^/@]+)@([^/.]+)\.(?:dfs|blob)\.core\.windows\.net(/.*)?$", rest, re.DOTALL)
+    if found is None:
+        return rest, {}
+    return found[1] + (found[3] or ""), {"account_name": found[2]}
 
 
 def factory_of(scheme: str, backend: str) -> Factory:
@@ -158,6 +169,14 @@ def fsspec_factory(scheme: str) -> Factory:
         from tfio_store.storage.s3 import S3Store
 
         return S3Store
+    if scheme in ("gs", "gcs"):
+        from tfio_store.storage.gcs import GCSStore
+
+        return GCSStore
+    if scheme in ("abfs", "abfss", "az"):
+        from tfio_store.storage.azure import AzureStore
+
+        return AzureStore
     from tfio_store.storage.fsspec_store import FsspecStore
 
     return FsspecStore

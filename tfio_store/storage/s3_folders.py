@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
+from tfio_store.storage.bucket_store import DELETES_AT_ONCE, at_once
 from tfio_store.storage.folders import Entry, by_name
-from tfio_store.storage.s3 import DELETES_AT_ONCE, S3Store, at_once
+from tfio_store.storage.s3 import S3Store
 
 __all__ = ["S3Folders"]
 

@@ -69,6 +69,7 @@ class S3Upload:
     """One multipart upload. It begins with its first part."""
 
     least_part_bytes = 5 << 20
+    part_step = 1
     ordered = False
 
     def __init__(self, client: S3Client, retry: Retry, path: str, url: str) -> None:

@@ -1,0 +1,172 @@
+"""What S3, GCS and Azure have in common: buckets of keys behind an asynchronous client."""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+import errno
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tfio_store.storage.connection import Connection
+from tfio_store.storage.faults import ShortBodyError, redacted
+from tfio_store.storage.globbing import literal_prefix, matcher
+from tfio_store.storage.multipart import MultipartOutput, Upload
+from tfio_store.storage.retry import Retry
+from tfio_store.storage.store import ObjectInfo, PendingUpload
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer as BytesLike
+
+__all__ = ["DELETES_AT_ONCE", "BucketStore", "Page", "at_once", "whole_range"]
+
+T = TypeVar("T")
+Page = tuple[list[ObjectInfo], str | None]
+"""Some objects, and the token that asks for the next page; None after the last."""
+
+DELETES_AT_ONCE = 32
+
+
+class BucketStore(ABC):
+    """A `Store` over requests that one subclass for each service makes. Paths are ``bucket/key``.
+
+    The methods with an underscore run on the connection's loop, and see to their own retries.
+    """
+
+    conditional = True
+    range_bytes = 8 << 20
+    in_flight = 16
+
+    def __init__(
+        self, scheme: str, options: Mapping[str, Any], retry: Retry, connection: Connection
+    ) -> None:
+        self._scheme = scheme
+        self._options = dict(options)
+        self._retry = retry
+        self._connection = connection
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._scheme!r})"  # options may hold credentials
+
+    def __reduce__(self) -> tuple[object, ...]:
+        from tfio_store.storage.resolve import shared_store
+
+        return shared_store, (type(self), self._scheme, self._options, self._retry)
+
+    def url(self, path: str) -> str:
+        return redacted(f"{self._scheme}://{path}")
+
+    def info(self, path: str) -> ObjectInfo:
+        return self._connection.wait(self._info(path))
+
+    def read(self, path: str, start: int, stop: int) -> Future[BytesLike]:
+        return self._connection.start(self._read(path, start, stop))
+
+    def list(self, folder: str) -> Iterator[ObjectInfo]:
+        return self._listed(folder.rstrip("/") + "/", deep=True)
+
+    def glob(self, pattern: str) -> builtins.list[ObjectInfo]:
+        prefix, matches = literal_prefix(pattern), matcher(pattern)
+        deep = "/" in pattern[len(prefix) :] or "**" in pattern
+        return [found for found in self._listed(prefix, deep) if matches.match(found.path)]
+
+    def open_output(self, path: str, *, part_bytes: int | None = None) -> MultipartOutput:
+        return MultipartOutput(self._upload(path), self._connection, part_bytes)
+
+    def put(
+        self, path: str, data: BytesLike, *, if_absent: bool = False, if_match: str | None = None
+    ) -> ObjectInfo:
+        return self._connection.wait(self._put(path, bytes(data), if_absent, if_match))
+
+    def delete(self, paths: Iterable[str]) -> None:
+        self._connection.wait(at_once(DELETES_AT_ONCE, map(self._delete, paths)))
+
+    def pending_uploads(self, folder: str) -> builtins.list[PendingUpload]:
+        return self._connection.wait(self._pending(folder.rstrip("/") + "/"))
+
+    def abort_uploads(self, uploads: Iterable[PendingUpload]) -> None:
+        self._connection.wait(at_once(DELETES_AT_ONCE, map(self._abort, uploads)))
+
+    @abstractmethod
+    async def _info(self, path: str) -> ObjectInfo: ...
+
+    @abstractmethod
+    async def _read(self, path: str, start: int, stop: int) -> BytesLike: ...
+
+    @abstractmethod
+    async def _page(self, prefix: str, deep: bool, token: str | None) -> Page:
+        """Objects whose paths begin with ``prefix``, by path; of its level only, unless deep."""
+
+    @abstractmethod
+    async def _put(
+        self, path: str, data: bytes | bytearray, if_absent: bool, if_match: str | None
+    ) -> ObjectInfo: ...
+
+    @abstractmethod
+    def _upload(self, path: str) -> Upload: ...
+
+    @abstractmethod
+    async def _delete(self, path: str) -> None: ...
+
+    async def _pending(self, prefix: str) -> builtins.list[PendingUpload]:
+        """For services that show nobody what has been uploaded in part, and forget it in time."""
+        del prefix
+        return []
+
+    async def _abort(self, upload: PendingUpload) -> None:
+        raise NotImplementedError(f"{self.url(upload.path)}: its service lists no uploads")
+
+    def _listed(self, prefix: str, deep: bool) -> Iterator[ObjectInfo]:
+        token = None
+        while True:
+            try:
+                found, token = self._connection.wait(self._page(prefix, deep, token))
+            except FileNotFoundError:  # no such bucket
+                return
+            # a key that ends in "/" is what consoles make in place of a folder
+            yield from (one for one in found if not one.path.endswith("/"))
+            if token is None:
+                return
+
+    async def _ask(self, path: str, ask: Callable[[], Awaitable[T]], *, nbytes: int = 0) -> T:
+        """``ask()``, made again on passing faults."""
+        return await self._retry.run(ask, self.url(path), nbytes=nbytes)
+
+    async def _missing_or_folder(self, path: str) -> OSError:
+        """What to raise for a path without an object."""
+        found, _ = await self._page(path.rstrip("/") + "/", True, None)
+        if found:
+            return self._is_folder(path)
+        return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.url(path))
+
+    def _is_folder(self, path: str) -> IsADirectoryError:
+        return IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), self.url(path))
+
+
+async def at_once(limit: int, work: Iterable[Any]) -> None:
+    """Await all of ``work``, so many at a time; after a failure nothing new begins."""
+    waiting = iter(work)
+
+    async def take_turns() -> None:
+        for one in waiting:
+            await one
+
+    await asyncio.gather(*(take_turns() for _ in range(limit)))
+
+
+def whole_range(
+    data: bytes, announced: int, content_range: str | None, start: int, stop: int
+) -> bytes:
+    """The body of an answer to a ranged request, if it is whole and of that range."""
+    if len(data) != announced:
+        raise ShortBodyError(
+            errno.ECONNRESET, f"answered {len(data)} of the {announced} bytes it announced"
+        )
+    if content_range is None:  # a server that does not know ranges sends everything
+        return data[start:stop]
+    if not content_range.startswith(f"bytes {start}-"):
+        raise OSError(errno.EIO, f"asked for bytes from {start}, answered {content_range}")
+    return data

@@ -1,0 +1,34 @@
+"""Answers of HTTP services that we ask ourselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+__all__ = ["Answer", "StatusError"]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A whole answer."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    def expect(self, *statuses: int) -> Answer:
+        """Itself, if its status is one of these. Raises StatusError."""
+        if self.status not in statuses:
+            raise StatusError(self.status, self.body[:500].decode(errors="replace"))
+        return self
+
+
+class StatusError(Exception):
+    """A status that is none of those that the request may end with."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(status, text)
+        self.status = status
+
+    def __str__(self) -> str:
+        return f"HTTP status {self.status}: {self.args[1]}"
