@@ -64,11 +64,25 @@ def open_store(
     text = os.fsdecode(os.fspath(url))
     if not text:
         raise ValueError("url: pass a path or URL, not an empty string")
+    if is_chained(text):
+        return open_chain(text, storage_options or {}, retry or Retry())
     scheme = scheme_of(text)
     factory = factory_of(scheme, backend)
     path, found_options = split(scheme, text)
     options = {**found_options, **(storage_options or {})}
     return shared_store(factory, scheme, options, retry or Retry()), path
+
+
+def open_chain(url: str, options: Mapping[str, Any], retry: Retry) -> tuple[Store, str]:
+    """One of fsspec's chains, which becomes options of its first filesystem."""
+    from fsspec.core import url_to_fs
+
+    from tfio_store.storage.fsspec_store import FsspecStore
+
+    fs, path = url_to_fs(url, **options)
+    scheme = re.match(r"[\w+.-]+", url)
+    assert scheme is not None
+    return shared_store(FsspecStore, scheme[0].lower(), fs.storage_options, retry), path
 
 
 def shared_store(factory: Factory, scheme: str, options: Mapping[str, Any], retry: Retry) -> Store:
@@ -86,8 +100,8 @@ def shared_store(factory: Factory, scheme: str, options: Mapping[str, Any], retr
 
 def scheme_of(url: str) -> str:
     """The URL's scheme in lower case; "file" for a path without one."""
-    found = re.match(r"([A-Za-z][A-Za-z0-9+.-]*)(://|::)", url)
-    if found is None or (found[2] == "::" and not is_chained(url)):
+    found = re.match(r"([A-Za-z][A-Za-z0-9+.-]*)://", url)
+    if found is None:
         return "file"
     return "file" if found[1].lower() == "local" else found[1].lower()
 
@@ -177,6 +191,10 @@ def fsspec_factory(scheme: str) -> Factory:
         from tfio_store.storage.azure import AzureStore
 
         return AzureStore
+    if scheme in ("http", "https"):
+        from tfio_store.storage.http import HTTPStore
+
+        return HTTPStore
     from tfio_store.storage.fsspec_store import FsspecStore
 
     return FsspecStore
