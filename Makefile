@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := setup.py pyproject.toml $(wildcard ext/*.c ext/*.h ext/*.pyx ext/*.pxd ext/*.pxi)
 
-.PHONY: demo test test-pure lint types clean help lint-c test-c fuzz fuzz-short bench-core bench-example
+.PHONY: demo test test-pure servers test-stores test-ceph ceph lint types clean help lint-c test-c fuzz fuzz-short bench-core bench-example
 
 help:
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -34,6 +34,22 @@ test: $(VENV)/.dev ## the whole test suite
 
 test-pure: $(VENV)/.dev ## the suite on the pure-Python core
 	TFIO_STORE_CORE=pure $(BIN)/python -m pytest
+
+servers: ## install Ceph (apt, as root) and Azurite (npm), which the tests of stores use if they are there
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		apt-get install -y --no-install-recommends radosgw ceph-mon ceph-osd ceph-common; \
+	else echo "Ceph needs root and apt: passed by"; fi
+	@if command -v npm >/dev/null; then npm install --no-audit --no-fund --prefix .cache/azurite azurite@3.35.0; \
+	else echo "Azurite needs npm: passed by"; fi
+
+test-stores: $(VENV)/.dev ## every store on every server that is installed
+	$(BIN)/python -m pytest tests/storage tests/servers
+
+test-ceph: $(VENV)/.dev ## the same on Ceph alone, with faults
+	$(BIN)/python -m pytest tests/storage -k "ceph or faults"
+
+ceph: $(VENV)/.dev ## run a Ceph S3 gateway until interrupted; prints its URL and keys
+	$(BIN)/python -m tests.servers.ceph
 
 lint: $(VENV)/.dev ## ruff: rules and format
 	$(BIN)/ruff check .
