@@ -247,6 +247,10 @@ def test_columns_of_differing_rows_are_refused():
 
 
 def test_no_rows_and_no_columns():
+    rows = encode_examples({"x": np.empty((2, 0), object), "y": (np.empty(0, object), [0, 0, 0])})
+    assert (
+        rows.tolist() == [wire_example(entry(b"x", field(1, b"")), entry(b"y", field(1, b"")))] * 2
+    )
     assert encode_examples({"a": np.empty((0, 3))}).tolist() == []
     assert encode_examples({}).tolist() == []
 

@@ -76,9 +76,11 @@ __all__ = [
     "encode_sequence_example",
     "infer_schema",
     "list_files",
+    "load",
     "masked_crc32c",
     "register_filesystem",
     "salvage",
+    "save",
     "verify",
     "write_idx",
 ]
@@ -86,7 +88,9 @@ __all__ = [
 _TENSORFLOW = {
     "TFRecordDataset": "tfio_store.tf.dataset",
     "list_files": "tfio_store.tf.list_files",
+    "load": "tfio_store.tf.save_load",
     "register_filesystem": "tfio_store.tf.filesystem",
+    "save": "tfio_store.tf.save_load",
 }
 """Names that import TensorFlow when they are first asked for, and the modules that define them."""
 

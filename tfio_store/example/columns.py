@@ -158,7 +158,7 @@ def _core_column(name: str, column: Any, feature: Feature | None) -> CoreColumn:
 
 
 def _flat(values: Any) -> Any:
-    return values.ravel() if isinstance(values, np.ndarray) else values
+    return values.ravel() if isinstance(values, np.ndarray) else list(values)
 
 
 def _check_shape(name: str, column: Any, feature: Feature) -> None:
