@@ -34,6 +34,7 @@ from tfio_store.salvage import VerifyReport, salvage, verify
 from tfio_store.schema import Feature, Schema
 from tfio_store.sharded_writer import ShardedWriter
 from tfio_store.storage import Retry
+from tfio_store.table import read_table, write_table
 from tfio_store.write_job import WriteJob
 from tfio_store.writer import TFRecordWriter
 
@@ -78,11 +79,13 @@ __all__ = [
     "list_files",
     "load",
     "masked_crc32c",
+    "read_table",
     "register_filesystem",
     "salvage",
     "save",
     "verify",
     "write_idx",
+    "write_table",
 ]
 
 _TENSORFLOW = {

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from string import Formatter
 
 __all__ = [
+    "DEFAULT_SHARD_BYTES",
     "FIXED_TEMPLATE",
     "MANIFEST_SUFFIX",
     "ROLLING_TEMPLATE",
@@ -35,6 +36,9 @@ FIXED_TEMPLATE = "{name}-{shard:05d}-of-{num_shards:05d}.tfrecord"
 ROLLING_TEMPLATE = "{name}-{shard:05d}.tfrecord"
 
 MANIFEST_SUFFIX = ".manifest.json"
+
+DEFAULT_SHARD_BYTES = 256 << 20
+"""Where shards roll over when nobody said: large enough to read fast, small enough to share out."""
 
 _TAG = r"([0-9a-f]{12})(?:-[0-9a-f]{8})?"
 

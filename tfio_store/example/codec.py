@@ -96,6 +96,13 @@ class Examples(dict[str, Any]):
 
         return to_arrow(self, self.schema)
 
+    def to_pandas(self) -> Any:
+        """A ``pandas.DataFrame``; what is not one value per row becomes an object per row."""
+        import pandas
+
+        flat = (list(c) if getattr(c, "ndim", 2) > 1 else c for c in self.values())
+        return pandas.DataFrame(dict(zip(self, flat, strict=True)))
+
 
 def decode_examples(
     records: Records, schema: SchemaLike, *, strings: Strings = "object"

@@ -19,6 +19,7 @@ from tfio_store.manifest import DatasetManifest
 from tfio_store.manifests import read_manifest
 from tfio_store.schema import Schema
 from tfio_store.sharded_writer import ShardedWriter
+from tfio_store.sharding import DEFAULT_SHARD_BYTES
 from tfio_store.tf import element_spec
 from tfio_store.tf.dataset import TFRecordDataset
 from tfio_store.tf.leaves import Leaf, leaf_of
@@ -28,7 +29,6 @@ __all__ = ["load", "save"]
 SPEC = "element_spec"
 """The manifest's metadata under this key say what the elements were."""
 
-_SHARD_BYTES = 256 << 20
 _BATCH_BYTES = 1 << 20
 _BATCH_MOST = 1024
 
@@ -72,7 +72,7 @@ def save(
     if if_exists == "append":
         _check_same(layout, url, storage_options, backend)
     if num_shards is None and max_shard_bytes is None:
-        max_shard_bytes = _SHARD_BYTES
+        max_shard_bytes = DEFAULT_SHARD_BYTES
     with ShardedWriter(
         url,
         num_shards=num_shards,
