@@ -100,3 +100,10 @@ bench-example: $(VENV)/.bench ## Examples beside TensorFlow's protobufs and pars
 
 bench-core: $(VENV)/.bench ## CRC32C, framing and local files beside their peers
 	$(BIN)/python -m bench.core
+
+.PHONY: bench-writer chaos
+bench-writer: $(VENV)/.bench ## files and sharded datasets beside TensorFlow's writer and raw uploads
+	$(BIN)/python -m bench.writer
+
+chaos: $(VENV)/.dev ## kill 400 writers, put 300 on a bad line, check what is left (half an hour)
+	$(BIN)/python -m tests.chaos --report docs/chaos.md

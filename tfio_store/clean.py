@@ -12,7 +12,7 @@ from tfio_store.errors import ManifestError
 from tfio_store.folder import Folder, locate
 from tfio_store.manifest import DatasetManifest
 from tfio_store.sharding import MANIFEST_SUFFIX, DatasetNames
-from tfio_store.storage import PendingUpload
+from tfio_store.storage import PendingUpload, Retry
 
 __all__ = ["Leftovers", "clean"]
 
@@ -38,6 +38,7 @@ def clean(
     dry_run: bool = False,
     storage_options: Mapping[str, Any] | None = None,
     backend: str = "fsspec",
+    retry: Retry | None = None,
 ) -> Leftovers:
     """Remove what dead writers of a dataset left; with ``dry_run`` only tell.
 
@@ -53,7 +54,7 @@ def clean(
     Raises:
         ManifestError: the dataset's manifest can't be read, so nobody knows what it names.
     """
-    folder, names = locate(url, None, "", storage_options, backend)
+    folder, names = locate(url, None, "", storage_options, backend, retry)
     found = _look(folder, names, time.time() - older_than)
     doomed, claims, uploads = found.doomed(), found.dead_claims(), found.doomed_uploads()
     if not dry_run:

@@ -10,7 +10,7 @@ from typing import Any
 
 from tfio_store.manifest import DatasetManifest
 from tfio_store.sharding import DatasetNames, split_url
-from tfio_store.storage import Store, open_store
+from tfio_store.storage import Retry, Store, open_store
 
 __all__ = ["Folder", "locate"]
 
@@ -63,10 +63,11 @@ def locate(
     template: str,
     storage_options: Mapping[str, Any] | None,
     backend: str,
+    retry: Retry | None,
 ) -> tuple[Folder, DatasetNames]:
     """A dataset's folder, and the names in it."""
     if not isinstance(url, (str, os.PathLike)):
         raise TypeError(f"url must be a path or URL, not {type(url).__name__}")
     names = DatasetNames(split_url(os.fspath(url))[1], num_shards, template)
-    store, path = open_store(url, storage_options, backend=backend)
+    store, path = open_store(url, storage_options, backend=backend, retry=retry)
     return Folder(store, split_url(path)[0]), names

@@ -25,6 +25,7 @@ from tfio_store.placement import FixedShards, RollingShards, ShardFor
 from tfio_store.progress import OnProgress, Tally
 from tfio_store.shard_stream import ShardStream
 from tfio_store.sharding import RollOver
+from tfio_store.storage import Retry
 from tfio_store.uploads import ShardUploads
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ class ShardedWriter:
             thread.
         storage_options: as everywhere in fsspec.
         backend: "fsspec" or "obstore".
+        retry: how patiently to ask the storage again.
 
     Raises:
         FileExistsError: there is a dataset, and ``if_exists`` is "error"; or another
@@ -92,6 +94,7 @@ class ShardedWriter:
         on_progress: OnProgress | None = None,
         storage_options: Mapping[str, Any] | None = None,
         backend: str = "fsspec",
+        retry: Retry | None = None,
     ) -> None:
         self._attempt: Attempt | None = None
         limits = _limits(num_shards, max_shard_bytes, max_shard_records, shard_for)
@@ -103,7 +106,7 @@ class ShardedWriter:
         self._tally = Tally(on_progress)
         self._manifest: DatasetManifest | None = None
         self._failure: BaseException | None = None
-        folder, names = locate(url, num_shards, shard_template, storage_options, backend)
+        folder, names = locate(url, num_shards, shard_template, storage_options, backend, retry)
         self._attempt = begin(folder, names, if_exists=if_exists, codec=compressor.codec)
         self._uploads = ShardUploads(
             folder,

@@ -19,6 +19,7 @@ from tfio_store.framing import RecordBatch
 from tfio_store.integrity import check_stored
 from tfio_store.manifest import DatasetManifest, ShardInfo, describe
 from tfio_store.memory import Memory
+from tfio_store.storage import Retry
 from tfio_store.uploads import ShardUploads
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class WriteJob:
         verify_uploads: bool = False,
         storage_options: Mapping[str, Any] | None = None,
         backend: str = "fsspec",
+        retry: Retry | None = None,
     ) -> None:
         if not isinstance(num_shards, int) or num_shards < 1:
             raise ValueError(f"num_shards must be a positive integer, not {num_shards!r}")
@@ -70,7 +72,7 @@ class WriteJob:
         self._described = describe(self._compressor.codec, schema, metadata)
         self._memory = Memory.plan(memory_budget, 1)
         self._verify = verify_uploads
-        folder, names = locate(url, num_shards, shard_template, storage_options, backend)
+        folder, names = locate(url, num_shards, shard_template, storage_options, backend, retry)
         self._attempt: Attempt = begin(
             folder, names, if_exists=if_exists, codec=self._compressor.codec, plain=False
         )

@@ -20,7 +20,7 @@ from tfio_store.framing import FrameWriter, RecordBatch
 from tfio_store.memory import Memory
 from tfio_store.shard_layout import ShardLayout, make_piece
 from tfio_store.sharding import split_url
-from tfio_store.storage import open_store
+from tfio_store.storage import Retry, Store, open_store
 from tfio_store.uploads import ShardUploads
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ class TFRecordWriter:
             compression_type and compression_level count (the others tune zlib's memory).
         storage_options: as everywhere in fsspec.
         backend: "fsspec" or "obstore".
+        retry: how patiently to ask the storage again.
 
     A path is written whole or not at all: the file appears, or replaces the one that was there,
     when the writer is closed; leaving the context by an exception leaves the old one untouched.
@@ -57,12 +58,12 @@ class TFRecordWriter:
         *,
         storage_options: Mapping[str, Any] | None = None,
         backend: str = "fsspec",
+        retry: Retry | None = None,
     ) -> None:
         compressor = Compressor(*_compression(options))
         if isinstance(path, (str, os.PathLike)):
-            self._sink: _Sink = _ToStore(
-                path, compressor, storage_options, backend, weakref.WeakMethod(self._stop)
-            )
+            store, name = open_store(path, storage_options, backend=backend, retry=retry)
+            self._sink: _Sink = _ToStore(store, name, compressor, weakref.WeakMethod(self._stop))
         elif hasattr(path, "write"):
             self._sink = _ToFile(path, compressor)
         else:
@@ -186,14 +187,12 @@ class _ToStore:
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
+        store: Store,
+        path: str,
         compressor: Compressor,
-        storage_options: Mapping[str, Any] | None,
-        backend: str,
         on_failure: weakref.WeakMethod[Any],
     ) -> None:
-        store, found = open_store(path, storage_options, backend=backend)
-        folder, name = split_url(found)
+        folder, name = split_url(path)
         self._uploads = ShardUploads(
             Folder(store, folder),
             compressor,
@@ -203,7 +202,7 @@ class _ToStore:
             on_failure=on_failure,
         )
         # Opened here and now, for a path that can't be written to is best told of at once.
-        self._stream = self._uploads.open(name, store.open_output(found))
+        self._stream = self._uploads.open(name, store.open_output(path))
         self.frames = self._stream.frames
 
     def push(self) -> None:

@@ -1,0 +1,100 @@
+"""``make chaos``: the long form, whose result is written to docs/chaos.md.
+
+python -m tests.chaos [--kills 200] [--writers 100] [--report docs/chaos.md]
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import platform
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import tfio_store as tfs
+from tests.chaos.faults import write_through_faults
+from tests.chaos.kill import kill_writers
+from tests.conftest import fresh_bucket, s3_options
+from tests.servers import ceph
+from tests.servers.moto import moto
+from tests.servers.place import Place
+from tests.servers.shaping_proxy import shaped
+
+HEADER = """\
+# Writers under fire
+
+Written by `make chaos`. Each run writes generation after generation of one dataset (records of
+9 kB, up to 13 MB, all compressions; overwritten or appended to; by `ShardedWriter` with fixed and
+with rolling shards, and by `WriteJob`). After each writer the dataset is read whole through its
+manifest and must be, record for record, the old one or the new one; then `clean` is run and
+must leave the manifest, the objects that it names, with the CRC32C that it says, and neither
+another object nor a pending upload. The first thing that is not so stops the run with an error.
+
+"""
+LINE = {"p_503": 0.05, "p_reset": 0.05, "p_truncate": 0.05, "p_stall": 0.02, "stall_s": 6}
+
+
+@contextlib.contextmanager
+def s3() -> Iterator[tuple[str, Place]]:
+    name, server = ("Ceph", ceph.ceph) if ceph.installed() else ("moto", moto)
+    with server() as endpoint:
+        yield name, fresh_bucket(endpoint)
+
+
+def tell(line: str) -> None:
+    print(f"\r{line}", end="", flush=True)
+
+
+def row(what: str, run: Callable[[], Counter[str]]) -> str:
+    start = time.monotonic()
+    print(what)
+    counts = run()
+    print()
+    told = ", ".join(f"{name}: {count}" for name, count in counts.items())
+    return f"| {what} | {told} | {time.monotonic() - start:.0f} s |\n"
+
+
+def on_a_bad_line(attempts: int, writers: int, seed: int) -> str:
+    with s3() as (name, place), shaped(place.endpoint, seed=seed, **LINE) as line:
+        faulty = Place(place.root, s3_options(line.endpoint), line.endpoint)
+        return row(
+            "each request 5 % refused (503), 5 % reset after the store carried it out, 5 % cut off, "
+            f"2 % stalled beyond the timeout; at most {attempts} attempts; S3 ({name})",
+            lambda: write_through_faults(
+                place, faulty, writers, attempts=attempts, seed=seed, tell=tell
+            ),
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--writers", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--report", type=Path)
+    args = parser.parse_args()
+    report = HEADER + f"tfio_store {tfs.__version__}, Python {platform.python_version()}, "
+    report += f"{time.strftime('%Y-%m-%d')}, seed {args.seed}.\n\n"
+    report += "| writers | what became of them | took |\n| --- | --- | --- |\n"
+    with tempfile.TemporaryDirectory() as folder:
+        report += row(
+            "killed with -9, local files",
+            lambda: kill_writers(Place(folder), args.kills, seed=args.seed, tell=tell),
+        )
+    with s3() as (name, place):
+        report += row(
+            f"killed with -9, S3 ({name})",
+            lambda: kill_writers(place, args.kills, seed=args.seed, tell=tell),
+        )
+    for attempts in (1, 2, 8):
+        report += on_a_bad_line(attempts, args.writers, args.seed)
+    print(report)
+    if args.report:
+        args.report.write_text(report)
+
+
+if __name__ == "__main__":
+    main()

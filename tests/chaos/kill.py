@@ -1,0 +1,93 @@
+"""kill -9 a writing process, again and again, at random moments."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict
+
+import tfio_store as tfs
+from tests.chaos.generations import NAME, Generation, check, check_objects
+from tests.servers.place import Place
+
+
+def kill_writers(
+    place: Place, kills: int, *, seed: int = 0, tell: Callable[[str], None] = lambda _: None
+) -> Counter[str]:
+    """Write generation after generation, each killed at a random moment of its life.
+
+    After each kill the dataset must be the old one or the new one, whole; then `clean` must leave
+    nothing but that.
+    """
+    dice = random.Random(seed)
+    current: list[Generation] = []
+    counts: Counter[str] = Counter()
+    lives: dict[int, float] = {}  # by size, of those that ended by themselves
+    number = 0
+    while counts["kills"] < kills:
+        number += 1
+        tried = Generation.draw(number, dice, current)
+        patience = lives.get(tried.records, 60.0)
+        life = run_and_kill(place, tried, dice.uniform(0, patience) if patience < 60 else 60)
+        if life is not None:
+            lives[tried.records] = max(life, lives.get(tried.records, 0))
+        after = check(place, current, tried)
+        left = tfs.clean(place.url(NAME), older_than=0, storage_options=place.storage_options)
+        check_objects(place)
+        counts["kills" if life is None else "ended before the kill"] += 1
+        counts["new dataset" if after is not current else "old dataset"] += 1
+        counts["left objects"] += bool(left.objects)
+        counts["left uploads"] += bool(left.uploads)
+        current = after if len(after) < 4 else []
+        if not current:
+            start_over(place)
+        tell(f"{counts['kills']} of {kills} kills: {dict(counts)}")
+    return counts
+
+
+def start_over(place: Place) -> None:
+    for name in place.names():
+        store, path = place.open(name)
+        store.delete([path])
+
+
+def run_and_kill(place: Place, generation: Generation, after: float) -> float | None:
+    """How long the writer lived if it ended by itself, else None."""
+    argv = [sys.executable, "-m", "tests.chaos.kill", json.dumps(asdict(place))]
+    process = subprocess.Popen(
+        [*argv, json.dumps(asdict(generation))], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    assert process.stdout is not None
+    process.stdout.read(1)  # it has imported what it needs, and begins
+    start = time.monotonic()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(after)
+        assert process.returncode == 0, "the writer failed by itself"
+        return time.monotonic() - start
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    return None
+
+
+def main() -> None:
+    place, generation = Place(**json.loads(sys.argv[1])), Generation(**json.loads(sys.argv[2]))
+    generation.content()
+    store, path = place.open("ds/nothing")
+    with contextlib.suppress(FileNotFoundError):
+        store.info(path)  # now it is connected, as a process that lives longer is
+    sys.stdout.write("!")
+    sys.stdout.flush()
+    generation.write(place)
+
+
+if __name__ == "__main__":
+    main()

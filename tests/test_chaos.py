@@ -1,0 +1,36 @@
+"""The short form of ``make chaos``: writers killed, and writers on a bad line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.faults import write_through_faults
+from tests.chaos.kill import kill_writers
+from tests.conftest import s3_options
+from tests.servers.place import Place
+from tests.servers.shaping_proxy import Shaped
+
+
+@pytest.mark.slow
+def test_killed_writers_on_local_files(tmp_path: Path) -> None:
+    kill_writers(Place(str(tmp_path)), 20)
+
+
+@pytest.mark.slow
+def test_killed_writers_on_s3(s3: Place) -> None:
+    kill_writers(s3, 8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("attempts", [1, 8])
+def test_writers_on_a_bad_line(s3: Place, shaped: Callable[..., Shaped], attempts: int) -> None:
+    line = shaped(
+        s3.endpoint, p_503=0.05, p_reset=0.05, p_truncate=0.05, p_stall=0.01, stall_s=6, seed=5
+    )
+    faulty = Place(s3.root, s3_options(line.endpoint), line.endpoint)
+    counts = write_through_faults(s3, faulty, 8, attempts=attempts)
+    if attempts == 8:
+        assert counts["committed"] == 8
