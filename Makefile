@@ -65,8 +65,10 @@ STRICT := -std=c11 -g -Wall -Wextra -Wconversion -Wsign-compare -Werror
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all
 FUZZ_SECONDS ?= 1200
 
+PYTHON_H = $(shell $(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("include"))')
+
 lint-c: ## every C file of ours compiles without a warning
-	@for file in ext/[a-z]*.c; do $(CC) $(STRICT) -Iext -fsyntax-only $$file || exit 1; done
+	@for file in ext/[a-z]*.c; do $(CC) $(STRICT) -Iext -I$(PYTHON_H) -fsyntax-only $$file || exit 1; done
 
 build/test-c: $(CORE_C) $(wildcard ext/*.h tests/c/*)
 	@mkdir -p build

@@ -40,7 +40,7 @@ RAM_DIFFERS = {
 }
 
 
-@pytest.fixture(params=["file", "ram", "memory", "s3"])
+@pytest.fixture(params=["file", "ram", "memory", "s3", "s3+obstore", "gcs", "azure"])
 def root(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """The URL of an empty folder."""
     if request.param == "ram" and request.function.__name__ in RAM_DIFFERS:
@@ -51,9 +51,13 @@ def root(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     if request.param == "ram":
         url = f"ram://{uuid.uuid4().hex}"
     else:
-        place: Place = request.getfixturevalue(request.param)
-        register_filesystem(request.param, storage_options=place.storage_options)
-        url = place.url("root")
+        server, _, backend = request.param.partition("+")
+        place: Place = request.getfixturevalue(server)
+        scheme, _, path = place.url("root").partition("://")
+        scheme = "gcs" if scheme == "gs" else scheme  # TensorFlow has gs:// itself
+        options = place.storage_options
+        register_filesystem(scheme, storage_options=options, backend=backend or "fsspec")
+        url = f"{scheme}://{path}"
     gfile.makedirs(url)
     yield url
 

@@ -7,10 +7,12 @@ folder. Elsewhere folders are what the filesystem says.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
+from tfio_store.storage.bucket_store import BucketStore
 from tfio_store.storage.fsspec_store import FsspecStore
 from tfio_store.storage.store import Store
 
@@ -57,21 +59,22 @@ class Folders(Protocol):
 
 def folders_of(store: Store) -> Folders:
     """The folders of a store that `open_store` has opened. ValueError for a plugin's store."""
-    from tfio_store.storage.fsspec_folders import FsspecFolders
+    from tfio_store.storage.fsspec_folders import BucketFolders, FsspecFolders
 
     if isinstance(store, FsspecStore):
-        return FsspecFolders(store)
-    if type(store).__name__ == "S3Store":  # whose module needs s3fs
-        return _s3_folders(store)
-    raise ValueError(
-        f"{store!r} has no folder view; TensorFlow's filesystems are served from fsspec ones"
-    )
+        return FsspecFolders(store._call)
+    if isinstance(store, BucketStore):
+        return _s3_folders(store) or BucketFolders(store)
+    raise ValueError(f"{store!r} has no folder view; open it with an fsspec scheme")
 
 
-def _s3_folders(store: Any) -> Folders:
+def _s3_folders(store: BucketStore) -> Folders | None:
+    if "s3fs" not in sys.modules:  # which an S3Store has imported
+        return None
+    from tfio_store.storage.s3 import S3Store
     from tfio_store.storage.s3_folders import S3Folders
 
-    return S3Folders(store)
+    return S3Folders(store) if isinstance(store, S3Store) else None
 
 
 def by_name(entries: Iterable[Entry]) -> list[Entry]:

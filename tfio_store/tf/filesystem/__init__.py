@@ -6,8 +6,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from tfio_store.storage import open_store
-from tfio_store.storage.folders import folders_of
 from tfio_store.storage.instances import options_of
 from tfio_store.tf.filesystem.host import Host, Mount
 
@@ -26,14 +24,16 @@ def register_filesystem(
     *schemes: str,
     filesystem: Any = None,
     storage_options: Mapping[str, Any] | None = None,
+    backend: str = "fsspec",
     cache_bytes: int | None = None,
 ) -> None:
     """Let TensorFlow use URLs of these ``schemes``: everything in it that takes a path.
 
     ``schemes`` are what fsspec knows ("s3", "gcs", "abfs", "memory", "hf", …). ``storage_options``
     go to their fsspec class; without them it finds credentials as it always does. ``filesystem`` is
-    an fsspec filesystem whose class and options to take instead. ``cache_bytes`` is what the blocks
-    and read-ahead of all files together may take in memory (256 MiB unless set).
+    an fsspec filesystem whose class and options to take instead. ``backend="obstore"`` moves the
+    bytes of S3, GCS and Azure by obstore. ``cache_bytes`` is what the blocks and read-ahead of all
+    files together may take in memory (256 MiB unless set).
 
     Registering a scheme again replaces its options, for files that are opened from then on.
 
@@ -51,18 +51,18 @@ def register_filesystem(
         _check(scheme, host)
     for scheme in schemes:
         options = options_of(filesystem, scheme) if filesystem is not None else storage_options
-        _mount(scheme, dict(options or {}), host)
+        _mount(scheme, Mount(dict(options or {}), backend), host)
     if cache_bytes is not None:
         from tfio_store import _tf_filesystem
 
         _tf_filesystem.set_cache_budget(cache_bytes)
 
 
-def _mount(scheme: str, options: dict[str, Any], host: Host) -> None:
-    store, _ = open_store(f"{scheme}://check", options)  # its package may be missing
-    folders_of(store)
+def _mount(scheme: str, mount: Mount, host: Host) -> None:
+    mount.open(f"{scheme}://check")  # its package may be missing
+    mount.folders(f"{scheme}://check")
     registered = scheme in host.mounts
-    host.mounts[scheme] = Mount(options)
+    host.mounts[scheme] = mount
     if not registered:
         _offer(scheme, host)
 

@@ -37,12 +37,16 @@ class Mount:
     """How the URLs of one scheme are served."""
 
     storage_options: Mapping[str, Any] = field(repr=False)  # may hold credentials
+    backend: str = "fsspec"
     _folders: dict[Store, Folders] = field(default_factory=dict)
 
     def open(self, url: str) -> tuple[Store, str]:
-        return open_store(url, self.storage_options)
+        """The store of the files' bytes, and the path in it."""
+        return open_store(url, self.storage_options, backend=self.backend)
 
-    def folders(self, store: Store) -> Folders:
+    def folders(self, url: str) -> Folders:
+        """Folders are fsspec's, whoever carries the bytes."""
+        store, _ = open_store(url, self.storage_options)
         if store not in self._folders:
             self._folders[store] = folders_of(store)
         return self._folders[store]
@@ -259,7 +263,7 @@ class Host:
     def _place(self, url: str) -> tuple[Store, str, Folders]:
         mount = self._mount(url)
         store, path = mount.open(url)
-        return store, path, mount.folders(store)
+        return store, path, mount.folders(url)
 
     def _mount(self, url: str) -> Mount:
         return self.mounts[url.partition("://")[0]]
