@@ -13,6 +13,8 @@ help:
 define install
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing .[$(1)] into $(VENV) ..."
+	@# pip before 24 finds a conflict where extras name other extras of the same project
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=24'
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$(1)]'
 	@touch $@
 endef
@@ -109,3 +111,9 @@ bench-writer: $(VENV)/.bench ## files and sharded datasets beside TensorFlow's w
 
 chaos: $(VENV)/.dev ## kill 400 writers, put 300 on a bad line, check what is left (half an hour)
 	$(BIN)/python -m tests.chaos --report docs/chaos.md
+
+bench-reader: $(VENV)/.bench ## an object store through a shaped connection; compressed shards
+	$(BIN)/python -m bench.reader
+
+bench-reader-memory: $(VENV)/.bench ## peak memory of reading 4 GiB
+	$(BIN)/python -m bench.reader_memory
