@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DELETES_AT_ONCE", "BucketStore", "Page", "at_once", "whole_range"]
 
+Data = TypeVar("Data", bytes, memoryview)
 T = TypeVar("T")
 Page = tuple[list[ObjectInfo], str | None]
 """Some objects, and the token that asks for the next page; None after the last."""
@@ -158,8 +159,8 @@ async def at_once(limit: int, work: Iterable[Any]) -> None:
 
 
 def whole_range(
-    data: bytes, announced: int, content_range: str | None, start: int, stop: int
-) -> bytes:
+    data: Data, announced: int, content_range: str | None, start: int, stop: int
+) -> Data:
     """The body of an answer to a ranged request, if it is whole and of that range."""
     if len(data) != announced:
         raise ShortBodyError(

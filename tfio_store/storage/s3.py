@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import builtins
+import errno
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from tfio_store.framing import Buffer
 from tfio_store.storage.bucket_store import BucketStore, Page, whole_range
 from tfio_store.storage.faults import status_of
 from tfio_store.storage.retry import Retry
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
 __all__ = ["S3Store"]
+
+PIECE_BYTES = 256 << 10
+"""What is taken from a connection at a time: what has arrived, up to this."""
 
 
 class S3Store(BucketStore):
@@ -44,7 +49,7 @@ class S3Store(BucketStore):
         if stop <= start:
             return b""
 
-        async def attempt() -> bytes:
+        async def attempt() -> BytesLike:
             try:
                 answer = await self._client.call(
                     "get_object", Bucket=bucket, Key=key, Range=f"bytes={start}-{stop - 1}"
@@ -54,7 +59,8 @@ class S3Store(BucketStore):
                     return b""
                 raise
             async with answer["Body"] as body:
-                data: bytes = await body.read()
+                partial = "ContentRange" in answer
+                data = await (received(body, stop - start) if partial else body.read())
             announced = answer.get("ContentLength", len(data))
             return whole_range(data, announced, answer.get("ContentRange"), start, stop)
 
@@ -109,3 +115,15 @@ class S3Store(BucketStore):
             await self._call(upload.path, "abort_multipart_upload", **params)
         except FileNotFoundError:  # committed or aborted since
             return
+
+
+async def received(body: Any, nbytes: int) -> memoryview:
+    """A body of at most ``nbytes`` as it arrives, into pooled memory: a list of its pieces to be
+    joined would be the range once more."""
+    view, got = memoryview(Buffer(nbytes)), 0
+    while piece := await body.read(PIECE_BYTES):
+        if got + len(piece) > nbytes:
+            raise OSError(errno.EIO, f"asked for {nbytes} bytes, answered more")
+        view[got : got + len(piece)] = piece
+        got += len(piece)
+    return view[:got]
