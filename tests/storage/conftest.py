@@ -11,6 +11,7 @@ from tests.servers.place import Place
 
 # "plain" is what an fsspec filesystem gets of which the library knows nothing more
 SITES = ["local", "memory", "plain", "s3", "ceph", "gcs", "azure", "ceph+obstore", "s3+obstore"]
+SITES += ["gcs+obstore", "azure+obstore"]
 
 
 @pytest.fixture(params=SITES)

@@ -1,0 +1,130 @@
+"""What stores may hold, and that they let it go."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import psutil
+import pytest
+
+from tests.servers.place import Place
+from tests.servers.shaping_proxy import Shaped
+from tfio_store.storage import multipart, resolve
+
+Proxy = Callable[..., Shaped]
+
+
+def seen_through(place: Place, proxy: Shaped, backend: str = "fsspec") -> Place:
+    options = {**place.storage_options, "endpoint_url": proxy.endpoint}
+    return Place(place.root, options, proxy.endpoint, backend)
+
+
+def connections_to(proxy: Shaped) -> int:
+    port = int(proxy.endpoint.rpartition(":")[2])
+    open_now = psutil.Process().net_connections("tcp")
+    return sum(
+        1 for one in open_now if one.raddr and one.raddr.port == port and one.status != "TIME_WAIT"
+    )
+
+
+def eventually(condition: Callable[[], bool], seconds: float = 20) -> bool:
+    deadline = time.monotonic() + seconds
+    while not condition() and time.monotonic() < deadline:
+        gc.collect()
+        time.sleep(0.05)
+    return condition()
+
+
+def test_writers_wait_rather_than_fill_memory(ceph: Place, shaped: Proxy) -> None:
+    """Four writers, each far ahead of the network, together hold no more than the bound."""
+    place = seen_through(ceph, shaped(ceph.endpoint, bandwidth=20e6))
+    held = 0
+    done = threading.Event()
+
+    def watch() -> None:
+        nonlocal held
+        while not done.is_set():
+            held = max(held, multipart._gate._held)
+            time.sleep(0.001)
+
+    def write(number: int) -> None:
+        store, path = place.open(f"x{number}")
+        output = store.open_output(path)
+        for _ in range(40):
+            output.write(bytes(1 << 20))
+        output.commit()
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    with ThreadPoolExecutor(4) as writers:
+        list(writers.map(write, range(4)))
+    done.set()
+    watcher.join()
+    assert 2 * multipart.DEFAULT_PART_BYTES <= held <= multipart.BYTES_IN_FLIGHT
+    assert multipart._gate._held == 0
+    assert len(ceph.names()) == 4
+
+
+@pytest.mark.parametrize("backend", ["fsspec", "obstore"])
+def test_an_abort_while_parts_travel_leaves_nothing(
+    ceph: Place, shaped: Proxy, backend: str
+) -> None:
+    place = seen_through(ceph, shaped(ceph.endpoint, ttfb_ms=150), backend)
+    store, path = place.open("x")
+    for _ in range(5):
+        output = store.open_output(path)
+        output.write(bytes(30 << 20))
+        output.abort()
+    assert store.pending_uploads(place.open()[1]) == []
+    assert ceph.names() == []
+    assert multipart._gate._held == 0
+
+
+def test_a_dropped_output_gives_its_upload_up(ceph: Place) -> None:
+    store, path = ceph.open("x")
+    output = store.open_output(path)
+    output.write(bytes(30 << 20))
+    del output
+    assert eventually(lambda: store.pending_uploads(ceph.open()[1]) == [])
+    assert eventually(lambda: multipart._gate._held == 0)
+
+
+def test_cancelled_reads_close_their_connections(ceph: Place, shaped: Proxy) -> None:
+    ceph.put("x", bytes(1 << 20))
+    proxy = shaped(ceph.endpoint, p_stall=1, stall_s=30)
+    store, path = seen_through(ceph, proxy).open("x")
+    reads = [store.read(path, 0, 1 << 20) for _ in range(20)]
+    assert eventually(lambda: connections_to(proxy) == 20)
+    for read in reads:
+        assert read.cancel()
+    assert eventually(lambda: connections_to(proxy) == 0)
+
+
+@pytest.mark.parametrize("backend", ["fsspec", "obstore"])
+def test_a_store_that_is_let_go_closes_its_connections(
+    ceph: Place, shaped: Proxy, backend: str
+) -> None:
+    proxy = shaped(ceph.endpoint)
+    store, path = seen_through(ceph, proxy, backend).open("x")
+    store.put(path, bytes(1000))
+    for read in [store.read(path, 0, 1000) for _ in range(20)]:
+        read.result()
+    del read
+    assert connections_to(proxy) > 0
+    del store
+    resolve._stores.clear()
+    assert eventually(lambda: connections_to(proxy) == 0, seconds=120)
+
+
+def test_threads_do_not_pile_up(place: Place) -> None:
+    for number in range(40):
+        store, path = place.open(f"x{number}")
+        store.put(path, b"x")
+        for read in [store.read(path, 0, 1) for _ in range(20)]:
+            read.result()
+    ours = [thread.name for thread in threading.enumerate() if "tfio_store" in thread.name]
+    assert len(ours) <= 16
