@@ -10,8 +10,11 @@ import pytest
 from tests.servers.place import Place
 
 # "plain" is what an fsspec filesystem gets of which the library knows nothing more
-SITES = ["local", "memory", "plain", "s3", "ceph", "gcs", "azure", "ceph+obstore", "s3+obstore"]
-SITES += ["gcs+obstore", "azure+obstore"]
+# and obstore is not tested on GCS: it uses the XML interface, which the emulator does not have
+SITES = [
+    "local", "memory", "plain", "s3", "ceph", "gcs", "azure",
+    "s3+obstore", "ceph+obstore", "azure+obstore",
+]  # fmt: skip
 
 
 @pytest.fixture(params=SITES)

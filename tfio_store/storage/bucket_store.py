@@ -71,6 +71,8 @@ class BucketStore(ABC):
 
     def glob(self, pattern: str) -> builtins.list[ObjectInfo]:
         prefix, matches = literal_prefix(pattern), matcher(pattern)
+        if "/" not in prefix:
+            raise ValueError(f"{self.url(pattern)}: no patterns in the name of a bucket")
         deep = "/" in pattern[len(prefix) :] or "**" in pattern
         return [found for found in self._listed(prefix, deep) if matches.match(found.path)]
 

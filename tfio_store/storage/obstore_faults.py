@@ -31,7 +31,7 @@ def status_in(fault: BaseException) -> int | None:
 
 def is_beyond_end(fault: BaseException) -> bool:
     """Whether a range was refused because it begins at or behind the object's end."""
-    return status_in(fault) == 416
+    return status_in(fault) == 416 or "Wanted range starting at" in str(fault)
 
 
 def meaning(fault: Exception, url: str) -> Exception:

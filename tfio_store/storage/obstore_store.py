@@ -29,7 +29,7 @@ __all__ = ["ObstoreStore"]
 
 T = TypeVar("T")
 
-TOKEN = "tfio-store-attempt"
+TOKEN = "tfio_store_attempt"  # an identifier, which Azure wants
 
 
 class ObstoreStore:
@@ -81,6 +81,8 @@ class ObstoreStore:
         if self._forked():
             return self._elsewhere().glob(pattern)
         prefix, matches = literal_prefix(pattern), matcher(pattern)
+        if "/" not in prefix:
+            raise ValueError(f"{self.url(pattern)}: no patterns in the name of a bucket")
         deep = "/" in pattern[len(prefix) :] or "**" in pattern
         found = self._wait(self._listed(prefix.rpartition("/")[0], deep))
         return sorted((one for one in found if matches.match(one.path)), key=by_path)
