@@ -5,7 +5,7 @@ imports either; everything else imports `tfio_store.framing`.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple, SupportsIndex, overload
+from typing import Any, NamedTuple, SupportsIndex, final, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,7 @@ def crc_backend() -> str:
     """The CRC kernel in use: "portable", "sse4.2", "vpclmulqdq", "armv8"; in `_pure`
     "google-crc32c"."""
 
+@final
 class Buffer:
     """A fixed-size writable block of memory from a pool; exports the buffer protocol.
 
@@ -44,6 +45,7 @@ class Buffer:
     def __len__(self) -> int: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
+@final
 class RecordBatch:
     """Consecutive records: one buffer and where each record lies in it.
 
@@ -125,6 +127,7 @@ def find_record(
     CRC hold, and True; or the first offset that more bytes could still turn into one
     (``len(buffer)`` when none), and False."""
 
+@final
 class FrameWriter:
     """Frames records into one growing buffer.
 
@@ -150,6 +153,7 @@ class FrameWriter:
     def take(self) -> memoryview:
         """The framed bytes, read-only, and start afresh. The view owns its memory."""
 
+@final
 class RecordIterator:
     """Iterates records (bytes) of an iterator of batches; no Python code runs per record.
 
