@@ -92,13 +92,11 @@ def show(options: dict[str, object]) -> None:
         print(f"  {info['size']:>8,} bytes  s3://{info['name']}")
 
 
-def train(options: dict[str, object], clock: Clock) -> None:
-    with clock.step("import TensorFlow"):
-        import keras
-        import tensorflow as tf
-        from tqdm.keras import TqdmCallback
+def dataset(first: int, last: int, options: dict[str, object]):  # type: ignore[no-untyped-def]
+    """Shards first … last-1 as a tf.data.Dataset of (image, label)."""
+    import tensorflow as tf
 
-        import tfio_store as tfs
+    import tfio_store as tfs
 
     features = {
         "image": tf.io.FixedLenFeature([], tf.string),
@@ -110,13 +108,14 @@ def train(options: dict[str, object], clock: Clock) -> None:
         image = tf.io.decode_png(example["image"], channels=1)
         return tf.cast(image, tf.float32) / 255.0, example["label"]
 
-    def dataset(first: int, last: int):  # type: ignore[no-untyped-def]
-        shards = [f"{URL}-{i:05d}-of-{SHARDS:05d}.tfrecord" for i in range(first, last)]
-        records = tfs.TFRecordDataset(shards, "GZIP", storage_options=options)
-        return records.map(parse, num_parallel_calls=tf.data.AUTOTUNE)
+    shards = [f"{URL}-{i:05d}-of-{SHARDS:05d}.tfrecord" for i in range(first, last)]
+    records = tfs.TFRecordDataset(shards, "GZIP", storage_options=options)
+    return records.map(parse, num_parallel_calls=tf.data.AUTOTUNE)
 
-    training = dataset(0, 6).shuffle(2000, seed=1).batch(BATCH).prefetch(tf.data.AUTOTUNE)
-    test = dataset(6, 8).batch(BATCH)
+
+def small_model():  # type: ignore[no-untyped-def]
+    import keras
+
     keras.utils.set_random_seed(1)
     model = keras.Sequential(
         [
@@ -130,11 +129,20 @@ def train(options: dict[str, object], clock: Clock) -> None:
     )
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile("adam", loss, metrics=["accuracy"])
-    bar = TqdmCallback(verbose=0)
+    return model
+
+
+def train(options: dict[str, object], clock: Clock) -> None:
+    with clock.step("import TensorFlow"):
+        from tqdm.keras import TqdmCallback
+
+        model = small_model()
     with clock.step(f"train {EPOCHS} epochs from {URL}"):
+        training = dataset(0, 6, options).shuffle(2000, seed=1).batch(BATCH).prefetch(2)
+        bar = TqdmCallback(verbose=0)
         model.fit(training, epochs=EPOCHS, shuffle=False, verbose=0, callbacks=[bar])
     with clock.step("test on the last two shards"):
-        accuracy = model.evaluate(test, verbose=0)[1]
+        accuracy = model.evaluate(dataset(6, 8, options).batch(BATCH), verbose=0)[1]
     print(f"test accuracy {accuracy:.1%}")
     if accuracy <= 0.9:
         raise SystemExit(f"the model reached {accuracy:.1%}, not the 90 % that this data gives")

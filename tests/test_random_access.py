@@ -18,16 +18,10 @@ import numpy as np
 import pytest
 
 import tfio_store as tfs
+from tests.framed import framed
 from tests.servers.place import Place
 from tests.vectors.make_vectors import golden, records
-from tfio_store.framing import FrameWriter
 from tfio_store.storage import open_store
-
-
-def framed(items: list[bytes]) -> bytes:
-    writer = FrameWriter()
-    writer.write_many(items)
-    return bytes(writer.take())
 
 
 def source(place: Place, *names: str, **options: Any) -> tfs.RecordSource:

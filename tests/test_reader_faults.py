@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import tfio_store as tfs
+from tests.framed import framed
 from tests.servers.place import Place
 from tests.servers.shaping_proxy import Shaped
-from tfio_store.framing import FrameWriter
 
 RECORDS = [b"%05d" % i * 400 for i in range(30_000)]
 
@@ -19,9 +19,7 @@ RECORDS = [b"%05d" % i * 400 for i in range(30_000)]
 @pytest.fixture
 def written(s3: Place) -> Place:
     for shard in range(3):
-        writer = FrameWriter()
-        writer.write_many(RECORDS[shard * 10_000 : (shard + 1) * 10_000])
-        s3.put(f"x-{shard}", bytes(writer.take()))
+        s3.put(f"x-{shard}", framed(RECORDS[shard * 10_000 : (shard + 1) * 10_000]))
     return s3
 
 

@@ -10,14 +10,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import tfio_store as tfs
-from tfio_store.framing import FrameWriter
+from tests.framed import framed
 from tfio_store.recovery import RecoveringDecoder, SkippedRegion
-
-
-def framed(items: list[bytes]) -> bytes:
-    writer = FrameWriter()
-    writer.write_many(items)
-    return bytes(writer.take())
 
 
 def recovered(data: bytes, piece: int | None = None) -> tuple[list[bytes], list[SkippedRegion]]:

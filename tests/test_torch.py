@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import tfio_store as tfs
+from tests.framed import framed
 from tests.servers.place import Place
-from tfio_store.framing import FrameWriter
 
 torch_data = pytest.importorskip("torch.utils.data", reason="PyTorch is not installed")
 
@@ -19,9 +19,7 @@ RECORDS = [b"%04d" % i * 500 for i in range(4000)]
 @pytest.fixture
 def written(s3: Place) -> Place:
     for shard in range(4):
-        writer = FrameWriter()
-        writer.write_many(RECORDS[shard * 1000 : (shard + 1) * 1000])
-        s3.put(f"x-{shard}", bytes(writer.take()))
+        s3.put(f"x-{shard}", framed(RECORDS[shard * 1000 : (shard + 1) * 1000]))
     return s3
 
 

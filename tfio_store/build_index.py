@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 from tfio_store.block_index import ShardInfo
@@ -53,19 +54,7 @@ def build_index(
     found = open_dataset(source, storage_options=storage_options, backend=backend)
     dataset = index_raw_shards(found, memory_budget=memory_budget)
     folder = _common_folder(dataset, save_as)
-    share = memory_budget // _SHARDS_AT_ONCE
-
-    def describe(index: int) -> ShardInfo:
-        shard = dataset.shards[index]
-        if shard.blocks is None or shard.compression is not None:
-            raise ValueError(
-                f"{shard.url}: is compressed; only raw files can be indexed where they are. "
-                "Copy it with ShardedWriter, which compresses in blocks"
-            )
-        name = shard.url[len(folder) + 1 :]
-        crc = object_crc32c(dataset, index, memory_budget=share)
-        return ShardInfo(name, shard.nbytes, int(shard.blocks.records[-1]), crc, shard.blocks)
-
+    describe = partial(_describe, dataset, folder, memory_budget // _SHARDS_AT_ONCE)
     with ThreadPoolExecutor(_SHARDS_AT_ONCE, thread_name_prefix="tfio_store-index") as pool:
         shards = tuple(pool.map(describe, range(len(dataset.shards))))
     if save_as is None:
@@ -82,6 +71,18 @@ def _common_folder(dataset: Dataset, save_as: str | None) -> str:
             f"save_as= and the files must be in one folder, not in {', '.join(sorted(folders))}"
         )
     return folders.pop()
+
+
+def _describe(dataset: Dataset, folder: str, memory_budget: int, index: int) -> ShardInfo:
+    shard = dataset.shards[index]
+    if shard.blocks is None or shard.compression is not None:
+        raise ValueError(
+            f"{shard.url}: is compressed; only raw files can be indexed where they are. "
+            "Copy it with ShardedWriter, which compresses in blocks"
+        )
+    name = shard.url[len(folder) + 1 :]
+    crc = object_crc32c(dataset, index, memory_budget=memory_budget)
+    return ShardInfo(name, shard.nbytes, int(shard.blocks.records[-1]), crc, shard.blocks)
 
 
 def _save(
