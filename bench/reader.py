@@ -11,7 +11,9 @@ import argparse
 import asyncio
 import gzip
 import os
+import random
 import tempfile
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -47,11 +49,11 @@ class Bucket:
         self.fs = s3fs.S3FileSystem(**self.options, use_listings_cache=False)
         self.nbytes = nbytes
 
-    def fill(self) -> None:
+    def fill(self, record_bytes: int = RECORD_BYTES) -> None:
         self.fs.mkdir("bench")
         writer = FrameWriter()
-        record = os.urandom(RECORD_BYTES)
-        writer.write_many([record] * (self.nbytes // (RECORD_BYTES + 16)))
+        record = os.urandom(record_bytes)
+        writer.write_many([record] * (self.nbytes // (record_bytes + 16)))
         data = writer.take()
         self.fs.pipe_file(self.url, bytes(data))
 
@@ -131,6 +133,30 @@ def object_store(nbytes: int, rounds: int) -> None:
     print(table(title, ["", "MB/s", "x file object"], rows))
 
 
+def random_access(nbytes: int) -> None:
+    """What 1,000 records of a dataset in one list cost."""
+    rows = []
+    with ceph() as endpoint, shaped(endpoint, ttfb_ms=TTFB_MS, bandwidth=BANDWIDTH) as proxy:
+        Bucket(endpoint, nbytes).fill(record_bytes=10_000)
+        bucket = Bucket(proxy.endpoint, nbytes)
+        source = tfs.RecordSource(bucket.url, storage_options=bucket.options, cache_bytes=0)
+        dice = random.Random(1)
+        starts = dice.sample(range(len(source) - 10), 100)
+        for name, numbers in (
+            ("scattered", dice.sample(range(len(source)), 1000)),
+            ("100 clusters of 10", [start + i for start in starts for i in range(10)]),
+        ):
+            requests, nbytes = proxy.counts()["requests"], proxy.counts()["bytes"]
+            begin = time.perf_counter()
+            source[numbers]
+            seconds = time.perf_counter() - begin
+            requests = proxy.counts()["requests"] - requests
+            blocks = (proxy.counts()["bytes"] - nbytes) / 1000 / (1 << 20)
+            rows.append([name, f"{requests}", f"{blocks:.2f}", f"{1000 / seconds:.0f}"])
+    title = "1,000 records of 10 kB out of 1 GiB on S3, as one list"
+    print(table(title, ["", "requests", "MiB per record", "records/s"], rows))
+
+
 def compressed(nbytes: int, rounds: int) -> None:
     import tensorflow as tf
 
@@ -175,11 +201,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mib", type=int, default=600, help="size of the object")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", choices=["store", "compressed"])
+    parser.add_argument("--only", choices=["store", "random", "compressed"])
     arguments = parser.parse_args()
-    if arguments.only != "compressed":
+    if arguments.only in (None, "store"):
         object_store(arguments.mib << 20, arguments.rounds)
-    if arguments.only != "store":
+    if arguments.only in (None, "random"):
+        random_access(1 << 30)
+    if arguments.only in (None, "compressed"):
         compressed(200 << 20, arguments.rounds)
 
 

@@ -101,7 +101,7 @@ class Proxy:
         self.target = target
         self.shape = shape
         self.dice = random.Random(shape.seed)
-        self.counts = dict.fromkeys(("connections", "requests", *FAULTS), 0)
+        self.counts = dict.fromkeys(("connections", "requests", "bytes", *FAULTS), 0)
 
     async def serve(self, port: int) -> None:
         listener = socket.create_server(("127.0.0.1", port), backlog=1024)
@@ -176,6 +176,7 @@ class Relay:
                 if self.fault == "truncate":
                     await loop.sock_sendall(self.client, view[: max(count // 2, 1)])
                     return
+            self.proxy.counts["bytes"] += count
             await pace.take(count)
             await loop.sock_sendall(self.client, view[:count])
 
