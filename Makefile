@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := setup.py pyproject.toml $(wildcard ext/*.c ext/*.h ext/*.pyx ext/*.pxd ext/*.pxi)
 
-.PHONY: demo test test-pure servers test-stores test-ceph ceph lint types clean help lint-c test-c fuzz fuzz-short bench-core bench-example
+.PHONY: demo test test-pure servers test-stores test-ceph ceph lint types clean help lint-c test-c fuzz fuzz-short bench-core bench-filesystem stress-filesystem bench-example
 
 help:
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -117,3 +117,9 @@ bench-reader: $(VENV)/.bench ## an object store through a shaped connection; com
 
 bench-reader-memory: $(VENV)/.bench ## peak memory of reading 4 GiB
 	$(BIN)/python -m bench.reader_memory
+
+bench-filesystem: $(VENV)/.bench ## TFRecordDataset on S3 through the filesystem plugin; PEER_PYTHON has tensorflow-io
+	$(BIN)/python -m bench.filesystem $(if $(PEER_PYTHON),--peer-python $(PEER_PYTHON)) --exits 50
+
+stress-filesystem: $(VENV)/.bench ## 32 threads in TensorFlow on S3 for two minutes while requests fail
+	$(BIN)/python -m bench.filesystem_stress

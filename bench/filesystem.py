@@ -128,7 +128,7 @@ def compare(candidates: dict[str, tuple[str, str]], options: dict[str, Any], rou
         medians = {name: statistics.median(values) for name, values in rates.items()}
         print(case, {name: round(value, 1) for name, value in medians.items()}, flush=True)
         slowest = min(medians.values())
-        rows.append([case, *(f"{rate:.0f} ({rate / slowest:.1f}×)" for rate in medians.values())])
+        rows.append([case, *(f"{rate:.0f} ({rate / slowest:.1f}x)" for rate in medians.values())])
     print(
         table(
             "TFRecordDataset on S3, MB/s (30 ms, 80 MB/s per connection)", ["", *candidates], rows

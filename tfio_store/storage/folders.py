@@ -7,7 +7,7 @@ folder. Elsewhere folders are what the filesystem says.
 
 from __future__ import annotations
 
-import sys
+import importlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
@@ -17,6 +17,13 @@ from tfio_store.storage.fsspec_store import FsspecStore
 from tfio_store.storage.store import Store
 
 __all__ = ["Entry", "Folders", "folders_of"]
+
+
+SPECIAL = {
+    "S3Store": ("tfio_store.storage.s3_folders", "S3Folders"),
+    "AzureStore": ("tfio_store.storage.azure_folders", "AzureFolders"),
+}
+"""Stores whose folders need more than their fsspec class has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +71,13 @@ def folders_of(store: Store) -> Folders:
     if isinstance(store, FsspecStore):
         return FsspecFolders(store._call)
     if isinstance(store, BucketStore):
-        return _s3_folders(store) or BucketFolders(store)
+        special = SPECIAL.get(type(store).__name__)
+        if special is None:
+            return BucketFolders(store)
+        module, name = special  # which imports the client that the store has imported already
+        found: Folders = getattr(importlib.import_module(module), name)(store)
+        return found
     raise ValueError(f"{store!r} has no folder view; open it with an fsspec scheme")
-
-
-def _s3_folders(store: BucketStore) -> Folders | None:
-    if "s3fs" not in sys.modules:  # which an S3Store has imported
-        return None
-    from tfio_store.storage.s3 import S3Store
-    from tfio_store.storage.s3_folders import S3Folders
-
-    return S3Folders(store) if isinstance(store, S3Store) else None
 
 
 def by_name(entries: Iterable[Entry]) -> list[Entry]:
