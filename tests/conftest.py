@@ -92,7 +92,8 @@ def azure_server() -> Iterator[str]:
 def azure(azure_server: str) -> Place:
     """A fresh container on Azure Blob Storage."""
     container = f"test-{uuid.uuid4().hex[:16]}"
-    place = Place(f"az://{container}", {"connection_string": azure_server})
+    endpoint = azure_server.partition("BlobEndpoint=")[2].rpartition("/")[0]
+    place = Place(f"az://{container}", {"connection_string": azure_server}, endpoint)
     place.fs.mkdir(container)
     return place
 

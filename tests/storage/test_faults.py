@@ -18,24 +18,35 @@ RETRY = Retry(attempts=12, base_delay=0.01, max_delay=0.2, timeout=1.5)
 FAULTS = {"p_503": 0.05, "p_reset": 0.05, "p_truncate": 0.05, "p_stall": 0.05, "stall_s": 5}
 
 
-@pytest.fixture(params=["fsspec", "obstore"])
-def through(
-    request: pytest.FixtureRequest, ceph: Place, shaped: Callable[..., Shaped]
-) -> Callable[..., tuple[Place, Shaped]]:
+Through = Callable[..., tuple[Place, Shaped]]
+
+
+@pytest.fixture(params=["ceph", "gcs", "azure", "ceph+obstore", "azure+obstore"])
+def behind(request: pytest.FixtureRequest) -> Place:
+    """A fresh bucket, reached directly."""
+    server, _, backend = request.param.partition("+")
+    found: Place = request.getfixturevalue(server)
+    return dataclasses.replace(found, backend=backend or "fsspec")
+
+
+@pytest.fixture
+def through(behind: Place, shaped: Callable[..., Shaped]) -> Through:
     """``through(**shape)``: the bucket seen through a proxy, and the proxy."""
 
     def open_proxy(**shape: float) -> tuple[Place, Shaped]:
-        proxy = shaped(ceph.endpoint, **shape)
-        options = {**ceph.storage_options, "endpoint_url": proxy.endpoint}
-        place = dataclasses.replace(ceph, storage_options=options, backend=request.param)
-        return place, proxy
+        proxy = shaped(behind.endpoint, **shape)
+        options = {
+            name: value.replace(behind.endpoint, proxy.endpoint)
+            for name, value in behind.storage_options.items()
+        }
+        return dataclasses.replace(behind, storage_options=options), proxy
 
     return open_proxy
 
 
-def test_reads_are_exact_under_faults(ceph: Place, through: Callable[..., tuple[Place, Shaped]]):
+def test_reads_are_exact_under_faults(behind: Place, through: Through):
     data = os.urandom(8 << 20)
-    ceph.put("x", data)
+    behind.put("x", data)
     place, proxy = through(**FAULTS)
     store, path = place.open("x", retry=RETRY)
     step = 100_003
@@ -46,23 +57,32 @@ def test_reads_are_exact_under_faults(ceph: Place, through: Callable[..., tuple[
     assert all(counts[fault] for fault in ("503", "reset", "truncate", "stall")), counts
 
 
-def test_writes_are_exact_under_faults(ceph: Place, through: Callable[..., tuple[Place, Shaped]]):
-    """Bits flipped on the way are noticed too: the part is sent anew, or (obstore) it raises."""
-    flips = 0.05 if through()[0].backend == "fsspec" else 0
+def test_writes_are_exact_under_faults(behind: Place, through: Through):
+    """On S3 bits flipped on the way are noticed too, and the part is sent anew.
+
+    What obstore does not retry itself (how an upload begins) may fail, but leaves nothing then.
+    """
+    flips = 0.05 if behind.root.startswith("s3:") and behind.backend == "fsspec" else 0
     place, proxy = through(**FAULTS, p_flip=flips)
     for number in range(6):
         data = os.urandom(25 << 20)
         store, path = place.open(f"x{number}", retry=RETRY)
         output = store.open_output(path, part_bytes=5 << 20)
-        for start in range(0, len(data), 1 << 20):
-            output.write(data[start : start + (1 << 20)])
-        output.commit()
-        stored = hashlib.sha256(ceph.get(f"x{number}")).digest()
+        try:
+            for start in range(0, len(data), 1 << 20):
+                output.write(data[start : start + (1 << 20)])
+            output.commit()
+        except OSError:
+            output.abort()
+            assert behind.backend == "obstore"
+            assert f"x{number}" not in behind.names()
+            continue
+        stored = hashlib.sha256(behind.get(f"x{number}")).digest()
         assert stored == hashlib.sha256(data).digest()
     assert sum(list(proxy.counts().values())[2:]) > 3
 
 
-def test_conditions_hold_under_faults(ceph: Place, through: Callable[..., tuple[Place, Shaped]]):
+def test_conditions_hold_under_faults(behind: Place, through: Through):
     """A lost answer to a write that was carried out is a success, not a lost race."""
     place, proxy = through(p_reset=0.3)
     for number in range(15):
@@ -73,15 +93,15 @@ def test_conditions_hold_under_faults(ceph: Place, through: Callable[..., tuple[
             store.put(path, b"three", if_match=etag)
         with pytest.raises(FileExistsError):
             store.put(path, b"three", if_absent=True)
-        assert ceph.get(f"x{number}") == b"two"
+        assert behind.get(f"x{number}") == b"two"
     assert proxy.counts()["reset"] > 5
 
 
 @pytest.mark.parametrize("fault", ["p_503", "p_reset", "p_truncate", "p_stall"])
 def test_a_lasting_fault_ends_in_an_error_that_names_the_object(
-    ceph: Place, through: Callable[..., tuple[Place, Shaped]], fault: str
+    behind: Place, through: Through, fault: str
 ):
-    ceph.put("folder/x", bytes(1 << 20))
+    behind.put("folder/x", bytes(1 << 20))
     place, proxy = through(**{fault: 1.0})
     retry = Retry(attempts=3, base_delay=0.01, max_delay=0.05, timeout=0.4)
     store, path = place.open("folder/x", retry=retry)
@@ -89,18 +109,19 @@ def test_a_lasting_fault_ends_in_an_error_that_names_the_object(
     with pytest.raises(OSError, match="3 attempts") as raised:
         store.read(path, 0, 1000).result()
     assert raised.value.filename == store.url(path)
-    assert 3 <= proxy.counts()["requests"] <= 6  # aiohttp retries a reset of a kept connection
+    counts = proxy.counts()
+    assert 3 <= counts["requests"] <= 6, counts  # aiohttp retries a reset of a kept connection
     assert time.monotonic() - begun < 20  # not the minutes that clients wait by themselves
 
 
-def test_what_no_retry_mends_is_asked_once(
-    ceph: Place, through: Callable[..., tuple[Place, Shaped]]
-):
+def test_what_no_retry_mends_is_asked_once(behind: Place, through: Through):
     place, proxy = through()
     store, path = place.open("missing")
     with pytest.raises(FileNotFoundError):
         store.read(path, 0, 10).result()
     assert proxy.counts()["requests"] == 1
+    if "secret" not in place.storage_options:
+        return
     place.storage_options["secret"] = "wrong"
     store, path = place.open("missing")
     with pytest.raises(PermissionError) as raised:

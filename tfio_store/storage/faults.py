@@ -22,14 +22,19 @@ class ShortBodyError(ConnectionError):
     """A store answered fewer bytes than the object has in the range."""
 
 
+class RequestTimeoutError(TimeoutError):
+    """A type of its own, since asyncio hands TimeoutError itself on without its filename."""
+
+
 TRANSIENT_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 # Codes that S3-like stores give with a status (400, 409) that alone means no retry. Those about
 # checksums say that the bytes were damaged on their way.
 TRANSIENT_CODES = frozenset(
     {
-        "BadDigest", "ConditionalRequestConflict", "IncompleteBody", "InternalError",
-        "OperationAborted", "RequestTimeout", "ServiceUnavailable", "SlowDown", "Throttling",
+        "BadDigest", "ConditionalRequestConflict", "Crc64Mismatch", "IncompleteBody",
+        "InternalError", "Md5Mismatch", "OperationAborted", "RequestTimeout",
+        "ServiceUnavailable", "SlowDown", "Throttling",
         "ThrottlingException", "XAmzContentSHA256Mismatch",
     }
 )  # fmt: skip
@@ -100,10 +105,13 @@ def redacted(text: str) -> str:
 
 
 def code_of(fault: BaseException) -> str | None:
-    """The error code in an S3-like answer."""
+    """The error code in an answer of S3 (botocore) or Azure."""
     response = getattr(fault, "response", None)
     error = response.get("Error") if isinstance(response, dict) else None
-    return error.get("Code") if isinstance(error, dict) else None
+    if isinstance(error, dict):
+        return error.get("Code")
+    code = getattr(fault, "error_code", None)
+    return None if code is None else str(getattr(code, "value", code))
 
 
 def status_of(fault: BaseException) -> int | None:
@@ -143,7 +151,8 @@ def kind_of(fault: BaseException) -> type[OSError]:
     for kind in ERRNO_OF_KIND:
         if isinstance(fault, kind):
             return kind
-    if isinstance(fault, asyncio.TimeoutError):  # not the builtin before Python 3.11
+    # asyncio's is not the builtin before Python 3.11; clients have their own
+    if isinstance(fault, asyncio.TimeoutError) or "Timeout" in type(fault).__name__:
         return TimeoutError
     by_status = KIND_OF_STATUS.get(status_of(fault) or 0)
     if by_status is not None:
@@ -175,6 +184,8 @@ def raise_named(fault: BaseException, url: str, attempts: int = 1) -> NoReturn:
     text = explanation(fault, kind)
     if attempts > 1:
         text = f"{text} (gave up after {attempts} attempts)"
+    if kind is TimeoutError:
+        kind = RequestTimeoutError
     raise kind(number, text, url) from fault
 
 

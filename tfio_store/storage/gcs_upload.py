@@ -155,6 +155,8 @@ class GCSUpload:
             if current is not None and carries(current, self._token):
                 return current  # by an attempt whose answer was lost
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.url)
+        if answer.status == 400:  # aiohttp has sent the part twice: ask how far that has got
+            raise ShortBodyError(errno.ECONNRESET, "the store is at another byte than the upload")
         return json.loads(answer.expect(200, 201).body)  # type: ignore[no-any-return]
 
 

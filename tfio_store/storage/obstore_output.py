@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import secrets
 import threading
 import weakref
 from collections.abc import Callable
@@ -33,8 +34,11 @@ class Target(Protocol):
 
     def put(self, data: bytearray, *, if_absent: bool) -> ObjectInfo: ...
 
-    def open_writer(self, part_bytes: int, parts_in_flight: int) -> Any:
-        """obstore's file object for a multipart upload."""
+    def open_writer(self, token: str, part_bytes: int, parts_in_flight: int) -> Any:
+        """obstore's file object for a multipart upload of an object that carries ``token``."""
+
+    def carries(self, token: str) -> bool:
+        """Whether the store has an object there, and it carries ``token``."""
 
     def info(self) -> ObjectInfo: ...
 
@@ -54,6 +58,7 @@ class ObstoreOutput:
         self._part_bytes = max(part_bytes or DEFAULT_PART_BYTES, LEAST_PART_BYTES)
         self._beginning = bytearray()
         self._writer: Any = None
+        self._token = secrets.token_hex(16)
         self._size = 0
         self._crc32c = 0
         self._done = False
@@ -69,7 +74,7 @@ class ObstoreOutput:
             if len(self._beginning) <= self._part_bytes:
                 return
             view, self._beginning = memoryview(self._beginning), bytearray()
-            self._writer = self._target.open_writer(self._part_bytes, self._share())
+            self._writer = self._target.open_writer(self._token, self._part_bytes, self._share())
         self._guarded(lambda: self._writer.write(view))
 
     def commit(self, *, if_absent: bool = False, crc32c: int | None = None) -> ObjectInfo:
@@ -93,7 +98,11 @@ class ObstoreOutput:
             with contextlib.suppress(FileNotFoundError):
                 self._target.info()
                 raise FileExistsError(errno.EEXIST, "the path is taken", self._target.url)
-        self._guarded(self._writer.close)
+        try:
+            self._guarded(self._writer.close)
+        except OSError:  # perhaps of a second attempt, after one whose answer was lost
+            if not self._target.carries(self._token):
+                raise
         info = self._target.info()
         if info.size != self._size:
             raise OSError(

@@ -29,7 +29,7 @@ __all__ = ["ObstoreStore"]
 
 T = TypeVar("T")
 
-TOKEN = "tfio_store_attempt"  # an identifier, which Azure wants
+S3_SCHEMES = ("s3", "s3a")
 
 
 class ObstoreStore:
@@ -50,7 +50,8 @@ class ObstoreStore:
         self._retry = retry
         self._buckets: dict[tuple[str, int], Any] = {}
         self._quotes_etags = True
-        self._process: int | None = None
+        # Azure wants an identifier; Ceph drops headers with an underscore
+        self._token_name = "tfio-store-attempt" if scheme in S3_SCHEMES else "tfio_store_attempt"
         native_store(scheme, "any", options, retry, 0)  # options that mean nothing fail here
 
     def __repr__(self) -> str:
@@ -232,9 +233,9 @@ class ObstoreStore:
         import obstore
 
         store, key = self._place(path)
-        token = secrets.token_hex(16)
+        name, token = self._token_name, secrets.token_hex(16)
         conditional = if_absent or if_match is not None
-        attributes = {TOKEN: token} if conditional else None
+        attributes = {name: token} if conditional else None
 
         async def ask() -> Any:
             mode = self._mode(if_absent, if_match)
@@ -247,7 +248,7 @@ class ObstoreStore:
                 if not conditional or not lost:
                     raise
                 current = await self._current(store, key)
-                if current and current.attributes.get(TOKEN) == token:
+                if current and current.attributes.get(name) == token:
                     return current.meta  # an attempt whose answer was lost
                 if self._must_unquote(current, if_match):
                     self._quotes_etags = False
@@ -317,13 +318,23 @@ class ObstoreTarget:
     def put(self, data: bytearray, *, if_absent: bool) -> ObjectInfo:
         return self.store._wait(self.store._put(self.path, data, if_absent, None))
 
-    def open_writer(self, part_bytes: int, parts_in_flight: int) -> Any:
+    def open_writer(self, token: str, part_bytes: int, parts_in_flight: int) -> Any:
         import obstore
 
         store, key = self.store._place(self.path, retries=self.store._retry.attempts - 1)
         return obstore.open_writer(
-            store, key, buffer_size=part_bytes, max_concurrency=parts_in_flight
+            store,
+            key,
+            attributes={self.store._token_name: token},
+            buffer_size=part_bytes,
+            max_concurrency=parts_in_flight,
         )
+
+    def carries(self, token: str) -> bool:
+        store, key = self.store._place(self.path)
+        asked = self.store._ask(self.path, lambda: self.store._current(store, key))
+        current = self.store._wait(asked)
+        return bool(current and current.attributes.get(self.store._token_name) == token)
 
     def info(self) -> ObjectInfo:
         return self.store._wait(self.store._info(self.path))
