@@ -288,3 +288,35 @@ def test_the_schema_and_metadata_are_kept(tmp_path: Path) -> None:
         pass
     assert writer.manifest.schema == {"label": "int64"}
     assert writer.manifest.metadata == {"by": "me"}
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("compression", ["", "GZIP", "ZLIB"])
+def test_tensorflow_reads_every_shard(tmp_path: Path, compression: str) -> None:
+    tf = pytest.importorskip("tensorflow")
+    place = Place(str(tmp_path))
+    records = [os.urandom(random.randrange(3000)) for _ in range(10_000)]
+    with sharded(place, compression=compression) as writer:
+        writer.write_batch(records)
+        writer.write_batch([bytes(3 << 20)] * 4)
+    for i, shard in enumerate(writer.manifest.shards):
+        path = place.url(f"ds/{shard.name}")
+        found = tf.data.TFRecordDataset(path, compression_type=compression).as_numpy_iterator()
+        assert list(found) == [*records[i::4], bytes(3 << 20)]
+
+
+@pytest.mark.tensorflow
+@pytest.mark.slow
+def test_the_order_of_a_million_records(tmp_path: Path) -> None:
+    """Told by TensorFlow: each shard holds its records, in order, once."""
+    tf = pytest.importorskip("tensorflow")
+    place = Place(str(tmp_path))
+    with sharded(place, num_shards=16, compression="GZIP", level=1) as writer:
+        for i in range(100_000):
+            writer.write(b"%d" % i)
+        writer.write_batch(b"%d" % i for i in range(100_000, 1_000_000))
+    assert writer.manifest.records == 1_000_000
+    for i, shard in enumerate(writer.manifest.shards):
+        dataset = tf.data.TFRecordDataset(place.url(f"ds/{shard.name}"), "GZIP").batch(100_000)
+        found = [int(r) for batch in dataset.as_numpy_iterator() for r in batch]
+        assert found == list(range(i, 1_000_000, 16))

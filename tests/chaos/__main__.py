@@ -61,8 +61,8 @@ def on_a_bad_line(attempts: int, writers: int, seed: int) -> str:
     with s3() as (name, place), shaped(place.endpoint, seed=seed, **LINE) as line:
         faulty = Place(place.root, s3_options(line.endpoint), line.endpoint)
         return row(
-            "each request 5 % refused (503), 5 % reset after the store carried it out, 5 % cut off, "
-            f"2 % stalled beyond the timeout; at most {attempts} attempts; S3 ({name})",
+            "of requests 5 % refused (503), 5 % reset after the store carried them out, 5 % cut "
+            f"off, 2 % stalled beyond the timeout; at most {attempts} attempts; S3 ({name})",
             lambda: write_through_faults(
                 place, faulty, writers, attempts=attempts, seed=seed, tell=tell
             ),
