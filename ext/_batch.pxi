@@ -258,12 +258,12 @@ cdef class RecordIterator:
         return self
 
     def __next__(self):
-        cdef Py_ssize_t i
+        cdef bytes record
         while self.current is None or self.next_index >= self.current.count:
             fetch_batch(self)
-        i = self.next_index
-        self.next_index = i + 1
-        return record_at(self.current, i)
+        record = record_at(self.current, self.next_index)
+        self.next_index += 1
+        return record
 
 
 cdef int fetch_batch(RecordIterator iterator) except -1:

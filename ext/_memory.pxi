@@ -33,14 +33,6 @@ cdef class Buffer:
         raise TypeError("a Buffer can't be pickled; pickle its bytes")
 
 
-cdef Buffer adopt(uint8_t *data, size_t size, size_t capacity):
-    """A Buffer of memory that came from the pool; the caller's claim on it ends here."""
-    cdef Buffer buffer = Buffer.__new__(Buffer, 0)
-    pool_give(buffer.data, buffer.capacity)
-    buffer.data, buffer.size, buffer.capacity = data, <Py_ssize_t> size, capacity
-    return buffer
-
-
 @cython.final
 cdef class _Exported:
     """Somebody's buffer, held exported (hence neither freed nor resized) and shown read-only."""

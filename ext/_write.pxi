@@ -46,9 +46,9 @@ cdef class FrameWriter:
         """Frame one record; returns the framed bytes now waiting."""
         cdef Group group
         group.count = group.nbytes = 0
-        check_idle(self)
+        add_record(&group, record)
         try:
-            add_record(&group, record)
+            check_idle(self)  # only now: what gives a record's bytes may let other threads run
             put_group(self, &group)
         finally:
             drop(&group)
@@ -99,12 +99,14 @@ cdef class FrameWriter:
 
     def take(self):
         """The framed bytes, read-only, and start afresh. The view owns its memory."""
+        cdef Buffer taken = Buffer.__new__(Buffer, 0)
         check_idle(self)
         claim(self, 0)
-        taken = memoryview(adopt(self.data, self.size, self.capacity)).toreadonly()
+        pool_give(taken.data, taken.capacity)
+        taken.data, taken.size, taken.capacity = self.data, <Py_ssize_t> self.size, self.capacity
         self.reserve = max(self.reserve, min(self.size, <size_t> 16 << 20))
         self.data, self.size, self.capacity, self.count = NULL, 0, 0, 0
-        return taken
+        return memoryview(taken).toreadonly()
 
 
 cdef int check_idle(FrameWriter writer) except -1:

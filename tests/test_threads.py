@@ -112,6 +112,29 @@ def test_a_shared_writer_keeps_records_whole(core):
 
 
 @both_cores
+def test_a_writer_dropped_or_taken_while_in_use(core):
+    """Records that give their bytes slowly, others that empty the writer meanwhile."""
+    writer = core.FrameWriter()
+    taken: list[bytes] = []
+
+    def work(number: int) -> None:
+        for turn in range(200):
+            try:
+                if number == 0:
+                    taken.append(bytes(writer.take()))
+                else:
+                    writer.write_many(bytes([number]) * (turn * 400) for _ in range(2))
+            except RuntimeError:  # another thread is inside
+                continue
+
+    assert in_threads(work) == []
+    taken.append(bytes(writer.take()))
+    for data in taken:
+        found = core.scan(data)
+        assert (found.end, found.fault, found.need) == (len(data), None, 0)
+
+
+@both_cores
 def test_scans_of_one_buffer_side_by_side(core):
     records = [bytes([i % 256]) * (i % 300) for i in range(500)]
     data = framed(*records)
