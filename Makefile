@@ -83,9 +83,9 @@ build/fuzz-scan: $(CORE_C) $(wildcard ext/*.h) tests/fuzz/fuzz_scan.c
 	@mkdir -p build
 	clang $(STRICT) -O2 $(SANITIZE) -fsanitize=fuzzer -Iext tests/fuzz/fuzz_scan.c $(CORE_C) -o $@
 
-EXAMPLE_C := ext/example_read.c ext/example_write.c
+EXAMPLE_C := $(wildcard ext/example_*.c)
 
-build/fuzz-example: $(EXAMPLE_C) ext/example.h tests/fuzz/fuzz_example.c
+build/fuzz-example: $(EXAMPLE_C) $(wildcard ext/example*.h) tests/fuzz/fuzz_example.c
 	@mkdir -p build
 	clang $(STRICT) -O2 $(SANITIZE) -fsanitize=fuzzer -Iext tests/fuzz/fuzz_example.c $(EXAMPLE_C) -o $@
 

@@ -36,9 +36,9 @@ tf_filesystem = Extension(
 examples = [
     Extension(
         f"tfio_store.example.{name}",
-        sources=[f"ext/{name}.pyx", "ext/example_read.c", "ext/example_write.c"],
+        sources=[f"ext/{name}.pyx", *sources("example_*.c")],
         include_dirs=["ext"],
-        depends=["ext/example.h", "ext/example.pxd"],
+        depends=sources("example*.h", "example.pxd", "_encode*.pxi"),
         extra_compile_args=FLAGS,
     )
     for name in ("_encode", "_decode")

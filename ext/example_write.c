@@ -1,20 +1,13 @@
-#include "example.h"
+/* Writing: measure, then put each byte once. */
+#include "example_wire.h"
 
-#include <string.h>
-
-#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-#error "floats are copied as the wire has them: little-endian"
-#endif
-
-enum { LENGTH = 2, TAG_BITS = 3 }; /* the wire type that a length counts */
-
-static inline size_t varint_size(uint64_t value) {
+ALWAYS_INLINE size_t varint_size(uint64_t value) {
     /* ceil(bits / 7) without a division; 0 takes one byte. */
     size_t bits = 64 - (size_t)__builtin_clzll(value | 1);
     return (bits * 9 + 64) / 64;
 }
 
-static inline uint8_t *put_varint(uint8_t *to, uint64_t value) {
+ALWAYS_INLINE uint8_t *put_varint(uint8_t *to, uint64_t value) {
     for (; value >= 0x80; value >>= 7) *to++ = (uint8_t)(value | 0x80);
     *to++ = (uint8_t)value;
     return to;
@@ -25,7 +18,7 @@ size_t ex_measure_field(size_t size) {
 }
 
 uint8_t *ex_put_header(uint8_t *to, uint32_t field, size_t size) {
-    *to++ = (uint8_t)(field << TAG_BITS | LENGTH);
+    *to++ = (uint8_t)TAG(field, LENGTH);
     return put_varint(to, size);
 }
 
