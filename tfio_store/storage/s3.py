@@ -31,6 +31,11 @@ class S3Store(BucketStore):
         self._client = S3Client(options, retry)
         super().__init__(scheme, options, retry, self._client.connection)
 
+    @property
+    def conditional(self) -> bool:  # type: ignore[override]
+        """False once the store has shown that it ignores conditions."""
+        return self._client.conditions is not False
+
     async def _call(self, path: str, method: str, **params: Any) -> dict[str, Any]:
         return await self._ask(path, lambda: self._client.call(method, **params))
 

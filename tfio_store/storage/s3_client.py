@@ -27,6 +27,14 @@ class S3Client:
         """Whether the store takes CRC32C checksums. Unlearned when it refuses one."""
         self.quotes_etags = True
         """Whether the store knows an ETag in quotes, as HTTP has it, in a condition."""
+        self.conditions: bool | None = None
+        """Whether the store heeds If-None-Match; None until a write has shown it."""
+
+    @property
+    def is_amazon(self) -> bool:
+        fs = self.connection.fs
+        endpoint = fs.endpoint_url or fs.client_kwargs.get("endpoint_url")
+        return not endpoint or endpoint.rstrip("/").endswith(".amazonaws.com")
 
     def split(self, path: str) -> tuple[str, str]:
         """Bucket and key of ``bucket/key``; access points (ARNs) count as buckets."""

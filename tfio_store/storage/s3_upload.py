@@ -9,8 +9,10 @@ in their metadata tells.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import secrets
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -62,6 +64,8 @@ async def put_object(
             raise FileExistsError(errno.EEXIST, "the condition does not hold", url) from fault
 
     answer = await retry.run(attempt, url, nbytes=len(data))
+    if if_absent and client.conditions is None:
+        await learn_conditions(client, retry, params, url)
     return ObjectInfo(path, len(data), etag_of(answer), checksum_of(answer))
 
 
@@ -197,6 +201,35 @@ async def checksummed(
     answer = await client.call(method, **params)
     client.checksums = False
     return answer
+
+
+async def learn_conditions(
+    client: S3Client, retry: Retry, params: Mapping[str, Any], url: str
+) -> None:
+    """Write what was just written again: a store that heeds conditions refuses it.
+
+    Not every store does (rclone's and s3rver do not), and those that do not say nothing.
+    """
+
+    async def attempt() -> bool:
+        try:
+            await client.call("put_object", **params, IfNoneMatch="*")
+        except Exception as fault:
+            if status_of(fault) in (409, 412):
+                return True
+            raise
+        return False
+
+    with contextlib.suppress(OSError):  # the write itself has succeeded
+        # Amazon's own is known to
+        client.conditions = client.is_amazon or await retry.run(attempt, url)
+    if client.conditions is False:
+        warnings.warn(
+            f"{url}: this store ignores If-None-Match, so of writers that race for one path "
+            "more than one may believe to have won",
+            RuntimeWarning,
+            stacklevel=2,
+        )
 
 
 def condition_of(client: S3Client, if_absent: bool, if_match: str | None) -> dict[str, str]:
