@@ -235,6 +235,44 @@ def test_decoder_agrees_with_scan_however_it_is_fed(records, cuts, extra):
     assert (error is not None) == bool(extra)
 
 
+@given(
+    given=RECORDS,
+    damage=st.lists(st.tuples(st.integers(0, 4000), st.integers(0, 255)), max_size=4),
+    cut=st.integers(0, 4000),
+    size=st.integers(1, 500),
+    limit=st.sampled_from([0, 10, 150, 1 << 30, 1 << 70]),
+)
+def test_decoder_gives_true_records_or_our_errors(given, damage, cut, size, limit):
+    data = bytearray(framed(*given)[:cut])
+    for position, value in damage:
+        if position < len(data):
+            data[position] = value
+    decoder, found = RecordDecoder(max_record_bytes=limit, path="x"), []
+    raised = None
+    try:
+        for piece in pieces(bytes(data), size):
+            found += decoder.feed(piece).tolist()
+        decoder.finish()
+    except (errors.DataLossError, errors.RecordTooLargeError) as error:
+        raised = error
+    assert found == given[: len(found)]
+    assert decoder.offset == len(framed(*found))
+    assert (raised is None) == (decoder.offset == len(data))
+    assert raised is None or raised.offset == decoder.offset
+
+
+@given(data=st.binary(max_size=200))
+def test_decoder_survives_any_bytes(data):
+    decoder = RecordDecoder(max_record_bytes=1 << 70)
+    decoder.feed(data)
+    if not data:
+        decoder.finish()
+        return
+    with pytest.raises(errors.DataLossError) as caught:  # no CRC holds by chance
+        decoder.finish()
+    assert caught.value.offset == 0
+
+
 def test_decoder_stays_failed():
     bad = bytearray(framed(*THREE))
     bad[-1] ^= 1

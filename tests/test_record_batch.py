@@ -203,6 +203,18 @@ def test_to_arrow(core, batch):
         assert array.to_pylist() == part.tolist()
 
 
+def test_to_arrow_copies_nothing(core):
+    pytest.importorskip("pyarrow")
+    if core.__name__.endswith("_pure"):
+        pytest.skip("the pure core copies")
+    batch = core.RecordBatch.from_records([b"x" * 100] * 10)
+    array = batch.to_arrow()
+    assert array.buffers()[2].address == np.frombuffer(batch.buffer, np.uint8).ctypes.data
+    del batch
+    gc.collect()
+    assert array[9].as_py() == b"x" * 100
+
+
 def test_iterator_goes_through_batches(core, batch):
     empty = batch[:0]
     iterator = core.RecordIterator(iter([empty, batch, empty, batch[2:]]))
