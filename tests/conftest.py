@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 from tests.servers import azurite, ceph as ceph_server
@@ -15,6 +16,10 @@ from tests.servers.gcs import gcs as gcs_emulator
 from tests.servers.moto import KEY, SECRET, moto
 from tests.servers.place import Place
 from tests.servers.shaping_proxy import Shaped, shaped as shaping_proxy
+
+# How long an example takes says nothing here: the first one imports, traces, or waits for others.
+hypothesis.settings.register_profile("tests", deadline=None)
+hypothesis.settings.load_profile("tests")
 
 
 def s3_options(endpoint: str) -> dict[str, Any]:
