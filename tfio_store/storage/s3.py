@@ -63,9 +63,10 @@ class S3Store(BucketStore):
                 if status_of(fault) == 416:  # begins at or behind the end
                     return b""
                 raise
+            most = min(stop - start, answer.get("ContentLength", stop - start))
             async with answer["Body"] as body:
                 partial = "ContentRange" in answer
-                data = await (received(body, stop - start) if partial else body.read())
+                data = await (received(body, most) if partial else body.read())
             announced = answer.get("ContentLength", len(data))
             return whole_range(data, announced, answer.get("ContentRange"), start, stop)
 
