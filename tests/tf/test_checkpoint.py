@@ -1,0 +1,84 @@
+"""Saved iterators: in mid-epoch, killed, restored in a new process, the next record is the next."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("tensorflow")
+
+import tfio_store as tfs  # noqa: E402
+
+pytestmark = pytest.mark.tensorflow
+
+RECORDS = 400
+SIZE = 20_000  # 53 to a block
+
+
+def records() -> list[bytes]:
+    return [f"{i:06d}".encode().ljust(SIZE, b".") for i in range(RECORDS)]
+
+
+def run(job: dict[str, Any]) -> list[bytes]:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.tf.programs.iterate"],
+        input=json.dumps(job),
+        capture_output=True,
+        text=True,
+        timeout=250,
+        check=False,
+    )
+    assert done.returncode in (0, -9), done.stderr[-3000:]
+    return [bytes.fromhex(line)[:6] for line in done.stdout.split()]
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    folder = tmp_path_factory.mktemp("checkpoint")
+    with tfs.TFRecordWriter(str(folder / "raw")) as writer:
+        for record in records():
+            writer.write(record)
+    with tfs.TFRecordWriter(str(folder / "gzip"), "GZIP") as writer:
+        for record in records():
+            writer.write(record)
+    with tfs.ShardedWriter(str(folder / "set"), num_shards=3, compression="GZIP") as sharded:
+        for record in records():
+            sharded.write(record)
+    return {name: str(folder / name) for name in ("raw", "gzip", "set")}
+
+
+@pytest.mark.parametrize("symbolic", [False, True], ids=["", "symbolic"])
+@pytest.mark.parametrize(
+    ("source", "options"),
+    [
+        pytest.param("raw", {}, id="raw stream"),
+        pytest.param("gzip", {}, id="gzip stream"),
+        pytest.param("set", {}, id="blocks"),
+        pytest.param("set", {"shuffle": 2, "seed": 5}, id="shuffled"),
+        pytest.param("set", {"num_parallel_reads": 2}, id="parallel reads"),
+        pytest.param("raw", {"batch_size": 7}, id="batches"),
+        pytest.param("raw", {"batch_size": 7, "shuffle": True, "seed": 5}, id="shuffled batches"),
+    ],
+)
+def test_killed_and_restored(
+    sources: dict[str, str], tmp_path: Path, source: str, options: dict[str, Any], symbolic: bool
+) -> None:
+    job = {
+        "arguments": [sources[source]],
+        "options": options,
+        "checkpoint": str(tmp_path / "checkpoint"),
+        "symbolic": symbolic,
+    }
+    per_element = options.get("batch_size", 1)
+    before = 120 // per_element
+    # reads on behind what it saves, and dies
+    seen = run({**job, "before": before, "save": True, "after": RECORDS, "die": True})
+    again = run({**job, "restore": True, "after": RECORDS})
+    assert again == seen
+    assert len(again) == RECORDS - before * per_element
+    assert len(set(again)) == len(again)
