@@ -44,6 +44,7 @@ cdef extern from "tf_kernels.h" nogil:
         const char *options
         c_bool verify
         c_bool skip_corrupt
+        c_bool partial
         uint64_t limit
     ctypedef struct block_request:
         const char *url
@@ -52,7 +53,12 @@ cdef extern from "tf_kernels.h" nogil:
         int64_t stop
         int64_t raw_start
         int64_t raw_stop
+        int64_t records
+        int64_t take
     ctypedef struct tf_lender:
+        void (*begin_block)(
+            const block_request *block, const read_settings *settings
+        ) noexcept
         c_bool (*read_block)(
             const block_request *block, const read_settings *settings, part *found, failure *why
         ) noexcept
@@ -64,21 +70,24 @@ cdef extern from "tf_kernels.h" nogil:
     const char *tf_kernels_register()
 
 
+cdef object _begin_block = None
 cdef object _read_block = None
 cdef object _read_stream = None
 cdef object _classify = None
 
 
-def load(read_block, read_stream, classify):
+def load(begin_block, read_block, read_stream, classify):
     """Register the ops; what their kernels call for all but raw local files. Once per process."""
-    global _read_block, _read_stream, _classify, chunk_return_lent
+    global _begin_block, _read_block, _read_stream, _classify, chunk_return_lent
     if _read_block is not None:
         raise RuntimeError("the TensorFlow bridge is loaded already")
     cdef const char *problem = tf_abi_load()
     if problem != NULL:
         raise ImportError(f"this TensorFlow has no {problem.decode()}")
-    _read_block, _read_stream, _classify = read_block, read_stream, classify
+    _begin_block, _read_block = begin_block, read_block
+    _read_stream, _classify = read_stream, classify
     chunk_return_lent = return_lent
+    lender.begin_block = begin
     lender.read_block = lend_block
     lender.read_stream = lend_stream
     problem = tf_kernels_register()
@@ -135,14 +144,24 @@ cdef c_bool fail_exception(failure *why, object error) noexcept:
         return fail(why, TF_UNKNOWN, b"an error that could not be described")
 
 
+cdef void begin(const block_request *block, const read_settings *settings) noexcept with gil:
+    try:
+        _begin_block(
+            block.url.decode(), (block.start, block.stop), block.raw_stop - block.raw_start,
+            settings.options.decode(),
+        )
+    except BaseException:
+        pass  # read_block meets the same, and says it
+
+
 cdef c_bool lend_block(
     const block_request *block, const read_settings *settings, part *found, failure *why
 ) noexcept with gil:
     try:
         answer = _read_block(
             block.url.decode(), block.codec.decode(), (block.start, block.stop),
-            (block.raw_start, block.raw_stop), settings.options.decode(),
-            settings.verify, settings.skip_corrupt, settings.limit,
+            (block.raw_start, block.raw_stop), (block.records, block.take),
+            settings.options.decode(), settings.verify, settings.skip_corrupt, settings.limit,
         )
         if settings.skip_corrupt:
             lend_batch(answer, found, why)

@@ -13,7 +13,7 @@ tf_lender lender;
 
 /* --- tensors in and out ------------------------------------------------------------------------ */
 
-enum { MAX_INPUTS = 5 };
+enum { MAX_INPUTS = 6, MAX_OUTPUTS = 2, MAX_ATTRIBUTES = 5 };
 
 /* The inputs of one call, and how it goes. */
 typedef struct {
@@ -112,7 +112,7 @@ static void *settings_new(TF_OpKernelConstruction *context) {
     read_settings *settings = calloc(1, sizeof *settings);
     int32_t list_size = 0, size = 0;
     int64_t limit = 0;
-    unsigned char verify = 1, skip = 0;
+    unsigned char verify = 1, skip = 0, partial = 0;
     tf.OpKernelConstruction_GetAttrSize(context, "options", &list_size, &size, status);
     if (settings != NULL && tf.GetCode(status) == TF_OK)
         settings->options = calloc(1, (size_t)size + 1);
@@ -126,6 +126,8 @@ static void *settings_new(TF_OpKernelConstruction *context) {
     if (tf.GetCode(status) == TF_OK)
         tf.OpKernelConstruction_GetAttrBool(context, "skip_corrupt", &skip, status);
     if (tf.GetCode(status) == TF_OK)
+        tf.OpKernelConstruction_GetAttrBool(context, "partial", &partial, status);
+    if (tf.GetCode(status) == TF_OK)
         tf.OpKernelConstruction_GetAttrInt64(context, "max_record_bytes", &limit, status);
     if (tf.GetCode(status) != TF_OK) {
         tf.OpKernelConstruction_Failure(context, status);
@@ -134,6 +136,7 @@ static void *settings_new(TF_OpKernelConstruction *context) {
     } else {
         settings->verify = verify != 0;
         settings->skip_corrupt = skip != 0;
+        settings->partial = partial != 0;
         settings->limit = limit < 0 ? 0 : (uint64_t)limit;
     }
     tf.DeleteStatus(status);
@@ -159,7 +162,7 @@ static bool is_local(const char *url, const char *codec, const read_settings *se
 }
 
 /* How many bytes of a block to read for the records up to `last` of it: all, unless they are few. */
-static int64_t stop_for(const block_row *block, int64_t last) {
+static int64_t stop_for(const block_request *block, int64_t last) {
     int64_t bytes = block->stop - block->start;
     if (last >= block->records)
         return block->stop;
@@ -167,10 +170,9 @@ static int64_t stop_for(const block_row *block, int64_t last) {
     return guess < (double)bytes / 2 ? block->start + (int64_t)guess : block->stop;
 }
 
-static bool read_local(const char *url, const block_row *block, search *wanted, part *found,
-                       failure *why) {
+static bool read_local(const block_request *block, search *wanted, part *found, failure *why) {
     local_file file;
-    if (!local_open(&file, url, why))
+    if (!local_open(&file, block->url, why))
         return false;
     int64_t stop = stop_for(block, (int64_t)(wanted->skip + wanted->take));
     for (;;) {
@@ -186,9 +188,9 @@ static bool read_local(const char *url, const block_row *block, search *wanted, 
     }
 }
 
-static bool read_lent(const block_request *request, const read_settings *settings, search *wanted,
+static bool read_lent(const block_request *block, const read_settings *settings, search *wanted,
                       part *found, failure *why) {
-    if (!lender.read_block(request, settings, found, why))
+    if (!lender.read_block(block, settings, found, why))
         return false;
     if (settings->skip_corrupt)
         return true;
@@ -196,55 +198,112 @@ static bool read_lent(const block_request *request, const read_settings *setting
     return part_search(found, wanted, why);
 }
 
-static bool check_block(call *now, const block_row *block, const span_row *span) {
-    bool right = 0 <= block->start && block->start <= block->stop && 0 <= block->raw_start &&
-                 block->raw_start <= block->raw_stop && 0 <= block->records && 0 <= span->skip &&
-                 0 <= span->take;
-    return right || fail(&now->why, TF_INVALID_ARGUMENT, "block %" PRId64 " makes no sense",
-                         span->block);
+/* What a call of the block ops asks for: the spans of the groups that are wanted. */
+typedef struct {
+    const block_row *table;
+    const span_row *spans;
+    const int64_t *groups; /* group g is spans [groups[g], groups[g + 1]) */
+    const int64_t *wanted; /* numbers of groups; negative: nothing */
+    int64_t table_rows, span_rows, group_rows, wanted_rows;
+} request;
+
+enum { FILES, CODECS, TABLE, SPANS, GROUPS, WANTED, BLOCK_INPUTS };
+
+static bool input_request(call *now, request *asked) {
+    const int64_t *table = NULL, *spans = NULL;
+    if (!input_rows(now, TABLE, TABLE_COLUMNS, &table, &asked->table_rows) ||
+        !input_rows(now, SPANS, SPAN_COLUMNS, &spans, &asked->span_rows) ||
+        !input_rows(now, GROUPS, 1, &asked->groups, &asked->group_rows) ||
+        !input_rows(now, WANTED, 1, &asked->wanted, &asked->wanted_rows))
+        return false;
+    asked->table = (const block_row *)(const void *)table;
+    asked->spans = (const span_row *)(const void *)spans;
+    return true;
 }
 
-static bool read_span(call *now, const read_settings *settings, const block_row *block,
+/* The spans of the i-th wanted group: [*first, *last). */
+static bool group_spans(call *now, const request *asked, int64_t i, int64_t *first,
+                        int64_t *last) {
+    int64_t group = asked->wanted[i];
+    *first = *last = 0;
+    if (group < 0)
+        return true; /* nothing: what `TfioStoreRaise` needs to get behind the last block */
+    if (group >= asked->group_rows - 1)
+        return fail(&now->why, TF_INVALID_ARGUMENT, "there is no group %" PRId64, group);
+    *first = asked->groups[group];
+    *last = asked->groups[group + 1];
+    bool right = 0 <= *first && *first <= *last && *last <= asked->span_rows;
+    return right ||
+           fail(&now->why, TF_INVALID_ARGUMENT, "group %" PRId64 " makes no sense", group);
+}
+
+static bool count_spans(call *now, const request *asked, size_t *count) {
+    int64_t first = 0, last = 0;
+    for (int64_t i = 0; i < asked->wanted_rows; i++) {
+        if (!group_spans(now, asked, i, &first, &last))
+            return false;
+        *count += (size_t)(last - first);
+    }
+    return true;
+}
+
+/* A span's block, checked, as Python's side wants it. `url` and `codec` are filled in. */
+static bool input_block(call *now, const request *asked, const span_row *span, char *url,
+                        char *codec, block_request *block) {
+    if (span->block < 0 || span->block >= asked->table_rows)
+        return fail(&now->why, TF_INVALID_ARGUMENT, "there is no block %" PRId64, span->block);
+    const block_row *row = &asked->table[span->block];
+    if (row->start < 0 || row->start > row->stop || row->raw_start < 0 ||
+        row->raw_start > row->raw_stop || row->records < 0 || span->skip < 0 || span->take < 0)
+        return fail(&now->why, TF_INVALID_ARGUMENT, "block %" PRId64 " makes no sense",
+                    span->block);
+    int64_t left = row->records > span->skip ? row->records - span->skip : 0;
+    *block = (block_request){
+        .url = url,
+        .codec = codec,
+        .start = row->start,
+        .stop = row->stop,
+        .raw_start = row->raw_start,
+        .raw_stop = row->raw_stop,
+        .records = row->records,
+        .take = span->take < left ? span->take : left,
+    };
+    return input_text(now, FILES, row->file, url, MAX_NAME) &&
+           input_text(now, CODECS, row->file, codec, MAX_CODEC);
+}
+
+static bool read_span(call *now, const read_settings *settings, const request *asked,
                       const span_row *span, part *found) {
     char url[MAX_NAME], codec[MAX_CODEC];
-    if (!check_block(now, block, span) || !input_text(now, 0, block->file, url, sizeof url) ||
-        !input_text(now, 1, block->file, codec, sizeof codec))
+    block_request block;
+    if (!input_block(now, asked, span, url, codec, &block))
         return false;
-    block_request request = {url,         codec,           block->start,
-                             block->stop, block->raw_start, block->raw_stop};
-    int64_t left = block->records > span->skip ? block->records - span->skip : 0;
     search wanted = {.url = url,
-                     .base = block->raw_start,
+                     .base = block.raw_start,
                      .skip = (size_t)span->skip,
-                     .take = (size_t)(span->take < left ? span->take : left),
+                     .take = (size_t)block.take,
                      .verify = settings->verify,
                      .limit = settings->limit};
     bool good = is_local(url, codec, settings)
-                    ? read_local(url, block, &wanted, found, &now->why)
-                    : read_lent(&request, settings, &wanted, found, &now->why);
+                    ? read_local(&block, &wanted, found, &now->why)
+                    : read_lent(&block, settings, &wanted, found, &now->why);
     if (!good || settings->skip_corrupt || found->count == wanted.take)
         return good;
     return fail(&now->why, TF_DATA_LOSS,
                 "%s: the data ends inside a block: %zu of its records are missing (offset %" PRId64
                 ")",
-                url, wanted.take - found->count, block->raw_start + (int64_t)found->end);
+                url, wanted.take - found->count, block.raw_start + (int64_t)found->end);
 }
 
-static bool read_spans(call *now, const read_settings *settings, part *parts,
-                       const span_row *spans, int64_t n) {
-    const int64_t *table = NULL;
-    int64_t blocks = 0;
-    if (!input_rows(now, 2, TABLE_COLUMNS, &table, &blocks))
-        return false;
-    for (int64_t i = 0; i < n; i++) {
-        if (spans[i].block < 0)
-            continue; /* nothing: what `TfioStoreRaise` needs to get behind the last block */
-        if (spans[i].block >= blocks)
-            return fail(&now->why, TF_INVALID_ARGUMENT, "there is no block %" PRId64,
-                        spans[i].block);
-        const block_row *block = (const block_row *)(const void *)table + spans[i].block;
-        if (!read_span(now, settings, block, &spans[i], &parts[i]))
+static bool read_groups(call *now, const read_settings *settings, const request *asked,
+                        part *parts) {
+    int64_t first = 0, last = 0;
+    for (int64_t i = 0; i < asked->wanted_rows; i++) {
+        if (!group_spans(now, asked, i, &first, &last))
             return false;
+        for (int64_t s = first; s < last; s++)
+            if (!read_span(now, settings, asked, &asked->spans[s], parts++))
+                return false;
     }
     return true;
 }
@@ -259,45 +318,69 @@ static void output_error(call *now, int index, const failure *why) {
         tf.StringCopy(string, text, (size_t)size);
 }
 
-/* Which runs of records a call asks for: a matrix of spans, or one number for a whole block. */
-static bool input_spans(call *now, const int64_t **spans, int64_t *n, span_row *whole) {
-    const int64_t *block = NULL;
-    if (tf.NumDims(now->inputs[3]) > 0)
-        return input_rows(now, 3, SPAN_COLUMNS, spans, n);
-    if (!input_rows(now, 3, 1, &block, n))
-        return false;
-    *whole = (span_row){.block = *block, .take = INT64_MAX};
-    *spans = &whole->block;
-    return true;
+/* Good records before damage come first, and the damage after them. */
+static void output_parts(call *now, const read_settings *settings, const part *parts, size_t n) {
+    bool some = false;
+    for (size_t i = 0; i < n; i++)
+        some = some || parts[i].count > 0;
+    failure late = {TF_OK, ""};
+    if (settings->partial && some) {
+        late = now->why;
+        now->why.code = TF_OK;
+    }
+    if (now->why.code == TF_OK && output_records(now, parts, (int64_t)n))
+        output_error(now, 1, &late);
 }
 
 static void read_blocks(void *kernel, TF_OpKernelContext *context) {
     call now;
-    const int64_t *spans = NULL;
-    int64_t n = 0;
-    span_row whole;
+    request asked;
+    size_t n = 0;
     part *parts = NULL;
-    if (call_begin(&now, context, 4) && input_spans(&now, &spans, &n, &whole)) {
-        parts = calloc((size_t)n + 1, sizeof *parts);
+    if (call_begin(&now, context, BLOCK_INPUTS) && input_request(&now, &asked) &&
+        count_spans(&now, &asked, &n)) {
+        parts = calloc(n + 1, sizeof *parts);
         if (parts == NULL)
             fail(&now.why, TF_RESOURCE_EXHAUSTED, "out of memory");
         else
-            read_spans(&now, kernel, parts, (const span_row *)(const void *)spans, n);
+            read_groups(&now, kernel, &asked, parts);
     }
-    /* Good records before damage come first, and the damage after them. */
-    bool good_before = false;
-    for (int64_t i = 0; parts != NULL && i < n; i++)
-        good_before = good_before || parts[i].count > 0;
-    failure late = {TF_OK, ""};
-    if (good_before && now.why.code != TF_OK) {
-        late = now.why;
-        now.why.code = TF_OK;
-    }
-    if (now.why.code == TF_OK && output_records(&now, parts, n))
-        output_error(&now, 1, &late);
-    for (int64_t i = 0; parts != NULL && i < n; i++)
+    output_parts(&now, kernel, parts, parts == NULL ? 0 : n);
+    for (size_t i = 0; parts != NULL && i < n; i++)
         part_release(&parts[i]);
     free(parts);
+    call_end(&now);
+}
+
+/* --- TfioStoreBeginBlocks ---------------------------------------------------------------------- */
+
+static bool begin_groups(call *now, const read_settings *settings, const request *asked) {
+    char url[MAX_NAME], codec[MAX_CODEC];
+    block_request block;
+    int64_t first = 0, last = 0;
+    for (int64_t i = 0; i < asked->wanted_rows; i++) {
+        if (!group_spans(now, asked, i, &first, &last))
+            return false;
+        for (int64_t s = first; s < last; s++) {
+            if (!input_block(now, asked, &asked->spans[s], url, codec, &block))
+                return false;
+            if (!is_local(url, codec, settings))
+                lender.begin_block(&block, settings);
+        }
+    }
+    return true;
+}
+
+static void begin_blocks(void *kernel, TF_OpKernelContext *context) {
+    call now;
+    request asked;
+    if (call_begin(&now, context, BLOCK_INPUTS) && input_request(&now, &asked) &&
+        begin_groups(&now, kernel, &asked)) {
+        bool scalar = tf.NumDims(now.inputs[WANTED]) == 0;
+        int64_t *same = output(&now, 0, TF_INT64, scalar ? -1 : asked.wanted_rows);
+        if (same != NULL)
+            memcpy(same, asked.wanted, (size_t)asked.wanted_rows * sizeof *same);
+    }
     call_end(&now);
 }
 
@@ -424,8 +507,8 @@ static void infer_scalar(TF_ShapeInferenceContext *context, TF_Status *status) {
 typedef struct {
     const char *name;
     const char *inputs[MAX_INPUTS];
-    const char *outputs[3];
-    const char *attributes[5];
+    const char *outputs[MAX_OUTPUTS];
+    const char *attributes[MAX_ATTRIBUTES];
     void (*infer)(TF_ShapeInferenceContext *context, TF_Status *status);
     void *(*create)(TF_OpKernelConstruction *context);
     void (*compute)(void *kernel, TF_OpKernelContext *context);
@@ -443,17 +526,31 @@ static void nothing_delete(void *kernel) {
 
 #define SETTINGS                                                                                 \
     { "options: string = '{}'", "verify: bool = true", "skip_corrupt: bool = false",             \
-      "max_record_bytes: int = 1073741824" }
+      "partial: bool = false", "max_record_bytes: int = 1073741824" }
+
+#define BLOCKS                                                                                   \
+    { "files: string", "codecs: string", "table: int64", "spans: int64", "groups: int64",        \
+      "wanted: int64" }
 
 static const op OPS[] = {
     {
         .name = "TfioStoreReadBlocks",
-        .inputs = {"files: string", "codecs: string", "table: int64", "spans: int64"},
+        .inputs = BLOCKS,
         .outputs = {"records: string", "error: string"},
         .attributes = SETTINGS,
         .infer = infer_unknown,
         .create = settings_new,
         .compute = read_blocks,
+        .destroy = settings_delete,
+    },
+    {
+        .name = "TfioStoreBeginBlocks",
+        .inputs = BLOCKS,
+        .outputs = {"wanted_out: int64"},
+        .attributes = SETTINGS,
+        .infer = infer_unknown,
+        .create = settings_new,
+        .compute = begin_blocks,
         .destroy = settings_delete,
     },
     {
@@ -481,9 +578,9 @@ static void register_op(const op *each, TF_Status *status) {
     TF_OpDefinitionBuilder *builder = tf.NewOpDefinitionBuilder(each->name);
     for (int i = 0; i < MAX_INPUTS && each->inputs[i] != NULL; i++)
         tf.OpDefinitionBuilderAddInput(builder, each->inputs[i]);
-    for (int i = 0; i < 3 && each->outputs[i] != NULL; i++)
+    for (int i = 0; i < MAX_OUTPUTS && each->outputs[i] != NULL; i++)
         tf.OpDefinitionBuilderAddOutput(builder, each->outputs[i]);
-    for (int i = 0; i < 5 && each->attributes[i] != NULL; i++)
+    for (int i = 0; i < MAX_ATTRIBUTES && each->attributes[i] != NULL; i++)
         tf.OpDefinitionBuilderAddAttr(builder, each->attributes[i]);
     tf.OpDefinitionBuilderSetShapeInferenceFunction(builder, each->infer);
     tf.RegisterOpDefinition(builder, status);

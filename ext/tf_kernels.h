@@ -1,6 +1,7 @@
 /* TensorFlow ops that turn files into string tensors of records. No Python.h.
  *
  *   TfioStoreReadBlocks   runs of records of known blocks: any block, any process, any order
+ *   TfioStoreBeginBlocks  has the same blocks fetched, and answers at once
  *   TfioStoreReadStream   the next records of a file of which no blocks are known
  *   TfioStoreRaise        fails with an error that an earlier op put into a string
  *
@@ -18,6 +19,7 @@ typedef struct {
     char *options; /* JSON: storage options and the like, for Python's eyes */
     bool verify;
     bool skip_corrupt;
+    bool partial; /* good records before damage are handed out, and the damage beside them */
     uint64_t limit;
 } read_settings;
 
@@ -26,10 +28,14 @@ typedef struct {
     const char *codec;
     int64_t start, stop;         /* stored bytes */
     int64_t raw_start, raw_stop; /* the same in the uncompressed stream */
+    int64_t records;
+    int64_t take; /* how many of them are wanted this time */
 } block_request;
 
-/* Python's side. Both may be called by any thread, without the GIL. */
+/* Python's side. All may be called by any thread, without the GIL. */
 typedef struct {
+    /* Begins to fetch the block, so that read_block need not wait long. Its failure is read_block's. */
+    void (*begin_block)(const block_request *block, const read_settings *settings);
     /* The block's uncompressed bytes; with skip_corrupt, found->table too, of all its good records. */
     bool (*read_block)(const block_request *block, const read_settings *settings, part *found,
                        failure *why);

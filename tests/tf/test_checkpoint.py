@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("tensorflow")
 
-import tfio_store as tfs  # noqa: E402
+import tfio_store as tfs
 
 pytestmark = pytest.mark.tensorflow
 

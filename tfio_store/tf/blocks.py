@@ -1,6 +1,6 @@
 """The block pipeline: numbers of blocks in, records out.
 
-    range(n_blocks) ─ shard ─ shuffle ─ groups ─ map(read) ─ errors in their place ─ records
+    range(n_blocks) ─ shard ─ shuffle ─ begin to fetch ─ read ─ errors in their place ─ records
 
 Every stage is stateless or keeps a few integers, so that iterators can be saved, restored and sent
 elsewhere at no cost.
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 import os
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,42 +26,57 @@ from tfio_store.dataset import Dataset
 from tfio_store.tf import ops
 from tfio_store.tf.options import Options
 from tfio_store.tf.records import finish
+from tfio_store.tf.spans import Spans, block_spans, coarse_block_spans
 
-__all__ = ["block_dataset", "is_remote"]
+__all__ = ["BlockReader", "block_dataset", "counted", "interleaved", "is_remote"]
 
 _GROUPS_PER_EMPTY = 16
 _NOTHING = -1
-_ALL = np.iinfo(np.int64).max
-_REMOTE_READS = 32
+_IN_FLIGHT_BYTES = 64 << 20
+_IN_FLIGHT_MOST = 64
 
 
 def block_dataset(
     dataset: Dataset, options: Options, parallel_reads: int | None
 ) -> tf.data.Dataset:
     """Records (or batches, or parsed batches) of a dataset whose blocks are all known."""
-    reader = _Reader(dataset, options)
+    coarse = options.shuffle is False and options.shard is None
+    spans = coarse_block_spans(dataset) if coarse else block_spans(dataset)
+    reader = BlockReader(dataset, spans, options)
     if parallel_reads is None:
-        runs = reader.runs(_order(tf.data.Dataset.range(reader.count), reader.count, options))
-        return _counted(finish(runs, options), reader, options)
-    starts = tf.constant(dataset.block_starts)
-    shards = _order(tf.data.Dataset.range(len(dataset.shards)), len(dataset.shards), options)
-    records = shards.interleave(
-        lambda shard: reader.runs(
-            tf.data.Dataset.range(starts[shard], starts[shard + 1])
-        ).unbatch(),
+        runs = _runs(reader, _order(reader.count, options), options)
+        return counted(finish(runs, options), spans.records, options)
+    starts = tf.constant(spans.shard_starts)
+
+    def shard_records(shard: tf.Tensor) -> tf.data.Dataset:
+        ids = tf.data.Dataset.range(starts[shard], starts[shard + 1])
+        return _runs(reader, ids, options).unbatch()
+
+    shards = _order(len(dataset.shards), options)
+    return finish(interleaved(shards, shard_records, parallel_reads, options), options, single=True)
+
+
+def interleaved(
+    files: tf.data.Dataset, records: Any, parallel_reads: int, options: Options
+) -> tf.data.Dataset:
+    """The records of several files in turns, as TensorFlow's ``num_parallel_reads``."""
+    automatic = parallel_reads == tf.data.AUTOTUNE
+    return files.interleave(
+        records,
         block_length=1,
         deterministic=options.deterministic,
         num_parallel_calls=parallel_reads,
-        **({} if parallel_reads == tf.data.AUTOTUNE else {"cycle_length": parallel_reads}),
+        **({} if automatic else {"cycle_length": parallel_reads}),
     )
-    return finish(records, options, unbatched=True)
 
 
 def is_remote(url: str) -> bool:
+    """Whether reading is worth many requests at once."""
     return "://" in url and not url.startswith(("file://", "memory://"))
 
 
-def _order(ids: tf.data.Dataset, count: int, options: Options) -> tf.data.Dataset:
+def _order(count: int, options: Options) -> tf.data.Dataset:
+    ids = tf.data.Dataset.range(count)
     if options.shard is not None:
         ids = ids.shard(*options.shard)
     if options.shuffle is not False:
@@ -72,65 +88,65 @@ def _order(ids: tf.data.Dataset, count: int, options: Options) -> tf.data.Datase
     return ids
 
 
-class _Reader:
-    """Blocks of one dataset to runs of records: string [n] tensors."""
+class BlockReader:
+    """Groups of spans to string [n] tensors, with what is wrong behind them: string []."""
 
-    def __init__(self, dataset: Dataset, options: Options) -> None:
+    def __init__(
+        self, dataset: Dataset, spans: Spans, options: Options, *, partial: bool = True
+    ) -> None:
+        files = [shard.url for shard in dataset.shards]
+        codecs = [shard.compression or "" for shard in dataset.shards]
+        # tensors made once, so that functions capture them and no call copies them
+        self._blocks = ops.Blocks(
+            tf.constant(files, tf.string, [len(files)]),
+            tf.constant(codecs, tf.string, [len(files)]),
+            tf.constant(spans.table),
+            tf.constant(spans.spans),
+            tf.constant(spans.groups),
+        )
+        self._spans = spans
+        self._settings = replace(options.settings, partial=partial)
         self._options = options
-        self._files = [shard.url for shard in dataset.shards]
-        self._codecs = [shard.compression or "" for shard in dataset.shards]
-        self._table = _table(dataset)
-        self.records = self._table[:, 5]
-        self.count = len(self._table)
+        self._remote = any(map(is_remote, files))
+        self.count = spans.count
 
-    def runs(self, ids: tf.data.Dataset) -> tf.data.Dataset:
-        """One run of records for each block of ``ids``, or for each window of them, shuffled."""
-        groups = _grouped(ids, self._options.window)
-        if self._options.shuffle is not False:
-            seeds = tf.data.Dataset.random(
-                self._options.seed,
-                rerandomize_each_iteration=self._options.reshuffle_each_iteration,
-            )
-            groups = tf.data.Dataset.zip((groups, seeds))
-        read = groups.map(
-            self._read if self._options.shuffle is False else self._read_shuffled,
+    def read(self, groups: tf.data.Dataset) -> tf.data.Dataset:
+        """``groups`` are int64 [] or [k]."""
+        blocks, settings = self._blocks, self._settings
+        if self._remote:
+            groups = groups.map(lambda wanted: ops.begin_blocks(blocks, wanted, settings))
+            groups = groups.prefetch(self._ahead())
+        return groups.map(
+            lambda wanted: ops.read_blocks(blocks, wanted, settings),
             num_parallel_calls=self._parallel(),
             deterministic=self._options.deterministic,
         )
-        return read.scan(tf.constant(""), _raise_late)
+
+    def _bytes(self) -> int:
+        """Of the largest element."""
+        return max(1, self._spans.largest_group() * self._options.window)
 
     def _parallel(self) -> int:
-        largest = max(self._table[:, 4] - self._table[:, 3], default=1)
-        affordable = self._options.memory_budget // int(2 * largest * self._options.window + 1)
-        useful = _REMOTE_READS if any(map(is_remote, self._files)) else (os.cpu_count() or 1)
-        return max(1, min(affordable, useful))
+        return max(1, min(os.cpu_count() or 1, self._options.memory_budget // (2 * self._bytes())))
 
-    def _read(self, span: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        return ops.read_blocks(self._files, self._codecs, self._table, span, self._options.settings)
-
-    def _read_shuffled(self, group: tf.Tensor, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        spans = tf.stack([group, tf.zeros_like(group), tf.fill(tf.shape(group), _ALL)], axis=1)
-        records, error = self._read(spans)
-        seeds = tf.bitcast(seed, tf.int32)
-        return tf.random.experimental.stateless_shuffle(records, seeds), error
+    def _ahead(self) -> int:
+        """How many elements begin to be fetched before they are read."""
+        budget = min(_IN_FLIGHT_BYTES, self._options.memory_budget // 2)
+        return max(1, min(_IN_FLIGHT_MOST, budget // self._bytes()))
 
 
-def _table(dataset: Dataset) -> Any:
-    """int64 [n_blocks, 6], as `ops.read_blocks` takes it."""
-    rows = []
-    for i, shard in enumerate(dataset.shards):
-        table = shard.blocks
-        assert table is not None
-        columns = (
-            np.full(len(table), i, np.int64),
-            table.offsets[:-1],
-            table.offsets[1:],
-            table.raw_offsets[:-1],
-            table.raw_offsets[1:],
-            np.diff(table.records),
-        )
-        rows.append(np.stack(columns, axis=1))
-    return np.concatenate(rows) if rows else np.zeros((0, 6), np.int64)
+def _runs(reader: BlockReader, ids: tf.data.Dataset, options: Options) -> tf.data.Dataset:
+    """One run of records for each block, or for each window of them, shuffled."""
+    found = reader.read(_grouped(ids, options.window)).scan(tf.constant(""), _raise_late)
+    if options.shuffle is False:
+        return found
+    seeds = tf.data.Dataset.random(
+        options.seed, rerandomize_each_iteration=options.reshuffle_each_iteration
+    )
+    return tf.data.Dataset.zip((found, seeds)).map(
+        lambda run, seed: tf.random.experimental.stateless_shuffle(run, tf.bitcast(seed, tf.int32)),
+        num_parallel_calls=os.cpu_count() or 1,
+    )
 
 
 def _grouped(ids: tf.data.Dataset, window: int) -> tf.data.Dataset:
@@ -149,16 +165,16 @@ def _raise_late(error: tf.Tensor, run: tuple[tf.Tensor, tf.Tensor]) -> tuple[tf.
     return ops.raise_error(error, later), records
 
 
-def _counted(records: tf.data.Dataset, reader: _Reader, options: Options) -> tf.data.Dataset:
-    """With its exact cardinality, where damage can't change it."""
+def counted(dataset: tf.data.Dataset, records: Any, options: Options) -> tf.data.Dataset:
+    """With its exact cardinality, where damage can't change it; ``records`` are those of each
+    block."""
     if options.settings.skip_corrupt:
-        return records
-    if options.shard is None:
-        total = int(reader.records.sum())
-    else:
+        return dataset
+    if options.shard is not None:
         count, index = options.shard
-        total = int(reader.records[index::count].sum())
+        records = records[index::count]
+    total = int(np.sum(records))
     if options.batch_size is not None:
         whole = total // options.batch_size
         total = whole if options.drop_remainder else math.ceil(total / options.batch_size)
-    return records.apply(tf.data.experimental.assert_cardinality(total))
+    return dataset.apply(tf.data.experimental.assert_cardinality(total))

@@ -11,6 +11,7 @@ from tfio_store.dataset import Dataset
 from tfio_store.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.indexing import index_raw_shards
 from tfio_store.source import open_dataset
+from tfio_store.tf.batches import batch_dataset, can_batch
 from tfio_store.tf.blocks import block_dataset
 from tfio_store.tf.filenames import known_names, names_dataset
 from tfio_store.tf.ops import Settings
@@ -93,7 +94,12 @@ class TFRecordDataset(tf.data.Dataset):  # type: ignore[misc]
             raise ValueError(f'on_corrupt= takes "raise" or "skip", not {on_corrupt!r}')
         access = Access(dict(storage_options) if storage_options else None, backend)
         options = Options(
-            Settings(access.to_json(), verify, on_corrupt == "skip", max_record_bytes),
+            Settings(
+                access.to_json(),
+                verify=verify,
+                skip_corrupt=on_corrupt == "skip",
+                max_record_bytes=max_record_bytes,
+            ),
             batch_size=batch_size,
             drop_remainder=drop_remainder,
             shuffle=shuffle,
@@ -136,6 +142,8 @@ def _build(
         return stream_dataset(_files(names, codecs), options, parallel_reads)
     if options.shuffle is not False or options.shard is not None or options.batch_size is not None:
         dataset = index_raw_shards(dataset, memory_budget=options.memory_budget)
+    if can_batch(dataset, options, parallel_reads):
+        return batch_dataset(dataset, options)
     if dataset.has_blocks:
         return block_dataset(dataset, options, parallel_reads)
     found = [shard.compression or "" for shard in dataset.shards]

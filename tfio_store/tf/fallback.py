@@ -13,7 +13,7 @@ from tfio_store.framing import RecordBatch, RecordDecoder
 from tfio_store.tf import runtime
 
 if TYPE_CHECKING:
-    from tfio_store.tf.ops import Settings
+    from tfio_store.tf.ops import Blocks, Settings
 
 __all__ = ["raise_error", "read_blocks", "read_stream"]
 
@@ -30,27 +30,26 @@ def _strings(records: list[bytes]) -> Any:
     return np.array(records, dtype=object)
 
 
-def read_blocks(
-    files: Any, codecs: Any, table: Any, spans: Any, settings: Settings
-) -> tuple[tf.Tensor, tf.Tensor]:
+def read_blocks(blocks: Blocks, wanted: Any, settings: Settings) -> tuple[tf.Tensor, tf.Tensor]:
     """See `tfio_store.tf.ops.read_blocks`."""
 
-    def read(files: Any, codecs: Any, table: Any, spans: Any) -> tuple[Any, bytes]:
-        if np.ndim(spans) == 0:
-            spans = [(spans, 0, np.iinfo(np.int64).max)]
+    def read(
+        files: Any, codecs: Any, table: Any, spans: Any, groups: Any, wanted: Any
+    ) -> tuple[Any, bytes]:
         records: list[bytes] = []
         try:
-            for block, skip, take in spans:
-                if block >= 0:
-                    _read_span(files, codecs, table[block], (skip, take), settings, records)
+            for group in np.atleast_1d(wanted):
+                for block, *span in spans[groups[group] : groups[group + 1]] if group >= 0 else ():
+                    _read_span(files, codecs, table[block], span, settings, records)
         except _LATE as error:
-            if not records:
+            if not (records and settings.partial):
                 raise
             code, text = runtime.classify(error)
             return _strings(records), f"{code}:{text}".encode()
         return _strings(records), b""
 
-    records, error = _call(read, [files, codecs, table, spans], [tf.string, tf.string])
+    inputs = list(blocks.inputs(wanted).values())
+    records, error = _call(read, inputs, [tf.string, tf.string])
     return records, error
 
 
@@ -58,7 +57,7 @@ def _read_span(
     files: Any,
     codecs: Any,
     row: Any,
-    span: tuple[int, int],
+    span: list[int],
     settings: Settings,
     records: list[bytes],
 ) -> None:
@@ -70,6 +69,7 @@ def _read_span(
         codecs[file].decode(),
         (start, stop),
         (raw_start, raw_stop),
+        (count, expected),
         settings.access,
         settings.verify,
         settings.skip_corrupt,

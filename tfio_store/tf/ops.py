@@ -22,7 +22,15 @@ from tensorflow.python.framework import op_def_library
 from tfio_store.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.tf import runtime
 
-__all__ = ["Settings", "bridge", "raise_error", "read_blocks", "read_stream"]
+__all__ = [
+    "Blocks",
+    "Settings",
+    "begin_blocks",
+    "bridge",
+    "raise_error",
+    "read_blocks",
+    "read_stream",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +40,7 @@ class Settings:
     access: str = runtime.Access().to_json()
     verify: bool = True
     skip_corrupt: bool = False
+    partial: bool = False
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES
 
     def attributes(self) -> dict[str, Any]:
@@ -39,6 +48,7 @@ class Settings:
             "options": self.access,
             "verify": self.verify,
             "skip_corrupt": self.skip_corrupt,
+            "partial": self.partial,
             "max_record_bytes": self.max_record_bytes,
         }
 
@@ -50,7 +60,9 @@ def _load() -> bool:
         try:
             from tfio_store import _tensorflow
 
-            _tensorflow.load(runtime.read_block, runtime.read_stream, runtime.classify)
+            _tensorflow.load(
+                runtime.begin_block, runtime.read_block, runtime.read_stream, runtime.classify
+            )
             return True
         except ImportError as error:
             reason = str(error)
@@ -71,32 +83,56 @@ def bridge() -> str:
     return "native" if _NATIVE else "tensorflow"
 
 
-def read_blocks(
-    files: tf.Tensor, codecs: tf.Tensor, table: tf.Tensor, spans: tf.Tensor, settings: Settings
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """Records of blocks: (string [n], what is wrong behind them: string [], empty for nothing).
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """The blocks of a dataset, and the groups in which they are asked for.
 
-    Args:
-        files: string [f]: URLs or paths.
-        codecs: string [f]: "" (raw), "GZIP", "ZLIB" or "ZSTD".
-        table: int64 [blocks, 6]: file, stored bytes from and to, uncompressed bytes from and to,
-            records.
-        spans: int64 [k, 3]: block (-1: none), records to skip, records to take; or int64 []: one
-            block, whole.
+    files: string [f], URLs or paths. codecs: string [f], "" (raw), "GZIP", "ZLIB" or "ZSTD".
+    table: int64 [blocks, 6], file, stored bytes from and to, uncompressed bytes from and to,
+    records. spans: int64 [s, 3], block, records to skip, records to take. groups: int64 [g + 1],
+    group i is ``spans[groups[i]:groups[i + 1]]``.
+    """
+
+    files: tf.Tensor
+    codecs: tf.Tensor
+    table: tf.Tensor
+    spans: tf.Tensor
+    groups: tf.Tensor
+
+    def inputs(self, wanted: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {
+            "files": self.files,
+            "codecs": self.codecs,
+            "table": self.table,
+            "spans": self.spans,
+            "groups": self.groups,
+            "wanted": wanted,
+        }
+
+
+def begin_blocks(blocks: Blocks, wanted: tf.Tensor, settings: Settings) -> tf.Tensor:
+    """Has the groups' blocks fetched that `read_blocks` will want, and answers ``wanted``."""
+    if not _NATIVE:
+        return wanted
+    same = _apply("TfioStoreBeginBlocks", settings, **blocks.inputs(wanted))
+    same.set_shape(wanted.shape)
+    return same
+
+
+def read_blocks(
+    blocks: Blocks, wanted: tf.Tensor, settings: Settings
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Records of groups of blocks: (string [n], what is wrong behind them: string []).
+
+    ``wanted`` is int64 [] or [k]: numbers of groups, -1 for none. Where ``settings`` are partial,
+    damage behind good records does not fail the op: it is the second output, else empty.
     """
     if _NATIVE:
-        records, error = _apply(
-            "TfioStoreReadBlocks",
-            settings,
-            files=files,
-            codecs=codecs,
-            table=table,
-            spans=spans,
-        )
+        records, error = _apply("TfioStoreReadBlocks", settings, **blocks.inputs(wanted))
     else:
         from tfio_store.tf import fallback
 
-        records, error = fallback.read_blocks(files, codecs, table, spans, settings)
+        records, error = fallback.read_blocks(blocks, wanted, settings)
     records.set_shape([None])
     error.set_shape([])
     return records, error

@@ -1,6 +1,6 @@
 """What the ops call for everything but raw local files. Knows no TensorFlow.
 
-Both functions are stateless in effect: the same arguments give the same records, in any process.
+All are stateless in effect: the same arguments give the same records, in any process.
 `read_stream` keeps the streams that it has open, so that going on where a call ended costs nothing;
 where no such stream is found (after a restore, on another worker) it opens one and goes there.
 """
@@ -13,8 +13,9 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tfio_store.compression import StreamError, codec_name, decompress_block
@@ -25,16 +26,18 @@ from tfio_store.position import Position
 from tfio_store.reader import RecordReader
 from tfio_store.recovery import RecoveringDecoder, SkippedRegion
 from tfio_store.storage import open_store
+from tfio_store.tf.block_cache import BlockCache
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
-__all__ = ["Access", "classify", "read_block", "read_stream"]
+__all__ = ["Access", "begin_block", "classify", "read_block", "read_stream"]
 
 STREAMS_KEPT = 256
 IDLE_SECONDS = 30.0
 """A stream that nobody goes on with (an iterator was dropped) gives up its memory after this."""
 STREAM_BUDGET = 32 << 20
+BLOCKS_BUDGET = 256 << 20
 
 
 class Access(NamedTuple):
@@ -58,32 +61,54 @@ class Access(NamedTuple):
         return cls(**json.loads(text))
 
 
+_blocks = BlockCache(BLOCKS_BUDGET)
+
+
+def _fetch(url: str, stored: tuple[int, int], options: str) -> Future[BytesLike]:
+    access = Access.from_json(options)
+    store, path = open_store(url, access.storage_options, backend=access.backend)
+    return store.read(path, *stored)
+
+
+def begin_block(url: str, stored: tuple[int, int], nbytes: int, options: str) -> None:
+    """Have a block fetched that `read_block` will want; ``nbytes`` is its uncompressed size."""
+    _blocks.begin((url, *stored, options), nbytes, partial(_fetch, url, stored, options))
+
+
 def read_block(
     url: str,
     codec: str,
     stored: tuple[int, int],
     raw: tuple[int, int],
+    share: tuple[int, int],
     options: str,
     verify: bool,
     skip_corrupt: bool,
     max_record_bytes: int,
 ) -> BytesLike | RecordBatch:
-    """The uncompressed bytes of one block, or, with ``skip_corrupt``, its good records."""
-    access = Access.from_json(options)
-    store, path = open_store(url, access.storage_options, backend=access.backend)
-    data = store.read(path, *stored).result()
-    recovery = RecoveringDecoder(
-        _ignore, verify=verify, max_record_bytes=max_record_bytes, path=url, offset=raw[0]
-    )
+    """The uncompressed bytes of one block, or, with ``skip_corrupt``, its good records.
+
+    ``stored`` and ``raw`` are bytes from and to, of the object and of the uncompressed stream;
+    ``share`` is the block's records and how many of them this call is for.
+    """
+    nbytes = raw[1] - raw[0]
+
+    def decode(data: BytesLike) -> BytesLike:
+        return decompress_block(data, codec or None, nbytes=nbytes)
+
+    fetch = partial(_fetch, url, stored, options)
     try:
-        data = decompress_block(data, codec or None, nbytes=raw[1] - raw[0])
+        data = _blocks.take((url, *stored, options), nbytes, fetch, decode, share=share)
     except StreamError as error:
         if skip_corrupt:
             return RecordBatch.from_records([])
         raise CorruptRecordError(str(error), path=url, offset=raw[0]) from error
     if not skip_corrupt:
         return data
-    return _joined([recovery.feed(data), recovery.finish()])
+    decoder = RecoveringDecoder(
+        _ignore, verify=verify, max_record_bytes=max_record_bytes, path=url, offset=raw[0]
+    )
+    return _joined([decoder.feed(data), decoder.finish()])
 
 
 def _ignore(region: SkippedRegion) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfio_store.tf import ops
+from tfio_store.tf.blocks import interleaved
 from tfio_store.tf.options import Options
 from tfio_store.tf.records import finish
 
@@ -37,18 +38,14 @@ def stream_dataset(
     if parallel_reads is None:
         found = files.flat_map(runs).prefetch(_READ_AHEAD)
     else:
-        found = files.interleave(
-            lambda name, codec: runs(name, codec).unbatch(),
-            block_length=1,
-            deterministic=options.deterministic,
-            num_parallel_calls=parallel_reads,
-            **({} if parallel_reads == tf.data.AUTOTUNE else {"cycle_length": parallel_reads}),
+        found = interleaved(
+            files, lambda name, codec: runs(name, codec).unbatch(), parallel_reads, options
         )
-    unbatched = parallel_reads is not None
+    single = parallel_reads is not None
     if options.shuffle is not False:
-        found = _shuffled(found if unbatched else found.unbatch(), _SHUFFLE_RECORDS, options)
-        unbatched = True
-    return finish(found, options, unbatched=unbatched)
+        found = _shuffled(found if single else found.unbatch(), _SHUFFLE_RECORDS, options)
+        single = True
+    return finish(found, options, single=single)
 
 
 def _shuffled(dataset: tf.data.Dataset, buffer: int, options: Options) -> tf.data.Dataset:

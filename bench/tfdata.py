@@ -1,0 +1,132 @@
+"""``make bench-tfdata``: `TFRecordDataset` beside TensorFlow's own, from files in memory.
+
+Both to batches of 256, which nobody looks at: ``skip`` runs a pipeline to its end in TensorFlow's own code,
+so that no Python loop is measured. Making the dataset (finding its blocks) is part of
+the time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import numpy as np
+import tensorflow as tf
+
+import tfio_store as tfs
+from bench.timing import medians, table
+
+BATCH = 256
+SIZES = {"100 B": 100, "1 KiB": 1 << 10, "10 KiB": 10 << 10, "100 KiB": 100 << 10}
+SIZES["1 MiB"] = 1 << 20
+GOALS = {"100 B": 6, "1 KiB": 2.5, "10 KiB": 1.3, "100 KiB": 1.1, "1 MiB": 1.1}
+SHARDS = 4
+
+
+def drain(dataset: tf.data.Dataset) -> None:
+    for _ in dataset.skip(1_000_000_000):
+        raise AssertionError("it has no end")
+
+
+def write(folder: str, name: str, records: list[bytes], codec: str | None = None) -> list[str]:
+    with tfs.ShardedWriter(f"{folder}/{name}", num_shards=SHARDS, compression=codec) as writer:
+        writer.write_batch(records)
+    return sorted(str(path) for path in Path(folder).glob(f"{name}-*"))
+
+
+def random_records(size: int, nbytes: int) -> list[bytes]:
+    count = max(SHARDS, nbytes // (size + 16))
+    data = np.random.default_rng(size).bytes(count * size)
+    return [data[i * size : (i + 1) * size] for i in range(count)]
+
+
+def examples(count: int) -> list[bytes]:
+    def example(i: int) -> bytes:
+        feature = {
+            "label": tf.train.Feature(int64_list=tf.train.Int64List(value=[i])),
+            "weight": tf.train.Feature(float_list=tf.train.FloatList(value=[i / 7])),
+            "vector": tf.train.Feature(float_list=tf.train.FloatList(value=[0.5] * 16)),
+            "name": tf.train.Feature(bytes_list=tf.train.BytesList(value=[b"%d" % i])),
+        }
+        return tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
+
+    return [example(i) for i in range(count)]
+
+
+SPEC = {
+    "label": tf.io.FixedLenFeature([], tf.int64),
+    "weight": tf.io.FixedLenFeature([], tf.float32),
+    "vector": tf.io.FixedLenFeature([16], tf.float32),
+    "name": tf.io.FixedLenFeature([], tf.string),
+}
+
+
+def ways(files: list[str], prefix: str, codec: str = "") -> dict[str, Callable[[], Any]]:
+    return {
+        "native": lambda: drain(tf.data.TFRecordDataset(files, codec).batch(BATCH)),
+        "ours": lambda: drain(tfs.TFRecordDataset(files, batch_size=BATCH)),
+        "ours, by manifest": lambda: drain(tfs.TFRecordDataset(prefix, batch_size=BATCH)),
+        "ours, .batch": lambda: drain(tfs.TFRecordDataset(prefix).batch(BATCH)),
+        "ours, shuffled": lambda: drain(
+            tfs.TFRecordDataset(prefix, batch_size=BATCH, shuffle=True)
+        ),
+    }
+
+
+def row(name: str, seconds: dict[str, float], nbytes: int, goal: float) -> list[str]:
+    native = seconds["native"]
+    ratios = [f"{native / taken:.2f}x" for who, taken in seconds.items() if who != "native"]
+    return [name, f"{nbytes / native / 1e6:.0f}", *ratios, f"{goal:g}x"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--mib", type=int, default=192, help="data per row")
+    parser.add_argument("--rounds", type=int, default=7)
+    given = parser.parse_args()
+    nbytes = given.mib << 20
+    rows = []
+    memory = "/dev/shm" if Path("/dev/shm").exists() else None
+    with tempfile.TemporaryDirectory(dir=memory) as folder:
+        for name, size in SIZES.items():
+            prefix = f"{folder}/r{size}"
+            files = write(folder, f"r{size}", random_records(size, min(nbytes, size << 20)))
+            seconds = medians(ways(files, prefix), rounds=given.rounds, round_s=0)
+            rows.append(row(name, seconds, sum(map(os.path.getsize, files)), GOALS[name]))
+            for file in files:
+                os.unlink(file)
+        records = examples(100_000)
+        files = write(folder, "gzip", records, "GZIP")
+        seconds = medians(ways(files, f"{folder}/gzip", "GZIP"), rounds=given.rounds, round_s=0)
+        rows.append(row("GZIP, Examples", seconds, sum(map(len, records)), 3))
+        files, prefix = write(folder, "raw", records), f"{folder}/raw"
+
+        def native() -> None:
+            batches = tf.data.TFRecordDataset(files).batch(BATCH)
+            drain(batches.map(lambda batch: tf.io.parse_example(batch, SPEC), tf.data.AUTOTUNE))
+
+        def ours(source: Any, **options: Any) -> Callable[[], None]:
+            return lambda: drain(tfs.TFRecordDataset(source, schema=SPEC, **options))
+
+        parsing = {
+            "native": native,
+            "ours": ours(files, batch_size=BATCH),
+            "ours, by manifest": ours(prefix, batch_size=BATCH),
+            "ours, .batch": lambda: drain(tfs.TFRecordDataset(prefix, schema=SPEC).batch(BATCH)),
+            "ours, shuffled": ours(prefix, batch_size=BATCH, shuffle=True),
+        }
+        seconds = medians(parsing, rounds=given.rounds, round_s=0)
+        rows.append(row("parsed, 4 features", seconds, sum(map(len, records)), 1.5))
+    head = ["records", "native MB/s", "batch_size=", "manifest", ".batch()", "shuffled", "goal"]
+    title = f"To batches of {BATCH}, times TensorFlow {tf.__version__}'s own speed"
+    print(table(title, head, rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,141 @@
+"""Which records of which blocks go together: block tables, spans and groups as arrays.
+
+See `tfio_store.tf.ops.Blocks` for their columns. No TensorFlow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tfio_store.dataset import Dataset
+from tfio_store.indexing import frame_offsets
+
+__all__ = ["Spans", "batch_spans", "block_spans", "coarse_block_spans", "exact_batch_spans"]
+
+Int64Array: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
+
+_ALL = np.iinfo(np.int64).max
+_COARSE_BYTES = 4 << 20
+_FILE, _START, _STOP, _RAW_START, _RAW_STOP, _RECORDS = range(6)
+
+
+@dataclass(frozen=True, slots=True)
+class Spans:
+    """Spans of a table's blocks, in groups."""
+
+    table: Int64Array
+    spans: Int64Array
+    groups: Int64Array
+
+    @property
+    def count(self) -> int:
+        """Groups."""
+        return len(self.groups) - 1
+
+    @property
+    def records(self) -> Int64Array:
+        """int64 [blocks]: the records of each block."""
+        return self.table[:, _RECORDS]
+
+    @property
+    def shard_starts(self) -> Int64Array:
+        """int64 [files + 1]: each file's first block."""
+        files = int(self.table[-1, _FILE]) + 1 if len(self.table) else 0
+        return np.searchsorted(self.table[:, _FILE], np.arange(files + 1)).astype(np.int64)
+
+    def largest_group(self) -> int:
+        """Uncompressed bytes of the blocks that the largest group touches."""
+        if not len(self.spans):
+            return 0
+        sizes = (self.table[:, _RAW_STOP] - self.table[:, _RAW_START])[self.spans[:, 0]]
+        totals = np.append(0, np.cumsum(sizes))[self.groups]
+        return int(np.max(np.diff(totals), initial=0))
+
+
+def block_spans(dataset: Dataset) -> Spans:
+    """Each block a group, whole."""
+    return _whole(_table(dataset))
+
+
+def coarse_block_spans(dataset: Dataset) -> Spans:
+    """As `block_spans`, with neighbouring blocks of raw files taken together up to 4 MiB: for
+    whoever reads them in order, where each request has its price."""
+    raw = np.array([shard.compression is None for shard in dataset.shards], bool)
+    table = _table(dataset)
+    if not len(table):
+        return _whole(table)
+    place = np.where(raw[table[:, _FILE]], table[:, _START] // _COARSE_BYTES, np.arange(len(table)))
+    first = np.flatnonzero(np.append(True, np.diff(place) | np.diff(table[:, _FILE])))
+    last = np.append(first[1:], len(table)) - 1
+    merged = table[first].copy()
+    merged[:, _STOP] = table[last, _STOP]
+    merged[:, _RAW_STOP] = table[last, _RAW_STOP]
+    merged[:, _RECORDS] = np.add.reduceat(table[:, _RECORDS], first)
+    return _whole(merged)
+
+
+def batch_spans(dataset: Dataset, batch_size: int) -> Spans:
+    """Each batch a group: the records of blocks that it consists of."""
+    table = _table(dataset)
+    return _batches(table, batch_size)
+
+
+def exact_batch_spans(dataset: Dataset, batch_size: int, *, memory_budget: int) -> Spans:
+    """As `batch_spans` for raw files, with blocks that end where batches do, so that nothing is
+    read but what is wanted. Walks the files' headers."""
+    rows, before = [], 0
+    for i, shard in enumerate(dataset.shards):
+        store, path = dataset.open(i)
+        frames = frame_offsets(store, path, shard.nbytes, budget=memory_budget)
+        cuts = np.append(np.arange(-before % batch_size, len(frames), batch_size), len(frames))
+        cuts = np.unique(np.append(0, cuts))
+        bounds = np.append(frames, shard.nbytes)[cuts]
+        starts, stops = bounds[:-1], bounds[1:]
+        files = np.full(len(starts), i, np.int64)
+        rows.append(np.stack([files, starts, stops, starts, stops, np.diff(cuts)], axis=1))
+        before += len(frames)
+    return _batches(_joined(rows), batch_size)
+
+
+def _batches(table: Int64Array, batch_size: int) -> Spans:
+    ends = np.cumsum(table[:, _RECORDS])
+    total = int(ends[-1]) if len(ends) else 0
+    begins = ends - table[:, _RECORDS]
+    # records at which a block or a batch begins: between two of them lies one span
+    cuts = np.unique(np.concatenate([begins, np.arange(0, total, batch_size), [total]]))
+    cuts = cuts[cuts <= total].astype(np.int64)
+    at, until = cuts[:-1], cuts[1:]
+    blocks = np.searchsorted(ends, at, side="right").astype(np.int64)
+    spans = np.stack([blocks, at - begins[blocks], until - at], axis=1)
+    groups = np.searchsorted(at, np.append(np.arange(0, total, batch_size), total))
+    return Spans(table, spans, groups.astype(np.int64))
+
+
+def _whole(table: Int64Array) -> Spans:
+    blocks = np.arange(len(table), dtype=np.int64)
+    spans = np.stack([blocks, np.zeros_like(blocks), np.full_like(blocks, _ALL)], axis=1)
+    return Spans(table, spans, np.arange(len(table) + 1, dtype=np.int64))
+
+
+def _table(dataset: Dataset) -> Int64Array:
+    rows = []
+    for i, shard in enumerate(dataset.shards):
+        table = shard.blocks
+        assert table is not None
+        columns = (
+            np.full(len(table), i, np.int64),
+            table.offsets[:-1],
+            table.offsets[1:],
+            table.raw_offsets[:-1],
+            table.raw_offsets[1:],
+            np.diff(table.records),
+        )
+        rows.append(np.stack(columns, axis=1))
+    return _joined(rows)
+
+
+def _joined(rows: list[Int64Array]) -> Int64Array:
+    return np.concatenate(rows).astype(np.int64) if rows else np.zeros((0, 6), np.int64)
