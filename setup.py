@@ -49,7 +49,7 @@ tensorflow = Extension(
     "tfio_store._tensorflow",
     sources=[
         "ext/_tensorflow.pyx",
-        *sources("tf_abi.c", "tf_chunk.c", "tf_part.c", "tf_kernels.c"),
+        *sources("tf_abi.c", "tf_chunk.c", "tf_part.c", "tf_string.c", "tf_kernels.c"),
         *sources("crc32c*.c", "tfrecord*.c", "pool.c"),
     ],
     include_dirs=["ext"],

@@ -7,9 +7,11 @@
 #include <string.h>
 
 #include "crc32c.h"
+#include "tf_string.h"
 #include "tfrecord.h"
 
 tf_lender lender;
+static bool long_strings; /* whether tf_string_take may be used */
 
 /* --- tensors in and out ------------------------------------------------------------------------ */
 
@@ -237,27 +239,30 @@ static bool group_spans(call *now, const request *asked, int64_t i, int64_t *fir
            fail(&now->why, TF_INVALID_ARGUMENT, "group %" PRId64 " makes no sense", group);
 }
 
-static bool count_spans(call *now, const request *asked, size_t *count) {
-    int64_t first = 0, last = 0;
-    for (int64_t i = 0; i < asked->wanted_rows; i++) {
-        if (!group_spans(now, asked, i, &first, &last))
-            return false;
-        *count += (size_t)(last - first);
-    }
-    return true;
-}
-
-/* A span's block, checked, as Python's side wants it. `url` and `codec` are filled in. */
-static bool input_block(call *now, const request *asked, const span_row *span, char *url,
-                        char *codec, block_request *block) {
+/* A table claims what it likes: nothing is allocated for more records than its bytes can hold. */
+static bool check_span(call *now, const request *asked, const span_row *span) {
     if (span->block < 0 || span->block >= asked->table_rows)
         return fail(&now->why, TF_INVALID_ARGUMENT, "there is no block %" PRId64, span->block);
     const block_row *row = &asked->table[span->block];
-    if (row->start < 0 || row->start > row->stop || row->raw_start < 0 ||
-        row->raw_start > row->raw_stop || row->records < 0 || span->skip < 0 || span->take < 0)
-        return fail(&now->why, TF_INVALID_ARGUMENT, "block %" PRId64 " makes no sense",
-                    span->block);
+    bool right = 0 <= row->start && row->start <= row->stop && 0 <= row->raw_start &&
+                 row->raw_start <= row->raw_stop && 0 <= row->records &&
+                 row->records <= (row->raw_stop - row->raw_start) / TFRECORD_OVERHEAD &&
+                 0 <= span->skip && 0 <= span->take;
+    return right || fail(&now->why, TF_INVALID_ARGUMENT, "block %" PRId64 " makes no sense",
+                         span->block);
+}
+
+static int64_t wanted_records(const block_row *row, const span_row *span) {
     int64_t left = row->records > span->skip ? row->records - span->skip : 0;
+    return span->take < left ? span->take : left;
+}
+
+/* A checked span's block, as Python's side wants it. `url` and `codec` are filled in. */
+static bool input_block(call *now, const request *asked, const span_row *span, char *url,
+                        char *codec, block_request *block) {
+    if (!check_span(now, asked, span))
+        return false;
+    const block_row *row = &asked->table[span->block];
     *block = (block_request){
         .url = url,
         .codec = codec,
@@ -266,7 +271,7 @@ static bool input_block(call *now, const request *asked, const span_row *span, c
         .raw_start = row->raw_start,
         .raw_stop = row->raw_stop,
         .records = row->records,
-        .take = span->take < left ? span->take : left,
+        .take = wanted_records(row, span),
     };
     return input_text(now, FILES, row->file, url, MAX_NAME) &&
            input_text(now, CODECS, row->file, codec, MAX_CODEC);
@@ -295,14 +300,16 @@ static bool read_span(call *now, const read_settings *settings, const request *a
                 url, wanted.take - found->count, block.raw_start + (int64_t)found->end);
 }
 
-static bool read_groups(call *now, const read_settings *settings, const request *asked,
-                        part *parts) {
+/* What is done with each span that a call asks for, in order; false ends it. */
+typedef bool span_visitor(call *now, const request *asked, const span_row *span, void *state);
+
+static bool each_span(call *now, const request *asked, span_visitor *visit, void *state) {
     int64_t first = 0, last = 0;
     for (int64_t i = 0; i < asked->wanted_rows; i++) {
         if (!group_spans(now, asked, i, &first, &last))
             return false;
         for (int64_t s = first; s < last; s++)
-            if (!read_span(now, settings, asked, &asked->spans[s], parts++))
+            if (!visit(now, asked, &asked->spans[s], state))
                 return false;
     }
     return true;
@@ -332,42 +339,127 @@ static void output_parts(call *now, const read_settings *settings, const part *p
         output_error(now, 1, &late);
 }
 
+typedef struct {
+    const read_settings *settings;
+    size_t spans;
+    int64_t records;
+    part *next;
+    TF_TString *strings;
+} reading;
+
+static bool count_span(call *now, const request *asked, const span_row *span, void *state) {
+    reading *all = state;
+    if (!check_span(now, asked, span))
+        return false;
+    all->spans++;
+    all->records += wanted_records(&asked->table[span->block], span);
+    return true;
+}
+
+static bool keep_span(call *now, const request *asked, const span_row *span, void *state) {
+    reading *all = state;
+    return read_span(now, all->settings, asked, span, all->next++);
+}
+
+/* Whether a span is one long record of a local file, which can be read into its string. */
+static bool is_long_record(const request *asked, const span_row *span) {
+    const block_row *row = &asked->table[span->block];
+    return long_strings && row->records == 1 && wanted_records(row, span) == 1 &&
+           (uint64_t)(row->stop - row->start) >= TF_STRING_LONG + TFRECORD_OVERHEAD;
+}
+
+static bool read_long_record(const block_request *block, const search *wanted, TF_TString *string,
+                             failure *why) {
+    uint8_t header[TFRECORD_HEADER], footer[TFRECORD_FOOTER];
+    uint64_t start = (uint64_t)block->start, size = (uint64_t)(block->stop - block->start);
+    size_t length = (size_t)size - TFRECORD_OVERHEAD;
+    local_file file;
+    if (!local_open(&file, block->url, why))
+        return false;
+    bool good = file.size >= start + size ||
+                fail(why, TF_DATA_LOSS, "%s: the data ends inside a record (offset %" PRId64 ")",
+                     block->url, block->start);
+    void *data = good ? tf_string_take(string, length) : NULL;
+    if (good && data == NULL)
+        good = fail(why, TF_RESOURCE_EXHAUSTED, "out of memory: no room for %zu bytes", length);
+    struct iovec places[] = {{header, sizeof header}, {data, length}, {footer, sizeof footer}};
+    good = good && local_read_into(&file, start, places, 3, why) &&
+           record_check_header(header, size, wanted, why) &&
+           record_check_data(data, length, footer, wanted, why);
+    local_close(&file);
+    return good;
+}
+
+static bool fill_span(call *now, const request *asked, const span_row *span, void *state) {
+    reading *all = state;
+    part found = {0};
+    char url[MAX_NAME], codec[MAX_CODEC];
+    block_request block;
+    if (is_long_record(asked, span)) {
+        if (!input_block(now, asked, span, url, codec, &block))
+            return false;
+        search wanted = {.url = url,
+                         .base = block.raw_start,
+                         .verify = all->settings->verify,
+                         .limit = all->settings->limit};
+        if (is_local(url, codec, all->settings))
+            return read_long_record(&block, &wanted, all->strings++, &now->why);
+    }
+    bool good = read_span(now, all->settings, asked, span, &found);
+    if (good)
+        all->strings = part_fill(&found, all->strings);
+    part_release(&found);
+    return good;
+}
+
+/* All or nothing: the counts are known, so each span's records become strings while its bytes are
+ * in the CPU's cache, and one piece of memory serves all spans. */
+static void read_exactly(call *now, const request *asked, reading *all) {
+    failure none = {TF_OK, ""};
+    all->strings = output(now, 0, TF_STRING, all->records);
+    if (all->strings != NULL && each_span(now, asked, fill_span, all))
+        output_error(now, 1, &none);
+}
+
+/* As far as it goes: only having looked at every record tells how many there are. */
+static void read_partly(call *now, const request *asked, reading *all) {
+    part *parts = calloc(all->spans + 1, sizeof *parts);
+    if (parts == NULL) {
+        fail(&now->why, TF_RESOURCE_EXHAUSTED, "out of memory");
+        return;
+    }
+    all->next = parts;
+    each_span(now, asked, keep_span, all);
+    output_parts(now, all->settings, parts, all->spans);
+    for (size_t i = 0; i < all->spans; i++)
+        part_release(&parts[i]);
+    free(parts);
+}
+
 static void read_blocks(void *kernel, TF_OpKernelContext *context) {
     call now;
     request asked;
-    size_t n = 0;
-    part *parts = NULL;
+    reading all = {.settings = kernel};
     if (call_begin(&now, context, BLOCK_INPUTS) && input_request(&now, &asked) &&
-        count_spans(&now, &asked, &n)) {
-        parts = calloc(n + 1, sizeof *parts);
-        if (parts == NULL)
-            fail(&now.why, TF_RESOURCE_EXHAUSTED, "out of memory");
+        each_span(&now, &asked, count_span, &all)) {
+        if (all.settings->partial || all.settings->skip_corrupt)
+            read_partly(&now, &asked, &all);
         else
-            read_groups(&now, kernel, &asked, parts);
+            read_exactly(&now, &asked, &all);
     }
-    output_parts(&now, kernel, parts, parts == NULL ? 0 : n);
-    for (size_t i = 0; parts != NULL && i < n; i++)
-        part_release(&parts[i]);
-    free(parts);
     call_end(&now);
 }
 
 /* --- TfioStoreBeginBlocks ---------------------------------------------------------------------- */
 
-static bool begin_groups(call *now, const read_settings *settings, const request *asked) {
+static bool begin_span(call *now, const request *asked, const span_row *span, void *state) {
+    const read_settings *settings = state;
     char url[MAX_NAME], codec[MAX_CODEC];
     block_request block;
-    int64_t first = 0, last = 0;
-    for (int64_t i = 0; i < asked->wanted_rows; i++) {
-        if (!group_spans(now, asked, i, &first, &last))
-            return false;
-        for (int64_t s = first; s < last; s++) {
-            if (!input_block(now, asked, &asked->spans[s], url, codec, &block))
-                return false;
-            if (!is_local(url, codec, settings))
-                lender.begin_block(&block, settings);
-        }
-    }
+    if (!input_block(now, asked, span, url, codec, &block))
+        return false;
+    if (!is_local(url, codec, settings))
+        lender.begin_block(&block, settings);
     return true;
 }
 
@@ -375,7 +467,7 @@ static void begin_blocks(void *kernel, TF_OpKernelContext *context) {
     call now;
     request asked;
     if (call_begin(&now, context, BLOCK_INPUTS) && input_request(&now, &asked) &&
-        begin_groups(&now, kernel, &asked)) {
+        each_span(&now, &asked, begin_span, kernel)) {
         bool scalar = tf.NumDims(now.inputs[WANTED]) == 0;
         int64_t *same = output(&now, 0, TF_INT64, scalar ? -1 : asked.wanted_rows);
         if (same != NULL)
@@ -593,6 +685,7 @@ static void register_op(const op *each, TF_Status *status) {
 
 const char *tf_kernels_register(void) {
     static char message[512];
+    long_strings = tf_string_probe();
     TF_Status *status = tf.NewStatus();
     message[0] = '\0';
     for (size_t i = 0; i < sizeof OPS / sizeof OPS[0] && message[0] == '\0'; i++) {

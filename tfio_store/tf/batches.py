@@ -11,7 +11,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 from tfio_store.dataset import Dataset
-from tfio_store.tf.blocks import BlockReader, counted, is_remote
+from tfio_store.tf.blocks import BlockReader, is_remote
 from tfio_store.tf.options import Options
 from tfio_store.tf.records import parsed
 from tfio_store.tf.spans import Spans, batch_spans, exact_batch_spans
@@ -42,7 +42,7 @@ def batch_dataset(dataset: Dataset, options: Options) -> tf.data.Dataset:
     found = reader.read(tf.data.Dataset.range(count)).map(lambda records, _: records)
     if options.drop_remainder:
         found = found.map(lambda records: tf.ensure_shape(records, [options.batch_size]))
-    return counted(parsed(found, options), spans.records, options)
+    return parsed(found, options)
 
 
 def _spans(dataset: Dataset, batch_size: int, options: Options) -> Spans:

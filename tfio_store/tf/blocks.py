@@ -19,7 +19,6 @@ import os
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from tfio_store.dataset import Dataset
@@ -28,7 +27,7 @@ from tfio_store.tf.options import Options
 from tfio_store.tf.records import finish
 from tfio_store.tf.spans import Spans, block_spans, coarse_block_spans
 
-__all__ = ["BlockReader", "block_dataset", "counted", "interleaved", "is_remote"]
+__all__ = ["BlockReader", "block_dataset", "element_count", "interleaved", "is_remote"]
 
 _GROUPS_PER_EMPTY = 16
 _NOTHING = -1
@@ -38,14 +37,15 @@ _IN_FLIGHT_MOST = 64
 
 def block_dataset(
     dataset: Dataset, options: Options, parallel_reads: int | None
-) -> tf.data.Dataset:
-    """Records (or batches, or parsed batches) of a dataset whose blocks are all known."""
+) -> tuple[tf.data.Dataset, int | None]:
+    """Records (or batches, or parsed batches) of a dataset whose blocks are all known, and how many
+    there are."""
     coarse = options.shuffle is False and options.shard is None
     spans = coarse_block_spans(dataset) if coarse else block_spans(dataset)
     reader = BlockReader(dataset, spans, options)
     if parallel_reads is None:
         runs = _runs(reader, _order(reader.count, options), options)
-        return counted(finish(runs, options), spans.records, options)
+        return finish(runs, options), element_count(spans, options)
     starts = tf.constant(spans.shard_starts)
 
     def shard_records(shard: tf.Tensor) -> tf.data.Dataset:
@@ -53,7 +53,9 @@ def block_dataset(
         return _runs(reader, ids, options).unbatch()
 
     shards = _order(len(dataset.shards), options)
-    return finish(interleaved(shards, shard_records, parallel_reads, options), options, single=True)
+    records = interleaved(shards, shard_records, parallel_reads, options)
+    count = None if options.shard else element_count(spans, options)
+    return finish(records, options, single=True), count
 
 
 def interleaved(
@@ -165,16 +167,16 @@ def _raise_late(error: tf.Tensor, run: tuple[tf.Tensor, tf.Tensor]) -> tuple[tf.
     return ops.raise_error(error, later), records
 
 
-def counted(dataset: tf.data.Dataset, records: Any, options: Options) -> tf.data.Dataset:
-    """With its exact cardinality, where damage can't change it; ``records`` are those of each
-    block."""
+def element_count(spans: Spans, options: Options) -> int | None:
+    """How many records, or batches, there are; None where damage may change it."""
     if options.settings.skip_corrupt:
-        return dataset
+        return None
+    records = spans.records
     if options.shard is not None:
         count, index = options.shard
         records = records[index::count]
-    total = int(np.sum(records))
-    if options.batch_size is not None:
-        whole = total // options.batch_size
-        total = whole if options.drop_remainder else math.ceil(total / options.batch_size)
-    return dataset.apply(tf.data.experimental.assert_cardinality(total))
+    total = int(records.sum())
+    if options.batch_size is None:
+        return total
+    whole = total // options.batch_size
+    return whole if options.drop_remainder else math.ceil(total / options.batch_size)

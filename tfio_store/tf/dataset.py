@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from tfio_store.dataset import Dataset
+from tfio_store.errors import DataLossError, RecordTooLargeError
 from tfio_store.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.indexing import index_raw_shards
 from tfio_store.source import open_dataset
@@ -111,8 +112,16 @@ class TFRecordDataset(tf.data.Dataset):  # type: ignore[misc]
             feature_spec=_feature_spec(schema),
         )
         codec = check_compression(compression_type)
-        self._impl = _build(filenames, codec, access, options, num_parallel_reads)
+        self._impl, self._count = _build(filenames, codec, access, options, num_parallel_reads)
         super().__init__(self._impl._variant_tensor)
+
+    def cardinality(self) -> tf.Tensor:
+        """int64 []: exact where the counts are known from a manifest or an index."""
+        # No assert_cardinality: a worker of tf.data service sees part of the elements, and it would
+        # fail there.
+        if self._count is None:
+            return super().cardinality()
+        return tf.constant(self._count, tf.int64)
 
     def _inputs(self) -> Any:
         return self._impl._inputs()
@@ -131,29 +140,41 @@ def _feature_spec(schema: Any) -> Mapping[str, Any] | None:
 
 def _build(
     filenames: Any, codec: Any, access: Access, options: Options, parallel_reads: int | None
-) -> tf.data.Dataset:
+) -> tuple[tf.data.Dataset, int | None]:
     names = known_names(filenames)
     if names is None:
         files = names_dataset(filenames).map(lambda name: (name, tf.convert_to_tensor(codec)))
-        return stream_dataset(files, options, parallel_reads)
+        return stream_dataset(files, options, parallel_reads), None
     dataset = None if tf.is_tensor(codec) else _resolve(names, codec, access)
     if dataset is None:
         codecs = tf.fill([len(names)], codec)
-        return stream_dataset(_files(names, codecs), options, parallel_reads)
+        return stream_dataset(_files(names, codecs), options, parallel_reads), None
     if options.shuffle is not False or options.shard is not None or options.batch_size is not None:
-        dataset = index_raw_shards(dataset, memory_budget=options.memory_budget)
+        dataset = _indexed(dataset, options)
     if can_batch(dataset, options, parallel_reads):
-        return batch_dataset(dataset, options)
+        return batch_dataset(dataset, options), None
     if dataset.has_blocks:
         return block_dataset(dataset, options, parallel_reads)
-    found = [shard.compression or "" for shard in dataset.shards]
-    return stream_dataset(
-        _files([shard.url for shard in dataset.shards], found), options, parallel_reads
+    files = _files(
+        [shard.url for shard in dataset.shards],
+        [shard.compression or "" for shard in dataset.shards],
     )
+    return stream_dataset(files, options, parallel_reads), None
+
+
+def _indexed(dataset: Dataset, options: Options) -> Dataset:
+    """With the blocks of raw files; without, where their headers are damaged: reading them will tell,
+    behind the good records, as TensorFlow does."""
+    try:
+        return index_raw_shards(dataset, memory_budget=options.memory_budget)
+    except (DataLossError, RecordTooLargeError):
+        return dataset
 
 
 def _files(names: list[str], codecs: Any) -> tf.data.Dataset:
-    return tf.data.Dataset.from_tensor_slices((tf.constant(names, tf.string, [len(names)]), codecs))
+    shape = [len(names)]
+    found = codecs if tf.is_tensor(codecs) else tf.constant(codecs, tf.string, shape)
+    return tf.data.Dataset.from_tensor_slices((tf.constant(names, tf.string, shape), found))
 
 
 def _resolve(names: list[str], codec: str, access: Access) -> Dataset | None:

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tfio_store.dataset import Dataset
-from tfio_store.indexing import frame_offsets
+from tfio_store.indexing import block_table, frame_offsets
 
 __all__ = ["Spans", "batch_spans", "block_spans", "coarse_block_spans", "exact_batch_spans"]
 
@@ -19,6 +19,7 @@ Int64Array: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 _ALL = np.iinfo(np.int64).max
 _COARSE_BYTES = 4 << 20
+_LONG_RECORD = 64 << 10
 _FILE, _START, _STOP, _RAW_START, _RAW_STOP, _RECORDS = range(6)
 
 
@@ -90,8 +91,12 @@ def exact_batch_spans(dataset: Dataset, batch_size: int, *, memory_budget: int) 
     for i, shard in enumerate(dataset.shards):
         store, path = dataset.open(i)
         frames = frame_offsets(store, path, shard.nbytes, budget=memory_budget)
-        cuts = np.append(np.arange(-before % batch_size, len(frames), batch_size), len(frames))
-        cuts = np.unique(np.append(0, cuts))
+        batches = np.arange(-before % batch_size, len(frames), batch_size)
+        # at a MiB too, so that what is read is still in the CPU's cache when it is copied, and
+        # around long records, which are read into their strings
+        blocks = block_table(frames, shard.nbytes).records
+        long = np.flatnonzero(np.diff(np.append(frames, shard.nbytes)) >= _LONG_RECORD)
+        cuts = np.unique(np.concatenate([batches, blocks, long, long + 1, [0, len(frames)]]))
         bounds = np.append(frames, shard.nbytes)[cuts]
         starts, stops = bounds[:-1], bounds[1:]
         files = np.full(len(starts), i, np.int64)

@@ -1,0 +1,105 @@
+"""tf.data service: workers in processes of their own read every record exactly once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import pytest
+
+from tests.servers.place import Place
+
+tf = pytest.importorskip("tensorflow")
+
+import tfio_store as tfs  # noqa: E402
+from tfio_store.framing import FrameWriter  # noqa: E402
+
+pytestmark = pytest.mark.tensorflow
+
+RECORDS = 3000
+SIZE = 10_000
+
+
+@contextmanager
+def worker(address: str) -> Iterator[None]:
+    command = [sys.executable, "-m", "tests.tf.programs.worker", address]
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        assert process.stdout.readline() == b"ready\n"
+        yield
+    finally:
+        process.kill()
+        process.wait()
+        process.stdin.close()
+        process.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[str]:
+    """The address of a dispatcher with two workers."""
+    config = tf.data.experimental.service.DispatcherConfig(port=0)
+    dispatcher = tf.data.experimental.service.DispatchServer(config)
+    address = dispatcher.target.split("://")[1]
+    with ExitStack() as stack:
+        for _ in range(2):
+            stack.enter_context(worker(address))
+        yield dispatcher.target
+
+
+def seen(dataset: Any) -> Counter[bytes]:
+    found: Counter[bytes] = Counter()
+    for element in dataset:
+        value = element.numpy()
+        found.update([value[:6]] if isinstance(value, bytes) else [v[:6] for v in value.tolist()])
+    return found
+
+
+@pytest.mark.timeout(280)
+@pytest.mark.parametrize(
+    ("policy", "options"),
+    [
+        pytest.param("DYNAMIC", {}, id="blocks"),
+        pytest.param("DYNAMIC", {"shuffle": 2}, id="shuffled"),
+        pytest.param("DYNAMIC", {"batch_size": 64}, id="batches"),
+        pytest.param("DYNAMIC", {"num_parallel_reads": 2}, id="parallel reads"),
+        pytest.param("OFF", {}, id="without sharding"),
+    ],
+)
+def test_every_record_exactly_once(
+    service: str, s3: Place, policy: str, options: dict[str, Any]
+) -> None:
+    records = [f"{i:06d}".encode().ljust(SIZE, b".") for i in range(RECORDS)]
+    where = {"storage_options": s3.storage_options}
+    with tfs.ShardedWriter(s3.url("set"), num_shards=4, compression="GZIP", **where) as writer:
+        writer.write_batch(records)
+    dataset = tfs.TFRecordDataset(s3.url("set"), **where, **options)
+    policies = tf.data.experimental.service.ShardingPolicy
+    shared = dataset.apply(
+        tf.data.experimental.service.distribute(
+            policies[policy], service, max_outstanding_requests=4
+        )
+    )
+    copies = 1 if policy == "DYNAMIC" else 2  # without sharding each worker reads everything
+    assert seen(shared) == {record[:6]: copies for record in records}
+
+
+@pytest.mark.timeout(280)
+def test_files_are_shared_out_too(service: str, s3: Place) -> None:
+    """The streaming path: foreign files, split by file."""
+    urls = []
+    for tag in "abcdef":
+        writer = FrameWriter()
+        writer.write_many([f"{tag}{i:05d}".encode() for i in range(100)])
+        urls.append(s3.put(f"{tag}.tfrecord", bytes(writer.take())))
+    dataset = tfs.TFRecordDataset(urls, storage_options=s3.storage_options)
+    policies = tf.data.experimental.service.ShardingPolicy
+    shared = dataset.apply(tf.data.experimental.service.distribute(policies.DYNAMIC, service))
+    assert seen(shared) == {f"{tag}{i:05d}".encode(): 1 for tag in "abcdef" for i in range(100)}
