@@ -1,8 +1,8 @@
 """``make bench-tfdata``: `TFRecordDataset` beside TensorFlow's own, from files in memory.
 
-Both to batches of 256, which nobody looks at: ``skip`` runs a pipeline to its end in TensorFlow's own code,
-so that no Python loop is measured. Making the dataset (finding its blocks) is part of
-the time.
+Both to batches of 256, which nobody looks at: ``skip`` runs a pipeline to its end in TensorFlow's
+own code, so that no Python loop is measured. Making the dataset (finding its blocks) is part of the
+time.
 """
 
 from __future__ import annotations

@@ -163,8 +163,8 @@ def _build(
 
 
 def _indexed(dataset: Dataset, options: Options) -> Dataset:
-    """With the blocks of raw files; without, where their headers are damaged: reading them will tell,
-    behind the good records, as TensorFlow does."""
+    """With the blocks of raw files; without, where their headers are damaged: reading them will
+    tell, behind the good records, as TensorFlow does."""
     try:
         return index_raw_shards(dataset, memory_budget=options.memory_budget)
     except (DataLossError, RecordTooLargeError):
