@@ -241,6 +241,8 @@ def test_closing_twice_is_no_error(tmp_path: Path) -> None:
         ({"num_shards": 2, "max_shard_bytes": 5}, "num_shards"),
         ({"num_shards": None, "max_shard_bytes": 0}, "max_shard_bytes"),
         ({"num_shards": None, "max_shard_records": 1, "shard_for": len}, "shard_for"),
+        ({"num_shards": None, "max_shard_records": 1, "shuffle_seed": 0}, "shuffle_seed"),
+        ({"shuffle_seed": 1, "shard_for": len}, "shard_for or shuffle_seed"),
         ({"compression": "LZ4"}, "compression"),
         ({"compression": "GZIP", "level": 11}, "level"),
         ({"if_exists": "replace"}, "if_exists"),
@@ -320,3 +322,42 @@ def test_the_order_of_a_million_records(tmp_path: Path) -> None:
         dataset = tf.data.TFRecordDataset(place.url(f"ds/{shard.name}"), "GZIP").batch(100_000)
         found = [int(r) for batch in dataset.as_numpy_iterator() for r in batch]
         assert found == list(range(i, 1_000_000, 16))
+
+
+def test_a_shuffle_is_a_permutation_and_the_same_for_the_same_seed(tmp_path: Path) -> None:
+    place = Place(str(tmp_path))
+    records = numbered(20_000)
+    found = {}
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        with sharded(place, name, shuffle_seed=seed) as writer:
+            for record in records[:100]:
+                writer.write(record)
+            step = 7000 if name == "a" else 333
+            for start in range(100, len(records), step):
+                writer.write_batch(records[start : start + step])
+        found[name] = read(place, name)
+    assert sorted(found["a"]) == sorted(records)
+    assert found["a"] == found["b"]
+    assert found["a"] != found["c"]
+
+
+def test_a_shuffle_is_uniform(tmp_path: Path) -> None:
+    """Where record i ends up is spread over all places, and has nothing to do with i."""
+    import numpy as np
+
+    place = Place(str(tmp_path))
+    with sharded(place, shuffle_seed=0) as writer:
+        writer.write_batch(b"%d" % i for i in range(50_000))
+    order = np.array([int(record) for record in read(place, "ds/train")])
+    assert abs(np.corrcoef(order, np.arange(len(order)))[0, 1]) < 0.02
+    counts = np.array([shard.records for shard in writer.manifest.shards])
+    assert (abs(counts - 12_500) < 600).all()
+    neighbours = np.abs(np.diff(order)) == 1
+    assert neighbours.sum() < 20
+
+
+def test_a_shuffled_writer_that_fails_leaves_nothing(place: Place) -> None:
+    with pytest.raises(RuntimeError), sharded(place, shuffle_seed=3) as writer:
+        writer.write_batch([bytes(1 << 20)] * 12)
+        raise RuntimeError
+    assert place.names() == []

@@ -82,6 +82,9 @@ class FixedShards:
                 push(stream, self._tally)
         self._next = (self._next + len(run)) % count
 
+    def finish(self) -> None:
+        """Every record is in its shard already."""
+
     def _chosen(self, record: Any, key: BytesLike | None) -> int:
         if key is not None:
             return crc32c(key) % len(self.streams)
@@ -133,6 +136,9 @@ class RollingShards:
             else:
                 self._roll()
             start = stop
+
+    def finish(self) -> None:
+        """Every record is in its shard already."""
 
     def _stop(self, ends: np.ndarray[Any, np.dtype[np.int64]], start: int) -> int:
         """Up to which record of the run the open shard still has room (for at least one)."""

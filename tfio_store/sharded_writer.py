@@ -25,6 +25,7 @@ from tfio_store.placement import FixedShards, RollingShards, ShardFor
 from tfio_store.progress import OnProgress, Tally
 from tfio_store.shard_stream import ShardStream
 from tfio_store.sharding import RollOver
+from tfio_store.shuffled_shards import ShuffledShards
 from tfio_store.storage import Retry
 from tfio_store.uploads import ShardUploads
 
@@ -55,6 +56,8 @@ class ShardedWriter:
         if_exists: "error", "overwrite" (readers keep the old dataset until the new one is
             there), or "append" (of the same compression).
         shard_for: called with each record, gives the number of its shard.
+        shuffle_seed: put all records into a random order, the same for the same seed. They wait in
+            a temporary local file; `close` then takes memory for one uncompressed shard.
         shard_template: file names, with ``{name}``, ``{shard}`` and ``{num_shards}``.
         schema, metadata: kept in the manifest; what JSON can hold.
         memory_budget: bytes that blocks on their way to the store may take. `write` waits
@@ -86,6 +89,7 @@ class ShardedWriter:
         level: int | None = None,
         if_exists: IfExists = "error",
         shard_for: ShardFor | None = None,
+        shuffle_seed: int | None = None,
         shard_template: str = "",
         schema: Mapping[str, Any] | None = None,
         metadata: Mapping[str, Any] | None = None,
@@ -97,7 +101,8 @@ class ShardedWriter:
         retry: Retry | None = None,
     ) -> None:
         self._attempt: Attempt | None = None
-        limits = _limits(num_shards, max_shard_bytes, max_shard_records, shard_for)
+        limits = _limits(num_shards, max_shard_bytes, max_shard_records)
+        _check_placement(limits, shard_for=shard_for, shuffle_seed=shuffle_seed)
         compressor = Compressor(compression, level)
         self._described = describe(compressor.codec, schema, metadata)
         open_shards = num_shards or ROLLING_OPEN
@@ -116,14 +121,17 @@ class ShardedWriter:
             verify=verify_uploads,
             on_failure=weakref.WeakMethod(self._stop),
         )
-        self._shards: FixedShards | RollingShards | _Ended
+        self._shards: FixedShards | RollingShards | ShuffledShards | _Ended
         open_shard = partial(_open_shard, self._uploads, self._attempt)
         if limits is not None:
             self._shards = RollingShards(
                 open_shard, self._uploads.land, limits, block_bytes, self._tally
             )
+            return
+        streams = [open_shard(shard) for shard in range(open_shards)]
+        if shuffle_seed is not None:
+            self._shards = ShuffledShards(streams, shuffle_seed, block_bytes, self._tally)
         else:
-            streams = [open_shard(shard) for shard in range(open_shards)]
             self._shards = FixedShards(streams, shard_for, block_bytes, self._tally)
 
     def write(self, record: BytesLike | Mapping[str, Any], *, key: BytesLike | None = None) -> None:
@@ -164,6 +172,7 @@ class ShardedWriter:
                 self._raise_failure()
             return
         try:
+            self._shards.finish()
             manifest = self._finish(self._shards.streams)
         except BaseException as error:
             self._end(error)
@@ -254,6 +263,14 @@ def _drop(attempt: Attempt, uploads: ShardUploads) -> None:
     attempt.abandon(uploads.abort())
 
 
+def _check_placement(limits: RollOver | None, **options: object) -> None:
+    given = [name for name, value in options.items() if value is not None]
+    if given and limits is not None:
+        raise ValueError(f"{given[0]} needs num_shards; shards that roll over are filled in order")
+    if len(given) > 1:
+        raise ValueError(f"pass {' or '.join(given)}, not both")
+
+
 class _Ended:
     """In the place of the shards of a writer that is closed, aborted or failed."""
 
@@ -271,17 +288,12 @@ def _limits(
     num_shards: int | None,
     max_shard_bytes: int | None,
     max_shard_records: int | None,
-    shard_for: ShardFor | None,
 ) -> RollOver | None:
     """The limits of shards that roll over; None for a fixed number."""
     rolling = max_shard_bytes is not None or max_shard_records is not None
     if (num_shards is None) != rolling:
         raise ValueError("pass either num_shards, or max_shard_bytes and/or max_shard_records")
     if rolling:
-        if shard_for is not None:
-            raise ValueError(
-                "shard_for needs num_shards; shards that roll over are filled in order"
-            )
         return RollOver(max_shard_bytes, max_shard_records)
     if not isinstance(num_shards, int) or num_shards < 1:
         raise ValueError(f"num_shards must be a positive integer, not {num_shards!r}")
