@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
+from tfio_store.storage.obstore_credentials import aws_session
 from tfio_store.storage.retry import Retry
 
 __all__ = ["native_store"]
@@ -56,8 +58,9 @@ def native_store(
 
     left = {name: value for name, value in options.items() if name not in MEANINGLESS}
     cls: Any  # the three take the same arguments
+    credentials = None
     if scheme in ("s3", "s3a"):
-        cls, config = S3Store, s3_config(left)
+        cls, (config, credentials) = S3Store, s3_config(left)
     elif scheme in ("gs", "gcs"):
         cls, config = GCSStore, gcs_config(left)
     else:
@@ -71,7 +74,11 @@ def native_store(
     if str(config.get("endpoint", config.get("base_url", ""))).startswith("http://"):
         client["allow_http"] = True
     return cls(
-        bucket, config=config, client_options=client, retry_config=retry_config(retry, retries)
+        bucket,
+        config=config,
+        client_options=client,
+        retry_config=retry_config(retry, retries),
+        credential_provider=credentials,
     )
 
 
@@ -103,9 +110,14 @@ def take(left: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def s3_config(left: dict[str, Any]) -> dict[str, Any]:
+def s3_config(left: dict[str, Any]) -> tuple[dict[str, Any], Any]:
+    """The configuration, and who provides credentials where it names none."""
     client = dict(left.pop("client_kwargs", None) or {})
-    config = {"region": "us-east-1", **take(client, S3_CLIENT_NAMES), **take(left, S3_NAMES)}
+    config = {**take(client, S3_CLIENT_NAMES), **take(left, S3_NAMES)}
+    profile, credentials, region = left.pop("profile", None), None, None
+    if "access_key_id" not in config and not config.get("skip_signature"):
+        credentials, region = aws_session(profile)
+    config.setdefault("region", region or os.environ.get("AWS_REGION") or "us-east-1")
     extra = dict(left.pop("s3_additional_kwargs", None) or {})
     config.update(take(extra, S3_OBJECT_NAMES))
     botocore = dict(left.pop("config_kwargs", None) or {})
@@ -114,7 +126,7 @@ def s3_config(left: dict[str, Any]) -> dict[str, Any]:
     for name, rest in (("client_kwargs", client), ("s3_additional_kwargs", extra)):
         if rest:
             left[name] = rest
-    return config
+    return config, credentials
 
 
 def gcs_config(left: dict[str, Any]) -> dict[str, Any]:
