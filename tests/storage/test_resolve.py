@@ -101,7 +101,7 @@ class Elsewhere:
 
 def test_an_entry_point_adds_a_scheme(monkeypatch: pytest.MonkeyPatch) -> None:
     point = EntryPoint("mystore", f"{__name__}:Elsewhere", resolve.ENTRY_POINTS)
-    monkeypatch.setattr(resolve, "entry_points", lambda group: [point])
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [point])
     store, path = open_store("mystore://a/b c#d", {"x": 1}, retry=Retry(attempts=3))
     assert isinstance(store, Elsewhere)
     assert store.made_for == ("mystore", {"x": 1}, Retry(attempts=3))

@@ -6,13 +6,11 @@ status they carry, so that none of them has to be imported (or installed).
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import errno
 import os
 import re
 from collections.abc import Iterator
-from http.client import IncompleteRead
 from typing import NoReturn
 
 __all__ = ["ShortBodyError", "is_transient", "naming", "raise_named", "redacted", "status_of"]
@@ -44,10 +42,12 @@ TRANSIENT_TYPES = frozenset(
     {
         ("aiobotocore", "AioReadTimeoutError"), ("aiohttp", "ClientConnectionError"),
         ("aiohttp", "ClientPayloadError"), ("aiohttp", "ServerTimeoutError"),
+        ("asyncio", "TimeoutError"),  # no builtin before Python 3.11
         ("azure", "IncompleteReadError"), ("azure", "ServiceRequestError"),
         ("azure", "ServiceResponseError"), ("botocore", "ConnectionError"),
         ("botocore", "HTTPClientError"), ("botocore", "IncompleteReadError"),
         ("botocore", "ResponseParserError"), ("gcsfs", "ChecksumError"),
+        ("http", "IncompleteRead"),
         ("paramiko", "SSHException"),
         ("requests", "ChunkedEncodingError"), ("requests", "ConnectionError"),
         ("requests", "Timeout"),
@@ -140,7 +140,7 @@ def is_transient(fault: BaseException) -> bool:
         return False
     if code_of(fault) in TRANSIENT_CODES or status_of(fault) in TRANSIENT_STATUS:
         return True
-    passing = (TimeoutError, asyncio.TimeoutError, ConnectionError, EOFError, IncompleteRead)
+    passing = (TimeoutError, ConnectionError, EOFError)
     if isinstance(fault, passing) or types & TRANSIENT_TYPES:
         return True
     return type(fault) is OSError and fault.errno in TRANSIENT_ERRNO
@@ -151,8 +151,7 @@ def kind_of(fault: BaseException) -> type[OSError]:
     for kind in ERRNO_OF_KIND:
         if isinstance(fault, kind):
             return kind
-    # asyncio's is not the builtin before Python 3.11; clients have their own
-    if isinstance(fault, asyncio.TimeoutError) or "Timeout" in type(fault).__name__:
+    if "Timeout" in type(fault).__name__:  # clients have their own
         return TimeoutError
     by_status = KIND_OF_STATUS.get(status_of(fault) or 0)
     if by_status is not None:

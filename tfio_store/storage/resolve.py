@@ -7,11 +7,13 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfio_store.storage.retry import Retry
 from tfio_store.storage.store import Store
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 __all__ = ["Factory", "open_store", "shared_store"]
 
@@ -25,6 +27,9 @@ EXTRAS = {
     "s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs",
     "abfs": "azure", "abfss": "azure", "az": "azure",
 }  # fmt: skip
+
+OWN_SCHEMES = frozenset({*EXTRAS, "file", "http", "https", "memory"})
+"""What no plugin takes over; nor is the list of plugins read for them."""
 
 KEPT_STORES = 32
 """Stores stay open for whoever asks next; beyond this many the longest unused one is let go."""
@@ -121,7 +126,7 @@ def split(scheme: str, url: str) -> tuple[str, dict[str, Any]]:
         return url.partition("://")[2].strip("/"), {}
     if scheme in ("abfs", "abfss", "az"):
         return split_azure(url)
-    if scheme in plugins():
+    if scheme not in OWN_SCHEMES and scheme in plugins():
         return url.partition("://")[2], {}
     cls = fsspec.get_filesystem_class(scheme)
     return cls._strip_protocol(url), cls._get_kwargs_from_urls(url)
@@ -146,7 +151,7 @@ def factory_of(scheme: str, backend: str) -> Factory:
         from tfio_store.storage.memory import MemoryStore
 
         return MemoryStore
-    if scheme in plugins():
+    if scheme not in OWN_SCHEMES and scheme in plugins():
         return plugins()[scheme].load()  # type: ignore[no-any-return]
     if backend == "obstore" and scheme in EXTRAS:
         return obstore_factory()
@@ -201,6 +206,9 @@ def fsspec_factory(scheme: str) -> Factory:
 
 
 def plugins() -> Mapping[str, EntryPoint]:
+    """Schemes that installed packages add."""
+    from importlib.metadata import entry_points
+
     return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable
@@ -56,6 +55,8 @@ class Retry:
 
     async def run(self, attempt: Callable[[], Awaitable[T]], url: str, *, nbytes: int = 0) -> T:
         """Await ``attempt()`` until it succeeds, or raise what stopped it, naming ``url``."""
+        import asyncio  # costs 20 ms, which who imports the library need not wait for
+
         failures = 0
         while True:
             try:
