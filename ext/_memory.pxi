@@ -1,6 +1,10 @@
 # Memory: the pooled Buffer, other people's buffers held exported, and index arrays.
 
 
+cdef enum:
+    FEWEST_WITH_HEADROOM = 64 << 10
+
+
 @cython.final
 cdef class Buffer:
     """A fixed-size writable block of memory from a pool; exports the buffer protocol.
@@ -10,18 +14,23 @@ cdef class Buffer:
     after another does not pay the page faults of fresh memory.
     """
 
+    cdef uint8_t *memory
+    cdef size_t capacity  # of all the memory, as the pool wants to hear it
     cdef uint8_t *data
     cdef Py_ssize_t size
-    cdef size_t capacity  # what the pool wants to hear
+    cdef Py_ssize_t headroom  # unseen bytes in front of data, for prepend()
 
     def __cinit__(self, nbytes):
         self.size = to_count(nbytes, PY_SSIZE_T_MAX, "nbytes")
-        self.data = <uint8_t *> pool_take(<size_t> self.size, &self.capacity)
-        if self.data == NULL:
+        # Memory that is never touched costs nothing.
+        self.headroom = self.size // 2 if FEWEST_WITH_HEADROOM <= self.size <= PY_SSIZE_T_MAX // 2 else 0
+        self.memory = <uint8_t *> pool_take(<size_t> (self.headroom + self.size), &self.capacity)
+        if self.memory == NULL:
             raise MemoryError(f"a Buffer of {nbytes} bytes")
+        self.data = self.memory + self.headroom
 
     def __dealloc__(self):
-        pool_give(self.data, self.capacity)
+        pool_give(self.memory, self.capacity)
 
     def __len__(self):
         return self.size
@@ -67,6 +76,24 @@ cdef _Exported export(object source, str name):
     exported.data = <const uint8_t *> exported.view.buf
     exported.size = exported.view.len
     return exported
+
+
+def prepend(head, body):
+    """``head`` and ``body`` as one read-only run of bytes without copying ``body``, if it is the
+    beginning of a `Buffer` with room in front of it; else None. Once for each Buffer."""
+    cdef _Exported joined, front = export(head, "head")
+    cdef Buffer buffer
+    owner = body.obj if type(body) is memoryview else None
+    if type(owner) is not Buffer:
+        return None
+    joined, buffer = export(body, "body"), <Buffer> owner
+    if joined.data != buffer.data or front.size > buffer.headroom:
+        return None
+    joined.data -= front.size
+    joined.size += front.size
+    memcpy(<void *> joined.data, front.data, <size_t> front.size)
+    buffer.headroom = 0
+    return memoryview(joined)
 
 
 @cython.final

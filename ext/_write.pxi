@@ -102,8 +102,9 @@ cdef class FrameWriter:
         cdef Buffer taken = Buffer.__new__(Buffer, 0)
         check_idle(self)
         claim(self, 0)
-        pool_give(taken.data, taken.capacity)
-        taken.data, taken.size, taken.capacity = self.data, <Py_ssize_t> self.size, self.capacity
+        pool_give(taken.memory, taken.capacity)
+        taken.memory, taken.capacity = self.data, self.capacity
+        taken.data, taken.size = self.data, <Py_ssize_t> self.size
         self.reserve = max(self.reserve, min(self.size, <size_t> 16 << 20))
         self.data, self.size, self.capacity, self.count = NULL, 0, 0, 0
         return memoryview(taken).toreadonly()

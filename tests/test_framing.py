@@ -306,6 +306,45 @@ def test_decoder_refuses_a_huge_claim():
     assert (error.offset, error.length, error.limit) == (20, 2**60, 2**30)
 
 
+@both_cores
+@pytest.mark.parametrize("size", [64 << 10, 100_000])
+def test_decoder_fed_from_buffers(core, size, monkeypatch):
+    """What a piece cuts goes into the room in front of the next piece's Buffer."""
+    for name in ("scan", "Buffer", "prepend"):
+        monkeypatch.setattr(f"tfio_store.framing.{name}", getattr(core, name))
+    records = [bytes([i]) * n for i, n in enumerate([100, 70_000, 0, 33_000, 250_000, 31_000] * 5)]
+    decoders, found = (RecordDecoder(), RecordDecoder()), ([], [])
+    for piece in pieces(framed(*records), size):
+        buffer = core.Buffer(size)
+        memoryview(buffer)[: len(piece)] = piece
+        for decoder, batches in zip(decoders, found, strict=True):  # both want the same room
+            batches.append(decoder.feed(memoryview(buffer)[: len(piece)]))
+            assert decoder.offset == len(framed(*(r for batch in batches for r in batch)))
+        assert bytes(memoryview(buffer)[: len(piece)]) == piece
+    for decoder, batches in zip(decoders, found, strict=True):
+        decoder.finish()
+        assert [record for batch in batches for record in batch] == records
+
+
+def test_prepend():
+    core = pytest.importorskip("tfio_store._core")
+    buffer = core.Buffer(1 << 20)
+    view = memoryview(buffer)[:10]
+    view[:] = b"0123456789"
+    assert core.prepend(b"x", memoryview(buffer)[1:5]) is None  # not its beginning
+    assert core.prepend(bytes((1 << 19) + 1), view) is None  # more than there is room for
+    assert core.prepend(b"x", b"plain bytes") is None
+    assert core.prepend(b"x", memoryview(bytearray(10))) is None
+    assert core.prepend(b"x", memoryview(core.Buffer(10))) is None
+    joined = core.prepend(b"abc", view)
+    assert joined.readonly
+    view[0] = ord("-")
+    assert joined == b"abc-123456789"
+    assert core.prepend(b"x", view) is None  # the room is taken
+    del buffer, view
+    assert joined[:4] == b"abc-"
+
+
 def test_decoder_copies_nothing_on_frame_boundaries():
     data = framed(*THREE)
     assert RecordDecoder().feed(data).buffer.obj is not None

@@ -45,6 +45,10 @@ class Buffer:
     def __len__(self) -> int: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
+def prepend(head: BytesLike, body: BytesLike) -> memoryview | None:
+    """``head`` and ``body`` as one read-only run of bytes without copying ``body``, if it is the
+    beginning of a `Buffer` with room in front of it; else None. Once for each Buffer."""
+
 @final
 class RecordBatch:
     """Consecutive records: one buffer and where each record lies in it.

@@ -69,6 +69,10 @@ class Buffer(bytearray):
         raise TypeError("a Buffer can't be pickled; pickle its bytes")
 
 
+def prepend(head: BytesLike, body: BytesLike) -> memoryview | None:
+    return None  # nothing has room in front here
+
+
 @final
 class RecordBatch:
     __slots__ = ("_lengths", "_memory", "_offsets")
@@ -341,9 +345,8 @@ class FrameWriter:
     @contextmanager
     def _alone(self) -> Iterator[None]:
         if not self._inside.acquire(blocking=False):
-            raise RuntimeError(
-                "this FrameWriter is in use, by another thread or by the records' own code"
-            )
+            message = "this FrameWriter is in use, by another thread or by the records' own code"
+            raise RuntimeError(message)
         try:
             yield
         finally:
@@ -352,9 +355,7 @@ class FrameWriter:
 
 def _frame(record: bytes) -> bytes:
     length = struct.pack("<Q", len(record))
-    return b"".join(
-        (length, _CRC.pack(masked_crc32c(length)), record, _CRC.pack(masked_crc32c(record)))
-    )
+    return length + _CRC.pack(masked_crc32c(length)) + record + _CRC.pack(masked_crc32c(record))
 
 
 @final

@@ -37,6 +37,7 @@ __all__ = [
     "crc_backend",
     "find_record",
     "masked_crc32c",
+    "prepend",
     "scan",
     "walk",
 ]
@@ -80,6 +81,7 @@ crc32c_combine = core.crc32c_combine
 crc_backend = core.crc_backend
 find_record = core.find_record
 masked_crc32c = core.masked_crc32c
+prepend = core.prepend
 scan = core.scan
 walk = core.walk
 
@@ -158,15 +160,16 @@ class RecordDecoder:
     def feed(self, data: BytesLike) -> RecordBatch:
         """The records that ``data`` completes.
 
-        It is not copied, if what was fed before ended on a frame boundary; else memory of its
-        size is set aside.
+        It is not copied, if what was fed before ended on a frame boundary, or if it is a view of
+        the beginning of a `Buffer`, which has room for the end of what was fed before.
         """
         with self._inside:
             self._check()
             view = _flat(data)
-            if self._filled == 0:
-                found = self._scan(view)
-                self._carry(view[found.end :], len(view))
+            whole = self._joined(view)
+            if whole is not None:
+                found = self._scan(whole)
+                self._carry(whole[found.end :], len(view))
                 return found.batch
             self._room(len(view))[:] = view
             return self._commit(len(view))
@@ -200,6 +203,14 @@ class RecordDecoder:
     def _check(self) -> None:
         if self._error is not None:
             raise self._error.with_traceback(None)
+
+    def _joined(self, view: memoryview) -> memoryview | None:
+        """What is carried and ``view`` as one run, if that takes no copy of ``view``."""
+        if self._filled == 0:
+            return view
+        if self._filled + len(view) < self._need:  # a long record gathers in one place
+            return None
+        return prepend(memoryview(self._carried)[: self._filled], view)
 
     def _room(self, nbytes: int) -> memoryview:
         """Memory behind what is carried. It doubles, so that the bytes of a record larger than any
