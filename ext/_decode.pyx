@@ -11,12 +11,15 @@ from libc.string cimport memcpy
 
 from example cimport *
 
+import sys
+
 import numpy as np
 
 from tfio_store.errors import CorruptRecordError, SchemaError
 
 KINDS = ("no", "bytes", "float", "int64")
 
+cdef Py_ssize_t MOST = sys.maxsize // sizeof(ex_bytes)  # values whose bytes can be counted
 cdef uint8_t NOTHING = 0  # an address for what has no bytes
 
 
@@ -29,6 +32,7 @@ cdef class Spans:
     cdef readonly list keys
     cdef object starts          # int64: where each record starts in the buffer, for errors
     cdef Py_ssize_t records, columns, stride
+    cdef Py_ssize_t extent      # bytes of the buffer
 
     def __cinit__(self):
         self.slots = NULL
@@ -55,6 +59,7 @@ cdef class Spans:
         cdef const int64_t[::1] sizes = lengths
         self.base = &data[0] if data.shape[0] else &NOTHING
         self.keep, self.starts, self.keys = buffer, offsets, list(keys)
+        self.extent = data.shape[0]
         self.reserve(len(self.keys), starts.shape[0])
         _check_inside(data.shape[0], starts, sizes)
         self.fill(starts, sizes, map_field)
@@ -104,19 +109,34 @@ cdef class Spans:
             result.splits = &splits[0]
         return result
 
-    cdef Py_ssize_t values(self, const int64_t[::1] splits, Py_ssize_t width) except -1:
-        """How many places a reader may write to."""
-        cdef Py_ssize_t i
-        if splits is None:
-            if width < 0:
-                raise ValueError("width must not be negative")
-            return self.records * width
-        if splits.shape[0] != self.records + 1 or splits[0] != 0:
-            raise ValueError("splits must start at 0 and have one place more than there are records")
-        for i in range(self.records):
-            if splits[i] > splits[i + 1]:
-                raise ValueError("splits must rise")
-        return splits[self.records]
+    cdef Py_ssize_t room(self, Py_ssize_t column, const ex_column *source, ex_kind kind) except -1:
+        """How many places a reader will write to.
+
+        Widths come from schemas, and schemas from files: one that the records can't fill is
+        refused before memory is set aside for it.
+        """
+        cdef Py_ssize_t width = <Py_ssize_t> source.width, i
+        cdef Py_ssize_t least = 4 if kind == EX_FLOAT else 2 if kind == EX_BYTES else 1
+        cdef ex_status status
+        cdef size_t count
+        if source.splits:
+            if source.splits[0] != 0:
+                raise ValueError("splits must start at 0")
+            for i in range(self.records):
+                if source.splits[i] > source.splits[i + 1]:
+                    raise ValueError("splits must rise")
+            return source.splits[self.records]
+        if width < 0:
+            raise ValueError("width must not be negative")
+        total = <object> width * self.records
+        if not source.fallback and total * least > self.extent:
+            for i in range(self.records):
+                status = ex_count(source.slots[i], kind, &count)
+                if status or count != source.width:
+                    raise self.mismatch(column, <size_t> i, status or EX_COUNT, kind, width)
+        if total > MOST:
+            raise MemoryError(f"{total} values are too many")
+        return total
 
     def counts(self, Py_ssize_t column, int kind):
         counts = np.empty(self.records, np.int64)
@@ -136,7 +156,7 @@ cdef class Spans:
         cdef const void *place = _place(default is not None, width, 0 if default is None else default.shape[0],
                                         &default[0] if default is not None and default.shape[0] else NULL)
         cdef ex_column source = self.column(column, splits, width, place)
-        out = np.empty(self.values(splits, width), np.float32)
+        out = np.empty(self.room(column, &source, EX_FLOAT), np.float32)
         cdef float[::1] to = out
         cdef float nowhere
         cdef float *start = &to[0] if to.shape[0] else &nowhere
@@ -153,7 +173,7 @@ cdef class Spans:
         cdef const void *place = _place(default is not None, width, 0 if default is None else default.shape[0],
                                         &default[0] if default is not None and default.shape[0] else NULL)
         cdef ex_column source = self.column(column, splits, width, place)
-        out = np.empty(self.values(splits, width), np.int64)
+        out = np.empty(self.room(column, &source, EX_INT64), np.int64)
         cdef int64_t[::1] to = out
         cdef int64_t nowhere
         cdef int64_t *start = &to[0] if to.shape[0] else &nowhere
@@ -168,23 +188,23 @@ cdef class Spans:
     cdef ex_bytes *strings(self, Py_ssize_t column, splits, Py_ssize_t width, list fallback,
                            Py_ssize_t *total) except NULL:
         """Where each value lies; the caller frees it. Fallbacks point into `fallback`'s items."""
-        cdef ex_column source
         cdef size_t failed = 0
         cdef ex_status status
-        cdef ex_bytes *defaults = NULL
-        total[0] = self.values(splits, width)
-        cdef ex_bytes *out = <ex_bytes *> malloc((<size_t> total[0] + 1) * sizeof(ex_bytes))
+        cdef ex_bytes *out = NULL
+        cdef Py_ssize_t given = 0 if fallback is None else len(fallback)
+        cdef ex_bytes *defaults = <ex_bytes *> malloc((<size_t> given + 1) * sizeof(ex_bytes))
+        cdef ex_column source
         try:
+            if not defaults:
+                raise MemoryError
+            for i in range(given):
+                defaults[i] = ex_borrow(fallback[i])
+            source = self.column(
+                column, splits, width, _place(fallback is not None, width, given, defaults))
+            total[0] = self.room(column, &source, EX_BYTES)
+            out = <ex_bytes *> malloc((<size_t> total[0] + 1) * sizeof(ex_bytes))
             if not out:
                 raise MemoryError
-            if fallback is not None:
-                defaults = <ex_bytes *> malloc((<size_t> len(fallback) + 1) * sizeof(ex_bytes))
-                if not defaults:
-                    raise MemoryError
-                for i, value in enumerate(fallback):
-                    defaults[i] = ex_borrow(value)
-            source = self.column(column, splits, width, _place(
-                fallback is not None, width, 0 if fallback is None else len(fallback), defaults))
             with nogil:
                 status = ex_read_bytes(&source, out, &failed)
             if status:
@@ -252,6 +272,7 @@ cdef class Spans:
                 raise self.corrupt(i, status)
             ends[i + 1] = ends[i] + <int64_t> count
         inner.keep, inner.base, inner.keys = self.keep, self.base, [self.keys[column]]
+        inner.extent = self.extent
         inner.starts = np.repeat(self.starts, np.diff(splits))
         inner.reserve(1, ends[self.records])
         for i in range(self.records):

@@ -363,8 +363,16 @@ def test_a_bad_step_is_named():
 
 def test_steps_that_only_claim_values_get_no_memory():
     record = field(2, entry(b"f", field(1, b"") * 100_000))
-    with pytest.raises(SchemaError, match="holds 0 values"):
+    with pytest.raises(SchemaError, match="is missing"):
         decode_sequence_examples([record], {}, {"f": ("float32", (1 << 20,))})
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64", "bytes"])
+@pytest.mark.parametrize("width", [2**39, 2**31])
+def test_a_schema_that_only_claims_values_gets_no_memory(dtype, width):
+    record = encode_example({"x": ["a"] if dtype == "bytes" else np.ones(1, dtype)})
+    with pytest.raises(SchemaError, match="record 0: feature 'x' holds 1 values"):
+        decode_examples([record] * 1000, {"x": (dtype, (width,))})
 
 
 def test_to_arrow():

@@ -79,6 +79,7 @@ def test_json_that_is_no_schema(value):
         (("int64", (None, None, None)), "only the first dimension"),
         (("int64", (None, 0)), "can't be told apart"),
         (("int64", 3), "shape must be a tuple"),
+        (("int64", (2**33, 2**33)), "too many values"),
         (("int64", (None,), 3), "no default"),
         (("int64", (2,), [1, 2, 3]), "default must be a scalar or of shape"),
         (("object", (), None, True), "no fixed size"),

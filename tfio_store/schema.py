@@ -4,6 +4,7 @@ manifest."""
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -21,6 +22,8 @@ Shape = tuple[int | None, ...]
 WIRE_DTYPES = ("int64", "float32", "bytes")
 """What an Example holds; every other dtype is converted on the way out, without loss or not at
 all."""
+
+_TOO_WIDE = 1 << 40
 
 _INTEGERS = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
@@ -60,6 +63,8 @@ class Feature:
             raise ValueError(
                 f"only the first dimension may be None (or both of two), got {self.shape}"
             )
+        if self.width >= _TOO_WIDE:
+            raise ValueError(f"shape {self.shape} has too many values")
         if self.ragged and self.width == 0:
             raise ValueError(f"rows of no values can't be told apart: shape {self.shape}")
         if self.default is not None:
@@ -101,7 +106,7 @@ class Feature:
     @property
     def width(self) -> int:
         """How many values ``row_shape`` takes."""
-        return int(np.prod(self.row_shape, dtype=np.int64))
+        return math.prod(self.row_shape)
 
     def item_dtype(self) -> np.dtype[Any]:
         """The numpy dtype of the decoded values; object for "bytes" and "str"."""

@@ -150,7 +150,6 @@ def decode_sequence_examples(
             raise ValueError(f"feature {name!r}: a step has at most one variable dimension")
         splits, steps = spans.steps(i)
         try:
-            _check_steps(steps, name, feature)
             values = decode_column(steps, 0, feature, batch.buffer, strings)
         except SchemaError as error:
             record = int(np.searchsorted(splits, error.record, "right")) - 1
@@ -158,18 +157,6 @@ def decode_sequence_examples(
             raise SchemaError(reason, feature=name, record=record) from None
         lists[name] = Ragged(values, splits)
     return contexts, Examples(lists, wanted)
-
-
-def _check_steps(steps: Any, name: str, feature: Feature) -> None:
-    """A step takes two bytes on the wire and ``width`` values in memory: before memory is set aside
-    for what is only claimed, one look at whether it is there."""
-    if feature.ragged or feature.raw or feature.default is not None:
-        return
-    counts = steps.counts(0, KINDS[feature.wire])
-    wrong = np.flatnonzero(counts != feature.width)
-    if len(wrong):
-        reason = f"holds {counts[wrong[0]]} values, where {feature.width} are wanted"
-        raise SchemaError(reason, feature=name, record=int(wrong[0]))
 
 
 def infer_features(record: bytes) -> dict[str, tuple[str | None, int]]:
