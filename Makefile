@@ -123,3 +123,26 @@ bench-filesystem: $(VENV)/.bench ## TFRecordDataset on S3 through the filesystem
 
 stress-filesystem: $(VENV)/.bench ## 32 threads in TensorFlow on S3 for two minutes while requests fail
 	$(BIN)/python -m bench.filesystem_stress
+
+.PHONY: bench-tfdata bench-tfdata-s3 soak test-tf216
+bench-tfdata: $(VENV)/.bench ## TFRecordDataset beside TensorFlow's own, on local files
+	$(BIN)/python -m bench.tfdata
+
+bench-tfdata-s3: $(VENV)/.bench .venv-tf216/.ready ## TFRecordDataset on S3 (Ceph) beside tensorflow-io
+	$(BIN)/python -m bench.tfdata_s3 --peer-python .venv-tf216/bin/python
+
+soak: $(VENV)/.dev ## open and drop datasets for 20 minutes; fails if memory, threads or descriptors grow
+	$(BIN)/python -m tests.tf.programs.soak --minutes 20 --cycles 1000
+
+# The oldest TensorFlow that is supported. It needs Python 3.9 to 3.12: PYTHON_TF216 picks one.
+PYTHON_TF216 ?= $(PYTHON)
+.venv-tf216/.ready: $(SOURCES)
+	@test -x .venv-tf216/bin/python || $(PYTHON_TF216) -m venv .venv-tf216
+	@echo "installing TensorFlow 2.16 into .venv-tf216 ..."
+	@.venv-tf216/bin/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=24'
+	@.venv-tf216/bin/python -m pip install --quiet --disable-pip-version-check \
+		'tensorflow==2.16.*' 'tensorflow-io==0.37.1' -e '.[test]'
+	@touch $@
+
+test-tf216: .venv-tf216/.ready ## the TensorFlow tests on the oldest TensorFlow supported
+	.venv-tf216/bin/python -m pytest tests/tf
