@@ -65,7 +65,7 @@ def jobs(endpoint: str, files: list[str], peer: str, rounds: int) -> dict[str, A
         "AWS_ACCESS_KEY_ID": KEY,
         "AWS_SECRET_ACCESS_KEY": SECRET,
         "AWS_REGION": "us-east-1",
-        "S3_ENDPOINT": endpoint.removeprefix("http://"),
+        "S3_ENDPOINT": endpoint,
         "S3_USE_HTTPS": "0",
         "S3_VERIFY_SSL": "0",
         "TF_CPP_MIN_LOG_LEVEL": "3",
