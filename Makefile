@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := setup.py pyproject.toml $(wildcard ext/*.c ext/*.h ext/*.pyx ext/*.pxd ext/*.pxi)
 
-.PHONY: demo test test-pure servers test-stores test-ceph ceph lint types clean help lint-c test-c fuzz fuzz-short bench-core bench-filesystem stress-filesystem bench-example
+.PHONY: demo test test-pure servers test-stores test-ceph ceph lint types clean help lint-c test-c fuzz fuzz-short bench-core bench-filesystem stress-filesystem test-filesystem-c bench-example
 
 help:
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -120,6 +120,15 @@ bench-reader-memory: $(VENV)/.bench ## peak memory of reading 4 GiB
 
 bench-filesystem: $(VENV)/.bench ## TFRecordDataset on S3 through the filesystem plugin; PEER_PYTHON has tensorflow-io
 	$(BIN)/python -m bench.filesystem $(if $(PEER_PYTHON),--peer-python $(PEER_PYTHON)) --exits 50
+
+FILESYSTEM_C := tests/c_filesystem/stress.c ext/fs_cache.c ext/fs_reader.c ext/fs_gate.c
+
+test-filesystem-c: ## the filesystem's block cache under ASan, UBSan and TSan, many threads
+	@mkdir -p build
+	$(CC) $(STRICT) -O1 $(SANITIZE) -Iext $(FILESYSTEM_C) -o build/filesystem-asan -pthread
+	build/filesystem-asan
+	$(CC) $(STRICT) -O1 -fsanitize=thread -Iext $(FILESYSTEM_C) -o build/filesystem-tsan -pthread
+	build/filesystem-tsan
 
 stress-filesystem: $(VENV)/.bench ## 32 threads in TensorFlow on S3 for two minutes while requests fail
 	$(BIN)/python -m bench.filesystem_stress

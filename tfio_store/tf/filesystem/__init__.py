@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +19,7 @@ INSTEAD = {
 }
 
 _host: Host | None = None
+_lock = threading.Lock()
 
 
 def register_filesystem(
@@ -46,12 +48,13 @@ def register_filesystem(
         raise ValueError("pass either filesystem= or storage_options=, not both")
     if cache_bytes is not None and cache_bytes < 0:
         raise ValueError(f"cache_bytes={cache_bytes!r}: pass bytes, 0 or more")
-    host = _running_host()
-    for scheme in schemes:
-        _check(scheme, host)
-    for scheme in schemes:
-        options = options_of(filesystem, scheme) if filesystem is not None else storage_options
-        _mount(scheme, Mount(dict(options or {}), backend), host)
+    with _lock:
+        host = _running_host()
+        for scheme in schemes:
+            _check(scheme, host)
+        for scheme in schemes:
+            options = options_of(filesystem, scheme) if filesystem is not None else storage_options
+            _mount(scheme, Mount(dict(options or {}), backend), host)
     if cache_bytes is not None:
         from tfio_store import _tf_filesystem
 
