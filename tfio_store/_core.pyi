@@ -30,8 +30,8 @@ def crc32c_combine(first: int, second: int, second_length: int) -> int:
     """CRC32C of a+b from ``first`` = crc32c(a), ``second`` = crc32c(b), in O(log n)."""
 
 def crc_backend() -> str:
-    """The CRC kernel in use: "portable", "sse4.2", "vpclmulqdq", "armv8"; in `_pure`
-    "google-crc32c"."""
+    """The CRC kernel in use: "portable", "sse4.2", "avx2-vpclmulqdq", "avx512-vpclmulqdq" or
+    "armv8"; in `_pure` "google-crc32c"."""
 
 @final
 class Buffer:
