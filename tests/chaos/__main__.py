@@ -57,6 +57,26 @@ def row(what: str, run: Callable[[], Counter[str]]) -> str:
     return f"| {what} | {told} | {time.monotonic() - start:.0f} s |\n"
 
 
+def on_local_files(args: argparse.Namespace) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        return row(
+            "killed with -9, local files",
+            lambda: kill_writers(Place(folder), args.kills, seed=args.seed, tell=tell),
+        )
+
+
+def on_s3(args: argparse.Namespace) -> str:
+    with s3() as (name, place):
+        return row(
+            f"killed with -9, S3 ({name})",
+            lambda: kill_writers(place, args.kills, seed=args.seed, tell=tell),
+        )
+
+
+def on_bad_lines(args: argparse.Namespace) -> str:
+    return "".join(on_a_bad_line(attempts, args.writers, args.seed) for attempts in (1, 2, 8))
+
+
 def on_a_bad_line(attempts: int, writers: int, seed: int) -> str:
     with s3() as (name, place), shaped(place.endpoint, seed=seed, **LINE) as line:
         faulty = Place(place.root, s3_options(line.endpoint), line.endpoint)
@@ -69,28 +89,22 @@ def on_a_bad_line(attempts: int, writers: int, seed: int) -> str:
         )
 
 
+PARTS = {"local": on_local_files, "s3": on_s3, "line": on_bad_lines}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--writers", type=int, default=100)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--report", type=Path)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     args = parser.parse_args()
     report = HEADER + f"tfio_store {tfs.__version__}, Python {platform.python_version()}, "
     report += f"{time.strftime('%Y-%m-%d')}, seed {args.seed}.\n\n"
     report += "| writers | what became of them | took |\n| --- | --- | --- |\n"
-    with tempfile.TemporaryDirectory() as folder:
-        report += row(
-            "killed with -9, local files",
-            lambda: kill_writers(Place(folder), args.kills, seed=args.seed, tell=tell),
-        )
-    with s3() as (name, place):
-        report += row(
-            f"killed with -9, S3 ({name})",
-            lambda: kill_writers(place, args.kills, seed=args.seed, tell=tell),
-        )
-    for attempts in (1, 2, 8):
-        report += on_a_bad_line(attempts, args.writers, args.seed)
+    for part in args.parts:
+        report += PARTS[part](args)
     print(report)
     if args.report:
         args.report.write_text(report)

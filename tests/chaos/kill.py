@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import os
+import multiprocessing
 import random
-import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict
+from multiprocessing.connection import Connection
 
 import tfio_store as tfs
 from tests.chaos.generations import NAME, Generation, check, check_objects
 from tests.servers.place import Place
+
+CONTEXT = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload(["tests.chaos.kill", "s3fs"])
 
 
 def kill_writers(
@@ -61,33 +60,24 @@ def start_over(place: Place) -> None:
 
 def run_and_kill(place: Place, generation: Generation, after: float) -> float | None:
     """How long the writer lived if it ended by itself, else None."""
-    argv = [sys.executable, "-m", "tests.chaos.kill", json.dumps(asdict(place))]
-    process = subprocess.Popen(
-        [*argv, json.dumps(asdict(generation))], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    )
-    assert process.stdout is not None
-    process.stdout.read(1)  # it has imported what it needs, and begins
+    begun, tell = CONTEXT.Pipe(duplex=False)
+    process = CONTEXT.Process(target=live, args=(place, generation, tell))
+    process.start()
+    begun.recv()
     start = time.monotonic()
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(after)
-        assert process.returncode == 0, "the writer failed by itself"
-        return time.monotonic() - start
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    process.stdout.close()
-    return None
+    process.join(after)
+    if process.exitcode is None:
+        process.kill()
+        process.join()
+        return None
+    assert process.exitcode == 0, "the writer failed by itself"
+    return time.monotonic() - start
 
 
-def main() -> None:
-    place, generation = Place(**json.loads(sys.argv[1])), Generation(**json.loads(sys.argv[2]))
+def live(place: Place, generation: Generation, tell: Connection) -> None:
     generation.content()
     store, path = place.open("ds/nothing")
     with contextlib.suppress(FileNotFoundError):
         store.info(path)  # now it is connected, as a process that lives longer is
-    sys.stdout.write("!")
-    sys.stdout.flush()
+    tell.send("begun")
     generation.write(place)
-
-
-if __name__ == "__main__":
-    main()
