@@ -167,22 +167,21 @@ class ShardedWriter:
 
         A second call does nothing, or raises the failure of the first again.
         """
-        if isinstance(self._shards, _Ended):
+        shards = self._shards  # another thread may put its failure there
+        if isinstance(shards, _Ended):
             if self._manifest is None:
-                self._raise_failure()
+                self._raise_failure(shards.failure)
             return
         try:
-            self._shards.finish()
-            manifest = self._finish(self._shards.streams)
+            shards.finish()
+            manifest = self._finish(shards.streams)
         except BaseException as error:
             self._end(error)
             raise
         self._decide(manifest)
 
-    def _raise_failure(self) -> None:
+    def _raise_failure(self, failure: BaseException | None) -> None:
         """What stopped the writer, after cleaning up behind it. An abort is no failure."""
-        assert isinstance(self._shards, _Ended)
-        failure = self._shards.failure
         self._end(failure)
         if failure is not None:
             raise failure
@@ -224,7 +223,7 @@ class ShardedWriter:
             return
         names = self._uploads.abort()
         if not keep:
-            attempt.abandon(names)
+            _abandon(attempt, names)
 
     def __enter__(self) -> Self:
         return self
@@ -237,11 +236,8 @@ class ShardedWriter:
     ) -> None:
         if error is None:
             self.close()
-            return
-        try:
+        else:
             self.abort()
-        except Exception as fault:  # the exception in the block matters more
-            warnings.warn(f"leftovers remain, for tfio_store.clean: {fault}", stacklevel=2)
 
     def __del__(self) -> None:
         if getattr(self, "_attempt", None) is None or self._manifest is not None:
@@ -260,7 +256,17 @@ def _open_shard(uploads: ShardUploads, attempt: Attempt, shard: int) -> ShardStr
 
 
 def _drop(attempt: Attempt, uploads: ShardUploads) -> None:
-    attempt.abandon(uploads.abort())
+    _abandon(attempt, uploads.abort())
+
+
+def _abandon(attempt: Attempt, shards: list[str]) -> None:
+    try:
+        attempt.abandon(shards)
+    except Exception as error:  # what stopped the writer matters more
+        warnings.warn(
+            f"what this writer wrote could not be removed ({error}); tfio_store.clean will",
+            stacklevel=2,
+        )
 
 
 def _check_placement(limits: RollOver | None, **options: object) -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import random
+import time
 from collections import Counter
 from collections.abc import Callable
 
 import tfio_store as tfs
 from tests.chaos.generations import NAME, Generation, check, check_objects
 from tests.servers.place import Place
+
+LATEST_ARRIVAL = 8.0
+"""Seconds after which the line has delivered or lost every request."""
 
 
 def write_through_faults(
@@ -38,12 +42,21 @@ def write_through_faults(
         else:
             assert after is current or "not known" in str(failure)
             counts[f"failed: {type(failure).__name__}"] += 1
-        left = tfs.clean(direct.url(NAME), older_than=0, storage_options=direct.storage_options)
-        check_objects(direct)
+        left = clean(direct)
         counts["left something to clean"] += bool(left.objects or left.uploads)
+        if direct.open("ds")[0].pending_uploads(direct.open("ds")[1]):
+            # A request that its client gave up may still be on its way, and begin an upload.
+            time.sleep(LATEST_ARRIVAL)
+            clean(direct)
+            counts["uploads that began after the writer's end"] += 1
+        check_objects(direct)
         current = after
         tell(f"{number + 1} of {writers} writers: {dict(counts)}")
     return counts
+
+
+def clean(place: Place) -> tfs.Leftovers:
+    return tfs.clean(place.url(NAME), older_than=0, storage_options=place.storage_options)
 
 
 def write(place: Place, generation: Generation, attempts: int) -> OSError | None:
