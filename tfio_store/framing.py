@@ -92,8 +92,8 @@ class Backend(NamedTuple):
     core: str
     """"compiled" or "pure"."""
     crc32c: str
-    """The CRC kernel: "portable", "sse4.2", "avx2-vpclmulqdq", "avx512-vpclmulqdq", "armv8" or, with
-    the pure core, "google-crc32c"."""
+    """The CRC kernel: "portable", "sse4.2", "avx2-vpclmulqdq", "avx512-vpclmulqdq", "armv8"; or
+    "google-crc32c", with the pure core."""
 
 
 def backend() -> Backend:
