@@ -49,14 +49,19 @@ def clean(
 
     Only these are removed: names with a writer's random tag in them, names that a dead writer's
     claim lists, and these claims; never what any manifest in the folder names, nor files of
-    others, even if they are named as shards are.
+    others, even if they are named as shards are. With ``older_than=0`` that extends to uploads
+    (not files) under any name that a shard of this dataset could have.
 
     Raises:
         ManifestError: the dataset's manifest can't be read, so nobody knows what it names.
     """
     folder, names = locate(url, None, "", storage_options, backend, retry)
     found = _look(folder, names, time.time() - older_than)
-    doomed, claims, uploads = found.doomed(), found.dead_claims(), found.doomed_uploads()
+    doomed, claims, uploads = (
+        found.doomed(),
+        found.dead_claims(),
+        found.doomed_uploads(alone=older_than <= 0),
+    )
     if not dry_run:
         folder.delete(doomed)
         folder.store.abort_uploads(uploads)
@@ -85,11 +90,14 @@ class _Found:
     def dead_claims(self) -> list[str]:
         return [name for name in self._owned(self.present) if self._is_claim(name)]
 
-    def doomed_uploads(self) -> list[PendingUpload]:
+    def doomed_uploads(self, *, alone: bool) -> list[PendingUpload]:
         by_name = {upload.path.rpartition("/")[2]: upload for upload in self.uploads}
-        owned = set(self._owned(by_name))
+        owned = set(self._owned(by_name)) | (self.named & by_name.keys())
         if not self.alive:  # else it may be that one's commit
             owned.add(self.names.manifest)
+        if alone:
+            # A request to begin an upload whose answer was lost: its writer never knew of it.
+            owned |= {name for name in by_name if self._tag(name) == ""}
         return [up for up in self.uploads if up.path.rpartition("/")[2] in owned]
 
     def _is_claim(self, name: str) -> bool:
@@ -100,12 +108,15 @@ class _Found:
         return [name for name in names if self._owner_is_dead(name)]
 
     def _owner_is_dead(self, name: str) -> bool:
-        patterns = [self.names, DatasetNames(self.names.name, 1)]
-        tags = {known.tag_of(name) for known in [*patterns, *(claim.names for claim in self.dead)]}
-        tag = next((tag for tag in tags if tag is not None), None)
+        tag = self._tag(name)
         if tag is None or tag in self.alive:
             return False
         return tag != "" or self._plain_name_is_left(name)
+
+    def _tag(self, name: str) -> str | None:
+        patterns = [self.names, DatasetNames(self.names.name, 1)]
+        tags = {known.tag_of(name) for known in [*patterns, *(claim.names for claim in self.dead)]}
+        return next((tag for tag in tags if tag is not None), None)
 
     def _plain_name_is_left(self, name: str) -> bool:
         """A plain name alone proves nothing: TensorFlow names its files so too."""
