@@ -300,6 +300,20 @@ def test_shards_give_every_block_once(tmp_path: Path) -> None:
     assert sorted(record for part in parts for record in part) == sorted(records)
 
 
+@pytest.mark.parametrize("batch_size", [None, 2])
+def test_shard_takes_blocks_or_batches(tmp_path: Path, batch_size: int | None) -> None:
+    records = [f"{i}".encode() + b"x" * 300_000 for i in range(23)]
+    with tfs.ShardedWriter(str(tmp_path / "set"), num_shards=2) as writer:
+        writer.write_batch(records)
+    dataset = tfs.TFRecordDataset(str(tmp_path / "set"), batch_size=batch_size)
+    parts = [outcome(lambda i=i: dataset.shard(3, i)).elements for i in range(3)]
+    assert all(parts)
+    assert sorted(e for part in parts for e in part) == sorted(outcome(lambda: dataset).elements)
+    if batch_size is not None:
+        assert parts == [outcome(lambda: dataset).elements[i::3] for i in range(3)]
+    assert dataset.shard(3, 1).shard(2, 0).element_spec == dataset.element_spec
+
+
 @pytest.mark.parametrize("length", range(1, 79, 5))
 @pytest.mark.parametrize("parallel", [None, 2])
 def test_blocks_raise_behind_the_good_records(

@@ -24,7 +24,6 @@ def can_batch(dataset: Dataset, options: Options, parallel_reads: int | None) ->
     return (
         options.batch_size is not None
         and options.shuffle is False
-        and options.shard is None
         and parallel_reads is None
         and not options.settings.skip_corrupt
         and dataset.has_blocks
@@ -39,7 +38,10 @@ def batch_dataset(dataset: Dataset, options: Options) -> tf.data.Dataset:
     if options.drop_remainder and int(spans.records.sum()) % options.batch_size:
         count -= 1
     reader = BlockReader(dataset, spans, options, partial=False)
-    found = reader.read(tf.data.Dataset.range(count)).map(lambda records, _: records)
+    numbers = tf.data.Dataset.range(count)
+    if options.shard is not None:
+        numbers = numbers.shard(*options.shard)
+    found = reader.read(numbers).map(lambda records, _: records)
     if options.drop_remainder:
         found = found.map(lambda records: tf.ensure_shape(records, [options.batch_size]))
     return parsed(found, options)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, TypeAlias
 
 import tensorflow as tf
 
@@ -21,6 +22,11 @@ from tfio_store.tf.runtime import Access
 from tfio_store.tf.streams import stream_dataset
 
 __all__ = ["TFRecordDataset"]
+
+_Built: TypeAlias = (
+    "tuple[tf.data.Dataset, int | None, Callable[[int, int], tf.data.Dataset] | None]"
+)
+"""A dataset, its exact cardinality where tf.data does not know it, and what makes shards of it."""
 
 
 class TFRecordDataset(tf.data.Dataset):  # type: ignore[misc]
@@ -112,8 +118,16 @@ class TFRecordDataset(tf.data.Dataset):  # type: ignore[misc]
             feature_spec=_feature_spec(schema),
         )
         codec = check_compression(compression_type)
-        self._impl, self._count = _build(filenames, codec, access, options, num_parallel_reads)
+        built = _build(filenames, codec, access, options, num_parallel_reads)
+        self._impl, self._count, self._reshard = built
         super().__init__(self._impl._variant_tensor)
+
+    def shard(self, num_shards: Any, index: Any, name: str | None = None) -> tf.data.Dataset:
+        """As of any dataset, but whole blocks (or batches) where they are known, so that those of
+        other shards are not even read."""
+        if self._reshard is None or not (isinstance(num_shards, int) and isinstance(index, int)):
+            return super().shard(num_shards, index, name)
+        return self._reshard(num_shards, index)
 
     def cardinality(self) -> tf.Tensor:
         """int64 []: exact where the counts are known from a manifest or an index."""
@@ -140,26 +154,34 @@ def _feature_spec(schema: Any) -> Mapping[str, Any] | None:
 
 def _build(
     filenames: Any, codec: Any, access: Access, options: Options, parallel_reads: int | None
-) -> tuple[tf.data.Dataset, int | None]:
+) -> _Built:
     names = known_names(filenames)
     if names is None:
         files = names_dataset(filenames).map(lambda name: (name, tf.convert_to_tensor(codec)))
-        return stream_dataset(files, options, parallel_reads), None
+        return stream_dataset(files, options, parallel_reads), None, None
     dataset = None if tf.is_tensor(codec) else _resolve(names, codec, access)
     if dataset is None:
         codecs = tf.fill([len(names)], codec)
-        return stream_dataset(_files(names, codecs), options, parallel_reads), None
+        return stream_dataset(_files(names, codecs), options, parallel_reads), None, None
     if options.shuffle is not False or options.shard is not None or options.batch_size is not None:
         dataset = _indexed(dataset, options)
-    if can_batch(dataset, options, parallel_reads):
-        return batch_dataset(dataset, options), None
     if dataset.has_blocks:
-        return block_dataset(dataset, options, parallel_reads)
+        return _from_blocks(dataset, options, parallel_reads)
     files = _files(
         [shard.url for shard in dataset.shards],
         [shard.compression or "" for shard in dataset.shards],
     )
-    return stream_dataset(files, options, parallel_reads), None
+    return stream_dataset(files, options, parallel_reads), None, None
+
+
+def _from_blocks(dataset: Dataset, options: Options, parallel_reads: int | None) -> _Built:
+    def reshard(count: int, index: int) -> tf.data.Dataset:
+        return _from_blocks(dataset, replace(options, shard=(count, index)), parallel_reads)[0]
+
+    sharded = None if options.shard is not None else reshard
+    if can_batch(dataset, options, parallel_reads):
+        return batch_dataset(dataset, options), None, sharded
+    return *block_dataset(dataset, options, parallel_reads), sharded
 
 
 def _indexed(dataset: Dataset, options: Options) -> Dataset:

@@ -20,6 +20,7 @@ Int64Array: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 _ALL = np.iinfo(np.int64).max
 _COARSE_BYTES = 4 << 20
 _LONG_RECORD = 64 << 10
+_LONGISH = 1 << 10  # to find the middle of a large block of shorter records takes too long
 _FILE, _START, _STOP, _RAW_START, _RAW_STOP, _RECORDS = range(6)
 
 
@@ -62,25 +63,16 @@ def block_spans(dataset: Dataset) -> Spans:
 
 
 def coarse_block_spans(dataset: Dataset) -> Spans:
-    """As `block_spans`, with neighbouring blocks of raw files taken together up to 4 MiB: for
-    whoever reads them in order, where each request has its price."""
-    raw = np.array([shard.compression is None for shard in dataset.shards], bool)
-    table = _table(dataset)
-    if not len(table):
-        return _whole(table)
-    place = np.where(raw[table[:, _FILE]], table[:, _START] // _COARSE_BYTES, np.arange(len(table)))
-    first = np.flatnonzero(np.append(True, np.diff(place) | np.diff(table[:, _FILE])))
-    last = np.append(first[1:], len(table)) - 1
-    merged = table[first].copy()
-    merged[:, _STOP] = table[last, _STOP]
-    merged[:, _RAW_STOP] = table[last, _RAW_STOP]
-    merged[:, _RECORDS] = np.add.reduceat(table[:, _RECORDS], first)
-    return _whole(merged)
+    """As `block_spans`, with neighbouring blocks of raw files taken together: for whoever reads
+    them in order, where each request has its price."""
+    return _whole(_coarse(dataset, _table(dataset)))
 
 
 def batch_spans(dataset: Dataset, batch_size: int) -> Spans:
     """Each batch a group: the records of blocks that it consists of."""
     table = _table(dataset)
+    if table[:, _RAW_STOP].sum() - table[:, _RAW_START].sum() > _LONGISH * table[:, _RECORDS].sum():
+        table = _coarse(dataset, table)
     return _batches(table, batch_size)
 
 
@@ -117,6 +109,21 @@ def _batches(table: Int64Array, batch_size: int) -> Spans:
     spans = np.stack([blocks, at - begins[blocks], until - at], axis=1)
     groups = np.searchsorted(at, np.append(np.arange(0, total, batch_size), total))
     return Spans(table, spans, groups.astype(np.int64))
+
+
+def _coarse(dataset: Dataset, table: Int64Array) -> Int64Array:
+    """A table with neighbouring blocks of raw files taken together up to 4 MiB."""
+    raw = np.array([shard.compression is None for shard in dataset.shards], bool)
+    if not len(table):
+        return table
+    place = np.where(raw[table[:, _FILE]], table[:, _START] // _COARSE_BYTES, np.arange(len(table)))
+    first = np.flatnonzero(np.append(True, np.diff(place) | np.diff(table[:, _FILE])))
+    last = np.append(first[1:], len(table)) - 1
+    merged = table[first].copy()
+    merged[:, _STOP] = table[last, _STOP]
+    merged[:, _RAW_STOP] = table[last, _RAW_STOP]
+    merged[:, _RECORDS] = np.add.reduceat(table[:, _RECORDS], first)
+    return merged
 
 
 def _whole(table: Int64Array) -> Spans:
