@@ -119,7 +119,7 @@ def _coarse(dataset: Dataset, table: Int64Array) -> Int64Array:
     place = np.where(raw[table[:, _FILE]], table[:, _START] // _COARSE_BYTES, np.arange(len(table)))
     first = np.flatnonzero(np.append(True, np.diff(place) | np.diff(table[:, _FILE])))
     last = np.append(first[1:], len(table)) - 1
-    merged = table[first].copy()
+    merged: Int64Array = table[first].copy()
     merged[:, _STOP] = table[last, _STOP]
     merged[:, _RAW_STOP] = table[last, _RAW_STOP]
     merged[:, _RECORDS] = np.add.reduceat(table[:, _RECORDS], first)
