@@ -52,17 +52,21 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {name: str(folder / name) for name in ("raw", "gzip", "set")}
 
 
-@pytest.mark.parametrize("symbolic", [False, True], ids=["", "symbolic"])
 @pytest.mark.parametrize(
-    ("source", "options"),
+    ("source", "options", "symbolic"),
     [
-        pytest.param("raw", {}, id="raw stream"),
-        pytest.param("gzip", {}, id="gzip stream"),
-        pytest.param("set", {}, id="blocks"),
-        pytest.param("set", {"shuffle": 2, "seed": 5}, id="shuffled"),
-        pytest.param("set", {"num_parallel_reads": 2}, id="parallel reads"),
-        pytest.param("raw", {"batch_size": 7}, id="batches"),
-        pytest.param("raw", {"batch_size": 7, "shuffle": True, "seed": 5}, id="shuffled batches"),
+        pytest.param("raw", {}, False, id="raw stream"),
+        pytest.param("gzip", {}, True, id="gzip stream, symbolic"),
+        pytest.param("set", {}, True, id="blocks, symbolic"),
+        pytest.param("set", {"shuffle": 2, "seed": 5}, False, id="shuffled"),
+        pytest.param("set", {"shuffle": 2, "seed": 5}, True, id="shuffled, symbolic"),
+        # not symbolic: TensorFlow hangs on restoring an interleave of anything unbatched
+        pytest.param("set", {"num_parallel_reads": 2}, False, id="parallel reads"),
+        pytest.param("raw", {"batch_size": 7}, True, id="batches, symbolic"),
+        pytest.param("set", {"batch_size": 7}, False, id="batches of a set"),
+        pytest.param(
+            "set", {"batch_size": 7, "shuffle": 2, "seed": 5}, True, id="shuffled batches, symbolic"
+        ),
     ],
 )
 def test_killed_and_restored(
