@@ -105,6 +105,14 @@ class TestKindsOfDamage:
         assert records == [b"before", b"after"]
         assert region.length == len(framed([inner + b"tail"]))
 
+    def test_a_cut_record_that_swallows_exactly_the_next(self) -> None:
+        first, second, third = framed([b"x" * 60]), framed([b"y" * 5]), framed([b"z"])
+        for rest, kept in (((second,), [b"y" * 5]), ((second, third), [b"y" * 5, b"z"])):
+            data = first[: -len(second)] + b"".join(rest)
+            records, (region,) = recovered(data)
+            assert records == kept
+            assert region.length == len(first) - len(second)
+
     def test_a_false_header_that_claims_more_than_there_is(self) -> None:
         header = (1 << 20).to_bytes(8, "little")
         header += tfs.masked_crc32c(header).to_bytes(4, "little")

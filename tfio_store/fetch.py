@@ -75,7 +75,10 @@ class ReadAhead(Iterator[tuple[Fetch[Tag], "BytesLike"]]):
             self._window = self._window or max(2, fetch.store.in_flight // 2)
             self._next = None
             self._spent += fetch.cost
-            self._waiting.append((fetch, fetch.store.read(fetch.path, fetch.start, fetch.stop)))
+            future = fetch.store.read(fetch.path, fetch.start, fetch.stop)
+            self._waiting.append((fetch, future))
+            if future.done():
+                return  # what is there at once is best used while it is in the cache
 
     def close(self) -> None:
         """Give up what is in flight. Idempotent."""

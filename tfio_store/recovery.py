@@ -127,7 +127,7 @@ class RecoveringDecoder:
             self._damage = (self._base + at, found.fault or "truncated")
             at += 1
             if follower is not None and self._believable(buffer, follower):
-                at = follower
+                at = self._swallowed(buffer[:follower], at)
                 self._report(self._base + at)
 
     def _search(self, buffer: memoryview, at: int, final: bool) -> int:
@@ -139,7 +139,9 @@ class RecoveringDecoder:
                 self._report(self._base + at)
                 return at
             if not final:
-                self._want = len(buffer) - at + HEADER_BYTES
+                # all of a candidate's frame, or a hostile header would make every feed a copy
+                need = scan(buffer, start=at, max_record_bytes=self._max).need
+                self._want = max(need, len(buffer) - at + 1)
                 return at
             at += 1  # at the end of the data, a frame that lacks bytes is none
         return len(buffer)
@@ -159,6 +161,20 @@ class RecoveringDecoder:
         return (
             len(header) == HEADER_BYTES and scan(header, max_record_bytes=self._max).fault is None
         )
+
+    def _swallowed(self, extent: memoryview, at: int) -> int:
+        """Where in the extent of a damaged record, which may have lost bytes, others begin that fill
+        the rest of it; its end where none do. A file that is the record's data does not count: it
+        ends before the data's CRC."""
+        while at < len(extent):
+            at, found = find_record(extent, start=at, max_record_bytes=self._max)
+            if not found:
+                break
+            run = scan(extent, start=at, max_record_bytes=self._max)
+            if run.fault is None and run.end == len(extent):
+                return at
+            at = run.end + 1
+        return len(extent)
 
     def _report(self, end: int) -> None:
         assert self._damage is not None
