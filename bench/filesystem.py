@@ -28,6 +28,7 @@ FILES = 4
 CASES: dict[str, dict[str, Any]] = {
     "1 file": {"files": 1},
     "4 files at once": {"files": FILES, "num_parallel_reads": FILES},
+    "1 file by FixedLengthRecordDataset, pieces of 256 KiB": {"files": 1, "fixed": True},
 }
 
 
@@ -44,7 +45,10 @@ def worker(job: dict[str, Any]) -> None:
             "s3", storage_options=job["options"], backend=job.get("backend", "fsspec")
         )
     urls = [f"s3://bench/records-{i}" for i in range(job["files"])]
-    dataset = tf.data.TFRecordDataset(urls, num_parallel_reads=job.get("num_parallel_reads"))
+    if job.get("fixed"):
+        dataset = tf.data.FixedLengthRecordDataset(urls, RECORD_BYTES + 16)
+    else:
+        dataset = tf.data.TFRecordDataset(urls, num_parallel_reads=job.get("num_parallel_reads"))
     if job.get("exits"):
         print(json.dumps({"clean": clean_exits(dataset, job["exits"])}), flush=True)
         return
