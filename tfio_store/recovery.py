@@ -163,9 +163,9 @@ class RecoveringDecoder:
         )
 
     def _swallowed(self, extent: memoryview, at: int) -> int:
-        """Where in the extent of a damaged record, which may have lost bytes, others begin that fill
-        the rest of it; its end where none do. A file that is the record's data does not count: it
-        ends before the data's CRC."""
+        """Where in the extent of a damaged record, which may have lost bytes, others begin that
+        fill the rest of it; its end where none do. A file that is the record's data does not
+        count: it ends before the data's CRC."""
         while at < len(extent):
             at, found = find_record(extent, start=at, max_record_bytes=self._max)
             if not found:
