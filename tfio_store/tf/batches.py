@@ -10,28 +10,46 @@ from __future__ import annotations
 
 import tensorflow as tf
 
+from tfio_store.compression import detect
 from tfio_store.dataset import Dataset
-from tfio_store.tf.blocks import BlockReader, is_remote
+from tfio_store.tf.blocks import BlockReader
 from tfio_store.tf.options import Options
 from tfio_store.tf.records import parsed
 from tfio_store.tf.spans import Spans, batch_spans, exact_batch_spans
 
-__all__ = ["batch_dataset", "can_batch"]
+__all__ = ["batch_dataset", "can_batch", "raw_local"]
 
 
-def can_batch(dataset: Dataset, options: Options, parallel_reads: int | None) -> bool:
+def can_batch(options: Options, parallel_reads: int | None) -> bool:
     """Whether batches are runs of records in the order of the files, and all counts hold."""
     return (
         options.batch_size is not None
         and options.shuffle is False
         and parallel_reads is None
         and not options.settings.skip_corrupt
-        and dataset.has_blocks
     )
 
 
+def raw_local(dataset: Dataset) -> Dataset | None:
+    """The dataset, known to be raw, if all its files are raw and local: then batches need no
+    blocks, but every frame's place."""
+    found = {}
+    for i, shard in enumerate(dataset.shards):
+        if "://" in shard.url or not (shard.compression is None or _looks_raw(dataset, i)):
+            return None
+        found[i] = shard.known(compression=None)
+    return dataset.with_shards(found)
+
+
+def _looks_raw(dataset: Dataset, index: int) -> bool:
+    if dataset.shards[index].compression != "auto":
+        return False
+    store, path = dataset.open(index)
+    return detect(store.read(path, 0, 512).result()) is None
+
+
 def batch_dataset(dataset: Dataset, options: Options) -> tf.data.Dataset:
-    """Batches (or parsed batches) of a dataset whose blocks are all known."""
+    """Batches (or parsed batches) of a dataset that is raw and local, or whose blocks are known."""
     assert options.batch_size is not None
     spans = _spans(dataset, options.batch_size, options)
     count = spans.count
@@ -48,7 +66,6 @@ def batch_dataset(dataset: Dataset, options: Options) -> tf.data.Dataset:
 
 
 def _spans(dataset: Dataset, batch_size: int, options: Options) -> Spans:
-    local = all(s.compression is None and not is_remote(s.url) for s in dataset.shards)
-    if local:
+    if raw_local(dataset) is not None:
         return exact_batch_spans(dataset, batch_size, memory_budget=options.memory_budget)
     return batch_spans(dataset, batch_size)

@@ -13,7 +13,7 @@ from tfio_store.errors import DataLossError, RecordTooLargeError
 from tfio_store.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.indexing import index_raw_shards
 from tfio_store.source import open_dataset
-from tfio_store.tf.batches import batch_dataset, can_batch
+from tfio_store.tf.batches import batch_dataset, can_batch, raw_local
 from tfio_store.tf.blocks import block_dataset
 from tfio_store.tf.filenames import known_names, names_dataset
 from tfio_store.tf.ops import Settings
@@ -163,10 +163,16 @@ def _build(
     if dataset is None:
         codecs = tf.fill([len(names)], codec)
         return stream_dataset(_files(names, codecs), options, parallel_reads), None, None
-    if options.shuffle is not False or options.shard is not None or options.batch_size is not None:
-        dataset = _indexed(dataset, options)
-    if dataset.has_blocks:
-        return _from_blocks(dataset, options, parallel_reads)
+    try:
+        raw = raw_local(dataset) if can_batch(options, parallel_reads) else None
+        if raw is not None:
+            return _from_blocks(raw, options, parallel_reads)
+        if options.wants_blocks:
+            dataset = index_raw_shards(dataset, memory_budget=options.memory_budget)
+        if dataset.has_blocks:
+            return _from_blocks(dataset, options, parallel_reads)
+    except (DataLossError, RecordTooLargeError):
+        pass  # reading will tell, behind the good records, as TensorFlow does
     files = _files(
         [shard.url for shard in dataset.shards],
         [shard.compression or "" for shard in dataset.shards],
@@ -179,18 +185,9 @@ def _from_blocks(dataset: Dataset, options: Options, parallel_reads: int | None)
         return _from_blocks(dataset, replace(options, shard=(count, index)), parallel_reads)[0]
 
     sharded = None if options.shard is not None else reshard
-    if can_batch(dataset, options, parallel_reads):
+    if can_batch(options, parallel_reads):
         return batch_dataset(dataset, options), None, sharded
     return *block_dataset(dataset, options, parallel_reads), sharded
-
-
-def _indexed(dataset: Dataset, options: Options) -> Dataset:
-    """With the blocks of raw files; without, where their headers are damaged: reading them will
-    tell, behind the good records, as TensorFlow does."""
-    try:
-        return index_raw_shards(dataset, memory_budget=options.memory_budget)
-    except (DataLossError, RecordTooLargeError):
-        return dataset
 
 
 def _files(names: list[str], codecs: Any) -> tf.data.Dataset:

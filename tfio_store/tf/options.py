@@ -50,6 +50,12 @@ class Options:
             )
 
     @property
+    def wants_blocks(self) -> bool:
+        """Whether it is worth finding the blocks of files that came without."""
+        wanted = self.shard is not None or self.batch_size is not None
+        return wanted or self.shuffle is not False
+
+    @property
     def window(self) -> int:
         """Blocks whose records are mixed: 1 without shuffling."""
         if self.shuffle is False:
