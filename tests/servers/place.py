@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import fsspec
@@ -44,7 +45,7 @@ class Place:
         """The library's own store for this place, and the path of ``name`` in it."""
         return open_store(self.url(name), self.storage_options, backend=self.backend, **options)
 
-    @property
+    @cached_property
     def fs(self) -> Any:
         """An fsspec filesystem of its own, for looking behind the library's back."""
         scheme = self.root.split("://")[0] if "://" in self.root else "file"
