@@ -87,7 +87,7 @@ def row(name: str, seconds: dict[str, float], nbytes: int, goal: float) -> list[
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--mib", type=int, default=192, help="data per row")
+    parser.add_argument("--mib", type=int, default=512, help="data per row")
     parser.add_argument("--rounds", type=int, default=7)
     given = parser.parse_args()
     nbytes = given.mib << 20
