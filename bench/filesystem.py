@@ -25,6 +25,9 @@ RECORD_BYTES = 100_000
 TTFB_MS, BANDWIDTH = 30, 80e6
 FILES = 4
 
+Candidates = dict[str, tuple[str, dict[str, str]]]
+"""The interpreter and the choices of each."""
+
 CASES: dict[str, dict[str, Any]] = {
     "1 file": {"files": 1},
     "4 files at once": {"files": FILES, "num_parallel_reads": FILES},
@@ -125,10 +128,13 @@ def main() -> None:
     if args.worker:
         worker(json.loads(args.worker))
         return
-    candidates = {"tfio_store": (sys.executable, "tfio_store")}
+    candidates: Candidates = {
+        "tfio_store": (sys.executable, {"plugin": "tfio_store"}),
+        "with obstore": (sys.executable, {"plugin": "tfio_store", "backend": "obstore"}),
+    }
     if args.peer_python:
-        candidates["tfio_store, TensorFlow 2.16"] = (args.peer_python, "tfio_store")
-        candidates["tensorflow-io, TensorFlow 2.16"] = (args.peer_python, "tensorflow-io")
+        for plugin in ("tfio_store", "tensorflow-io"):
+            candidates[f"{plugin}, TensorFlow 2.16"] = (args.peer_python, {"plugin": plugin})
     with ceph() as endpoint:
         fill(endpoint, args.mib)
         with shaped(endpoint, ttfb_ms=TTFB_MS, bandwidth=BANDWIDTH) as proxy:
@@ -139,13 +145,13 @@ def main() -> None:
             count_exits(candidates, options, args.exits)
 
 
-def compare(candidates: dict[str, tuple[str, str]], options: dict[str, Any], rounds: int) -> None:
+def compare(candidates: Candidates, options: dict[str, Any], rounds: int) -> None:
     rows = []
     for case, job in CASES.items():
         rates: dict[str, list[float]] = {name: [] for name in candidates}
         for _ in range(rounds):
             for name, (python, plugin) in candidates.items():
-                found = run(python, {**job, "plugin": plugin, "options": options}, 900)
+                found = run(python, {**job, **plugin, "options": options}, 900)
                 rates[name].append(found["bytes"] / found["s"] / 1e6)
         medians = {name: statistics.median(values) for name, values in rates.items()}
         print(case, {name: round(value, 1) for name, value in medians.items()}, flush=True)
@@ -158,10 +164,10 @@ def compare(candidates: dict[str, tuple[str, str]], options: dict[str, Any], rou
     )
 
 
-def count_exits(candidates: dict[str, tuple[str, str]], options: dict[str, Any], runs: int) -> None:
+def count_exits(candidates: Candidates, options: dict[str, Any], runs: int) -> None:
     rows = []
     for name, (python, plugin) in candidates.items():
-        job = {"files": 1, "plugin": plugin, "options": options}
+        job = {"files": 1, **plugin, "options": options}
         clean = run(python, {**job, "exits": runs}, 60 * runs)["clean"]
         rows.append([name, f"{clean} of {runs}"])
         print(name, clean, runs, flush=True)

@@ -399,3 +399,22 @@ def test_paths_are_cleaned(root: str) -> None:
     gfile.makedirs(f"{root}/a/b/c")
     put(f"{root}/a//b/./c/../file", b"1")
     assert get(f"{root}/a/b/file") == b"1"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("server", "count"), [("memory", 10_000), ("s3", 2_500)])
+def test_many_keys(request: pytest.FixtureRequest, server: str, count: int) -> None:
+    """On S3 a listing comes in pages of 1,000."""
+    place: Place = request.getfixturevalue(server)
+    register_filesystem(server, storage_options=place.storage_options)
+    names = [f"part-{i:05d}" for i in range(count)]
+    base = place.url("many").removeprefix(f"{server}://")
+    place.fs.pipe({f"{base}/{name}": b"" for name in names})
+    url = place.url("many")
+    assert sorted(gfile.listdir(url)) == names
+    assert len(gfile.glob(f"{url}/part-*")) == count
+    assert len(gfile.glob(f"{url}/part-0001?")) == 10
+    ((top, folders, files),) = gfile.walk(url)
+    assert (top, folders, sorted(files)) == (url, [], names)
+    gfile.rmtree(url)
+    assert not gfile.exists(url)
