@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.servers.place import Place
-from tests.tf.programs import run
+from tests.tf.run_program import run
 
 tf = pytest.importorskip("tensorflow")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.servers.place import Place
-from tests.tf.programs import run
+from tests.tf.run_program import run
 
 pytest.importorskip("tensorflow")
 
