@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := setup.py pyproject.toml $(wildcard ext/*.c ext/*.h ext/*.pyx ext/*.pxd ext/*.pxi)
 
-.PHONY: demo test test-pure servers test-stores test-ceph ceph lint types clean help lint-c test-c fuzz fuzz-short bench-core bench-filesystem stress-filesystem test-filesystem-c bench-example
+.PHONY: constraints demo test test-pure servers test-stores test-ceph ceph lint types clean help lint-c test-c fuzz fuzz-short bench-core bench-filesystem stress-filesystem test-filesystem-c bench-example
 
 help:
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -15,7 +15,7 @@ define install
 	@echo "installing .[$(1)] into $(VENV) ..."
 	@# pip before 24 finds a conflict where extras name other extras of the same project
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=24'
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$(1)]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$(1)]'
 	@touch $@
 endef
 
@@ -27,6 +27,12 @@ $(VENV)/.dev: $(SOURCES)
 
 $(VENV)/.bench: $(SOURCES)
 	$(call install,bench)
+
+# Versions that are known to go together: without them pip tries its way through hundreds.
+constraints: ## choose constraints.txt anew (needs uv)
+	uv pip compile --quiet --universal --python-version 3.10 --extra dev --extra bench \
+		--no-annotate --no-header --no-emit-package tfio-store pyproject.toml -o constraints.txt
+	sed -i -E 's/\[[^]]*\]==/==/' constraints.txt
 
 demo: $(VENV)/.demo ## write shards to an S3 server, read them back, train a Keras model
 	$(BIN)/python examples/demo.py
