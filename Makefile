@@ -37,11 +37,12 @@ constraints: ## choose constraints.txt anew (needs uv)
 demo: $(VENV)/.demo ## write shards to an S3 server, read them back, train a Keras model
 	$(BIN)/python examples/demo.py
 
+# More workers than cores: much of the suite waits for servers.
 test: $(VENV)/.dev ## the whole test suite
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 4
 
 test-pure: $(VENV)/.dev ## the suite on the pure-Python core
-	TFIO_STORE_CORE=pure $(BIN)/python -m pytest
+	TFIO_STORE_CORE=pure $(BIN)/python -m pytest -n 4
 
 servers: ## install Ceph (apt, as root) and Azurite (npm), which the tests of stores use if they are there
 	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \

@@ -76,7 +76,7 @@ def one(feature: bytes) -> bytes:
         (pa.scalar(4), int64s(4)),
         (pa.array([0.5]), floats(0.5)),
     ],
-    ids=lambda value: repr(value)[:40],
+    ids=lambda value: repr(value).split(" at 0x")[0][:40],
 )
 def test_a_value_becomes_a_feature(value, feature):
     assert encode_example({"x": value}) == one(feature)
@@ -116,7 +116,7 @@ def test_numpy_variable_strings():
         (pd.NA, TypeError, "NAType"),
         ("\ud800", ValueError, "not valid Unicode"),
     ],
-    ids=lambda value: repr(value)[:40],
+    ids=lambda value: repr(value).split(" at 0x")[0][:40],
 )
 def test_what_does_not_fit_is_refused_by_name(value, error, says):
     with pytest.raises(error, match="feature 'x'") as caught:
@@ -234,7 +234,7 @@ def test_columns_are_the_rows_one_by_one(name):
         (5, ValueError),
         ([["a", 1], ["b"]], TypeError),
     ],
-    ids=lambda value: repr(value)[:40],
+    ids=lambda value: repr(value).split(" at 0x")[0][:40],
 )
 def test_columns_that_do_not_fit_are_refused_by_name(column, error):
     with pytest.raises(error, match="feature 'x'"):
