@@ -138,8 +138,20 @@ def load(
 def _elements(layout: _Layout, url: str, options: dict[str, Any]) -> tf.data.Dataset:
     records = TFRecordDataset(url, batch_size=layout.batch_size, **options)
     elements = layout.restore(layout.parse(records).unbatch())
-    total = TFRecordDataset(url, **options).cardinality()
+    total = _count(url, layout.batch_size, options)
     return elements if total < 0 else elements.apply(tf.data.experimental.assert_cardinality(total))
+
+
+def _count(url: str, batch_size: int, options: Mapping[str, Any]) -> int:
+    """How many elements there will be, or one of tf.data's negative constants."""
+    by_blocks = options.get("shuffle", False) is not False or options.get("num_parallel_reads")
+    if options.get("shard") is None or by_blocks:
+        return int(TFRecordDataset(url, **options).cardinality())
+    # read by batches, and so shared out by batches
+    workers, index = options["shard"]
+    total = _count(url, batch_size, {**options, "shard": None})
+    starts = range(index * batch_size, total, workers * batch_size)
+    return total if total < 0 else sum(min(batch_size, total - start) for start in starts)
 
 
 def _check_same(layout: _Layout, url: str, options: Any, backend: str) -> None:
