@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import builtins
 import errno
 import os
 import secrets
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -26,6 +28,16 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
 __all__ = ["ObstoreStore"]
+
+PARTING_S = 0.1
+
+
+@atexit.register
+def let_go() -> None:
+    """Rust's threads drop what Python lent them a moment after they have answered. One that does so
+    while the interpreter ends is stopped inside Rust, which aborts the process: let them finish."""
+    time.sleep(PARTING_S)
+
 
 T = TypeVar("T")
 
