@@ -53,7 +53,7 @@ class ObstoreStore:
     """
 
     conditional = True
-    range_bytes = 8 << 20
+    range_bytes = 4 << 20  # an answer is joined from its pieces, and so takes twice its size
     in_flight = 32
 
     def __init__(self, scheme: str, options: Mapping[str, Any], retry: Retry) -> None:
