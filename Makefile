@@ -29,10 +29,12 @@ $(VENV)/.bench: $(SOURCES)
 	$(call install,bench)
 
 # Versions that are known to go together: without them pip tries its way through hundreds.
-constraints: ## choose constraints.txt anew (needs uv)
+constraints: ## choose constraints.txt and requirements-tf216.txt anew (needs uv)
 	uv pip compile --quiet --universal --python-version 3.10 --extra dev --extra bench \
 		--no-annotate --no-header --no-emit-package tfio-store pyproject.toml -o constraints.txt
-	sed -i -E 's/\[[^]]*\]==/==/' constraints.txt
+	echo 'tensorflow==2.16.2' | uv pip compile --quiet --universal --python-version 3.10 --extra test \
+		--no-annotate --no-header --no-emit-package tfio-store pyproject.toml - -o requirements-tf216.txt
+	sed -i -E 's/\[[^]]*\]==/==/' constraints.txt requirements-tf216.txt
 
 demo: $(VENV)/.demo ## write shards to an S3 server, read them back, train a Keras model
 	$(BIN)/python examples/demo.py
@@ -125,8 +127,8 @@ bench-reader: $(VENV)/.bench ## an object store through a shaped connection; com
 bench-reader-memory: $(VENV)/.bench ## peak memory of reading 4 GiB
 	$(BIN)/python -m bench.reader_memory
 
-bench-filesystem: $(VENV)/.bench ## TFRecordDataset on S3 through the filesystem plugin; PEER_PYTHON has tensorflow-io
-	$(BIN)/python -m bench.filesystem $(if $(PEER_PYTHON),--peer-python $(PEER_PYTHON)) --exits 50
+bench-filesystem: $(VENV)/.bench .venv-tf216/.peer ## TFRecordDataset on S3 through the filesystem plugin, beside tensorflow-io
+	$(BIN)/python -m bench.filesystem --peer-python .venv-tf216/bin/python --exits 50
 
 FILESYSTEM_C := tests/c_filesystem/stress.c ext/fs_cache.c ext/fs_reader.c ext/fs_gate.c
 
@@ -140,25 +142,39 @@ test-filesystem-c: ## the filesystem's block cache under ASan, UBSan and TSan, m
 stress-filesystem: $(VENV)/.bench ## 32 threads in TensorFlow on S3 for two minutes while requests fail
 	$(BIN)/python -m bench.filesystem_stress
 
-.PHONY: bench-tfdata bench-tfdata-s3 soak test-tf216
+.PHONY: bench-tfdata bench-tfdata-s3 soak test-tf216 test-tf216-all
 bench-tfdata: $(VENV)/.bench ## TFRecordDataset beside TensorFlow's own, on local files
 	$(BIN)/python -m bench.tfdata
 
-bench-tfdata-s3: $(VENV)/.bench .venv-tf216/.ready ## TFRecordDataset on S3 (Ceph) beside tensorflow-io
+bench-tfdata-s3: $(VENV)/.bench .venv-tf216/.peer ## TFRecordDataset on S3 (Ceph) beside tensorflow-io
 	$(BIN)/python -m bench.tfdata_s3 --peer-python .venv-tf216/bin/python
 
 soak: $(VENV)/.dev ## open and drop datasets for 20 minutes; fails if memory, threads or descriptors grow
 	$(BIN)/python -m tests.tf.programs.soak --minutes 20 --cycles 1000
 
-# The oldest TensorFlow that is supported. It needs Python 3.9 to 3.12: PYTHON_TF216 picks one.
-PYTHON_TF216 ?= $(PYTHON)
-.venv-tf216/.ready: $(SOURCES)
-	@test -x .venv-tf216/bin/python || $(PYTHON_TF216) -m venv .venv-tf216
+# The oldest TensorFlow that is supported, which needs Python 3.9 to 3.12. The project itself is not
+# installed there: the tests run on the extensions that .venv's installation has built, so that one
+# build is seen to serve both. Only another version of Python needs a build of its own.
+PYTHON_TF216 ?= $(shell for python in $(PYTHON) python3.12 python3.11 python3.10; do \
+	$$python -c 'import ensurepip, sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))' \
+	2>/dev/null && echo $$python && break; done)
+TF216 := .venv-tf216/bin/python
+
+.venv-tf216/.ready: $(SOURCES) requirements-tf216.txt $(VENV)/.dev
+	@test -x $(TF216) || $(PYTHON_TF216) -m venv .venv-tf216
 	@echo "installing TensorFlow 2.16 into .venv-tf216 ..."
-	@.venv-tf216/bin/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=24'
-	@.venv-tf216/bin/python -m pip install --quiet --disable-pip-version-check \
-		'tensorflow==2.16.*' 'tensorflow-io==0.37.1' -e '.[test]'
+	@$(TF216) -m pip install --quiet --disable-pip-version-check --no-deps -r requirements-tf216.txt
+	@test "$$($(TF216) -V | cut -d. -f-2)" = "$$($(BIN)/python -V | cut -d. -f-2)" || \
+		$(TF216) -m pip install --quiet --disable-pip-version-check --no-deps -e .
 	@touch $@
 
-test-tf216: .venv-tf216/.ready ## the TensorFlow tests on the oldest TensorFlow supported
-	.venv-tf216/bin/python -m pytest tests/tf
+.venv-tf216/.peer: .venv-tf216/.ready
+	@$(TF216) -m pip install --quiet --disable-pip-version-check --no-deps tensorflow-io==0.37.1
+	@touch $@
+
+test-tf216: ## the TensorFlow tests, but for the slow ones, on the oldest TensorFlow supported
+	@if test -n "$(PYTHON_TF216)"; then $(MAKE) --no-print-directory test-tf216-all NOT_SLOW='-m "not slow"'; \
+	else echo "TensorFlow 2.16 needs Python 3.10 to 3.12 (PYTHON_TF216): passed by"; fi
+
+test-tf216-all: .venv-tf216/.ready ## all of them
+	$(TF216) -m pytest -n 4 $(NOT_SLOW) tests/tf
