@@ -130,7 +130,7 @@ bench-reader-memory: $(VENV)/.bench ## peak memory of reading 4 GiB
 bench-filesystem: $(VENV)/.bench .venv-tf216/.peer ## TFRecordDataset on S3 through the filesystem plugin, beside tensorflow-io
 	$(BIN)/python -m bench.filesystem --peer-python .venv-tf216/bin/python --exits 50
 
-FILESYSTEM_C := tests/c_filesystem/stress.c ext/fs_cache.c ext/fs_reader.c ext/fs_gate.c
+FILESYSTEM_C := tests/c_filesystem/stress.c ext/fs_cache.c ext/fs_object.c ext/fs_reader.c ext/fs_gate.c
 
 test-filesystem-c: ## the filesystem's block cache under ASan, UBSan and TSan, many threads
 	@mkdir -p build

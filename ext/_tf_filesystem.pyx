@@ -10,7 +10,7 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport uint64_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport strdup
+from libc.string cimport memcpy, strdup
 
 
 cdef extern from "pthread.h" nogil:
@@ -62,6 +62,7 @@ cdef extern from "fs_plugin.h":
 
 
 cdef int CANCELLED = 1
+cdef int RESOURCE_EXHAUSTED = 8
 cdef int UNAVAILABLE = 14
 
 # At exit, how long to wait for calls that are in Python: longer than a request may take.
@@ -234,9 +235,11 @@ cdef public int host_glob(const char *pattern, char ***names, fs_error *error) n
 # ---- reading ----
 
 cdef class Arrival:
-    """Called back when a range's bytes are there. Owns the range until then."""
+    """Called back when the bytes of ranges that follow one another are there. Owns them until then.
+    """
 
-    cdef fs_range *range
+    cdef fs_range **ranges
+    cdef size_t count
     cdef str path
 
     def __call__(self, future):
@@ -245,29 +248,70 @@ cdef class Arrival:
         except BaseException as fault:
             self.fail(fault)
 
+    cdef uint64_t start(self) noexcept:
+        return fs_range_start(self.ranges[0])
+
+    cdef uint64_t stop(self) noexcept:
+        cdef fs_range *last = self.ranges[self.count - 1]
+        return fs_range_start(last) + fs_range_size(last)
+
+    cdef int take(self, fs_range **ranges, size_t count) except -1:
+        cdef size_t i
+        self.ranges = <fs_range **>malloc(count * sizeof(fs_range *))
+        if self.ranges == NULL:
+            for i in range(count):
+                fs_range_fail(ranges[i], RESOURCE_EXHAUSTED, b"out of memory")
+            raise MemoryError
+        memcpy(self.ranges, ranges, count * sizeof(fs_range *))
+        self.count = count
+        return 0
+
     cdef int fill(self, data) except -1:
         cdef Py_buffer view
+        cdef size_t count = self.count
         PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
-        cdef fs_range *range = self.range
-        self.range = NULL
-        if range != NULL:
-            fs_range_fill(range, view.buf, <size_t>view.len)
+        self.count = 0
+        with nogil:
+            fill_all(self.ranges, count, <const char *>view.buf, <size_t>view.len)
         PyBuffer_Release(&view)
         return 0
 
     cdef void fail(self, fault) noexcept:
         cdef fs_error error = fs_error(0, NULL)
-        cdef fs_range *range = self.range
-        self.range = NULL
-        if range == NULL:
-            return
         set_error(&error, fault, self.path)
-        fs_range_fail(range, error.code, error.reason)
+        self.fail_all(error.code, error.reason)
         free(error.reason)
 
+    cdef void fail_all(self, int code, const char *reason) noexcept:
+        cdef size_t i, count = self.count
+        self.count = 0
+        for i in range(count):
+            fs_range_fail(self.ranges[i], code, reason)
+
     def __dealloc__(self):
-        if self.range != NULL:
-            fs_range_fail(self.range, CANCELLED, b"the request was dropped")
+        self.fail_all(CANCELLED, b"the request was dropped")
+        free(self.ranges)
+
+
+cdef void fill_all(fs_range **ranges, size_t count, const char *bytes, size_t size) noexcept nogil:
+    cdef size_t i, want, has
+    for i in range(count):
+        want = fs_range_size(ranges[i])
+        has = want if want < size else size
+        fs_range_fill(ranges[i], bytes, has)
+        bytes += has
+        size -= has
+
+
+cdef size_t adjacent(fs_range **ranges, size_t count, size_t most) noexcept nogil:
+    """How many of the ranges, from the first on, one request of up to ``most`` bytes can fetch."""
+    cdef size_t n = 1, size = fs_range_size(ranges[0])
+    while n < count and fs_range_start(ranges[n]) == fs_range_start(ranges[0]) + size:
+        size += fs_range_size(ranges[n])
+        if size > most:
+            break
+        n += 1
+    return n
 
 
 cdef int describe(snapshot, fs_snapshot *out) except -1:
@@ -306,19 +350,24 @@ cdef public void host_close_reader(void *file) noexcept with gil:
         pass  # what it gives up, it gives up
 
 
-cdef public void host_fetch(void *file, fs_range **ranges, size_t count) noexcept with gil:
-    cdef size_t i
+cdef public void host_fetch(void *file, fs_range **ranges, size_t count,
+                            size_t request) noexcept with gil:
+    cdef size_t n
     cdef Arrival arrival
     reader = <object>file
-    for i in range(count):
+    if request > <size_t>reader.range_bytes:
+        request = reader.range_bytes
+    while count:
+        n = adjacent(ranges, count, request)
         arrival = Arrival.__new__(Arrival)
-        arrival.range = ranges[i]
         arrival.path = reader.url
         try:
-            start = fs_range_start(ranges[i])
-            reader.fetch(start, start + fs_range_size(ranges[i]), arrival)
+            arrival.take(ranges, n)
+            reader.fetch(arrival.start(), arrival.stop(), arrival)
         except BaseException as fault:
             arrival.fail(fault)
+        ranges += n
+        count -= n
 
 
 # ---- writing ----

@@ -6,17 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fs_object.h"
 #include "tf_abi.h"
-
-struct fs_object {
-  char *key; /* NULL: private */
-  uint64_t size;
-  size_t handles; /* open files */
-  size_t refs;    /* handles and ranges */
-  fs_range **blocks;
-  size_t block_count;
-  fs_object *next; /* in its bucket */
-};
 
 struct fs_range {
   fs_object *object;
@@ -37,10 +28,7 @@ typedef struct {
   fs_range *newest, *oldest;
 } fs_list;
 
-enum { BUCKETS = 1021 };
-
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static fs_object *objects[BUCKETS];
 static fs_list pending; /* on their way */
 static fs_list held;    /* ready blocks, the first to go being the oldest */
 static size_t used, budget = (size_t)256 << 20, open_handles;
@@ -80,53 +68,6 @@ static void list_remove(fs_list *list, fs_range *range) {
   range->newer = range->older = NULL;
 }
 
-/* ---- objects ---- */
-
-static size_t bucket_of(const char *key) {
-  size_t hash = 5381;
-  for (; *key; key++) hash = hash * 33 ^ (unsigned char)*key;
-  return hash % BUCKETS;
-}
-
-static fs_object *object_find(const char *key, uint64_t size) {
-  for (fs_object *at = objects[bucket_of(key)]; at; at = at->next)
-    if (at->size == size && strcmp(at->key, key) == 0) return at;
-  return NULL;
-}
-
-static fs_object *object_new(const char *key, uint64_t size) {
-  fs_object *object = calloc(1, sizeof *object);
-  if (!object) return NULL;
-  object->size = size;
-  object->block_count = (size_t)((size + FS_BLOCK_BYTES - 1) / FS_BLOCK_BYTES);
-  object->blocks = calloc(object->block_count ? object->block_count : 1, sizeof(fs_range *));
-  object->key = key ? strdup(key) : NULL;
-  if (!object->blocks || (key && !object->key)) {
-    free(object->blocks);
-    free(object->key);
-    free(object);
-    return NULL;
-  }
-  if (key) {
-    fs_object **bucket = &objects[bucket_of(key)];
-    object->next = *bucket;
-    *bucket = object;
-  }
-  return object;
-}
-
-static void object_unref(fs_object *object) {
-  if (--object->refs) return;
-  if (object->key) {
-    fs_object **at = &objects[bucket_of(object->key)];
-    while (*at != object) at = &(*at)->next;
-    *at = object->next;
-  }
-  free(object->blocks);
-  free(object->key);
-  free(object);
-}
-
 /* ---- ranges ---- */
 
 static size_t block_index(const fs_range *range) { return (size_t)(range->start / FS_BLOCK_BYTES); }
@@ -149,7 +90,7 @@ static void range_unref(fs_range *range) {
   if (range->block) free(range->bytes);
   fs_error_clear(&range->error);
   pthread_cond_destroy(&range->arrived);
-  object_unref(range->object);
+  fs_object_unref(range->object);
   free(range);
 }
 
@@ -224,8 +165,7 @@ static void object_idle(fs_object *object) {
 
 fs_object *fs_object_open(const char *key, uint64_t size) {
   pthread_mutex_lock(&lock);
-  fs_object *object = key ? object_find(key, size) : NULL;
-  if (!object) object = object_new(key, size);
+  fs_object *object = fs_object_get(key, size);
   if (object) {
     object->handles++;
     object->refs++;
@@ -244,7 +184,7 @@ fs_object *fs_object_hold(fs_object *object) {
 
 void fs_object_release(fs_object *object) {
   pthread_mutex_lock(&lock);
-  object_unref(object);
+  fs_object_unref(object);
   pthread_mutex_unlock(&lock);
 }
 
@@ -252,7 +192,7 @@ void fs_object_close(fs_object *object) {
   pthread_mutex_lock(&lock);
   open_handles--;
   if (--object->handles == 0) object_idle(object);
-  object_unref(object);
+  fs_object_unref(object);
   pthread_mutex_unlock(&lock);
 }
 
@@ -371,7 +311,7 @@ void fs_cache_set_budget(size_t bytes) {
 
 size_t fs_cache_share(void) {
   pthread_mutex_lock(&lock);
-  const size_t bytes = budget / (open_handles ? open_handles : 1);
+  const size_t bytes = budget / (open_handles + 1); /* one share for what is being read */
   pthread_mutex_unlock(&lock);
   return bytes;
 }

@@ -44,8 +44,9 @@ void *host_open_reader(const char *path, fs_snapshot *snapshot, fs_error *error)
 void host_look_again(void *file, fs_snapshot *snapshot, fs_error *error);
 void host_close_reader(void *file);
 
-/* Begins fetching these ranges, all at once, and sees to it that each is filled or failed. */
-void host_fetch(void *file, fs_range **ranges, size_t count);
+/* Begins fetching these ranges, all at once, and sees to it that each is filled or failed. Those that
+ * follow one another share a request of up to `request` bytes. */
+void host_fetch(void *file, fs_range **ranges, size_t count, size_t request);
 
 /* A file to write. Released by host_release_writer, which finishes it if host_finish did not. */
 void *host_open_writer(const char *path, int append, uint64_t *position, fs_error *error);

@@ -3,11 +3,14 @@
  * It is cut at block boundaries into pieces. A piece that the cache has, or that is on its way
  * there, is copied from it; so is one that covers less than its block, which is fetched whole (the
  * next read will want the rest). Whole missing blocks are fetched straight into the caller's
- * buffer, in runs of up to DIRECT_BYTES, at most IN_FLIGHT at a time.
+ * buffer, in runs of up to REQUEST_BYTES, at most IN_FLIGHT at a time.
  *
  * A read that begins where the last one ended is sequential: then the blocks that follow are
- * fetched ahead, in a window that doubles with each block passed, up to WINDOW_BYTES or the length
- * of the read itself if that is more, within the file's share of the cache.
+ * fetched ahead, in a window that grows fourfold with each block passed, up to WINDOW_BYTES or the
+ * length of the read itself if that is more, within the file's share of the cache. The window moves with
+ * every piece that has come, not with every read, so that as many bytes are on their way at the
+ * start of a long read as at its end; and it is asked for in requests of several blocks, as large
+ * as leaves IN_FLIGHT of them in the window.
  */
 #include "fs_reader.h"
 
@@ -21,17 +24,19 @@
 
 enum { IN_FLIGHT = 16, BATCH = 64, ATTEMPTS = 3 };
 
-static const size_t DIRECT_BYTES = 4 * FS_BLOCK_BYTES;
+static const size_t REQUEST_BYTES = 4 * FS_BLOCK_BYTES;
 static const uint64_t FIRST_WINDOW_BYTES = 4 * FS_BLOCK_BYTES;
-static const uint64_t WINDOW_BYTES = 32 * FS_BLOCK_BYTES;
+static const uint64_t WINDOW_BYTES = 64 * FS_BLOCK_BYTES;
+static const size_t PEEK_BYTES = 64 << 10;
 
 struct fs_reader {
   pthread_mutex_t lock; /* over what follows */
   fs_object *object;
   void *host;
-  uint64_t next;   /* where a sequential reader goes on */
-  uint64_t window; /* bytes to fetch ahead of it */
-  unsigned ends;   /* reads that found nothing but the end */
+  uint64_t next;    /* where a sequential reader goes on */
+  uint64_t window;  /* bytes to fetch ahead of it */
+  uint64_t fetched; /* up to where that has been done */
+  unsigned ends;    /* reads that found nothing but the end */
 };
 
 /* Part of one read. */
@@ -45,6 +50,7 @@ typedef struct {
 typedef struct {
   fs_range *ranges[BATCH];
   size_t count;
+  size_t request; /* bytes in adjacent ranges to ask for at once */
 } batch;
 
 static const char *const LEAVING = "the Python interpreter is shutting down";
@@ -52,7 +58,7 @@ static const char *const LEAVING = "the Python interpreter is shutting down";
 static void batch_send(fs_reader *reader, batch *asked) {
   if (!asked->count) return;
   if (fs_gate_enter()) {
-    host_fetch(reader->host, asked->ranges, asked->count);
+    host_fetch(reader->host, asked->ranges, asked->count, asked->request);
     fs_gate_leave();
   } else {
     for (size_t i = 0; i < asked->count; i++)
@@ -123,11 +129,11 @@ static uint64_t note_access(fs_reader *reader, uint64_t offset, size_t n) {
   pthread_mutex_lock(&reader->lock);
   const bool crosses = end / FS_BLOCK_BYTES != offset / FS_BLOCK_BYTES;
   if (offset != reader->next)
-    reader->window = 0;
-  else if (!reader->window && (offset || crosses)) /* a small read at 0 may be a peek */
+    reader->window = reader->fetched = 0;
+  else if (!reader->window && (offset || n > PEEK_BYTES)) /* less, at 0, may be all */
     reader->window = FIRST_WINDOW_BYTES;
   else if (crosses)
-    reader->window *= 2;
+    reader->window *= 4;
   if (reader->window && reader->window < n) reader->window = n;
   const uint64_t most = n > WINDOW_BYTES ? n : WINDOW_BYTES;
   if (reader->window > most) reader->window = most;
@@ -138,20 +144,46 @@ static uint64_t note_access(fs_reader *reader, uint64_t offset, size_t n) {
   return window;
 }
 
-static void read_ahead(fs_reader *reader, fs_object *object, uint64_t from, uint64_t window,
-                       batch *asked) {
-  const uint64_t size = fs_object_size(object);
-  const uint64_t stop = window < size - from ? from + window : size;
-  for (uint64_t index = from / FS_BLOCK_BYTES; index * FS_BLOCK_BYTES < stop; index++) {
+/* How much of a window to ask for at once. */
+static size_t request_bytes(uint64_t window) {
+  const uint64_t blocks = (window / IN_FLIGHT + FS_BLOCK_BYTES - 1) / FS_BLOCK_BYTES;
+  const size_t bytes = (size_t)((blocks ? blocks : 1) * FS_BLOCK_BYTES);
+  return bytes < REQUEST_BYTES ? bytes : REQUEST_BYTES;
+}
+
+/* Claims the blocks of [from, stop) that nobody has; the answer is how far there was room. */
+static uint64_t claim_ahead(fs_reader *reader, fs_object *object, uint64_t from, uint64_t stop,
+                            batch *asked) {
+  for (; from < stop; from += FS_BLOCK_BYTES) {
     bool mine;
-    fs_range *block = fs_block_claim(object, index, true, &mine);
-    if (block) {
-      batch_add(reader, asked, block);
-      fs_range_release(block, false);
-    } else if (mine) {
-      return; /* no room */
-    }
+    fs_range *block = fs_block_claim(object, from / FS_BLOCK_BYTES, true, &mine);
+    if (!block && mine) break; /* no room */
+    if (!block) continue;
+    batch_add(reader, asked, block);
+    fs_range_release(block, false);
   }
+  return from;
+}
+
+/* Fetches ahead what lies behind a read's end and within the window from `done` on, in whole
+ * requests. */
+static void read_ahead(fs_reader *reader, fs_object *object, uint64_t end_of_read, uint64_t done,
+                       uint64_t window, batch *asked) {
+  const uint64_t size = fs_object_size(object), request = asked->request;
+  const uint64_t stop = window < size - done ? done + window : size;
+  pthread_mutex_lock(&reader->lock);
+  uint64_t from = reader->fetched > end_of_read ? reader->fetched : end_of_read;
+  pthread_mutex_unlock(&reader->lock);
+  from -= from % FS_BLOCK_BYTES;
+  while (from < stop && (stop - from >= request || stop == size)) {
+    const uint64_t end = stop - from < request ? stop : from + request;
+    const uint64_t claimed = claim_ahead(reader, object, from, end, asked);
+    if (claimed < end) break;
+    from = end;
+  }
+  pthread_mutex_lock(&reader->lock);
+  if (reader->window) reader->fetched = from;
+  pthread_mutex_unlock(&reader->lock);
 }
 
 /* ---- one read ---- */
@@ -159,7 +191,7 @@ static void read_ahead(fs_reader *reader, fs_object *object, uint64_t from, uint
 /* The longest run of whole blocks from `at` that the cache does not have, up to `stop`. */
 static size_t missing_run(fs_object *object, uint64_t at, uint64_t stop) {
   uint64_t end = at;
-  while (end < stop && end - at < DIRECT_BYTES) {
+  while (end < stop && end - at < REQUEST_BYTES) {
     const uint64_t left = fs_object_size(object) - end;
     const uint64_t block = left < FS_BLOCK_BYTES ? left : FS_BLOCK_BYTES;
     fs_range *known = end + block <= stop ? fs_block_find(object, end / FS_BLOCK_BYTES) : NULL;
@@ -196,7 +228,7 @@ static bool finish_piece(fs_reader *reader, fs_object *object, piece *part, fs_e
     if (ready && part->into) fs_range_copy(part->range, part->skip, part->into, part->size);
     fs_range_release(part->range, ready && part->skip + part->size == fs_range_size(part->range));
     if (ready || !part->into || error->code != TF_CANCELLED || attempt == ATTEMPTS) return ready;
-    batch asked = {.count = 0};
+    batch asked = {.request = FS_BLOCK_BYTES};
     bool mine;
     part->range = fs_block_claim(object, start / FS_BLOCK_BYTES, false, &mine);
     if (!part->range) return false;
@@ -211,24 +243,24 @@ static bool read_pieces(fs_reader *reader, fs_object *object, uint64_t offset, s
                         uint64_t ahead, char *buffer, fs_error *error) {
   piece parts[IN_FLIGHT]; /* a ring */
   size_t first = 0, last = 0;
-  uint64_t at = offset;
+  uint64_t at = offset, done = offset;
   const uint64_t stop = offset + n;
-  batch asked = {.count = 0};
+  batch asked = {.request = request_bytes(ahead)};
   bool ok = true;
-  while (ok && (at < stop || first < last)) {
+  while (ok && done < stop) {
     while (ok && at < stop && last - first < IN_FLIGHT) {
       piece *part = &parts[last % IN_FLIGHT];
       ok = next_piece(reader, object, at, stop, buffer + (at - offset), &asked, part);
       if (!ok) fs_error_set(error, TF_RESOURCE_EXHAUSTED, "out of memory");
       if (ok) last++, at += part->size;
     }
-    if (ok && at == stop && ahead) {
-      read_ahead(reader, object, stop, ahead, &asked);
-      ahead = 0;
-    }
+    if (!ok) break;
+    done += parts[first % IN_FLIGHT].size;
+    if (ahead) read_ahead(reader, object, stop, done, ahead, &asked);
     batch_send(reader, &asked);
-    if (first < last) ok = finish_piece(reader, object, &parts[first++ % IN_FLIGHT], error) && ok;
+    ok = finish_piece(reader, object, &parts[first++ % IN_FLIGHT], error);
   }
+  batch_send(reader, &asked);
   while (first < last) fs_range_release(parts[first++ % IN_FLIGHT].range, false);
   return ok;
 }

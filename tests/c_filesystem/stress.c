@@ -111,7 +111,8 @@ void host_close_reader(void *file) {
   unref(file);
 }
 
-void host_fetch(void *file, fs_range **ranges, size_t count) {
+void host_fetch(void *file, fs_range **ranges, size_t count, size_t request_bytes) {
+  (void)request_bytes;
   pthread_mutex_lock(&queue_lock);
   for (size_t i = 0; i < count; i++) {
     atomic_fetch_add(&((host_file *)file)->refs, 1);

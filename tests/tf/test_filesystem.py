@@ -186,6 +186,21 @@ def test_records(root: str, compression: str) -> None:
     assert list(dataset.as_numpy_iterator()) == records
 
 
+def test_s3a_names_the_same_objects(s3: Place) -> None:
+    """TensorFlow reads s3:// in pieces of 127 MiB, and s3a:// as any other file."""
+    register_filesystem("s3", "s3a", storage_options=s3.storage_options)
+    url = s3.url("file")
+    other = url.replace("s3://", "s3a://")
+    records = [os.urandom(1000) for _ in range(3000)]
+    with tf.io.TFRecordWriter(other) as writer:
+        for record in records:
+            writer.write(record)
+    for path in (url, other):
+        assert list(tf.data.TFRecordDataset(path).as_numpy_iterator()) == records
+        assert gfile.listdir(os.path.dirname(path)) == ["file"]
+        assert gfile.glob(f"{path}*") == [path]
+
+
 # ---- listing ----
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.servers.place import Place
@@ -96,6 +98,48 @@ print(tf.io.read_file("memory://a/b").numpy())
     assert done.stdout == "b'text'\n"
     assert "TFIO_STORE_FILESYSTEMS" in done.stderr
     assert "nosuch" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("files", "blocks", "cache_mib", "most"), [(1, 60, 256, 40), (4, 20, 64, 80)]
+)
+def test_what_is_read_ahead_is_fetched_once(
+    files: int, blocks: int, cache_mib: int, most: int
+) -> None:
+    """Four files side by side in a cache that they fill, or one in requests of several blocks."""
+    out = run(
+        """
+        from tfio_store.storage.memory import MemoryStore
+        from tfio_store.tf.filesystem.files import ReadFile
+        MemoryStore.range_bytes = 8 << 20  # as of a store far away
+        tfs.register_filesystem("memory", cache_bytes=ARGS["cache_mib"] << 20)
+        urls = [f"memory://ahead/{i}" for i in range(ARGS["files"])]
+        record = b"x" * (65536 - 16)  # the rest is its frame
+        for url in urls:
+            with tf.io.TFRecordWriter(url) as writer:
+                for _ in range(32 * ARGS["blocks"]):
+                    writer.write(record)
+        asked, fetch = [], ReadFile.fetch
+        def counted(self, start, stop, arrived):
+            asked.append((self.url, start, stop))
+            fetch(self, start, stop, arrived)
+        ReadFile.fetch = counted
+        dataset = tf.data.TFRecordDataset(urls, num_parallel_reads=4)
+        assert all(found == record for found in dataset.as_numpy_iterator())
+        print(json.dumps(sorted(asked)))
+        """,
+        files=files,
+        blocks=blocks,
+        cache_mib=cache_mib,
+    )
+    asked = json.loads(out)
+    assert len(asked) <= most
+    at: dict[str, int] = {}
+    for url, start, stop in asked:
+        assert start == at.get(url, 0)
+        assert stop - start <= 8 << 20
+        at[url] = stop
+    assert set(at.values()) == {blocks * 2 << 20}
 
 
 LIVE_PIPELINE = (

@@ -39,6 +39,7 @@ class ReadFile:
 
     def __init__(self, store: Store, path: str, url: str) -> None:
         self.url = url
+        self.range_bytes = store.range_bytes
         self._store = store
         self._path = path
         self._under_way: set[Future[BytesLike]] = set()
