@@ -3,7 +3,8 @@
 The store is Ceph's gateway behind a proxy that makes each request wait 30 ms and gives each
 connection 80 MB/s. The peer is tensorflow-io, which gave TensorFlow its s3:// until 2.16; it runs
 on an interpreter that has it (``--peer-python``), and so does the plugin beside it. Each run is a
-process of its own. TensorFlow reads s3:// in pieces of 127 MiB, whatever ``buffer_size`` says.
+process of its own, from its first request on. TensorFlow reads s3:// in pieces of 127 MiB, whatever
+``buffer_size`` says, and s3a:// in pieces of 256 KiB.
 """
 
 from __future__ import annotations
@@ -28,10 +29,12 @@ FILES = 4
 Candidates = dict[str, tuple[str, dict[str, str]]]
 """The interpreter and the choices of each."""
 
+PARTS = [f"part-{i}" for i in range(FILES)]
+
 CASES: dict[str, dict[str, Any]] = {
-    "1 file": {"files": 1},
-    "4 files at once": {"files": FILES, "num_parallel_reads": FILES},
-    "1 file by FixedLengthRecordDataset, pieces of 256 KiB": {"files": 1, "fixed": True},
+    "1 file": {"files": ["whole"]},
+    "4 files at once": {"files": PARTS, "num_parallel_reads": FILES},
+    "64 MB by FixedLengthRecordDataset": {"files": ["whole"], "fixed": 64_000_000 // RECORD_BYTES},
 }
 
 
@@ -44,22 +47,36 @@ def worker(job: dict[str, Any]) -> None:
     else:
         import tfio_store as tfs
 
-        tfs.register_filesystem(
-            "s3", storage_options=job["options"], backend=job.get("backend", "fsspec")
-        )
-    urls = [f"s3://bench/records-{i}" for i in range(job["files"])]
+        backend = job.get("backend", "fsspec")
+        tfs.register_filesystem("s3", "s3a", storage_options=job["options"], backend=backend)
+    urls = [f"{job.get('scheme', 's3')}://bench/{name}" for name in job["files"]]
     if job.get("fixed"):
-        dataset = tf.data.FixedLengthRecordDataset(urls, RECORD_BYTES + 16)
+        dataset = tf.data.FixedLengthRecordDataset(urls, RECORD_BYTES + 16).take(job["fixed"])
     else:
         dataset = tf.data.TFRecordDataset(urls, num_parallel_reads=job.get("num_parallel_reads"))
     if job.get("exits"):
         print(json.dumps({"clean": clean_exits(dataset, job["exits"])}), flush=True)
         return
-    start = time.perf_counter()
-    nbytes = int(
-        dataset.reduce(tf.constant(0), lambda total, record: total + tf.strings.length(record))
+    seconds, nbytes = consumed(dataset)
+    print(json.dumps({"s": seconds, "bytes": nbytes}), flush=True)
+
+
+def consumed(dataset: Any) -> tuple[float, int]:
+    """The seconds that reading all of it takes, and its bytes."""
+    import tensorflow as tf
+
+    options = tf.data.Options()
+    options.autotune.enabled = (
+        False  # whose thread sleeps on for seconds when the dataset has ended
     )
-    print(json.dumps({"s": time.perf_counter() - start, "bytes": nbytes}), flush=True)
+    # in batches, since a function call for each record would keep TensorFlow's threads spinning
+    batches = dataset.batch(64).with_options(options)
+    start = time.perf_counter()
+    nbytes = batches.reduce(
+        tf.constant(0, tf.int64),
+        lambda total, batch: total + tf.reduce_sum(tf.cast(tf.strings.length(batch), tf.int64)),
+    )
+    return time.perf_counter() - start, int(nbytes)
 
 
 def clean_exits(dataset: Any, count: int) -> int:
@@ -106,11 +123,10 @@ def fill(endpoint: str, mib: int) -> None:
 
     fs = s3fs.S3FileSystem(endpoint_url=endpoint, key=KEY, secret=SECRET)
     fs.mkdir("bench")
-    writer = FrameWriter()
-    writer.write_many([os.urandom(RECORD_BYTES)] * ((mib << 20) // RECORD_BYTES))
-    data = bytes(writer.take())
-    for i in range(FILES):
-        fs.pipe_file(f"bench/records-{i}", data)
+    for name, size in [("whole", mib), *((part, mib // FILES) for part in PARTS)]:
+        writer = FrameWriter()
+        writer.write_many([os.urandom(RECORD_BYTES)] * ((size << 20) // RECORD_BYTES))
+        fs.pipe_file(f"bench/{name}", bytes(writer.take()))
 
 
 def main() -> None:
@@ -118,7 +134,8 @@ def main() -> None:
     parser.add_argument(
         "--peer-python", help="an interpreter with TensorFlow 2.16 and tensorflow-io"
     )
-    parser.add_argument("--mib", type=int, default=256, help="of each file")
+    parser.add_argument("--mib", type=int, default=1024, help="of all that a run reads")
+    parser.add_argument("--cases", nargs="*", default=list(CASES), help="only these")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument(
         "--exits", type=int, default=0, help="also count clean exits of so many runs"
@@ -128,26 +145,36 @@ def main() -> None:
     if args.worker:
         worker(json.loads(args.worker))
         return
-    candidates: Candidates = {
-        "tfio_store": (sys.executable, {"plugin": "tfio_store"}),
-        "with obstore": (sys.executable, {"plugin": "tfio_store", "backend": "obstore"}),
-    }
-    if args.peer_python:
-        for plugin in ("tfio_store", "tensorflow-io"):
-            candidates[f"{plugin}, TensorFlow 2.16"] = (args.peer_python, {"plugin": plugin})
+    candidates = candidates_for(args.peer_python)
     with ceph() as endpoint:
         fill(endpoint, args.mib)
         with shaped(endpoint, ttfb_ms=TTFB_MS, bandwidth=BANDWIDTH) as proxy:
             options = {"endpoint_url": proxy.endpoint, "key": KEY, "secret": SECRET}
-            compare(candidates, options, args.rounds)
+            compare(candidates, options, args.rounds, args.cases)
         if args.exits:
             options = {"endpoint_url": endpoint, "key": KEY, "secret": SECRET}
             count_exits(candidates, options, args.exits)
 
 
-def compare(candidates: Candidates, options: dict[str, Any], rounds: int) -> None:
+def candidates_for(peer_python: str | None) -> Candidates:
+    here, ours = sys.executable, {"plugin": "tfio_store"}
+    obstore = {**ours, "backend": "obstore"}
+    found: Candidates = {
+        "s3://": (here, ours),
+        "s3:// by obstore": (here, obstore),
+        "s3a://": (here, {**ours, "scheme": "s3a"}),
+        "s3a:// by obstore": (here, {**obstore, "scheme": "s3a"}),
+    }
+    if peer_python:
+        found["TensorFlow 2.16: s3a:// by obstore"] = (peer_python, found["s3a:// by obstore"][1])
+        found["TensorFlow 2.16: tensorflow-io"] = (peer_python, {"plugin": "tensorflow-io"})
+    return found
+
+
+def compare(candidates: Candidates, options: dict[str, Any], rounds: int, cases: list[str]) -> None:
     rows = []
-    for case, job in CASES.items():
+    for case in cases:
+        job = CASES[case]
         rates: dict[str, list[float]] = {name: [] for name in candidates}
         for _ in range(rounds):
             for name, (python, plugin) in candidates.items():
@@ -167,7 +194,7 @@ def compare(candidates: Candidates, options: dict[str, Any], rounds: int) -> Non
 def count_exits(candidates: Candidates, options: dict[str, Any], runs: int) -> None:
     rows = []
     for name, (python, plugin) in candidates.items():
-        job = {"files": 1, **plugin, "options": options}
+        job = {"files": ["whole"], **plugin, "options": options}
         clean = run(python, {**job, "exits": runs}, 60 * runs)["clean"]
         rows.append([name, f"{clean} of {runs}"])
         print(name, clean, runs, flush=True)
