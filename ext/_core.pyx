@@ -1,5 +1,5 @@
 # cython: boundscheck=True, wraparound=True
-"""The compiled core: CRC32C, record framing and record batches. No I/O.
+"""The compiled core: CRC32C, record framing and record batches. No I/O but `walk_file`.
 
 Docstrings of the public names are in tfio_store/_core.pyi as well; the parts below are one concept
 each. Work on 32 KiB or more is done without the GIL.
@@ -15,7 +15,7 @@ from libc.string cimport memcmp, memcpy
 from pool cimport pool_give, pool_take
 from tfrecord cimport (
     TFRECORD_HEADER, TFRECORD_MAX_LIMIT, TFRECORD_OVERHEAD, c_bool, tfrecord_cursor, tfrecord_find,
-    tfrecord_put, tfrecord_scan, tfrecord_walk)
+    tfrecord_put, tfrecord_scan, tfrecord_walk, tfrecord_walk_file)
 
 cdef extern from "Python.h":
     const Py_ssize_t PY_SSIZE_T_MAX
@@ -24,6 +24,7 @@ cdef extern from "Python.h":
 
 import collections
 import operator
+import os
 import pickle
 
 import numpy as np

@@ -32,3 +32,9 @@ cdef extern from "tfrecord.h" nogil:
         int64_t *frames, size_t capacity)
     size_t tfrecord_find(
         const uint8_t *data, size_t size, size_t start, uint64_t limit, c_bool *found)
+
+
+cdef extern from "tfrecord_file.h" nogil:
+    int tfrecord_walk_file(
+        tfrecord_cursor *cursor, int descriptor, size_t size, uint64_t limit, int64_t *frames,
+        size_t capacity)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from tests.cores import both_cores, framed, header
 from tests.vectors.make_vectors import NAMES, golden, records
@@ -180,6 +180,45 @@ def test_walk(core):
     assert core.walk(data[:21] + b"\0" * 12)[1:] == (21, "length_crc")
     assert core.walk(header(2**40))[1:] == (0, "too_large")
     assert core.walk(header(2**20))[1] == 2**20 + 16
+
+
+@both_cores
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(sizes=st.lists(st.sampled_from([0, 7, 100, 5_000, 70_000, 300_000]), max_size=30))
+def test_walk_file_finds_what_walk_finds(core, tmp_path, sizes):
+    data = framed(*(bytes(size) for size in sizes))
+    path = tmp_path / "records"
+    for damage in (None, len(data) // 2):
+        changed = bytearray(data)
+        if damage is not None and data:
+            changed[damage] ^= 1
+        path.write_bytes(changed)
+        with path.open("rb") as file:
+            found = core.walk_file(file.fileno(), len(data))
+        expected = core.walk(changed)
+        assert (found[0].tolist(), *found[1:]) == (expected[0].tolist(), *expected[1:])
+
+
+@both_cores
+def test_walk_file_says_where_a_shorter_file_ends(core, tmp_path):
+    data = framed(*THREE)
+    path = tmp_path / "records"
+    for size in range(len(data)):
+        path.write_bytes(data[:size])
+        with path.open("rb") as file:
+            frames, end, fault = core.walk_file(file.fileno(), size)
+        assert (frames.tolist(), end, fault) == (
+            core.walk(data[:size])[0].tolist(),
+            core.walk(data[:size])[1],
+            None,
+        )
+    with path.open("rb") as file:
+        frames, end, fault = core.walk_file(file.fileno(), 10_000)  # it was longer once
+    assert end < 10_000
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        core.walk_file(-1, 100)
 
 
 @both_cores

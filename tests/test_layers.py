@@ -17,6 +17,7 @@ FLOORS = {
     "_core": 0,
     "_crc32c_pure": 0,
     "_pure": 0,
+    "_pure_batch": 0,
     "_tf_filesystem": 0,
     "framing": 1,
     "idx": 1,

@@ -124,6 +124,15 @@ def walk(
     A header that the buffer cuts leaves ``end`` at that header.
     """
 
+def walk_file(
+    descriptor: int, nbytes: int, *, max_record_bytes: int = ...
+) -> tuple[Int64Array, int, str | None]:
+    """As `walk`, over the first ``nbytes`` bytes of an open file, reading no more than it must.
+
+    ``end`` is short of ``nbytes`` where the file is, or where it ends inside a header. OSError
+    where the file can't be read.
+    """
+
 def find_record(
     buffer: BytesLike, *, start: int = 0, max_record_bytes: int = ...
 ) -> tuple[int, bool]:

@@ -40,6 +40,7 @@ __all__ = [
     "prepend",
     "scan",
     "walk",
+    "walk_file",
 ]
 
 
@@ -84,6 +85,7 @@ masked_crc32c = core.masked_crc32c
 prepend = core.prepend
 scan = core.scan
 walk = core.walk
+walk_file = core.walk_file
 
 
 class Backend(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -13,9 +14,11 @@ from tfio_store.compression import detect
 from tfio_store.dataset import Dataset, Shard
 from tfio_store.errors import CorruptRecordError, RecordTooLargeError, TruncatedRecordError
 from tfio_store.fetch import Fetch, ReadAhead, split_range
-from tfio_store.framing import DEFAULT_MAX_RECORD_BYTES, HEADER_BYTES, walk
+from tfio_store.framing import DEFAULT_MAX_RECORD_BYTES, HEADER_BYTES, walk, walk_file
 from tfio_store.idx import parse_idx
 from tfio_store.storage import Store
+from tfio_store.storage.faults import naming
+from tfio_store.storage.local import LocalStore
 
 __all__ = ["BLOCK_BYTES", "block_table", "frame_offsets", "index_raw_shards", "with_idx"]
 
@@ -116,6 +119,9 @@ def frame_offsets(
     """int64 [n_records]: the byte offset of every frame of a raw file. Raises as
     `index_raw_shards`."""
     walker = _Walker(store.url(path), max_record_bytes)
+    if isinstance(store, LocalStore):
+        with store.descriptor(path) as descriptor:
+            walker.feed_file(descriptor, nbytes)
     while walker.next_header < nbytes:
         _walk_from(store, path, nbytes, walker, budget)
     if walker.next_header > nbytes:
@@ -161,6 +167,21 @@ class _Walker:
             self._walk(at, memoryview(header), 0)
         if start <= self.next_header < start + len(data):
             self._walk(start, data, self.next_header - start)
+
+    def feed_file(self, descriptor: int, nbytes: int) -> None:
+        """All of a local file at once."""
+        with naming(self.url):
+            offsets, self.next_header, fault = walk_file(
+                descriptor, nbytes, max_record_bytes=self._max
+            )
+        self._found.append(offsets)
+        self.last_frame = int(offsets[-1]) if len(offsets) else 0
+        if fault is not None or self.next_header < nbytes:
+            header = os.pread(descriptor, HEADER_BYTES, self.next_header)
+            if fault is not None:
+                self._fail(fault, memoryview(header))
+            self._cut = header
+            self.finish()
 
     def _walk(self, start: int, data: memoryview, at: int) -> None:
         offsets, end, fault = walk(data, start=at, max_record_bytes=self._max)

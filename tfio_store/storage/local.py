@@ -58,6 +58,16 @@ class LocalStore:
         done.set_result(cached)
         return done
 
+    @contextlib.contextmanager
+    def descriptor(self, path: str) -> Iterator[int]:
+        """The file, open for reading."""
+        with naming(path):
+            opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            yield opened
+        finally:
+            os.close(opened)
+
     def list(self, folder: str) -> Iterator[ObjectInfo]:
         with naming(folder):
             found = sorted(files_below(folder))
