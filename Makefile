@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := setup.py pyproject.toml $(wildcard ext/*.c ext/*.h ext/*.pyx ext/*.pxd ext/*.pxi)
 
-.PHONY: constraints demo test test-pure servers test-stores test-ceph ceph lint types clean help lint-c test-c fuzz fuzz-short bench-core bench-filesystem stress-filesystem test-filesystem-c test-filesystem-asan bench-example
+.PHONY: constraints demo test test-pure servers test-stores test-ceph ceph lint types clean help lint-c test-c fuzz fuzz-short bench-core bench-filesystem stress-filesystem test-filesystem-c test-tensorflow-c test-filesystem-asan test-tensorflow-asan bench-example
 
 help:
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -139,6 +139,15 @@ test-filesystem-c: ## the filesystem's block cache under ASan, UBSan and TSan, m
 	$(CC) $(STRICT) -O1 -fsanitize=thread -Iext $(FILESYSTEM_C) -o build/filesystem-tsan -pthread
 	build/filesystem-tsan
 
+LENT_C := tests/c_tensorflow/lent.c ext/tf_lent.c ext/tf_part.c ext/tf_chunk.c $(CORE_C)
+
+test-tensorflow-c: ## the cache of blocks under the TensorFlow ops, likewise
+	@mkdir -p build
+	$(CC) $(STRICT) -O1 $(SANITIZE) -Iext $(LENT_C) -o build/lent-asan -pthread
+	ASAN_OPTIONS=detect_leaks=0 build/lent-asan
+	$(CC) $(STRICT) -O1 -fsanitize=thread -Iext $(LENT_C) -o build/lent-tsan -pthread
+	build/lent-tsan
+
 # What is run lies beside the instrumented copy of the package, so that it is the one that is imported.
 # Python itself leaks by design; libstdc++ is there for ASan to know how TensorFlow throws.
 ASAN := build/asan
@@ -147,13 +156,21 @@ ASAN_PYTHON = cd $(ASAN) && ASAN_OPTIONS=detect_leaks=0 CUDA_VISIBLE_DEVICES= \
 	LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libstdc++.so)" \
 	$(abspath $(BIN))/python
 
-test-filesystem-asan: $(VENV)/.bench ## the filesystem suite and the stress run in TensorFlow, the extensions under ASan
+$(ASAN)/.ready: $(VENV)/.bench $(SOURCES) $(wildcard tfio_store/*.py tfio_store/*/*.py tfio_store/*/*/*.py)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'setuptools>=77' 'cython>=3.1,<4'
 	CFLAGS='-fsanitize=address -fno-omit-frame-pointer -O1 -g' \
 		$(BIN)/python setup.py -q build --build-base build/asan-objects --build-lib $(ASAN)
 	@ln -sfn ../../tests ../../bench $(ASAN)
+	@touch $@
+
+test-filesystem-asan: $(ASAN)/.ready ## the filesystem suite and the stress run in TensorFlow, the extensions under ASan
 	$(ASAN_PYTHON) -m pytest -q -p no:cacheprovider -m "not slow" -k "memory or s3" tests/tf/test_filesystem.py
 	$(ASAN_PYTHON) -m bench.filesystem_stress --seconds $(ASAN_SECONDS)
+
+test-tensorflow-asan: $(ASAN)/.ready ## datasets in TensorFlow, the extensions under ASan
+	@rm -rf $(ASAN)/strings && mkdir $(ASAN)/strings
+	$(ASAN_PYTHON) -m tests.tf.programs.strings strings
+	$(ASAN_PYTHON) -m pytest -q -p no:cacheprovider -m "not slow" tests/tf/test_batches.py tests/tf/test_dataset.py
 
 stress-filesystem: $(VENV)/.bench ## 32 threads in TensorFlow on S3 for two minutes while requests fail
 	$(BIN)/python -m bench.filesystem_stress

@@ -49,7 +49,7 @@ tensorflow = Extension(
     "tfio_store._tensorflow",
     sources=[
         "ext/_tensorflow.pyx",
-        *sources("tf_abi.c", "tf_chunk.c", "tf_part.c", "tf_string.c", "tf_kernels.c"),
+        *[path for path in sources("tf_*.c") if Path(path).name != "tf_filesystem.c"],
         *sources("crc32c*.c", "tfrecord*.c", "pool.c"),
     ],
     include_dirs=["ext"],

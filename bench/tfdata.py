@@ -1,8 +1,8 @@
 """``make bench-tfdata``: `TFRecordDataset` beside TensorFlow's own, from files in memory.
 
-Both to batches of 256, which nobody looks at: ``skip`` runs a pipeline to its end in TensorFlow's
-own code, so that no Python loop is measured. Making the dataset (finding its blocks) is part of the
-time.
+Both to batches of 256 (shuffled beside shuffled), which nobody looks at: ``skip`` runs a pipeline
+to its end in TensorFlow's own code, so that no Python loop is measured. Making the dataset (finding
+its blocks) is part of the time.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ SIZES = {"100 B": 100, "1 KiB": 1 << 10, "10 KiB": 10 << 10, "100 KiB": 100 << 1
 SIZES["1 MiB"] = 1 << 20
 GOALS = {"100 B": 6, "1 KiB": 2.5, "10 KiB": 1.3, "100 KiB": 1.1, "1 MiB": 1.1}
 SHARDS = 4
+NATIVE_SHUFFLE = 10_000  # records; ours mixes 16 blocks of a MiB, and their order
 
 
 def drain(dataset: tf.data.Dataset) -> None:
@@ -70,6 +71,9 @@ SPEC = {
 def ways(files: list[str], prefix: str, codec: str = "") -> dict[str, Callable[[], Any]]:
     return {
         "native": lambda: drain(tf.data.TFRecordDataset(files, codec).batch(BATCH)),
+        "native, shuffled": lambda: drain(
+            tf.data.TFRecordDataset(files, codec).shuffle(NATIVE_SHUFFLE).batch(BATCH)
+        ),
         "ours": lambda: drain(tfs.TFRecordDataset(files, batch_size=BATCH)),
         "ours, by manifest": lambda: drain(tfs.TFRecordDataset(prefix, batch_size=BATCH)),
         "ours, .batch": lambda: drain(tfs.TFRecordDataset(prefix).batch(BATCH)),
@@ -81,7 +85,12 @@ def ways(files: list[str], prefix: str, codec: str = "") -> dict[str, Callable[[
 
 def row(name: str, seconds: dict[str, float], nbytes: int, goal: float) -> list[str]:
     native = seconds["native"]
-    ratios = [f"{native / taken:.2f}x" for who, taken in seconds.items() if who != "native"]
+
+    def ratio(who: str, taken: float) -> str:
+        peer = seconds["native, shuffled"] if who == "ours, shuffled" else native
+        return f"{peer / taken:.2f}x"
+
+    ratios = [ratio(who, taken) for who, taken in seconds.items() if who.startswith("ours")]
     return [name, f"{nbytes / native / 1e6:.0f}", *ratios, f"{goal:g}x"]
 
 
@@ -102,6 +111,7 @@ def main() -> None:
             for file in files:
                 os.unlink(file)
         records = examples(100_000)
+        records *= max(1, nbytes // 2 // sum(map(len, records)))
         files = write(folder, "gzip", records, "GZIP")
         seconds = medians(ways(files, f"{folder}/gzip", "GZIP"), rounds=given.rounds, round_s=0)
         rows.append(row("GZIP, Examples", seconds, sum(map(len, records)), 3))
@@ -111,11 +121,16 @@ def main() -> None:
             batches = tf.data.TFRecordDataset(files).batch(BATCH)
             drain(batches.map(lambda batch: tf.io.parse_example(batch, SPEC), tf.data.AUTOTUNE))
 
+        def native_shuffled() -> None:
+            records = tf.data.TFRecordDataset(files).shuffle(NATIVE_SHUFFLE).batch(BATCH)
+            drain(records.map(lambda batch: tf.io.parse_example(batch, SPEC), tf.data.AUTOTUNE))
+
         def ours(source: Any, **options: Any) -> Callable[[], None]:
             return lambda: drain(tfs.TFRecordDataset(source, schema=SPEC, **options))
 
         parsing = {
             "native": native,
+            "native, shuffled": native_shuffled,
             "ours": ours(files, batch_size=BATCH),
             "ours, by manifest": ours(prefix, batch_size=BATCH),
             "ours, .batch": lambda: drain(tfs.TFRecordDataset(prefix, schema=SPEC).batch(BATCH)),

@@ -39,13 +39,16 @@ cdef extern from "tf_part.h" nogil:
         size_t count
 
 
-cdef extern from "tf_kernels.h" nogil:
+cdef extern from "tf_settings.h" nogil:
     ctypedef struct read_settings:
         const char *options
         c_bool verify
         c_bool skip_corrupt
         c_bool partial
         uint64_t limit
+
+
+cdef extern from "tf_lender.h" nogil:
     ctypedef struct block_request:
         const char *url
         const char *codec
@@ -54,7 +57,6 @@ cdef extern from "tf_kernels.h" nogil:
         int64_t raw_start
         int64_t raw_stop
         int64_t records
-        int64_t take
     ctypedef struct tf_lender:
         void (*begin_block)(
             const block_request *block, const read_settings *settings
@@ -67,6 +69,9 @@ cdef extern from "tf_kernels.h" nogil:
             const read_settings *settings, part *found, int64_t *next, failure *why
         ) noexcept
     tf_lender lender
+
+
+cdef extern from "tf_kernels.h" nogil:
     const char *tf_kernels_register()
 
 
@@ -92,7 +97,7 @@ def load(begin_block, read_block, read_stream, classify):
     lender.read_stream = lend_stream
     problem = tf_kernels_register()
     if problem != NULL:
-        raise ImportError(f"TensorFlow refused an op: {problem.decode()}")
+        raise ImportError(f"this TensorFlow does not go with the ops: {problem.decode()}")
 
 
 cdef void return_lent(void *buffer) noexcept with gil:
@@ -147,8 +152,8 @@ cdef c_bool fail_exception(failure *why, object error) noexcept:
 cdef void begin(const block_request *block, const read_settings *settings) noexcept with gil:
     try:
         _begin_block(
-            block.url.decode(), (block.start, block.stop), block.raw_stop - block.raw_start,
-            settings.options.decode(),
+            block.url.decode(), block.codec.decode(), (block.start, block.stop),
+            block.raw_stop - block.raw_start, settings.options.decode(),
         )
     except BaseException:
         pass  # read_block meets the same, and says it
@@ -160,8 +165,8 @@ cdef c_bool lend_block(
     try:
         answer = _read_block(
             block.url.decode(), block.codec.decode(), (block.start, block.stop),
-            (block.raw_start, block.raw_stop), (block.records, block.take),
-            settings.options.decode(), settings.verify, settings.skip_corrupt, settings.limit,
+            (block.raw_start, block.raw_stop), settings.options.decode(), settings.verify,
+            settings.skip_corrupt, settings.limit,
         )
         if settings.skip_corrupt:
             lend_batch(answer, found, why)

@@ -105,31 +105,3 @@ bool local_read(const local_file *file, uint64_t start, uint64_t stop, chunk *by
     bytes->size = done;
     return true;
 }
-
-bool local_read_into(const local_file *file, uint64_t start, const struct iovec *places, int count,
-                     failure *why) {
-    size_t wanted = 0;
-    for (int i = 0; i < count; i++)
-        wanted += places[i].iov_len;
-    ssize_t got = preadv(file->descriptor, places, count, (off_t)start);
-    if (got == (ssize_t)wanted)
-        return true;
-    /* Cut short by a signal, or by the end of the file: the rest piece by piece. */
-    size_t done = got > 0 ? (size_t)got : 0, before = 0;
-    for (int i = 0; i < count; before += places[i].iov_len, i++) {
-        if (before + places[i].iov_len <= done)
-            continue;
-        chunk rest;
-        size_t at = done > before ? done - before : 0;
-        uint64_t from = start + before + at, stop = start + before + places[i].iov_len;
-        if (!local_read(file, from, stop, &rest, why))
-            return false;
-        size_t size = rest.size;
-        memcpy((char *)places[i].iov_base + at, rest.data, size);
-        chunk_release(&rest);
-        if (from + size < stop)
-            return fail(why, TF_DATA_LOSS, "%s: the data ends inside a record (offset %llu)",
-                        file->url, (unsigned long long)start);
-    }
-    return true;
-}

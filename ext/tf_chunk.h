@@ -5,7 +5,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/uio.h>
 
 #include "tf_abi.h"
 
@@ -48,10 +47,6 @@ typedef struct {
 
 bool local_open(local_file *file, const char *url, failure *why);
 void local_close(local_file *file);
-
-/* Reads bytes from `start` on into several places at once. False, too, where the file ends before. */
-bool local_read_into(const local_file *file, uint64_t start, const struct iovec *places, int count,
-                     failure *why);
 
 /* Reads bytes [start, stop) into a chunk of the pool; fewer only where the file ends. */
 bool local_read(const local_file *file, uint64_t start, uint64_t stop, chunk *bytes, failure *why);

@@ -57,36 +57,8 @@ bool part_search(part *found, const search *wanted, failure *why) {
     return true;
 }
 
-TF_TString *part_fill(const part *found, TF_TString *strings) {
-    const char *data = (const char *)found->bytes.data;
-    for (size_t i = 0; i < found->count; i++)
-        tf.StringCopy(strings++, data + found->offsets[i], (size_t)found->lengths[i]);
-    return strings;
-}
-
 void part_release(part *found) {
     chunk_release(&found->bytes);
     chunk_release(&found->table);
     found->count = 0;
-}
-
-bool record_check_header(const uint8_t *header, uint64_t size, const search *wanted,
-                         failure *why) {
-    int64_t frame = 0;
-    tfrecord_cursor at = {0};
-    tfrecord_walk(&at, header, TFRECORD_HEADER, wanted->limit, &frame, 1);
-    if (at.fault == TFRECORD_OK && at.offset == size)
-        return true;
-    at.offset = 0;
-    return fail_fault(why, wanted, &at);
-}
-
-bool record_check_data(const uint8_t *data, uint64_t size, const uint8_t *footer,
-                       const search *wanted, failure *why) {
-    uint32_t stored = (uint32_t)footer[0] | (uint32_t)footer[1] << 8 | (uint32_t)footer[2] << 16 |
-                      (uint32_t)footer[3] << 24;
-    if (!wanted->verify || stored == crc32c_mask(crc32c_extend(0, data, size)))
-        return true;
-    tfrecord_cursor at = {.fault = TFRECORD_DATA_CRC};
-    return fail_fault(why, wanted, &at);
 }

@@ -27,15 +27,6 @@ typedef struct {
 /* Finds records in part->bytes. False for damage: part->count good ones lie before it. */
 bool part_search(part *found, const search *wanted, failure *why);
 
-/* Copies the records to consecutive strings; answers the string behind the last. */
-TF_TString *part_fill(const part *found, TF_TString *strings);
-
 void part_release(part *found);
-
-/* Checks the header of the one record that a row of `size` stored bytes is, or its data once that is read: as
- * `part_search` does, but in place. `header` has TFRECORD_HEADER bytes. */
-bool record_check_header(const uint8_t *header, uint64_t size, const search *wanted, failure *why);
-bool record_check_data(const uint8_t *data, uint64_t size, const uint8_t *footer,
-                       const search *wanted, failure *why);
 
 #endif

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.framed import framed
 from tests.servers.place import Place
 
 tf = pytest.importorskip("tensorflow")
@@ -368,6 +369,22 @@ def test_schema(tmp_path: Path) -> None:
         b["x"].numpy().tolist() for b in tfs.TFRecordDataset(path, schema=spec, batch_size=4)
     ]
     assert batches == [[7] * 4, [7] * 4, [7] * 2]
+
+
+def test_remote_files_without_an_index_are_read_once(place: Place) -> None:
+    records = [b"%d" % i * 1000 for i in range(300)]
+    url = place.put("foreign", framed(records))
+    options = {"storage_options": place.storage_options, "batch_size": 7, "shuffle": True}
+
+    def found(budget: int) -> list[bytes]:
+        dataset = tfs.TFRecordDataset(url, memory_budget=budget, **options)
+        return sorted(record for batch in dataset for record in batch.numpy())
+
+    assert found(1 << 20) == sorted(records)
+    if not url.startswith("s3://"):
+        return  # where walking costs little
+    with pytest.warns(RuntimeWarning, match="no index.*build_index"):
+        assert found(1 << 17) == sorted(records)
 
 
 def test_list_files(place: Place) -> None:

@@ -59,7 +59,7 @@ def batch_dataset(dataset: Dataset, options: Options) -> tf.data.Dataset:
     numbers = tf.data.Dataset.range(count)
     if options.shard is not None:
         numbers = numbers.shard(*options.shard)
-    found = reader.read(numbers).map(lambda records, _: records)
+    found = reader.read(numbers)
     if options.drop_remainder:
         found = found.map(lambda records: tf.ensure_shape(records, [options.batch_size]))
     return parsed(found, options)

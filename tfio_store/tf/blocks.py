@@ -23,6 +23,7 @@ import tensorflow as tf
 
 from tfio_store.dataset import Dataset
 from tfio_store.tf import ops
+from tfio_store.tf.inline_map import map_in_parallel, map_in_place
 from tfio_store.tf.options import Options
 from tfio_store.tf.records import finish
 from tfio_store.tf.spans import Spans, block_spans, coarse_block_spans
@@ -31,8 +32,9 @@ __all__ = ["BlockReader", "block_dataset", "element_count", "interleaved", "is_r
 
 _GROUPS_PER_EMPTY = 16
 _NOTHING = -1
-_IN_FLIGHT_BYTES = 64 << 20
-_IN_FLIGHT_MOST = 64
+_CALLS_PER_CORE = 4
+_IN_FLIGHT_BYTES = 128 << 20
+_IN_FLIGHT_MOST = 4096
 
 
 def block_dataset(
@@ -109,46 +111,51 @@ class BlockReader:
         self._spans = spans
         self._settings = replace(options.settings, partial=partial)
         self._options = options
-        self._remote = any(map(is_remote, files))
+        self._lent = any(codecs) or any(map(is_remote, files))
         self.count = spans.count
 
-    def read(self, groups: tf.data.Dataset) -> tf.data.Dataset:
-        """``groups`` are int64 [] or [k]."""
+    def read(self, groups: tf.data.Dataset, seeds: tf.data.Dataset | None = None) -> Any:
+        """``groups`` are int64 [] or [k]; ``seeds``, int64 [], shuffle the records of each."""
         blocks, settings = self._blocks, self._settings
-        if self._remote:
-            groups = groups.map(lambda wanted: ops.begin_blocks(blocks, wanted, settings))
-            groups = groups.prefetch(self._ahead())
-        return groups.map(
-            lambda wanted: ops.read_blocks(blocks, wanted, settings),
-            num_parallel_calls=self._parallel(),
-            deterministic=self._options.deterministic,
+
+        def begin(wanted: tf.Tensor) -> tf.Tensor:
+            return ops.begin_blocks(blocks, wanted, settings)
+
+        def read(wanted: tf.Tensor, seed: tf.Tensor | None = None) -> Any:
+            records, error = ops.read_blocks(blocks, wanted, settings, seed=seed)
+            return (records, error) if settings.partial else records
+
+        if self._lent:
+            groups = map_in_place(groups, begin).prefetch(self._ahead())
+        if seeds is not None:
+            groups = tf.data.Dataset.zip((groups, seeds))
+        return map_in_parallel(
+            groups, read, self._parallel(), deterministic=self._options.deterministic
         )
 
-    def _bytes(self) -> int:
-        """Of the largest element."""
-        return max(1, self._spans.largest_group() * self._options.window)
-
     def _parallel(self) -> int:
-        return max(1, min(os.cpu_count() or 1, self._options.memory_budget // (2 * self._bytes())))
+        """Calls at once: each holds what it reads, and as much again waits to be taken. More than
+        there are cores, so that none waits for the slowest."""
+        nbytes = max(1, self._spans.largest_group() * self._options.window)
+        most = _CALLS_PER_CORE * (os.cpu_count() or 1)
+        return max(1, min(most, self._options.memory_budget // (2 * nbytes)))
 
     def _ahead(self) -> int:
         """How many elements begin to be fetched before they are read."""
         budget = min(_IN_FLIGHT_BYTES, self._options.memory_budget // 2)
-        return max(1, min(_IN_FLIGHT_MOST, budget // self._bytes()))
+        nbytes = max(1, self._spans.mean_group() * self._options.window)
+        return max(1, min(_IN_FLIGHT_MOST, budget // nbytes))
 
 
 def _runs(reader: BlockReader, ids: tf.data.Dataset, options: Options) -> tf.data.Dataset:
     """One run of records for each block, or for each window of them, shuffled."""
-    found = reader.read(_grouped(ids, options.window)).scan(tf.constant(""), _raise_late)
-    if options.shuffle is False:
-        return found
-    seeds = tf.data.Dataset.random(
-        options.seed, rerandomize_each_iteration=options.reshuffle_each_iteration
-    )
-    return tf.data.Dataset.zip((found, seeds)).map(
-        lambda run, seed: tf.random.experimental.stateless_shuffle(run, tf.bitcast(seed, tf.int32)),
-        num_parallel_calls=os.cpu_count() or 1,
-    )
+    seeds = None
+    if options.shuffle is not False:
+        seeds = tf.data.Dataset.random(
+            options.seed, rerandomize_each_iteration=options.reshuffle_each_iteration
+        )
+    found = reader.read(_grouped(ids, options.window), seeds)
+    return found.scan(tf.constant(""), _raise_late)
 
 
 def _grouped(ids: tf.data.Dataset, window: int) -> tf.data.Dataset:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
@@ -14,7 +15,7 @@ from tfio_store.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.indexing import index_raw_shards
 from tfio_store.source import open_dataset
 from tfio_store.tf.batches import batch_dataset, can_batch, raw_local
-from tfio_store.tf.blocks import block_dataset
+from tfio_store.tf.blocks import block_dataset, is_remote
 from tfio_store.tf.filenames import known_names, names_dataset
 from tfio_store.tf.ops import Settings
 from tfio_store.tf.options import DEFAULT_MEMORY_BUDGET, Options, check_compression
@@ -60,7 +61,8 @@ class TFRecordDataset(tf.data.Dataset):  # type: ignore[misc]
         deterministic: False hands records out in whatever order they arrive.
         verify: check each record's data CRC. (The CRC of its length is always checked.)
         on_corrupt: "raise" or "skip", which loses the damaged bytes only.
-        memory_budget: bytes that may be in flight or wait to be decoded.
+        memory_budget: bytes that may be in flight or wait to be decoded; and bytes of remote files
+            without an index that may be read to find their blocks, where blocks are wanted.
         max_record_bytes: longer records are refused before anything is allocated for them.
         schema: a `tfio_store.Schema`, or a feature spec of `tf.io.parse_example`.
         backend: "fsspec" or "obstore".
@@ -167,7 +169,7 @@ def _build(
         raw = raw_local(dataset) if can_batch(options, parallel_reads) else None
         if raw is not None:
             return _from_blocks(raw, options, parallel_reads)
-        if options.wants_blocks:
+        if options.wants_blocks and _worth_indexing(dataset, options):
             dataset = index_raw_shards(dataset, memory_budget=options.memory_budget)
         if dataset.has_blocks:
             return _from_blocks(dataset, options, parallel_reads)
@@ -178,6 +180,27 @@ def _build(
         [shard.compression or "" for shard in dataset.shards],
     )
     return stream_dataset(files, options, parallel_reads), None, None
+
+
+def _worth_indexing(dataset: Dataset, options: Options) -> bool:
+    """Whether finding the blocks of files that came without is a small part of the work: walking
+    the headers of files on a remote store reads all of them."""
+    unknown = [
+        shard.nbytes
+        for shard in dataset.shards
+        if shard.blocks is None and shard.compression in ("auto", None) and is_remote(shard.url)
+    ]
+    worth = sum(unknown) <= options.memory_budget
+    if not worth:
+        warnings.warn(
+            f"{sum(unknown) >> 20} MiB in {len(unknown)} remote files have no index, and are read "
+            "as streams: sharded and shuffled by file, and batched more slowly. Write one with "
+            "tfio_store.build_index, or allow for reading the files first by a larger "
+            "memory_budget=",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+    return worth
 
 
 def _from_blocks(dataset: Dataset, options: Options, parallel_reads: int | None) -> _Built:

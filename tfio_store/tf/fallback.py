@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +14,13 @@ from tfio_store.framing import RecordBatch, RecordDecoder
 from tfio_store.tf import runtime
 
 if TYPE_CHECKING:
+    from typing_extensions import Buffer as BytesLike
+
     from tfio_store.tf.ops import Blocks, Settings
 
 __all__ = ["raise_error", "read_blocks", "read_stream"]
 
+_UINT64 = (1 << 64) - 1
 _LATE = (DataLossError, RecordTooLargeError)
 
 
@@ -30,11 +34,13 @@ def _strings(records: list[bytes]) -> Any:
     return np.array(records, dtype=object)
 
 
-def read_blocks(blocks: Blocks, wanted: Any, settings: Settings) -> tuple[tf.Tensor, tf.Tensor]:
+def read_blocks(
+    blocks: Blocks, wanted: Any, seeds: Any, settings: Settings
+) -> tuple[tf.Tensor, tf.Tensor]:
     """See `tfio_store.tf.ops.read_blocks`."""
 
     def read(
-        files: Any, codecs: Any, table: Any, spans: Any, groups: Any, wanted: Any
+        files: Any, codecs: Any, table: Any, spans: Any, groups: Any, wanted: Any, seeds: Any
     ) -> tuple[Any, bytes]:
         records: list[bytes] = []
         try:
@@ -45,12 +51,50 @@ def read_blocks(blocks: Blocks, wanted: Any, settings: Settings) -> tuple[tf.Ten
             if not (records and settings.partial):
                 raise
             code, text = runtime.classify(error)
-            return _strings(records), f"{code}:{text}".encode()
-        return _strings(records), b""
+            return _strings(_shuffled(records, seeds)), f"{code}:{text}".encode()
+        return _strings(_shuffled(records, seeds)), b""
 
-    inputs = list(blocks.inputs(wanted).values())
+    inputs = [*blocks.inputs(wanted).values(), seeds]
     records, error = _call(read, inputs, [tf.string, tf.string])
     return records, error
+
+
+def _shuffled(records: list[bytes], seeds: Any) -> list[bytes]:
+    """In the order that ``records_shuffle`` of ``ext/tf_records.c`` gives them."""
+    if not len(seeds):
+        return records
+    state = int(seeds[0])
+    for left in range(len(records), 1, -1):
+        state = state + 0x9E3779B97F4A7C15 & _UINT64  # SplitMix64
+        z = (state ^ state >> 30) * 0xBF58476D1CE4E5B9 & _UINT64
+        z = (z ^ z >> 27) * 0x94D049BB133111EB & _UINT64
+        other = ((z ^ z >> 31) >> 32) * left >> 32
+        records[left - 1], records[other] = records[other], records[left - 1]
+    return records
+
+
+class _Kept:
+    """Blocks of which some records are still to be taken, as ``ext/tf_lent.c`` keeps them."""
+
+    MOST = 16
+
+    def __init__(self) -> None:
+        self._blocks: OrderedDict[tuple[Any, ...], tuple[BytesLike | RecordBatch, int]]
+        self._blocks = OrderedDict()
+
+    def take(self, records: int, taking: int, *block: Any) -> BytesLike | RecordBatch:
+        """The block with its ``records``, ``taking`` of which this uses up."""
+        data, left = self._blocks.pop(block, (None, records))
+        if data is None:
+            data = runtime.read_block(*block)
+        if left > taking:
+            self._blocks[block] = (data, left - taking)
+        while len(self._blocks) > self.MOST:
+            self._blocks.popitem(last=False)
+        return data
+
+
+_kept = _Kept()
 
 
 def _read_span(
@@ -64,12 +108,13 @@ def _read_span(
     file, start, stop, raw_start, raw_stop, count = map(int, row)
     skip, take = span
     url, expected = files[file].decode(), min(take, count - skip)
-    data = runtime.read_block(
+    data = _kept.take(
+        count,
+        expected,
         url,
         codecs[file].decode(),
         (start, stop),
         (raw_start, raw_stop),
-        (count, expected),
         settings.access,
         settings.verify,
         settings.skip_corrupt,

@@ -120,19 +120,23 @@ def begin_blocks(blocks: Blocks, wanted: tf.Tensor, settings: Settings) -> tf.Te
 
 
 def read_blocks(
-    blocks: Blocks, wanted: tf.Tensor, settings: Settings
+    blocks: Blocks, wanted: tf.Tensor, settings: Settings, *, seed: tf.Tensor | None = None
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Records of groups of blocks: (string [n], what is wrong behind them: string []).
 
-    ``wanted`` is int64 [] or [k]: numbers of groups, -1 for none. Where ``settings`` are partial,
-    damage behind good records does not fail the op: it is the second output, else empty.
+    ``wanted`` is int64 [] or [k]: numbers of groups, -1 for none. ``seed``, int64 [], has the
+    records shuffled. Where ``settings`` are partial, damage behind good records does not fail the
+    op: it is the second output, else empty.
     """
+    seeds = tf.zeros([0], tf.int64) if seed is None else tf.reshape(seed, [1])
     if _NATIVE:
-        records, error = _apply("TfioStoreReadBlocks", settings, **blocks.inputs(wanted))
+        records, error = _apply(
+            "TfioStoreReadBlocks", settings, **blocks.inputs(wanted), seed=seeds
+        )
     else:
         from tfio_store.tf import fallback
 
-        records, error = fallback.read_blocks(blocks, wanted, settings)
+        records, error = fallback.read_blocks(blocks, wanted, seeds, settings)
     records.set_shape([None])
     error.set_shape([])
     return records, error

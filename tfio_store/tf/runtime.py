@@ -26,7 +26,7 @@ from tfio_store.position import Position
 from tfio_store.reader import RecordReader
 from tfio_store.recovery import RecoveringDecoder, SkippedRegion
 from tfio_store.storage import open_store
-from tfio_store.tf.block_cache import BlockCache
+from tfio_store.tf.begun_blocks import BegunBlocks, then
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
@@ -61,18 +61,24 @@ class Access(NamedTuple):
         return cls(**json.loads(text))
 
 
-_blocks = BlockCache(BLOCKS_BUDGET)
+_blocks = BegunBlocks(BLOCKS_BUDGET)
 
 
-def _fetch(url: str, stored: tuple[int, int], options: str) -> Future[BytesLike]:
+def _load(
+    url: str, codec: str, stored: tuple[int, int], nbytes: int, options: str
+) -> Future[BytesLike]:
     access = Access.from_json(options)
     store, path = open_store(url, access.storage_options, backend=access.backend)
-    return store.read(path, *stored)
+    fetched = store.read(path, *stored)
+    if not codec:
+        return fetched
+    return then(fetched, lambda data: decompress_block(data, codec, nbytes=nbytes))
 
 
-def begin_block(url: str, stored: tuple[int, int], nbytes: int, options: str) -> None:
-    """Have a block fetched that `read_block` will want; ``nbytes`` is its uncompressed size."""
-    _blocks.begin((url, *stored, options), nbytes, partial(_fetch, url, stored, options))
+def begin_block(url: str, codec: str, stored: tuple[int, int], nbytes: int, options: str) -> None:
+    """Have a block fetched and decompressed (to ``nbytes``) that `read_block` will want."""
+    load = partial(_load, url, codec, stored, nbytes, options)
+    _blocks.begin((url, *stored, options), nbytes, load)
 
 
 def read_block(
@@ -80,7 +86,6 @@ def read_block(
     codec: str,
     stored: tuple[int, int],
     raw: tuple[int, int],
-    share: tuple[int, int],
     options: str,
     verify: bool,
     skip_corrupt: bool,
@@ -88,17 +93,11 @@ def read_block(
 ) -> BytesLike | RecordBatch:
     """The uncompressed bytes of one block, or, with ``skip_corrupt``, its good records.
 
-    ``stored`` and ``raw`` are bytes from and to, of the object and of the uncompressed stream;
-    ``share`` is the block's records and how many of them this call is for.
+    ``stored`` and ``raw`` are bytes from and to, of the object and of the uncompressed stream.
     """
-    nbytes = raw[1] - raw[0]
-
-    def decode(data: BytesLike) -> BytesLike:
-        return decompress_block(data, codec or None, nbytes=nbytes)
-
-    fetch = partial(_fetch, url, stored, options)
+    load = partial(_load, url, codec, stored, raw[1] - raw[0], options)
     try:
-        data = _blocks.take((url, *stored, options), nbytes, fetch, decode, share=share)
+        data = _blocks.take((url, *stored, options), load)
     except StreamError as error:
         if skip_corrupt:
             return RecordBatch.from_records([])

@@ -18,9 +18,6 @@ __all__ = ["Spans", "batch_spans", "block_spans", "coarse_block_spans", "exact_b
 Int64Array: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 _ALL = np.iinfo(np.int64).max
-_COARSE_BYTES = 4 << 20
-_LONG_RECORD = 64 << 10
-_LONGISH = 1 << 10  # to find the middle of a large block of shorter records takes too long
 _FILE, _START, _STOP, _RAW_START, _RAW_STOP, _RECORDS = range(6)
 
 
@@ -48,6 +45,12 @@ class Spans:
         files = int(self.table[-1, _FILE]) + 1 if len(self.table) else 0
         return np.searchsorted(self.table[:, _FILE], np.arange(files + 1)).astype(np.int64)
 
+    def mean_group(self) -> int:
+        """Uncompressed bytes of all blocks, by group."""
+        return int((self.table[:, _RAW_STOP] - self.table[:, _RAW_START]).sum()) // max(
+            self.count, 1
+        )
+
     def largest_group(self) -> int:
         """Uncompressed bytes of the blocks that the largest group touches."""
         if not len(self.spans):
@@ -70,10 +73,7 @@ def coarse_block_spans(dataset: Dataset) -> Spans:
 
 def batch_spans(dataset: Dataset, batch_size: int) -> Spans:
     """Each batch a group: the records of blocks that it consists of."""
-    table = _table(dataset)
-    if table[:, _RAW_STOP].sum() - table[:, _RAW_START].sum() > _LONGISH * table[:, _RECORDS].sum():
-        table = _coarse(dataset, table)
-    return _batches(table, batch_size)
+    return _batches(_coarse(dataset, _table(dataset)), batch_size)
 
 
 def exact_batch_spans(dataset: Dataset, batch_size: int, *, memory_budget: int) -> Spans:
@@ -84,11 +84,9 @@ def exact_batch_spans(dataset: Dataset, batch_size: int, *, memory_budget: int) 
         store, path = dataset.open(i)
         frames = frame_offsets(store, path, shard.nbytes, budget=memory_budget)
         batches = np.arange(-before % batch_size, len(frames), batch_size)
-        # at a MiB too, so that what is read is still in the CPU's cache when it is copied, and
-        # around long records, which are read into their strings
+        # at a MiB too: memory of that size is reused
         blocks = block_table(frames, shard.nbytes).records
-        long = np.flatnonzero(np.diff(np.append(frames, shard.nbytes)) >= _LONG_RECORD)
-        cuts = np.unique(np.concatenate([batches, blocks, long, long + 1, [0, len(frames)]]))
+        cuts = np.unique(np.concatenate([batches, blocks, [0, len(frames)]]))
         bounds = np.append(frames, shard.nbytes)[cuts]
         starts, stops = bounds[:-1], bounds[1:]
         files = np.full(len(starts), i, np.int64)
@@ -112,11 +110,13 @@ def _batches(table: Int64Array, batch_size: int) -> Spans:
 
 
 def _coarse(dataset: Dataset, table: Int64Array) -> Int64Array:
-    """A table with neighbouring blocks of raw files taken together up to 4 MiB."""
+    """A table with neighbouring blocks of raw files taken together, up to what the store would have
+    one request bring."""
     raw = np.array([shard.compression is None for shard in dataset.shards], bool)
     if not len(table):
         return table
-    place = np.where(raw[table[:, _FILE]], table[:, _START] // _COARSE_BYTES, np.arange(len(table)))
+    most = dataset.open(0)[0].range_bytes
+    place = np.where(raw[table[:, _FILE]], table[:, _START] // most, np.arange(len(table)))
     first = np.flatnonzero(np.append(True, np.diff(place) | np.diff(table[:, _FILE])))
     last = np.append(first[1:], len(table)) - 1
     merged: Int64Array = table[first].copy()

@@ -1,0 +1,26 @@
+/* How to reach and to treat the files of a dataset: the ops' attributes. */
+#ifndef TFIO_STORE_TF_SETTINGS_H
+#define TFIO_STORE_TF_SETTINGS_H
+
+#include <stdbool.h>
+
+#include "tf_abi.h"
+
+typedef struct {
+    char *options; /* JSON: storage options and the like, for Python's eyes */
+    bool verify;
+    bool skip_corrupt;
+    bool partial; /* good records before damage are handed out, and the damage beside them */
+    uint64_t limit;
+} read_settings;
+
+#define SETTINGS_ATTRIBUTES                                                                      \
+    { "options: string = '{}'", "verify: bool = true", "skip_corrupt: bool = false",             \
+      "partial: bool = false", "max_record_bytes: int = 1073741824" }
+
+/* A kernel's state, as TF_NewKernelBuilder wants it; NULL and a failed construction if they make no
+ * sense. */
+void *settings_new(TF_OpKernelConstruction *context);
+void settings_delete(void *settings);
+
+#endif

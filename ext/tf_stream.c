@@ -1,0 +1,97 @@
+/* TfioStoreReadStream. */
+#include <string.h>
+
+#include "bytes.h"
+#include "crc32c.h"
+#include "tf_kernels.h"
+#include "tf_request.h"
+#include "tfrecord.h"
+
+enum { STREAM_CHUNK = 1 << 20 };
+
+/* Whether a file begins with a record: nothing else has a length whose checksum holds. */
+static bool looks_raw(const local_file *file) {
+    chunk head;
+    failure ignored;
+    if (!local_read(file, 0, TFRECORD_HEADER, &head, &ignored))
+        return false;
+    bool raw = head.size == 0;
+    if (head.size == TFRECORD_HEADER)
+        raw = load32(head.data + 8) == crc32c_mask(crc32c_extend(0, head.data, 8));
+    chunk_release(&head);
+    return raw;
+}
+
+static bool stream_local(const local_file *file, int64_t offset, const read_settings *settings,
+                         part *found, int64_t *next, failure *why) {
+    uint64_t start = (uint64_t)offset, size = STREAM_CHUNK;
+    search wanted = {.url = file->url,
+                     .base = offset,
+                     .take = SIZE_MAX,
+                     .verify = settings->verify,
+                     .limit = settings->limit};
+    for (;;) {
+        wanted.whole = start + size >= file->size;
+        if (!local_read(file, start, start + size, &found->bytes, why))
+            return false;
+        bool good = part_search(found, &wanted, why);
+        *next = offset + (int64_t)found->end;
+        if (!good || found->count > 0 || wanted.whole)
+            return good;
+        /* One record larger than the chunk. Its length is checked, and a claim beyond the file's end costs
+         * no more than the file. */
+        size = load64(found->bytes.data) + TFRECORD_OVERHEAD;
+        part_release(found);
+    }
+}
+
+static bool stream_read(call *now, const read_settings *settings, part *found, int64_t *next) {
+    char url[MAX_NAME], codec[MAX_CODEC];
+    const int64_t *position = NULL;
+    int64_t n = 0;
+    local_file file;
+    if (!input_text(now, 0, 0, url, sizeof url) || !input_text(now, 1, 0, codec, sizeof codec) ||
+        !input_rows(now, 2, 1, &position, &n))
+        return false;
+    if (n != 2 || position[0] < 0)
+        return fail(&now->why, TF_INVALID_ARGUMENT, "position is not (records, offset)");
+    bool automatic = strcmp(codec, "auto") == 0;
+    if (is_raw_local(url, automatic ? "" : codec, settings)) {
+        if (!local_open(&file, url, &now->why))
+            return false;
+        bool raw = !automatic || looks_raw(&file);
+        int64_t offset = position[1] < 0 ? 0 : position[1];
+        bool good = !raw || stream_local(&file, offset, settings, found, &next[1], &now->why);
+        next[0] = position[0] + (int64_t)found->count;
+        local_close(&file);
+        if (raw)
+            return good;
+    }
+    return lender.read_stream(url, codec, position, settings, found, next, &now->why);
+}
+
+static void output_stream(call *now, part *found, const int64_t next[2]) {
+    record_list *records = records_new(found->count, 1, &now->why);
+    if (records == NULL)
+        return;
+    if (!records_add(records, found, &now->why)) {
+        records_delete(records);
+        return;
+    }
+    int64_t *position = output_records(now, 0, records) ? output_numbers(now, 1, 2) : NULL;
+    if (position != NULL)
+        memcpy(position, next, 2 * sizeof *next);
+}
+
+void read_stream(void *kernel, TF_OpKernelContext *context) {
+    call now;
+    part found = {0};
+    int64_t next[2] = {0, -1};
+    if (call_begin(&now, context, 3) && !stream_read(&now, kernel, &found, next) &&
+        found.count > 0)
+        now.why.code = TF_OK; /* the next call begins at the damage, and reports it */
+    if (now.why.code == TF_OK)
+        output_stream(&now, &found, next);
+    part_release(&found);
+    call_end(&now);
+}
