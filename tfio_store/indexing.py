@@ -20,7 +20,14 @@ from tfio_store.storage import Store
 from tfio_store.storage.faults import naming
 from tfio_store.storage.local import LocalStore
 
-__all__ = ["BLOCK_BYTES", "block_table", "frame_offsets", "index_raw_shards", "with_idx"]
+__all__ = [
+    "BLOCK_BYTES",
+    "block_table",
+    "frame_bounds",
+    "frame_offsets",
+    "index_raw_shards",
+    "with_idx",
+]
 
 BLOCK_BYTES = 1 << 20
 """A block ends with the record that makes it at least this long, before compression."""
@@ -98,14 +105,20 @@ def with_idx(dataset: Dataset, idx: Sequence[str]) -> Dataset:
 def block_table(frames: Int64Array, nbytes: int) -> BlockTable:
     """Blocks of a raw shard: ``frames`` are the byte offsets of its frames, ``nbytes`` its size."""
     records = [0]
-    ends = np.append(frames[1:], nbytes) if len(frames) else frames
     while records[-1] < len(frames):
         start = int(frames[records[-1]])
-        records.append(int(np.searchsorted(ends, start + BLOCK_BYTES)) + 1)
-        records[-1] = min(records[-1], len(frames))
+        records.append(int(np.searchsorted(frames[1:], start + BLOCK_BYTES)) + 1)
     cuts = np.array(records, np.int64)
-    offsets = np.append(frames, nbytes)[cuts]
+    offsets = frame_bounds(frames, nbytes, cuts)
     return BlockTable(offsets, offsets, cuts)
+
+
+def frame_bounds(frames: Int64Array, nbytes: int, cuts: Int64Array) -> Int64Array:
+    """The byte offsets of the frames ``cuts``, where len(frames) stands for the end of the file."""
+    bounds = np.full(len(cuts), nbytes, np.int64)
+    inside = cuts < len(frames)
+    bounds[inside] = frames[cuts[inside]]
+    return bounds
 
 
 def frame_offsets(

@@ -5,13 +5,16 @@ See `tfio_store.tf.ops.Blocks` for their columns. No TensorFlow.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from tfio_store.dataset import Dataset
-from tfio_store.indexing import block_table, frame_offsets
+from tfio_store.indexing import block_table, frame_bounds, frame_offsets
 
 __all__ = ["Spans", "batch_spans", "block_spans", "coarse_block_spans", "exact_batch_spans"]
 
@@ -80,19 +83,31 @@ def exact_batch_spans(dataset: Dataset, batch_size: int, *, memory_budget: int) 
     """As `batch_spans` for raw files, with blocks that end where batches do, so that nothing is
     read but what is wanted. Walks the files' headers."""
     rows, before = [], 0
-    for i, shard in enumerate(dataset.shards):
-        store, path = dataset.open(i)
-        frames = frame_offsets(store, path, shard.nbytes, budget=memory_budget)
+    for i, frames in enumerate(_all_frames(dataset, memory_budget)):
+        nbytes = dataset.shards[i].nbytes
         batches = np.arange(-before % batch_size, len(frames), batch_size)
         # at a MiB too: memory of that size is reused
-        blocks = block_table(frames, shard.nbytes).records
+        blocks = block_table(frames, nbytes).records
         cuts = np.unique(np.concatenate([batches, blocks, [0, len(frames)]]))
-        bounds = np.append(frames, shard.nbytes)[cuts]
+        bounds = frame_bounds(frames, nbytes, cuts)
         starts, stops = bounds[:-1], bounds[1:]
         files = np.full(len(starts), i, np.int64)
         rows.append(np.stack([files, starts, stops, starts, stops, np.diff(cuts)], axis=1))
         before += len(frames)
     return _batches(_joined(rows), batch_size)
+
+
+def _all_frames(dataset: Dataset, memory_budget: int) -> Iterator[Int64Array]:
+    """Where the frames of each file lie. As many files are walked at once as there are cores."""
+    cores = os.cpu_count() or 1
+
+    def walk(index: int) -> Int64Array:
+        store, path = dataset.open(index)
+        nbytes = dataset.shards[index].nbytes
+        return frame_offsets(store, path, nbytes, budget=memory_budget // cores)
+
+    with ThreadPoolExecutor(cores, thread_name_prefix="tfio_store-index") as pool:
+        yield from pool.map(walk, range(len(dataset.shards)))
 
 
 def _batches(table: Int64Array, batch_size: int) -> Spans:
