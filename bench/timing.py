@@ -16,16 +16,18 @@ def medians(
     rounds: int = 25,
     round_s: float = 0.004,
     clock: Callable[[], float] = time.perf_counter,
+    between: Callable[[], object] = lambda: None,
 ) -> dict[str, float]:
     """Seconds that one call of each takes: the median of ``rounds`` rounds of ``round_s``.
 
     ``clock``: `time.thread_time` leaves out what other processes took of the CPU, for work that
-    neither waits nor starts threads.
+    neither waits nor starts threads. ``between`` is called where the clock stands still.
     """
     repeats = {name: _repeats(call, round_s, clock) for name, call in candidates.items()}
     times: dict[str, list[float]] = {name: [] for name in candidates}
     for _ in range(rounds):
         for name, call in candidates.items():
+            between()
             times[name].append(_time(call, repeats[name], clock))
     return {name: statistics.median(values) for name, values in times.items()}
 
