@@ -144,7 +144,7 @@ LENT_C := tests/c_tensorflow/lent.c ext/tf_lent.c ext/tf_part.c ext/tf_chunk.c $
 test-tensorflow-c: ## the cache of blocks under the TensorFlow ops, likewise
 	@mkdir -p build
 	$(CC) $(STRICT) -O1 $(SANITIZE) -Iext $(LENT_C) -o build/lent-asan -pthread
-	ASAN_OPTIONS=detect_leaks=0 build/lent-asan
+	build/lent-asan
 	$(CC) $(STRICT) -O1 -fsanitize=thread -Iext $(LENT_C) -o build/lent-tsan -pthread
 	build/lent-tsan
 

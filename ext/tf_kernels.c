@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "tf_lent.h"
 #include "tf_request.h"
 #include "tf_string.h"
 
@@ -47,6 +48,12 @@ typedef struct {
     void (*destroy)(void *kernel);
 } op;
 
+/* A kernel is made when an iterator is: in a worker of tf.data service nothing else tells. */
+static void *reader_new(TF_OpKernelConstruction *context) {
+    lent_forget();
+    return settings_new(context);
+}
+
 static void *nothing_new(TF_OpKernelConstruction *context) {
     (void)context;
     return NULL;
@@ -63,7 +70,7 @@ static const op OPS[] = {
         .outputs = {"records: string", "error: string"},
         .attributes = SETTINGS_ATTRIBUTES,
         .infer = infer_unknown,
-        .create = settings_new,
+        .create = reader_new,
         .compute = read_blocks,
         .destroy = settings_delete,
     },

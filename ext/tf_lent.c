@@ -112,12 +112,17 @@ static void make_room(time_t moment, lent_block **unused) {
         forget(oldest, unused);
 }
 
-static lent_block *find(const block_request *block, const read_settings *settings) {
+static lent_block *find(const block_request *block, const read_settings *settings,
+                        lent_block **unused) {
     uint64_t hash = hash_of(block, settings);
-    for (lent_block *known = newest; known != NULL; known = known->older)
-        if (is_same(known, hash, block, settings))
-            return known;
-    return NULL;
+    lent_block *known = newest;
+    while (known != NULL && !is_same(known, hash, block, settings))
+        known = known->older;
+    if (known != NULL && now() - known->used >= LENT_SECONDS) {
+        forget(known, unused);
+        known = NULL;
+    }
+    return known;
 }
 
 static lent_block *add(const block_request *block, const read_settings *settings,
@@ -151,7 +156,7 @@ static lent_block *add(const block_request *block, const read_settings *settings
 void lent_begin(const block_request *block, const read_settings *settings) {
     lent_block *unused = NULL;
     pthread_mutex_lock(&lock);
-    bool begun = find(block, settings) != NULL || add(block, settings, &unused) == NULL;
+    bool begun = find(block, settings, &unused) != NULL || add(block, settings, &unused) == NULL;
     pthread_mutex_unlock(&lock);
     free_blocks(unused);
     if (!begun)
@@ -182,7 +187,7 @@ static void load(lent_block *block, const block_request *asked, const read_setti
 /* The block, perhaps still to be loaded, with a reference for the caller. */
 static lent_block *claim(const block_request *asked, const read_settings *settings, int64_t taking,
                          bool *mine, lent_block **unused) {
-    lent_block *block = find(asked, settings);
+    lent_block *block = find(asked, settings, unused);
     if (block == NULL)
         block = add(asked, settings, unused);
     if (block == NULL)
@@ -226,6 +231,15 @@ lent_block *lent_take(const block_request *asked, const read_settings *settings,
     *why = block->why;
     lent_release(block);
     return NULL;
+}
+
+void lent_forget(void) {
+    lent_block *unused = NULL;
+    pthread_mutex_lock(&lock);
+    while (newest != NULL)
+        forget(newest, &unused);
+    pthread_mutex_unlock(&lock);
+    free_blocks(unused);
 }
 
 void lent_release(lent_block *block) {

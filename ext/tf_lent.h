@@ -1,8 +1,9 @@
 /* Blocks that Python fetched and decompressed, for the calls of the ops that each take some of their
  * records: fetched, decompressed and checked once, and let go when the last record was taken.
  *
- * Only ever a cache: whatever is not found is fetched. At most LENT_BYTES of blocks are kept, and
- * none for more than LENT_SECONDS (an iterator was dropped) once anybody comes for another.
+ * Only ever a cache: whatever is not found is fetched. At most LENT_BYTES of blocks are kept, none is
+ * used that nobody has come for in LENT_SECONDS (an iterator was dropped), and a new dataset or iterator
+ * begins without any: the files may be others by then.
  */
 #ifndef TFIO_STORE_TF_LENT_H
 #define TFIO_STORE_TF_LENT_H
@@ -22,6 +23,9 @@ void lent_begin(const block_request *block, const read_settings *settings);
 lent_block *lent_take(const block_request *block, const read_settings *settings, int64_t taking,
                       failure *why);
 void lent_release(lent_block *block);
+
+/* Drops all blocks; calls that hold one keep it. */
+void lent_forget(void);
 
 /* Its good records, and what is wrong behind the last of them (TF_OK: nothing). */
 const part *lent_records(const lent_block *block);

@@ -387,6 +387,15 @@ def test_remote_files_without_an_index_are_read_once(place: Place) -> None:
         assert found(1 << 17) == sorted(records)
 
 
+def test_what_is_overwritten_is_read_anew(place: Place) -> None:
+    """Though a part of a block, and blocks ahead of it, were left by an iterator over the old."""
+    options = {"storage_options": place.storage_options, "batch_size": 10}
+    for version in (b"a", b"b", b"c"):
+        url = place.put("same", framed([version * 5_000] * 3_000))
+        dataset = tfs.TFRecordDataset(url, **options)
+        assert set(next(iter(dataset)).numpy()) == {version * 5_000}
+
+
 def test_list_files(place: Place) -> None:
     urls = [place.put(f"d/{name}", b"") for name in ("b.x", "a.x", "c.y", "_m.x")]
     options = {"storage_options": place.storage_options}

@@ -38,6 +38,8 @@ def then(first: Future[BytesLike], change: Callable[[BytesLike], BytesLike]) -> 
     changed: Future[BytesLike] = Future()
 
     def run() -> None:
+        if not changed.set_running_or_notify_cancel():
+            return
         try:
             changed.set_result(change(first.result()))
         except BaseException as error:
@@ -47,7 +49,8 @@ def then(first: Future[BytesLike], change: Callable[[BytesLike], BytesLike]) -> 
         try:
             pool.submit(run)
         except RuntimeError as error:  # the interpreter is on its way out
-            changed.set_exception(error)
+            if changed.set_running_or_notify_cancel():
+                changed.set_exception(error)
 
     first.add_done_callback(schedule)
     return changed
@@ -87,8 +90,17 @@ class BegunBlocks:
         with self._lock:
             entry = self._entries.pop(key, None)
             self._nbytes -= entry.nbytes if entry is not None else 0
-        future = load() if entry is None else entry.future
+        fresh = entry is not None and time.monotonic() - entry.begun < IDLE_SECONDS
+        future = entry.future if entry is not None and fresh else load()
         return future.result()
+
+    def drop(self) -> None:
+        """Let all go that nobody came for yet: their files may have changed."""
+        with self._lock:
+            for entry in self._entries.values():
+                entry.future.cancel()
+            self._entries.clear()
+            self._nbytes = 0
 
     def _drop_old(self) -> None:
         now = time.monotonic()

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import tensorflow as tf
@@ -98,6 +99,7 @@ class BlockReader:
     def __init__(
         self, dataset: Dataset, spans: Spans, options: Options, *, partial: bool = True
     ) -> None:
+        ops.forget_blocks()
         files = [shard.url for shard in dataset.shards]
         codecs = [shard.compression or "" for shard in dataset.shards]
         # tensors made once, so that functions capture them and no call copies them
@@ -154,8 +156,7 @@ def _runs(reader: BlockReader, ids: tf.data.Dataset, options: Options) -> tf.dat
         seeds = tf.data.Dataset.random(
             options.seed, rerandomize_each_iteration=options.reshuffle_each_iteration
         )
-    found = reader.read(_grouped(ids, options.window), seeds)
-    return found.scan(tf.constant(""), _raise_late)
+    return _raised_in_turn(reader.read(_grouped(ids, options.window), seeds))
 
 
 def _grouped(ids: tf.data.Dataset, window: int) -> tf.data.Dataset:
@@ -169,9 +170,34 @@ def _grouped(ids: tf.data.Dataset, window: int) -> tf.data.Dataset:
     return ids.batch(_GROUPS_PER_EMPTY * window).map(cut).unbatch()
 
 
-def _raise_late(error: tf.Tensor, run: tuple[tf.Tensor, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
-    records, later = run
-    return ops.raise_error(error, later), records
+def _raise_late(error: tf.Tensor, run: tf.Tensor, later: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    return ops.raise_error(error, later), run
+
+
+@lru_cache(maxsize=1)
+def _raising() -> Any:
+    text, run = tf.TensorSpec([], tf.string), tf.TensorSpec([None], tf.string)
+    return tf.function(_raise_late, autograph=False).get_concrete_function(text, run, text)
+
+
+def _raised_in_turn(runs: tf.data.Dataset) -> tf.data.Dataset:
+    """The records of ``runs``, pairs of records and what is wrong behind them; an error is raised
+    in the next run's turn."""
+    no_error = tf.constant("")
+    if not tf.executing_eagerly():
+        return runs.scan(no_error, lambda error, run: _raise_late(error, *run))
+    # `scan` leaves each function that it is given in TensorFlow's default graph for good, 70 KB a
+    # dataset: so all get the same one.
+    scanned = tf.raw_ops.ScanDataset(
+        input_dataset=tf.data.experimental.to_variant(runs),
+        initial_state=[no_error],
+        other_arguments=[],
+        f=_raising(),
+        output_types=[tf.string],
+        output_shapes=[tf.TensorShape([None])],
+        preserve_cardinality=True,
+    )
+    return tf.data.experimental.from_variant(scanned, tf.TensorSpec([None], tf.string))
 
 
 def element_count(spans: Spans, options: Options) -> int | None:

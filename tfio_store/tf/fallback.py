@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from tfio_store.tf.ops import Blocks, Settings
 
-__all__ = ["raise_error", "read_blocks", "read_stream"]
+__all__ = ["forget_blocks", "raise_error", "read_blocks", "read_stream"]
 
 _UINT64 = (1 << 64) - 1
 _LATE = (DataLossError, RecordTooLargeError)
@@ -93,8 +93,16 @@ class _Kept:
             self._blocks.popitem(last=False)
         return data
 
+    def drop(self) -> None:
+        self._blocks.clear()
+
 
 _kept = _Kept()
+
+
+def forget_blocks() -> None:
+    """See `tfio_store.tf.ops.forget_blocks`."""
+    _kept.drop()
 
 
 def _read_span(

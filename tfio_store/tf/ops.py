@@ -27,6 +27,7 @@ __all__ = [
     "Settings",
     "begin_blocks",
     "bridge",
+    "forget_blocks",
     "raise_error",
     "read_blocks",
     "read_stream",
@@ -108,6 +109,19 @@ class Blocks:
             "groups": self.groups,
             "wanted": wanted,
         }
+
+
+def forget_blocks() -> None:
+    """Drop what is kept of blocks: for a new dataset, whose files may have been overwritten."""
+    runtime.drop_begun()
+    if _NATIVE:
+        from tfio_store import _tensorflow
+
+        _tensorflow.forget()
+    else:
+        from tfio_store.tf import fallback
+
+        fallback.forget_blocks()
 
 
 def begin_blocks(blocks: Blocks, wanted: tf.Tensor, settings: Settings) -> tf.Tensor:

@@ -31,7 +31,7 @@ from tfio_store.tf.begun_blocks import BegunBlocks, then
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
-__all__ = ["Access", "begin_block", "classify", "read_block", "read_stream"]
+__all__ = ["Access", "begin_block", "classify", "drop_begun", "read_block", "read_stream"]
 
 STREAMS_KEPT = 256
 IDLE_SECONDS = 30.0
@@ -79,6 +79,11 @@ def begin_block(url: str, codec: str, stored: tuple[int, int], nbytes: int, opti
     """Have a block fetched and decompressed (to ``nbytes``) that `read_block` will want."""
     load = partial(_load, url, codec, stored, nbytes, options)
     _blocks.begin((url, *stored, options), nbytes, load)
+
+
+def drop_begun() -> None:
+    """Forget what was begun: a new dataset must not be given bytes of files overwritten since."""
+    _blocks.drop()
 
 
 def read_block(
