@@ -170,7 +170,7 @@ test-filesystem-asan: $(ASAN)/.ready ## the filesystem suite and the stress run 
 test-tensorflow-asan: $(ASAN)/.ready ## datasets in TensorFlow, the extensions under ASan
 	@rm -rf $(ASAN)/strings && mkdir $(ASAN)/strings
 	$(ASAN_PYTHON) -m tests.tf.programs.strings strings
-	$(ASAN_PYTHON) -m pytest -q -p no:cacheprovider -m "not slow" tests/tf/test_batches.py tests/tf/test_dataset.py
+	$(ASAN_PYTHON) -m pytest -q -p no:cacheprovider -m "not slow" tests/tf/test_batches.py tests/tf/test_dataset.py tests/tf/test_dataset_storage.py
 
 stress-filesystem: $(VENV)/.bench ## 32 threads in TensorFlow on S3 for two minutes while requests fail
 	$(BIN)/python -m bench.filesystem_stress

@@ -9,9 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.framed import framed
-from tests.servers.place import Place
-
 tf = pytest.importorskip("tensorflow")
 
 import tfio_store as tfs  # noqa: E402
@@ -259,20 +256,6 @@ def test_an_unknown_compression() -> None:
 # --- more than native -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("compression", ENDINGS)
-def test_on_any_storage(place: Place, compression: str) -> None:
-    name = f"many.tfrecord{ENDINGS[compression]}"
-    url = place.put(f"some/{name}", (VECTORS / name).read_bytes())
-    native = outcome(lambda: tf.data.TFRecordDataset(str(VECTORS / name), compression))
-    options = {"storage_options": place.storage_options}
-    assert outcome(lambda: tfs.TFRecordDataset(url, **options)) == native
-    assert outcome(lambda: tfs.TFRecordDataset(url, compression, **options)) == native
-    pattern = place.url("some/*")
-    assert outcome(lambda: tfs.TFRecordDataset(pattern, compression, **options)) == native
-    missing = outcome(lambda: tfs.TFRecordDataset(place.url("some/none"), **options))
-    assert missing == Outcome([], tf.errors.NotFoundError)
-
-
 @pytest.mark.parametrize("shuffle", [False, True, 2])
 @pytest.mark.parametrize("batch_size", [None, 1, 4, 100])
 def test_blocks_give_every_record(
@@ -369,43 +352,3 @@ def test_schema(tmp_path: Path) -> None:
         b["x"].numpy().tolist() for b in tfs.TFRecordDataset(path, schema=spec, batch_size=4)
     ]
     assert batches == [[7] * 4, [7] * 4, [7] * 2]
-
-
-def test_remote_files_without_an_index_are_read_once(place: Place) -> None:
-    records = [b"%d" % i * 1000 for i in range(300)]
-    url = place.put("foreign", framed(records))
-    options = {"storage_options": place.storage_options, "batch_size": 7, "shuffle": True}
-
-    def found(budget: int) -> list[bytes]:
-        dataset = tfs.TFRecordDataset(url, memory_budget=budget, **options)
-        return sorted(record for batch in dataset for record in batch.numpy())
-
-    assert found(1 << 20) == sorted(records)
-    if not url.startswith("s3://"):
-        return  # where walking costs little
-    with pytest.warns(RuntimeWarning, match="no index.*build_index"):
-        assert found(1 << 17) == sorted(records)
-
-
-def test_what_is_overwritten_is_read_anew(place: Place) -> None:
-    """Though a part of a block, and blocks ahead of it, were left by an iterator over the old."""
-    options = {"storage_options": place.storage_options, "batch_size": 10}
-    for version in (b"a", b"b", b"c"):
-        url = place.put("same", framed([version * 5_000] * 3_000))
-        dataset = tfs.TFRecordDataset(url, **options)
-        assert set(next(iter(dataset)).numpy()) == {version * 5_000}
-
-
-def test_list_files(place: Place) -> None:
-    urls = [place.put(f"d/{name}", b"") for name in ("b.x", "a.x", "c.y", "_m.x")]
-    options = {"storage_options": place.storage_options}
-    found = [
-        name.numpy().decode()
-        for name in tfs.list_files(place.url("d/*.x"), shuffle=False, **options)
-    ]
-    assert found == sorted(urls[:2])
-    shuffled = tfs.list_files(place.url("d/*"), seed=1, **options)
-    assert sorted(name.numpy().decode() for name in shuffled) == sorted(urls[:3])
-    assert shuffled.cardinality() == 3
-    with pytest.raises(FileNotFoundError, match=r"\*\.z"):
-        tfs.list_files(place.url("d/*.z"), **options)
