@@ -71,10 +71,6 @@ cdef extern from "tf_lender.h" nogil:
     tf_lender lender
 
 
-cdef extern from "tf_lent.h" nogil:
-    void lent_forget()
-
-
 cdef extern from "tf_kernels.h" nogil:
     const char *tf_kernels_register()
 
@@ -102,12 +98,6 @@ def load(begin_block, read_block, read_stream, classify):
     problem = tf_kernels_register()
     if problem != NULL:
         raise ImportError(f"this TensorFlow does not go with the ops: {problem.decode()}")
-
-
-def forget():
-    """Drop the blocks that are kept for the next call: their files may have changed."""
-    with nogil:
-        lent_forget()
 
 
 cdef void return_lent(void *buffer) noexcept with gil:

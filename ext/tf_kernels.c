@@ -48,7 +48,7 @@ typedef struct {
     void (*destroy)(void *kernel);
 } op;
 
-/* A kernel is made when an iterator is: in a worker of tf.data service nothing else tells. */
+/* A kernel is made when an iterator is, in whatever process that runs. */
 static void *reader_new(TF_OpKernelConstruction *context) {
     lent_forget();
     return settings_new(context);

@@ -22,6 +22,3 @@ def load(
         ImportError: this TensorFlow lacks a function of the C ABI, or refuses an op.
         RuntimeError: the second call.
     """
-
-def forget() -> None:
-    """Drop the blocks that are kept for the next call: their files may have changed."""

@@ -112,13 +112,10 @@ class Blocks:
 
 
 def forget_blocks() -> None:
-    """Drop what is kept of blocks: for a new dataset, whose files may have been overwritten."""
+    """Drop what is kept of blocks: for a new dataset, whose files may have been overwritten. (The
+    bridge does so by itself, for each iterator.)"""
     runtime.drop_begun()
-    if _NATIVE:
-        from tfio_store import _tensorflow
-
-        _tensorflow.forget()
-    else:
+    if not _NATIVE:
         from tfio_store.tf import fallback
 
         fallback.forget_blocks()
