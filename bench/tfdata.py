@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -101,57 +101,56 @@ def row(name: str, seconds: dict[str, float], nbytes: int, goal: float) -> list[
     return [name, f"{nbytes / native / 1e6:.0f}", *ratios, f"{goal:g}x"]
 
 
+def parsing(files: list[str], prefix: str) -> dict[str, Callable[[], Any]]:
+    """As `ways`, to parsed batches."""
+
+    def native(records: tf.data.Dataset) -> None:
+        batches = records.batch(BATCH)
+        drain(batches.map(lambda batch: tf.io.parse_example(batch, SPEC), tf.data.AUTOTUNE))
+
+    def ours(source: Any, **options: Any) -> Callable[[], None]:
+        return lambda: drain(tfs.TFRecordDataset(source, schema=SPEC, **options))
+
+    return {
+        "native": lambda: native(tf.data.TFRecordDataset(files)),
+        "native, shuffled": lambda: native(tf.data.TFRecordDataset(files).shuffle(NATIVE_SHUFFLE)),
+        "ours": ours(files, batch_size=BATCH),
+        "ours, by manifest": ours(prefix, batch_size=BATCH),
+        "ours, .batch": lambda: drain(tfs.TFRecordDataset(prefix, schema=SPEC).batch(BATCH)),
+        "ours, shuffled": ours(prefix, batch_size=BATCH, shuffle=True),
+    }
+
+
+def measure(folder: str, nbytes: int, rounds: int) -> Iterator[list[str]]:
+    """The rows of the table."""
+
+    def seconds(candidates: dict[str, Callable[[], Any]]) -> dict[str, float]:
+        return medians(candidates, rounds=rounds, round_s=0, between=finished.clear)
+
+    for name, size in SIZES.items():
+        prefix = f"{folder}/r{size}"
+        files = write(folder, f"r{size}", random_records(size, min(nbytes, size << 20)))
+        stored = sum(map(os.path.getsize, files))
+        yield row(name, seconds(ways(files, prefix)), stored, GOALS[name])
+        for file in files:
+            os.unlink(file)
+    records = examples(100_000)
+    records *= max(1, nbytes // 2 // sum(map(len, records)))
+    total = sum(map(len, records))
+    files = write(folder, "gzip", records, "GZIP")
+    yield row("GZIP, Examples", seconds(ways(files, f"{folder}/gzip", "GZIP")), total, 3)
+    files = write(folder, "raw", records)
+    yield row("parsed, 4 features", seconds(parsing(files, f"{folder}/raw")), total, 1.5)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mib", type=int, default=512, help="data per row")
     parser.add_argument("--rounds", type=int, default=7)
     given = parser.parse_args()
-    nbytes = given.mib << 20
-    rows = []
     memory = "/dev/shm" if Path("/dev/shm").exists() else None
     with tempfile.TemporaryDirectory(dir=memory) as folder:
-        for name, size in SIZES.items():
-            prefix = f"{folder}/r{size}"
-            files = write(folder, f"r{size}", random_records(size, min(nbytes, size << 20)))
-            seconds = medians(
-                ways(files, prefix), rounds=given.rounds, round_s=0, between=finished.clear
-            )
-            rows.append(row(name, seconds, sum(map(os.path.getsize, files)), GOALS[name]))
-            for file in files:
-                os.unlink(file)
-        records = examples(100_000)
-        records *= max(1, nbytes // 2 // sum(map(len, records)))
-        files = write(folder, "gzip", records, "GZIP")
-        seconds = medians(
-            ways(files, f"{folder}/gzip", "GZIP"),
-            rounds=given.rounds,
-            round_s=0,
-            between=finished.clear,
-        )
-        rows.append(row("GZIP, Examples", seconds, sum(map(len, records)), 3))
-        files, prefix = write(folder, "raw", records), f"{folder}/raw"
-
-        def native() -> None:
-            batches = tf.data.TFRecordDataset(files).batch(BATCH)
-            drain(batches.map(lambda batch: tf.io.parse_example(batch, SPEC), tf.data.AUTOTUNE))
-
-        def native_shuffled() -> None:
-            records = tf.data.TFRecordDataset(files).shuffle(NATIVE_SHUFFLE).batch(BATCH)
-            drain(records.map(lambda batch: tf.io.parse_example(batch, SPEC), tf.data.AUTOTUNE))
-
-        def ours(source: Any, **options: Any) -> Callable[[], None]:
-            return lambda: drain(tfs.TFRecordDataset(source, schema=SPEC, **options))
-
-        parsing = {
-            "native": native,
-            "native, shuffled": native_shuffled,
-            "ours": ours(files, batch_size=BATCH),
-            "ours, by manifest": ours(prefix, batch_size=BATCH),
-            "ours, .batch": lambda: drain(tfs.TFRecordDataset(prefix, schema=SPEC).batch(BATCH)),
-            "ours, shuffled": ours(prefix, batch_size=BATCH, shuffle=True),
-        }
-        seconds = medians(parsing, rounds=given.rounds, round_s=0, between=finished.clear)
-        rows.append(row("parsed, 4 features", seconds, sum(map(len, records)), 1.5))
+        rows = list(measure(folder, given.mib << 20, given.rounds))
     head = ["records", "native MB/s", "batch_size=", "manifest", ".batch()", "shuffled", "goal"]
     title = f"To batches of {BATCH}, times TensorFlow {tf.__version__}'s own speed"
     print(table(title, head, rows))

@@ -12,8 +12,10 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from tfio_store.storage import threads
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
@@ -26,15 +28,10 @@ Key: TypeAlias = "tuple[str, int, int, str]"
 IDLE_SECONDS = 30.0
 """Blocks that nobody came for (an iterator was dropped) are let go after this."""
 
-_pools: dict[int, ThreadPoolExecutor] = {}  # by process: threads do not survive a fork
-
 
 def then(first: Future[BytesLike], change: Callable[[BytesLike], BytesLike]) -> Future[BytesLike]:
     """What ``change`` makes of what ``first`` brings, made by one of as many threads as cores."""
-    pool = _pools.get(os.getpid())
-    if pool is None:
-        made = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="tfio_store-decode")
-        pool = _pools.setdefault(os.getpid(), made)
+    pool = threads.pool("decode", os.cpu_count() or 1)
     changed: Future[BytesLike] = Future()
 
     def run() -> None:
