@@ -88,25 +88,38 @@ build/test-c: $(CORE_C) $(wildcard ext/*.h tests/c/*)
 test-c: build/test-c ## the C core's tests under sanitizers, with every CRC kernel of this CPU
 	ASAN_OPTIONS=allocator_may_return_null=1 build/test-c
 
-build/fuzz-scan: $(CORE_C) $(wildcard ext/*.h) tests/fuzz/fuzz_scan.c
+FUZZ_C := $(STRICT) -O2 $(SANITIZE) -fsanitize=fuzzer -Iext
+FUZZ_HEADERS := $(wildcard ext/*.h) tests/fuzz/oracle.h
+
+build/fuzz-scan: tests/fuzz/fuzz_scan.c $(CORE_C) $(FUZZ_HEADERS)
 	@mkdir -p build
-	clang $(STRICT) -O2 $(SANITIZE) -fsanitize=fuzzer -Iext tests/fuzz/fuzz_scan.c $(CORE_C) -o $@
+	clang $(FUZZ_C) $< $(CORE_C) -o $@
+
+# Windows and chunks so small that short files cross many; system calls that the target plays.
+FILE_C := $(CORE_C) ext/tf_stream.c ext/tf_request.c ext/tf_part.c ext/tf_chunk.c
+FILE_SIZES := -DWINDOW='((size_t)48)' -DLONG='((size_t)24)' -DSTREAM_CHUNK='((uint64_t)64)'
+FILE_CALLS := $(foreach call,pread preadv2 fstatfs open fstat close,-Wl,--wrap=$(call))
+
+build/fuzz-file: tests/fuzz/fuzz_file.c $(FILE_C) $(FUZZ_HEADERS)
+	@mkdir -p build
+	clang $(FUZZ_C) $(FILE_SIZES) $(FILE_CALLS) $< $(FILE_C) -o $@
 
 EXAMPLE_C := $(wildcard ext/example_*.c)
 
-build/fuzz-example: $(EXAMPLE_C) $(wildcard ext/example*.h) tests/fuzz/fuzz_example.c
+build/fuzz-example build/fuzz-example-write: $(EXAMPLE_C) $(FUZZ_HEADERS)
+build/fuzz-example: tests/fuzz/fuzz_example.c
+build/fuzz-example-write: tests/fuzz/fuzz_example_write.c
+build/fuzz-example build/fuzz-example-write:
 	@mkdir -p build
-	clang $(STRICT) -O2 $(SANITIZE) -fsanitize=fuzzer -Iext tests/fuzz/fuzz_example.c $(EXAMPLE_C) -o $@
+	clang $(FUZZ_C) $(filter tests/%.c,$^) $(EXAMPLE_C) -o $@
 
-fuzz: build/fuzz-scan build/fuzz-example ## libFuzzer (clang) over framing and Examples, FUZZ_SECONDS each; findings go to build/
-	@mkdir -p build/corpus build/example_corpus
-	build/fuzz-scan -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -artifact_prefix=build/ \
-		build/corpus tests/fuzz/corpus
-	build/fuzz-example -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -artifact_prefix=build/ \
-		build/example_corpus tests/fuzz/example_corpus
+FUZZERS := build/fuzz-scan build/fuzz-file build/fuzz-example build/fuzz-example-write
 
-fuzz-short: ## the kept corpus and ten seconds more; passed by where there is no clang
-	@if command -v clang >/dev/null; then $(MAKE) fuzz FUZZ_SECONDS=10; else echo "no clang: not fuzzed"; fi
+fuzz: $(FUZZERS) $(VENV)/.dev ## fuzz framing, files, Examples (libFuzzer, clang) and metadata on all cores, FUZZ_SECONDS in all; findings go to build/
+	$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS) $(FUZZ_ARGUMENTS)
+
+fuzz-short: ## the kept corpora and half a minute more; passed by where there is no clang
+	@if command -v clang >/dev/null; then $(MAKE) fuzz FUZZ_SECONDS=30; else echo "no clang: not fuzzed"; fi
 
 bench-example: $(VENV)/.bench ## Examples beside TensorFlow's protobufs and parser, and tfrecord's
 	$(BIN)/python -m bench.example
@@ -114,12 +127,19 @@ bench-example: $(VENV)/.bench ## Examples beside TensorFlow's protobufs and pars
 bench-core: $(VENV)/.bench ## CRC32C, framing and local files beside their peers
 	$(BIN)/python -m bench.core
 
-.PHONY: bench-writer chaos
+.PHONY: bench-writer chaos differential
+differential: $(VENV)/.dev ## 10,000 random cases of reading against plain Python and TensorFlow (up to an hour)
+	$(BIN)/python -m tests.differential --cases 10000 --seconds 3600 --report docs/differential.md
+
 bench-writer: $(VENV)/.bench ## files and sharded datasets beside TensorFlow's writer and raw uploads
 	$(BIN)/python -m bench.writer
 
-chaos: $(VENV)/.dev ## kill 400 writers, put 300 on a bad line, check what is left (half an hour)
+chaos: $(VENV)/.dev ## kill 400 writers, put 300 on a bad line, let crowds loose, check what is left (50 minutes)
 	$(BIN)/python -m tests.chaos --report docs/chaos.md
+
+.PHONY: protocol
+protocol: $(VENV)/.dev ## the commit protocol over a simulated store, in every order, with faults (20 minutes)
+	$(BIN)/python -m tests.protocol --report docs/protocol.md
 
 bench-reader: $(VENV)/.bench ## an object store through a shaped connection; compressed shards
 	$(BIN)/python -m bench.reader
@@ -175,9 +195,12 @@ test-tensorflow-asan: $(ASAN)/.ready ## datasets in TensorFlow, the extensions u
 stress-filesystem: $(VENV)/.bench ## 32 threads in TensorFlow on S3 for two minutes while requests fail
 	$(BIN)/python -m bench.filesystem_stress
 
-.PHONY: bench-tfdata bench-tfdata-s3 soak test-tf216 test-tf216-all
+.PHONY: bench-tfdata bench-cliffs bench-tfdata-s3 soak test-tf216 test-tf216-all
 bench-tfdata: $(VENV)/.bench ## TFRecordDataset beside TensorFlow's own, on local files
 	$(BIN)/python -m bench.tfdata
+
+bench-cliffs: $(VENV)/.bench ## TFRecordDataset far from the usual (tiny files, batches of 1), beside TensorFlow's own
+	$(BIN)/python -m bench.cliffs
 
 bench-tfdata-s3: $(VENV)/.bench .venv-tf216/.peer ## TFRecordDataset on S3 (Ceph) beside tensorflow-io
 	$(BIN)/python -m bench.tfdata_s3 --peer-python .venv-tf216/bin/python

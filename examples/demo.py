@@ -110,6 +110,8 @@ def dataset(first: int, last: int, options: dict[str, object]):  # type: ignore[
 
     shards = [f"{URL}-{i:05d}-of-{SHARDS:05d}.tfrecord" for i in range(first, last)]
     records = tfs.TFRecordDataset(shards, "GZIP", storage_options=options)
+    # what is made of the records knows their number too, or Keras would warn when they end
+    records = records.apply(tf.data.experimental.assert_cardinality(records.cardinality()))
     return records.map(parse, num_parallel_calls=tf.data.AUTOTUNE)
 
 

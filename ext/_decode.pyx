@@ -125,6 +125,8 @@ cdef class Spans:
             for i in range(self.records):
                 if source.splits[i] > source.splits[i + 1]:
                     raise ValueError("splits must rise")
+            if source.splits[self.records] > MOST:
+                raise MemoryError(f"{source.splits[self.records]} values are too many")
             return source.splits[self.records]
         if width < 0:
             raise ValueError("width must not be negative")
@@ -139,6 +141,8 @@ cdef class Spans:
         return total
 
     def counts(self, Py_ssize_t column, int kind):
+        if kind < <int> EX_BYTES or kind > <int> EX_INT64:  # as signed numbers, which enums are not
+            raise ValueError(f"kind must be 1 to 3, not {kind}")
         counts = np.empty(self.records, np.int64)
         cdef int64_t[::1] out = counts
         cdef ex_column source = self.column(column, None, 0, NULL)

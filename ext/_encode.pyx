@@ -16,6 +16,8 @@ from libc.string cimport strcmp
 
 from example cimport *
 
+import sys
+
 import numpy as np
 
 from tfio_store.example.ragged import Ragged

@@ -1,6 +1,9 @@
 """Writing whole columns: which values are record i's, and one pass to measure, one to write."""
 
 
+cdef Py_ssize_t MOST_RECORDS = sys.maxsize // sizeof(int64_t)  # whose offsets can be counted
+
+
 cdef class _Column:
     """One column of a table: values, and which of them are record i's."""
 
@@ -30,8 +33,10 @@ cdef class _Column:
         if self.ragged:
             self.splits = splits
             self.check_splits(records)
-        elif records * width != self.total:
-            raise ValueError(f"feature {key.decode()!r}: {self.total} values, {records * width} wanted")
+        elif width < 0 or <object> records * width != self.total:  # as Python's numbers, which are exact
+            raise ValueError(
+                f"feature {key.decode()!r}: {self.total} values, {<object> records * width} wanted"
+            )
 
     def __dealloc__(self):
         free(self.strings)
@@ -81,7 +86,7 @@ cdef class _Column:
     cdef int check_splits(self, Py_ssize_t records) except -1:
         cdef const int64_t[::1] splits = self.splits
         cdef Py_ssize_t i
-        cdef bint good = splits.shape[0] == records + 1 and splits[0] == 0
+        cdef bint good = splits.shape[0] > 0 and splits.shape[0] - 1 == records and splits[0] == 0
         if good:
             good = splits[records] == self.total
             for i in range(records):
@@ -142,6 +147,8 @@ cdef class _Table:
 
 
 def encode_columns(list columns, Py_ssize_t records, /):
+    if not 0 <= records < MOST_RECORDS:
+        raise ValueError(f"records must be 0 to {MOST_RECORDS - 1}, not {records}")
     cdef _Table table = _Table([_Column(key, values, splits, width, records)
                                 for key, values, splits, width in columns])
     offsets = np.zeros(records + 1, np.int64)

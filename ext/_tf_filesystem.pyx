@@ -401,18 +401,19 @@ cdef public void host_sync(void *file, fs_error *error) noexcept with gil:
         set_error(error, fault, writer.url)
 
 
-cdef public void host_finish(void *file, fs_error *error) noexcept with gil:
+cdef public void host_finish(void *file, const char *data, size_t size,
+                             fs_error *error) noexcept with gil:
     writer = <object>file
     try:
-        writer.finish()
+        host.finish_writer(writer, data[:size])
     except BaseException as fault:
         set_error(error, fault, writer.url)
 
 
-cdef public void host_release_writer(void *file) noexcept with gil:
+cdef public void host_release_writer(void *file, const char *data, size_t size) noexcept with gil:
     writer = <object>file
     Py_DECREF(writer)
     try:
-        writer.release()
+        host.release_writer(writer, data[:size])
     except BaseException as fault:
         host.report_lost(writer.url, fault)

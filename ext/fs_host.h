@@ -48,11 +48,12 @@ void host_close_reader(void *file);
  * follow one another share a request of up to `request` bytes. */
 void host_fetch(void *file, fs_range **ranges, size_t count, size_t request);
 
-/* A file to write. Released by host_release_writer, which finishes it if host_finish did not. */
+/* A file to write. Released by host_release_writer with what was not yet written; it has the file
+ * finished if host_finish did not, and waits for nothing. */
 void *host_open_writer(const char *path, int append, uint64_t *position, fs_error *error);
 void host_write(void *file, const char *bytes, size_t size, fs_error *error);
 void host_sync(void *file, fs_error *error);
-void host_finish(void *file, fs_error *error);
-void host_release_writer(void *file);
+void host_finish(void *file, const char *data, size_t size, fs_error *error);
+void host_release_writer(void *file, const char *data, size_t size);
 
 #endif

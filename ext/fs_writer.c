@@ -73,25 +73,23 @@ void fs_writer_append(fs_writer *writer, const char *bytes, size_t n, fs_error *
 
 int64_t fs_writer_position(const fs_writer *writer) { return (int64_t)writer->position; }
 
-static void settle(fs_writer *writer, void (*how)(void *, fs_error *), fs_error *error) {
+void fs_writer_sync(fs_writer *writer, fs_error *error) {
+  writer->log = true;
   if (!enter(error)) return;
-  if (drain(writer, error)) how(writer->host, error);
+  if (drain(writer, error)) host_sync(writer->host, error);
   fs_gate_leave();
 }
 
-void fs_writer_sync(fs_writer *writer, fs_error *error) {
-  writer->log = true;
-  settle(writer, host_sync, error);
+void fs_writer_finish(fs_writer *writer, fs_error *error) {
+  if (!enter(error)) return;
+  host_finish(writer->host, writer->buffer, writer->filled, error);
+  writer->filled = 0;
+  fs_gate_leave();
 }
 
-void fs_writer_finish(fs_writer *writer, fs_error *error) { settle(writer, host_finish, error); }
-
 void fs_writer_release(fs_writer *writer) {
-  if (fs_gate_enter()) {
-    fs_error error = {0};
-    drain(writer, &error); /* a failure is the host's to report */
-    fs_error_clear(&error);
-    host_release_writer(writer->host);
+  if (fs_gate_enter()) { /* this may be a finalizer, so nothing is waited for here */
+    host_release_writer(writer->host, writer->buffer, writer->filled);
     fs_gate_leave();
   }
   free(writer);

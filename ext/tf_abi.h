@@ -60,15 +60,9 @@ typedef enum TF_DataType {
   F(void, SetStatus, (TF_Status * status, TF_Code code, const char *message))                  \
   F(TF_Code, GetCode, (const TF_Status *status))                                               \
   F(const char *, Message, (const TF_Status *status))                                          \
-  F(void, StringInit, (TF_TString * string))                                                   \
   F(void, StringCopy, (TF_TString * string, const char *data, size_t size))                    \
-  F(void, StringDealloc, (TF_TString * string))                                                \
   F(const char *, StringGetDataPointer, (const TF_TString *string))                            \
   F(size_t, StringGetSize, (const TF_TString *string))                                         \
-  F(TF_Tensor *, NewTensor,                                                                    \
-    (TF_DataType type, const int64_t *dims, int num_dims, void *data, size_t nbytes,           \
-     void (*deallocate)(void *data, size_t nbytes, void *argument), void *argument))           \
-  F(TF_Tensor *, TensorMaybeMove, (TF_Tensor * tensor))                                        \
   F(void *, TensorData, (const TF_Tensor *tensor))                                             \
   F(int, NumDims, (const TF_Tensor *tensor))                                                   \
   F(int64_t, Dim, (const TF_Tensor *tensor, int index))                                        \
@@ -119,8 +113,6 @@ typedef enum TF_DataType {
   F(TF_Tensor *, AllocateOutput,                                                               \
     (TF_OpKernelContext * context, int index, TF_DataType type, const int64_t *dims,           \
      int num_dims, size_t nbytes, TF_Status *status))                                          \
-  F(void, SetOutput,                                                                           \
-    (TF_OpKernelContext * context, int index, const TF_Tensor *tensor, TF_Status *status))     \
   F(void, RegisterFilesystemPlugin, (const char *path, TF_Status *status))
 
 struct tf_abi {

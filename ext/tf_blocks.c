@@ -119,11 +119,11 @@ static bool read_span(call *now, const request *asked, const span_row *span, voi
                 named.block.raw_start + (int64_t)next->found.end);
 }
 
-static record_list *join_runs(reading *all, failure *why) {
+static record_list *join_runs(const reading *all, failure *why) {
     size_t total = 0;
     for (size_t i = 0; i < all->run_count; i++)
         total += all->runs[i].found.count;
-    record_list *records = records_new(total, all->run_count, why);
+    record_list *records = records_new(total, why);
     for (size_t i = 0; i < all->run_count && records != NULL; i++) {
         if (records_add(records, &all->runs[i].found, why))
             continue;
@@ -133,8 +133,8 @@ static record_list *join_runs(reading *all, failure *why) {
     return records;
 }
 
-/* The records as far as they are good; with `partial`, damage behind some of them goes to `late`. NULL:
- * the call fails. */
+/* The records as far as they are good, whose bytes `all` holds; with `partial`, damage behind some of
+ * them goes to `late`. NULL: the call fails. */
 static record_list *read_all(call *now, const request *asked, reading *all, failure *late) {
     failure why;
     all->runs = calloc(all->spans + 1, sizeof *all->runs);
@@ -150,10 +150,13 @@ static record_list *read_all(call *now, const request *asked, reading *all, fail
         *late = now->why;
         now->why.code = TF_OK;
     }
+    return records;
+}
+
+static void reading_release(reading *all) {
     for (size_t i = 0; i < all->run_count; i++)
         run_release(&all->runs[i]);
     free(all->runs);
-    return records;
 }
 
 /* "15:what happened", as TfioStoreRaise reads it. */
@@ -168,10 +171,8 @@ static bool output_error(call *now, int index, const failure *why) {
 static void output_read(call *now, record_list *records, const failure *late) {
     const int64_t *seed = NULL;
     int64_t seeds = 0;
-    if (!input_rows(now, SEED, 1, &seed, &seeds)) {
-        records_delete(records);
+    if (!input_rows(now, SEED, 1, &seed, &seeds))
         return;
-    }
     if (seeds > 0)
         records_shuffle(records, (uint64_t)seed[0]);
     if (output_records(now, 0, records))
@@ -189,9 +190,9 @@ void read_blocks(void *kernel, TF_OpKernelContext *context) {
         record_list *records = read_all(&now, &asked, &all, &late);
         if (now.why.code == TF_OK)
             output_read(&now, records, &late);
-        else
-            records_delete(records);
+        records_delete(records);
     }
+    reading_release(&all);
     call_end(&now);
 }
 

@@ -28,7 +28,7 @@ bool input_text(call *now, int input, int64_t index, char *text, size_t size);
 int64_t *output_numbers(call *now, int index, int64_t n);
 /* … a string scalar … */
 bool output_text(call *now, int index, const char *text);
-/* … or records, which go over to TensorFlow. */
-bool output_records(call *now, int index, record_list *records);
+/* … or copies of records. */
+bool output_records(call *now, int index, const record_list *records);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -98,10 +99,13 @@ bool local_read(const local_file *file, uint64_t start, uint64_t stop, chunk *by
             chunk_release(bytes);
             return fail_errno(why, file->url, number);
         }
-        if (got == 0)
-            break; /* cut short by somebody meanwhile */
+        if (got == 0) {
+            chunk_release(bytes);
+            return fail(why, TF_DATA_LOSS, "%s: ends at byte %" PRIu64 ", and had %" PRIu64
+                        " bytes when it was opened: it was cut meanwhile",
+                        file->url, start + done, file->size);
+        }
         done += (size_t)got;
     }
-    bytes->size = done;
     return true;
 }

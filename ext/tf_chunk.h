@@ -48,7 +48,8 @@ typedef struct {
 bool local_open(local_file *file, const char *url, failure *why);
 void local_close(local_file *file);
 
-/* Reads bytes [start, stop) into a chunk of the pool; fewer only where the file ends. */
+/* Reads bytes [start, stop) into a chunk of the pool; fewer only where the file ended when it was
+ * opened. */
 bool local_read(const local_file *file, uint64_t start, uint64_t stop, chunk *bytes, failure *why);
 
 #endif

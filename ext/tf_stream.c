@@ -1,4 +1,5 @@
 /* TfioStoreReadStream. */
+#include <inttypes.h>
 #include <string.h>
 
 #include "bytes.h"
@@ -7,7 +8,9 @@
 #include "tf_request.h"
 #include "tfrecord.h"
 
-enum { STREAM_CHUNK = 1 << 20 };
+#ifndef STREAM_CHUNK /* fuzzing builds this with a small one */
+#define STREAM_CHUNK ((uint64_t)1 << 20)
+#endif
 
 /* Whether a file begins with a record: nothing else has a length whose checksum holds. */
 static bool looks_raw(const local_file *file) {
@@ -25,14 +28,18 @@ static bool looks_raw(const local_file *file) {
 static bool stream_local(const local_file *file, int64_t offset, const read_settings *settings,
                          part *found, int64_t *next, failure *why) {
     uint64_t start = (uint64_t)offset, size = STREAM_CHUNK;
+    if (start > file->size)
+        return fail(why, TF_DATA_LOSS, "%s: to be read from offset %" PRId64 ", and has %" PRIu64 " bytes",
+                    file->url, offset, file->size);
+    const uint64_t left = file->size - start;
     search wanted = {.url = file->url,
                      .base = offset,
                      .take = SIZE_MAX,
                      .verify = settings->verify,
                      .limit = settings->limit};
     for (;;) {
-        wanted.whole = start + size >= file->size;
-        if (!local_read(file, start, start + size, &found->bytes, why))
+        wanted.whole = size >= left;
+        if (!local_read(file, start, start + (wanted.whole ? left : size), &found->bytes, why))
             return false;
         bool good = part_search(found, &wanted, why);
         *next = offset + (int64_t)found->end;
@@ -40,7 +47,10 @@ static bool stream_local(const local_file *file, int64_t offset, const read_sett
             return good;
         /* One record larger than the chunk. Its length is checked, and a claim beyond the file's end costs
          * no more than the file. */
-        size = load64(found->bytes.data) + TFRECORD_OVERHEAD;
+        if (found->bytes.size < TFRECORD_HEADER)
+            return fail(why, TF_DATA_LOSS, "%s: was cut while it was read", file->url);
+        const uint64_t length = load64(found->bytes.data);
+        size = length < left ? length + TFRECORD_OVERHEAD : left;
         part_release(found);
     }
 }
@@ -53,7 +63,7 @@ static bool stream_read(call *now, const read_settings *settings, part *found, i
     if (!input_text(now, 0, 0, url, sizeof url) || !input_text(now, 1, 0, codec, sizeof codec) ||
         !input_rows(now, 2, 1, &position, &n))
         return false;
-    if (n != 2 || position[0] < 0)
+    if (n != 2 || position[0] < 0 || position[0] > INT64_MAX / 2)
         return fail(&now->why, TF_INVALID_ARGUMENT, "position is not (records, offset)");
     bool automatic = strcmp(codec, "auto") == 0;
     if (is_raw_local(url, automatic ? "" : codec, settings)) {
@@ -70,17 +80,15 @@ static bool stream_read(call *now, const read_settings *settings, part *found, i
     return lender.read_stream(url, codec, position, settings, found, next, &now->why);
 }
 
-static void output_stream(call *now, part *found, const int64_t next[2]) {
-    record_list *records = records_new(found->count, 1, &now->why);
+static void output_stream(call *now, const part *found, const int64_t next[2]) {
+    record_list *records = records_new(found->count, &now->why);
     if (records == NULL)
         return;
-    if (!records_add(records, found, &now->why)) {
-        records_delete(records);
-        return;
-    }
-    int64_t *position = output_records(now, 0, records) ? output_numbers(now, 1, 2) : NULL;
+    bool given = records_add(records, found, &now->why) && output_records(now, 0, records);
+    int64_t *position = given ? output_numbers(now, 1, 2) : NULL;
     if (position != NULL)
         memcpy(position, next, 2 * sizeof *next);
+    records_delete(records);
 }
 
 void read_stream(void *kernel, TF_OpKernelContext *context) {

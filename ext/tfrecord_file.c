@@ -10,8 +10,10 @@
 #include <sys/vfs.h>
 #endif
 
+#ifndef WINDOW /* fuzzing builds this with small ones */
 #define WINDOW ((size_t)256 << 10)
 #define LONG ((size_t)4 << 10) /* from here on a header of its own costs less than its record */
+#endif
 
 #ifdef __linux__
 /* Flags of preadv2 that read only what is in memory. */

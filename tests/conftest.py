@@ -16,10 +16,25 @@ from tests.servers.gcs import gcs as gcs_emulator
 from tests.servers.moto import KEY, SECRET, moto
 from tests.servers.place import Place
 from tests.servers.shaping_proxy import Shaped, shaped as shaping_proxy
+from tests.servers.trap import Trap, trap
 
 # How long an example takes says nothing here: the first one imports, traces, or waits for others.
 hypothesis.settings.register_profile("tests", deadline=None)
 hypothesis.settings.load_profile("tests")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def outside() -> Iterator[Trap]:
+    """Blocks every address but this machine's own, and knows who tried."""
+    with trap() as noted:
+        yield noted
+
+
+@pytest.fixture(autouse=True)
+def loopback_only(outside: Trap) -> Iterator[None]:
+    """Fails a test that reached for another address, even where the error was swallowed."""
+    yield
+    assert outside.attempts() == []
 
 
 def s3_options(endpoint: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The short form of ``make chaos``: writers killed, and writers on a bad line."""
+"""The short form of ``make chaos``: writers killed, writers on a bad line, and crowds."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.chaos.__main__ import CROWD_LINE
+from tests.chaos.crowd import crowd_at
 from tests.chaos.faults import write_through_faults
 from tests.chaos.kill import kill_writers
+from tests.chaos.sites import bad_line
 from tests.conftest import s3_options
 from tests.servers.place import Place
 from tests.servers.shaping_proxy import Shaped
@@ -34,3 +37,18 @@ def test_writers_on_a_bad_line(s3: Place, shaped: Callable[..., Shaped], attempt
     counts = write_through_faults(s3, faulty, 8, attempts=attempts)
     if attempts == 8:
         assert counts["committed"] == 8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("server", ["local", "s3", "gcs", "azure"])
+def test_a_crowd(server: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    (tmp_path / "diaries").mkdir()
+    local = server == "local"
+    place = Place(str(tmp_path / "data")) if local else request.getfixturevalue(server)
+    crowd_at(place, tmp_path / "diaries", 3)
+
+
+@pytest.mark.slow
+def test_a_crowd_on_a_bad_line(s3: Place, tmp_path: Path) -> None:
+    with bad_line(s3, seed=7, **CROWD_LINE) as line:
+        crowd_at(s3, tmp_path, 4, line=line, seed=7)

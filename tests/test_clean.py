@@ -37,6 +37,11 @@ def dead_writer(place: Place, **options: Any) -> None:
     die(writer)
 
 
+def landed(writer: tfs.ShardedWriter) -> tfs.DatasetManifest:
+    """Its shards are there, and its commit has not begun."""
+    return writer._finish(writer._shards.streams)  # type: ignore[union-attr]
+
+
 def begin_upload(place: Place, name: str) -> Any:
     """An upload that has sent something; kept alive by the caller."""
     store, path = open_store(place.url(name), place.storage_options)
@@ -66,13 +71,13 @@ def test_a_dead_writer_before_its_commit(place: Place) -> None:
 
 
 def test_a_dead_writer_within_its_commit(place: Place) -> None:
-    """Its shards are there under plain names, and its index, but no manifest."""
+    """Its shards are there under plain names, but no manifest."""
     writer = sharded(place)
     writer.write_batch([b"x"] * 8)
-    writer._finish(writer._shards.streams)  # type: ignore[union-attr]
+    landed(writer)
     die(writer)
-    assert len(place.names()) == 6
-    assert len(cleaned(place).objects) == 6
+    assert len(place.names()) == 5
+    assert len(cleaned(place).objects) == 5
     assert place.names() == []
 
 
@@ -83,9 +88,9 @@ def test_a_dead_replacement_leaves_the_old(place: Place, if_exists: str) -> None
     before = place.names()
     writer = sharded(place, if_exists=if_exists)
     writer.write_batch([b"new"] * 8)
-    writer._finish(writer._shards.streams)  # type: ignore[union-attr]
+    landed(writer)
     die(writer)
-    assert len(cleaned(place).objects) == 6
+    assert len(cleaned(place).objects) == 5
     assert place.names() == before
     assert read(place, "ds/train") == [b"old"] * 8
 
@@ -93,11 +98,11 @@ def test_a_dead_replacement_leaves_the_old(place: Place, if_exists: str) -> None
 def test_a_writer_that_died_between_its_commit_and_tidying_up(place: Place) -> None:
     with sharded(place) as old:
         old.write_batch([b"old"] * 8)
-    writer = sharded(place, if_exists="overwrite")
+    writer = sharded(place, if_exists="overwrite", keep_replaced=0)
     writer.write_batch([b"new"] * 8)
-    manifest = writer._finish(writer._shards.streams)  # type: ignore[union-attr]
+    described = landed(writer)
     assert writer._attempt is not None
-    writer._attempt.decide(manifest)
+    writer._attempt.commit(described)
     die(writer)
     assert len(place.names()) == 12
     assert len(cleaned(place).objects) == 6  # 4 old shards, the old index, the claim
@@ -161,7 +166,7 @@ def test_a_writer_at_work_is_left_alone(place: Place) -> None:
     writers = [sharded(place, num_shards=2) for _ in range(2)]
     for i, writer in enumerate(writers):
         writer.write_batch([b"%d" % i] * 10)
-        writer._finish(writer._shards.streams)  # type: ignore[union-attr]
+        landed(writer)
     before = place.names()
     found = cleaned(place, older_than=3600)
     assert (found.objects, found.uploads) == ((), ())
@@ -197,10 +202,18 @@ def test_an_unreadable_manifest_stops_it(place: Place) -> None:
         {"num_shards": -1},
         {"template": "{name}{shard.__class__}"},
         {"template": "{shard}"},
-        {"replaces": ["precious.txt", "../x", "/etc/passwd", "_other.index"]},
-        {"replaces": 5},
-        {"started": "never"},
-        {"started": 1e400},
+        {"template": "{name}" + "{shard}" * 8},  # takes a minute as a pattern
+        {"template": "{name}{shard:1500000000d}"},  # takes gigabytes as a name
+        {"landing": [["precious.txt", 8, 1], ["../x", 8, 1], ["/etc/passwd", 8, 1]]},
+        {"landing": [["_other.index", 8, 1], ["train-00005-of-00004.tfrecord", 8, 1]]},
+        {"landing": 5},
+        {"landing": [["train-00005-of-00004.tfrecord", None, None]]},
+        {"alive": "never"},
+        {"alive": 1e400},
+        {"state": "committing"},
+        {"state": "dead"},
+        {"state": "committing", "proposal": {"base": None, "manifest": "{}", "doomed": []}},
+        {"generation": "../../x"},
         {"format": None},
     ],
 )
@@ -210,6 +223,7 @@ def test_a_hostile_claim_removes_no_file_of_others(tmp_path: Path, change: Any) 
     claim = json.loads(place.get("ds/_train.claim"))
     die(writer)
     foreign = ["ds/precious.txt", "ds/_other.index", "x", "ds/train-00005-of-00004.tfrecord"]
+    foreign.append("ds/train" + "0" * 60)
     for name in foreign:
         place.put(name, b"precious")
     place.put("ds/_train.claim", json.dumps({**claim, **change}).encode())

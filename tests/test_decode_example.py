@@ -430,6 +430,19 @@ def test_spans_refuse_to_leave_their_buffer():
         spans.locate(b"abc", np.array([1]), np.array([2**63 - 1]), [b"x"])
 
 
+def test_spans_refuse_numbers_that_mean_nothing():
+    record = encode_examples({"x": [1]})[0]
+    spans = codec_module._decode.Spans.locate(
+        record, np.array([0]), np.array([len(record)]), [b"x"]
+    )
+    for kind in (0, 4, 127, -1, 2**31 - 1):
+        with pytest.raises(ValueError, match="kind"):
+            spans.counts(0, kind)
+    for name in ("int64s", "floats", "objects", "joined", "spans"):
+        with pytest.raises((MemoryError, SchemaError)):
+            getattr(spans, name)(0, splits=np.array([0, 2**63 - 1]))
+
+
 def test_errors_survive_pickling():
     import pickle
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import tfio_store as tfs
+import tfio_store.example.codec as codec_module
 from tests.examples import CODECS, entry, field, floats, int64s, strings, use_codec, wire_example
 from tfio_store import Ragged, encode_example, encode_examples, encode_sequence_example
 
@@ -267,3 +268,20 @@ def test_with_a_schema_columns_are_cast_or_written_raw():
         encode_examples({"a": [1]}, schema=schema)
     with pytest.raises(ValueError, match=r"rows of shape \(\)"):
         encode_examples({"a": [1]}, schema={"a": ("int64", (2,))})
+
+
+def test_columns_refuse_counts_that_overflow():
+    encode = codec_module._encode.encode_columns
+    nothing = np.zeros(0, np.int64)
+    for records, width in (
+        (2**32, 2**32),
+        (2**62, 4),
+        (2**61, 8),
+        (1, -1),
+        (-1, 0),
+        (2**63 - 1, 0),
+    ):
+        with pytest.raises(ValueError):  # noqa: PT011
+            encode([(b"x", nothing, None, width)], records)
+    with pytest.raises(ValueError):  # noqa: PT011
+        encode([(b"x", nothing, nothing, 1)], 2**63 - 1)

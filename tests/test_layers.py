@@ -14,6 +14,7 @@ PACKAGE = Path(__file__).parent.parent / "tfio_store"
 
 FLOORS = {
     "errors": 0,
+    "redaction": 0,
     "_core": 0,
     "_crc32c_pure": 0,
     "_pure": 0,
@@ -21,9 +22,12 @@ FLOORS = {
     "_tf_filesystem": 0,
     "framing": 1,
     "idx": 1,
+    "lookalike": 0,
+    "magic": 1,
     "block_index": 1,
     "compression": 1,
     "example": 1,
+    "fingerprint": 1,
     "schema": 1,
     "sharding": 1,
     "manifest": 1,

@@ -70,7 +70,7 @@ class TestRecordSource:
         for wrong in (3000, -3001, [0, 3000]):
             with pytest.raises(IndexError, match="3000 records"):
                 found[wrong]  # type: ignore[call-overload]
-        with pytest.raises(AttributeError):
+        with pytest.raises(TypeError):
             found["0"]  # type: ignore[call-overload]
 
     def test_empty(self, place: Place) -> None:
@@ -131,9 +131,9 @@ class Counted:
         self.ranges: list[tuple[int, int]] = []
         read: Callable[..., Future[bytes]] = type(store).read
 
-        def counted(_: Any, path: str, start: int, stop: int) -> Future[bytes]:
+        def counted(_: Any, path: str, start: int, stop: int, **version: Any) -> Future[bytes]:
             self.ranges.append((start, stop))
-            return read(store, path, start, stop)
+            return read(store, path, start, stop, **version)
 
         monkeypatch.setattr(type(store), "read", counted)
 
@@ -207,6 +207,19 @@ class TestBuildIndex:
         with pytest.raises(ValueError, match="one folder"):
             tfs.build_index(str(tmp_path / "x"), str(tmp_path / "elsewhere" / "x"))
 
+    @pytest.mark.parametrize("name", ["per%20cent", "a#b", "a:b", "~tilde"])
+    def test_names_that_no_manifest_holds(self, tmp_path: Path, name: str) -> None:
+        (tmp_path / name).write_bytes(framed([b""]))
+        with pytest.raises(ValueError, match=r"rename|Rename"):
+            tfs.build_index([str(tmp_path / name)], str(tmp_path / "set"))
+        assert os.listdir(tmp_path) == [name]
+
+    def test_a_file_named_twice(self, tmp_path: Path) -> None:
+        (tmp_path / "x").write_bytes(framed([b""]))
+        with pytest.raises(ValueError, match="twice"):
+            tfs.build_index([str(tmp_path / "x")] * 2, str(tmp_path / "set"))
+        assert os.listdir(tmp_path) == ["x"]
+
     def test_compressed(self, tmp_path: Path) -> None:
         (tmp_path / "x").write_bytes(gzip.compress(framed([b"1"])))
         with pytest.raises(ValueError, match="compressed"):
@@ -261,8 +274,20 @@ class TestFolders:
         ]
         info = {"name": "mnist", "fileFormat": "tfrecord", "splits": splits}
         place.put("mnist/1.0.0/dataset_info.json", json.dumps(info).encode())
-        found = tfs.RecordReader(place.url("mnist/1.0.0"), storage_options=place.storage_options)
-        assert list(found) == [b"train0"] * 3 + [b"train1"] * 3 + [b"test0"] * 3
+        options = {"storage_options": place.storage_options}
+        found = list(tfs.RecordReader(place.url("mnist/1.0.0/train"), **options))
+        assert found == [b"train0"] * 3 + [b"train1"] * 3
+        assert list(tfs.RecordReader(place.url("mnist/1.0.0/test"), **options)) == [b"test0"] * 3
+        with pytest.raises(ValueError, match=r"several splits.*1\.0\.0/train, .*1\.0\.0/test"):
+            tfs.RecordReader(place.url("mnist/1.0.0"), **options)
+        with pytest.raises(ValueError, match=r"no split 'validation'.*1\.0\.0/train"):
+            tfs.RecordReader(place.url("mnist/1.0.0/validation"), **options)
+
+    def test_a_tfds_folder_of_one_split(self, tmp_path: Path) -> None:
+        (tmp_path / "x-train.tfrecord-00000-of-00001").write_bytes(framed([b"1"]))
+        splits = [{"name": "train", "shardLengths": [1]}]
+        (tmp_path / "dataset_info.json").write_text(json.dumps({"name": "x", "splits": splits}))
+        assert list(tfs.RecordReader(str(tmp_path))) == [b"1"]
 
     def test_a_tfds_template_that_points_elsewhere(self, tmp_path: Path) -> None:
         splits = [{"name": "train", "shardLengths": [1], "filepathTemplate": "../{SHARD_X_OF_Y}"}]

@@ -109,7 +109,7 @@ class TestResume:
             for _ in range(min(taken, len(everything))):
                 next(each)
             state = json.loads(json.dumps(before.state()))
-            after = ARRANGED[arrange](tfs.RecordReader(source, memory_budget=1 << 20))
+            after = ARRANGED[arrange](tfs.RecordReader(source, memory_budget=40 << 20))
             after.restore(state)
             assert list(after) == whole[taken:], taken
 

@@ -57,11 +57,24 @@ def test_templates() -> None:
 @pytest.mark.parametrize(
     "template",
     ["part-{shard}", "{name}", "{name}-{shard.__class__}", "{name}-{shard}-{0}", "{name}/{shard}",
-     "_{name}-{shard}", "{name}-{shard!r:>", "{name}-{shard:s}", "{name}-{other}{shard}"],
+     "_{name}-{shard}", "{name}-{shard!r:>", "{name}-{shard:s}", "{name}-{other}{shard}",
+     "{name}" + "{shard}" * 8, "{name}{name}-{shard}", "{name}-{shard!r}", "{name:>99}-{shard}",
+     "{name}-{shard:1500000000d}", "{name}-{shard:021d}", "{name}-{shard}" + "x" * 300],
 )  # fmt: skip
 def test_templates_that_make_no_names_are_refused(template: str) -> None:
     with pytest.raises(ValueError, match=r"shard_template|expected|unmatched"):
         DatasetNames("train", 4, template)
+
+
+@pytest.mark.parametrize("letter", list("%#:?\\\n"))
+def test_templates_whose_names_no_manifest_holds_are_refused(letter: str) -> None:
+    with pytest.raises(ValueError, match="shard_template"):
+        DatasetNames("train", 4, f"{{name}}{letter}{{shard}}")
+
+
+def test_a_dataset_whose_shards_no_manifest_holds_is_refused() -> None:
+    with pytest.raises(ValueError, match="begins with '~'"):
+        DatasetNames("~train", 4)
 
 
 def test_a_rolling_template_knows_no_count() -> None:

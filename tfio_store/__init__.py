@@ -8,6 +8,7 @@ from tfio_store.clean import Leftovers, clean
 from tfio_store.errors import (
     CorruptRecordError,
     DataLossError,
+    DataLossWarning,
     ManifestError,
     RecordTooLargeError,
     SchemaError,
@@ -43,6 +44,7 @@ __version__ = "0.1.0"
 __all__ = [
     "CorruptRecordError",
     "DataLossError",
+    "DataLossWarning",
     "DatasetManifest",
     "Examples",
     "Feature",
@@ -102,6 +104,10 @@ def __getattr__(name: str) -> Any:
     module = _TENSORFLOW.get(name)
     if module is None:
         raise AttributeError(f"module 'tfio_store' has no attribute {name!r}")
+    from tfio_store.missing import is_missing, stand_in
+
+    if is_missing("tensorflow"):
+        return stand_in(name, "tensorflow")
     from importlib import import_module
 
     return getattr(import_module(module), name)

@@ -12,13 +12,13 @@ from typing import Any
 from tfio_store.block_index import ShardInfo
 from tfio_store.dataset import Dataset
 from tfio_store.fetch import Fetch, ReadAhead, split_range
-from tfio_store.framing import crc32c
+from tfio_store.framing import DEFAULT_MAX_RECORD_BYTES, crc32c
 from tfio_store.idx import format_idx
 from tfio_store.indexing import frame_offsets, index_raw_shards
-from tfio_store.manifest import DatasetManifest
+from tfio_store.manifest import DatasetManifest, check_name
 from tfio_store.sharding import DatasetNames, new_tag, split_url
 from tfio_store.source import Source, open_dataset
-from tfio_store.storage import open_store
+from tfio_store.storage import Retry, Store, open_store
 
 __all__ = ["build_index", "object_crc32c", "write_idx"]
 
@@ -32,6 +32,8 @@ def build_index(
     *,
     storage_options: Mapping[str, Any] | None = None,
     memory_budget: int = _BUDGET,
+    max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+    retry: Retry | None = None,
     backend: str = "fsspec",
 ) -> DatasetManifest:
     """Make a dataset of raw files that were written elsewhere: find their blocks, records and
@@ -47,19 +49,23 @@ def build_index(
     only the headers are checked (`verify` checks them whole).
 
     Raises:
-        ValueError: a file is compressed, or does not lie in the folder of ``save_as``.
+        ValueError: a file is compressed, does not lie in the folder of ``save_as``, is named twice,
+            or has a name that no manifest can hold (with one of ``% : ? # \\`` in it).
         CorruptRecordError, TruncatedRecordError: a header is damaged.
+        RecordTooLargeError: a header claims more than ``max_record_bytes``.
         FileExistsError: ``save_as`` has a manifest.
     """
-    found = open_dataset(source, storage_options=storage_options, backend=backend)
-    dataset = index_raw_shards(found, memory_budget=memory_budget)
-    folder = _common_folder(dataset, save_as)
-    describe = partial(_describe, dataset, folder, memory_budget // _SHARDS_AT_ONCE)
+    found = open_dataset(source, storage_options=storage_options, retry=retry, backend=backend)
+    dataset = index_raw_shards(
+        found, memory_budget=memory_budget, max_record_bytes=max_record_bytes
+    )
+    names = _names(dataset, _common_folder(dataset, save_as))
+    describe = partial(_describe, dataset, memory_budget // _SHARDS_AT_ONCE)
     with ThreadPoolExecutor(_SHARDS_AT_ONCE, thread_name_prefix="tfio_store-index") as pool:
-        shards = tuple(pool.map(describe, range(len(dataset.shards))))
+        shards = tuple(pool.map(describe, names, range(len(names))))
     if save_as is None:
         return DatasetManifest(shards, None)
-    return _save(shards, save_as, storage_options, backend)
+    return _save(shards, open_store(save_as, storage_options, retry=retry, backend=backend))
 
 
 def _common_folder(dataset: Dataset, save_as: str | None) -> str:
@@ -73,25 +79,35 @@ def _common_folder(dataset: Dataset, save_as: str | None) -> str:
     return folders.pop()
 
 
-def _describe(dataset: Dataset, folder: str, memory_budget: int, index: int) -> ShardInfo:
+def _names(dataset: Dataset, folder: str) -> list[str]:
+    """The files' names in their folder. ValueError for those that no manifest can hold."""
+    names = [shard.url[len(folder) + 1 :] for shard in dataset.shards]
+    for name in names:
+        try:
+            check_name(name)
+        except ValueError as error:
+            raise ValueError(
+                f"{folder}/{name}: a manifest cannot name this file: {error}; rename it"
+            ) from error
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"source= names {folder}/{twice} twice; a dataset has each file once")
+    return names
+
+
+def _describe(dataset: Dataset, memory_budget: int, name: str, index: int) -> ShardInfo:
     shard = dataset.shards[index]
     if shard.blocks is None or shard.compression is not None:
         raise ValueError(
             f"{shard.url}: is compressed; only raw files can be indexed where they are. "
             "Copy it with ShardedWriter, which compresses in blocks"
         )
-    name = shard.url[len(folder) + 1 :]
     crc = object_crc32c(dataset, index, memory_budget=memory_budget)
     return ShardInfo(name, shard.nbytes, int(shard.blocks.records[-1]), crc, shard.blocks)
 
 
-def _save(
-    shards: tuple[ShardInfo, ...],
-    save_as: str,
-    storage_options: Mapping[str, Any] | None,
-    backend: str,
-) -> DatasetManifest:
-    store, path = open_store(save_as, storage_options, backend=backend)
+def _save(shards: tuple[ShardInfo, ...], place: tuple[Store, str]) -> DatasetManifest:
+    store, path = place
     folder, name = split_url(path)
     names = DatasetNames(name)
     # tagged: until the manifest is there, the plain name may be that of somebody else's index
@@ -108,10 +124,11 @@ def _save(
 
 def object_crc32c(dataset: Dataset, index: int, *, memory_budget: int = _BUDGET) -> int:
     """CRC32C of all stored bytes of a shard."""
+    shard = dataset.shards[index]
     store, path = dataset.open(index)
     ranges = (
-        Fetch(store, path, start, stop, None, stop - start)
-        for start, stop in split_range(0, dataset.shards[index].nbytes, store.range_bytes)
+        Fetch(store, path, start, stop, None, stop - start, shard.version)
+        for start, stop in split_range(0, shard.nbytes, store.range_bytes)
     )
     crc = 0
     with closing(ReadAhead(ranges, budget=memory_budget)) as ahead:
@@ -125,15 +142,17 @@ def write_idx(
     idx: str,
     *,
     storage_options: Mapping[str, Any] | None = None,
+    max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+    retry: Retry | None = None,
     backend: str = "fsspec",
 ) -> None:
     """Write the text index of one raw file as DALI and vahidk's tfrecord read it: ``offset size``
     per record."""
     dataset = open_dataset(
-        source, compression=None, storage_options=storage_options, backend=backend
+        source, compression=None, storage_options=storage_options, retry=retry, backend=backend
     )
     (shard,) = dataset.shards
     store, path = dataset.open(0)
-    frames = frame_offsets(store, path, shard.nbytes, budget=_BUDGET)
-    target, target_path = open_store(idx, storage_options, backend=backend)
+    frames = frame_offsets(store, path, shard, budget=_BUDGET, max_record_bytes=max_record_bytes)
+    target, target_path = open_store(idx, storage_options, retry=retry, backend=backend)
     target.put(target_path, format_idx(frames, shard.nbytes))

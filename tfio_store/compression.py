@@ -1,4 +1,4 @@
-"""Compression of blocks and streams: names, levels, magic bytes, bounded decompression. No I/O.
+"""Compression of blocks and streams: names, levels, bounded decompression. No I/O.
 
 What a shard's bytes are, by codec:
 
@@ -26,13 +26,10 @@ isal and libdeflate (the ``fast-gzip`` extra) are optional; zlib does what they 
 
 from __future__ import annotations
 
-import struct
 import zlib
 from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
-
-from tfio_store.framing import masked_crc32c
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
@@ -42,10 +39,12 @@ __all__ = [
     "Compressor",
     "Decompressor",
     "StreamError",
+    "codec_errors",
     "codec_name",
     "decompress",
     "decompress_block",
-    "detect",
+    "most_ratio",
+    "new_member",
 ]
 
 CODECS = (None, "GZIP", "ZLIB", "ZSTD")
@@ -66,8 +65,11 @@ _LEVELS = {"GZIP": (0, 9, 6), "ZLIB": (0, 9, 6), "ZSTD": (1, 22, 3)}  # least, m
 _ZLIB_HEADER = b"\x78\x9c"
 _ZLIB_LAST_BLOCK = b"\x03\x00"
 _GZIP, _RAW_DEFLATE = 31, -15  # zlib's window-bits argument also picks the container
+_WINDOW_BITS = {"GZIP": _GZIP, "ZLIB": zlib.MAX_WBITS, "DEFLATE": _RAW_DEFLATE}
 _MAX_DEFLATE_RATIO = 1032  # a match of 258 bytes takes at least two bits
-_SLICE = {"GZIP": 256 << 10, "ZLIB": 256 << 10, "ZSTD": 4 << 10}
+_MAX_ZSTD_RATIO = 1 << 15  # a block of 128 KiB that repeats one byte takes four
+_SLICE = 256 << 10
+_ZSTD_SLICES = (64, 4 << 10)  # bytes of input at a time, least and most: output can't be limited
 _ADLER_BASE = 65521
 
 
@@ -89,31 +91,11 @@ def codec_name(name: str | None, *, argument: str = "compression") -> str | None
     return codec
 
 
-def detect(first_bytes: BytesLike) -> str | None:
-    """The codec that an object's first bytes speak of; None if they are, or may be, raw records.
-
-    A raw file begins with a length whose CRC holds, and that is looked at first, so that no record
-    length can pass for a magic number. Give 64 bytes or more where the object has them.
-    """
-    head = bytes(memoryview(first_bytes)[:512])
-    if len(head) >= 12 and struct.unpack_from("<I", head, 8)[0] == masked_crc32c(head[:8]):
-        return None
-    if head[:3] == b"\x1f\x8b\x08":
-        return "GZIP"
-    if head[:4] == b"\x28\xb5\x2f\xfd":
-        return "ZSTD"
-    return "ZLIB" if _is_zlib(head) else None
-
-
-def _is_zlib(head: bytes) -> bool:
-    """A zlib header is two weak bytes: what follows must inflate too."""
-    if len(head) < 2 or head[0] & 0x8F != 0x08 or int.from_bytes(head[:2], "big") % 31:
-        return False
-    try:
-        zlib.decompressobj().decompress(head, 64)
-    except zlib.error:
-        return False
-    return True
+def most_ratio(codec: str | None) -> int:
+    """How many bytes one compressed byte may stand for. ``codec`` may be "auto"."""
+    if codec is None:
+        return 1
+    return _MAX_DEFLATE_RATIO if codec in ("GZIP", "ZLIB") else _MAX_ZSTD_RATIO
 
 
 class Compressor:
@@ -247,7 +229,7 @@ def _inflate_piece(data: BytesLike, nbytes: int) -> bytes:
     try:
         raw = bytes(decoder.decompress(data, max(nbytes, 1)))
         more = b"" if decoder.eof else decoder.decompress(decoder.unconsumed_tail, 1)
-    except _codec_errors("ZLIB") as error:
+    except codec_errors("ZLIB") as error:
         raise StreamError(f"the zlib data is damaged ({error})") from None
     if more:
         raise StreamError(f"the block decompresses to more than {nbytes} bytes")
@@ -276,8 +258,8 @@ class Decompressor:
 
     Members (GZIP), frames (ZSTD) and even streams (ZLIB) that follow each other are
     read one after the other, as is the zero padding that some tools put behind gzip data. Memory
-    is bounded by what `feed` was given and what `read` is asked for (and, for ZSTD, by 128 MiB,
-    what its smallest input step can expand to). Once failed, it stays failed.
+    is bounded by what `feed` was given and what `read` is asked for (ZSTD, whose output can't be
+    limited, is given less at a time where it expands more). Once failed, it stays failed.
     """
 
     def __init__(self, codec: str) -> None:
@@ -287,6 +269,8 @@ class Decompressor:
         self._member: Any = None
         self._input = memoryview(b"")
         self._output = b""
+        self._taken = 0
+        self._slice = _ZSTD_SLICES[0] if codec == "ZSTD" else _SLICE
         self._full = False  # the last step filled its output: the member may hold more
         self._members = 0
         self._failure: StreamError | None = None
@@ -311,7 +295,10 @@ class Decompressor:
             if self._member is None and not self._start_member():
                 break
             self._output = self._step(limit)
-        out, self._output = self._output[:limit], self._output[limit:]
+        out = self._output[self._taken : self._taken + limit]
+        self._taken += len(out)
+        if self._taken == len(self._output):
+            self._output, self._taken = b"", 0
         return out
 
     def _start_member(self) -> bool:
@@ -321,7 +308,7 @@ class Decompressor:
                 return False
             if self._input[0] != 0x1F:
                 raise StreamError("other bytes lie behind the end of the gzip data")
-        self._member = _new_member(self._codec)
+        self._member = new_member(self._codec)
         self._members += 1
         return True
 
@@ -333,20 +320,29 @@ class Decompressor:
     def _step(self, limit: int) -> bytes:
         """Decompress one slice of the input, at most (but for ZSTD) ``limit`` bytes of output."""
         member = self._member
-        piece = self._input[: _SLICE[self._codec]]
+        piece = self._input[: self._slice]
         try:
             if self._codec == "ZSTD":
                 out, left = member.decompress(piece), b""
+                self._adapt(len(out), limit)
             else:
                 out = member.decompress(piece, limit)
                 left = member.unconsumed_tail
-        except _codec_errors(self._codec) as error:
+        except codec_errors(self._codec) as error:
             raise StreamError(self._describe(error)) from None
         self._full = self._codec != "ZSTD" and len(out) == limit
         if member.eof:
             left, self._member, self._full = member.unused_data, None, False
         self._input = self._input[len(piece) - len(left) :]
         return bytes(out)
+
+    def _adapt(self, came: int, limit: int) -> None:
+        """Bring a step's output near what is asked for."""
+        least, most = _ZSTD_SLICES
+        if came > limit:
+            self._slice = max(least, self._slice * limit // came)
+        elif came < limit // 4:
+            self._slice = min(most, self._slice * 2)
 
     def _describe(self, error: Exception) -> str:
         what = self._codec if self._members == 1 else f"bytes behind the end of the {self._codec}"
@@ -360,15 +356,18 @@ class Decompressor:
             raise StreamError(f"the {self._codec} data ends too early", truncated=True)
 
 
-def _new_member(codec: str) -> Any:
+def new_member(codec: str, *, copyable: bool = False) -> Any:
+    """A decoder of one member, frame or stream, as Python's zlib has them; ``copyable``: zlib's
+    own, which has ``copy()``. "DEFLATE" is a codec here: a bare stream."""
     if codec == "ZSTD":
         return _zstandard().ZstdDecompressor(max_window_size=128 << 20).decompressobj()
-    window_bits = _GZIP if codec == "GZIP" else zlib.MAX_WBITS
-    return (_isal or zlib).decompressobj(window_bits)
+    library = zlib if copyable or _isal is None else _isal
+    return library.decompressobj(_WINDOW_BITS[codec])
 
 
-@lru_cache(maxsize=3)
-def _codec_errors(codec: str) -> tuple[type[Exception], ...]:
+@lru_cache(maxsize=4)
+def codec_errors(codec: str) -> tuple[type[Exception], ...]:
+    """What a codec's decoders raise for bytes that do not decode."""
     if codec == "ZSTD":
         return (_zstandard().ZstdError,)
     return (zlib.error,) if _isal is None else (zlib.error, _isal.IsalError)

@@ -8,17 +8,17 @@ compressed stream written elsewhere cannot be cut: its blocks stay unknown.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from tfio_store.compression import StreamError, decompress_block
-from tfio_store.errors import CorruptRecordError, ManifestError
+from tfio_store.errors import CorruptRecordError, ManifestError, TruncatedRecordError
 from tfio_store.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch, RecordDecoder
 from tfio_store.manifest import BlockTable
-from tfio_store.storage import Retry, Store, open_store
+from tfio_store.storage import Retry, Store, Version, open_store
 
 __all__ = ["Block", "Dataset", "Shard", "read_block"]
 
@@ -28,7 +28,8 @@ class Shard:
     """One file of records.
 
     ``compression`` is None (raw), "GZIP", "ZLIB" or "ZSTD", or "auto" while nobody has looked.
-    ``blocks``, ``records`` and ``crc32c`` (of the stored bytes) are None while unknown.
+    ``blocks``, ``records`` and ``crc32c`` (of the stored bytes) are None while unknown. ``version``
+    is shared by all that is read of it: another version's bytes are never mixed in.
     """
 
     url: str
@@ -37,6 +38,14 @@ class Shard:
     records: int | None = None
     blocks: BlockTable | None = None
     crc32c: int | None = None
+    version: Version = field(default_factory=Version, compare=False, repr=False)
+    signed_url: str | None = field(default=None, compare=False, repr=False)
+    """What opens it where ``url``, which errors show, lacks the signature that was in it."""
+
+    @property
+    def address(self) -> str:
+        """What opens it. Not for anybody's eyes."""
+        return self.signed_url or self.url
 
     def known(self, **facts: Any) -> Shard:
         """This shard with more known about it."""
@@ -71,7 +80,7 @@ class Dataset:
 
     def open(self, shard: int) -> tuple[Store, str]:
         """The store of a shard and the shard's path there."""
-        return self.open_url(self.shards[shard].url)
+        return self.open_url(self.shards[shard].address)
 
     def open_url(self, url: str) -> tuple[Store, str]:
         """The store of any URL, reached as the shards are, and the URL's path there."""
@@ -165,16 +174,22 @@ def read_block(
     """
     block = dataset.block(number)
     store, path = dataset.open(block.shard)
-    data = store.read(path, block.start, block.stop).result()
-    return decode_block(
-        dataset.shards[block.shard], block, data, verify=verify, max_record_bytes=max_record_bytes
-    )
+    shard = dataset.shards[block.shard]
+    data = store.read(path, block.start, block.stop, etag=shard.version).result()
+    return decode_block(shard, block, data, verify=verify, max_record_bytes=max_record_bytes)
 
 
 def decode_block(
     shard: Shard, block: Block, data: Any, *, verify: bool, max_record_bytes: int
 ) -> RecordBatch:
     """The records of a block from its stored bytes."""
+    missing = block.stop - block.start - len(data)
+    if missing:
+        raise TruncatedRecordError(
+            f"the file ends inside or before a block, {missing} bytes of which are missing",
+            path=shard.url,
+            offset=block.raw_start,
+        )
     try:
         data = decompress_block(data, shard.compression, nbytes=block.raw_stop - block.raw_start)
     except StreamError as error:

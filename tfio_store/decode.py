@@ -1,31 +1,40 @@
 """Fetched ranges to located batches: decompression, checks, splitting into records.
 
 Streams are decoded in order, in the caller's thread. Compressed blocks are independent: they are
-decompressed by a few threads ahead of their use, and handed out in order all the same.
+decompressed by the process's threads for that ahead of their use, and handed out in order all the
+same. Who drops the iterator leaves the few blocks that are under way to end unseen.
 """
 
 from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
-from tfio_store.compression import Decompressor, StreamError, detect
+from tfio_store.compression import Decompressor, StreamError
 from tfio_store.dataset import Dataset, decode_block
-from tfio_store.errors import CorruptRecordError, DataLossError, TruncatedRecordError
+from tfio_store.errors import CorruptRecordError, DataLossError, ManifestError, TruncatedRecordError
 from tfio_store.framing import RecordBatch, RecordDecoder
+from tfio_store.lookalike import HEAD_BYTES, hint
+from tfio_store.magic import begins_raw, detect
+from tfio_store.past_damage import Gap, RecoveringDecompressor
 from tfio_store.plan import Piece, Unit
+from tfio_store.recover_block import recover_block
 from tfio_store.recovery import RecoveringDecoder, SkippedRegion
+from tfio_store.skips import Skips
+from tfio_store.storage import threads
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
-__all__ = ["Decoding", "Located", "decode"]
+__all__ = ["NO_OFFSET", "Decoding", "Located", "decode"]
 
-OnSkip: TypeAlias = "Callable[[SkippedRegion], None] | None"
+NO_OFFSET = -1
+"""In the place of an offset where records can't be reached by one."""
 
 _RAW_PIECE = 1 << 20
 """How much is decompressed at a time: small enough for a core's cache."""
@@ -33,11 +42,11 @@ _RAW_PIECE = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Decoding:
-    """How to decode. ``on_skip`` None: damage raises."""
+    """How to decode. ``skips`` None: damage raises."""
 
     verify: bool
     max_record_bytes: int
-    on_skip: OnSkip = None
+    skips: Skips | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +63,11 @@ class Located:
     records: int
     base: int | None = None
 
-    def offset(self, index: int) -> int | None:
+    def offset(self, index: int) -> int:
         """Stream offset of record ``index``'s frame (of the end of the last, for
-        ``len(batch)``)."""
+        ``len(batch)``); `NO_OFFSET` without a base."""
         if self.base is None:
-            return None
+            return NO_OFFSET
         if index < len(self.batch):
             return self.base + int(self.batch.offsets[index]) - 12
         return self.base + _end(self.batch)
@@ -69,18 +78,18 @@ def decode(
 ) -> Iterator[Located]:
     """Located batches of the pieces, in order. Empty ones are left out."""
     stream: _Stream | None = None
-    with _BlockDecoders(dataset, how) as blocks:
-        for piece, data in pieces:
-            if piece.units[0].block is not None:
-                yield from blocks.feed(piece, data)
-                continue
-            yield from blocks.drain()
-            if piece.first or stream is None:
-                stream = _Stream(dataset, piece, how)
-            yield from stream.feed(data)
-            if piece.last:
-                yield from stream.finish()
+    blocks = _BlockDecoders(dataset, how)
+    for piece, data in pieces:
+        if piece.units[0].block is not None:
+            yield from blocks.feed(piece, data)
+            continue
         yield from blocks.drain()
+        if piece.first or stream is None:
+            stream = _Stream(dataset, piece, how)
+        yield from stream.feed(piece, data)
+        if piece.last or stream.must_end:
+            yield from stream.finish()
+    yield from blocks.drain()
 
 
 class _Stream:
@@ -90,53 +99,101 @@ class _Stream:
         self._shard = dataset.shards[piece.units[0].shard]
         self._position = piece.position
         self._how = how
+        self._skips_before = 0 if how.skips is None else how.skips.count
+        self._start = self._stored = piece.start
+        self._missing = 0
+        """Bytes that the file should have and has not."""
         self._codec = self._shard.compression
         self._known = self._codec != "auto"
         if piece.start:
             self._codec, self._known = None, True
-        self._decompressor: Decompressor | None = None
+        self._inflater: _Inflater | RecoveringDecompressor | None = None
+        self._contradiction = ""
+        """How the first bytes belie the codec that was named, to be put behind an error."""
         self._frames = _frame_decoder(how, self._shard.url, piece.start)
         self._records = 0
-        self._lost = False
 
-    def feed(self, data: BytesLike) -> Iterator[Located]:
+    @property
+    def must_end(self) -> bool:
+        """Whether there is no use in feeding more: the file has ended, and that is an error."""
+        return self._missing > 0 and self._how.skips is None
+
+    def feed(self, piece: Piece, data: BytesLike) -> Iterator[Located]:
+        nbytes = len(memoryview(data))
+        if not self._missing:  # else the file has ended before
+            self._stored += nbytes
+            yield from self._feed(data)
+        self._missing += piece.stop - piece.start - nbytes
+
+    def _feed(self, data: BytesLike) -> Iterator[Located]:
         if not self._known:
             self._codec, self._known = detect(data), True
         if self._codec is None:
             yield from self._located(self._frames.feed(data))
             return
-        if self._lost:
-            return
-        if self._decompressor is None:
-            self._decompressor = Decompressor(self._codec)
-        self._decompressor.feed(data)
-        while raw := self._decompress(self._decompressor):
-            yield from self._located(self._frames.feed(raw))
+        if self._inflater is None:
+            self._inflater = self._begin_inflating(self._codec)
+            self._contradiction = _contradiction(self._codec, data)
+        yield from self._inflated(self._inflater.feed(data))
 
-    def _decompress(self, decompressor: Decompressor) -> bytes:
+    def _begin_inflating(self, codec: str) -> _Inflater | RecoveringDecompressor:
+        if self._how.skips is None:
+            return _Inflater(codec)
+        # a damaged member gives wrong bytes before it fails: only the records' checksums tell
+        how = replace(self._how, verify=True)
+        self._frames = _frame_decoder(how, self._shard.url, 0)
+        return RecoveringDecompressor(codec)
+
+    def _inflated(self, pieces: Iterator[bytes | Gap]) -> Iterator[Located]:
         try:
-            return decompressor.read(_RAW_PIECE)
+            for piece in pieces:
+                if isinstance(piece, Gap):
+                    assert isinstance(self._frames, RecoveringDecoder)
+                    reason = piece.reason + self._contradiction
+                    batch = self._frames.interrupt(reason, piece.nbytes)
+                    yield from self._located(batch)
+                else:
+                    yield from self._located(self._frames.feed(piece))
         except StreamError as error:
-            self._fail(error)
-            return b""
-
-    def _fail(self, error: StreamError) -> None:
-        """The compressed stream is damaged: nothing behind the damage can be had."""
-        url, offset = self._shard.url, self._frames.offset
-        if self._how.on_skip is None:
             kind = TruncatedRecordError if error.truncated else CorruptRecordError
-            raise kind(str(error), path=url, offset=offset) from error
-        self._lost = True
-        self._how.on_skip(SkippedRegion(url, offset, None, str(error)))
+            reason = str(error) + self._contradiction
+            raise kind(reason, path=self._shard.url, offset=self._frames.offset) from error
 
     def finish(self) -> Iterator[Located]:
-        if self._decompressor is not None and not self._lost:
-            try:
-                self._decompressor.finish()
-            except StreamError as error:
-                self._fail(error)
-        if not self._lost:
-            yield from self._located(self._frames.finish())
+        if self._inflater is not None:
+            yield from self._inflated(self._inflater.finish())
+        yield from self._located(self._frames.finish())
+        if self._missing:
+            self._end_early()
+        elif self._start == 0:
+            self._check_count()
+        if self._how.skips is not None:
+            whole = 1 if self._start == 0 else 0
+            self._how.skips.read(self._shard.url, self._records, parts=whole)
+
+    def _end_early(self) -> None:
+        text = (
+            f"the file ends at byte {self._stored}, {self._missing} bytes before the end that its "
+            "listing or manifest tells of"
+        )
+        if self._how.skips is None:
+            raise TruncatedRecordError(text, path=self._shard.url, offset=self._frames.offset)
+        if self._codec is None:
+            region = SkippedRegion(self._shard.url, self._stored, self._missing, text)
+        else:
+            offset = self._frames.offset
+            region = SkippedRegion(self._shard.url, offset, None, text, self._missing)
+        self._how.skips(region)
+
+    def _check_count(self) -> None:
+        expected, skips = self._shard.records, self._how.skips
+        if expected in (None, self._records):
+            return
+        text = f"holds {self._records} records where its manifest says {expected}"
+        if skips is None:
+            raise ManifestError(f"{self._shard.url}: {text}")
+        if skips.count == self._skips_before:
+            skips(SkippedRegion(self._shard.url, self._frames.offset, None, text))
 
     def _located(self, batch: RecordBatch | None) -> Iterator[Located]:
         if batch is None or not len(batch):
@@ -153,9 +210,35 @@ def _frame_decoder(how: Decoding, url: str, offset: int) -> RecordDecoder | Reco
         "path": url,
         "offset": offset,
     }
-    if how.on_skip is None:
+    if how.skips is None:
         return RecordDecoder(**options)
-    return RecoveringDecoder(how.on_skip, **options)
+    return RecoveringDecoder(how.skips, **options)
+
+
+def _contradiction(codec: str, first_bytes: BytesLike) -> str:
+    head = bytes(memoryview(first_bytes)[:HEAD_BYTES])
+    found = detect(head)
+    if found == codec:
+        return ""
+    if found is None and not begins_raw(head):
+        return hint(head)
+    return f"; the file looks like {found or 'raw'} records; leave compression= at its default"
+
+
+class _Inflater:
+    """A `Decompressor` as a stream has it: what comes out of each piece."""
+
+    def __init__(self, codec: str) -> None:
+        self._decompressor = Decompressor(codec)
+
+    def feed(self, data: BytesLike) -> Iterator[bytes]:
+        self._decompressor.feed(data)
+        while raw := self._decompressor.read(_RAW_PIECE):
+            yield raw
+
+    def finish(self) -> Iterator[bytes]:
+        self._decompressor.finish()
+        yield from ()
 
 
 def _end(batch: RecordBatch) -> int:
@@ -166,25 +249,26 @@ def _end(batch: RecordBatch) -> int:
 @dataclass(frozen=True, slots=True)
 class _Decoded:
     located: Located
-    skipped: tuple[SkippedRegion, ...] = ()
+    url: str
+    parts: int
+    """How many blocks the file has."""
+    skipped: tuple[SkippedRegion, ...]
+
+
+@cache
+def _cores() -> int:
+    # asked once: to ask takes a good part of the time that a tiny file does
+    return os.cpu_count() or 1
 
 
 class _BlockDecoders:
-    """Blocks in, located batches out, in order. A context: leaving it ends the threads."""
+    """Blocks in, located batches out, in order."""
 
     def __init__(self, dataset: Dataset, how: Decoding) -> None:
         self._dataset = dataset
         self._how = how
-        self._workers = os.cpu_count() or 1
-        self._pool: ThreadPoolExecutor | None = None
+        self._workers = _cores()
         self._waiting: deque[Future[_Decoded]] = deque()
-
-    def __enter__(self) -> _BlockDecoders:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(wait=True, cancel_futures=True)
 
     def feed(self, piece: Piece, data: BytesLike) -> Iterator[Located]:
         view = memoryview(data)
@@ -197,9 +281,8 @@ class _BlockDecoders:
                 continue
             while len(self._waiting) >= 2 * self._workers:
                 yield from self._out(self._waiting.popleft().result())
-            self._waiting.append(
-                self._threads().submit(self._decode, piece.position + i, unit, stored)
-            )
+            pool = threads.pool("decode", self._workers)
+            self._waiting.append(pool.submit(self._decode, piece.position + i, unit, stored))
 
     def drain(self) -> Iterator[Located]:
         while self._waiting:
@@ -208,49 +291,25 @@ class _BlockDecoders:
     def _out(self, decoded: _Decoded) -> Iterator[Located]:
         # reported here and not where it was found: the caller's function runs in the caller's
         # thread
-        for region in decoded.skipped:
-            assert self._how.on_skip is not None
-            self._how.on_skip(region)
-        if len(decoded.located.batch):
+        batch, skips = decoded.located.batch, self._how.skips
+        if skips is not None:
+            for region in decoded.skipped:
+                skips(region)
+            skips.read(decoded.url, len(batch), parts=decoded.parts)
+        if len(batch):
             yield decoded.located
 
-    def _threads(self) -> ThreadPoolExecutor:
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(self._workers, thread_name_prefix="tfio_store-decode")
-        return self._pool
-
     def _decode(self, position: int, unit: Unit, data: memoryview) -> _Decoded:
-        assert unit.block is not None
-        how, shard = self._how, self._dataset.shards[unit.shard]
-        try:
-            batch = decode_block(
-                shard, unit.block, data, verify=how.verify, max_record_bytes=how.max_record_bytes
-            )
-        except DataLossError as error:
-            if how.on_skip is None:
-                raise
-            return self._recover(position, unit, data, error)
-        return _Decoded(Located(batch, position, 0))
-
-    def _recover(
-        self, position: int, unit: Unit, data: memoryview, error: DataLossError
-    ) -> _Decoded:
-        """What a damaged block still holds: of a compressed one nothing, of a raw one all that
-        checks out."""
-        block, shard = unit.block, self._dataset.shards[unit.shard]
+        block, how, shard = unit.block, self._how, self._dataset.shards[unit.shard]
         assert block is not None
-        if shard.compression is not None:
-            length = block.raw_stop - block.raw_start
-            lost = SkippedRegion(shard.url, block.raw_start, length, error.reason)
-            return _Decoded(Located(RecordBatch(b"", [], []), position, 0), (lost,))
+        assert shard.blocks is not None
+        limits: dict[str, Any] = {"verify": how.verify, "max_record_bytes": how.max_record_bytes}
         skipped: list[SkippedRegion] = []
-        decoder = RecoveringDecoder(
-            skipped.append,
-            verify=self._how.verify,
-            max_record_bytes=self._how.max_record_bytes,
-            path=shard.url,
-            offset=block.raw_start,
-        )
-        batches = (decoder.feed(data), decoder.finish())
-        batch = RecordBatch.from_records(record for batch in batches for record in batch)
-        return _Decoded(Located(batch, position, 0), tuple(skipped))
+        try:
+            batch = decode_block(shard, block, data, **limits)
+        except DataLossError:
+            if how.skips is None:
+                raise
+            batch, skipped = recover_block(shard.url, shard.compression, data, block, **limits)
+        located = Located(batch, position, 0)
+        return _Decoded(located, shard.url, len(shard.blocks), tuple(skipped))

@@ -8,6 +8,8 @@
     ├── SchemaError             a record does not hold what the schema says: .record, .feature
     └── ManifestError           a manifest or index is unreadable, or contradicts its dataset
 
+    DataLossWarning             what ``on_corrupt="skip"`` passed over in a file
+
 Failures of the storage stay what Python calls them (``FileNotFoundError``,
 ``PermissionError``, other ``OSError``); wrong arguments are ``ValueError`` or
 ``TypeError``; use after close is ``ValueError``.
@@ -18,6 +20,7 @@ from __future__ import annotations
 __all__ = [
     "CorruptRecordError",
     "DataLossError",
+    "DataLossWarning",
     "ManifestError",
     "RecordTooLargeError",
     "SchemaError",
@@ -101,6 +104,10 @@ class SchemaError(TFIOStoreError, ValueError):
 
 class ManifestError(TFIOStoreError):
     """A manifest or index is unreadable, or contradicts its dataset."""
+
+
+class DataLossWarning(RuntimeWarning):
+    """Damaged bytes of a file were skipped, as was asked for: how many, and the first reason."""
 
 
 def _rebuild_data_loss(

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from tfio_store.storage import Store
+from tfio_store.errors import TruncatedRecordError
+from tfio_store.storage import Store, Version
+from tfio_store.storage.process import Owner
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
@@ -23,7 +26,7 @@ class Fetch(Generic[Tag]):
     """Bytes ``start:stop`` of an object, and what the asker wants to remember of them.
 
     ``cost`` is what the range occupies of the budget once it is worked on: its own length, or more
-    where it is to be decompressed.
+    where it is to be decompressed. ``version``: whose bytes these must be.
     """
 
     store: Store
@@ -32,6 +35,7 @@ class Fetch(Generic[Tag]):
     stop: int
     tag: Tag
     cost: int
+    version: Version = field(default_factory=Version)
 
 
 class ReadAhead(Iterator[tuple[Fetch[Tag], "BytesLike"]]):
@@ -41,12 +45,20 @@ class ReadAhead(Iterator[tuple[Fetch[Tag], "BytesLike"]]):
     requests as the store likes. The window begins at half of that, so that somebody who wants
     three records does not pay for everything that could be in flight.
 
-    Closing gives up every request; an abandoned iterator closes itself.
+    An object that ends before a range does is a TruncatedRecordError, unless ``may_be_short``: then
+    what there is comes, and `Version.end` says where the object ends.
+
+    Closing gives up every request; an abandoned iterator closes itself. Neither waits: to cancel a
+    future takes its lock, so that is left to a thread.
     """
 
-    def __init__(self, ranges: Iterable[Fetch[Tag]], *, budget: int) -> None:
+    def __init__(
+        self, ranges: Iterable[Fetch[Tag]], *, budget: int, may_be_short: bool = False
+    ) -> None:
+        self._owner = Owner()
         self._ranges = iter(ranges)
         self._budget = budget
+        self._may_be_short = may_be_short
         self._window = 0
         self._waiting: deque[tuple[Fetch[Tag], Future[BytesLike]]] = deque()
         self._next: Fetch[Tag] | None = None
@@ -59,12 +71,26 @@ class ReadAhead(Iterator[tuple[Fetch[Tag], "BytesLike"]]):
         fetch, future = self._waiting.popleft()
         try:
             data = future.result()
+            self._check(fetch, len(memoryview(data)))
         except BaseException:
             self.close()
             raise
         self._spent -= fetch.cost
         self._window = min(self._window * 2, fetch.store.in_flight)
         return fetch, data
+
+    def _check(self, fetch: Fetch[Tag], nbytes: int) -> None:
+        if nbytes == fetch.stop - fetch.start:
+            return
+        end = fetch.start + nbytes
+        if not self._may_be_short:
+            raise TruncatedRecordError(
+                f"the file ends at byte {end}, before the byte {fetch.stop} that its listing, "
+                "manifest or index tells of",
+                path=fetch.store.url(fetch.path),
+                offset=end,
+            )
+        fetch.version.end = end if fetch.version.end is None else min(end, fetch.version.end)
 
     def _fill(self) -> None:
         while len(self._waiting) < max(self._window, 1):
@@ -75,7 +101,7 @@ class ReadAhead(Iterator[tuple[Fetch[Tag], "BytesLike"]]):
             self._window = self._window or max(2, fetch.store.in_flight // 2)
             self._next = None
             self._spent += fetch.cost
-            future = fetch.store.read(fetch.path, fetch.start, fetch.stop)
+            future = fetch.store.read(fetch.path, fetch.start, fetch.stop, etag=fetch.version)
             self._waiting.append((fetch, future))
             if future.done():
                 return  # what is there at once is best used while it is in the cache
@@ -84,12 +110,20 @@ class ReadAhead(Iterator[tuple[Fetch[Tag], "BytesLike"]]):
         """Give up what is in flight. Idempotent."""
         self._ranges = iter(())
         self._next = None
-        while self._waiting:
-            self._waiting.popleft()[1].cancel()
         self._spent = 0
+        waiting = [future for _, future in self._waiting]
+        self._waiting.clear()
+        if waiting:
+            self._owner.later(partial(cancel_all, waiting))
 
     def __del__(self) -> None:
-        self.close()
+        if hasattr(self, "_spent"):
+            self.close()
+
+
+def cancel_all(futures: Iterable[Future[Any]]) -> None:
+    for future in futures:
+        future.cancel()
 
 
 def split_range(start: int, stop: int, piece: int) -> Iterator[tuple[int, int]]:

@@ -35,16 +35,19 @@ class FileStream:
         url = str(name) if name is not None else "<file object>"
         codec = compression if compression == "auto" else codec_name(compression)
         self.dataset = Dataset((Shard(url, 0, codec),))
+        self._stands = 0
+        """How many bytes of the stream were read, or passed over."""
 
-    def pieces(self, offset: int | None) -> Iterator[tuple[Piece, BytesLike]]:
-        """The stream's bytes in pieces, from where the file stands or from a stream offset."""
-        if offset is not None:
-            self._seek(offset)
-        unit, start = Unit(0, None), offset or 0
-        chunk, first = _read(self._file), True
+    def pieces(self, start: int) -> Iterator[tuple[Piece, BytesLike]]:
+        """The stream's bytes in pieces, from byte ``start`` of it on."""
+        if start != self._stands:
+            self._seek(start)
+        unit = Unit(0, None)
+        chunk, first = self._next(), True
         while True:
-            following = _read(self._file) if chunk else chunk
-            yield Piece(0, (unit,), start, first=first, last=not following), chunk
+            following = self._next() if chunk else chunk
+            stop = start + len(chunk)
+            yield Piece(0, (unit,), start, stop, first=first, last=not following), chunk
             if not following:
                 return
             start, first, chunk = start + len(chunk), False, following
@@ -55,6 +58,12 @@ class FileStream:
                 f"{self.dataset.shards[0].url}: cannot go back: the file is not seekable"
             )
         self._file.seek(self._origin + offset)
+        self._stands = offset
+
+    def _next(self) -> memoryview:
+        chunk = _read(self._file)
+        self._stands += len(chunk)
+        return chunk
 
 
 def _seekable(file: BinaryIO) -> bool:

@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
+import errno
 import glob
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from tfio_store.errors import ManifestError
 from tfio_store.manifest import DatasetManifest
 from tfio_store.sharding import DatasetNames, split_url
 from tfio_store.storage import Retry, Store, open_store
 
-__all__ = ["Folder", "locate"]
+__all__ = ["Folder", "FoundManifest", "locate"]
+
+_READS = 64
+"""How often a manifest is read again because its index has gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundManifest:
+    """A manifest as it was found."""
+
+    manifest: DatasetManifest | None
+    """None when it can't be read."""
+    etag: str | None
+    data: bytes
+
+    def holds(self, generation: str) -> bool:
+        """Whether the writer of this generation has committed, this manifest or an earlier one."""
+        found = self.manifest
+        return found is not None and generation in (found.generation, *found.history)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,33 +48,71 @@ class Folder:
     def url(self, name: str) -> str:
         return self.store.url(self.join(name))
 
-    def names(self) -> list[str]:
+    def names(self, pattern: str = "*") -> list[str]:
         """The names of the objects right in this folder."""
-        pattern = f"{glob.escape(self.path.rstrip('/'))}/*" if self.path else "*"
-        return [info.path.rpartition("/")[2] for info in self.store.glob(pattern)]
+        return [info.path.rpartition("/")[2] for info in self.store.glob(self._pattern(pattern))]
+
+    def _pattern(self, pattern: str) -> str:
+        return f"{glob.escape(self.path.rstrip('/'))}/{pattern}" if self.path else pattern
 
     def put(self, name: str, data: bytes, *, if_absent: bool = False) -> None:
         self.store.put(self.join(name), data, if_absent=if_absent)
 
     def read(self, name: str) -> tuple[bytes, str | None] | None:
-        """A small object and its etag (of a moment before), or None when there is none."""
-        path = self.join(name)
+        """A small object and its etag, or None when there is none."""
         try:
-            info = self.store.info(path)
-            return bytes(self.store.read(path, 0, info.size).result()), info.etag
-        except FileNotFoundError:
+            data, info = self.store.get(self.join(name))
+        except (FileNotFoundError, IsADirectoryError):
             return None
+        return data, info.etag
 
     def delete(self, names: Iterable[str]) -> None:
         self.store.delete([self.join(name) for name in names])
 
-    def load_manifest(self, name: str, data: bytes) -> DatasetManifest:
-        """The manifest in ``data``, the object ``name``, with its block tables."""
-        manifest = DatasetManifest.from_bytes(data, path=self.url(name))
-        index = self.read(manifest.index) if manifest.index is not None else None
-        if manifest.index is None or index is None:
-            return manifest
-        return manifest.with_index(index[0], path=self.url(manifest.index))
+    def delete_version(self, name: str, etag: str | None) -> None:
+        """Delete the object if it still has this etag."""
+        self.store.delete_version(self.join(name), etag)
+
+    def manifest(
+        self, name: str, *, index: bool = True, damaged: bool = False
+    ) -> FoundManifest | None:
+        """The manifest of that name, with its block tables unless ``index`` is False.
+
+        A commit may replace the manifest, and delete its index, while this reads the one and then
+        the other: then the manifest is read again.
+
+        Raises:
+            ManifestError: it can't be read, and ``damaged`` is False; or its index can't.
+            FileNotFoundError: the index that it names is missing.
+        """
+        missing = ""
+        earlier: FoundManifest | None = None
+        for _ in range(_READS):
+            found = self._manifest_alone(name, damaged)
+            if found is None or found.manifest is None or found.manifest.index is None or not index:
+                return found
+            tables = self.read(found.manifest.index)
+            missing = self.url(found.manifest.index)
+            if tables is not None:
+                return replace(found, manifest=found.manifest.with_index(tables[0], path=missing))
+            if earlier is not None and earlier.data == found.data:
+                break
+            earlier = found
+        raise FileNotFoundError(
+            errno.ENOENT, "the manifest names this index, and it is missing", missing
+        )
+
+    def _manifest_alone(self, name: str, damaged: bool) -> FoundManifest | None:
+        stored = self.read(name)
+        if stored is None:
+            return None
+        data, etag = stored
+        try:
+            return FoundManifest(DatasetManifest.from_bytes(data, path=self.url(name)), etag, data)
+        except ManifestError:
+            if not damaged:
+                raise
+            return FoundManifest(None, etag, data)
 
 
 def locate(

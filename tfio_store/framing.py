@@ -19,6 +19,7 @@ from tfio_store.errors import (
     RecordTooLargeError,
     TruncatedRecordError,
 )
+from tfio_store.lookalike import hint
 
 __all__ = [
     "DEFAULT_MAX_RECORD_BYTES",
@@ -200,6 +201,7 @@ class RecordDecoder:
             self._check()
             if self._filled:
                 reason = f"the data ends {self.need} or more bytes before the record does"
+                reason += "" if self._offset else hint(memoryview(self._carried)[: self._filled])
                 self._error = TruncatedRecordError(reason, path=self._path, offset=self._offset)
                 raise self._error
 
@@ -244,7 +246,8 @@ class RecordDecoder:
                 path=self._path, offset=self._offset, length=found.need, limit=self._limit
             )
         elif found.fault:
-            reason = _REASONS[found.fault]
+            # at the very beginning, this may be no TFRecord file at all
+            reason = _REASONS[found.fault] + ("" if self._offset else hint(view))
             self._error = CorruptRecordError(reason, path=self._path, offset=self._offset)
         return found
 

@@ -6,23 +6,29 @@ import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tfio_store.block_index import BlockTable, Int64Array
-from tfio_store.compression import detect
 from tfio_store.dataset import Dataset, Shard
 from tfio_store.errors import CorruptRecordError, RecordTooLargeError, TruncatedRecordError
 from tfio_store.fetch import Fetch, ReadAhead, split_range
 from tfio_store.framing import DEFAULT_MAX_RECORD_BYTES, HEADER_BYTES, walk, walk_file
 from tfio_store.idx import parse_idx
+from tfio_store.lookalike import HEAD_BYTES, hint
+from tfio_store.magic import detect
 from tfio_store.storage import Store
 from tfio_store.storage.faults import naming
 from tfio_store.storage.local import LocalStore
 
+if TYPE_CHECKING:
+    from typing_extensions import Buffer as BytesLike
+
 __all__ = [
     "BLOCK_BYTES",
     "block_table",
+    "codec_of",
     "frame_bounds",
     "frame_offsets",
     "index_raw_shards",
@@ -70,17 +76,23 @@ def index_raw_shards(
     return dataset.with_shards(found)
 
 
+def codec_of(dataset: Dataset, index: int) -> str | None:
+    """A shard's codec, by its first bytes where nobody has looked yet."""
+    shard = dataset.shards[index]
+    if shard.compression != "auto":
+        return shard.compression
+    store, path = dataset.open(index)
+    head = store.read(path, 0, min(_MAGIC_BYTES, shard.nbytes), etag=shard.version)
+    return detect(head.result())
+
+
 def _indexed(dataset: Dataset, index: int, budget: int, max_record_bytes: int) -> Shard:
     shard = dataset.shards[index]
     store, path = dataset.open(index)
-    codec = shard.compression
-    if codec == "auto":
-        codec = detect(store.read(path, 0, min(_MAGIC_BYTES, shard.nbytes)).result())
+    codec = codec_of(dataset, index)
     if codec is not None:
         return shard.known(compression=codec)
-    frames = frame_offsets(
-        store, path, shard.nbytes, budget=budget, max_record_bytes=max_record_bytes
-    )
+    frames = frame_offsets(store, path, shard, budget=budget, max_record_bytes=max_record_bytes)
     table = block_table(frames, shard.nbytes)
     return shard.known(compression=None, records=len(frames), blocks=table)
 
@@ -95,7 +107,7 @@ def with_idx(dataset: Dataset, idx: Sequence[str]) -> Dataset:
     known = {}
     for i, (url, shard) in enumerate(zip(idx, dataset.shards, strict=True)):
         store, path = dataset.open_url(url)
-        data = bytes(store.read(path, 0, store.info(path).size).result())
+        data, _ = store.get(path)
         frames = parse_idx(data, nbytes=shard.nbytes, path=store.url(path))
         table = block_table(frames, shard.nbytes)
         known[i] = shard.known(compression=None, records=len(frames), blocks=table)
@@ -124,19 +136,20 @@ def frame_bounds(frames: Int64Array, nbytes: int, cuts: Int64Array) -> Int64Arra
 def frame_offsets(
     store: Store,
     path: str,
-    nbytes: int,
+    shard: Shard,
     *,
     budget: int,
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
 ) -> Int64Array:
     """int64 [n_records]: the byte offset of every frame of a raw file. Raises as
     `index_raw_shards`."""
-    walker = _Walker(store.url(path), max_record_bytes)
+    walker, nbytes = _Walker(store.url(path), max_record_bytes), shard.nbytes
     if isinstance(store, LocalStore):
-        with store.descriptor(path) as descriptor:
-            walker.feed_file(descriptor, nbytes)
+        with store.descriptor(path, etag=shard.version) as descriptor:
+            # what is missing behind the file's end is met below
+            walker.feed_file(descriptor, min(nbytes, os.fstat(descriptor).st_size))
     while walker.next_header < nbytes:
-        _walk_from(store, path, nbytes, walker, budget)
+        _walk_from(store, path, shard, walker, budget)
     if walker.next_header > nbytes:
         raise TruncatedRecordError(
             "the data ends inside a record", path=walker.url, offset=walker.last_frame
@@ -144,11 +157,11 @@ def frame_offsets(
     return walker.offsets()
 
 
-def _walk_from(store: Store, path: str, nbytes: int, walker: _Walker, budget: int) -> None:
+def _walk_from(store: Store, path: str, shard: Shard, walker: _Walker, budget: int) -> None:
     """Walk on through consecutive ranges until the next header lies far behind what is read."""
-    start = walker.next_header
+    start, nbytes = walker.next_header, shard.nbytes
     ranges: Iterator[Fetch[None]] = (
-        Fetch(store, path, begin, end, None, end - begin)
+        Fetch(store, path, begin, end, None, end - begin, shard.version)
         for begin, end in split_range(start, nbytes, store.range_bytes)
     )
     with closing(ReadAhead(ranges, budget=budget)) as ahead:
@@ -190,7 +203,7 @@ class _Walker:
         self._found.append(offsets)
         self.last_frame = int(offsets[-1]) if len(offsets) else 0
         if fault is not None or self.next_header < nbytes:
-            header = os.pread(descriptor, HEADER_BYTES, self.next_header)
+            header = os.pread(descriptor, HEAD_BYTES, self.next_header)
             if fault is not None:
                 self._fail(fault, memoryview(header))
             self._cut = header
@@ -214,7 +227,7 @@ class _Walker:
                 path=self.url, offset=self.next_header, length=length, limit=self._max
             )
         raise CorruptRecordError(
-            "the checksum of a record's length does not hold",
+            "the checksum of a record's length does not hold" + self._hint(at),
             path=self.url,
             offset=self.next_header,
         )
@@ -222,8 +235,13 @@ class _Walker:
     def finish(self) -> None:
         if self._cut:
             raise TruncatedRecordError(
-                "the data ends inside a record's header", path=self.url, offset=self.next_header
+                "the data ends inside a record's header" + self._hint(self._cut),
+                path=self.url,
+                offset=self.next_header,
             )
+
+    def _hint(self, at: BytesLike) -> str:
+        return "" if self.next_header else hint(at)
 
     def offsets(self) -> Int64Array:
         return np.concatenate(self._found) if self._found else np.zeros(0, np.int64)

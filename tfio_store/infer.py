@@ -9,11 +9,12 @@ from typing import Any, TypeGuard, cast
 
 from tfio_store.errors import SchemaError
 from tfio_store.example.codec import infer_features
-from tfio_store.framing import RecordBatch
+from tfio_store.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
 from tfio_store.manifests import read_manifest
 from tfio_store.reader import RecordReader
 from tfio_store.schema import ROW_LENGTHS, Feature, Schema
 from tfio_store.source import Source
+from tfio_store.storage import Retry
 
 __all__ = ["infer_schema"]
 
@@ -32,6 +33,8 @@ def infer_schema(
     *,
     sample: int = 1000,
     storage_options: Mapping[str, Any] | None = None,
+    max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+    retry: Retry | None = None,
     backend: str = "fsspec",
 ) -> Schema:
     """The schema that a dataset's manifest keeps; without one, what its first Examples say.
@@ -39,7 +42,7 @@ def infer_schema(
     Args:
         source: as for `RecordReader`; or records that are in memory.
         sample: how many records to look at.
-        storage_options, backend: as for `RecordReader`.
+        storage_options, max_record_bytes, retry, backend: as for `RecordReader`.
 
     From records, a feature that always holds one value is a scalar, one that always holds n is of
     shape (n,) (a record does not tell whether that was (2, 3) or (6,)), and one that varies or is
@@ -53,11 +56,15 @@ def infer_schema(
         raise ValueError(f"sample must be at least 1, got {sample}")
     if _is_records(source):
         return _look(islice(source, sample))
-    manifest = read_manifest(source, storage_options=storage_options, backend=backend)
+    manifest = read_manifest(source, storage_options=storage_options, retry=retry, backend=backend)
     if manifest is not None and manifest.schema is not None:
         return Schema.from_json(manifest.schema)
     with RecordReader(
-        cast(Source, source), storage_options=storage_options, backend=backend
+        cast(Source, source),
+        storage_options=storage_options,
+        max_record_bytes=max_record_bytes,
+        retry=retry,
+        backend=backend,
     ) as reader:
         return _look(islice(reader, sample))
 

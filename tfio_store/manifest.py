@@ -16,15 +16,27 @@ from typing import TYPE_CHECKING, Any
 
 from tfio_store.block_index import BlockTable, ShardInfo, decode_tables, encode_tables
 from tfio_store.errors import ManifestError
+from tfio_store.fingerprint import Fingerprint
+from tfio_store.schema import Schema
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
-__all__ = ["BlockTable", "DatasetManifest", "ShardInfo", "check_name", "describe"]
+__all__ = ["BlockTable", "DatasetManifest", "Replaced", "ShardInfo", "check_name", "describe"]
 
 FORMAT = "tfio_store.dataset"
 VERSION = 1
+KEPT_HISTORY = 64
 _CODECS = (None, "GZIP", "ZLIB", "ZSTD")
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """Objects of an earlier generation, which its readers may still be reading."""
+
+    until: float
+    """When they may go, in Unix time."""
+    objects: tuple[Fingerprint, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +52,11 @@ class DatasetManifest:
     index: str | None = None
     generation: str | None = None
     """Drawn at random by each writer: no two manifests of a dataset have the same."""
+    history: tuple[str, ...] = ()
+    """The generations before this one, the newest first, at most `KEPT_HISTORY`."""
+    shard_template: str | None = None
+    """How the shards with plain names were named; None if this library did not write them."""
+    replaced: tuple[Replaced, ...] = ()
 
     @property
     def records(self) -> int:
@@ -49,16 +66,38 @@ class DatasetManifest:
     def nbytes(self) -> int:
         return sum(shard.nbytes for shard in self.shards)
 
+    def names(self) -> set[str]:
+        """All objects that it names."""
+        index = () if self.index is None else (self.index,)
+        return {*(shard.name for shard in self.shards), *index}
+
+    def replaced_names(self) -> set[str]:
+        """The objects of earlier generations that it keeps."""
+        return {each.name for one in self.replaced for each in one.objects}
+
+    def history_after(self) -> tuple[str, ...]:
+        """The history of the manifest that comes after this one."""
+        newest = () if self.generation is None else (self.generation,)
+        return (*newest, *self.history)[:KEPT_HISTORY]
+
+    def without_expired(self, now: float) -> tuple[DatasetManifest, tuple[Fingerprint, ...]]:
+        """The same without what has been kept long enough, and that."""
+        lasting = tuple(one for one in self.replaced if one.until > now)
+        gone = tuple(each for one in self.replaced if one.until <= now for each in one.objects)
+        return replace(self, replaced=lasting), gone
+
     def to_bytes(self) -> bytes:
         """The manifest as JSON (UTF-8). ValueError or TypeError for what JSON can't hold."""
         document = {
             "format": FORMAT,
             "version": VERSION,
             "generation": self.generation,
+            "history": self.history,
             "compression": self.compression,
             "records": self.records,
             "nbytes": self.nbytes,
             "index": self.index,
+            "shard_template": self.shard_template,
             "schema": self.schema,
             "metadata": self.metadata,
             "shards": [
@@ -70,6 +109,10 @@ class DatasetManifest:
                 }
                 for shard in self.shards
             ],
+            "replaced": [
+                {"until": one.until, "objects": [each.to_json() for each in one.objects]}
+                for one in self.replaced
+            ],
         }
         return (json.dumps(document, indent=1, allow_nan=False) + "\n").encode()
 
@@ -78,7 +121,7 @@ class DatasetManifest:
         """The inverse of `to_bytes`. ManifestError, naming ``path``, for anything else."""
         try:
             return _parse(json.loads(bytes(data)))
-        except (ValueError, RecursionError) as error:
+        except (ValueError, TypeError, OverflowError, RecursionError) as error:
             raise ManifestError(f"{path}: not a manifest that can be read: {error}") from error
 
     def index_bytes(self) -> bytes:
@@ -105,7 +148,7 @@ def describe(
     manifest = DatasetManifest(
         (),
         codec,
-        schema=None if schema is None else _json_of(schema),
+        schema=None if schema is None else Schema.of(schema).to_json(),
         metadata=None if metadata is None else dict(metadata),
     )
     try:
@@ -113,12 +156,6 @@ def describe(
     except (TypeError, ValueError) as error:
         raise TypeError(f"schema and metadata must be what JSON can hold: {error}") from error
     return manifest
-
-
-def _json_of(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A `Schema` as JSON knows it; any other mapping as it is."""
-    to_json = getattr(schema, "to_json", None)
-    return dict(schema) if to_json is None else to_json()
 
 
 def _parse(document: Any) -> DatasetManifest:
@@ -137,6 +174,9 @@ def _parse(document: Any) -> DatasetManifest:
         metadata=_typed(document, "metadata", dict, type(None)),
         index=_typed(document, "index", str, type(None)),
         generation=_typed(document, "generation", str, type(None)),
+        history=_parse_history(document.get("history", [])),
+        shard_template=_typed(document, "shard_template", str, type(None)),
+        replaced=tuple(map(_parse_replaced, document.get("replaced", []))),
     )
     if manifest.compression not in _CODECS:
         raise ValueError(f'"compression" is {manifest.compression!r}')
@@ -148,6 +188,22 @@ def _parse(document: Any) -> DatasetManifest:
         if _count(document, total) != getattr(manifest, total):
             raise ValueError(f'"{total}" is not the sum over the shards')
     return manifest
+
+
+def _parse_history(history: Any) -> tuple[str, ...]:
+    if not isinstance(history, list) or not all(isinstance(one, str) for one in history):
+        raise ValueError('"history" is no list of generations')
+    return tuple(history)
+
+
+def _parse_replaced(replaced: Any) -> Replaced:
+    if not isinstance(replaced, dict):
+        raise ValueError('an entry of "replaced" is not an object')
+    until = _typed(replaced, "until", int, float)
+    objects = tuple(map(Fingerprint.from_json, _typed(replaced, "objects", list)))
+    for one in objects:
+        check_name(one.name)
+    return Replaced(float(until), objects)
 
 
 def _parse_shard(shard: Any) -> ShardInfo:
@@ -183,6 +239,10 @@ def check_name(name: str) -> str:
 
     Percent signs and the like are refused since an HTTP server may decode them.
     """
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:  # a lone surrogate, which JSON can spell
+        raise ValueError(f"{name!r} is not a name in UTF-8") from error
     parts = name.split("/")
     if re.search(r"[\x00-\x1f\x7f\\:?#%]", name) or any(part in ("", ".", "..") for part in parts):
         raise ValueError(f"{name!r} is not a name inside the dataset's folder")

@@ -10,9 +10,10 @@ from typing import Any
 
 from tfio_store.dataset import Dataset, Shard
 from tfio_store.errors import ManifestError
+from tfio_store.folder import Folder
 from tfio_store.manifest import DatasetManifest
 from tfio_store.sharding import MANIFEST_SUFFIX, manifest_name, split_url
-from tfio_store.storage import Store, open_store
+from tfio_store.storage import Retry, Store, open_store
 
 __all__ = ["committed_shards", "find_manifest", "read_manifest", "read_whole", "with_known_blocks"]
 
@@ -23,6 +24,7 @@ def read_manifest(
     source: object,
     *,
     storage_options: Mapping[str, Any] | None = None,
+    retry: Retry | None = None,
     backend: str = "fsspec",
 ) -> DatasetManifest | None:
     """The manifest, without its index, of a dataset's prefix or folder; None for any other source.
@@ -31,50 +33,42 @@ def read_manifest(
     """
     if not isinstance(source, str | os.PathLike):
         return None
-    store, path = open_store(os.fspath(source), storage_options, backend=backend)
-    if any(c in path for c in "*?["):
-        return None
-    found = find_manifest(store, path.rstrip("/"))
+    store, path = open_store(os.fspath(source), storage_options, retry=retry, backend=backend)
+    if any(c in path for c in "*?[") and store.glob(path):
+        return None  # a pattern, and not a folder with such a name
+    found = find_manifest(store, path.rstrip("/"), index=False)
     return found[1] if found else None
 
 
-def find_manifest(store: Store, path: str) -> tuple[str, DatasetManifest] | None:
-    """(folder, manifest) of a dataset named by its prefix, or by a folder that holds just one."""
-    folder, stem = split_url(path)
-    manifest = _parse(store, folder, manifest_name(stem)) if stem else None
-    if manifest is not None:
-        return folder, manifest
-    found = store.glob(f"{path}/_*{MANIFEST_SUFFIX}")
-    names = sorted(info.path.rsplit("/", 1)[-1] for info in found)
+def find_manifest(
+    store: Store, path: str, *, index: bool = True
+) -> tuple[Folder, DatasetManifest] | None:
+    """A dataset named by its prefix, or by a folder that holds just one; None where there is none.
+
+    The manifest has its block tables, unless ``index`` is False.
+    """
+    parent, stem = split_url(path)
+    folder = Folder(store, parent)
+    manifest = folder.manifest(manifest_name(stem), index=index) if stem else None
+    if manifest is not None and manifest.manifest is not None:
+        return folder, manifest.manifest
+    folder = Folder(store, path)
+    names = sorted(folder.names(f"_*{MANIFEST_SUFFIX}"))
     if len(names) > 1:
         stems = [name.removeprefix("_").removesuffix(MANIFEST_SUFFIX) for name in names]
         raise ValueError(
             f"{store.url(path)}: holds several datasets; name one of "
             + ", ".join(store.url(f"{path}/{stem}") for stem in stems)
         )
-    manifest = _parse(store, path, names[0]) if names else None
-    return None if manifest is None else (path, manifest)
+    manifest = folder.manifest(names[0], index=index) if names else None
+    return (folder, manifest.manifest) if manifest and manifest.manifest else None
 
 
-def _parse(store: Store, folder: str, name: str) -> DatasetManifest | None:
-    path = join(folder, name)
-    data = read_whole(store, path)
-    return None if data is None else DatasetManifest.from_bytes(data, path=store.url(path))
-
-
-def committed_shards(store: Store, folder: str, manifest: DatasetManifest) -> list[Shard]:
-    """What a manifest and its index tell of each shard."""
-    if manifest.index is not None:
-        path = join(folder, manifest.index)
-        index = read_whole(store, path)
-        if index is None:
-            raise FileNotFoundError(
-                f"{store.url(path)}: the manifest names this index, and it is missing"
-            )
-        manifest = manifest.with_index(index, path=store.url(path))
+def committed_shards(folder: Folder, manifest: DatasetManifest) -> list[Shard]:
+    """What a manifest and its block tables tell of each shard."""
     return [
         Shard(
-            store.url(join(folder, info.name)),
+            folder.url(info.name),
             info.nbytes,
             manifest.compression,
             info.records,
@@ -103,7 +97,7 @@ def with_known_blocks(dataset: Dataset) -> Dataset:
             known[prefix] = _shards_of(dataset, prefix)
         committed = known[prefix].get(shard.url)
         if committed is not None and _is_that(shard, committed):
-            found[i] = committed
+            found[i] = committed.known(version=shard.version)
     return dataset.with_shards(found) if found else dataset
 
 
@@ -115,10 +109,11 @@ def _dataset_of(url: str) -> str | None:
 
 def _shards_of(dataset: Dataset, prefix: str) -> dict[str, Shard]:
     store, path = dataset.open_url(prefix)
-    folder, stem = split_url(path)
+    parent, stem = split_url(path)
+    folder = Folder(store, parent)
     try:
-        manifest = _parse(store, folder, manifest_name(stem))
-        shards = committed_shards(store, folder, manifest) if manifest else []
+        found = folder.manifest(manifest_name(stem))
+        shards = committed_shards(folder, found.manifest) if found and found.manifest else []
     except (ManifestError, FileNotFoundError) as error:
         warnings.warn(f"read without its manifest: {error}", RuntimeWarning, stacklevel=4)
         return {}
@@ -138,7 +133,6 @@ def join(folder: str, name: str) -> str:
 def read_whole(store: Store, path: str) -> bytes | None:
     """A small object's bytes, or None when there is none."""
     try:
-        info = store.info(path)
-        return bytes(store.read(path, 0, info.size).result())
+        return store.get(path)[0]
     except (FileNotFoundError, IsADirectoryError):
         return None

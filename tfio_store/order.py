@@ -35,12 +35,16 @@ class Share:
     def apply(self, units: Order, epoch: int) -> Order:
         return units[self.index :: self.count]
 
+    def __str__(self) -> str:
+        return f"shard({self.index}, {self.count})"
+
 
 @dataclass(frozen=True, slots=True)
 class Shuffle:
     """A permutation of the units that depends on nothing but seed, epoch and their number.
 
-    Records are then shuffled among ``window`` neighbouring units of the new order, in memory.
+    Records are then shuffled in memory, among ``window`` MiB of neighbouring units of the new
+    order.
     """
 
     seed: int
@@ -50,10 +54,17 @@ class Shuffle:
         if self.seed < 0:
             raise ValueError(f"seed= takes a number from 0 on, not {self.seed}")
         if self.window < 1:
-            raise ValueError(f"window= takes 1 or more blocks, not {self.window}")
+            raise ValueError(f"window= takes 1 or more MiB, not {self.window}")
 
     def apply(self, units: Order, epoch: int) -> Order:
         return units[_generator(self.seed, epoch).permutation(len(units))]
+
+    @property
+    def window_bytes(self) -> int:
+        return self.window << 20
+
+    def __str__(self) -> str:
+        return f"shuffle(seed={self.seed}, window={self.window})"
 
 
 def rearrange(count: int, steps: tuple[Share | Shuffle, ...], epoch: int) -> Order:

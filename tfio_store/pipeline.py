@@ -14,6 +14,8 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
+from tfio_store.storage.process import Owner
+
 __all__ = ["Pipeline", "SerialQueue"]
 
 T = TypeVar("T")
@@ -35,6 +37,7 @@ class Pipeline:
         shards: int,
         on_failure: Callable[[], Callable[[BaseException], None] | None],
     ) -> None:
+        self.owner = Owner()
         self._budget = budget
         self._used = 0
         self._failure: BaseException | None = None
@@ -45,6 +48,7 @@ class Pipeline:
 
     def reserve(self, nbytes: int) -> None:
         """Wait until ``nbytes`` more fit into the budget (a single larger block may pass alone)."""
+        self.owner.check("the writer")
         with self._changed:
             while self._used and self._used + nbytes > self._budget and self._failure is None:
                 self._changed.wait()
@@ -70,6 +74,7 @@ class Pipeline:
 
     def check(self) -> None:
         """Raise the first failure, if there was one."""
+        self.owner.check("the writer")
         if self._failure is not None:
             raise self._failure
 

@@ -8,14 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
+from tfio_store.block_index import BlockTable
+from tfio_store.compression import most_ratio
 from tfio_store.dataset import Block, Dataset
 from tfio_store.fetch import Fetch, split_range
+from tfio_store.framing import FRAME_OVERHEAD
 from tfio_store.order import Order
 
-__all__ = ["Piece", "Unit", "Units", "fetches"]
+__all__ = ["RECORD_COST", "Piece", "Unit", "Units", "fetches"]
+
+RECORD_COST = 32
+"""Bytes that a record takes in memory beside its frame: where it lies, before and after shuffling.
+"""
+
+_COST_OF_EMPTY = (FRAME_OVERHEAD + RECORD_COST) // FRAME_OVERHEAD
+"""What records cost, at most, for each byte of their frames."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +46,8 @@ class Units:
 
     def __init__(self, dataset: Dataset, *, streams: bool) -> None:
         self._dataset = dataset
-        counts = [
-            1
-            if shard.blocks is None or (streams and shard.compression is None)
-            else len(shard.blocks)
-            for shard in dataset.shards
-        ]
-        self._whole = streams
+        self._streams = streams
+        counts = [1 if table is None else len(table) for table in self.tables()]
         self._starts = np.zeros(len(counts) + 1, np.int64)
         np.cumsum(counts, out=self._starts[1:])
 
@@ -50,23 +56,50 @@ class Units:
 
     def __getitem__(self, number: int) -> Unit:
         shard = int(np.searchsorted(self._starts, number, side="right")) - 1
-        known = self._dataset.shards[shard]
-        if known.blocks is None or (self._whole and known.compression is None):
+        if self._table(shard) is None:
             return Unit(shard, None)
         return Unit(shard, self._dataset.shard_block(shard, number - int(self._starts[shard])))
+
+    def tables(self) -> Iterator[BlockTable | None]:
+        """Of each shard the blocks that are units; None where the whole shard is one."""
+        return map(self._table, range(len(self._dataset.shards)))
+
+    def _table(self, shard: int) -> BlockTable | None:
+        known = self._dataset.shards[shard]
+        return None if self._streams and known.compression is None else known.blocks
+
+    @cached_property
+    def costs(self) -> Order:
+        """Of each unit the bytes of memory that its records take; -1 for a stream."""
+        found = [np.full(1, -1) if table is None else _costs(table) for table in self.tables()]
+        return np.concatenate([np.zeros(0, np.int64), *found])
+
+    def most(self) -> Order:
+        """Of each unit the most bytes of memory that its records can take."""
+        most: Order = self.costs.copy()
+        for number in np.flatnonzero(most < 0):
+            shard = self._dataset.shards[self[int(number)].shard]
+            most[number] = shard.nbytes * most_ratio(shard.compression) * _COST_OF_EMPTY
+        return most
+
+
+def _costs(table: BlockTable) -> Order:
+    costs: Order = np.diff(table.raw_offsets) + RECORD_COST * np.diff(table.records)
+    return costs
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
     """What one range is for: a part of a stream, or one or several whole blocks.
 
-    ``position`` is where the first of the units stands in the reader's order, ``start`` the
-    object's byte at which the range begins; ``first`` and ``last`` mark the ends of a stream.
+    ``position`` is where the first of the units stands in the reader's order; ``start`` and
+    ``stop`` are the object's bytes of the range; ``first`` and ``last`` mark the ends of a stream.
     """
 
     position: int
     units: tuple[Unit, ...]
     start: int
+    stop: int
     first: bool = True
     last: bool = True
 
@@ -92,10 +125,15 @@ def fetches(
 
 def _stream(dataset: Dataset, position: int, unit: Unit, start: int) -> Iterator[Fetch[Piece]]:
     store, path = dataset.open(unit.shard)
-    stop = max(start, dataset.shards[unit.shard].nbytes)
+    shard = dataset.shards[unit.shard]
+    stop = max(start, shard.nbytes)
     for begin, end in split_range(start, stop, store.range_bytes):
-        piece = Piece(position, (unit,), begin, first=begin == start, last=end == stop)
-        yield Fetch(store, path, begin, end, piece, end - begin)
+        missing = shard.version.end is not None and begin >= shard.version.end
+        ask, end = (begin, stop) if missing else (end, end)  # of what is missing nothing is asked
+        piece = Piece(position, (unit,), begin, end, first=begin == start, last=end == stop)
+        yield Fetch(store, path, begin, ask, piece, ask - begin, shard.version)
+        if missing:
+            return
 
 
 class _Run:
@@ -131,8 +169,9 @@ class _Run:
         first, last = self._units[0].block, self._units[-1].block
         assert first is not None
         assert last is not None
-        piece = Piece(self._position, tuple(self._units), first.start)
+        piece = Piece(self._position, tuple(self._units), first.start, last.stop)
         self._units = []
         store, path = self._dataset.open(first.shard)
         cost = max(last.stop - first.start, last.raw_stop - first.raw_start)
-        return (Fetch(store, path, first.start, last.stop, piece, cost),)
+        version = self._dataset.shards[first.shard].version
+        return (Fetch(store, path, first.start, last.stop, piece, cost, version),)

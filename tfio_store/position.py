@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from tfio_store.dataset import Dataset
-from tfio_store.decode import Located
+from tfio_store.decode import NO_OFFSET, Located
+from tfio_store.route import Route
 
 __all__ = ["Position"]
 
-_FORMAT = 1
+_FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +21,14 @@ class Position:
     order.
 
     ``offset`` is the next frame's byte in a stream of raw records: going there needs no reading
-    of what lies before.
+    of what lies before. Elsewhere it is `NO_OFFSET`, a number all the same, so that all states have
+    one shape.
     """
 
     epoch: int = 0
     position: int = 0
     records: int = 0
-    offset: int | None = None
+    offset: int = NO_OFFSET
 
     def at(self, located: Located, index: int) -> Position:
         """Of record ``index`` of a batch of the same epoch."""
@@ -41,50 +41,86 @@ class Position:
 
     def resume(self, batches: Iterator[Located]) -> Iterator[Located]:
         """Drop what comes before this position. ``batches`` starts with its unit, or at
-        ``offset``."""
-        behind = self.records
+        ``offset``. ValueError if there is no such position."""
+        ahead = self.records
         with closing(batches):  # type: ignore[type-var]
+            if self.offset != NO_OFFSET:
+                batches, ahead = self._counted_on(batches), 0
             for located in batches:
-                if located.position > self.position:
-                    behind = 0
-                if self.offset is not None and located.position == self.position:
-                    located = replace(located, records=located.records + behind)
-                elif located.records + len(located.batch) <= behind:
-                    continue
-                elif located.records < behind:
-                    cut = behind - located.records
-                    located = replace(located, batch=located.batch[cut:], records=behind)
+                if located.position > self.position and ahead:
+                    break
+                if ahead:
+                    cut = ahead - located.records
+                    if cut >= len(located.batch):
+                        ahead = 0 if cut == len(located.batch) else ahead
+                        continue
+                    located = replace(located, batch=located.batch[cut:], records=ahead)
+                    ahead = 0
                 yield located
+            if ahead:
+                raise ValueError(
+                    f"state= stands behind record {self.records} of a file or block that has fewer"
+                )
 
-    def to_json(self, dataset: Dataset) -> dict[str, Any]:
-        return {
-            "format": _FORMAT,
-            "source": _fingerprint(dataset),
-            "epoch": self.epoch,
-            "position": self.position,
-            "records": self.records,
-            "offset": self.offset,
-        }
+    def _counted_on(self, batches: Iterator[Located]) -> Iterator[Located]:
+        """What comes from ``offset`` on, with the records before it counted."""
+        for located in batches:
+            if located.position == self.position:
+                located = replace(located, records=located.records + self.records)
+            yield located
+
+    def to_json(self, route: Route) -> dict[str, Any]:
+        return {"format": _FORMAT, **_identity(route), **asdict(self)}
 
     @classmethod
-    def from_json(cls, state: Mapping[str, Any], dataset: Dataset) -> Position:
-        """ValueError if the state is not one of this library's, or was taken of another source."""
+    def from_json(cls, state: Mapping[str, Any], route: Route) -> Position:
+        """ValueError if the state is not one of this library's, was taken of another source or
+        order, or stands where there is nothing."""
         if state.get("format") != _FORMAT:
             raise ValueError(f"state= is no reader's state of format {_FORMAT}: {dict(state)!r}")
-        if state.get("source") != _fingerprint(dataset):
-            raise ValueError("state= was taken of another source: its files or their sizes differ")
-        numbers = {name: state.get(name) for name in ("epoch", "position", "records", "offset")}
-        for name, value in numbers.items():
-            if not (isinstance(value, int) and value >= 0) and not (
-                name == "offset" and value is None
-            ):
+        _check_identity(state, route)
+        least = {"epoch": 0, "position": 0, "records": 0, "offset": NO_OFFSET}
+        for name, smallest in least.items():
+            value = state.get(name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < smallest:
                 raise ValueError(f"state= holds {name}={value!r}, which is no position")
-        return cls(**numbers)  # type: ignore[arg-type]
+        found = cls(**{name: state[name] for name in least})
+        found._check(route)
+        return found
+
+    def _check(self, route: Route) -> None:
+        """ValueError for a position beyond the end, or an offset where there are none."""
+        if self == Position(epoch=self.epoch):
+            return
+        most = route.records_from(self.position, self.epoch)
+        if most is None:
+            raise ValueError(
+                f"state= holds position={self.position}, which is no place to go on from: the "
+                f"order has {len(route.order(self.epoch))} positions"
+            )
+        if self.records > most:
+            raise ValueError(
+                f"state= holds records={self.records}, where position {self.position} has {most}"
+            )
+        if self.offset > route.offsets_to(self.position, self.epoch):
+            raise ValueError(f"state= holds offset={self.offset}, which the file does not reach")
 
 
-def _fingerprint(dataset: Dataset) -> str:
-    """Of the files' names (without folders, which a copy changes) and sizes."""
-    crc = 0
-    for shard in dataset.shards:
-        crc = zlib.crc32(f"{shard.url.rsplit('/', 1)[-1]}\0{shard.nbytes}\0".encode(), crc)
-    return f"{len(dataset.shards)}-{crc:08x}"
+def _identity(route: Route) -> dict[str, Any]:
+    return {"source": route.source, "order": route.steps_text, "blocks": route.blocks}
+
+
+_OTHERS = {
+    "source": "another source: its files or their sizes differ",
+    "order": "another order, {theirs}; this reader's is {ours}",
+    "blocks": "the same files, but other blocks: their index or on_corrupt= differs",
+}
+
+
+def _check_identity(state: Mapping[str, Any], route: Route) -> None:
+    for name, ours in _identity(route).items():
+        theirs = state.get(name)
+        if theirs != ours:
+            raise ValueError(
+                "state= was taken of " + _OTHERS[name].format(theirs=theirs, ours=ours)
+            )

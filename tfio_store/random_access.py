@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import threading
 from collections import OrderedDict
@@ -16,6 +17,7 @@ from tfio_store.dataset import Block, Dataset, decode_block
 from tfio_store.fetch import Fetch, ReadAhead
 from tfio_store.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
 from tfio_store.indexing import index_raw_shards, with_idx
+from tfio_store.record_numbers import is_number, record_numbers
 from tfio_store.source import Source, open_dataset
 from tfio_store.storage import Retry
 
@@ -26,7 +28,8 @@ _MERGE_GAP = 64 << 10
 
 
 class RecordSource(Sequence[bytes]):
-    """The records of a source as a sequence: ``len``, ``[i]``, ``[i:j]``, and ``[[i, j, k]]``.
+    """The records of a source as a sequence: ``len``, ``[i]``, ``[i:j]``, ``[[i, j, k]]``, and
+    ``[mask]`` with as many bools as there are records.
 
     A list of numbers is fetched in one round: each block once, neighbouring blocks in one request,
     many requests at a time. Blocks stay decoded while ``cache_bytes`` allow. Where no manifest
@@ -99,18 +102,18 @@ class RecordSource(Sequence[bytes]):
     def __getitem__(self, index: int) -> bytes: ...
     @overload
     def __getitem__(
-        self, index: slice | Sequence[int] | npt.NDArray[np.integer[Any]]
+        self, index: slice | Sequence[int] | npt.NDArray[np.integer[Any] | np.bool_]
     ) -> list[bytes]: ...
     def __getitem__(self, index: Any) -> bytes | list[bytes]:
         if isinstance(index, slice):
             return self.__getitems__(range(*index.indices(len(self))))
-        if isinstance(index, Iterable):
-            return self.__getitems__(index)
-        return self.__getitems__((index,))[0]
+        if is_number(index):
+            return self.__getitems__((operator.index(index),))[0]
+        return self.__getitems__(index)
 
     def __getitems__(self, indices: Iterable[SupportsIndex]) -> list[bytes]:
         """The records of ``indices``, in that order (what PyTorch's loader calls with a batch)."""
-        numbers = self._numbers(indices)
+        numbers = record_numbers(indices, len(self))
         blocks, within = self._locate(numbers)
         records: list[bytes] = [b""] * len(numbers)
         order = np.argsort(blocks, kind="stable")
@@ -125,14 +128,6 @@ class RecordSource(Sequence[bytes]):
             for row in by_block[block]:
                 records[row] = batch[int(within[row])]
         return records
-
-    def _numbers(self, indices: Iterable[SupportsIndex]) -> npt.NDArray[np.int64]:
-        size = len(self)
-        numbers = np.array([i.__index__() for i in indices], np.int64)
-        wrong = (numbers < -size) | (numbers >= size)
-        if wrong.any():
-            raise IndexError(f"record {numbers[wrong][0]} of a source of {size} records")
-        return np.where(numbers < 0, numbers + size, numbers)
 
     def _locate(
         self, numbers: npt.NDArray[np.int64]
@@ -204,7 +199,8 @@ class RecordSource(Sequence[bytes]):
         cost = sum(
             max(block.stop - block.start, block.raw_stop - block.raw_start) for _, block in run
         )
-        return Fetch(store, path, first.start, last.stop, run, cost)
+        version = self._dataset.shards[first.shard].version
+        return Fetch(store, path, first.start, last.stop, run, cost, version)
 
     def __repr__(self) -> str:
         return f"<RecordSource of {len(self)} records in {len(self._dataset.shards)} shards>"

@@ -16,6 +16,7 @@ from tfio_store.framing import (
     find_record,
     scan,
 )
+from tfio_store.lookalike import hint
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
@@ -35,13 +36,22 @@ class SkippedRegion:
     """Bytes that were passed over: ``length`` bytes from ``offset`` of the uncompressed stream of
     ``path``.
 
-    ``length`` is None where a damaged compressed stream makes the rest of the file unreadable.
+    ``length`` is None where nobody knows how much is missing: ``stored_length`` compressed bytes do
+    not inflate. Offsets behind such a gap count what came out.
     """
 
     path: str
     offset: int
     length: int | None
     reason: str
+    stored_length: int = 0
+
+    @property
+    def size(self) -> str:
+        """How much was passed over, in words."""
+        if self.length is None:
+            return f"{self.stored_length} compressed bytes"
+        return f"{self.length} bytes"
 
 
 class RecoveringDecoder:
@@ -90,6 +100,13 @@ class RecoveringDecoder:
             self._report(self._base)
         return batch
 
+    def interrupt(self, reason: str, stored_length: int) -> RecordBatch:
+        """Say that bytes are missing here: what is fed next follows on something else. Returns the
+        records before; reports what is missing."""
+        batch = self.finish()
+        self._on_skip(SkippedRegion(self._path, self._base, None, reason, stored_length))
+        return batch
+
     def _decode(self, data: BytesLike, *, final: bool) -> RecordBatch:
         buffer: BytesLike = data
         if self._carry:
@@ -124,11 +141,16 @@ class RecoveringDecoder:
             if follower is not None and follower + HEADER_BYTES > len(buffer) and not final:
                 self._want = follower + HEADER_BYTES - at
                 return batches, at
-            self._damage = (self._base + at, found.fault or "truncated")
+            self._begin_damage(buffer, at, found.fault or "truncated")
             at += 1
             if follower is not None and self._believable(buffer, follower):
                 at = self._swallowed(buffer[:follower], at)
                 self._report(self._base + at)
+
+    def _begin_damage(self, buffer: memoryview, at: int, fault: str) -> None:
+        # at the very beginning, this may be no TFRecord file at all
+        what = "" if self._base + at else hint(buffer)
+        self._damage = (self._base + at, _REASONS[fault] + what)
 
     def _search(self, buffer: memoryview, at: int, final: bool) -> int:
         """The next frame that checks out, which ends the damage; or where to search on when more
@@ -180,7 +202,7 @@ class RecoveringDecoder:
         assert self._damage is not None
         start, reason = self._damage
         self._damage = None
-        self._on_skip(SkippedRegion(self._path, start, end - start, _REASONS[reason]))
+        self._on_skip(SkippedRegion(self._path, start, end - start, reason))
 
 
 def _joined(buffer: BytesLike, batches: list[RecordBatch]) -> RecordBatch:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from tfio_store.build_index import object_crc32c
+from tfio_store.commit import KEEP_REPLACED, IfExists
 from tfio_store.dataset import Dataset
 from tfio_store.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
+from tfio_store.indexing import codec_of
 from tfio_store.reader import RecordReader
 from tfio_store.recovery import SkippedRegion
 from tfio_store.sharded_writer import ShardedWriter
 from tfio_store.source import Source, open_dataset
+from tfio_store.storage import Retry
 
 __all__ = ["VerifyReport", "salvage", "verify"]
 
@@ -38,8 +42,7 @@ class VerifyReport:
     def __str__(self) -> str:
         lines = [f"{self.records} sound records, {self.nbytes} bytes"]
         lines += [
-            f"{region.path}: {region.reason} (offset {region.offset}, "
-            + ("to the end of the file)" if region.length is None else f"{region.length} bytes)")
+            f"{region.path}: {region.reason} (offset {region.offset}, {region.size})"
             for region in self.skipped
         ]
         return "\n".join([*lines, *self.problems])
@@ -52,6 +55,7 @@ def verify(
     storage_options: Mapping[str, Any] | None = None,
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
     on_progress: Callable[[int], None] | None = None,
+    retry: Retry | None = None,
     backend: str = "fsspec",
 ) -> VerifyReport:
     """Read all of a source, check every checksum, and report.
@@ -61,7 +65,11 @@ def verify(
     ``on_progress`` is called with the number of records checked so far.
     """
     dataset = open_dataset(
-        source, compression=compression, storage_options=storage_options, backend=backend
+        source,
+        compression=compression,
+        storage_options=storage_options,
+        retry=retry,
+        backend=backend,
     )
     report = VerifyReport()
     for index in range(len(dataset.shards)):
@@ -86,30 +94,50 @@ def salvage(
     storage_options: Mapping[str, Any] | None = None,
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
     on_progress: Callable[[int], None] | None = None,
+    retry: Retry | None = None,
     backend: str = "fsspec",
     num_shards: int | None = None,
-    target_compression: str | None = None,
+    if_exists: IfExists = "error",
+    keep_replaced: float = KEEP_REPLACED,
+    target_compression: str | None = "same",
     target_options: Mapping[str, Any] | None = None,
 ) -> VerifyReport:
     """Copy every sound record of ``source``, in order, to a new dataset ``target``.
 
-    The target has ``num_shards`` shards, by default as many as the source, and is written with
-    ``target_options``, by default those of the source. Returns what was copied and what was lost.
+    The target has ``num_shards`` shards, by default as many as the source, and is compressed as
+    most of the source's files are, unless ``target_compression`` says otherwise. It is written with
+    ``target_options``, by default those of the source; ``if_exists`` and ``keep_replaced`` are as
+    for `ShardedWriter`.
+    Returns what was copied and what was lost.
     """
     dataset = open_dataset(
-        source, compression=compression, storage_options=storage_options, backend=backend
+        source,
+        compression=compression,
+        storage_options=storage_options,
+        retry=retry,
+        backend=backend,
     )
     report = VerifyReport()
     options = storage_options if target_options is None else target_options
+    codec = _codec(dataset) if target_compression == "same" else target_compression
     with ShardedWriter(
         target,
         num_shards=num_shards or max(len(dataset.shards), 1),
-        compression=target_compression,
+        compression=codec,
+        if_exists=if_exists,
+        keep_replaced=keep_replaced,
         storage_options=options,
+        retry=retry,
     ) as writer:
         for batch in _sound_batches(dataset, report, max_record_bytes, on_progress):
             writer.write_batch(batch)
     return report
+
+
+def _codec(dataset: Dataset) -> str | None:
+    """What most of the files are compressed with."""
+    codecs = Counter(codec_of(dataset, i) for i in range(len(dataset.shards)))
+    return codecs.most_common(1)[0][0] if codecs else None
 
 
 def _sound_batches(

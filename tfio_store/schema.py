@@ -188,6 +188,25 @@ class Schema(Mapping[str, Feature]):
         except (AttributeError, KeyError, TypeError) as error:
             raise ValueError(f"not a schema: {error!r}") from None
 
+    @classmethod
+    def of(cls, value: object, *, argument: str = "schema") -> Schema:
+        """What a user gave as a schema: one, what one is made from, or what `to_json` gives.
+
+        TypeError or ValueError, naming ``argument``, for anything else.
+        """
+        if isinstance(value, Schema):
+            return value
+        if not isinstance(value, Mapping):
+            raise TypeError(
+                f"{argument}= takes a Schema, or a mapping of feature names to dtypes, not "
+                f"{type(value).__name__}"
+            )
+        try:
+            is_json = value.keys() == {"features"} and isinstance(value["features"], Mapping)
+            return cls.from_json(value) if is_json else cls(value)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{argument}= is no schema: {error}") from None
+
     def feature_spec(self) -> dict[str, Any]:
         """For ``tf.io.parse_example``: fixed shapes as ``FixedLenFeature``, variable ones as
         ``RaggedFeature``. TensorFlow gives the wire's dtypes; convert with ``tf.cast``, or

@@ -7,13 +7,16 @@ from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING
 
+from tfio_store.fingerprint import Fingerprint
 from tfio_store.framing import FrameWriter
 from tfio_store.integrity import check_stored, read_back
 from tfio_store.shard_layout import Piece, ShardLayout, make_piece
+from tfio_store.storage.faults import may_arrive
 
 if TYPE_CHECKING:
     from tfio_store.compression import Compressor
     from tfio_store.folder import Folder
+    from tfio_store.held_claim import HeldClaim
     from tfio_store.manifest import ShardInfo
     from tfio_store.pipeline import Pipeline
     from tfio_store.storage import Output
@@ -36,13 +39,17 @@ class ShardStream:
         open_output: Callable[[], Output],
         *,
         block_bytes: int,
+        claim: HeldClaim | None = None,
     ) -> None:
         self.name = name
         self.frames = FrameWriter(block_bytes)
         self._pipeline = pipeline
         self._compressor = compressor
         self._open_output = open_output
+        self._claim = claim
         self._output: Output | None = None
+        self._etag: str | None = None
+        self.may_be_visible = False
         self._layout = ShardLayout(compressor)
         self._queue = pipeline.serial()
 
@@ -67,6 +74,8 @@ class ShardStream:
             if not self._pipeline.failed:
                 piece = make()
                 self._opened().write(self._layout.add(piece))
+                if self._claim is not None:
+                    self._claim.beat()
         except BaseException as error:
             self._pipeline.fail(error)
         finally:
@@ -107,13 +116,34 @@ class ShardStream:
         self._pipeline.check()
         layout, path = self._layout, folder.join(self.name)
         try:
-            stored = self._opened().commit(if_absent=if_absent, crc32c=layout.crc32c)
+            output = self._opened()
+            self.may_be_visible = True
+            stored = output.commit(if_absent=if_absent, crc32c=layout.crc32c)
+            self._etag = stored.etag
             check_stored(stored, folder.url(self.name), nbytes=layout.nbytes, crc=layout.crc32c)
             if verify and stored.crc32c is None:
                 read_back(folder.store, path, nbytes=layout.nbytes, crc=layout.crc32c)
         except BaseException as error:
+            self.may_be_visible &= self._etag is not None or may_arrive(error)
             self._pipeline.fail(error)
             raise
+
+    def announce(self) -> Future[None]:
+        """After `end`: note in the claim what is about to appear."""
+        return self._queue.submit(self._announce)
+
+    def _announce(self) -> None:
+        if self._claim is None:
+            return
+        try:
+            self._claim.announce([self.fingerprint()])
+        except BaseException as error:
+            self._pipeline.fail(error)
+            raise
+
+    def fingerprint(self) -> Fingerprint:
+        """What the shard's object is told by, once it has ended."""
+        return Fingerprint(self.name, self._layout.nbytes, self._layout.crc32c, self._etag)
 
     def info(self) -> ShardInfo:
         """What the shard holds, once it has ended."""

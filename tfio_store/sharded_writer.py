@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import threading
 import warnings
 import weakref
 from collections.abc import Iterable, Mapping
@@ -15,14 +13,16 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from typing_extensions import Self
 
 from tfio_store.batching import Run, runs
-from tfio_store.commit import Attempt, IfExists, begin, is_conclusive
+from tfio_store.commit import KEEP_REPLACED, Attempt, IfExists, Plan, begin
 from tfio_store.compression import Compressor
+from tfio_store.fingerprint import Fingerprint
 from tfio_store.folder import locate
 from tfio_store.framing import RecordBatch
 from tfio_store.manifest import DatasetManifest, describe
 from tfio_store.memory import MEMORY_BUDGET, Memory
 from tfio_store.placement import FixedShards, RollingShards, ShardFor
 from tfio_store.progress import OnProgress, Tally
+from tfio_store.record_check import RecordCheck
 from tfio_store.shard_stream import ShardStream
 from tfio_store.sharding import RollOver
 from tfio_store.shuffled_shards import ShuffledShards
@@ -43,23 +43,30 @@ class ShardedWriter:
 
     A context manager: leaving it normally commits, leaving it by an exception leaves no object
     behind. A writer that is dropped without `close` never publishes. Not for use by several
-    threads at once.
+    threads at once. In a forked child it refuses to be used, and leaving the context there changes
+    nothing.
 
     Args:
         url: folder and name of the dataset, such as ``s3://bucket/folder/train``.
         num_shards: records go round these shards in turn, unless ``shard_for`` or a key says
-            otherwise; or else
+            otherwise; so readers, who go shard by shard, find them in another order than they were
+            written in: of 100 records in 4 shards, number 28 is ``source[7]``. Or else
         max_shard_bytes, max_shard_records: begin another shard before a record that would carry
             one over either limit (bytes are counted with framing, before compression).
         compression: None, "GZIP", "ZLIB", or "ZSTD" (which stock TensorFlow can't read).
         level: 0 to 9, 6 unless given; for ZSTD 1 to 22, 3 unless given.
         if_exists: "error", "overwrite" (readers keep the old dataset until the new one is
-            there), or "append" (of the same compression).
+            there), or "append" (of the same compression; several may append at once).
+        keep_replaced: seconds for which what an overwrite or append replaces stays, so that who
+            has opened it reads it to its end; a later commit or `clean` removes it then. 0: it
+            goes at once.
         shard_for: called with each record, gives the number of its shard.
         shuffle_seed: put all records into a random order, the same for the same seed. They wait in
             a temporary local file; `close` then takes memory for one uncompressed shard.
         shard_template: file names, with ``{name}``, ``{shard}`` and ``{num_shards}``.
-        schema, metadata: kept in the manifest; what JSON can hold.
+        schema: a `Schema`, or what one is made from, kept in the manifest. Records that are
+            mappings are checked against it; bytes are not.
+        metadata: kept in the manifest; what JSON can hold.
         memory_budget: bytes that blocks on their way to the store may take. `write` waits
             while they are used up.
         verify_uploads: read every shard back before the commit, where the store itself does not
@@ -76,6 +83,7 @@ class ShardedWriter:
         OSError: the store's failures. The first one anywhere is raised by the next call, and
             nothing is published.
         TypeError, ValueError: an argument is not as described.
+        SchemaError: a mapping is not as ``schema`` says.
     """
 
     def __init__(
@@ -88,6 +96,7 @@ class ShardedWriter:
         compression: str | None = None,
         level: int | None = None,
         if_exists: IfExists = "error",
+        keep_replaced: float = KEEP_REPLACED,
         shard_for: ShardFor | None = None,
         shuffle_seed: int | None = None,
         shard_template: str = "",
@@ -104,7 +113,9 @@ class ShardedWriter:
         limits = _limits(num_shards, max_shard_bytes, max_shard_records)
         _check_placement(limits, shard_for=shard_for, shuffle_seed=shuffle_seed)
         compressor = Compressor(compression, level)
+        plan = Plan(if_exists, compressor.codec, keep_replaced)
         self._described = describe(compressor.codec, schema, metadata)
+        self._check = RecordCheck(schema)
         open_shards = num_shards or ROLLING_OPEN
         memory = Memory.plan(memory_budget, open_shards)
         self._block_bytes = block_bytes = memory.block_bytes
@@ -112,7 +123,7 @@ class ShardedWriter:
         self._manifest: DatasetManifest | None = None
         self._failure: BaseException | None = None
         folder, names = locate(url, num_shards, shard_template, storage_options, backend, retry)
-        self._attempt = begin(folder, names, if_exists=if_exists, codec=compressor.codec)
+        self._attempt = begin(folder, names, plan)
         self._uploads = ShardUploads(
             folder,
             compressor,
@@ -120,6 +131,7 @@ class ShardedWriter:
             open_shards=open_shards,
             verify=verify_uploads,
             on_failure=weakref.WeakMethod(self._stop),
+            claim=self._attempt.claim,
         )
         self._shards: FixedShards | RollingShards | ShuffledShards | _Ended
         open_shard = partial(_open_shard, self._uploads, self._attempt)
@@ -139,6 +151,7 @@ class ShardedWriter:
 
         ``key``: records of equal keys go to the same shard (by the key's CRC32C).
         """
+        self._check.one(record)
         self._shards.write(record, key)
 
     def write_batch(self, records: Iterable[BytesLike | Mapping[str, Any]] | RecordBatch) -> None:
@@ -149,7 +162,7 @@ class ShardedWriter:
         """
         self._shards.write_run([])
         try:
-            for run in runs(records, self._block_bytes):
+            for run in self._check.each(runs(records, self._block_bytes)):
                 self._shards.write_run(run)
         except BaseException as error:
             self._end(error)
@@ -174,11 +187,11 @@ class ShardedWriter:
             return
         try:
             shards.finish()
-            manifest = self._finish(shards.streams)
+            described = self._finish(shards.streams)
         except BaseException as error:
             self._end(error)
             raise
-        self._decide(manifest)
+        self._commit(described)
 
     def _raise_failure(self, failure: BaseException | None) -> None:
         """What stopped the writer, after cleaning up behind it. An abort is no failure."""
@@ -190,20 +203,18 @@ class ShardedWriter:
         for stream in streams:
             self._tally.count(stream.frames)
         shards = self._uploads.finish(self._tally.landed)
-        assert self._attempt is not None
-        return self._attempt.prepare(replace(self._described, shards=tuple(shards)))
+        return replace(self._described, shards=tuple(shards))
 
-    def _decide(self, manifest: DatasetManifest) -> None:
+    def _commit(self, described: DatasetManifest) -> None:
         assert self._attempt is not None
         try:
-            self._attempt.decide(manifest)
+            self._manifest = self._attempt.commit(described)
         except BaseException as error:
-            self._end(error, keep=not is_conclusive(error))
+            self._end(error)
             raise
-        self._manifest = manifest
         self._shards = _Ended(None)
         self._uploads.close()
-        self._attempt.clean_up(manifest)
+        self._attempt.tidy(self._manifest)
 
     def abort(self) -> None:
         """Give up: drop all shards, and leave nothing behind. Does nothing after `close`."""
@@ -215,15 +226,15 @@ class ShardedWriter:
         if not isinstance(self._shards, _Ended):
             self._shards = _Ended(failure)
 
-    def _end(self, failure: BaseException | None, *, keep: bool = False) -> None:
+    def _end(self, failure: BaseException | None) -> None:
         """Stop, once, and remove what was written unless a manifest may yet name it."""
         self._shards = _Ended(failure)
         attempt, self._attempt = self._attempt, None
-        if attempt is None:
+        if attempt is None or not self._uploads.owner.is_here:
             return
-        names = self._uploads.abort()
-        if not keep:
-            _abandon(attempt, names)
+        shards = self._uploads.abort()
+        if not attempt.undecided:
+            _abandon(attempt, shards)
 
     def __enter__(self) -> Self:
         return self
@@ -240,15 +251,15 @@ class ShardedWriter:
             self.abort()
 
     def __del__(self) -> None:
-        if getattr(self, "_attempt", None) is None or self._manifest is not None:
+        attempt, uploads = getattr(self, "_attempt", None), getattr(self, "_uploads", None)
+        if attempt is None or uploads is None or self._manifest is not None:
+            return
+        if not uploads.owner.is_here:
             return
         warnings.warn(
             "a ShardedWriter was dropped without close(): nothing was committed", stacklevel=2
         )
-        if sys.is_finalizing():  # no thread starts any more
-            return
-        # Not in this thread: it may be the very one that does the store's I/O.
-        threading.Thread(target=_drop, args=(self._attempt, self._uploads), daemon=True).start()
+        uploads.owner.later(partial(_drop, attempt, uploads))
 
 
 def _open_shard(uploads: ShardUploads, attempt: Attempt, shard: int) -> ShardStream:
@@ -259,7 +270,7 @@ def _drop(attempt: Attempt, uploads: ShardUploads) -> None:
     _abandon(attempt, uploads.abort())
 
 
-def _abandon(attempt: Attempt, shards: list[str]) -> None:
+def _abandon(attempt: Attempt, shards: list[Fingerprint]) -> None:
     try:
         attempt.abandon(shards)
     except Exception as error:  # what stopped the writer matters more

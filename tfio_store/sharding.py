@@ -20,6 +20,9 @@ import secrets
 from dataclasses import dataclass
 from string import Formatter
 
+from tfio_store.manifest import check_name
+from tfio_store.redaction import redacted
+
 __all__ = [
     "DEFAULT_SHARD_BYTES",
     "FIXED_TEMPLATE",
@@ -39,6 +42,8 @@ MANIFEST_SUFFIX = ".manifest.json"
 
 DEFAULT_SHARD_BYTES = 256 << 20
 """Where shards roll over when nobody said: large enough to read fast, small enough to share out."""
+
+LONGEST_TEMPLATE = 255
 
 _TAG = r"([0-9a-f]{12})(?:-[0-9a-f]{8})?"
 
@@ -75,6 +80,10 @@ class DatasetNames:
     def index(self, tag: str | None) -> str:
         return _with_tag(f"_{self.name}.index", tag)
 
+    def index_try(self, tag: str) -> str:
+        """One of any number of tries to commit, in names that share ``tag``."""
+        return self.index(f"{tag}-{secrets.token_hex(4)}")
+
     def claim(self, tag: str | None) -> str:
         return _with_tag(f"_{self.name}.claim", tag)
 
@@ -94,13 +103,19 @@ class DatasetNames:
         """Whether a writer with any number of shards could have named it so, without a tag."""
         return re.fullmatch(self._pattern(), filename) is not None
 
-    def is_own_shard(self, filename: str) -> bool:
-        """Whether it is the plain name of one of these shards (of this number of them)."""
-        found = re.fullmatch(self._pattern("(?P<shard>"), filename)
-        if found is None or self.num_shards is None:
-            return found is not None
-        shard = int(found["shard"])
-        return shard < self.num_shards and self.shard(shard, None) == filename
+    def like(self, template: str | None) -> DatasetNames:
+        """The same dataset's names by another template. ValueError for one that is none."""
+        count = 1 if template is not None and "{num_shards" in template else None
+        return DatasetNames(self.name, count, template or "")
+
+    def may_own(self, filename: str) -> bool:
+        """Whether some template could have made this name of a shard, or it is an index: it has the
+        dataset's name in it, and if it begins with ``_`` a tag behind it."""
+        if self.name not in filename or "/" in filename:
+            return False
+        if filename.startswith("_"):
+            return filename == self.index(None) or re.search(rf"\.{_TAG}\Z", filename) is not None
+        return not filename.startswith(".")
 
     def tag_of(self, filename: str) -> str | None:
         """The tag of a tagged shard, index or claim of this dataset; "" when it is one without
@@ -112,9 +127,9 @@ class DatasetNames:
         tagged = re.fullmatch(rf"(?:{own}|_{plain})\.{_TAG}", filename)
         return tagged.group(1) if tagged else None
 
-    def _pattern(self, shard: str = "(?:") -> str:
+    def _pattern(self) -> str:
         return "".join(
-            re.escape(literal) + _field_pattern(field, self.name, shard)
+            re.escape(literal) + _field_pattern(field, self.name)
             for literal, field, _, _ in Formatter().parse(self.template)
         )
 
@@ -134,30 +149,40 @@ def _with_tag(name: str, tag: str | None) -> str:
     return f"{name}.{tag}" if tag else name
 
 
-def _field_pattern(field: str | None, name: str, shard: str) -> str:
+def _field_pattern(field: str | None, name: str) -> str:
     if field is None:
         return ""
-    if field == "name":
-        return re.escape(name)
-    return f"{shard if field == 'shard' else '(?:'}[0-9]{{1,18}})"
+    return re.escape(name) if field == "name" else "[0-9]{1,20}"
 
 
 def _check_dataset_name(name: str) -> None:
     if not name or name[0] in "_." or re.search(r"[\x00-\x1f\x7f/\\*?\[\]:#%]", name):
         raise ValueError(
-            f"a dataset's URL must end in its name, such as s3://bucket/folder/train; {name!r} is "
-            "empty, begins with '_' or '.', or has one of / \\ * ? [ ] : # % in it"
+            "a dataset's URL must end in its name, such as s3://bucket/folder/train; "
+            f"{redacted(name)!r} is empty, begins with '_' or '.', or has one of "
+            "/ \\ * ? [ ] : # % in it"
         )
 
 
 def _check_template(names: DatasetNames) -> None:
-    fields = {field for _, field, _, _ in Formatter().parse(names.template) if field is not None}
-    known = {"name", "shard"} if names.num_shards is None else {"name", "shard", "num_shards"}
-    if not {"name", "shard"} <= fields <= known or names.template.count("{shard") != 1:
+    """Templates come from claims and manifests too: none may make a name or a search for ever."""
+    if len(names.template) > LONGEST_TEMPLATE:
+        raise ValueError(f"shard_template has {len(names.template)} letters, over the limit")
+    parsed = [part for part in Formatter().parse(names.template) if part[1] is not None]
+    fields = sorted(field for _, field, _, _ in parsed if field is not None)
+    optional = [] if names.num_shards is None else ["num_shards"]
+    if fields not in (["name", "shard"], sorted(["name", "shard", *optional])):
         raise ValueError(
             f"shard_template must have {{name}} and {{shard}} in it once, and no field but "
-            f"{', '.join(sorted(known))}; not {names.template!r}"
+            f"{', '.join(['name', *optional, 'shard'])}; not {names.template!r}"
         )
+    for _, field, spec, conversion in parsed:
+        allowed = "" if field == "name" else "(0?([1-9]|1[0-9]|20))?d?"
+        if conversion is not None or not re.fullmatch(allowed, spec or ""):
+            raise ValueError(
+                f"shard_template {names.template!r}: {{{field}}} takes "
+                + ("no format" if field == "name" else "a width of at most 20, such as :05d")
+            )
     try:
         first, second = names.shard(0, None), names.shard(12345, None)
     except (ValueError, IndexError, KeyError) as error:
@@ -168,6 +193,12 @@ def _check_template(names: DatasetNames) -> None:
             f"shard_template must give each shard a file name of its own that does not begin with "
             f"'_' or '.'; {names.template!r} gives {first!r} and {second!r}"
         )
+    try:
+        check_name(first)
+    except ValueError as error:
+        raise ValueError(
+            f"shard_template {names.template!r} makes names that no manifest holds: {error}"
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)

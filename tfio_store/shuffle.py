@@ -1,84 +1,131 @@
 """Shuffling records in memory, window after window, so that a reader can resume inside one.
 
-A window is the blocks at positions [k·w, (k+1)·w) of the reader's order, or, in a stream (which
-has no blocks), the next records of w MiB. Both depend on the data alone, not on how it was
-fetched.
+A window is neighbouring blocks of the reader's order that take so many bytes of memory, or, in a
+stream (which has no blocks), the next records that do. Both depend on the data alone, not on
+how it was fetched.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
 from tfio_store.decode import Located
-from tfio_store.framing import RecordBatch
-from tfio_store.order import Shuffle, record_permutation
+from tfio_store.framing import FRAME_OVERHEAD, RecordBatch
+from tfio_store.order import Order, Shuffle, record_permutation
+from tfio_store.plan import RECORD_COST
 
-__all__ = ["shuffled"]
+__all__ = ["Windows", "shuffled"]
 
-_STREAM_BLOCK = 1 << 20
+
+class Windows:
+    """Which positions of an order are shuffled together. ``costs`` are bytes of memory, in that
+    order, -1 for a stream, which is a window or several of its own. A window begins with the first
+    block behind each multiple of ``nbytes``."""
+
+    def __init__(self, costs: Order, nbytes: int) -> None:
+        self.nbytes = nbytes
+        self._stream = costs < 0
+        held = np.where(self._stream, 0, costs)
+        number = (np.cumsum(held) - held) // nbytes
+        begins = self._stream.copy()
+        begins[:1] = True
+        begins[1:] |= (number[1:] != number[:-1]) | self._stream[:-1]
+        self._starts = np.flatnonzero(begins)
+
+    def bounds(self, position: int) -> tuple[int, int]:
+        """The positions from and to of the window in which a position lies."""
+        number = int(np.searchsorted(self._starts, position, side="right"))
+        stops = (*self._starts[number : number + 1].tolist(), len(self._stream))
+        return int(self._starts[number - 1]), stops[0]
+
+    def is_stream(self, position: int) -> bool:
+        return bool(self._stream[position])
 
 
 def shuffled(
-    batches: Iterable[Located], shuffle: Shuffle, *, epoch: int, is_stream: Callable[[int], bool]
+    batches: Iterable[Located], shuffle: Shuffle, windows: Windows, *, epoch: int
 ) -> Iterator[Located]:
-    """The batches of each window as one, its records permuted. ``is_stream`` tells of a
-    position."""
-    for window in _windows(batches, shuffle.window, is_stream):
-        whole, at = _concatenated([located.batch for located in window]), window[0]
-        start = at.position if is_stream(at.position) else _first(at.position, shuffle.window)
-        order = record_permutation(len(whole), shuffle.seed, epoch, start, at.records)
-        yield Located(whole.take(order), start, at.records)
+    """The batches of each window as one, its records permuted."""
+    for gathered in _gathered(batches, windows):
+        start, records = windows.bounds(gathered.position)[0], gathered.records
+        order = record_permutation(gathered.count, shuffle.seed, epoch, start, records)
+        yield Located(gathered.take(order), start, records)
 
 
-def _first(position: int, window: int) -> int:
-    return position - position % window
+class _Gathered:
+    """Batches of one window, copied into one buffer as they come: gathered later, they would all be
+    in memory twice. The copy costs a tenth of a millisecond a block."""
+
+    def __init__(self, first: Located) -> None:
+        self.position, self.records = first.position, first.records
+        self.count = 0
+        self._only: RecordBatch | None = None  # the first one is not copied unless others follow
+        self._buffer = bytearray()
+        self._offsets: list[Order] = []
+        self._lengths: list[Order] = []
+
+    def add(self, batch: RecordBatch) -> None:
+        self.count += len(batch)
+        if self.count == len(batch):
+            self._only = batch
+            return
+        if self._only is not None:
+            self._copy(self._only)
+            self._only = None
+        self._copy(batch)
+
+    def _copy(self, batch: RecordBatch) -> None:
+        start = int(batch.offsets[0])
+        stop = int(batch.offsets[-1]) + int(batch.lengths[-1])
+        self._offsets.append(batch.offsets + (len(self._buffer) - start))
+        self._lengths.append(batch.lengths)
+        self._buffer += memoryview(batch.buffer)[start:stop]
+
+    def take(self, order: Order) -> RecordBatch:
+        """All records in another order. What was gathered is not kept."""
+        if self._only is not None:
+            whole, self._only = self._only, None
+        else:
+            offsets, lengths = np.concatenate(self._offsets), np.concatenate(self._lengths)
+            whole = RecordBatch(self._buffer, offsets, lengths)
+            self._buffer = bytearray()
+        return whole.take(order)
 
 
-def _windows(
-    batches: Iterable[Located], size: int, is_stream: Callable[[int], bool]
-) -> Iterator[list[Located]]:
-    window: list[Located] = []
-    end, room = 0, 0
+def _gathered(batches: Iterable[Located], windows: Windows) -> Iterator[_Gathered]:
+    """The batches window by window, cut where a stream's windows end."""
+    window: _Gathered | None = None
+    start, room = -1, 0
     for located in batches:
-        if located.position >= end:
-            if window:
+        found = windows.bounds(located.position)[0]
+        if found != start:
+            if window is not None:
                 yield window
-            stream = is_stream(located.position)
-            end = located.position + 1 if stream else _first(located.position, size) + size
-            window, room = [], size * _STREAM_BLOCK if stream else 0
-        if room == 0:
-            window.append(located)
-            continue
-        for part in _cut(located, room, size * _STREAM_BLOCK):
-            window.append(part)
-            room -= part.batch.nbytes
-            if room <= 0:
+            window, start, room = None, found, windows.nbytes
+        stream = windows.is_stream(start)
+        for part in _cut(located, room, windows.nbytes) if stream else (located,):
+            window = window or _Gathered(part)
+            window.add(part.batch)
+            room -= _cost(part.batch)
+            if stream and room <= 0:
                 yield window
-                window, room = [], size * _STREAM_BLOCK
-    if window:
+                window, room = None, windows.nbytes
+    if window is not None:
         yield window
+
+
+def _cost(batch: RecordBatch) -> int:
+    return batch.nbytes + len(batch) * (FRAME_OVERHEAD + RECORD_COST)
 
 
 def _cut(located: Located, room: int, size: int) -> Iterator[Located]:
     """A stream's batch in parts: each ends with the record that fills its window."""
     batch, at = located.batch, 0
-    totals = np.cumsum(batch.lengths)
+    totals = np.cumsum(batch.lengths + (FRAME_OVERHEAD + RECORD_COST))
     while at < len(batch):
         before = int(totals[at - 1]) if at else 0
         stop = min(int(np.searchsorted(totals, before + room)) + 1, len(batch))
         yield Located(batch[at:stop], located.position, located.records + at)
         at, room = stop, size
-
-
-def _concatenated(batches: list[RecordBatch]) -> RecordBatch:
-    """One batch over one buffer. The copy costs a tenth of a millisecond a block."""
-    if len(batches) == 1:
-        return batches[0]
-    shifts = np.cumsum([0, *(len(batch.buffer) for batch in batches[:-1])])
-    return RecordBatch(
-        np.concatenate([np.frombuffer(batch.buffer, np.uint8) for batch in batches]).data,
-        np.concatenate([batch.offsets + by for batch, by in zip(batches, shifts, strict=True)]),
-        np.concatenate([batch.lengths for batch in batches]),
-    )

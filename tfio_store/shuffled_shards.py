@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -12,6 +14,7 @@ from tfio_store.batching import Run, runs, write_run
 from tfio_store.errors import CorruptRecordError
 from tfio_store.framing import FrameWriter, RecordBatch, scan
 from tfio_store.placement import push
+from tfio_store.storage.process import Owner
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
@@ -31,6 +34,21 @@ class Extent(NamedTuple):
     nbytes: int
 
 
+@contextmanager
+def _naming_the_disk() -> Iterator[None]:
+    """The file has no name: an error tells of its folder, and how to choose another."""
+    try:
+        yield
+    except OSError as error:
+        folder = tempfile.gettempdir()
+        raise OSError(
+            error.errno,
+            f"{error.strerror}: shuffle_seed= keeps all records in a temporary file in this "
+            "folder; name one with more room by the environment variable TMPDIR",
+            folder,
+        ) from error
+
+
 class ShuffledShards:
     """Each record goes to a shard drawn at random, and each shard's records are permuted.
 
@@ -42,6 +60,7 @@ class ShuffledShards:
     def __init__(
         self, streams: list[ShardStream], seed: int, block_bytes: int, tally: Tally
     ) -> None:
+        self._owner = Owner()
         self.streams = streams
         self._shard_dice, self._order_dice = map(
             np.random.default_rng, np.random.SeedSequence(seed).spawn(2)
@@ -69,6 +88,7 @@ class ShuffledShards:
             self._distribute()
 
     def _distribute(self) -> None:
+        self._owner.check("the writer")  # a child shares the file's position with its parent
         batch = scan(self._waiting.take(), verify=False).batch
         shards = self._draw(len(batch))
         frames = FrameWriter()
@@ -87,8 +107,9 @@ class ShuffledShards:
     def _append(self, shard: int, data: memoryview) -> None:
         self._spilled[shard].append(Extent(self._end, len(data)))
         self._end += len(data)
-        while len(data):
-            data = data[self._spill.write(data) :]
+        with _naming_the_disk():
+            while len(data):
+                data = data[self._spill.write(data) :]
 
     def finish(self) -> None:
         """Write every shard out."""

@@ -1,7 +1,7 @@
 """What a user names, resolved to a `Dataset`: `open_dataset`.
 
 A source is a URL or path of one file, a glob, a dataset's prefix or folder with a manifest, a
-folder that TFDS wrote, or a list of any of these. An existing file is always that
+split of a folder that TFDS wrote, or a list of any of these. An existing file is always that
 file; only what is no file is looked up as a dataset.
 """
 
@@ -16,7 +16,8 @@ from typing import Any, TypeAlias
 from tfio_store.compression import codec_name
 from tfio_store.dataset import Dataset, Shard
 from tfio_store.manifests import committed_shards, find_manifest, with_known_blocks
-from tfio_store.storage import ObjectInfo, Retry, Store
+from tfio_store.redaction import redacted
+from tfio_store.storage import ObjectInfo, Retry, Store, Version
 from tfio_store.tfds import tfds_shards
 
 __all__ = ["Source", "open_dataset"]
@@ -54,14 +55,22 @@ def open_dataset(
     empty = Dataset((), dict(storage_options) if storage_options else None, backend, retry)
     resolver = _Resolver(codec, empty)
     names = [source] if isinstance(source, str | os.PathLike) else _names(source)
-    # A list of files is one question to the store for each: ask many at once.
-    if len(names) > 1:
-        with ThreadPoolExecutor(min(_LOOKUPS_AT_ONCE, len(names))) as pool:
-            found = list(pool.map(resolver.resolve, names))
-    else:
-        found = [resolver.resolve(name) for name in names]
+    found = _resolve_all(resolver, names)
     shards = tuple(shard for group in found for shard in group)
     return with_known_blocks(replace(empty, shards=shards))
+
+
+def _resolve_all(resolver: _Resolver, names: list[str | os.PathLike[str]]) -> list[list[Shard]]:
+    """In their order. Each is one question to its store: of a remote one many are asked at once,
+    while for local files a thread costs more than the answer."""
+    remote = [name for name in names if "://" in os.fspath(name)]
+    if len(remote) < 2:
+        return [resolver.resolve(name) for name in names]
+    with ThreadPoolExecutor(min(_LOOKUPS_AT_ONCE, len(remote))) as pool:
+        found = pool.map(resolver.resolve, remote)
+        return [
+            next(found) if "://" in os.fspath(name) else resolver.resolve(name) for name in names
+        ]
 
 
 def _names(source: object) -> list[str | os.PathLike[str]]:
@@ -88,10 +97,11 @@ class _Resolver:
         store, path = self._open(url)
         if any(c in path for c in "*?["):
             matches = _visible(store.glob(path), path)
-            if matches:
+            if matches and [info.path for info in matches] != [path]:  # else a URL's query
                 return [self._shard(store, info) for info in matches]
         try:
-            return [self._shard(store, store.info(path))]
+            shard = self._shard(store, store.info(path))
+            return [shard.known(signed_url=url) if redacted(url) != url else shard]
         except (FileNotFoundError, IsADirectoryError) as error:
             found = self._dataset(store, path)
             if found is None:
@@ -99,6 +109,7 @@ class _Resolver:
             return found
 
     def _explain(self, error: OSError, url: str) -> OSError:
+        url = redacted(url)
         if any(c in url for c in "*?["):
             return FileNotFoundError(f"{url}: no file matches this pattern")
         if isinstance(error, IsADirectoryError):
@@ -109,18 +120,27 @@ class _Resolver:
         return error
 
     def _shard(self, store: Store, info: ObjectInfo) -> Shard:
-        return Shard(store.url(info.path), info.size, self._compression)
+        version = Version(info.etag)
+        return Shard(store.url(info.path), info.size, self._compression, version=version)
 
     def _dataset(self, store: Store, path: str) -> list[Shard] | None:
         """The shards of a prefix, or of a folder, that a manifest describes; None without one."""
         found = find_manifest(store, path.rstrip("/"))
-        return committed_shards(store, *found) if found else self._tfds(store, path.rstrip("/"))
+        if found is None:
+            return self._tfds(store, path.rstrip("/"))
+        written = found[1].compression
+        if self._compression not in ("auto", written):
+            raise ValueError(
+                f"compression={self._compression!r}: the manifest of {store.url(path)} says "
+                f'{written!r}; leave it at "auto"'
+            )
+        return committed_shards(*found)
 
-    def _tfds(self, store: Store, folder: str) -> list[Shard] | None:
-        named = tfds_shards(store, folder)
+    def _tfds(self, store: Store, path: str) -> list[Shard] | None:
+        named = tfds_shards(store, path)
         if named is None:
             return None
-        infos = [(store.info(f"{folder}/{name}"), records) for name, records in named]
+        infos = [(store.info(name), records) for name, records in named]
         return [replace(self._shard(store, info), records=records) for info, records in infos]
 
 

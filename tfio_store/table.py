@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from tfio_store.commit import KEEP_REPLACED
 from tfio_store.example import Examples, Ragged, decode_examples, encode_examples
 from tfio_store.example.codec import SchemaLike, Strings
 from tfio_store.example.columns import normal_column, schema_of
-from tfio_store.framing import RecordBatch
+from tfio_store.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
 from tfio_store.infer import infer_schema
 from tfio_store.manifest import DatasetManifest
 from tfio_store.reader import RecordReader
@@ -18,6 +19,7 @@ from tfio_store.schema import Schema
 from tfio_store.sharded_writer import ShardedWriter
 from tfio_store.sharding import DEFAULT_SHARD_BYTES
 from tfio_store.source import Source
+from tfio_store.storage import Retry
 
 __all__ = ["read_table", "write_table"]
 
@@ -33,7 +35,9 @@ def write_table(
     max_shard_bytes: int | None = None,
     compression: str | None = None,
     if_exists: Any = "error",
+    keep_replaced: float = KEEP_REPLACED,
     storage_options: Mapping[str, Any] | None = None,
+    retry: Retry | None = None,
     backend: str = "fsspec",
 ) -> DatasetManifest:
     """Write each row of a table as an Example; `read_table` gives the table back exactly.
@@ -49,7 +53,8 @@ def write_table(
             ``tf.io.parse_example`` reads, and rounds it.
         num_shards: rows go round that many shards in turn; by default they are written in
             order, into shards of ``max_shard_bytes`` (256 MiB).
-        compression, if_exists, storage_options, backend: as for `ShardedWriter`.
+        compression, if_exists, keep_replaced, storage_options, retry, backend: as for
+            `ShardedWriter`.
 
     Returns the committed manifest, which holds the schema.
 
@@ -66,8 +71,10 @@ def write_table(
         max_shard_bytes=max_shard_bytes,
         compression=compression,
         if_exists=if_exists,
+        keep_replaced=keep_replaced,
         schema=full.to_json(),
         storage_options=storage_options,
+        retry=retry,
         backend=backend,
     ) as writer:
         _write(writer, first, full)
@@ -83,6 +90,8 @@ def read_table(
     schema: SchemaLike | None = None,
     strings: Strings = "object",
     storage_options: Mapping[str, Any] | None = None,
+    max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+    retry: Retry | None = None,
     backend: str = "fsspec",
 ) -> Examples:
     """Read a dataset of Examples whole, as a dict of arrays; ``.to_arrow()`` and ``.to_pandas()``
@@ -91,13 +100,18 @@ def read_table(
     Args:
         source: as for `RecordReader`. columns: the columns to read; the others are stepped over
         undecoded. schema: what the records hold; by default, what the manifest says, or without one
-        `infer_schema`. strings: as for `decode_examples`. storage_options, backend: as for
-        `RecordReader`.
+        `infer_schema`. strings: as for `decode_examples`. storage_options, max_record_bytes,
+        retry, backend: as for `RecordReader`.
 
     Rows come in the order of the shards. Raises KeyError for a column that is not there,
     SchemaError where a record is not as the schema says.
     """
-    where: dict[str, Any] = {"storage_options": storage_options, "backend": backend}
+    where: dict[str, Any] = {
+        "storage_options": storage_options,
+        "max_record_bytes": max_record_bytes,
+        "retry": retry,
+        "backend": backend,
+    }
     full = infer_schema(source, **where) if schema is None else _schema(schema)
     wanted = full if columns is None else full.select(tuple(columns))
     with RecordReader(source, **where) as reader:

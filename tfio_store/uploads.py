@@ -12,10 +12,13 @@ from tfio_store.shard_stream import ShardStream
 
 if TYPE_CHECKING:
     from tfio_store.compression import Compressor
+    from tfio_store.fingerprint import Fingerprint
     from tfio_store.folder import Folder
+    from tfio_store.held_claim import HeldClaim
     from tfio_store.manifest import ShardInfo
     from tfio_store.memory import Memory
     from tfio_store.storage import Output
+    from tfio_store.storage.process import Owner
 
 __all__ = ["ShardUploads"]
 
@@ -33,10 +36,12 @@ class ShardUploads:
         if_absent: bool = True,
         verify: bool = False,
         on_failure: Callable[[], Callable[[BaseException], None] | None],
+        claim: HeldClaim | None = None,
     ) -> None:
         self._folder = folder
         self._compressor = compressor
         self._memory = memory
+        self._claim = claim
         self._commit_options = {"if_absent": if_absent, "verify": verify}
         self._pipeline = Pipeline(
             budget=memory.queue_bytes, shards=open_shards, on_failure=on_failure
@@ -52,6 +57,7 @@ class ShardUploads:
             self._compressor,
             partial(self._open_output, name) if output is None else lambda: output,
             block_bytes=self._memory.block_bytes,
+            claim=self._claim,
         )
         self._streams[name] = stream
         return stream
@@ -63,14 +69,18 @@ class ShardUploads:
     def land(self, stream: ShardStream) -> None:
         """End one shard and begin to commit it: the object becomes visible, not the dataset."""
         stream.end()
+        stream.announce()
         self._commit(stream)
 
     def finish(self, landed: Callable[[], object] = lambda: None) -> list[ShardInfo]:
         """End and commit all shards, in the order of their opening; calls ``landed`` for each."""
+        self._pipeline.check()
         late = [stream for name, stream in self._streams.items() if name not in self._landing]
         for end in [stream.end() for stream in late]:
             end.result()
         # Only now that every byte of every shard has been taken does the first become visible.
+        if self._claim is not None and late:
+            self._claim.announce([stream.fingerprint() for stream in late])
         for stream in late:
             self._commit(stream)
         for future in as_completed(self._landing.values()):
@@ -83,15 +93,27 @@ class ShardUploads:
 
     def drain(self) -> None:
         """Wait until the outputs have taken every block that was pushed."""
+        self._pipeline.check()
         for future in [stream.drained() for stream in self._streams.values()]:
             future.result()
 
-    def abort(self) -> list[str]:
-        """Drop every shard; the names of those that may be visible, for deletion."""
+    def abort(self) -> list[Fingerprint]:
+        """Drop every shard; those that may be visible, for deletion.
+
+        Does nothing in a forked child: all of this is its parent's.
+        """
+        if not self._pipeline.owner.is_here:
+            return []
         self._pipeline.fail(ValueError("the writer was aborted"))
         _wait_quietly([stream.abort() for stream in self._streams.values()])
         self.close()
-        return list(self._landing)
+        landing = (self._streams[name] for name in self._landing)
+        return [stream.fingerprint() for stream in landing if stream.may_be_visible]
+
+    @property
+    def owner(self) -> Owner:
+        """Of the threads, and of all that they write."""
+        return self._pipeline.owner
 
     def check(self) -> None:
         """Raise the first failure of any thread."""

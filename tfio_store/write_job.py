@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -12,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import Self
 
 from tfio_store.batching import runs, write_run
-from tfio_store.commit import Attempt, IfExists, begin, is_conclusive
+from tfio_store.commit import KEEP_REPLACED, Attempt, IfExists, Plan, begin
 from tfio_store.compression import Compressor
 from tfio_store.folder import locate
 from tfio_store.framing import RecordBatch
-from tfio_store.integrity import check_stored
 from tfio_store.manifest import DatasetManifest, ShardInfo, describe
 from tfio_store.memory import Memory
+from tfio_store.record_check import RecordCheck
 from tfio_store.storage import Retry
+from tfio_store.storage.process import Owner
 from tfio_store.uploads import ShardUploads
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 __all__ = ["WriteJob"]
 
 _MEMORY_BUDGET = 64 << 20
-_CHECKS_AT_ONCE = 32
 
 
 class WriteJob:
@@ -43,7 +42,9 @@ class WriteJob:
 
     Tasks may be retried and run twice at the same time: each attempt writes an object of its own
     (``_train-00007-of-01000.tfrecord.TAG-ATTEMPT``), and only those whose infos are committed
-    count; the others are deleted. Leaving the context without `commit` aborts.
+    count; the others are deleted. Any copy of the job may `commit` or `abort`, and do it again: the
+    first one decides. Leaving the context without `commit` aborts, but for a copy that was
+    unpickled, since one task does not end the job for all others.
 
     Arguments are those of `ShardedWriter`; ``memory_budget`` is for one `write_shard`.
     """
@@ -56,6 +57,7 @@ class WriteJob:
         compression: str | None = None,
         level: int | None = None,
         if_exists: IfExists = "error",
+        keep_replaced: float = KEEP_REPLACED,
         shard_template: str = "",
         schema: Mapping[str, Any] | None = None,
         metadata: Mapping[str, Any] | None = None,
@@ -69,19 +71,18 @@ class WriteJob:
             raise ValueError(f"num_shards must be a positive integer, not {num_shards!r}")
         self.num_shards = num_shards
         self._compressor = Compressor(compression, level)
+        plan = Plan(if_exists, self._compressor.codec, keep_replaced)
         self._described = describe(self._compressor.codec, schema, metadata)
+        self._check = RecordCheck(schema)
         self._memory = Memory.plan(memory_budget, 1)
         self._verify = verify_uploads
         folder, names = locate(url, num_shards, shard_template, storage_options, backend, retry)
-        self._attempt: Attempt = begin(
-            folder, names, if_exists=if_exists, codec=self._compressor.codec, plain=False
-        )
-        self._ended = False
+        self._attempt: Attempt = begin(folder, names, plan, plain=False)
+        self._is_copy = self._is_committed = False
+        self._owner = Owner()
 
-    @property
-    def _tag(self) -> str:
-        assert self._attempt.tag is not None
-        return self._attempt.tag
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_is_copy": True}
 
     def write_shard(
         self, shard: int, records: Iterable[BytesLike | Mapping[str, Any]] | RecordBatch
@@ -100,22 +101,24 @@ class WriteJob:
             open_shards=1,
             verify=self._verify,
             on_failure=lambda: None,
+            claim=attempt.claim,
         )
         try:
-            stream = uploads.open(attempt.names.attempt(shard, self._tag))
-            for run in runs(records, self._memory.block_bytes):
+            stream = uploads.open(attempt.names.attempt(shard, attempt.generation))
+            for run in self._check.each(runs(records, self._memory.block_bytes)):
                 if write_run(stream.frames, run) >= self._memory.block_bytes:
                     stream.push()
             (info,) = uploads.finish()
             self._check_on()
         except BaseException:
-            attempt.folder.delete(uploads.abort())
+            attempt.folder.delete(shard.name for shard in uploads.abort())
             raise
         uploads.close()
         return info
 
     def _check_on(self) -> None:
-        if self._attempt.is_over():
+        claim = self._attempt.claim.read()
+        if claim is None or claim.state == "aborted":
             raise OSError(
                 errno.ECANCELED,
                 "the job has ended, and this shard comes too late",
@@ -126,27 +129,28 @@ class WriteJob:
         """Publish the dataset that ``infos`` describe, in the order of the shards.
 
         Where several describe the same shard the first one counts. Every object is looked at again.
+        A second call, in this process or another, changes nothing, and returns the manifest that
+        the first one landed.
 
         Raises:
             ValueError: a shard is missing, or an info is not of this job.
             FileExistsError: another writer was first; the job is aborted then.
+            ClaimLostError: the job was aborted, or `clean` took it for dead.
+            UncertainCommitError: the store does not say whether the dataset was published; all is
+                kept. Call `commit` again.
         """
-        if self._ended:
-            raise ValueError("the job has been committed or aborted")
-        shards = self._in_order(infos)
-        with ThreadPoolExecutor(_CHECKS_AT_ONCE) as pool:
-            list(pool.map(self._check_shard, shards))
-        manifest = self._attempt.prepare(replace(self._described, shards=tuple(shards)))
-        try:
-            self._attempt.decide(manifest)
-        except BaseException as error:
-            if is_conclusive(error):
+        attempt = self._attempt
+        claim = attempt.claim.read()
+        manifest = attempt.landed() if claim is None or claim.state != "open" else None
+        if manifest is None:
+            shards = tuple(self._in_order(infos))
+            try:
+                manifest = attempt.commit(replace(self._described, shards=shards))
+            except FileExistsError:
                 self.abort()
-            self._ended = True
-            raise
-        self._ended = True
-        self._delete_all_but({info.name for info in shards} | {str(manifest.index)})
-        self._attempt.clean_up(manifest)
+                raise
+        self._is_committed = True
+        attempt.tidy(manifest, sweep=True)
         return manifest
 
     def _in_order(self, infos: Iterable[ShardInfo]) -> list[ShardInfo]:
@@ -155,7 +159,7 @@ class WriteJob:
         found: dict[int, ShardInfo] = {}
         for info in infos:
             number = numbers.get(names.shard_of(info.name))
-            if number is None or names.tag_of(info.name) != self._tag:
+            if number is None or names.tag_of(info.name) != self._attempt.generation:
                 raise ValueError(f"{info.name} is no shard of this job")
             found.setdefault(number, info)
         missing = [shard for shard in range(self.num_shards) if shard not in found]
@@ -163,27 +167,14 @@ class WriteJob:
             raise ValueError(f"infos lack {len(missing)} shards: {missing[:20]}")
         return [found[shard] for shard in range(self.num_shards)]
 
-    def _check_shard(self, info: ShardInfo) -> None:
-        folder = self._attempt.folder
-        stored = folder.store.info(folder.join(info.name))
-        check_stored(stored, folder.url(info.name), nbytes=info.nbytes, crc=info.crc32c)
-
     def abort(self) -> None:
         """Remove what this job's tasks have written. Tasks that still run will fail.
 
-        Does nothing after `commit`.
+        Does nothing once the job has been committed, here or by another copy, nor while one commits
+        it: nothing is deleted that is part of a dataset, or may yet be.
         """
-        if self._ended:
-            return
-        self._ended = True
-        self._attempt.release()  # first, so that a task which ends now sees it and tidies up
-        self._delete_all_but(set())
-
-    def _delete_all_but(self, kept: set[str]) -> None:
-        folder, names = self._attempt.folder, self._attempt.names
-        own = (name for name in folder.names() if names.tag_of(name) == self._tag)
-        claim = names.claim(self._tag)
-        folder.delete(name for name in own if name not in kept and name != claim)
+        if not self._is_committed:
+            self._attempt.abandon(shared=True)
 
     def __enter__(self) -> Self:
         return self
@@ -194,4 +185,6 @@ class WriteJob:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.abort()
+        # a task is not the one to end the job for all others, nor is a forked child
+        if not self._is_copy and self._owner.is_here:
+            self.abort()

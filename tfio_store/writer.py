@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
-import threading
 import warnings
 import weakref
 from collections.abc import Iterable, Mapping
@@ -21,6 +19,7 @@ from tfio_store.memory import Memory
 from tfio_store.shard_layout import ShardLayout, make_piece
 from tfio_store.sharding import split_url
 from tfio_store.storage import Retry, Store, open_store
+from tfio_store.storage.process import Owner
 from tfio_store.uploads import ShardUploads
 
 if TYPE_CHECKING:
@@ -45,7 +44,8 @@ class TFRecordWriter:
 
     A path is written whole or not at all: the file appears, or replaces the one that was there,
     when the writer is closed; leaving the context by an exception leaves the old one untouched.
-    What such a writer was given when it is dropped without `close` is lost, with a warning.
+    What such a writer was given when it is dropped without `close` is lost, with a warning. In a
+    forked child it refuses to be used, and leaving the context there ends nothing.
 
     A file object is written to in the caller's thread. It is flushed by `close`, and not
     closed. After an exception it is left with the blocks that were written until then.
@@ -160,21 +160,19 @@ class TFRecordWriter:
 
     def __del__(self) -> None:
         sink = getattr(self, "_sink", None)
-        if sink is None or isinstance(sink, _Nowhere):
+        if sink is None or isinstance(sink, _Nowhere) or not sink.owner.is_here:
             return
         warnings.warn(
             "a TFRecordWriter was dropped without close(): what it was given is lost", stacklevel=2
         )
-        if sys.is_finalizing():  # no thread starts any more
-            return
-        # Not in this thread: it may be the very one that does the store's I/O.
-        threading.Thread(target=sink.abort, daemon=True).start()
+        sink.owner.later(sink.abort)
 
 
 class _Sink(Protocol):
     """Where blocks go."""
 
     frames: FrameWriter
+    owner: Owner
 
     def push(self) -> None: ...
     def flush(self) -> None: ...
@@ -204,6 +202,7 @@ class _ToStore:
         # Opened here and now, for a path that can't be written to is best told of at once.
         self._stream = self._uploads.open(name, store.open_output(path))
         self.frames = self._stream.frames
+        self.owner = self._uploads.owner
 
     def push(self) -> None:
         self._stream.push()
@@ -225,6 +224,7 @@ class _ToFile:
 
     def __init__(self, file: BinaryIO, compressor: Compressor) -> None:
         self.frames = FrameWriter(_MEMORY.block_bytes)
+        self.owner = Owner()
         self._file = file
         self._compressor = compressor
         self._layout = ShardLayout(compressor)

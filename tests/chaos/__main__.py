@@ -1,6 +1,6 @@
 """``make chaos``: the long form, whose result is written to docs/chaos.md.
 
-python -m tests.chaos [--kills 200] [--writers 100] [--report docs/chaos.md]
+python -m tests.chaos [--kills 200] [--writers 100] [--minutes 20] [--report docs/chaos.md]
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import tfio_store as tfs
+from tests.chaos.crowd import crowd_at
 from tests.chaos.faults import write_through_faults
 from tests.chaos.kill import kill_writers
+from tests.chaos.sites import SITES, bad_line, installed, site
 from tests.conftest import fresh_bucket, s3_options
 from tests.servers import ceph
 from tests.servers.moto import moto
@@ -33,7 +35,18 @@ manifest and must be, record for record, the old one or the new one; then `clean
 must leave the manifest, the objects that it names, with the CRC32C that it says, and neither
 another object nor a pending upload. The first thing that is not so stops the run with an error.
 
+A crowd is eight processes at one dataset, one of which is killed every few seconds: two that
+append, one that overwrites, one that runs jobs, one that commits, aborts or goes on with copies of
+these at any time, one that cleans (`older_than` from 0 to a day), two that read. Every read must
+be whole and of one version; all versions that anybody made or read must be one history, in which no
+append is missing; other programs' files, a neighbouring dataset, and one that a copied manifest
+describes must be as they were; at the end `clean` must leave the dataset and these.
+
 """
+CROWD_LINE = {
+    "p_503": 0.01, "p_reset": 0.01, "p_truncate": 0.005, "p_deny": 0.002, "p_forge": 0.005,
+    "p_late": 0.005, "late_s": 2,
+}  # fmt: skip
 LINE = {"p_503": 0.05, "p_reset": 0.05, "p_truncate": 0.05, "p_stall": 0.02, "stall_s": 6}
 
 
@@ -89,13 +102,30 @@ def on_a_bad_line(attempts: int, writers: int, seed: int) -> str:
         )
 
 
-PARTS = {"local": on_local_files, "s3": on_s3, "line": on_bad_lines}
+def in_crowds(args: argparse.Namespace) -> str:
+    meetings = [(name, False) for name in SITES if installed(name)]
+    meetings += [(name, True) for name, _ in meetings if name != "local"]
+    seconds = args.minutes * 60 / len(meetings)
+    return "".join(in_a_crowd(name, faulty, seconds, args.seed) for name, faulty in meetings)
+
+
+def in_a_crowd(name: str, faulty: bool, seconds: float, seed: int) -> str:
+    what = f"a crowd; {name}" + ("; refused, lost, cut off, forged and late answers" * faulty)
+    with contextlib.ExitStack() as stack:
+        place = stack.enter_context(site(name))
+        line = stack.enter_context(bad_line(place, seed=seed, **CROWD_LINE)) if faulty else None
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        return row(what, lambda: crowd_at(place, folder, seconds, line=line, seed=seed, tell=tell))
+
+
+PARTS = {"local": on_local_files, "s3": on_s3, "line": on_bad_lines, "crowd": in_crowds}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--writers", type=int, default=100)
+    parser.add_argument("--minutes", type=float, default=20, help="for the crowds together")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--report", type=Path)
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))

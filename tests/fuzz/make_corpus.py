@@ -6,7 +6,11 @@ from pathlib import Path
 
 from tests.cores import framed, header
 
-OPTIONS = bytes([0x05])  # no limit but the format's, room for every record
+# Which bytes choose what is said at the top of each target.
+OPTIONS = {
+    "corpus": bytes([0x05, 0x00]),  # no limit but the format's, room for every record
+    "file_corpus": bytes([0x05, 0x00, 0x00]),
+}
 
 SEEDS = {
     "empty": b"",
@@ -24,10 +28,11 @@ SEEDS = {
 
 
 def main() -> None:
-    folder = Path(__file__).parent / "corpus"
-    folder.mkdir(exist_ok=True)
-    for name, stream in SEEDS.items():
-        (folder / f"seed-{name}").write_bytes(OPTIONS + stream)
+    for name, options in OPTIONS.items():
+        folder = Path(__file__).parent / name
+        folder.mkdir(exist_ok=True)
+        for seed, stream in SEEDS.items():
+            (folder / f"seed-{seed}").write_bytes(options + stream)
 
 
 if __name__ == "__main__":

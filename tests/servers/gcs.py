@@ -1,8 +1,9 @@
 """Google Cloud Storage by gcp-storage-emulator, with the conditions that it leaves out.
 
 The emulator serves one request at a time and ignores ``ifGenerationMatch``. Run as a module, this
-starts it with its two upload handlers wrapped, so that they look at the object's generation first;
-one request at a time makes that look and the write one step.
+starts it with its upload and download handlers wrapped, so that they look at the object's
+generation first; one request at a time makes that look and the rest one step. As the service does,
+a download tells its generation, and one from behind the end is refused.
 """
 
 from __future__ import annotations
@@ -73,6 +74,28 @@ class Conditions:
 
         return wrapped
 
+    def download(self, handler: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapped(request: Any, response: Any, storage: Any, *args: Any, **kwargs: Any) -> Any:
+            from gcp_storage_emulator.exceptions import NotFound
+
+            bucket, name = request.params["bucket_name"], request.params["object_id"]
+            wanted = request.query.get("ifGenerationMatch", [None])[0]
+            start = (request.get_header("range") or "bytes=0-").removeprefix("bytes=")
+            try:
+                found = storage.get_file_obj(bucket, name)
+            except NotFound:
+                return handler(request, response, storage, *args, **kwargs)
+            if wanted is not None and wanted != str(found["generation"]):
+                response.status = http.HTTPStatus.PRECONDITION_FAILED
+                return None
+            if request.get_header("range") and int(start.partition("-")[0]) >= int(found["size"]):
+                response.status = http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE
+                return None
+            response["x-goog-generation"] = str(found["generation"])
+            return handler(request, response, storage, *args, **kwargs)
+
+        return wrapped
+
 
 def cancel(request: Any, response: Any, *args: Any, **kwargs: Any) -> None:
     """The service's own status for a resumable upload that its client has given up."""
@@ -84,7 +107,11 @@ def serve(port: int) -> None:
     from gcp_storage_emulator.handlers import objects
 
     conditions = Conditions()
-    wrappers = {objects.insert: conditions.insert, objects.upload_partial: conditions.upload}
+    wrappers = {
+        objects.insert: conditions.insert,
+        objects.upload_partial: conditions.upload,
+        objects.download: conditions.download,
+    }
     for _, methods in server.HANDLERS:
         for method, handler in list(methods.items()):
             if handler in wrappers:

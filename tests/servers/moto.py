@@ -7,8 +7,11 @@ not check the checksums it is sent: what depends on those belongs on Ceph.
 from __future__ import annotations
 
 import contextlib
+import io
 import sys
+import threading
 from collections.abc import Iterator
+from typing import Any
 
 from tests.servers.process import free_port, running
 
@@ -24,12 +27,32 @@ def moto() -> Iterator[str]:
 
 
 def serve(port: int) -> None:
-    from moto.moto_server.threaded_moto_server import ThreadedMotoServer
+    from moto.moto_server.werkzeug_app import (
+        DomainDispatcherApplication,
+        MotoRequestHandler,
+        create_backend_app,
+    )
+    from werkzeug.serving import make_server
 
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=port, verbose=False)
-    server.start()
+    app, turn = DomainDispatcherApplication(create_backend_app), threading.Lock()
+
+    def one_at_a_time(environ: Any, start_response: Any) -> list[bytes]:
+        """moto looks at a condition and then writes, and in between others could write."""
+        length = int(environ.get("CONTENT_LENGTH") or 0)
+        body = environ["wsgi.input"].read(length) if length else b""
+        if len(body) < length:
+            raise ConnectionError("the request was cut off")
+        if length:
+            environ["wsgi.input"] = io.BytesIO(body)
+        with turn:
+            return list(app(environ, start_response))
+
+    server = make_server(
+        "127.0.0.1", port, one_at_a_time, threaded=True, request_handler=MotoRequestHandler
+    )
+    threading.Thread(target=server.serve_forever, daemon=True).start()
     sys.stdin.read()  # returns when the parent is gone
-    server.stop()
+    server.shutdown()
 
 
 if __name__ == "__main__":

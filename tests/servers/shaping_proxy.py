@@ -9,6 +9,9 @@ Each request is given at most one fault, drawn from a seeded generator:
     truncate  the connection is closed in the middle of the answer
     stall     the answer waits for ``stall_s`` seconds
     flip      one bit of the request's body is wrong on arrival
+    deny      answered 403 without asking the store
+    forge     carried out by the store, but answered 403
+    late      the connection is reset at once, and the store gets the request ``late_s`` seconds on
 
 It looks at no more of HTTP than it has to: what a client sends after an answer began is a new
 request (so no pipelining), and an interim "100 Continue" is no answer.
@@ -22,6 +25,7 @@ import contextlib
 import dataclasses
 import json
 import random
+import re
 import signal
 import socket
 import struct
@@ -38,16 +42,20 @@ CHUNK = 1 << 18
 SOCKET_BUFFER = 1 << 19
 """Small, so that the cap and not the kernel's buffering decides what the client sees."""
 
-FAULTS = ("503", "reset", "truncate", "stall", "flip")
+FAULTS = ("503", "reset", "truncate", "stall", "flip", "deny", "forge", "late")
 
-SLOW_DOWN_BODY = (
-    b'<?xml version="1.0" encoding="UTF-8"?><Error><Code>SlowDown</Code>'
-    b"<Message>Please reduce your request rate.</Message></Error>"
-)
-SLOW_DOWN = (
-    b"HTTP/1.1 503 Slow Down\r\nContent-Type: application/xml\r\nConnection: close\r\n"
-    b"Content-Length: %d\r\n\r\n%s" % (len(SLOW_DOWN_BODY), SLOW_DOWN_BODY)
-)
+
+def refusal(status: bytes, code: bytes, message: bytes) -> bytes:
+    body = (
+        b'<?xml version="1.0" encoding="UTF-8"?><Error><Code>%s</Code><Message>%s</Message></Error>'
+    )
+    body %= code, message
+    head = b"HTTP/1.1 %s\r\nContent-Type: application/xml\r\nConnection: close\r\n" % status
+    return head + b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
+
+
+SLOW_DOWN = refusal(b"503 Slow Down", b"SlowDown", b"Please reduce your request rate.")
+DENIED = refusal(b"403 Forbidden", b"AccessDenied", b"Access Denied")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +73,11 @@ class Shape:
     p_truncate: float = 0.0
     p_stall: float = 0.0
     p_flip: float = 0.0
+    p_deny: float = 0.0
+    p_forge: float = 0.0
+    p_late: float = 0.0
     stall_s: float = 20.0
+    late_s: float = 2.0
     seed: int = 1
 
     def draw(self, dice: random.Random) -> str | None:
@@ -139,7 +151,7 @@ class Relay:
             try:
                 # a client that half-closes still waits for its answer
                 await asyncio.wait({answers, requests}, return_when=asyncio.FIRST_COMPLETED)
-                if not answers.done() and self.fault != "503":
+                if not answers.done() and self.fault not in ("503", "deny", "late"):
                     await asyncio.wait({answers}, timeout=60)
             finally:
                 answers.cancel()
@@ -155,8 +167,11 @@ class Relay:
             elif self.fault == "flip":  # past the headers, so in the body
                 buffer[count // 2] ^= 1
                 self.fault = None
-            if self.fault == "503":
-                await self.turn_away()
+            if self.fault in ("503", "deny"):
+                await self.turn_away(SLOW_DOWN if self.fault == "503" else DENIED)
+                return
+            if self.fault == "late":
+                await self.deliver_late(bytes(view[:count]))
                 return
             await pace.take(count)
             await loop.sock_sendall(self.store, view[:count])
@@ -172,6 +187,9 @@ class Relay:
                 await self.wait_for_first_byte()
                 if self.fault == "reset":
                     reset(self.client)
+                    return
+                if self.fault == "forge":
+                    await self.turn_away(DENIED)
                     return
                 if self.fault == "truncate":
                     await loop.sock_sendall(self.client, view[: max(count // 2, 1)])
@@ -195,10 +213,27 @@ class Relay:
         if self.fault == "stall":
             await asyncio.sleep(shape.stall_s)
 
-    async def turn_away(self) -> None:
+    async def deliver_late(self, request: bytes) -> None:
+        """Take the whole request, leave the client alone with it, and then pass it on."""
+        loop = asyncio.get_running_loop()
+        head, _, body = request.partition(b"\r\n\r\n")
+        if b"\nexpect: 100-continue" in head.lower():
+            await loop.sock_sendall(self.client, b"HTTP/1.1 100 Continue\r\n\r\n")
+        found = re.search(rb"\ncontent-length: *([0-9]+)", head.lower())
+        left = (int(found[1]) if found else 0) - len(body)
+        while left > 0 and (more := await loop.sock_recv(self.client, CHUNK)):
+            request += more
+            left -= len(more)
+        reset(self.client)
+        if left <= 0:
+            await asyncio.sleep(self.proxy.shape.late_s)
+            await loop.sock_sendall(self.store, request)
+            await asyncio.sleep(self.proxy.shape.late_s)  # while the store answers nobody
+
+    async def turn_away(self, answer: bytes) -> None:
         loop = asyncio.get_running_loop()
         await asyncio.sleep(self.proxy.shape.ttfb_ms / 1000)
-        await loop.sock_sendall(self.client, SLOW_DOWN)
+        await loop.sock_sendall(self.client, answer)
         self.client.shutdown(socket.SHUT_WR)
         with contextlib.suppress(asyncio.TimeoutError):  # let it read that before the close
             await asyncio.wait_for(self.drain(), 0.5)

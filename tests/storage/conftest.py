@@ -10,7 +10,7 @@ import pytest
 from tests.servers.place import Place
 
 # "plain" is what an fsspec filesystem gets of which the library knows nothing more
-# and obstore is not tested on GCS: it uses the XML interface, which the emulator does not have
+# and obstore is not tested on GCS: it reads by the XML interface, which the emulator does not have
 SITES = [
     "local", "memory", "plain", "s3", "ceph", "gcs", "azure",
     "s3+obstore", "ceph+obstore", "azure+obstore",

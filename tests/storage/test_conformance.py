@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.servers.place import Place
-from tfio_store.storage import Store
+from tfio_store.storage import ReplacedError, Store, Version
 
 DATA = bytes(range(256)) * 40
 
@@ -135,6 +135,90 @@ def test_a_cancelled_read_leaves_the_store_in_order(site: Place) -> None:
     for read in [store.read(path, 0, len(DATA)) for _ in range(30)]:
         read.cancel()
     assert bytes(store.read(path, 0, 10).result()) == DATA[:10]
+
+
+@pytest.mark.parametrize("data", [b"", DATA], ids=["empty", "full"])
+def test_get_brings_all_and_tells_what(site: Place, data: bytes) -> None:
+    store, path = site.open("folder/x")
+    put = store.put(path, data)
+    got, info = store.get(path)
+    assert got == data
+    assert (info.path, info.size, info.etag) == (path, len(data), put.etag or info.etag)
+    assert store.info(path).etag == info.etag
+    assert store.get(path, most=len(data))[0] == data
+
+
+def test_get_takes_no_more_than_it_may(site: Place) -> None:
+    store, path = site.open("x")
+    store.put(path, DATA)
+    with pytest.raises(OSError, match=f"{len(DATA)} bytes, and at most 100") as fault:
+        store.get(path, most=100)
+    assert fault.value.filename == store.url(path)
+
+
+def test_get_of_what_is_no_object(site: Place) -> None:
+    store, path = site.open("folder/x")
+    with pytest.raises(FileNotFoundError) as fault:
+        store.get(path)
+    assert fault.value.filename == store.url(path)
+    store.put(path, b"x")
+    with pytest.raises(IsADirectoryError):
+        store.get(path.rpartition("/")[0])
+
+
+def test_get_while_the_object_is_replaced(site: Place) -> None:
+    """What comes is one version whole, with that version's size and etag."""
+    store, path = site.open("x")
+    versions = [bytes([number]) * (5_000 + 1_000 * number) for number in range(4)]
+    written = {store.put(path, data).etag: data for data in versions}
+    stop = threading.Event()
+
+    def replace() -> None:
+        while not stop.is_set():
+            for data in versions:
+                written[store.put(path, data).etag] = data
+
+    writer = threading.Thread(target=replace)
+    writer.start()
+    try:
+        found = [store.get(path) for _ in range(30)]
+    finally:
+        stop.set()
+        writer.join()
+    for data, info in found:
+        assert data in versions
+        assert info.size == len(data)
+        assert written.get(info.etag, data) == data
+
+
+def test_a_range_of_a_version(site: Place) -> None:
+    """With an etag the bytes are of that version, or an error says that it is no more."""
+    store, path = site.open("x")
+    store.put(path, DATA)
+    etag = store.info(path).etag
+    assert bytes(store.read(path, 3, 99, etag=etag).result()) == DATA[3:99]
+    assert bytes(store.read(path, len(DATA), len(DATA) + 1, etag=etag).result()) == b""
+    store.put(path, DATA[::-1] + b"more")
+    for start, stop in ((3, 99), (0, len(DATA)), (len(DATA) + 7, len(DATA) + 8)):
+        with pytest.raises(ReplacedError, match="was replaced") as fault:
+            store.read(path, start, stop, etag=etag).result()
+        assert fault.value.filename == store.url(path)
+    assert bytes(store.read(path, 0, 9).result()) == DATA[::-1][:9]
+    store.delete([path])
+    with pytest.raises(FileNotFoundError):
+        store.read(path, 3, 99, etag=etag).result()
+
+
+def test_a_version_is_learnt_with_the_first_range_and_held(site: Place) -> None:
+    store, path = site.open("x")
+    store.put(path, DATA)
+    version = Version()
+    reads = [store.read(path, at, at + 10, etag=version) for at in range(0, 200, 10)]
+    assert b"".join(bytes(read.result()) for read in reads) == DATA[:200]
+    assert version.etag == store.info(path).etag
+    store.put(path, DATA[::-1])
+    with pytest.raises(ReplacedError):
+        store.read(path, 0, 10, etag=version).result()
 
 
 # --- listing ---------------------------------------------------------------------------------

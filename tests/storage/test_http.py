@@ -108,3 +108,13 @@ def test_signatures_stay_out_of_errors(site_url: str) -> None:
         store.info(path)
     assert secret not in str(raised.value)
     assert "v=1" in str(raised.value)
+
+
+def test_get(site_url: str) -> None:
+    store, path = open_store(f"{site_url}/ranges/x")
+    data, info = store.get(path)
+    assert (data, info.size) == (DATA, len(DATA))
+    with pytest.raises(OSError, match="at most 10"):
+        store.get(path, most=10)
+    with pytest.raises(FileNotFoundError):
+        store.get(f"{site_url}/missing")

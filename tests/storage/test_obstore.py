@@ -1,87 +1,398 @@
-"""fsspec's storage options in obstore's words."""
+"""obstore means by the same settings what fsspec means; what it can't mean goes through fsspec."""
 
 from __future__ import annotations
 
-import json
+import asyncio
+import contextlib
+import dataclasses
+import errno
+import http.server
+import logging
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 
 from tests.servers.moto import KEY, SECRET
 from tests.servers.place import Place
+from tfio_store.storage import Retry, open_store
+from tfio_store.storage.obstore_native import azure_credentials, trust
 
-pytest.importorskip("obstore")
+obstore = pytest.importorskip("obstore")
 
-from tfio_store.storage.obstore_options import native_store
-from tfio_store.storage.retry import Retry
-
-
-def config_of(scheme: str, **options: Any) -> dict[str, Any]:
-    return dict(native_store(scheme, "bucket", options, Retry(), 0).config)
-
-
-def test_s3_options() -> None:
-    config = config_of(
-        "s3",
-        key="k",
-        secret="s",
-        token="t",
-        client_kwargs={"endpoint_url": "http://127.0.0.1:1", "region_name": "eu-west-1"},
-        config_kwargs={"s3": {"addressing_style": "virtual"}},
-        s3_additional_kwargs={"ServerSideEncryption": "AES256"},
-        use_listings_cache=False,
-    )
-    wanted = {
-        "access_key_id": "k", "secret_access_key": "s", "session_token": "t",
-        "endpoint": "http://127.0.0.1:1", "region": "eu-west-1",
-        "virtual_hosted_style_request": True, "server_side_encryption": "AES256",
-    }  # fmt: skip
-    found = {name.removeprefix("aws_"): value for name, value in config.items()}
-    texts = {name: str(value).lower() for name, value in wanted.items()}
-    assert {name: str(found.get(name)).lower() for name in wanted} == texts
+CREDENTIALS = {"key": KEY, "secret": SECRET}
+DATA = bytes(range(256))
+VIRTUAL = {"s3": {"addressing_style": "virtual"}}
 
 
-def test_anonymous_s3() -> None:
-    assert any("skip_signature" in name for name in config_of("s3", anon=True))
+def opened(url: str, options: dict[str, Any], **more: Any) -> tuple[Any, str]:
+    return open_store(url, options, backend="obstore", **more)
 
 
-def test_a_connection_string() -> None:
-    text = "AccountName=me;AccountKey=a2V5;BlobEndpoint=http://127.0.0.1:1/me;"
-    found = {
-        name.removeprefix("azure_").removeprefix("storage_"): value
-        for name, value in config_of("az", connection_string=text).items()
-    }
-    assert found["account_name"] == "me"
-    assert found["account_key"] == "a2V5"
-    assert found["endpoint"] == "http://127.0.0.1:1/me"
+def native(store: Any, bucket: str) -> Any:
+    """obstore's own store of the bucket, None where fsspec reads it."""
+    return store._connection.wait(store._native(bucket))
 
 
-def test_a_service_account() -> None:
-    account = {"gcs_base_url": "http://127.0.0.1:1", "disable_oauth": True,
-               "client_email": "", "private_key": "", "private_key_id": ""}  # fmt: skip
-    found = config_of("gs", token=account, project="p")
-    assert json.loads(next(v for k, v in found.items() if "service_account_key" in k)) == account
+def config_of(made: Any) -> dict[str, Any]:
+    kinds = ("aws_", "azure_", "storage_", "google_")
+    found = {}
+    for name, value in made.config.items():
+        for kind in kinds:
+            name = name.removeprefix(kind)
+        found[name] = str(value)
+    return found
+
+
+def botocore_url(store: Any, bucket: str, key: str) -> str:
+    """Where botocore would send a request, found out without sending it."""
+    from aiobotocore.awsrequest import AioAWSResponse
+
+    seen: list[str] = []
+
+    def stop(request: Any, **kwargs: Any) -> Any:
+        seen.append(request.url)
+        return AioAWSResponse(request.url, 500, {}, None)
+
+    async def ask() -> None:
+        fs = store._connection.fs
+        await fs.set_session()
+        client = await fs.get_s3(bucket)
+        client.meta.events.register_first("before-send.s3.GetObject", stop)
+        with contextlib.suppress(Exception):
+            await client.get_object(Bucket=bucket, Key=key)
+        client.meta.events.unregister("before-send.s3.GetObject", stop)
+
+    store._connection.wait(ask())
+    return unquote(seen[0])
+
+
+# --- where S3 requests go
 
 
 @pytest.mark.parametrize(
-    ("scheme", "options"),
+    "options",
     [
-        ("s3", {"client_kwargs": {"fancy": 1}, "key": "k", "secret": "s"}),
-        ("gs", {"token": object()}),
-        ("az", {"account_name": "a", "credential": object()}),
+        pytest.param({}, id="Amazon"),
+        pytest.param({"use_ssl": False}, id="without TLS"),
+        pytest.param({"client_kwargs": {"region_name": "eu-west-1"}}, id="region"),
+        pytest.param({"config_kwargs": {"region_name": "eu-west-3"}}, id="region in config_kwargs"),
+        pytest.param({"endpoint_url": "http://localhost:9000"}, id="endpoint"),
+        pytest.param({"endpoint_url": "http://localhost:9000/folder/"}, id="endpoint with folder"),
+        pytest.param({"client_kwargs": {"endpoint_url": "https://s.test"}}, id="client_kwargs"),
+        pytest.param({"endpoint_url": "http://s.test", "config_kwargs": VIRTUAL}, id="virtual"),
+        pytest.param({"config_kwargs": {"s3": {"addressing_style": "path"}}}, id="path addressing"),
+        pytest.param({"config_kwargs": {"s3": {"use_accelerate_endpoint": True}}}, id="accelerate"),
+        pytest.param({"config_kwargs": {"use_dualstack_endpoint": True}}, id="dual stack"),
+        pytest.param({"config_kwargs": {"use_fips_endpoint": True}}, id="FIPS"),
     ],
 )
-def test_what_has_no_meaning_is_named(scheme: str, options: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="mean nothing to backend='obstore'"):
-        config_of(scheme, **options)
+@pytest.mark.parametrize("bucket", ["bucket", "dotted.bucket"])
+def test_requests_go_where_botocore_sends_them(options: dict[str, Any], bucket: str) -> None:
+    if "." in bucket and "use_accelerate_endpoint" in str(options):
+        pytest.skip("not to be had for such names")
+    store, _ = opened(f"s3://{bucket}/x", {**CREDENTIALS, **options})
+    found = config_of(native(store, bucket))
+    assert f"{found['endpoint']}/folder/a b" == botocore_url(store, bucket, "folder/a b")
+    assert found["endpoint_url_s3"] == found["endpoint"]
 
 
-def test_a_profile(s3: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def read_by_obstore(s3: Place, options: dict[str, Any]) -> None:
+    s3.put("x", DATA)
+    store, path = opened(s3.url("x"), options, retry=Retry(attempts=2))
+    assert bytes(store.read(path, 3, 9).result()) == DATA[3:9]
+    assert native(store, path.partition("/")[0]) is not None
+
+
+@pytest.fixture
+def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
+    """An environment with credentials, and nothing that says where the server is."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    return monkeypatch
+
+
+def test_an_endpoint_in_the_config_file(s3: Place, bare: Any, tmp_path: Path) -> None:
+    (tmp_path / "config").write_text(f"[default]\nendpoint_url = {s3.endpoint}\n")
+    read_by_obstore(s3, {"use_listings_cache": False})
+
+
+def test_an_endpoint_of_a_profile(s3: Place, bare: Any, tmp_path: Path) -> None:
+    text = f"[profile work]\nendpoint_url = {s3.endpoint}\n"
+    text += f"aws_access_key_id = {KEY}\naws_secret_access_key = {SECRET}\n"
+    (tmp_path / "config").write_text(text)
+    read_by_obstore(s3, {"profile": "work"})
+
+
+def test_an_endpoint_of_a_service_section(s3: Place, bare: Any, tmp_path: Path) -> None:
+    text = f"[default]\nservices = here\n[services here]\ns3 =\n  endpoint_url = {s3.endpoint}\n"
+    (tmp_path / "config").write_text(text)
+    read_by_obstore(s3, {"use_listings_cache": True})
+
+
+@pytest.mark.parametrize("name", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"])
+def test_an_http_endpoint_in_the_environment(s3: Place, bare: Any, name: str) -> None:
+    bare.setenv(name, s3.endpoint)
+    read_by_obstore(s3, {"max_paths": 10})
+
+
+def test_an_option_goes_before_the_environment(s3: Place, bare: Any) -> None:
+    bare.setenv("AWS_ENDPOINT_URL", "https://elsewhere.test")
+    bare.setenv("AWS_ENDPOINT_URL_S3", "https://elsewhere.test")
+    bare.setenv("AWS_SKIP_SIGNATURE", "true")
+    bare.setenv("AWS_S3_EXPRESS", "true")
+    read_by_obstore(s3, s3.storage_options)
+
+
+def test_fsspec_settings(s3: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """FSSPEC_S3_ENDPOINT_URL and FSSPEC_S3_KEY, as fsspec takes them in when it is imported."""
+    import fsspec.config
+
+    named = {"FSSPEC_S3_ENDPOINT_URL": s3.endpoint, "FSSPEC_S3_KEY": "k", "FSSPEC_S3_SECRET": "s"}
+    found: dict[str, Any] = {}
+    fsspec.config.set_conf_env(found, named)
+    monkeypatch.setitem(fsspec.config.conf, "s3", found["s3"])
+    read_by_obstore(s3, {"default_block_size": 1 << 20})
+    store, path = opened(s3.url("x"), {"default_block_size": 1 << 20}, retry=Retry(attempts=2))
+    store.info(path)
+    client = store._connection.fs._s3
+    assert client._request_signer._credentials.access_key == "k"
+
+
+def test_a_profiles_credentials(s3: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "credentials"
     file.write_text(f"[work]\naws_access_key_id = {KEY}\naws_secret_access_key = {SECRET}\n")
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(file))
-    options = {"endpoint_url": s3.endpoint, "profile": "work"}
-    store, path = Place(s3.root, options, s3.endpoint, "obstore").open("x")
-    store.put(path, b"abc")
-    assert s3.get("x") == b"abc"
+    read_by_obstore(s3, {"endpoint_url": s3.endpoint, "profile": "work"})
+
+
+def test_anonymous_s3() -> None:
+    store, _ = opened("s3://bucket/x", {"anon": True})
+    assert config_of(native(store, "bucket"))["skip_signature"].lower() == "true"
+
+
+def test_certificates_that_botocore_trusts(tmp_path: Path) -> None:
+    bundle = tmp_path / "bundle.pem"
+    bundle.write_bytes(b"the certificates")
+    assert trust(str(bundle)) == {"root_certificate": b"the certificates"}
+    assert trust(False) == {"allow_invalid_certificates": True}
+    assert trust(True) == trust(None) == {"allow_invalid_certificates": False}
+
+
+# --- what goes through fsspec
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"config_kwargs": {"proxies": {"https": "http://127.0.0.1:1"}}}, "a proxy"),
+        ({"config_kwargs": {"signature_version": "s3"}}, "signature_version"),
+        ({"s3_additional_kwargs": {"ExpectedBucketOwner": "1"}}, "ExpectedBucketOwner"),
+    ],
+)
+def test_what_cannot_be_passed_on_goes_through_fsspec(
+    s3: Place, options: dict[str, Any], reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    s3.put("x", DATA)
+    store, path = opened(s3.url("x"), {**s3.storage_options, **options})
+    with caplog.at_level(logging.WARNING, "tfio_store"):
+        assert bytes(store.read(path, 3, 9).result()) == DATA[3:9]
+    assert native(store, path.partition("/")[0]) is None
+    assert reason in caplog.text
+    assert "through fsspec" in caplog.text
+
+
+@pytest.mark.parametrize("key", ["/k", "a//b", "a/./b", "a/../b", "tab\tname", "//"])
+def test_keys_that_obstore_folds_or_refuses(s3: Place, key: str) -> None:
+    bucket = s3.open()[1]
+
+    async def put(client: Any, name: str, data: bytes) -> None:
+        await client.call("put_object", Bucket=bucket, Key=name, Body=data)
+
+    store, _ = opened(s3.url("x"), s3.storage_options)
+    for name, data in (("k", b"no"), (key.strip("/") or "x", b"nor this"), (key, b"this one")):
+        store._connection.wait(put(store._client, name, data))
+    assert bytes(store.read(f"{bucket}/{key}", 0, 100).result()) == b"this one"
+
+
+def test_a_url_keeps_its_slashes(s3: Place) -> None:
+    for backend in ("fsspec", "obstore"):
+        place = dataclasses.replace(s3, backend=backend)
+        assert place.open("/k")[1].endswith("//k")
+        assert place.open("a//k")[1].endswith("/a//k")
+
+
+def test_a_refused_request_is_decided_by_fsspec(
+    s3: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As in a bucket of another region, which botocore finds and obstore does not."""
+    s3.put("x", DATA)
+    store, path = opened(s3.url("x"), s3.storage_options)
+    asked = []
+
+    async def refuse(*args: Any, **kwargs: Any) -> Any:
+        asked.append(args)
+        raise obstore.exceptions.GenericError("Received redirect without LOCATION")
+
+    monkeypatch.setattr(obstore, "get_async", refuse)
+    for _ in range(4):
+        assert bytes(store.read(path, 3, 9).result()) == DATA[3:9]
+    assert len(asked) == 2  # where the bucket is was asked anew once
+    assert "Received redirect" in caplog.text
+
+
+# --- failures
+
+
+def test_failures_carry_errno_and_url(s3: Place) -> None:
+    options = {**s3.storage_options, "endpoint_url": "http://127.0.0.1:9"}
+    store, path = opened(s3.url("x"), options, retry=Retry(attempts=2, base_delay=0))
+    with pytest.raises(ConnectionError) as raised:
+        store.read(path, 0, 10).result()
+    assert (raised.value.errno, raised.value.filename) == (errno.ECONNREFUSED, s3.url("x"))
+
+
+def test_what_obstore_cannot_build_is_not_retried(
+    s3: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s3.put("x", DATA)
+    store, path = opened(s3.url("x"), s3.storage_options)
+    asked = []
+
+    async def refuse(*args: Any, **kwargs: Any) -> Any:
+        asked.append(args)
+        raise obstore.exceptions.GenericError("Generic S3 error: HTTP error: builder error")
+
+    monkeypatch.setattr(obstore, "get_async", refuse)
+    assert bytes(store.read(path, 0, 10).result()) == DATA[:10]
+    assert len(asked) == 1
+
+
+# --- GCS, whose XML interface the emulator does not have, and Azure
+
+
+@pytest.fixture
+def xml_server() -> Iterator[tuple[str, list[tuple[str, dict[str, str]]]]]:
+    """An endpoint that answers any GET with a range of DATA, and what it was asked."""
+    asked: list[tuple[str, dict[str, str]]] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append((self.path, {name.lower(): text for name, text in self.headers.items()}))
+            first, last = map(int, self.headers["Range"].removeprefix("bytes=").split("-"))
+            body = DATA[first : last + 1]
+            self.send_response(206)
+            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Content-Range", f"bytes {first}-{first + len(body) - 1}/{len(DATA)}")
+            self.send_header("ETag", '"0x1"')
+            self.send_header("x-goog-generation", "17")
+            self.send_header("Last-Modified", "Sat, 21 Nov 2026 10:00:00 GMT")
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}", asked
+        server.shutdown()
+
+
+@pytest.mark.parametrize("anonymous", [True, False])
+def test_gcs_is_asked_where_and_as_gcsfs_would(xml_server: Any, anonymous: bool) -> None:
+    from google.oauth2.credentials import Credentials
+
+    endpoint, asked = xml_server
+    token = "anon" if anonymous else Credentials("the-token")
+    options = {"endpoint_url": endpoint, "token": token, "project": "p", "requester_pays": "payer"}
+    store, path = opened("gs://bucket/folder/x", options, retry=Retry(attempts=1))
+    assert bytes(store.read(path, 3, 9, etag="17").result()) == DATA[3:9]
+    where, headers = asked[0]
+    assert unquote(where) == "/bucket/folder/x"
+    assert headers["x-goog-user-project"] == "payer"
+    assert headers.get("authorization") == (None if anonymous else "Bearer the-token")
+
+
+def test_gcs_settings_of_fsspec_and_the_environment(
+    xml_server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endpoint, asked = xml_server
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", endpoint)
+    monkeypatch.setenv("GOOGLE_BASE_URL", "https://elsewhere.test")
+    store, path = opened("gs://bucket/x", {"token": "anon", "timeout": 9}, retry=Retry(attempts=1))
+    assert bytes(store.read(path, 3, 9).result()) == DATA[3:9]
+    assert len(asked) == 1
+
+
+KEY64 = "a2V5"
+
+
+@pytest.mark.parametrize(
+    ("options", "endpoint"),
+    [
+        (
+            {"connection_string": f"AccountName=me;AccountKey={KEY64};EndpointSuffix=core.test"},
+            "https://me.blob.core.test",
+        ),
+        (
+            {"connection_string": f"AccountName=me;AccountKey={KEY64};"
+             "BlobEndpoint=http://127.0.0.1:1/me;"},
+            "http://127.0.0.1:1/me",
+        ),
+        (
+            {"account_name": "me", "account_key": KEY64, "account_host": "me.blob.core.test"},
+            "https://me.blob.core.test",
+        ),
+        ({"account_name": "me", "account_key": KEY64}, "https://me.blob.core.windows.net"),
+    ],
+)  # fmt: skip
+def test_azure_requests_go_where_the_sdk_sends_them(
+    options: dict[str, Any], endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AZURE_STORAGE_USE_EMULATOR", "true")
+    monkeypatch.setenv("AZURE_STORAGE_ENDPOINT", "https://elsewhere.test")
+    store, _ = opened("az://box/x", options)
+    found = config_of(native(store, "box"))
+    assert (found["endpoint"], found["account_name"]) == (endpoint, "me")
+    assert store._connection.fs.service_client.get_container_client("box").url.startswith(endpoint)
+
+
+def test_a_shared_access_signature(xml_server: Any) -> None:
+    endpoint, asked = xml_server
+    text = f"AccountName=me;BlobEndpoint={endpoint}/me;SharedAccessSignature=sv=1&sig=abc"
+    store, path = opened("az://box/x", {"connection_string": text}, retry=Retry(attempts=1))
+    assert bytes(store.read(path, 3, 9).result()) == DATA[3:9]
+    where, headers = asked[0]
+    assert where.startswith("/me/box/x?")
+    assert "sig=abc" in where
+    assert "authorization" not in headers
+
+
+def test_an_azure_token() -> None:
+    from azure.core.credentials import AccessToken
+
+    class Given:
+        async def get_token(self, *scopes: str, **kwargs: Any) -> AccessToken:
+            assert scopes == ("https://storage.azure.com/.default",)
+            return AccessToken("the-token", 4_000_000_000)
+
+    store, _ = opened("az://box/x", {"account_name": "me", "credential": Given()})
+    assert native(store, "box").config["account_name"] == "me"
+    ask = azure_credentials(store._connection.fs.service_client.credential, "")
+    assert ask is not None
+    given = asyncio.run(ask())  # type: ignore[arg-type]
+    assert given["token"] == "the-token"
+    assert given["expires_at"].timestamp() == 4_000_000_000
+
+
+def test_a_cancelled_first_read_leaves_the_store_in_order(s3: Place) -> None:
+    s3.put("x", DATA)
+    store, path = opened(s3.url("x"), s3.storage_options)
+    store.read(path, 0, 10).cancel()
+    assert bytes(store.read(path, 0, 10).result()) == DATA[:10]

@@ -88,12 +88,6 @@ def test_stores_do_not_pile_up() -> None:
     assert len(resolve._stores) == resolve.KEPT_STORES
 
 
-def test_options_that_mean_nothing_to_obstore_are_named() -> None:
-    pytest.importorskip("obstore")
-    with pytest.raises(ValueError, match=r"\['fancy'\] mean nothing to backend='obstore'"):
-        open_store("s3://b/x", {"fancy": 1}, backend="obstore")
-
-
 class Elsewhere:
     def __init__(self, scheme: str, options: dict[str, object], retry: Retry) -> None:
         self.made_for = scheme, dict(options), retry

@@ -29,6 +29,8 @@ RAM_DIFFERS = {
     "test_a_missing_file",
     "test_writing_replaces",
     "test_append",
+    "test_of_two_who_append_the_second_is_told",
+    "test_mkdir_below_a_file",
     "test_tell_while_writing",
     "test_rmtree",
     "test_remove_of_a_folder",
@@ -156,6 +158,22 @@ def test_append(root: str) -> None:
     with gfile.GFile(path, "a") as file:
         file.write("three")
     assert get(path) == b"one two three"
+
+
+@pytest.mark.parametrize("before", [None, b"before ", bytes(9 << 20)])
+def test_of_two_who_append_the_second_is_told(root: str, before: bytes | None) -> None:
+    if "://" not in root:
+        pytest.skip("the local filesystem appends in place")
+    path = f"{root}/file"
+    if before is not None:
+        put(path, before)
+    first, second = gfile.GFile(path, "ab"), gfile.GFile(path, "ab")
+    first.write(b"first")
+    second.write(b"second")
+    first.close()
+    with pytest.raises(errors.AbortedError, match="somebody else"):
+        second.close()
+    assert get(path) == (before or b"") + b"first"
 
 
 def test_append_to_a_missing_file(root: str) -> None:
@@ -291,8 +309,21 @@ def test_mkdir(root: str) -> None:
 
 
 def test_mkdir_without_a_parent(root: str) -> None:
-    with pytest.raises(errors.NotFoundError):
-        gfile.mkdir(f"{root}/missing/d")
+    """Object stores need no parents, so programs written for tensorflow-io make none."""
+    if "://" not in root:
+        with pytest.raises(errors.NotFoundError):
+            gfile.mkdir(f"{root}/missing/d")
+        return
+    gfile.mkdir(f"{root}/missing/d")
+    assert gfile.isdir(f"{root}/missing/d")
+    assert gfile.listdir(f"{root}/missing") == ["d"]
+    assert gfile.listdir(f"{root}/missing/d") == []
+
+
+def test_mkdir_below_a_file(root: str) -> None:
+    path = put(f"{root}/file")
+    with pytest.raises(errors.FailedPreconditionError):
+        gfile.mkdir(f"{path}/d")
 
 
 def test_makedirs(root: str) -> None:
@@ -320,6 +351,14 @@ def test_rmtree(root: str) -> None:
     assert not gfile.exists(f"{root}/t")
     assert not gfile.exists(f"{root}/t/b/d/e")
     assert gfile.listdir(root) == ["tt"]
+
+
+def test_rmtree_of_what_is_a_file_and_a_folder(s3: Place) -> None:
+    register_filesystem("s3", storage_options=s3.storage_options)
+    s3.put("both", b"file")
+    s3.put("both/below", b"file")
+    gfile.rmtree(s3.url("both"))
+    assert s3.names() == []
 
 
 def test_rmtree_of_nothing(root: str) -> None:

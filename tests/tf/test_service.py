@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -103,3 +104,50 @@ def test_files_are_shared_out_too(service: str, s3: Place) -> None:
     policies = tf.data.experimental.service.ShardingPolicy
     shared = dataset.apply(tf.data.experimental.service.distribute(policies.DYNAMIC, service))
     assert seen(shared) == {f"{tag}{i:05d}".encode(): 1 for tag in "abcdef" for i in range(100)}
+
+
+BATCH = 64
+SHARDED = {
+    "blocks": {},
+    "shuffled": {"shuffle": 2, "seed": 3},
+    "batches": {"batch_size": BATCH},
+    "batches, the last dropped": {"batch_size": BATCH, "drop_remainder": True},
+    "shuffled batches": {"batch_size": BATCH, "shuffle": 2},
+    "shuffled batches, the last dropped": {
+        "batch_size": BATCH,
+        "shuffle": 2,
+        "drop_remainder": True,
+    },
+    "parallel reads": {"num_parallel_reads": 2},
+}
+
+
+@pytest.mark.timeout(280)
+@pytest.mark.parametrize("by", ["option", "method"])
+@pytest.mark.parametrize("options", SHARDED.values(), ids=SHARDED)
+def test_shards_are_read_exactly_once_too(
+    service: str, tmp_path: Path, options: dict[str, Any], by: str
+) -> None:
+    records = [f"{i:06d}".encode().ljust(SIZE, b".") for i in range(RECORDS)]
+    with tfs.ShardedWriter(str(tmp_path / "set"), num_shards=4, compression="GZIP") as writer:
+        writer.write_batch(records)
+    dynamic = tf.data.experimental.service.distribute(
+        tf.data.experimental.service.ShardingPolicy.DYNAMIC, service
+    )
+    shards: list[Counter[bytes]] = []
+    for i in range(2):
+        if by == "option":
+            shard = tfs.TFRecordDataset(str(tmp_path / "set"), shard=(2, i), **options)
+        else:
+            shard = tfs.TFRecordDataset(str(tmp_path / "set"), **options).shard(2, i)
+        shards.append(seen(shard.apply(dynamic)))
+        if "drop_remainder" not in options:
+            assert shards[i] == seen(shard)
+    found = shards[0] + shards[1]
+    assert max(found.values()) == 1
+    # where workers put batches together from their blocks, each has a remainder of its own
+    workers = 2 if "shuffle" in options else 1
+    dropped = workers * len(shards) * (BATCH - 1) if "drop_remainder" in options else 0
+    assert RECORDS - dropped <= found.total() <= RECORDS
+    if "drop_remainder" in options:
+        assert found.total() % BATCH == 0

@@ -7,6 +7,7 @@ The wire format is drawn in ext/example.h.
 from __future__ import annotations
 
 import struct
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -124,8 +125,12 @@ def _column_values(key: str, values: Any) -> Any:
 def encode_columns(
     columns: list[tuple[bytes, Any, Int64Array | None, int]], records: int, /
 ) -> tuple[memoryview, Int64Array]:
+    if not 0 <= records < sys.maxsize // 8:  # int64 offsets
+        raise ValueError(f"records must be 0 to {sys.maxsize // 8 - 1}, not {records}")
     ready = []
     for raw, values, splits, width in columns:
+        if splits is None and width < 0:
+            raise ValueError(f"feature {raw.decode()!r}: {width} values are wanted of each record")
         key, flat = raw.decode(), _column_values(raw.decode(), values)
         _check_column(key, len(flat), splits, width, records)
         bounds = np.arange(records + 1) * width if splits is None else splits
@@ -303,6 +308,8 @@ class Spans:
         return SchemaError(reason, feature=name, record=record)
 
     def counts(self, column: int, kind: int) -> Int64Array:
+        if not 1 <= kind <= 3:
+            raise ValueError(f"kind must be 1 to 3, not {kind}")
         rows = (self._read(column, i, kind) for i in range(len(self)))
         return np.array([len(row or ()) for row in rows], np.int64)
 

@@ -6,5 +6,15 @@
 from tfio_store.storage.resolve import open_store
 from tfio_store.storage.retry import Retry
 from tfio_store.storage.store import ObjectInfo, Output, PendingUpload, Store
+from tfio_store.storage.version import ReplacedError, Version
 
-__all__ = ["ObjectInfo", "Output", "PendingUpload", "Retry", "Store", "open_store"]
+__all__ = [
+    "ObjectInfo",
+    "Output",
+    "PendingUpload",
+    "ReplacedError",
+    "Retry",
+    "Store",
+    "Version",
+    "open_store",
+]

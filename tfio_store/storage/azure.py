@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import base64
 import errno
 import os
 import secrets
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from tfio_store.storage.answers import unquoted
 from tfio_store.storage.bucket_store import BucketStore, Page
 from tfio_store.storage.connection import Connection
-from tfio_store.storage.faults import status_of
+from tfio_store.storage.copies import copy_on_azure
+from tfio_store.storage.faults import ShortBodyError, code_of, status_of
+from tfio_store.storage.ranges import check_size, nothing_there, whole_body, whole_range
 from tfio_store.storage.retry import Retry
 from tfio_store.storage.store import ObjectInfo
+from tfio_store.storage.version import Version
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
@@ -22,6 +26,11 @@ __all__ = ["AzureStore"]
 
 TOKEN = "tfio_store_attempt"
 PAGE_OBJECTS = 5000
+
+ID_LENGTH = 52
+"""Characters of a block's id."""
+SHORTEST_ID = 16
+"""What leaves room for a number and for enough of a random token."""
 
 ONCE = {"retry_total": 0}
 """The SDK's retries off: they are ours, and two layers would multiply."""
@@ -40,8 +49,17 @@ class AzureStore(BucketStore):
         super().__init__(scheme, options, retry, Connection(AzureBlobFileSystem, options))
 
     def _blob(self, path: str) -> Any:
-        container, _, name = path.partition("/")
+        container, _, name = self._checked(path).partition("/")
         return self._connection.fs.service_client.get_blob_client(container, name)
+
+    def _checked(self, path: str) -> str:
+        if "\\" in path:
+            raise OSError(
+                errno.EINVAL,
+                "Azure takes a backslash in a name for a slash; use another name",
+                self.url(path),
+            )
+        return path
 
     def _container(self, path: str) -> Any:
         name = path.partition("/")[0]
@@ -61,25 +79,64 @@ class AzureStore(BucketStore):
     async def _properties(self, path: str) -> Any:
         return await self._ask(path, lambda: self._blob(path).get_blob_properties(**ONCE))
 
-    async def _read(self, path: str, start: int, stop: int) -> BytesLike:
+    async def _get(self, path: str, most: int | None) -> tuple[bytes, ObjectInfo]:
+        async def attempt() -> tuple[bytes, ObjectInfo]:
+            stream = await self._blob(path).download_blob(**ONCE)
+            check_size(stream.size, most, self.url(path))
+            data: bytes = whole_body(await stream.readall(), stream.size)
+            if stream.properties.metadata.get("hdi_isfolder") == "true":
+                raise self._is_folder(path)
+            return data, described(path, stream.properties)
+
+        try:
+            if "/" in path:
+                return await self._ask(path, attempt)
+        except FileNotFoundError:
+            pass
+        raise await self._missing_or_folder(path)
+
+    async def _read(self, path: str, start: int, stop: int, version: Version) -> BytesLike:
         if stop <= start:
             return b""
+        ask = partial(self._range, path, start, stop, version)
+        return await self._ask(path, ask, nbytes=stop - start)
 
-        async def attempt() -> bytes:
-            try:
-                stream = await self._blob(path).download_blob(start, stop - start, **ONCE)
-                data: bytes = await stream.readall()
-                return data
-            except Exception as fault:
-                if status_of(fault) == 416:  # begins at or behind the end
-                    return b""
+    async def _range(self, path: str, start: int, stop: int, version: Version) -> BytesLike:
+        answers: list[Mapping[str, str]] = []
+
+        def note(response: Any) -> None:
+            answers.append(response.http_response.headers)
+
+        try:
+            stream = await self._blob(path).download_blob(
+                start,
+                stop - start,
+                raw_response_hook=note,
+                **condition(False, version.etag),
+                **ONCE,
+            )
+            version.hold(unquoted(stream.properties.etag), self.url(path))
+            data: bytes = await stream.readall()
+        except ValueError as fault:  # the SDK's, of a Content-Range that is missing
+            raise ShortBodyError(errno.ECONNRESET, str(fault)) from fault
+        except Exception as fault:
+            if status_of(fault) not in (412, 416):
                 raise
-
-        return await self._ask(path, attempt, nbytes=stop - start)
+            info = described(path, await self._blob(path).get_blob_properties(**ONCE))
+            version.hold(info.etag, self.url(path))
+            if status_of(fault) == 412:
+                raise
+            return nothing_there(start, info)
+        # the SDK asks for large ranges in several, the first of which tells where the blob ends
+        first, _, size = answers[0].get("Content-Range", "").rpartition("/")
+        told = f"bytes {start}-{start + len(data) - 1}/{size}"
+        return whole_range(
+            data, None, told if first.startswith(f"bytes {start}-") else "", start, stop
+        )
 
     async def _page(self, prefix: str, deep: bool, token: str | None) -> Page:
         bucket, _, start = prefix.partition("/")
-        container = self._container(prefix)
+        container = self._container(self._checked(prefix))
 
         async def attempt() -> Page:
             kind = container.list_blobs if deep else container.walk_blobs
@@ -111,7 +168,7 @@ class AzureStore(BucketStore):
                 return await self._own_success(path, token, fault)
 
         answer = await self._ask(path, attempt, nbytes=len(data))
-        return ObjectInfo(path, len(data), answer["etag"].strip('"'))
+        return ObjectInfo(path, len(data), unquoted(answer["etag"]))
 
     async def _own_success(self, path: str, token: str, fault: Exception) -> Any:
         """The blob, if ``fault`` is a condition lost to an attempt of ours, unknown to us."""
@@ -126,13 +183,20 @@ class AzureStore(BucketStore):
             raise lost from fault
         return current
 
-    def _upload(self, path: str) -> AzureUpload:
-        return AzureUpload(self, path)
+    def _upload(self, path: str, if_match: str | None) -> AzureUpload:
+        return AzureUpload(self, path, if_match)
+
+    async def _copy(self, source: str, target: str) -> None:
+        await copy_on_azure(self, source, target)
 
     async def _delete(self, path: str) -> None:
+        await self._delete_version(path, None)
+
+    async def _delete_version(self, path: str, etag: str | None) -> None:
+        same = condition(False, etag)
         try:
-            await self._ask(path, lambda: self._blob(path).delete_blob(**ONCE))
-        except FileNotFoundError:
+            await self._ask(path, lambda: self._blob(path).delete_blob(**same, **ONCE))
+        except (FileNotFoundError, FileExistsError):  # gone, or another
             return
 
 
@@ -144,29 +208,52 @@ class AzureUpload:
     ordered = False
     equal_parts = False
 
-    def __init__(self, store: AzureStore, path: str) -> None:
+    def __init__(self, store: AzureStore, path: str, if_match: str | None) -> None:
         self.url = store.url(path)
+        self._if_match = if_match
         self._store = store
         self._path = path
         self._token = secrets.token_hex(16)
         self._blocks: dict[int, str] = {}
+        self._id_length = ID_LENGTH
 
     async def put(self, data: bytearray, *, if_absent: bool, crc32c: int) -> ObjectInfo:
         del crc32c
-        return await self._store._put(self._path, data, if_absent, None)
+        return await self._store._put(self._path, data, if_absent, self._if_match)
 
     async def send(self, number: int, data: bytearray, crc32c: int, *, last: bool) -> None:
         del crc32c, last
-        # names of one length, which the service wants, and of nobody else's blocks
-        block = base64.b64encode(f"{self._token}-{number:06}".encode()).decode()
 
-        async def attempt() -> None:
+        async def stage() -> str:
+            block = self._block_id(number)
             await self._store._blob(self._path).stage_block(
                 block, bytes(data), length=len(data), validate_content=True, **ONCE
             )
+            return block
 
-        await self._store._ask(self._path, attempt, nbytes=len(data))
-        self._blocks[number] = block
+        async def attempt() -> str:
+            try:
+                return await stage()
+            except Exception as fault:
+                if code_of(fault) != "InvalidBlobOrBlock" or not await self._adopt_length():
+                    raise
+                return await stage()
+
+        self._blocks[number] = await self._store._ask(self._path, attempt, nbytes=len(data))
+
+    def _block_id(self, number: int) -> str:
+        """Of nobody else's block."""
+        return f"{number:06}-{self._token}{self._token}"[: self._id_length]
+
+    async def _adopt_length(self) -> bool:
+        """The service wants all ids of a blob to be of one length, those too of blocks that a dead
+        writer has left, which it keeps for a week. Whether that is a length we can do with."""
+        _, left = await self._store._blob(self._path).get_block_list("uncommitted", **ONCE)
+        lengths = {len(str(block.id)) for block in left}
+        if len(lengths) != 1 or min(lengths) < SHORTEST_ID:
+            return False
+        (self._id_length,) = lengths
+        return True
 
     async def finish(self, *, size: int, crc32c: int, if_absent: bool) -> ObjectInfo:
         del crc32c
@@ -179,7 +266,7 @@ class AzureUpload:
                 return await self._store._blob(self._path).commit_block_list(
                     blocks,
                     metadata={TOKEN: self._token},
-                    **condition(if_absent, None),
+                    **condition(if_absent, self._if_match),
                     **ONCE,
                 )
             except Exception as fault:
@@ -189,7 +276,7 @@ class AzureUpload:
         found = await self._store._properties(self._path)
         if found.size != size and found.metadata.get(TOKEN) == self._token:
             raise OSError(errno.EIO, f"the store has {found.size} of {size} bytes", self.url)
-        return ObjectInfo(self._path, size, found.etag.strip('"'))
+        return ObjectInfo(self._path, size, unquoted(found.etag))
 
     async def discard(self) -> None:
         return
@@ -206,4 +293,4 @@ def condition(if_absent: bool, if_match: str | None) -> dict[str, Any]:
 
 
 def described(path: str, properties: Any) -> ObjectInfo:
-    return ObjectInfo(path, properties.size, properties.etag.strip('"'))
+    return ObjectInfo(path, properties.size, unquoted(properties.etag))

@@ -6,29 +6,34 @@ import asyncio
 import builtins
 import errno
 import os
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tfio_store.redaction import redacted
+from tfio_store.storage.answers import well_formed
 from tfio_store.storage.connection import Connection
-from tfio_store.storage.faults import ShortBodyError, redacted
 from tfio_store.storage.globbing import literal_prefix, matcher
 from tfio_store.storage.multipart import MultipartOutput, Upload
 from tfio_store.storage.retry import Retry
 from tfio_store.storage.store import ObjectInfo, PendingUpload
+from tfio_store.storage.version import ConditionRefusedError, Version
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
-__all__ = ["DELETES_AT_ONCE", "BucketStore", "Page", "at_once", "whole_range"]
+__all__ = ["DELETES_AT_ONCE", "BucketStore", "Page", "at_once"]
 
-Data = TypeVar("Data", bytes, memoryview)
 T = TypeVar("T")
 Page = tuple[list[ObjectInfo], str | None]
 """Some objects, and the token that asks for the next page; None after the last."""
 
 DELETES_AT_ONCE = 32
+
+LOOKS_AGAIN = (0.05, 0.2, 0.75)
+"""Seconds between looks at an object whose replacement was refused."""
 
 
 class BucketStore(ABC):
@@ -61,10 +66,15 @@ class BucketStore(ABC):
         return redacted(f"{self._scheme}://{path}")
 
     def info(self, path: str) -> ObjectInfo:
-        return self._connection.wait(self._info(path))
+        return self._wait(path, self._info(path))
 
-    def read(self, path: str, start: int, stop: int) -> Future[BytesLike]:
-        return self._connection.start(self._read(path, start, stop))
+    def get(self, path: str, *, most: int | None = None) -> tuple[bytes, ObjectInfo]:
+        return self._wait(path, self._get(path, most))
+
+    def read(
+        self, path: str, start: int, stop: int, *, etag: str | Version | None = None
+    ) -> Future[BytesLike]:
+        return self._start(path, self._read(path, start, stop, Version.of(etag)))
 
     def list(self, folder: str) -> Iterator[ObjectInfo]:
         return self._listed(folder.rstrip("/") + "/", deep=True)
@@ -76,28 +86,63 @@ class BucketStore(ABC):
         deep = "/" in pattern[len(prefix) :] or "**" in pattern
         return [found for found in self._listed(prefix, deep) if matches.match(found.path)]
 
-    def open_output(self, path: str, *, part_bytes: int | None = None) -> MultipartOutput:
-        return MultipartOutput(self._upload(path), self._connection, part_bytes)
+    def open_output(
+        self, path: str, *, part_bytes: int | None = None, if_match: str | None = None
+    ) -> MultipartOutput:
+        return MultipartOutput(self._upload(path, if_match), self._connection, part_bytes)
 
     def put(
         self, path: str, data: BytesLike, *, if_absent: bool = False, if_match: str | None = None
     ) -> ObjectInfo:
-        return self._connection.wait(self._put(path, bytes(data), if_absent, if_match))
+        try:
+            return self._wait(path, self._put(path, bytes(data), if_absent, if_match))
+        except FileExistsError as fault:
+            if if_match is not None and self._stays(path, if_match):
+                raise ConditionRefusedError.of(self.url(path)) from fault
+            raise
+
+    def _stays(self, path: str, etag: str) -> bool:
+        """Whether the object keeps this etag. A store may answer that the condition is lost a
+        moment before it shows what the winner has written (Ceph does)."""
+        for pause in LOOKS_AGAIN:
+            if self._etag_now(path) != etag:
+                return False
+            time.sleep(pause)
+        return self._etag_now(path) == etag
+
+    def _etag_now(self, path: str) -> str | None:
+        try:
+            return self.info(path).etag
+        except OSError:
+            return None
 
     def delete(self, paths: Iterable[str]) -> None:
         self._connection.wait(at_once(DELETES_AT_ONCE, map(self._delete, paths)))
 
+    def delete_version(self, path: str, etag: str | None) -> None:
+        self._wait(path, self._delete_version(path, etag))
+
     def pending_uploads(self, folder: str) -> builtins.list[PendingUpload]:
-        return self._connection.wait(self._pending(folder.rstrip("/") + "/"))
+        return self._wait(folder, self._pending(folder.rstrip("/") + "/"))
 
     def abort_uploads(self, uploads: Iterable[PendingUpload]) -> None:
         self._connection.wait(at_once(DELETES_AT_ONCE, map(self._abort, uploads)))
+
+    def _start(self, path: str, work: Coroutine[Any, Any, T]) -> Future[T]:
+        return self._connection.start(well_formed(work, self.url(path)))
+
+    def _wait(self, path: str, work: Coroutine[Any, Any, T]) -> T:
+        self._connection.fs  # noqa: B018  # wrong options fail here, as themselves
+        return self._connection.wait(well_formed(work, self.url(path)))
 
     @abstractmethod
     async def _info(self, path: str) -> ObjectInfo: ...
 
     @abstractmethod
-    async def _read(self, path: str, start: int, stop: int) -> BytesLike: ...
+    async def _get(self, path: str, most: int | None) -> tuple[bytes, ObjectInfo]: ...
+
+    @abstractmethod
+    async def _read(self, path: str, start: int, stop: int, version: Version) -> BytesLike: ...
 
     @abstractmethod
     async def _page(self, prefix: str, deep: bool, token: str | None) -> Page:
@@ -109,10 +154,23 @@ class BucketStore(ABC):
     ) -> ObjectInfo: ...
 
     @abstractmethod
-    def _upload(self, path: str) -> Upload: ...
+    def _upload(self, path: str, if_match: str | None) -> Upload: ...
 
     @abstractmethod
     async def _delete(self, path: str) -> None: ...
+
+    @abstractmethod
+    async def _copy(self, source: str, target: str) -> None:
+        """Have the service copy an object. Returns once the copy is whole, and raises otherwise."""
+
+    async def _delete_version(self, path: str, etag: str | None) -> None:
+        """For services that delete without conditions."""
+        try:
+            found = await self._info(path)
+        except (FileNotFoundError, IsADirectoryError):
+            return
+        if etag is None or found.etag == etag:
+            await self._delete(path)
 
     async def _pending(self, prefix: str) -> builtins.list[PendingUpload]:
         """For services that show nobody what has been uploaded in part, and forget it in time."""
@@ -126,7 +184,7 @@ class BucketStore(ABC):
         token = None
         while True:
             try:
-                found, token = self._connection.wait(self._page(prefix, deep, token))
+                found, token = self._wait(prefix, self._page(prefix, deep, token))
             except FileNotFoundError:  # no such bucket
                 return
             # a key that ends in "/" is what consoles make in place of a folder
@@ -158,18 +216,3 @@ async def at_once(limit: int, work: Iterable[Any]) -> None:
             await one
 
     await asyncio.gather(*(take_turns() for _ in range(limit)))
-
-
-def whole_range(
-    data: Data, announced: int, content_range: str | None, start: int, stop: int
-) -> Data:
-    """The body of an answer to a ranged request, if it is whole and of that range."""
-    if len(data) != announced:
-        raise ShortBodyError(
-            errno.ECONNRESET, f"answered {len(data)} of the {announced} bytes it announced"
-        )
-    if content_range is None:  # a server that does not know ranges sends everything
-        return data[start:stop]
-    if not content_range.startswith(f"bytes {start}-"):
-        raise OSError(errno.EIO, f"asked for bytes from {start}, answered {content_range}")
-    return data

@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import os
 import weakref
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, TypeVar
 
 from fsspec import AbstractFileSystem
+from fsspec.asyn import get_loop
 from fsspec.dircache import DirCache
 
-__all__ = ["Connection"]
+from tfio_store.storage.process import Owner
+
+__all__ = ["Connection", "on_loop"]
 
 T = TypeVar("T")
 
@@ -20,8 +24,18 @@ T = TypeVar("T")
 _connections: weakref.WeakSet[Connection] = weakref.WeakSet()
 _inherited: list[Connection] = []
 
-# Whatever a parent had open must not be collected in its child: see Connection.
-os.register_at_fork(after_in_child=lambda: _inherited.extend(_connections))
+
+def _keep_inherited() -> None:
+    """Whatever a parent had open must be neither collected nor closed at exit in its child: see
+    Connection."""
+    for connection in list(_connections):
+        _inherited.append(connection)
+        for _, fs in connection._by_process.values():
+            for finalizer in finalizers_of(fs):
+                finalizer.detach()
+
+
+os.register_at_fork(after_in_child=_keep_inherited)
 
 
 class Connection:
@@ -30,7 +44,8 @@ class Connection:
     fsspec shares instances between all who ask with the same options, and with them the listings
     that they cache: ours is nobody else's, and caches none. A forked child cannot use its parent's
     sockets and loop, nor close them (the two share one epoll set): it makes its own instance and
-    lets the other be.
+    lets the other be. Instances close themselves by waiting for their loop; one that nobody wants
+    any more is therefore closed by a thread (see `tfio_store.storage.process`).
     """
 
     def __init__(
@@ -42,15 +57,17 @@ class Connection:
         self._cls = cls
         self._options = dict(options)
         self._prepare = prepare
-        self._by_process: dict[int, Any] = {}
+        self._by_process: dict[int, tuple[Owner, Any]] = {}
         _connections.add(self)
+        # the finalizer's hold on the instances keeps the collector from meeting them itself
+        weakref.finalize(self, let_go, self._by_process).atexit = False
 
     @property
     def fs(self) -> Any:
         found = self._by_process.get(os.getpid())
         if found is None:
-            found = self._by_process.setdefault(os.getpid(), self._made())
-        return found
+            found = self._by_process.setdefault(os.getpid(), (Owner(), self._made()))
+        return found[1]
 
     def _made(self) -> Any:
         fs = self._cls(**{**self._options, "skip_instance_cache": True})
@@ -88,3 +105,31 @@ class Connection:
         except BaseException:  # KeyboardInterrupt too: nobody is left to want the answer
             future.cancel()
             raise
+
+
+def on_loop() -> bool:
+    """Whether this is the thread whose loop does all connections' requests. To wait there for one
+    would be to wait for ever; only a finalizer can get into that."""
+    try:
+        return asyncio.get_running_loop() is get_loop()
+    except RuntimeError:
+        return False
+
+
+def let_go(by_process: dict[int, tuple[Owner, Any]]) -> None:
+    for owner, fs in by_process.values():
+        owner.later(partial(close, fs))
+
+
+def close(fs: Any) -> None:
+    for finalizer in finalizers_of(fs):
+        finalizer()
+
+
+def finalizers_of(fs: Any) -> Iterator[weakref.finalize[Any, Any]]:
+    """What the class of ``fs`` has registered to be called at its end; Python has no public way to
+    find them, and fsspec's classes keep none."""
+    for finalizer in list(getattr(weakref.finalize, "_registry", ())):
+        alive = finalizer.peek()
+        if alive is not None and alive[0] is fs:
+            yield finalizer

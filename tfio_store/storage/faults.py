@@ -9,11 +9,20 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import re
+import socket
 from collections.abc import Iterator
-from typing import NoReturn
 
-__all__ = ["ShortBodyError", "is_transient", "naming", "raise_named", "redacted", "status_of"]
+from tfio_store.redaction import redacted, without_secrets
+
+__all__ = [
+    "ShortBodyError",
+    "is_refused",
+    "is_transient",
+    "may_arrive",
+    "named",
+    "naming",
+    "status_of",
+]
 
 
 class ShortBodyError(ConnectionError):
@@ -67,6 +76,14 @@ TRANSIENT_ERRNO = frozenset(
     }
 )  # fmt: skip
 
+REFUSED = frozenset(
+    {
+        errno.EACCES, errno.EPERM, errno.EEXIST, errno.ENOENT, errno.ENOSPC, errno.EDQUOT,
+        errno.EROFS, errno.EFBIG, errno.ENAMETOOLONG,
+    }
+)  # fmt: skip
+"""Answers that say that a request was not carried out, nor will be."""
+
 KIND_OF_STATUS: dict[int, type[OSError]] = {
     401: PermissionError,
     403: PermissionError,
@@ -85,23 +102,11 @@ ERRNO_OF_KIND: dict[type[OSError], int] = {
     TimeoutError: errno.ETIMEDOUT,
 }
 
-# Query parameters of signed URLs whose values open the door to whoever reads them.
-SECRET_PARAMETER = re.compile(
-    r"(?i)([?&](?:[\w-]*signature|[\w-]*credential|[\w-]*token|sig|key|secret|password)=)[^&#\s]+"
-)
-USER_INFO = re.compile(r"(://)[^/@\s]*:[^/@\s]*@")
-
-
 NOT_STORAGE = (
     AssertionError, AttributeError, ImportError, MemoryError, NameError, NotImplementedError,
     TypeError,
 )  # fmt: skip
 """Mistakes in code, which must not look like a failing store."""
-
-
-def redacted(text: str) -> str:
-    """``text`` without the passwords and signatures that URLs in it carry."""
-    return SECRET_PARAMETER.sub(r"\1…", USER_INFO.sub(r"\1", text))
 
 
 def code_of(fault: BaseException) -> str | None:
@@ -146,6 +151,20 @@ def is_transient(fault: BaseException) -> bool:
     return type(fault) is OSError and fault.errno in TRANSIENT_ERRNO
 
 
+def is_refused(fault: BaseException | None) -> bool:
+    """Whether nobody takes the connection: another attempt soon will hardly find somebody."""
+    while fault is not None:
+        if isinstance(fault, ConnectionRefusedError | socket.gaierror):
+            return True
+        if errno_in(fault) == errno.ECONNREFUSED:
+            return True
+        inner = getattr(fault, "inner_exception", None)  # azure
+        error = getattr(fault, "kwargs", None)  # botocore
+        inner = inner or (error.get("error") if isinstance(error, dict) else None)
+        fault = fault.__cause__ or (inner if inner is not fault else None) or fault.__context__
+    return False
+
+
 def kind_of(fault: BaseException) -> type[OSError]:
     """The OSError class that says the same as a client's exception."""
     for kind in ERRNO_OF_KIND:
@@ -156,7 +175,7 @@ def kind_of(fault: BaseException) -> type[OSError]:
     by_status = KIND_OF_STATUS.get(status_of(fault) or 0)
     if by_status is not None:
         return by_status
-    if is_transient(fault) and status_of(fault) is None:
+    if is_transient(fault):
         return ConnectionError
     return OSError
 
@@ -172,20 +191,39 @@ def explanation(fault: BaseException, kind: type[OSError]) -> str:
     return redacted(f"{type(fault).__name__}: {words}" if words else type(fault).__name__)
 
 
-def raise_named(fault: BaseException, url: str, attempts: int = 1) -> NoReturn:
-    """Raise what ``fault`` means as an OSError whose filename is ``url``, caused by ``fault``."""
-    if not isinstance(fault, Exception) or isinstance(fault, NOT_STORAGE):
-        raise fault
-    if isinstance(fault, OSError) and fault.filename == url:
-        raise fault
+def named(fault: Exception, url: str, attempts: int = 1) -> Exception:
+    """What ``fault`` means as an OSError whose filename is ``url``, caused by ``fault``; itself, if
+    it says so already or is no storage's. No secret is in it, nor in its chain."""
+    if isinstance(fault, NOT_STORAGE):
+        return fault
+    if isinstance(fault, OSError) and fault.filename == url and redacted(str(fault)) == str(fault):
+        fault.attempts = attempts  # type: ignore[attr-defined]
+        without_secrets(fault)  # which mends its chain
+        return fault
     kind = kind_of(fault)
-    number = ERRNO_OF_KIND.get(kind) or getattr(fault, "errno", None) or errno.EIO
+    number = ERRNO_OF_KIND.get(kind) or errno_in(fault) or errno.EIO
     text = explanation(fault, kind)
     if attempts > 1:
         text = f"{text} (gave up after {attempts} attempts)"
     if kind is TimeoutError:
         kind = RequestTimeoutError
-    raise kind(number, text, url) from fault
+    error = kind(number, text, url)
+    error.attempts = attempts  # type: ignore[attr-defined]
+    error.__cause__ = without_secrets(fault)
+    return error
+
+
+def may_arrive(failure: BaseException) -> bool:
+    """Whether a request that failed so, or an attempt before it, may have been carried out or may
+    yet be."""
+    if not isinstance(failure, OSError) or failure.errno not in REFUSED:
+        return True
+    return getattr(failure, "attempts", 1) > 1
+
+
+def errno_in(fault: BaseException) -> int | None:
+    found = getattr(fault, "errno", None)
+    return found if isinstance(found, int) else None
 
 
 @contextlib.contextmanager
@@ -194,4 +232,7 @@ def naming(url: str) -> Iterator[None]:
     try:
         yield
     except Exception as fault:
-        raise_named(fault, url)
+        error = named(fault, url)
+    else:
+        return
+    raise error  # outside the handler, which would chain the fault to it as it was

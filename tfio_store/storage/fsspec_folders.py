@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
@@ -76,6 +77,9 @@ class FsspecFolders:
 
     def copy(self, source: str, target: str) -> None:
         self._call("cp_file", source, source, target)
+        size, copied = (self._call("info", path, path)["size"] for path in (source, target))
+        if copied != size:  # the source is deleted next, if this is a rename
+            raise OSError(errno.EIO, f"{copied} of {size} bytes were copied", target)
 
     def move_tree(self, source: str, target: str) -> None:
         files = self._call("find", source, source, detail=True, withdirs=True)
@@ -123,12 +127,13 @@ class BucketFolders(FsspecFolders):
         self._made -= set(self._made_in(folder))
         self._store.delete(list(self._keys(folder)))
 
+    def copy(self, source: str, target: str) -> None:
+        self._store._connection.wait(self._store._copy(source, target))
+
     def move_tree(self, source: str, target: str) -> None:
         keys = list(self._keys(source))
-        copy = self._store._connection.fs._cp_file
-        self._store._connection.wait(
-            at_once(DELETES_AT_ONCE, (copy(key, target + key[len(source) :]) for key in keys))
-        )
+        copies = (self._store._copy(key, target + key[len(source) :]) for key in keys)
+        self._store._connection.wait(at_once(DELETES_AT_ONCE, copies))
         self._made |= {target + path[len(source) :] for path in self._made_in(source)}
         self._made -= set(self._made_in(source))
         self._store.delete(keys)

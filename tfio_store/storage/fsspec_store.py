@@ -10,14 +10,19 @@ import os
 import tempfile
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tfio_store.redaction import redacted
 from tfio_store.storage import threads
 from tfio_store.storage.connection import Connection
-from tfio_store.storage.faults import ShortBodyError, redacted
 from tfio_store.storage.leftovers import final_name, temporary_path
+from tfio_store.storage.local import write_all
+from tfio_store.storage.process import Owner
+from tfio_store.storage.ranges import check_size, short
 from tfio_store.storage.retry import Retry
 from tfio_store.storage.store import ObjectInfo, PendingUpload
+from tfio_store.storage.version import Version
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
@@ -31,6 +36,12 @@ SPOOL_BYTES = 8 << 20
 
 LARGE_RANGE = 64 << 20
 """Ranges longer than this are cut to the object first: some filesystems allocate what is asked."""
+
+LOOKS = 4
+"""How often an object that changes while it is read is read again."""
+
+CHANGED = ("mtime", "modified", "last_modified", "LastModified", "modifiedTime", "updated")
+"""Under what names filesystems tell when a file was changed."""
 
 
 class FsspecStore:
@@ -68,38 +79,46 @@ class FsspecStore:
     def info(self, path: str) -> ObjectInfo:
         return object_info(path, self._call("info", path, path), self.url(path))
 
-    def read(self, path: str, start: int, stop: int) -> Future[BytesLike]:
-        if self._connection.asynchronous:
-            return self._connection.start(self._read(path, start, stop))
-        return threads.pool().submit(self._read_blocking, path, start, stop)
+    def get(self, path: str, *, most: int | None = None) -> tuple[bytes, ObjectInfo]:
+        """Between two looks that find the same object: fsspec tells no version with the bytes."""
+        info = self.info(path)
+        for _ in range(LOOKS):
+            check_size(info.size, most, self.url(path))
+            data: bytes = self._call("cat_file", path, path)
+            before, info = info, self.info(path)
+            if info == before and len(data) == info.size:
+                return data, info
+        raise OSError(errno.EBUSY, "the object changed while it was read", self.url(path))
 
-    async def _read(self, path: str, start: int, stop: int) -> BytesLike:
-        fs = self._connection.fs
+    def read(
+        self, path: str, start: int, stop: int, *, etag: str | Version | None = None
+    ) -> Future[BytesLike]:
+        version = None if etag is None else Version.of(etag)
+        if self._connection.asynchronous:
+            return self._connection.start(self._read(path, start, stop, version))
+        return threads.pool().submit(self._read_blocking, path, start, stop, version)
+
+    async def _read(self, path: str, start: int, stop: int, version: Version | None) -> BytesLike:
+        fs, wanted = self._connection.fs, Wanted(path, self.url(path), start, stop, version)
 
         async def attempt() -> bytes:
-            end = stop
-            if stop - start > LARGE_RANGE:
-                end = min(stop, (await fs._info(path))["size"])
+            end = wanted.end(await fs._info(path)) if wanted.looks_before() else stop
             data: bytes = await fs._cat_file(path, start=start, end=end)
-            if len(data) == stop - start:
-                return data
-            return ranged(data, start, stop, (await fs._info(path))["size"])
+            return wanted.checked(data, await fs._info(path) if wanted.looks_after(data) else None)
 
         if stop <= start:
             return b""
         return await self._retry.run(attempt, self.url(path), nbytes=stop - start)
 
-    def _read_blocking(self, path: str, start: int, stop: int) -> BytesLike:
-        fs = self._connection.fs
+    def _read_blocking(
+        self, path: str, start: int, stop: int, version: Version | None
+    ) -> BytesLike:
+        fs, wanted = self._connection.fs, Wanted(path, self.url(path), start, stop, version)
 
         def attempt() -> bytes:
-            end = stop
-            if stop - start > LARGE_RANGE:
-                end = min(stop, fs.info(path)["size"])
+            end = wanted.end(fs.info(path)) if wanted.looks_before() else stop
             data: bytes = fs.cat_file(path, start=start, end=end)
-            if len(data) == stop - start:
-                return data
-            return ranged(data, start, stop, fs.info(path)["size"])
+            return wanted.checked(data, fs.info(path) if wanted.looks_after(data) else None)
 
         if stop <= start:
             return b""
@@ -118,9 +137,11 @@ class FsspecStore:
             if info["type"] == "file" and final_name(os.path.basename(path)) is None
         ]
 
-    def open_output(self, path: str, *, part_bytes: int | None = None) -> SpooledOutput:
+    def open_output(
+        self, path: str, *, part_bytes: int | None = None, if_match: str | None = None
+    ) -> SpooledOutput:
         del part_bytes
-        return SpooledOutput(self, path)
+        return SpooledOutput(self, path, if_match)
 
     def put(
         self, path: str, data: BytesLike, *, if_absent: bool = False, if_match: str | None = None
@@ -131,6 +152,11 @@ class FsspecStore:
         for path in paths:
             with contextlib.suppress(FileNotFoundError):
                 self._call("rm_file", path, path)
+
+    def delete_version(self, path: str, etag: str | None) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            if etag is None or self.info(path).etag == etag:
+                self.delete([path])
 
     def pending_uploads(self, folder: str) -> builtins.list[PendingUpload]:
         pending = []
@@ -212,23 +238,24 @@ class FsspecStore:
 
 
 class SpooledOutput:
-    """Keeps an object in memory or a temporary local file until it is whole."""
+    """Keeps an object in memory or a temporary local file until it is whole. Unbuffered, as is
+    `LocalOutput`."""
 
-    def __init__(self, store: FsspecStore, path: str) -> None:
+    def __init__(self, store: FsspecStore, path: str, if_match: str | None) -> None:
+        self._owner = Owner()
+        self._if_match = if_match
         self._store = store
         self._path = path
-        self._file = tempfile.SpooledTemporaryFile(max_size=SPOOL_BYTES)  # noqa: SIM115
+        self._file = tempfile.SpooledTemporaryFile(max_size=SPOOL_BYTES, buffering=0)  # noqa: SIM115
 
     def write(self, data: BytesLike) -> None:
-        if self._file.closed:
-            raise ValueError(f"{self._store.url(self._path)}: write() after commit() or abort()")
-        self._file.write(data)
+        self._check("write")
+        write_all(self._file, data)
 
     def commit(self, *, if_absent: bool = False, crc32c: int | None = None) -> ObjectInfo:
         del crc32c
-        if self._file.closed:
-            raise ValueError(f"{self._store.url(self._path)}: commit() after commit() or abort()")
-        info = self._store._publish(self._path, self._content(), if_absent)
+        self._check("commit")
+        info = self._store._publish(self._path, self._content(), if_absent, self._if_match)
         self._file.close()
         return info
 
@@ -243,21 +270,65 @@ class SpooledOutput:
     def abort(self) -> None:
         self._file.close()
 
+    def _check(self, action: str) -> None:
+        url = self._store.url(self._path)
+        self._owner.check(f"{url}: this object being written")
+        if self._file.closed:
+            raise ValueError(f"{url}: {action}() after commit() or abort()")
 
-def ranged(data: bytes, start: int, stop: int, size: int) -> bytes:
-    """Bytes [start, stop) of an object of ``size`` bytes, from an answer of another length."""
-    expected = max(min(stop, size) - start, 0)
-    if len(data) == expected:
-        return data
-    if len(data) == size:  # a server that does not know ranges sends everything
-        return data[start:stop]
-    raise ShortBodyError(
-        errno.ECONNRESET, f"answered {len(data)} of the {expected} bytes from offset {start}"
-    )
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A range of a filesystem that tells neither the size nor the version with the bytes: what it
+    answers is checked against a look at the object, after the bytes have come."""
+
+    path: str
+    url: str
+    start: int
+    stop: int
+    version: Version | None
+
+    def looks_before(self) -> bool:
+        unknown = self.version is not None and self.version.etag is None
+        return unknown or self.stop - self.start > LARGE_RANGE
+
+    def end(self, found: Mapping[str, Any]) -> int:
+        """Where to stop asking."""
+        return min(self.stop, self._held(found).size)
+
+    def looks_after(self, data: bytes) -> bool:
+        return self.version is not None or len(data) != self.stop - self.start
+
+    def checked(self, data: bytes, found: Mapping[str, Any] | None) -> bytes:
+        """The range's bytes."""
+        if found is None:
+            return data
+        size = self._held(found).size
+        expected = max(min(self.stop, size) - self.start, 0)
+        if len(data) == expected:
+            return data
+        if len(data) == size:  # a server that does not know ranges sends everything
+            return data[self.start : self.stop]
+        raise short(f"answered {len(data)} of the {expected} bytes from offset {self.start}")
+
+    def _held(self, found: Mapping[str, Any]) -> ObjectInfo:
+        info = object_info(self.path, found, self.url)
+        if self.version is not None:
+            self.version.hold(info.etag, self.url)
+        return info
 
 
 def object_info(path: str, found: Mapping[str, Any], url: str) -> ObjectInfo:
     if found.get("type") == "directory":
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), url)
+    return ObjectInfo(path, int(found["size"]), version_of(found))
+
+
+def version_of(found: Mapping[str, Any]) -> str | None:
+    """What tells an object's versions apart: what the filesystem has for it, or else when and where
+    it was written."""
     etag = next((found[key] for key in ("ETag", "etag", "generation") if found.get(key)), None)
-    return ObjectInfo(path, int(found["size"]), str(etag).strip('"') if etag else None)
+    if etag:
+        return str(etag).strip('"')
+    changed = next((found[key] for key in CHANGED if found.get(key)), None)
+    return None if changed is None else f"{changed}-{found.get('ino', '')}-{found['size']}"

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tfio_store.framing import crc32c as crc32c_of
-from tfio_store.storage.bucket_store import BucketStore, Page, whole_range
+from tfio_store.storage.bucket_store import BucketStore, Page
+from tfio_store.storage.copies import copy_on_gcs
 from tfio_store.storage.gcs_client import (
     GCSClient,
     as_checksum,
@@ -20,8 +21,10 @@ from tfio_store.storage.gcs_client import (
     split,
 )
 from tfio_store.storage.gcs_upload import TOKEN, GCSUpload, carries
+from tfio_store.storage.ranges import check_size, nothing_there, whole_body, whole_range
 from tfio_store.storage.retry import Retry
 from tfio_store.storage.store import ObjectInfo
+from tfio_store.storage.version import Version
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
@@ -48,23 +51,49 @@ class GCSStore(BucketStore):
             raise await self._missing_or_folder(path)
         return described(path, found)
 
-    async def _read(self, path: str, start: int, stop: int) -> BytesLike:
+    async def _get(self, path: str, most: int | None) -> tuple[bytes, ObjectInfo]:
+        async def attempt() -> tuple[bytes, ObjectInfo]:
+            url = object_url(path, "/download")
+            answer = (await self._client.ask("GET", url, alt="media")).expect(200)
+            data = whole_body(answer.body, answer.headers.get("Content-Length"))
+            check_size(len(data), most, self.url(path))
+            return data, ObjectInfo(path, len(data), answer.headers.get("x-goog-generation"))
+
+        try:
+            if split(path)[1]:
+                return await self._ask(path, attempt)
+        except FileNotFoundError:
+            pass
+        raise await self._missing_or_folder(path)
+
+    async def _read(self, path: str, start: int, stop: int, version: Version) -> BytesLike:
         if stop <= start:
             return b""
         url, headers = object_url(path, "/download"), {"Range": f"bytes={start}-{stop - 1}"}
 
         async def attempt() -> bytes:
-            answer = await self._client.ask("GET", url, headers=headers, alt="media")
-            if answer.status == 416:  # begins at or behind the end
-                return b""
+            answer = await self._client.ask(
+                "GET", url, headers=headers, alt="media", ifGenerationMatch=version.etag
+            )
+            if answer.status == 412:
+                raise version.replaced(self.url(path))
+            if answer.status == 416:
+                return nothing_there(start, await self._found(path, version))
             answer.expect(200, 206)
-            announced = int(answer.headers.get("Content-Length", len(answer.body)))
-            content_range = answer.headers.get("Content-Range")
-            if answer.status == 200:
-                content_range = None
-            return whole_range(answer.body, announced, content_range, start, stop)
+            version.hold(answer.headers.get("x-goog-generation"), self.url(path))
+            found = answer.headers.get("Content-Range", "") if answer.status == 206 else None
+            announced = answer.headers.get("Content-Length")
+            return whole_range(answer.body, announced, found, start, stop)
 
         return await self._ask(path, attempt, nbytes=stop - start)
+
+    async def _found(self, path: str, version: Version) -> ObjectInfo:
+        found = await self._client.metadata(path)
+        if found is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.url(path))
+        info = described(path, found)
+        version.hold(info.etag, self.url(path))
+        return info
 
     async def _page(self, prefix: str, deep: bool, token: str | None) -> Page:
         bucket, start = split(prefix)
@@ -78,7 +107,7 @@ class GCSStore(BucketStore):
                 pageToken=token,
                 fields="nextPageToken,items(name,size,generation,crc32c)",
             )
-            page: dict[str, Any] = json.loads(answer.expect(200).body)
+            page: dict[str, Any] = answer.expect(200).document()
             return page
 
         page = await self._ask(prefix, attempt)
@@ -102,7 +131,7 @@ class GCSStore(BucketStore):
                 ifGenerationMatch=condition,
             )
             if answer.status != 412:
-                return json.loads(answer.expect(200).body)  # type: ignore[no-any-return]
+                return answer.expect(200).document()
             current = await self._client.metadata(path)
             if current is not None and carries(current, token):
                 return current  # an attempt whose answer was lost
@@ -110,13 +139,20 @@ class GCSStore(BucketStore):
 
         return described(path, await self._ask(path, attempt, nbytes=len(data)))
 
-    def _upload(self, path: str) -> GCSUpload:
-        return GCSUpload(self._client, self._retry, path, self.url(path), self._put)
+    def _upload(self, path: str, if_match: str | None) -> GCSUpload:
+        target = path, self.url(path)
+        return GCSUpload(self._client, self._retry, target, self._put, if_match)
+
+    async def _copy(self, source: str, target: str) -> None:
+        await copy_on_gcs(self, source, target)
 
     async def _delete(self, path: str) -> None:
+        await self._delete_version(path, None)
+
+    async def _delete_version(self, path: str, etag: str | None) -> None:
         async def attempt() -> None:
-            answer = await self._client.ask("DELETE", object_url(path))
-            answer.expect(200, 204, 404)
+            answer = await self._client.ask("DELETE", object_url(path), ifGenerationMatch=etag)
+            answer.expect(200, 204, 404, 412)
 
         await self._ask(path, attempt)
 

@@ -68,7 +68,7 @@ class GCSClient:
         answer = await self.ask("GET", object_url(path))
         if answer.status == 404:
             return None
-        found: dict[str, Any] = json.loads(answer.expect(200).body)
+        found: dict[str, Any] = answer.expect(200).document()
         return found
 
 

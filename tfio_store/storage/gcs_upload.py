@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
@@ -33,7 +32,7 @@ Put = Callable[[str, bytearray, bool, str | None], Awaitable[ObjectInfo]]
 class GCSUpload:
     """One resumable upload. Its condition has to be named when it begins.
 
-    So it is begun with "still absent" where nothing is there, and without a condition otherwise: an
+    That is ``if_match`` where it is given, "still absent" where nothing is there, and else none: an
     object that appears meanwhile makes even a commit that does not ask for it fail, which is the
     safe side to err on.
     """
@@ -44,8 +43,16 @@ class GCSUpload:
     ordered = True
     equal_parts = False
 
-    def __init__(self, client: GCSClient, retry: Retry, path: str, url: str, put: Put) -> None:
-        self.url = url
+    def __init__(
+        self,
+        client: GCSClient,
+        retry: Retry,
+        target: tuple[str, str],
+        put: Put,
+        if_match: str | None,
+    ) -> None:
+        path, self.url = target
+        self._if_match = if_match
         self._client = client
         self._retry = retry
         self._path = path
@@ -58,7 +65,7 @@ class GCSUpload:
 
     async def put(self, data: bytearray, *, if_absent: bool, crc32c: int) -> ObjectInfo:
         del crc32c
-        return await self._put(self._path, data, if_absent, None)
+        return await self._put(self._path, data, if_absent, self._if_match)
 
     async def send(self, number: int, data: bytearray, crc32c: int, *, last: bool) -> None:
         del number, crc32c
@@ -105,7 +112,7 @@ class GCSUpload:
                 resource,
                 uploadType="resumable",
                 name=resource["name"],  # type: ignore[arg-type]
-                ifGenerationMatch="0" if self._was_absent else None,
+                ifGenerationMatch=self._if_match or ("0" if self._was_absent else None),
             )
             return answer.expect(200, 201).headers["Location"]
 
@@ -119,6 +126,9 @@ class GCSUpload:
 
         async def attempt() -> Mapping[str, Any] | None:
             nonlocal tried
+            if self._session is None:  # it was lost, see _committed
+                await self._begin()
+                tried = False
             start = self._offset
             if tried:  # how far did the lost request get?
                 answer = await self._transfer(b"", f"bytes */{size if size is not None else '*'}")
@@ -150,14 +160,29 @@ class GCSUpload:
         return await self._client.ask("PUT", self._session, headers=headers, data=data)
 
     async def _committed(self, answer: Answer) -> Mapping[str, Any]:
-        if answer.status == 412:
+        if answer.status in (404, 410, 412):
             current = await self._client.metadata(self._path)
             if current is not None and carries(current, self._token):
                 return current  # by an attempt whose answer was lost
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.url)
+            if answer.status == 412:
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.url)
+            raise self._lost(answer.status)
         if answer.status == 400:  # aiohttp has sent the part twice: ask how far that has got
             raise ShortBodyError(errno.ECONNRESET, "the store is at another byte than the upload")
-        return json.loads(answer.expect(200, 201).body)  # type: ignore[no-any-return]
+        return answer.expect(200, 201).document()
+
+    def _lost(self, status: int) -> OSError:
+        """The service has forgotten the session, and every byte that it had taken. While all of
+        them are still here, another session takes them."""
+        if self._offset:
+            return OSError(
+                errno.EIO,
+                f"the store gave the upload up (status {status}) after {self._offset} bytes, which "
+                "are not kept here; write the object again",
+                self.url,
+            )
+        self._session = None
+        return ShortBodyError(errno.ECONNRESET, f"the store gave the upload up (status {status})")
 
 
 def received(answer: Answer) -> int:

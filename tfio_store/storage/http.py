@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
-from tfio_store.storage.bucket_store import whole_range
 from tfio_store.storage.fsspec_store import FsspecStore
 from tfio_store.storage.http_status import Answer
+from tfio_store.storage.ranges import check_size, nothing_there, whole_body, whole_range
 from tfio_store.storage.store import ObjectInfo
+from tfio_store.storage.version import Version
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
@@ -31,8 +32,19 @@ class HTTPStore(FsspecStore):
     def info(self, path: str) -> ObjectInfo:
         return self._connection.wait(self._retry.run(lambda: self._look(path), self.url(path)))
 
-    def read(self, path: str, start: int, stop: int) -> Future[BytesLike]:
-        return self._connection.start(self._read(path, start, stop))
+    def get(self, path: str, *, most: int | None = None) -> tuple[bytes, ObjectInfo]:
+        async def attempt() -> tuple[bytes, ObjectInfo]:
+            answer = (await self._ask("GET", path)).expect(200)
+            data = whole_body(answer.body, answer.headers.get("Content-Length"))
+            check_size(len(data), most, self.url(path))
+            return data, ObjectInfo(path, len(data), version_of(answer))
+
+        return self._connection.wait(self._retry.run(attempt, self.url(path)))
+
+    def read(
+        self, path: str, start: int, stop: int, *, etag: str | Version | None = None
+    ) -> Future[BytesLike]:
+        return self._connection.start(self._ranged(path, start, stop, Version.of(etag)))
 
     async def _look(self, path: str) -> ObjectInfo:
         answer = await self._ask("HEAD", path)
@@ -44,20 +56,25 @@ class HTTPStore(FsspecStore):
             raise OSError(
                 errno.ESPIPE, "the server does not tell the size; download it first", self.url(path)
             )
-        etag = answer.headers.get("ETag")
-        return ObjectInfo(path, size, etag.strip('"') if etag else None)
+        return ObjectInfo(path, size, version_of(answer))
 
-    async def _read(self, path: str, start: int, stop: int) -> BytesLike:
+    async def _ranged(self, path: str, start: int, stop: int, version: Version) -> BytesLike:
         if stop <= start:
             return b""
 
         async def attempt() -> bytes:
-            answer = await self._ask("GET", path, {"Range": f"bytes={start}-{stop - 1}"})
-            if answer.status == 416:  # begins at or behind the end
-                return b""
+            headers = {"Range": f"bytes={start}-{stop - 1}", **condition(version)}
+            answer = await self._ask("GET", path, headers)
+            if answer.status == 412:
+                raise version.replaced(self.url(path))
+            if answer.status == 416:
+                info = await self._look(path)
+                version.hold(info.etag, self.url(path))
+                return nothing_there(start, info)
             answer.expect(200, 206)
-            announced = int(answer.headers.get("Content-Length", len(answer.body)))
-            partial = answer.headers.get("Content-Range") if answer.status == 206 else None
+            version.hold(version_of(answer), self.url(path))
+            partial = answer.headers.get("Content-Range", "") if answer.status == 206 else None
+            announced = answer.headers.get("Content-Length")
             return whole_range(answer.body, announced, partial, start, stop)
 
         return await self._retry.run(attempt, self.url(path), nbytes=stop - start)
@@ -79,3 +96,18 @@ def size_of(answer: Answer) -> int | None:
     whole = answer.headers.get("Content-Range", "").rpartition("/")[2]
     text = whole or answer.headers.get("Content-Length", "")
     return int(text) if text.isdecimal() else None
+
+
+def version_of(answer: Answer) -> str | None:
+    """What tells an object's versions apart: its ETag, or else when it was changed."""
+    etag = answer.headers.get("ETag")
+    return etag.strip('"') if etag else answer.headers.get("Last-Modified")
+
+
+def condition(version: Version) -> dict[str, str]:
+    """If-Match for what may be an ETag. A weak one ("W/…") matches nothing, by HTTP's rules, and a
+    date is none: of those, the answer's are compared."""
+    etag = version.etag
+    if etag is None or etag.startswith("W/") or etag.endswith(" GMT"):
+        return {}
+    return {"If-Match": f'"{etag}"'}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 __all__ = ["Answer", "StatusError"]
 
@@ -21,6 +23,13 @@ class Answer:
         if self.status not in statuses:
             raise StatusError(self.status, self.body[:500].decode(errors="replace"))
         return self
+
+    def document(self) -> dict[str, Any]:
+        """The JSON object that it carries. Raises ValueError for anything else."""
+        found = json.loads(self.body)
+        if not isinstance(found, dict):
+            raise ValueError(f"{type(found).__name__} in place of an object")
+        return found
 
 
 class StatusError(Exception):

@@ -10,21 +10,25 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from tfio_store.framing import Buffer
 from tfio_store.storage import threads
 from tfio_store.storage.faults import naming
 from tfio_store.storage.leftovers import final_name, temporary_path
+from tfio_store.storage.process import Owner
+from tfio_store.storage.ranges import check_size
 from tfio_store.storage.retry import Retry
 from tfio_store.storage.store import ObjectInfo, PendingUpload
+from tfio_store.storage.version import Version
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
 __all__ = ["LocalStore"]
 
-WRITE_BUFFER = 1 << 20
+LOOKS = 10
+"""How often a file that is written to in place while it is read is read again."""
 
 
 class LocalStore:
@@ -50,23 +54,39 @@ class LocalStore:
         with naming(path):
             return described(path, os.stat(path))
 
-    def read(self, path: str, start: int, stop: int) -> Future[BytesLike]:
-        cached = read_cached(path, start, stop)
+    def get(self, path: str, *, most: int | None = None) -> tuple[bytes, ObjectInfo]:
+        with self.descriptor(path) as descriptor, naming(path):
+            for _ in range(LOOKS):
+                info = described(path, os.fstat(descriptor))
+                check_size(info.size, most, path)
+                buffer = memoryview(bytearray(info.size))
+                got = fill(buffer, descriptor, 0)
+                # else somebody writes into the file, which a replacement by rename is not
+                if got == info.size and described(path, os.fstat(descriptor)) == info:
+                    return bytes(buffer), info
+        raise OSError(errno.EBUSY, "the file changed while it was read", path)
+
+    def read(
+        self, path: str, start: int, stop: int, *, etag: str | Version | None = None
+    ) -> Future[BytesLike]:
+        version = Version.of(etag)
+        cached = read_cached(path, start, stop, version)
         if cached is None:
-            return threads.pool().submit(read_range, path, start, stop)
+            return threads.pool().submit(read_range, path, start, stop, version)
         done: Future[BytesLike] = Future()
         done.set_result(cached)
         return done
 
     @contextlib.contextmanager
-    def descriptor(self, path: str) -> Iterator[int]:
+    def descriptor(self, path: str, *, etag: str | Version | None = None) -> Iterator[int]:
         """The file, open for reading."""
         with naming(path):
-            opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            yield opened
+            opened(path, descriptor, Version.of(etag))
+            yield descriptor
         finally:
-            os.close(opened)
+            os.close(descriptor)
 
     def list(self, folder: str) -> Iterator[ObjectInfo]:
         with naming(folder):
@@ -79,27 +99,27 @@ class LocalStore:
         from fsspec.implementations.local import LocalFileSystem
 
         with naming(pattern):
-            found = LocalFileSystem(auto_mkdir=False).glob(os.path.abspath(pattern), detail=True)
+            found = LocalFileSystem(auto_mkdir=False).glob(os.path.abspath(pattern))
             return [
-                described(path, os.stat(path))
-                for path, info in sorted(found.items())
-                if info["type"] == "file" and final_name(os.path.basename(path)) is None
+                info
+                for path in sorted(found)
+                if final_name(os.path.basename(path)) is None
+                and (info := described_file(path)) is not None
             ]
 
-    def open_output(self, path: str, *, part_bytes: int | None = None) -> LocalOutput:
+    def open_output(
+        self, path: str, *, part_bytes: int | None = None, if_match: str | None = None
+    ) -> LocalOutput:
         del part_bytes
-        return LocalOutput(path)
+        return LocalOutput(path, if_match)
 
     def put(
         self, path: str, data: BytesLike, *, if_absent: bool = False, if_match: str | None = None
     ) -> ObjectInfo:
-        output = LocalOutput(path)
+        output = LocalOutput(path, if_match)
         try:
             output.write(data)
-            if if_match is None:
-                return output.commit(if_absent=if_absent)
-            with naming(path), unchanged(path, if_match):
-                return output.commit()
+            return output.commit(if_absent=if_absent)
         finally:
             output.abort()
 
@@ -108,25 +128,30 @@ class LocalStore:
             with naming(path), contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
 
+    def delete_version(self, path: str, etag: str | None) -> None:
+        if etag is None:
+            self.delete([path])
+            return
+        with naming(path), contextlib.suppress(FileExistsError), unchanged(path, etag):
+            os.unlink(path)
+
     def pending_uploads(self, folder: str) -> builtins.list[PendingUpload]:
         with naming(folder):
             temporary = sorted(files_below(folder, temporary=True))
-        return [
-            PendingUpload(
-                os.path.join(os.path.dirname(path), final_name(os.path.basename(path)) or ""), path
-            )
-            for path in temporary
-        ]
+        return [found for path in temporary if (found := being_written(path)) is not None]
 
     def abort_uploads(self, uploads: Iterable[PendingUpload]) -> None:
         self.delete(upload.token for upload in uploads)
 
 
 class LocalOutput:
-    """A file being written under a temporary name."""
+    """A file being written under a temporary name. Unbuffered: a forked child that ends would write
+    what is in its copy of a buffer once more."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, if_match: str | None) -> None:
+        self._owner = Owner()
         self._path = path
+        self._if_match = if_match
         # through a symbolic link, so that the link survives and its target is replaced
         self._final = os.path.realpath(path)
         self._temporary = temporary_path(self._final)
@@ -136,44 +161,58 @@ class LocalOutput:
             make_folder(os.path.dirname(self._final))
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
             descriptor = os.open(self._temporary, flags, 0o666)  # less the umask, like open()
-            self._file = os.fdopen(descriptor, "wb", buffering=WRITE_BUFFER)
+            self._file = os.fdopen(descriptor, "wb", buffering=0)
 
     def write(self, data: BytesLike) -> None:
-        if self._done:
-            raise ValueError(f"{self._path}: write() after commit() or abort()")
+        self._check("write")
         with naming(self._path):
-            self._file.write(data)
+            write_all(self._file, data)
 
     def commit(self, *, if_absent: bool = False, crc32c: int | None = None) -> ObjectInfo:
         del crc32c  # a filesystem verifies nothing
-        if self._done:
-            raise ValueError(f"{self._path}: commit() after commit() or abort()")
+        self._check("commit")
         with naming(self._path):
-            self._file.flush()
             os.fsync(self._file.fileno())
             info = described(self._path, os.fstat(self._file.fileno()))
             self._file.close()
-            if if_absent:
-                rename_if_absent(self._temporary, self._final)
-            else:
-                os.replace(self._temporary, self._final)
+            self._place(if_absent)
             self._done = True
             sync_folder(os.path.dirname(self._final))
         return info
 
+    def _place(self, if_absent: bool) -> None:
+        if self._if_match is not None:
+            with unchanged(self._path, self._if_match):
+                os.replace(self._temporary, self._final)
+        elif if_absent:
+            rename_if_absent(self._temporary, self._final)
+        else:
+            os.replace(self._temporary, self._final)
+
     def abort(self) -> None:
-        if self._done:
+        if self._done or not self._owner.is_here:
             return
         self._done = True
+        self._file.close()
         with naming(self._path), contextlib.suppress(FileNotFoundError):
             os.unlink(self._temporary)
-        with contextlib.suppress(OSError):  # what could not be flushed is not wanted
-            self._file.close()
 
     def __del__(self) -> None:
         if not getattr(self, "_done", True) and hasattr(self, "_file"):
             with contextlib.suppress(OSError):
-                self.abort()
+                self.abort()  # which waits for nothing but the disk
+
+    def _check(self, action: str) -> None:
+        self._owner.check(f"{self._path}: this file being written")
+        if self._done:
+            raise ValueError(f"{self._path}: {action}() after commit() or abort()")
+
+
+def write_all(file: IO[bytes], data: BytesLike) -> None:
+    """All of ``data`` to an unbuffered file, which may take less at a time."""
+    left = memoryview(data).cast("B")
+    while len(left):
+        left = left[file.write(left) :]
 
 
 def described(path: str, status: os.stat_result) -> ObjectInfo:
@@ -184,19 +223,47 @@ def described(path: str, status: os.stat_result) -> ObjectInfo:
     return ObjectInfo(path, status.st_size, etag)
 
 
-def read_range(path: str, start: int, stop: int) -> memoryview:
+def being_written(temporary: str) -> PendingUpload | None:
+    """None where it has gone since it was listed."""
+    folder, name = os.path.split(temporary)
+    try:
+        changed = os.stat(temporary).st_mtime
+    except FileNotFoundError:
+        return None
+    return PendingUpload(os.path.join(folder, final_name(name) or ""), temporary, changed)
+
+
+def described_file(path: str) -> ObjectInfo | None:
+    """None for what is no regular file, or has gone since it was listed."""
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return described(path, status) if stat.S_ISREG(status.st_mode) else None
+
+
+def read_range(path: str, start: int, stop: int, version: Version) -> memoryview:
     """Into pooled memory: fresh pages for every range would cost more than the reading itself."""
     with naming(path):
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            size = os.fstat(descriptor).st_size
+            size = opened(path, descriptor, version)
             buffer = memoryview(Buffer(max(min(stop, size) - start, 0)))
-            return buffer[: fill(buffer, descriptor, start)]
+            if fill(buffer, descriptor, start) < len(buffer):  # cut since
+                raise version.replaced(path)
+            return buffer
         finally:
             os.close(descriptor)
 
 
-def read_cached(path: str, start: int, stop: int) -> memoryview | None:
+def opened(path: str, descriptor: int, version: Version) -> int:
+    """The size of a file just opened, which must be the version that is read."""
+    info = described(path, os.fstat(descriptor))
+    version.hold(info.etag, path)
+    return info.size
+
+
+def read_cached(path: str, start: int, stop: int, version: Version) -> memoryview | None:
     """The range if all of it is in the page cache: copying that here and now costs less than
     waking a thread, on a busy machine by far. None where it is not, or nobody can tell."""
     if not hasattr(os, "RWF_NOWAIT"):
@@ -204,7 +271,7 @@ def read_cached(path: str, start: int, stop: int) -> memoryview | None:
     with contextlib.suppress(OSError):  # which read_range meets again and reports
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            size = min(stop, os.fstat(descriptor).st_size) - start
+            size = min(stop, opened(path, descriptor, version)) - start
             buffer = memoryview(Buffer(max(size, 0)))
             if size > 0 and os.preadv(descriptor, [buffer], start, os.RWF_NOWAIT) == size:
                 return buffer

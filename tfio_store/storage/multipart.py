@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from tfio_store.framing import crc32c as crc32c_of, crc32c_combine
+from tfio_store.storage.answers import well_formed
 from tfio_store.storage.connection import Connection
+from tfio_store.storage.process import Owner
 from tfio_store.storage.store import ObjectInfo
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
 __all__ = ["DEFAULT_PART_BYTES", "MultipartOutput", "Upload"]
+
+T = TypeVar("T")
 
 DEFAULT_PART_BYTES = 8 << 20
 PARTS_IN_FLIGHT = 8
@@ -87,6 +91,7 @@ class MultipartOutput:
     """The `Output` over an `Upload`. Holds one part in memory, and those that travel."""
 
     def __init__(self, upload: Upload, connection: Connection, part_bytes: int | None) -> None:
+        self._owner = Owner()
         self._upload = upload
         self._connection = connection
         wanted = max(part_bytes or DEFAULT_PART_BYTES, upload.least_part_bytes)
@@ -98,7 +103,6 @@ class MultipartOutput:
         self._crc32c = 0
         self._failure: BaseException | None = None
         self._done = False
-        self._process = os.getpid()
 
     def write(self, data: BytesLike) -> None:
         self._check("write")
@@ -123,7 +127,7 @@ class MultipartOutput:
             found = crc32c_of(self._filling)
             self._compare(found, crc32c)
             work = self._upload.put(self._filling, crc32c=found, if_absent=if_absent)
-        info: ObjectInfo = self._result(self._connection.start(work))
+        info: ObjectInfo = self._result(self._start(work))
         self._done = True
         self._filling = bytearray()
         return info
@@ -139,25 +143,23 @@ class MultipartOutput:
             raise self._failure
 
     def abort(self) -> None:
-        if self._done or self._process != os.getpid():
+        if self._done or not self._owner.is_here:
             return
         self._done = True
         self._filling = bytearray()
-        for future in self._travelling:
-            future.cancel()
         if self._sent:
-            self._connection.wait(self._upload.discard())
+            give_up(self._travelling, self._connection, self._upload)
 
     def __del__(self) -> None:
-        """Dropped without a word: give the parts up, without waiting for the store to say so."""
-        if getattr(self, "_done", True) or not self._sent or self._process != os.getpid():
-            return
-        for future in self._travelling:
-            future.cancel()
-        with contextlib.suppress(Exception):
-            self._connection.start(self._upload.discard())
+        if not getattr(self, "_done", True) and self._sent:
+            work = partial(give_up, self._travelling, self._connection, self._upload)
+            self._owner.later(work)
+
+    def _start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        return self._connection.start(well_formed(work, self._upload.url))
 
     def _check(self, action: str) -> None:
+        self._owner.check(f"{self._upload.url}: this upload")
         if self._done:
             raise ValueError(f"{self._upload.url}: {action}() after commit() or abort()")
         if self._failure is not None:
@@ -172,7 +174,7 @@ class MultipartOutput:
         gate.enter(len(data))
         try:
             work = self._upload.send(self._sent, data, crc, last=last)
-            future = self._connection.start(work)
+            future = self._start(work)
         except BaseException:
             gate.leave(len(data))
             raise
@@ -199,3 +201,9 @@ class MultipartOutput:
         except Exception as fault:
             self._failure = fault
             raise
+
+
+def give_up(travelling: Iterable[Future[None]], connection: Connection, upload: Upload) -> None:
+    for future in travelling:
+        future.cancel()
+    connection.wait(upload.discard())

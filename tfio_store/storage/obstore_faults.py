@@ -1,4 +1,7 @@
-"""What obstore's exceptions mean. Most are one type, whose text has to tell them apart."""
+"""What obstore's exceptions mean. Most are one type, whose text has to tell them apart.
+
+Their text holds what was asked for, signatures included, so that they are no cause to hand on.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +9,17 @@ import errno
 import os
 import re
 
-from tfio_store.storage.faults import TRANSIENT_STATUS, redacted
+from tfio_store.redaction import redacted
+from tfio_store.storage.faults import TRANSIENT_STATUS, ShortBodyError
 
-__all__ = ["is_beyond_end", "meaning"]
+__all__ = ["RefusedError", "is_beyond_end", "meaning"]
 
-KINDS: dict[str, type[OSError]] = {
-    "AlreadyExistsError": FileExistsError,
-    "NotFoundError": FileNotFoundError,
-    "PermissionDeniedError": PermissionError,
-    "PreconditionError": FileExistsError,
-    "UnauthenticatedError": PermissionError,
-}
-NUMBERS = {
-    FileExistsError: errno.EEXIST,
-    FileNotFoundError: errno.ENOENT,
-    PermissionError: errno.EACCES,
-}
+WRONG_RANGE = ("UnexpectedRange", "NoContentRange", "ParseContentRange", "InvalidContentRange")
+"""Answers of another range than was asked for, or that do not say of which."""
+
+
+class RefusedError(OSError):
+    """A request that obstore did not get through, and that no second attempt would."""
 
 
 def status_in(fault: BaseException) -> int | None:
@@ -34,18 +32,18 @@ def is_beyond_end(fault: BaseException) -> bool:
     return status_in(fault) == 416 or "Wanted range starting at" in str(fault)
 
 
-def meaning(fault: Exception, url: str) -> Exception:
-    """``fault`` as an OSError that names ``url``: ConnectionError when it may pass."""
-    kind = KINDS.get(type(fault).__name__)
+def meaning(fault: Exception, url: str) -> OSError:
+    """``fault`` as an OSError with errno and ``url``: ConnectionError when it may pass."""
     if isinstance(fault, FileNotFoundError):
-        kind = FileNotFoundError
-    if kind is not None:
-        return kind(NUMBERS[kind], os.strerror(NUMBERS[kind]), url)
-    if type(fault).__name__ != "GenericError":
-        return fault
+        return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), url)
     # the first line; Rust's view of the matter follows
-    text = redacted(str(fault).partition("\n")[0])
+    text = redacted(f"{type(fault).__name__}: {str(fault).partition(chr(10))[0]}")
     status = status_in(fault)
-    if status in TRANSIENT_STATUS or (status is None and "HTTP error" in text):
-        return ConnectionError(errno.ECONNRESET, text)
-    return OSError(errno.EIO, text, url)
+    if any(kind in str(fault) for kind in WRONG_RANGE):
+        return ShortBodyError(errno.ECONNRESET, text)
+    passing = status is None and "HTTP error" in text and "builder error" not in text
+    if status in TRANSIENT_STATUS or passing:
+        refused = "Connection refused" in str(fault)
+        number = errno.ECONNREFUSED if refused else errno.ECONNRESET
+        return (ConnectionRefusedError if refused else ConnectionError)(number, text)
+    return RefusedError(errno.EIO, text, url)

@@ -56,10 +56,11 @@ def open_store(
 ) -> tuple[Store, str]:
     """The store that keeps ``url``, and the object's path in it.
 
-    ``url`` is a local path, or a URL of any scheme that fsspec or an installed plugin (entry point
-    group ``tfio_store.stores``) knows; ``storage_options`` are what its fsspec class takes.
-    ``backend="obstore"`` uses obstore for S3, GCS and Azure (local files gain nothing by it, and
-    obstore does not sync them to disk). Stores of the same options share their connections.
+    ``url`` is a local path (``~`` is the home directory), or a URL of any scheme that fsspec or an
+    installed plugin (entry point group ``tfio_store.stores``) knows; ``storage_options`` are what
+    its fsspec class takes. ``backend="obstore"`` reads S3, GCS and Azure by obstore; everything
+    else, writing included, is the same as without. Stores of the same options share their
+    connections.
 
     Raises ValueError for an unknown scheme or backend, ImportError where the package that knows the
     scheme is not installed; both say what to install.
@@ -121,7 +122,7 @@ def split(scheme: str, url: str) -> tuple[str, dict[str, Any]]:
     import fsspec
 
     if scheme == "file":
-        return os.path.abspath(re.sub(r"^(?i:file|local)://", "", url)), {}
+        return os.path.abspath(os.path.expanduser(re.sub(r"^(?i:file|local)://", "", url))), {}
     if scheme in ("s3", "s3a", "gs", "gcs"):  # whose keys may hold anything, "?" and "#" too
         return url.partition("://")[2].strip("/"), {}
     if scheme in ("abfs", "abfss", "az"):
@@ -154,18 +155,23 @@ def factory_of(scheme: str, backend: str) -> Factory:
     if scheme not in OWN_SCHEMES and scheme in plugins():
         return plugins()[scheme].load()  # type: ignore[no-any-return]
     if backend == "obstore" and scheme in EXTRAS:
-        return obstore_factory()
+        return obstore_factory(scheme)
     return fsspec_factory(scheme)
 
 
-def obstore_factory() -> Factory:
+def obstore_factory(scheme: str) -> Factory:
+    fsspec_factory(scheme)  # says what is missing of what obstore's stores build on
     try:
         import obstore  # noqa: F401
     except ImportError as fault:
         raise ImportError("backend='obstore' needs: pip install 'tfio_store[obstore]'") from fault
-    from tfio_store.storage.obstore_store import ObstoreStore
+    from tfio_store.storage import obstore_store
 
-    return ObstoreStore
+    if scheme in ("s3", "s3a"):
+        return obstore_store.ObstoreS3Store
+    if scheme in ("gs", "gcs"):
+        return obstore_store.ObstoreGCSStore
+    return obstore_store.ObstoreAzureStore
 
 
 def fsspec_factory(scheme: str) -> Factory:

@@ -8,7 +8,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from tfio_store.storage.faults import is_transient, raise_named
+from tfio_store.redaction import redacted
+from tfio_store.storage.faults import is_refused, is_transient, named
+from tfio_store.storage.log import log
 
 __all__ = ["Retry"]
 
@@ -26,18 +28,22 @@ class Retry:
     Before attempt n + 1 it waits a random time of up to
     ``min(max_delay, base_delay * 2**(n - 1))`` seconds ("full jitter", which spreads clients that a
     store has turned away together). One attempt may take ``timeout`` seconds, and longer for many
-    bytes. Filesystems without an asynchronous interface keep to their own timeouts.
+    bytes. Filesystems without an asynchronous interface keep to their own timeouts. An address that
+    nobody answers at (a refused connection, an unknown name) is tried for ``refused`` seconds.
+
+    Each attempt that is made again is told to the logger ``tfio_store``, at level INFO.
     """
 
     attempts: int = 8
     base_delay: float = 0.1
     max_delay: float = 10.0
     timeout: float = 30.0
+    refused: float = 5.0
 
     def __post_init__(self) -> None:
         if self.attempts < 1:
             raise ValueError(f"Retry(attempts={self.attempts!r}): pass 1 (no retries) or more")
-        for name in ("base_delay", "max_delay"):
+        for name in ("base_delay", "max_delay", "refused"):
             if getattr(self, name) < 0:
                 raise ValueError(f"Retry({name}={getattr(self, name)!r}): pass seconds, 0 or more")
         if self.timeout <= 0:
@@ -57,24 +63,50 @@ class Retry:
         """Await ``attempt()`` until it succeeds, or raise what stopped it, naming ``url``."""
         import asyncio  # costs 20 ms, which who imports the library need not wait for
 
-        failures = 0
+        trials = Trials(self, url)
         while True:
             try:
                 return await asyncio.wait_for(attempt(), self.limit(nbytes))
             except Exception as fault:
-                failures += 1
-                if failures >= self.attempts or not is_transient(fault):
-                    raise_named(fault, url, failures)
-                await asyncio.sleep(self.delay(failures))
+                pause = trials.after(fault)
+            if isinstance(pause, Exception):
+                raise pause  # outside the handler, which would chain the fault to it as it was
+            await asyncio.sleep(pause)
 
     def run_blocking(self, attempt: Callable[[], T], url: str) -> T:
         """`run` for a filesystem that blocks."""
-        failures = 0
+        trials = Trials(self, url)
         while True:
             try:
                 return attempt()
             except Exception as fault:
-                failures += 1
-                if failures >= self.attempts or not is_transient(fault):
-                    raise_named(fault, url, failures)
-                time.sleep(self.delay(failures))
+                pause = trials.after(fault)
+            if isinstance(pause, Exception):
+                raise pause
+            time.sleep(pause)
+
+
+class Trials:
+    """The attempts at one request."""
+
+    def __init__(self, retry: Retry, url: str) -> None:
+        self._retry = retry
+        self._url = url
+        self._failures = 0
+        self._refused = 0.0  # seconds waited for somebody to answer
+
+    def after(self, fault: Exception) -> float | Exception:
+        """Seconds until the next attempt; what to raise instead of making one."""
+        self._failures += 1
+        retry = self._retry
+        if self._failures >= retry.attempts or not is_transient(fault):
+            return named(fault, self._url, self._failures)
+        pause = retry.delay(self._failures)
+        if is_refused(fault):
+            self._refused += pause
+            if self._refused > retry.refused:
+                return named(fault, self._url, self._failures)
+        said = redacted(f"{type(fault).__name__}: {fault}")
+        text = "%s: attempt %d of %d failed, the next is in %.1f s: %s"
+        log.info(text, self._url, self._failures, retry.attempts, pause, said)
+        return pause

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import builtins
 import errno
+import os
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tfio_store.framing import Buffer
-from tfio_store.storage.bucket_store import BucketStore, Page, whole_range
-from tfio_store.storage.faults import status_of
+from tfio_store.storage.bucket_store import BucketStore, Page
+from tfio_store.storage.copies import copy_on_s3
+from tfio_store.storage.faults import ShortBodyError, status_of
+from tfio_store.storage.ranges import check_size, nothing_there, whole_body, whole_range
 from tfio_store.storage.retry import Retry
 from tfio_store.storage.s3_client import S3Client, checksum_of
 from tfio_store.storage.s3_upload import S3Upload, etag_of, put_object
 from tfio_store.storage.store import ObjectInfo, PendingUpload
+from tfio_store.storage.version import Version
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
@@ -49,28 +54,67 @@ class S3Store(BucketStore):
             raise await self._missing_or_folder(path)
         return ObjectInfo(path, found["ContentLength"], etag_of(found), checksum_of(found))
 
-    async def _read(self, path: str, start: int, stop: int) -> BytesLike:
+    async def _get(self, path: str, most: int | None) -> tuple[bytes, ObjectInfo]:
         bucket, key = self._client.split(path)
+        if not key:
+            raise self._is_folder(path)
+
+        async def attempt() -> tuple[bytes, ObjectInfo]:
+            answer = await self._client.call("get_object", Bucket=bucket, Key=key)
+            async with answer["Body"] as body:
+                check_size(answer.get("ContentLength", 0), most, self.url(path))
+                data: bytes = whole_body(await body.read(), answer.get("ContentLength"))
+            check_size(len(data), most, self.url(path))
+            return data, ObjectInfo(path, len(data), etag_of(answer))
+
+        try:
+            return await self._ask(path, attempt)
+        except FileNotFoundError as missing:
+            raise await self._missing_or_folder(path) from missing
+
+    async def _read(self, path: str, start: int, stop: int, version: Version) -> BytesLike:
         if stop <= start:
             return b""
+        ask = partial(self._range, path, start, stop, version)
+        return await self._ask(path, ask, nbytes=stop - start)
 
-        async def attempt() -> BytesLike:
-            try:
-                answer = await self._client.call(
-                    "get_object", Bucket=bucket, Key=key, Range=f"bytes={start}-{stop - 1}"
-                )
-            except Exception as fault:
-                if status_of(fault) == 416:  # begins at or behind the end
-                    return b""
+    async def _range(self, path: str, start: int, stop: int, version: Version) -> BytesLike:
+        bucket, key = self._client.split(path)
+        params = {"Bucket": bucket, "Key": key, "Range": f"bytes={start}-{stop - 1}"}
+        try:
+            answer = await self._client.call("get_object", **params, **self._condition(version))
+        except Exception as fault:
+            if status_of(fault) not in (412, 416):
                 raise
+            return await self._refused(path, start, stop, version, fault)
+        async with answer["Body"] as body:
+            version.hold(etag_of(answer), self.url(path))
+            whole = answer["ResponseMetadata"]["HTTPStatusCode"] == 200
             most = min(stop - start, answer.get("ContentLength", stop - start))
-            async with answer["Body"] as body:
-                partial = "ContentRange" in answer
-                data = await (received(body, most) if partial else body.read())
-            announced = answer.get("ContentLength", len(data))
-            return whole_range(data, announced, answer.get("ContentRange"), start, stop)
+            data = await (body.read() if whole else received(body, most))
+        found = None if whole else answer.get("ContentRange", "")
+        return whole_range(data, answer.get("ContentLength"), found, start, stop)
 
-        return await self._ask(path, attempt, nbytes=stop - start)
+    def _condition(self, version: Version) -> dict[str, str]:
+        if version.etag is None:
+            return {}
+        quote = '"' if self._client.quotes_etags else ""
+        return {"IfMatch": f"{quote}{version.etag}{quote}"}
+
+    async def _refused(
+        self, path: str, start: int, stop: int, version: Version, fault: Exception
+    ) -> BytesLike:
+        """What a refused range means: of another version, behind the end, or neither."""
+        found = await self._client.head(*self._client.split(path))
+        if not found:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.url(path))
+        version.hold(etag_of(found), self.url(path))
+        if status_of(fault) == 416:
+            return nothing_there(start, ObjectInfo(path, found["ContentLength"]))
+        if not self._client.quotes_etags:
+            raise fault
+        self._client.quotes_etags = False  # Ceph 16 compares the quotes too
+        return await self._range(path, start, stop, version)
 
     async def _page(self, prefix: str, deep: bool, token: str | None) -> Page:
         bucket, start = self._client.split(prefix)
@@ -94,8 +138,11 @@ class S3Store(BucketStore):
             self._client, self._retry, target, data, if_absent=if_absent, if_match=if_match
         )
 
-    def _upload(self, path: str) -> S3Upload:
-        return S3Upload(self._client, self._retry, path, self.url(path))
+    def _upload(self, path: str, if_match: str | None) -> S3Upload:
+        return S3Upload(self._client, self._retry, (path, self.url(path)), if_match)
+
+    async def _copy(self, source: str, target: str) -> None:
+        await copy_on_s3(self, source, target)
 
     async def _delete(self, path: str) -> None:
         bucket, key = self._client.split(path)
@@ -108,7 +155,8 @@ class S3Store(BucketStore):
         while True:
             page = await self._call(prefix, "list_multipart_uploads", **params)
             for found in page.get("Uploads", ()):
-                pending.append(PendingUpload(f"{bucket}/{found['Key']}", found["UploadId"]))
+                begun = found["Initiated"].timestamp() if "Initiated" in found else None
+                pending.append(PendingUpload(f"{bucket}/{found['Key']}", found["UploadId"], begun))
             if not page.get("IsTruncated"):
                 return pending
             params["KeyMarker"] = page["NextKeyMarker"]
@@ -129,7 +177,7 @@ async def received(body: Any, nbytes: int) -> memoryview:
     view, got = memoryview(Buffer(nbytes)), 0
     while piece := await body.read(PIECE_BYTES):
         if got + len(piece) > nbytes:
-            raise OSError(errno.EIO, f"asked for {nbytes} bytes, answered more")
+            raise ShortBodyError(errno.EIO, f"asked for {nbytes} bytes, answered more")
         view[got : got + len(piece)] = piece
         got += len(piece)
     return view[:got]

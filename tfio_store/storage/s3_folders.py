@@ -14,9 +14,6 @@ from tfio_store.storage.s3 import S3Store
 
 __all__ = ["S3Folders"]
 
-COPY_BYTES = 5 << 30
-"""The most that one CopyObject request takes."""
-
 
 class S3Folders:
     """`Folders` over an `S3Store`; paths are ``bucket/key``."""
@@ -74,7 +71,7 @@ class S3Folders:
             self._store.delete(f"{bucket}/{item['Key']}" for item in page.get("Contents", ()))
 
     def copy(self, source: str, target: str) -> None:
-        self._store._client.connection.wait(self._copy(source, target))
+        self._store._client.connection.wait(self._store._copy(source, target))
 
     def move_tree(self, source: str, target: str) -> None:
         bucket = source.partition("/")[0]
@@ -83,44 +80,9 @@ class S3Folders:
             for page in self._pages(source)
             for item in page.get("Contents", ())
         ]
-        copies = (self._copy(key, target + key[len(source) :]) for key in keys)
+        copies = (self._store._copy(key, target + key[len(source) :]) for key in keys)
         self._store._client.connection.wait(at_once(DELETES_AT_ONCE, copies))
         self._store.delete(keys)
-
-    async def _copy(self, source: str, target: str) -> None:
-        from_bucket, from_key = self._store._client.split(source)
-        bucket, key = self._store._client.split(target)
-        place = {"Bucket": from_bucket, "Key": from_key}
-        head = await self._store._call(source, "head_object", **place)
-        if head["ContentLength"] <= COPY_BYTES:
-            await self._store._call(source, "copy_object", Bucket=bucket, Key=key, CopySource=place)
-        else:
-            await self._copy_parts(source, (bucket, key), place, head["ContentLength"])
-
-    async def _copy_parts(
-        self, source: str, target: tuple[str, str], place: dict[str, str], size: int
-    ) -> None:
-        call, (bucket, key) = self._store._call, target
-        upload = await call(source, "create_multipart_upload", Bucket=bucket, Key=key)
-        where = {"Bucket": bucket, "Key": key, "UploadId": upload["UploadId"]}
-        parts: list[dict[str, Any]] = []
-
-        async def copy_part(number: int) -> None:
-            start = (number - 1) * COPY_BYTES
-            span = f"bytes={start}-{min(start + COPY_BYTES, size) - 1}"
-            answer = await call(
-                source, "upload_part_copy", PartNumber=number, CopySource=place,
-                CopySourceRange=span, **where,
-            )  # fmt: skip
-            parts.append({"PartNumber": number, "ETag": answer["CopyPartResult"]["ETag"]})
-
-        try:
-            await at_once(4, (copy_part(n) for n in range(1, -(-size // COPY_BYTES) + 1)))
-            done = {"Parts": sorted(parts, key=lambda part: int(part["PartNumber"]))}
-            await call(source, "complete_multipart_upload", MultipartUpload=done, **where)
-        except BaseException:
-            await call(source, "abort_multipart_upload", **where)
-            raise
 
     def _prefix(self, folder: str) -> str:
         key = self._store._client.split(folder)[1]

@@ -76,8 +76,11 @@ class S3Upload:
     part_step = 1
     ordered = False
 
-    def __init__(self, client: S3Client, retry: Retry, path: str, url: str) -> None:
-        self.url = url
+    def __init__(
+        self, client: S3Client, retry: Retry, target: tuple[str, str], if_match: str | None
+    ) -> None:
+        path, self.url = target
+        self._if_match = if_match
         self.equal_parts = bool(client.connection.fs.fixed_upload_size)
         self._client = client
         self._retry = retry
@@ -92,7 +95,14 @@ class S3Upload:
     async def put(self, data: bytearray, *, if_absent: bool, crc32c: int) -> ObjectInfo:
         del crc32c
         target = self._path, self.url
-        return await put_object(self._client, self._retry, target, data, if_absent=if_absent)
+        return await put_object(
+            self._client,
+            self._retry,
+            target,
+            data,
+            if_absent=if_absent,
+            if_match=self._if_match,
+        )
 
     async def send(self, number: int, data: bytearray, crc32c: int, *, last: bool) -> None:
         del last
@@ -116,11 +126,14 @@ class S3Upload:
         params["MultipartUpload"] = {"Parts": [self._parts[i] for i in range(len(self._parts))]}
         if self._checksums:
             params |= {"ChecksumCRC32C": as_checksum(crc32c), "ChecksumType": "FULL_OBJECT"}
-        if if_absent:
+        if if_absent or self._if_match is not None:
             # Ceph 16 ignores the condition: look first, so that it gives way in a race at most
-            if await self._retry.run(lambda: self._client.head(*self._object.values()), self.url):
-                raise FileExistsError(errno.EEXIST, "the path is taken", self.url)
-            params["IfNoneMatch"] = "*"
+            look = await self._retry.run(
+                lambda: self._client.head(*self._object.values()), self.url
+            )
+            if etag_of(look) != self._if_match:
+                raise FileExistsError(errno.EEXIST, "the condition does not hold", self.url)
+            params |= condition_of(self._client, if_absent, self._if_match)
         answer = await self._retry.run(lambda: self._complete(params), self.url)
         return await self._confirmed(answer, size)
 

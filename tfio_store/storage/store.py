@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
+    from tfio_store.storage.version import Version
+
 __all__ = ["ObjectInfo", "Output", "PendingUpload", "Store"]
 
 
@@ -38,6 +40,8 @@ class PendingUpload:
 
     path: str
     token: str
+    begun: float | None = None
+    """When, in Unix time; None where nobody knows."""
 
 
 class Output(Protocol):
@@ -77,9 +81,21 @@ class Store(Protocol):
     def info(self, path: str) -> ObjectInfo:
         """FileNotFoundError, IsADirectoryError, PermissionError."""
 
-    def read(self, path: str, start: int, stop: int) -> Future[BytesLike]:
+    def get(self, path: str, *, most: int | None = None) -> tuple[bytes, ObjectInfo]:
+        """All of a small object by one request, and the size and etag of just these bytes.
+
+        FileNotFoundError, IsADirectoryError; OSError if it has more than ``most`` bytes. (Where
+        nothing is known of a filesystem but its fsspec class, looks are requests of their own.)"""
+
+    def read(
+        self, path: str, start: int, stop: int, *, etag: str | Version | None = None
+    ) -> Future[BytesLike]:
         """Begin reading bytes [start, stop). The result has exactly that many, fewer only where the
-        object ends. Cancelling the future gives the request up. Passing faults are retried."""
+        object is known to end. Cancelling the future gives the request up. Passing faults are
+        retried, and short answers are such faults.
+
+        With ``etag`` the bytes are of that version, else ReplacedError; a `Version` that knows none
+        yet holds that of the first answer."""
 
     def list(self, folder: str) -> Iterator[ObjectInfo]:
         """Every object below ``folder``, at any depth, sorted by path; none is no error."""
@@ -87,16 +103,25 @@ class Store(Protocol):
     def glob(self, pattern: str) -> builtins.list[ObjectInfo]:
         """The objects that match, sorted by path."""
 
-    def open_output(self, path: str, *, part_bytes: int | None = None) -> Output: ...
+    def open_output(
+        self, path: str, *, part_bytes: int | None = None, if_match: str | None = None
+    ) -> Output:
+        """Begin an object. With ``if_match`` it replaces the object of that etag and no other:
+        `Output.commit` raises FileExistsError once that is gone or another is there."""
 
     def put(
         self, path: str, data: BytesLike, *, if_absent: bool = False, if_match: str | None = None
     ) -> ObjectInfo:
         """Write a small object in one atomic request. FileExistsError when ``if_absent`` finds one,
-        or the object's etag is no longer ``if_match`` (nor is it when the object is gone)."""
+        or the object's etag is no longer ``if_match`` (nor is it when the object is gone).
+        PermissionError where it still is, and the store refuses all the same."""
 
     def delete(self, paths: Iterable[str]) -> None:
         """Missing ones are no error."""
+
+    def delete_version(self, path: str, etag: str | None) -> None:
+        """Delete the object if it still has this etag, and leave it otherwise. Where the service
+        can't compare, it is looked at first. None: whichever it is."""
 
     def pending_uploads(self, folder: str) -> builtins.list[PendingUpload]:
         """Uploads under ``folder`` that a dead writer left (multipart uploads, temporary files)."""

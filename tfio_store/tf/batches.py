@@ -10,14 +10,22 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from tfio_store.compression import detect
 from tfio_store.dataset import Dataset
+from tfio_store.magic import detect
+from tfio_store.tf import order
 from tfio_store.tf.blocks import BlockReader
 from tfio_store.tf.options import Options
 from tfio_store.tf.records import parsed
 from tfio_store.tf.spans import Spans, batch_spans, exact_batch_spans
 
-__all__ = ["batch_dataset", "can_batch", "raw_local"]
+__all__ = ["FEW", "batch_dataset", "can_batch", "raw_local", "too_small"]
+
+
+FEW = 16
+"""Records of a batch, below which it may be too small."""
+
+_CALL_BYTES = 16 << 10
+"""What is read in the time that a call takes."""
 
 
 def can_batch(options: Options, parallel_reads: int | None) -> bool:
@@ -28,6 +36,15 @@ def can_batch(options: Options, parallel_reads: int | None) -> bool:
         and parallel_reads is None
         and not options.settings.skip_corrupt
     )
+
+
+def too_small(dataset: Dataset, options: Options) -> bool:
+    """Whether batches are so small that a call for each costs more than to put them together."""
+    if options.batch_size is None or options.batch_size >= FEW:
+        return False
+    records = sum(shard.records or 0 for shard in dataset.shards)
+    nbytes = sum(shard.nbytes for shard in dataset.shards)
+    return nbytes * options.batch_size < _CALL_BYTES * records
 
 
 def raw_local(dataset: Dataset) -> Dataset | None:
@@ -45,7 +62,8 @@ def _looks_raw(dataset: Dataset, index: int) -> bool:
     if dataset.shards[index].compression != "auto":
         return False
     store, path = dataset.open(index)
-    return detect(store.read(path, 0, 512).result()) is None
+    head = store.read(path, 0, 512, etag=dataset.shards[index].version)
+    return detect(head.result()) is None
 
 
 def batch_dataset(dataset: Dataset, options: Options) -> tf.data.Dataset:
@@ -56,10 +74,7 @@ def batch_dataset(dataset: Dataset, options: Options) -> tf.data.Dataset:
     if options.drop_remainder and int(spans.records.sum()) % options.batch_size:
         count -= 1
     reader = BlockReader(dataset, spans, options, partial=False)
-    numbers = tf.data.Dataset.range(count)
-    if options.shard is not None:
-        numbers = numbers.shard(*options.shard)
-    found = reader.read(numbers)
+    found = reader.read(order.numbers(count, options))
     if options.drop_remainder:
         found = found.map(lambda records: tf.ensure_shape(records, [options.batch_size]))
     return parsed(found, options)
@@ -67,5 +82,10 @@ def batch_dataset(dataset: Dataset, options: Options) -> tf.data.Dataset:
 
 def _spans(dataset: Dataset, batch_size: int, options: Options) -> Spans:
     if raw_local(dataset) is not None:
-        return exact_batch_spans(dataset, batch_size, memory_budget=options.memory_budget)
+        return exact_batch_spans(
+            dataset,
+            batch_size,
+            memory_budget=options.memory_budget,
+            max_record_bytes=options.settings.max_record_bytes,
+        )
     return batch_spans(dataset, batch_size)

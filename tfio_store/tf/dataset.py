@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -14,13 +16,19 @@ from tfio_store.errors import DataLossError, RecordTooLargeError
 from tfio_store.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.indexing import index_raw_shards
 from tfio_store.source import open_dataset
-from tfio_store.tf.batches import batch_dataset, can_batch, raw_local
+from tfio_store.storage import Retry
+from tfio_store.tf.batches import FEW, batch_dataset, can_batch, raw_local, too_small
 from tfio_store.tf.blocks import block_dataset, is_remote
 from tfio_store.tf.filenames import known_names, names_dataset
 from tfio_store.tf.ops import Settings
-from tfio_store.tf.options import DEFAULT_MEMORY_BUDGET, Options, check_compression
+from tfio_store.tf.options import (
+    DEFAULT_MEMORY_BUDGET,
+    Options,
+    check_buffer_size,
+    check_compression,
+)
 from tfio_store.tf.runtime import Access
-from tfio_store.tf.streams import stream_dataset
+from tfio_store.tf.streams import files_at_once, stream_dataset
 
 __all__ = ["TFRecordDataset"]
 
@@ -42,13 +50,15 @@ class TFRecordDataset(tf.data.Dataset):  # type: ignore[misc]
             prefix or folder with a manifest.
         compression_type: None looks at each file's first bytes, or the manifest; "" (raw), "GZIP",
             "ZLIB" or "ZSTD"; or a string tensor.
-        buffer_size: taken for compatibility; blocks and ``memory_budget`` decide.
+        buffer_size: checked as TensorFlow does, and not used; blocks and ``memory_budget`` decide.
         num_parallel_reads: that many files are read at once, and their records taken in turns, as
             TensorFlow does.
         name: taken for compatibility.
         storage_options: passed to the storage, as everywhere in fsspec. They become part of the
             dataset's graph, so they must be JSON-able; keep secrets in the environment where graphs
             are sent or kept.
+        split: of a folder that TensorFlow Datasets wrote (``FOLDER/train`` is the same as FOLDER
+            and "train"), or a dataset's name in a folder of several.
         batch_size: hand out batches, which is faster than ``.batch`` behind.
         drop_remainder: leave out a last batch that is not full.
         shuffle: True shuffles the blocks, and the records among 16 neighbouring blocks of the new
@@ -65,6 +75,7 @@ class TFRecordDataset(tf.data.Dataset):  # type: ignore[misc]
             without an index that may be read to find their blocks, where blocks are wanted.
         max_record_bytes: longer records are refused before anything is allocated for them.
         schema: a `tfio_store.Schema`, or a feature spec of `tf.io.parse_example`.
+        retry: how often and how patiently passing faults of the storage are tried again.
         backend: "fsspec" or "obstore".
 
     Raises:
@@ -73,7 +84,8 @@ class TFRecordDataset(tf.data.Dataset):  # type: ignore[misc]
 
     While iterating: `tf.errors.NotFoundError`, `PermissionDeniedError`, `DataLossError` (with the
     path and the offset in the uncompressed stream), `ResourceExhaustedError` (a record over the
-    limit), `UnavailableError`.
+    limit), `InternalError` for a store that can't be reached (TensorFlow's executor makes that of
+    the ops' `UnavailableError`, and says so).
     """
 
     def __init__(
@@ -85,6 +97,7 @@ class TFRecordDataset(tf.data.Dataset):  # type: ignore[misc]
         name: str | None = None,
         *,
         storage_options: Mapping[str, Any] | None = None,
+        split: str | None = None,
         batch_size: int | None = None,
         drop_remainder: bool = False,
         shuffle: bool | int = False,
@@ -97,11 +110,12 @@ class TFRecordDataset(tf.data.Dataset):  # type: ignore[misc]
         memory_budget: int = DEFAULT_MEMORY_BUDGET,
         max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
         schema: Any = None,
+        retry: Retry | None = None,
         backend: str = "fsspec",
     ) -> None:
         if on_corrupt not in ("raise", "skip"):
             raise ValueError(f'on_corrupt= takes "raise" or "skip", not {on_corrupt!r}')
-        access = Access(dict(storage_options) if storage_options else None, backend)
+        access = Access(dict(storage_options) if storage_options else None, backend, retry)
         options = Options(
             Settings(
                 access.to_json(),
@@ -120,6 +134,9 @@ class TFRecordDataset(tf.data.Dataset):  # type: ignore[misc]
             feature_spec=_feature_spec(schema),
         )
         codec = check_compression(compression_type)
+        if split is not None:
+            filenames = _split_of(filenames, split)
+        check_buffer_size(buffer_size)
         built = _build(filenames, codec, access, options, num_parallel_reads)
         self._impl, self._count, self._reshard = built
         super().__init__(self._impl._variant_tensor)
@@ -147,6 +164,12 @@ class TFRecordDataset(tf.data.Dataset):  # type: ignore[misc]
         return self._impl.element_spec
 
 
+def _split_of(folder: Any, split: str) -> str:
+    if not isinstance(folder, str | os.PathLike):
+        raise TypeError(f"split= is one of a folder's; filenames= is a {type(folder).__name__}")
+    return f"{os.fspath(folder).rstrip('/')}/{split}"
+
+
 def _feature_spec(schema: Any) -> Mapping[str, Any] | None:
     if schema is None or isinstance(schema, dict):
         return schema
@@ -167,19 +190,25 @@ def _build(
         return stream_dataset(_files(names, codecs), options, parallel_reads), None, None
     try:
         raw = raw_local(dataset) if can_batch(options, parallel_reads) else None
-        if raw is not None:
+        if raw is not None and (options.batch_size or 0) >= FEW:
             return _from_blocks(raw, options, parallel_reads)
         if options.wants_blocks and _worth_indexing(dataset, options):
-            dataset = index_raw_shards(dataset, memory_budget=options.memory_budget)
+            dataset = index_raw_shards(
+                dataset,
+                memory_budget=options.memory_budget,
+                max_record_bytes=options.settings.max_record_bytes,
+            )
         if dataset.has_blocks:
             return _from_blocks(dataset, options, parallel_reads)
-    except (DataLossError, RecordTooLargeError):
-        pass  # reading will tell, behind the good records, as TensorFlow does
+    except (DataLossError, RecordTooLargeError) as error:
+        # reading will tell, behind the good records, as TensorFlow does
+        _warn_of_streams(f"{error}: with damage before their blocks are known, the files", 4)
     files = _files(
-        [shard.url for shard in dataset.shards],
+        [shard.address for shard in dataset.shards],
         [shard.compression or "" for shard in dataset.shards],
     )
-    return stream_dataset(files, options, parallel_reads), None, None
+    at_once = files_at_once([shard.nbytes for shard in dataset.shards])
+    return stream_dataset(files, options, parallel_reads, at_once=at_once), None, None
 
 
 def _worth_indexing(dataset: Dataset, options: Options) -> bool:
@@ -192,15 +221,34 @@ def _worth_indexing(dataset: Dataset, options: Options) -> bool:
     ]
     worth = sum(unknown) <= options.memory_budget
     if not worth:
-        warnings.warn(
-            f"{sum(unknown) >> 20} MiB in {len(unknown)} remote files have no index, and are read "
-            "as streams: sharded and shuffled by file, and batched more slowly. Write one with "
-            "tfio_store.build_index, or allow for reading the files first by a larger "
-            "memory_budget=",
-            RuntimeWarning,
-            stacklevel=4,
+        _warn_of_streams(
+            f"{sum(unknown) >> 20} MiB in {len(unknown)} remote files have no index, and", 5
         )
     return worth
+
+
+def _warn_of_streams(why: str, level: int) -> None:
+    warnings.warn(
+        f"{why} are read as streams: sharded and shuffled by file, and batched more slowly. Write "
+        "an index with tfio_store.build_index, or allow for reading remote files first by a larger "
+        "memory_budget=",
+        RuntimeWarning,
+        stacklevel=level,
+    )
+
+
+def _warn_of_workers(level: int) -> None:
+    cluster = json.loads(os.environ.get("TF_CONFIG") or "{}").get("cluster", {})
+    workers = sum(len(cluster.get(job, ())) for job in ("chief", "worker"))
+    if workers > 1:
+        warnings.warn(
+            f"TF_CONFIG names {workers} workers. This dataset is read by blocks: "
+            "AutoShardPolicy.FILE finds no files and fails, and AUTO becomes DATA, with which "
+            f"every worker reads everything. Pass shard=({workers}, index) and AutoShardPolicy.OFF "
+            "to have each read its share; or shard=(1, 0) and DATA if that is wanted",
+            RuntimeWarning,
+            stacklevel=level,
+        )
 
 
 def _from_blocks(dataset: Dataset, options: Options, parallel_reads: int | None) -> _Built:
@@ -208,7 +256,9 @@ def _from_blocks(dataset: Dataset, options: Options, parallel_reads: int | None)
         return _from_blocks(dataset, replace(options, shard=(count, index)), parallel_reads)[0]
 
     sharded = None if options.shard is not None else reshard
-    if can_batch(options, parallel_reads):
+    if options.shard is None:
+        _warn_of_workers(5)
+    if can_batch(options, parallel_reads) and not too_small(dataset, options):
         return batch_dataset(dataset, options), None, sharded
     return *block_dataset(dataset, options, parallel_reads), sharded
 
@@ -222,11 +272,14 @@ def _files(names: list[str], codecs: Any) -> tf.data.Dataset:
 def _resolve(names: list[str], codec: str, access: Access) -> Dataset | None:
     """None where a file is missing or can't be looked at: reading it will tell, as TensorFlow
     does."""
+    if not all(names):
+        return None
     try:
         return open_dataset(
             names,
             compression=codec or None,
             storage_options=access.storage_options,
+            retry=access.retry,
             backend=access.backend,
         )
     except OSError:

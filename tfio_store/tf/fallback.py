@@ -173,8 +173,11 @@ def raise_error(error: Any, later: Any) -> tf.Tensor:
     """See `tfio_store.tf.ops.raise_error`."""
 
     def check(error: bytes, later: bytes) -> bytes:
+        code, _, text = error.partition(b":")
+        if code == b"11":
+            raise StopIteration  # OUT_OF_RANGE
         if error:
-            raise RuntimeError(error.partition(b":")[2].decode())
+            raise RuntimeError(text.decode())
         return later
 
     return _call(check, [error, later], tf.string)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from collections.abc import Iterator, Mapping, Set
+from typing import Any, NoReturn
 
 import numpy as np
 import tensorflow as tf
@@ -14,21 +15,33 @@ __all__ = ["known_names", "names_dataset"]
 def known_names(filenames: Any) -> list[str] | None:
     """All the names, flat, or None where only running the graph will tell.
 
-    TypeError when they aren't text, worded like TensorFlow's own.
+    TypeError when they aren't text, worded like TensorFlow's own; ValueError for what TensorFlow
+    makes no tensor of either.
     """
     if isinstance(filenames, tf.data.Dataset):
         return None
     names: list[str] = []
+    if isinstance(filenames, Mapping):  # which flattens to its values
+        _refuse(filenames)
     for value in tf.nest.flatten(filenames):
         if isinstance(value, os.PathLike):
             value = os.fspath(value)
         if isinstance(value, str | bytes):
             names.append(os.fsdecode(value))
+        elif value is None or isinstance(value, Iterator | Set):
+            _refuse(value)
         elif tf.is_tensor(value) and not hasattr(value, "numpy"):
             return None
         else:
             names.extend(_array_names(value))
     return names
+
+
+def _refuse(value: Any) -> NoReturn:
+    raise ValueError(
+        "The `filenames` argument takes a string, a list of strings, a string tensor or a dataset "
+        f"of strings, not a {type(value).__name__}"
+    )
 
 
 def _array_names(value: Any) -> list[str]:

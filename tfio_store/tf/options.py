@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from tfio_store.compression import codec_name
 from tfio_store.tf.ops import Settings
 
-__all__ = ["Options", "check_compression"]
+__all__ = ["Options", "check_buffer_size", "check_compression"]
 
 DEFAULT_WINDOW = 16
 DEFAULT_MEMORY_BUDGET = 256 << 20
@@ -61,6 +63,18 @@ class Options:
         if self.shuffle is False:
             return 1
         return DEFAULT_WINDOW if self.shuffle is True else int(self.shuffle)
+
+
+def check_buffer_size(value: Any) -> None:
+    """TypeError for what TensorFlow takes for no number of bytes."""
+    if value is None or isinstance(value, int) or (np.ndim(value) == 0 and _is_int64(value)):
+        return
+    raise TypeError(f"buffer_size= takes a number of bytes, int64, not {value!r}")
+
+
+def _is_int64(value: Any) -> bool:
+    dtype: Any = getattr(value, "dtype", None)
+    return dtype is not None and getattr(dtype, "name", str(dtype)) == "int64"
 
 
 def check_compression(name: Any) -> Any:

@@ -14,18 +14,21 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tfio_store.compression import StreamError, codec_name, decompress_block
-from tfio_store.dataset import Dataset, Shard
+from tfio_store.dataset import Block, Dataset, Shard
+from tfio_store.decode import NO_OFFSET
 from tfio_store.errors import CorruptRecordError, DataLossError, RecordTooLargeError, TFIOStoreError
 from tfio_store.framing import RecordBatch
 from tfio_store.position import Position
 from tfio_store.reader import RecordReader
-from tfio_store.recovery import RecoveringDecoder, SkippedRegion
-from tfio_store.storage import open_store
+from tfio_store.recover_block import recover_block
+from tfio_store.redaction import redacted
+from tfio_store.skips import Skips
+from tfio_store.storage import Retry, Store, Version, open_store
 from tfio_store.tf.begun_blocks import BegunBlocks, then
 
 if TYPE_CHECKING:
@@ -45,10 +48,12 @@ class Access(NamedTuple):
 
     storage_options: dict[str, Any] | None = None
     backend: str = "fsspec"
+    retry: Retry | None = None
 
     def to_json(self) -> str:
+        plain = self._asdict() | {"retry": self.retry and asdict(self.retry)}
         try:
-            return json.dumps(self._asdict(), sort_keys=True)
+            return json.dumps(plain, sort_keys=True)
         except TypeError as error:
             raise TypeError(
                 "storage_options= of a dataset must be JSON-able, since they travel with its "
@@ -58,7 +63,12 @@ class Access(NamedTuple):
     @classmethod
     @lru_cache(maxsize=64)
     def from_json(cls, text: str) -> Access:
-        return cls(**json.loads(text))
+        found = json.loads(text)
+        retry = found.pop("retry", None)
+        return cls(**found, retry=retry and Retry(**retry))
+
+    def open(self, url: str) -> tuple[Store, str]:
+        return open_store(url, self.storage_options, retry=self.retry, backend=self.backend)
 
 
 _blocks = BegunBlocks(BLOCKS_BUDGET)
@@ -68,7 +78,7 @@ def _load(
     url: str, codec: str, stored: tuple[int, int], nbytes: int, options: str
 ) -> Future[BytesLike]:
     access = Access.from_json(options)
-    store, path = open_store(url, access.storage_options, backend=access.backend)
+    store, path = access.open(url)
     fetched = store.read(path, *stored)
     if not codec:
         return fetched
@@ -100,30 +110,27 @@ def read_block(
 
     ``stored`` and ``raw`` are bytes from and to, of the object and of the uncompressed stream.
     """
-    load = partial(_load, url, codec, stored, raw[1] - raw[0], options)
+    nbytes, shown = raw[1] - raw[0], redacted(url)
     try:
+        load = partial(_load, url, codec, stored, nbytes, options)
         data = _blocks.take((url, *stored, options), load)
     except StreamError as error:
-        if skip_corrupt:
-            return RecordBatch.from_records([])
-        raise CorruptRecordError(str(error), path=url, offset=raw[0]) from error
+        if not skip_corrupt:
+            raise CorruptRecordError(str(error), path=shown, offset=raw[0]) from error
+        data, damaged = _load(url, "", stored, nbytes, options).result(), codec or None
+    else:
+        damaged = None
     if not skip_corrupt:
         return data
-    decoder = RecoveringDecoder(
-        _ignore, verify=verify, max_record_bytes=max_record_bytes, path=url, offset=raw[0]
+    block = Block(0, *stored, *raw, 0, 0)
+    batch, regions = recover_block(
+        shown, damaged, data, block, verify=verify, max_record_bytes=max_record_bytes
     )
-    return _joined([decoder.feed(data), decoder.finish()])
-
-
-def _ignore(region: SkippedRegion) -> None:
-    pass
-
-
-def _joined(batches: list[RecordBatch]) -> RecordBatch:
-    full = [batch for batch in batches if len(batch)]
-    if len(full) == 1:
-        return full[0]
-    return RecordBatch.from_records(record for batch in full for record in batch)
+    skips = Skips()
+    for region in regions:
+        skips(region)
+    skips.read(shown, len(batch), parts=0)  # one block knows nothing of its file's others
+    return batch
 
 
 # --- streams --------------------------------------------------------------------------------------
@@ -143,20 +150,19 @@ class _Stream(NamedTuple):
         """A reader that stands behind ``records`` records."""
         access = Access.from_json(self.options)
         codec = self.codec if self.codec == "auto" else codec_name(self.codec)
-        store, path = open_store(self.url, access.storage_options, backend=access.backend)
-        shard = Shard(self.url, store.info(path).size, codec)
-        dataset = Dataset((shard,), access.storage_options, access.backend)
-        reader = RecordReader.of(
+        store, path = access.open(self.url)
+        info = store.info(path)
+        shard = Shard(redacted(self.url), info.size, codec, version=Version(info.etag))
+        shard = shard.known(signed_url=self.url)
+        dataset = Dataset((shard,), access.storage_options, access.backend, access.retry)
+        return RecordReader.of(
             dataset,
             verify=self.verify,
             on_corrupt="skip" if self.skip_corrupt else "raise",
             memory_budget=STREAM_BUDGET,
             max_record_bytes=self.max_record_bytes,
+            start=Position(records=records, offset=offset if records else NO_OFFSET),
         )
-        if records:
-            at = Position(records=records, offset=None if offset < 0 else offset)
-            reader.restore(at.to_json(dataset))
-        return reader
 
 
 @dataclass(slots=True)
@@ -229,8 +235,7 @@ def read_stream(
         opened.reader.close()
         return RecordBatch.from_records([]), position
     _streams.keep(stream, records + len(batch), opened)
-    state = opened.reader.state()["offset"]
-    return batch, (records + len(batch), -1 if state is None else state)
+    return batch, (records + len(batch), opened.reader.state()["offset"])
 
 
 # --- errors ---------------------------------------------------------------------------------------

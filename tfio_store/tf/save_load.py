@@ -12,14 +12,17 @@ from typing import Any
 
 import tensorflow as tf
 
+from tfio_store.commit import KEEP_REPLACED
 from tfio_store.errors import ManifestError
 from tfio_store.example import encode_examples
 from tfio_store.framing import RecordBatch
 from tfio_store.manifest import DatasetManifest
 from tfio_store.manifests import read_manifest
+from tfio_store.redaction import redacted
 from tfio_store.schema import Schema
 from tfio_store.sharded_writer import ShardedWriter
 from tfio_store.sharding import DEFAULT_SHARD_BYTES
+from tfio_store.storage import Retry
 from tfio_store.tf import element_spec
 from tfio_store.tf.dataset import TFRecordDataset
 from tfio_store.tf.leaves import Leaf, leaf_of
@@ -42,7 +45,9 @@ def save(
     compression: str | None = None,
     level: int | None = None,
     if_exists: Any = "error",
+    keep_replaced: float = KEEP_REPLACED,
     storage_options: Mapping[str, Any] | None = None,
+    retry: Retry | None = None,
     backend: str = "fsspec",
 ) -> DatasetManifest:
     """Write every element of ``dataset`` as an Example; `load` gives them back exactly.
@@ -57,7 +62,8 @@ def save(
         url: folder and name, such as ``s3://bucket/folder/train``.
         num_shards: elements go round that many shards in turn; by default they are
             written in order, into shards of ``max_shard_bytes`` (256 MiB).
-        compression, level, if_exists, storage_options, backend: as for `ShardedWriter`.
+        compression, level, if_exists, keep_replaced, storage_options, retry, backend: as for
+            `ShardedWriter`.
 
     Returns the committed manifest.
 
@@ -70,7 +76,7 @@ def save(
         raise ValueError("dataset= never ends; save a part of it, by .take(n)")
     layout = _Layout(dataset.element_spec)
     if if_exists == "append":
-        _check_same(layout, url, storage_options, backend)
+        _check_same(layout, url, storage_options, retry, backend)
     if num_shards is None and max_shard_bytes is None:
         max_shard_bytes = DEFAULT_SHARD_BYTES
     with ShardedWriter(
@@ -80,9 +86,11 @@ def save(
         compression=compression,
         level=level,
         if_exists=if_exists,
+        keep_replaced=keep_replaced,
         schema=layout.schema.to_json(),
         metadata={SPEC: layout.json},
         storage_options=storage_options,
+        retry=retry,
         backend=backend,
     ) as writer:
         for records in layout.encode(dataset):
@@ -96,6 +104,7 @@ def load(
     batch_size: int | None = None,
     drop_remainder: bool = False,
     storage_options: Mapping[str, Any] | None = None,
+    retry: Retry | None = None,
     backend: str = "fsspec",
     **options: Any,
 ) -> tf.data.Dataset:
@@ -103,8 +112,8 @@ def load(
 
     Args:
         url: as it was saved. batch_size, drop_remainder: as ``.batch`` behind it would; faster
-        where all shapes are fixed. storage_options, backend: as for `TFRecordDataset`. options: the
-        other keyword options of `TFRecordDataset` (``shuffle``, ``seed``, ``shard``,
+        where all shapes are fixed. storage_options, retry, backend: as for `TFRecordDataset`.
+        options: the other keyword options of `TFRecordDataset` (``shuffle``, ``seed``, ``shard``,
             ``num_parallel_reads``, ``on_corrupt``, ...).
 
     Records are parsed a batch at a time. Elements come in the order of the shards; those that were
@@ -112,20 +121,26 @@ def load(
 
     Raises FileNotFoundError, ManifestError, and ValueError where `save` did not write the dataset.
     """
-    manifest = read_manifest(url, storage_options=storage_options, backend=backend)
+    manifest = read_manifest(url, storage_options=storage_options, retry=retry, backend=backend)
     if manifest is None:
-        raise FileNotFoundError(f"{url}: there is no dataset with a manifest")
+        raise FileNotFoundError(f"{redacted(url)}: there is no dataset with a manifest")
     described = (manifest.metadata or {}).get(SPEC)
     if described is None:
         raise ValueError(
-            f"{url}: was not written by save; read it by TFRecordDataset(url, schema=...), with a "
-            "schema of infer_schema(url)"
+            f"{redacted(url)}: was not written by save; read it by "
+            "TFRecordDataset(url, schema=...), with a schema of infer_schema(url)"
         )
     try:
         layout = _Layout(element_spec.from_json(described))
     except (TypeError, ValueError) as error:
-        raise ManifestError(f"{url}: its manifest's {SPEC} is damaged: {error}") from error
-    where: dict[str, Any] = {"storage_options": storage_options, "backend": backend}
+        raise ManifestError(
+            f"{redacted(url)}: its manifest's {SPEC} is damaged: {error}"
+        ) from error
+    where: dict[str, Any] = {
+        "storage_options": storage_options,
+        "retry": retry,
+        "backend": backend,
+    }
     if batch_size is not None and layout.fixed:
         records = TFRecordDataset(
             url, batch_size=batch_size, drop_remainder=drop_remainder, **where, **options
@@ -154,10 +169,12 @@ def _count(url: str, batch_size: int, options: Mapping[str, Any]) -> int:
     return total if total < 0 else sum(min(batch_size, total - start) for start in starts)
 
 
-def _check_same(layout: _Layout, url: str, options: Any, backend: str) -> None:
-    manifest = read_manifest(url, storage_options=options, backend=backend)
+def _check_same(layout: _Layout, url: str, options: Any, retry: Retry | None, backend: str) -> None:
+    manifest = read_manifest(url, storage_options=options, retry=retry, backend=backend)
     if manifest is not None and (manifest.metadata or {}).get(SPEC) != layout.json:
-        raise ValueError(f"{url}: holds elements of another spec; they can't be appended to")
+        raise ValueError(
+            f"{redacted(url)}: holds elements of another spec; they can't be appended to"
+        )
 
 
 def _as_is(function: Any) -> Any:

@@ -1,7 +1,7 @@
 """What TensorFlow does with string tensors, done to those of the bridge. See test_strings.py.
 
-Their strings point into memory that the tensor keeps as a whole: whoever freed, grew or moved one
-away would corrupt the heap, which MALLOC_CHECK_ and MALLOC_PERTURB_ (set by the test) make visible.
+Whoever freed, grew or moved away what is not the string's own would corrupt the heap, which
+MALLOC_CHECK_ and MALLOC_PERTURB_ (set by the test) make visible.
 """
 
 from __future__ import annotations
@@ -63,6 +63,10 @@ SAME: dict[str, Change] = {
     "cache": lambda d: d.cache(),
     "cache in a file": lambda d: d.cache(f"{FOLDER}/cache"),
     "from_tensor_slices": lambda d: d.flat_map(Dataset.from_tensor_slices),
+    "from_tensor_slices, batch": lambda d: d.flat_map(Dataset.from_tensor_slices).batch(7),
+    "interleave, padded_batch": lambda d: d.interleave(Dataset.from_tensor_slices, 1).padded_batch(
+        7
+    ),
     "interleave": lambda d: d.interleave(Dataset.from_tensor_slices, 1, num_parallel_calls=1),
     "window": lambda d: d.window(3).flat_map(lambda w: w),
     "padded_batch": lambda d: d.unbatch().padded_batch(9),

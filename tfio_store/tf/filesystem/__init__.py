@@ -7,6 +7,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
+from tfio_store.storage import Retry
 from tfio_store.storage.instances import options_of
 from tfio_store.tf.filesystem.host import Host, Mount
 
@@ -26,6 +27,7 @@ def register_filesystem(
     *schemes: str,
     filesystem: Any = None,
     storage_options: Mapping[str, Any] | None = None,
+    retry: Retry | None = None,
     backend: str = "fsspec",
     cache_bytes: int | None = None,
 ) -> None:
@@ -35,7 +37,8 @@ def register_filesystem(
     go to their fsspec class; without them it finds credentials as it always does. ``filesystem`` is
     an fsspec filesystem whose class and options to take instead. ``backend="obstore"`` moves the
     bytes of S3, GCS and Azure by obstore. ``cache_bytes`` is what the blocks and read-ahead of all
-    files together may take in memory (256 MiB unless set).
+    files together may take in memory (256 MiB unless set). ``retry`` says how patiently passing
+    faults of the storage are tried again.
 
     Registering a scheme again replaces its options, for files that are opened from then on.
 
@@ -54,7 +57,7 @@ def register_filesystem(
             _check(scheme, host)
         for scheme in schemes:
             options = options_of(filesystem, scheme) if filesystem is not None else storage_options
-            _mount(scheme, Mount(dict(options or {}), backend), host)
+            _mount(scheme, Mount(dict(options or {}), backend, retry), host)
     if cache_bytes is not None:
         from tfio_store import _tf_filesystem
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import errno
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tfio_store.storage.store import Output, Store
+from tfio_store.storage.process import Owner
+from tfio_store.storage.store import ObjectInfo, Output, Store
+from tfio_store.storage.version import ReplacedError
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
@@ -39,6 +42,7 @@ class ReadFile:
 
     def __init__(self, store: Store, path: str, url: str) -> None:
         self.url = url
+        self._owner = Owner()
         self.range_bytes = store.range_bytes
         self._store = store
         self._path = path
@@ -58,13 +62,22 @@ class ReadFile:
         future.add_done_callback(arrived)
 
     def close(self) -> None:
-        """Give up what was fetched ahead and has not come."""
-        for future in self._under_way.copy():
-            future.cancel()
+        """Give up what was fetched ahead and has not come. For finalizers too."""
+        under_way = self._under_way.copy()
+        if under_way:
+            self._owner.later(partial(cancel_all, under_way))
+
+
+def cancel_all(futures: Iterable[Future[BytesLike]]) -> None:
+    for future in futures:
+        future.cancel()
 
 
 class WriteFile:
     """A file being written. Its bytes are seen when it is finished, whole; or at a sync.
+
+    What is appended goes to the version that was there when the file was opened, and is refused
+    once somebody else has written another; so is what follows a sync.
 
     A sync is how an event file shows itself while the program runs. An object cannot grow, so each
     sync writes it anew with what came since. To keep that from taking quadratic time, a file of
@@ -72,12 +85,17 @@ class WriteFile:
     a later sync, or when the file is finished.
     """
 
-    def __init__(self, store: Store, path: str, url: str, *, published: int | None = None) -> None:
+    def __init__(
+        self, store: Store, path: str, url: str, *, append: bool, found: ObjectInfo | None = None
+    ) -> None:
         self.url = url
-        self.position = published or 0
+        self.owner = Owner()
+        self.position = found.size if found else 0
         self._store = store
         self._path = path
-        self._published = published
+        self._append = append
+        self._published = found.size if found else None
+        self._etag = found.etag if found else None
         self._synced = False
         self._output: Output | None = None
         self._failed = False
@@ -102,17 +120,23 @@ class WriteFile:
                 self._publish()
             self._finished = True
 
-    def release(self) -> None:
-        """Finish a file that nobody finished.
+    @property
+    def is_finished(self) -> bool:
+        return self._finished
 
-        Raises OSError when that or an earlier write failed: then nothing of it is left.
-        """
+    def end_with(self, data: bytes) -> None:
+        """Write the last bytes of a file that nobody closed, and finish it."""
         with self._lock:
             if not self._finished:
+                if data:
+                    self.write(data)
                 self.finish()
 
     def leave(self) -> bool:
-        """At exit, show what a log has; False for a file that was not finished and is now lost."""
+        """At exit, show what a log has; False for a file that was not finished and is now lost.
+        A forked child leaves it all to its parent."""
+        if not self.owner.is_here:
+            return True
         with self._lock:
             if self._synced and not self._failed:
                 self.finish()
@@ -127,16 +151,25 @@ class WriteFile:
         return grown > 0 and (self.position <= SMALL_SYNC or grown * 4 >= self._published)
 
     def _publish(self) -> None:
-        self._opened().commit()
+        new = self._append and self._published is None
+        try:
+            info = self._opened().commit(if_absent=True) if new else self._opened().commit()
+        except FileExistsError as fault:
+            raise self._overtaken() from fault
         self._output = None
-        self._published = self.position
+        self._published, self._etag = self.position, info.etag
+
+    def _overtaken(self) -> OSError:
+        return OSError(
+            errno.ESTALE, "somebody else wrote it meanwhile; nothing of this was added", self.url
+        )
 
     def _opened(self) -> Output:
         """The output that takes what comes next; it begins with what is published already."""
         if self._finished:
             raise ValueError("it was written to after it was closed")
         if self._output is None:
-            self._output = self._store.open_output(self._path)
+            self._output = self._store.open_output(self._path, if_match=self._etag)
             for piece in self._shown():
                 self._output.write(piece)
         return self._output
@@ -145,14 +178,18 @@ class WriteFile:
         size = self._published or 0
         for start in range(0, size, PIECE_BYTES):
             stop = min(start + PIECE_BYTES, size)
-            piece = self._store.read(self._path, start, stop).result()
+            try:
+                piece = self._store.read(self._path, start, stop, etag=self._etag).result()
+            except ReplacedError as fault:
+                raise self._overtaken() from fault
             if memoryview(piece).nbytes != stop - start:
-                raise OSError(errno.ESTALE, "somebody else replaced it while it was being written")
+                raise self._overtaken()
             yield piece
 
     @contextlib.contextmanager
     def _working(self) -> Iterator[None]:
         """After a failure all that follows fails too: the bytes of a failed write are gone."""
+        self.owner.check("the file")
         if self._failed:
             raise OSError(errno.EIO, "an earlier write to it failed; nothing of it is kept")
         try:

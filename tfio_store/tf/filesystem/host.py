@@ -7,19 +7,22 @@ choice, the local filesystem decides, so that a program sees the same on both.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 import os
 import threading
 import weakref
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-from tfio_store.storage import open_store
+from tfio_store.storage import Retry, open_store
+from tfio_store.storage.connection import on_loop
 from tfio_store.storage.folders import Entry, Folders, folders_of
-from tfio_store.storage.store import Store
+from tfio_store.storage.store import ObjectInfo, Store
 from tfio_store.tf.filesystem.files import APPEND_LIMIT, ReadFile, WriteFile
 from tfio_store.tf.filesystem.hints import Hints
 from tfio_store.tf.filesystem.patterns import expand
@@ -38,15 +41,16 @@ class Mount:
 
     storage_options: Mapping[str, Any] = field(repr=False)  # may hold credentials
     backend: str = "fsspec"
+    retry: Retry | None = None
     _folders: dict[Store, Folders] = field(default_factory=dict)
 
     def open(self, url: str) -> tuple[Store, str]:
         """The store of the files' bytes, and the path in it."""
-        return open_store(url, self.storage_options, backend=self.backend)
+        return open_store(url, self.storage_options, retry=self.retry, backend=self.backend)
 
     def folders(self, url: str) -> Folders:
         """Folders are fsspec's, whoever carries the bytes."""
-        store, _ = open_store(url, self.storage_options)
+        store, _ = open_store(url, self.storage_options, retry=self.retry)
         if store not in self._folders:
             self._folders[store] = folders_of(store)
         return self._folders[store]
@@ -58,8 +62,7 @@ class Host:
     def __init__(self) -> None:
         self.mounts: dict[str, Mount] = {}
         self._hints = Hints()
-        self._writers: weakref.WeakSet[WriteFile] = weakref.WeakSet()
-        self._lock = threading.Lock()
+        self._after_fork()
         os.register_at_fork(after_in_child=self._after_fork)
 
     # ---- files ----
@@ -72,26 +75,54 @@ class Host:
         store, path, folders = self._place(url)
         if folders.is_folder(path):
             raise is_a_folder(url)
-        published = self._size_to_append(store, path, url) if append else None
-        writer = WriteFile(store, path, url, published=published)
+        found = self._to_append_to(store, path, url) if append else None
+        writer = WriteFile(store, path, url, append=append, found=found)
         with self._lock:
             self._writers.add(writer)
         self._hints.clear()
         return writer
 
-    def _size_to_append(self, store: Store, path: str, url: str) -> int | None:
+    def finish_writer(self, writer: WriteFile, data: bytes) -> None:
+        """Make a file visible, with its last bytes. Some of TensorFlow's own finalizers close files
+        (a record writer's does): where they must not wait, the file is as good as dropped."""
+        if on_loop():
+            self.release_writer(writer, data)
+            return
+        if data:
+            writer.write(data)
+        writer.finish()
+
+    def release_writer(self, writer: WriteFile, data: bytes) -> None:
+        """A file is dropped. Nothing that nobody closed is lost, but a thread sees to that: this
+        may be a finalizer. Whoever asks for a path from here on waits until it is done."""
+        if writer.is_finished or not writer.owner.is_here:
+            return
+        ended: Future[None] = Future()
+        self._ending.add(ended)
+        writer.owner.later(partial(self._end, writer, data, ended))
+
+    def _end(self, writer: WriteFile, data: bytes, ended: Future[None]) -> None:
         try:
-            size = store.info(path).size
+            writer.end_with(data)
+        except Exception as fault:
+            self.report_lost(writer.url, fault)
+        finally:
+            self._ending.discard(ended)
+            ended.set_result(None)
+
+    def _to_append_to(self, store: Store, path: str, url: str) -> ObjectInfo | None:
+        try:
+            found = store.info(path)
         except FileNotFoundError:
             return None
-        if size > APPEND_LIMIT:
+        if found.size > APPEND_LIMIT:
             raise OSError(
                 errno.EFBIG,
-                f"it has {size} bytes, and appending, which writes the object anew, is refused "
-                f"over {APPEND_LIMIT}; write another file instead",
+                f"it has {found.size} bytes, and appending, which writes the object anew, is "
+                f"refused over {APPEND_LIMIT}; write another file instead",
                 url,
             )
-        return size
+        return found
 
     # ---- questions about paths ----
 
@@ -153,8 +184,9 @@ class Host:
         if self._is_there(url):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), url)
         parent = parent_of(url)
-        if parent is not None and not self.stat(parent).is_folder:
-            raise is_no_folder(parent)
+        with contextlib.suppress(FileNotFoundError):  # which needs no making on an object store
+            if parent is not None and not self.stat(parent).is_folder:
+                raise is_no_folder(parent)
         self._make([url])
 
     def create_directories(self, url: str) -> None:
@@ -191,10 +223,10 @@ class Host:
 
     def delete_tree(self, url: str) -> None:
         store, path, folders = self._place(url)
-        if folders.stat(path).is_folder:
-            folders.remove_tree(path)
-        else:
+        if not folders.stat(path).is_folder:
             store.delete([path])
+        if folders.is_folder(path):  # on a store one name may be both
+            folders.remove_tree(path)
         self._hints.clear()
 
     def copy(self, url: str, target: str) -> None:
@@ -248,6 +280,7 @@ class Host:
 
     def leave(self) -> None:
         """The interpreter is leaving: show what event files have, drop what is half written."""
+        self._settle()
         with self._lock:
             writers = list(self._writers)
         for writer in writers:
@@ -266,10 +299,18 @@ class Host:
         return store, path, mount.folders(url)
 
     def _mount(self, url: str) -> Mount:
+        self._settle()
         return self.mounts[url.partition("://")[0]]
 
+    def _settle(self) -> None:
+        if self._ending:
+            wait(self._ending.copy())
+
     def _after_fork(self) -> None:
+        """A forked child has none of its parent's files, nor perhaps a free lock."""
         self._lock = threading.Lock()
+        self._writers: weakref.WeakSet[WriteFile] = weakref.WeakSet()
+        self._ending: set[Future[None]] = set()
         self._hints.after_fork()
 
 

@@ -7,7 +7,7 @@ import io
 from concurrent.futures import CancelledError
 
 from tfio_store.errors import DataLossError
-from tfio_store.storage.faults import redacted
+from tfio_store.redaction import redacted
 
 __all__ = ["status_of"]
 
@@ -20,6 +20,7 @@ ALREADY_EXISTS = 6
 PERMISSION_DENIED = 7
 RESOURCE_EXHAUSTED = 8
 FAILED_PRECONDITION = 9
+ABORTED = 10
 UNIMPLEMENTED = 12
 INTERNAL = 13
 UNAVAILABLE = 14
@@ -52,6 +53,7 @@ CODES_OF_ERRNO = {
     errno.EDQUOT: RESOURCE_EXHAUSTED,
     errno.ENAMETOOLONG: INVALID_ARGUMENT,
     errno.EINVAL: INVALID_ARGUMENT,
+    errno.ESTALE: ABORTED,
     errno.EROFS: PERMISSION_DENIED,
 }
 

@@ -1,0 +1,158 @@
+"""``make fuzz``: every target in turn, on all cores, for a time or until so many executions.
+
+python -m tests.fuzz [--seconds 1200] [--executions N] [--report docs/fuzzing.md]
+
+Most of the time goes to short inputs, a tenth to inputs of some KiB. A target that finds something
+ends the run with exit status 1; the input lies in build/ then.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+BUILD = Path("build")
+HERE = Path(__file__).parent
+TITLE = "## The last long run\n"
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is run for a while: a libFuzzer binary, or a Python module of this package."""
+
+    name: str
+    corpus: str = ""
+    most: int = 256
+    """Bytes of most inputs."""
+
+    def command(self, seconds: int, turn: int) -> list[str]:
+        if not self.corpus:
+            module = f"tests.fuzz.{self.name}"
+            return [sys.executable, "-m", module, "--seconds", str(seconds)]
+        found = BUILD / self.corpus
+        found.mkdir(parents=True, exist_ok=True)
+        most = 16 * self.most if turn % 10 == 9 else self.most
+        return [
+            str(BUILD / self.name.replace("_", "-")),
+            f"-max_total_time={seconds}", f"-max_len={most}", f"-artifact_prefix={BUILD}/",
+            "-print_final_stats=1", str(found), str(HERE / self.corpus),
+        ]  # fmt: skip
+
+
+TARGETS = (
+    Target("fuzz_scan", "corpus"),
+    Target("fuzz_file", "file_corpus"),
+    Target("fuzz_example", "example_corpus"),
+    Target("fuzz_example_write", "example_write_corpus", most=128),
+    Target("codecs"),
+)
+
+
+class Run:
+    """Targets taken in turn by as many workers as there are cores."""
+
+    def __init__(
+        self, targets: list[Target], seconds: float, executions: int, slice_seconds: int
+    ) -> None:
+        self.targets = targets
+        self.executions: Counter[str] = Counter()
+        self.seconds: Counter[str] = Counter()
+        self.failed: list[str] = []
+        self._wanted = executions
+        self._slice = slice_seconds
+        self._turns = self._order()
+        self._start = time.monotonic()
+        self._end = self._start + seconds
+        self._lock = threading.Lock()
+
+    def _order(self) -> Iterator[tuple[int, Target]]:
+        return ((turn, target) for turn in count() for target in self.targets)
+
+    @property
+    def duration(self) -> float:
+        return time.monotonic() - self._start
+
+    def work(self, jobs: int) -> None:
+        workers = [threading.Thread(target=self._work) for _ in range(jobs)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+
+    def _work(self) -> None:
+        while not self.failed and self.duration + 1 < self._end - self._start:
+            with self._lock:
+                if 0 < self._wanted <= self.executions.total():
+                    return
+                turn, target = next(self._turns)
+            self._run(target, turn)
+
+    def _run(self, target: Target, turn: int) -> None:
+        seconds = max(1, min(self._slice, int(self._end - time.monotonic())))
+        began = time.monotonic()
+        command = target.command(seconds, turn)
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace")
+        told = re.findall(r"number_of_executed_units: *(\d+)", done.stdout + done.stderr)
+        with self._lock:
+            self.executions[target.name] += int(told[-1]) if told else 0
+            self.seconds[target.name] += round(time.monotonic() - began)
+            total = self.executions.total()
+            if done.returncode != 0 or not told:
+                self.failed.append(target.name)
+                print((done.stdout + done.stderr)[-8000:], file=sys.stderr)
+        print(f"{self.duration:6.0f} s  {total:>13,} executions  {target.name}", flush=True)
+
+    def table(self) -> str:
+        rows = [
+            f"| `{target.name}` | {self.executions[target.name]:,} "
+            f"| {self.seconds[target.name]:,} s |"
+            f" {'stopped the run' if target.name in self.failed else 'nothing'} |\n"
+            for target in self.targets
+        ]
+        return (
+            "| target | executions | time | found |\n| --- | --- | --- | --- |\n"
+            + "".join(rows)
+            + f"| all | {self.executions.total():,} | {self.duration:,.0f} s on the clock | |\n"
+        )
+
+
+def write_report(path: Path, run: Run, jobs: int) -> None:
+    """Everything from `TITLE` on is the last run's."""
+    text = path.read_text().partition(TITLE)[0]
+    facts = f"{time.strftime('%Y-%m-%d')}, {jobs} processes, {platform.machine()}.\n\n"
+    path.write_text(f"{text}{TITLE}\n{facts}{run.table()}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--seconds", type=float, default=1200)
+    parser.add_argument("--executions", type=int, default=0, help="end when there are so many")
+    parser.add_argument("--slice", type=int, default=0, help="seconds of one turn of a target")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--report", type=Path)
+    names = [target.name for target in TARGETS]
+    parser.add_argument("--targets", nargs="+", choices=names, default=names)
+    args = parser.parse_args()
+    targets = [target for target in TARGETS if target.name in args.targets]
+    turn = args.slice or max(1, min(60, int(args.seconds * args.jobs / len(targets))))
+    run = Run(targets, args.seconds, args.executions, turn)
+    run.work(args.jobs)
+    print(run.table())
+    if args.report:
+        write_report(args.report, run, args.jobs)
+    sys.exit(1 if run.failed else 0)
+
+
+if __name__ == "__main__":
+    main()

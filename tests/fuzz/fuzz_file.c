@@ -1,0 +1,295 @@
+/* Any bytes as a local file into what reads files itself: the walk over headers that indexes, and the
+ * op that streams records.
+ *
+ * The first byte chooses the limit, the second how reading goes (whole, short, interrupted, failing,
+ * header by header out of the page cache), the third where to begin; the rest is the file. The system
+ * calls are stand-ins, so a case takes microseconds, and the build makes windows and chunks so small
+ * that short files cross many of them.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <linux/magic.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <sys/vfs.h>
+
+#include "oracle.h"
+#include "tf_call.h"
+#include "tf_kernels.h"
+#include "tf_lender.h"
+#include "tfrecord_file.h"
+
+enum { OPTIONS = 3, DESCRIPTOR = 1 << 20 };
+enum {
+    INTERRUPTED = 1,
+    SHORT = 2,
+    FAILING = 4,
+    CACHED = 8,
+    IN_MEMORY = 16,
+    UNVERIFIED = 32,
+    AUTOMATIC = 64, /* the codec is to be found out */
+    CUT = 128,      /* after its size was asked */
+};
+
+int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size);
+size_t LLVMFuzzerCustomMutator(uint8_t *input, size_t size, size_t max_size, unsigned seed);
+size_t LLVMFuzzerMutate(uint8_t *input, size_t size, size_t max_size);
+
+/* ---- the file ------------------------------------------------------------------------------- */
+
+static struct {
+    const uint8_t *data;
+    size_t size, claimed;
+    unsigned manner, random;
+    bool failed;
+} file;
+
+static unsigned draw(unsigned below) {
+    file.random = file.random * 1664525u + 1013904223u;
+    return (file.random >> 16) % below;
+}
+
+static ssize_t read_at(void *to, size_t size, off_t offset) {
+    size_t at = (size_t)offset < file.size ? (size_t)offset : file.size;
+    size_t got = file.size - at < size ? file.size - at : size;
+    if ((file.manner & SHORT) && got > 1)
+        got = 1 + draw((unsigned)got);
+    memcpy(to, file.data + at, got);
+    return (ssize_t)got;
+}
+
+ssize_t __real_pread(int descriptor, void *to, size_t size, off_t offset);
+ssize_t __wrap_pread(int descriptor, void *to, size_t size, off_t offset);
+ssize_t __wrap_preadv2(int descriptor, const struct iovec *to, int count, off_t offset, int flags);
+int __wrap_fstatfs(int descriptor, struct statfs *status);
+int __real_open(const char *path, int flags, ...);
+int __wrap_open(const char *path, int flags, ...);
+int __real_fstat(int descriptor, struct stat *status);
+int __wrap_fstat(int descriptor, struct stat *status);
+int __real_close(int descriptor);
+int __wrap_close(int descriptor);
+
+ssize_t __wrap_pread(int descriptor, void *to, size_t size, off_t offset) {
+    if (descriptor != DESCRIPTOR)
+        return __real_pread(descriptor, to, size, offset);
+    HOLD(offset >= 0);
+    if ((file.manner & INTERRUPTED) && draw(3) == 0) {
+        errno = EINTR;
+        return -1;
+    }
+    if ((file.manner & FAILING) && draw(16) == 0) {
+        file.failed = true;
+        errno = EIO;
+        return -1;
+    }
+    return read_at(to, size, offset);
+}
+
+ssize_t __wrap_preadv2(int descriptor, const struct iovec *to, int count, off_t offset, int flags) {
+    HOLD(descriptor == DESCRIPTOR && count == 1);
+    HOLD(flags == (file.manner & IN_MEMORY ? 0 : RWF_NOWAIT));
+    if (!(file.manner & CACHED) || draw(4) == 0) {
+        errno = EAGAIN;
+        return -1;
+    }
+    return read_at(to->iov_base, to->iov_len, offset);
+}
+
+int __wrap_fstatfs(int descriptor, struct statfs *status) {
+    HOLD(descriptor == DESCRIPTOR);
+    status->f_type = file.manner & IN_MEMORY ? TMPFS_MAGIC : EXT4_SUPER_MAGIC;
+    return 0;
+}
+
+int __wrap_open(const char *path, int flags, ...) {
+    return strcmp(path, "/fuzzed") == 0 ? DESCRIPTOR : __real_open(path, flags, 0600);
+}
+
+int __wrap_fstat(int descriptor, struct stat *status) {
+    if (descriptor != DESCRIPTOR)
+        return __real_fstat(descriptor, status);
+    *status = (struct stat){.st_mode = S_IFREG, .st_size = (off_t)file.claimed};
+    return 0;
+}
+
+int __wrap_close(int descriptor) {
+    return descriptor == DESCRIPTOR ? 0 : __real_close(descriptor);
+}
+
+/* ---- TensorFlow and Python ------------------------------------------------------------------ */
+
+tf_lender lender;
+
+static struct {
+    const char *codec;
+    int64_t position[2], next[2];
+    failure why;
+    size_t count;     /* records that came, of all calls */
+    bool lent;        /* Python was asked instead */
+    const truth *all; /* what must come */
+} op;
+
+static bool lend_stream(const char *url, const char *codec, const int64_t position[2],
+                        const read_settings *settings, part *found, int64_t next[2],
+                        failure *why) {
+    (void)url, (void)codec, (void)position, (void)settings, (void)found, (void)next, (void)why;
+    op.lent = true;
+    return true;
+}
+
+bool call_begin(call *now, TF_OpKernelContext *context, int inputs) {
+    (void)context, (void)inputs;
+    memset(&now->why.code, 0, sizeof now->why.code);
+    return true;
+}
+
+void call_end(call *now) {
+    op.why = (failure){.code = now->why.code};
+}
+
+bool input_text(call *now, int input, int64_t index, char *text, size_t size) {
+    const char *value = input == 0 ? "/fuzzed" : op.codec;
+    HOLD(index == 0 && strlen(value) < size);
+    memcpy(text, value, strlen(value) + 1);
+    (void)now;
+    return true;
+}
+
+bool input_rows(call *now, int input, int64_t columns, const int64_t **rows, int64_t *n) {
+    HOLD(input == 2 && columns == 1);
+    *rows = op.position;
+    *n = 2;
+    (void)now;
+    return true;
+}
+
+struct record_list {
+    size_t count;
+};
+
+record_list *records_new(size_t records, failure *why) {
+    (void)why;
+    static record_list list;
+    list.count = records;
+    return &list;
+}
+
+bool records_add(record_list *list, const part *found, failure *why) {
+    HOLD(found->count == list->count && op.count + found->count <= op.all->count);
+    for (size_t i = 0; i < found->count; i++, op.count++) {
+        size_t size = (size_t)op.all->lengths[op.count];
+        HOLD((size_t)found->lengths[i] == size);
+        HOLD((size_t)found->offsets[i] + size <= found->bytes.size);
+        HOLD(!memcmp(found->bytes.data + found->offsets[i],
+                     file.data + op.all->offsets[op.count], size));
+    }
+    (void)why;
+    return true;
+}
+
+void records_delete(record_list *list) {
+    (void)list;
+}
+
+bool output_records(call *now, int index, const record_list *records) {
+    (void)now, (void)index, (void)records;
+    return true;
+}
+
+int64_t *output_numbers(call *now, int index, int64_t n) {
+    HOLD(index == 1 && n == 2);
+    (void)now;
+    return op.next;
+}
+
+/* ---- what is held --------------------------------------------------------------------------- */
+
+/* Calls until nothing comes: all records from `start` on, then the damage or the end. */
+static void check_stream(uint64_t limit, size_t start) {
+    static truth all;
+    /* What was cut off before `start` is nobody's. */
+    bool automatic = file.manner & AUTOMATIC, cut = file.claimed > file.size && start < file.claimed;
+    read_settings settings = {.options = "{}", .verify = !(file.manner & UNVERIFIED), .limit = limit};
+    bool raw = file.claimed == 0 || (file.size >= TFRECORD_HEADER && header_holds(file.data));
+    read_truth(&all, file.data, file.size, start, limit, settings.verify);
+    op.codec = automatic ? "auto" : "";
+    op.count = 0, op.all = &all, op.lent = false, file.failed = false;
+    op.position[0] = 7, op.position[1] = (int64_t)start;
+    for (size_t before = SIZE_MAX; before != op.count;) {
+        before = op.count;
+        read_stream(&settings, NULL);
+        if (op.lent || op.why.code != TF_OK)
+            break;
+        HOLD(op.next[0] - op.position[0] == (int64_t)(op.count - before));
+        memcpy(op.position, op.next, sizeof op.next);
+        if (before < op.count)
+            HOLD(op.next[1] == all.offsets[op.count - 1] + all.lengths[op.count - 1] +
+                                   TFRECORD_FOOTER);
+    }
+    HOLD(!cut || op.lent || op.why.code != TF_OK);
+    if ((cut || file.failed) && (op.lent || op.why.code != TF_OK))
+        return; /* Python reads the file anew, and meets what there is to meet */
+    HOLD(op.lent == (automatic && !raw));
+    if (op.lent)
+        return;
+    bool damaged = all.says.fault != TFRECORD_OK || all.says.need > 0 || start > file.claimed;
+    TF_Code code = all.says.fault == TFRECORD_TOO_LARGE ? TF_RESOURCE_EXHAUSTED : TF_DATA_LOSS;
+    HOLD(op.count == all.count && op.why.code == (damaged ? code : TF_OK));
+}
+
+static void check_walk(uint64_t limit, size_t start, size_t capacity) {
+    static int64_t frames[MOST];
+    tfrecord_cursor cursor = {.offset = start};
+    file.failed = false;
+    int error = tfrecord_walk_file(&cursor, DESCRIPTOR, file.size, limit, frames, capacity);
+    HOLD(error == (file.failed ? EIO : 0) && cursor.count <= capacity);
+    uint64_t offset = start;
+    for (size_t i = 0; i < cursor.count; i++) {
+        HOLD(frames[i] == (int64_t)offset && offset + TFRECORD_HEADER <= file.size);
+        HOLD(header_holds(file.data + offset) && load64(file.data + offset) <= limit);
+        offset += load64(file.data + offset) + TFRECORD_OVERHEAD;
+    }
+    HOLD(cursor.offset == offset);
+    if (error != 0)
+        return;
+    bool stopped = cursor.count == capacity || offset >= file.size;
+    if (!stopped && file.size - offset >= TFRECORD_HEADER)
+        HOLD(cursor.fault ==
+             (header_holds(file.data + offset) ? TFRECORD_TOO_LARGE : TFRECORD_LENGTH_CRC));
+    else
+        HOLD(cursor.fault == TFRECORD_OK && cursor.need == (stopped ? 0 : TFRECORD_HEADER));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
+    static truth all;
+    if (size < OPTIONS || size > (size_t)TFRECORD_OVERHEAD * MOST)
+        return 0;
+    uint64_t limit = choose_limit(input[0]);
+    size_t capacity = input[0] & 4 ? MOST : (input[0] >> 4) + 1u;
+    lender.read_stream = lend_stream;
+    file.size = file.claimed = size - OPTIONS;
+    file.manner = file.random = input[1];
+    uint8_t *data = malloc(file.size + !file.size);
+    HOLD(data != NULL);
+    memcpy(data, input + OPTIONS, file.size);
+    file.data = data;
+    read_truth(&all, data, file.size, 0, limit, false);
+    size_t start = 0;
+    if (input[2] & 1) /* at a frame, or just anywhere */
+        start = input[2] >> 1;
+    else if (all.count > 0)
+        start = (size_t)all.offsets[(input[2] >> 1) % all.count] - TFRECORD_HEADER;
+    check_walk(limit, start, capacity);
+    file.claimed = file.size + (input[1] & CUT ? 1 + input[1] % 100 : 0);
+    check_stream(limit, start);
+    free(data);
+    return 0;
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *input, size_t size, size_t max_size, unsigned seed) {
+    size = LLVMFuzzerMutate(input, size, max_size);
+    if (size > OPTIONS && seed % 2 == 0)
+        mend(input + OPTIONS, size - OPTIONS, seed / 2);
+    return size;
+}

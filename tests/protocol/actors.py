@@ -1,0 +1,120 @@
+"""What the actors do: each a small program in the library's public words."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from tests.protocol.store import ask
+from tests.protocol.world import DAY, FOLDER
+from tfio_store.clean import clean
+from tfio_store.reader import RecordReader
+from tfio_store.sharded_writer import ShardedWriter
+from tfio_store.write_job import WriteJob
+
+URL = f"sim://{FOLDER}/train"
+BUDGET = 16 << 20
+
+Records = tuple[bytes, ...]
+
+
+@dataclass(frozen=True)
+class Write:
+    """A `ShardedWriter` of one or more shards."""
+
+    if_exists: Literal["error", "overwrite", "append"]
+    shards: int = 1
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def records(self, name: str) -> Records:
+        return tuple(f"{name}{number}".encode() for number in range(self.shards))
+
+    def run(self, name: str) -> None:
+        with ShardedWriter(
+            URL,
+            num_shards=self.shards,
+            if_exists=self.if_exists,
+            memory_budget=BUDGET,
+            **self.options,
+        ) as writer:
+            writer.write_batch(list(self.records(name)))
+
+
+@dataclass(frozen=True)
+class Job:
+    """A `WriteJob`, whose driver shows its pickle and its infos to copies, and then commits."""
+
+    if_exists: Literal["error", "overwrite", "append"]
+    shards: int = 1
+    commits: bool = True
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def records(self, name: str) -> Records:
+        return tuple(f"{name}{number}".encode() for number in range(self.shards))
+
+    def run(self, name: str) -> None:
+        job = WriteJob(
+            URL,
+            num_shards=self.shards,
+            if_exists=self.if_exists,
+            memory_budget=BUDGET,
+            **self.options,
+        )
+        with job:
+            records = self.records(name)
+            infos = [job.write_shard(shard, [records[shard]]) for shard in range(self.shards)]
+            ask("show", name, pickle.dumps((job, infos)))
+            if self.commits:
+                job.commit(infos)
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A second copy of ``job``: ends it too, or writes a shard late."""
+
+    job: str
+    does: Literal["commit", "abort", "write"]
+
+    def run(self, name: str) -> None:
+        job, infos = pickle.loads(ask("wait", self.job))
+        if self.does == "commit":
+            job.commit(infos)
+        elif self.does == "abort":
+            job.abort()
+        else:
+            job.write_shard(0, [f"{self.job}0".encode()])
+
+
+@dataclass(frozen=True)
+class Clean:
+    """`clean`, at its default age or another."""
+
+    older_than: float = DAY
+
+    def run(self, name: str) -> None:
+        clean(URL, older_than=self.older_than)
+
+
+@dataclass(frozen=True)
+class Read:
+    """Open the dataset, and read it later."""
+
+    watches = True
+
+    def run(self, name: str) -> Records:
+        reader = RecordReader(URL)
+        return tuple(reader)
+
+
+@dataclass(frozen=True)
+class Night:
+    """Nobody: so many seconds pass, when no request is under way."""
+
+    seconds: float = 2 * DAY
+
+    def run(self, name: str) -> None:
+        ask("sleep", name, self.seconds)
+
+
+Program = Write | Job | Copy | Clean | Read | Night

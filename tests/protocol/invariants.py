@@ -1,0 +1,271 @@
+"""What must be so at every moment, and at the end: the promises of the design, as code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
+
+from tests.protocol.actor import Direct, Moment
+from tests.protocol.actors import URL, Clean, Copy, Job, Night, Program, Read, Write
+from tests.protocol.requests import CHANGES
+from tests.protocol.state import Records, State
+from tests.protocol.world import DAY, FOLDER, World
+from tfio_store.clean import clean
+from tfio_store.commit import UncertainCommitError
+from tfio_store.framing import RecordDecoder, crc32c
+from tfio_store.manifest import DatasetManifest
+from tfio_store.reader import RecordReader
+
+MANIFEST = f"{FOLDER}/_train.manifest.json"
+
+_decoded: dict[tuple[int, ...], Records] = {}
+"""Records of a dataset by the digests of its objects."""
+
+
+class Violation(AssertionError):
+    """A promise is broken."""
+
+
+@cache
+def parsed(manifest: bytes) -> tuple[DatasetManifest, tuple[str, ...]]:
+    """A manifest, and the paths of the objects that it names."""
+    told = DatasetManifest.from_bytes(manifest)
+    names = (*(shard.name for shard in told.shards), str(told.index))
+    return told, tuple(f"{FOLDER}/{name}" for name in names)
+
+
+def named(world: World) -> tuple[str, ...]:
+    """The paths of the objects that the manifest names; none without one."""
+    found = world.objects.get(MANIFEST)
+    return () if found is None else parsed(found.data)[1]
+
+
+def dataset(world: World) -> Records | None:
+    """Every record, sorted; None when there is no manifest. Violation if it is not whole."""
+    found = world.objects.get(MANIFEST)
+    if found is None:
+        return None
+    paths = named(world)
+    for path in paths:
+        if path not in world.objects:
+            raise Violation(f"the manifest names {path}, which is not there")
+    key = (found.digest, *(world.objects[path].digest for path in paths))
+    if key not in _decoded:
+        _decoded[key] = decode(world, parsed(found.data)[0])
+    return _decoded[key]
+
+
+def decode(world: World, manifest: DatasetManifest) -> Records:
+    assert manifest.index is not None
+    manifest.with_index(world.objects[f"{FOLDER}/{manifest.index}"].data)
+    records: list[bytes] = []
+    for shard in manifest.shards:
+        data = world.objects[f"{FOLDER}/{shard.name}"].data
+        if crc32c(data) != shard.crc32c or len(data) != shard.nbytes:
+            raise Violation(f"{shard.name} holds other bytes than the manifest says")
+        decoder = RecordDecoder(path=shard.name)
+        records += map(bytes, decoder.feed(data))
+        decoder.finish()
+    return tuple(sorted(records))
+
+
+@dataclass(frozen=True)
+class Promises:
+    """What a scenario's actors may do, and must have done."""
+
+    programs: Mapping[str, Program]
+    foreign: Mapping[str, int]
+    """The digests of objects that are none of the dataset's."""
+    _clean: set[tuple[int, tuple[str, ...]]] = field(default_factory=set)
+    """Ends that `clean` was seen to leave as they should be."""
+
+    def moved(self, state: State, choice: str) -> State:
+        """What follows, looked at."""
+        name, request, _ = state.asked(choice)
+        found = state.after(choice)
+        if self._watches(name) and name not in found.since:
+            found = replace(found, since={**found.since, name: len(found.versions) - 1})
+        if request.kind not in CHANGES or found.world is state.world:
+            return found
+        return self._look(found, name, request.path)
+
+    def _watches(self, name: str) -> bool:
+        return isinstance(self.programs[name], Read)
+
+    def _look(self, state: State, who: str, path: str) -> State:
+        if path in self.foreign:
+            found = state.world.objects.get(path)
+            if found is None or found.digest != self.foreign[path]:
+                raise Violation(f"{who} changed or deleted {path}, which is not its own")
+        now, before = dataset(state.world), state.versions[-1]
+        if path != MANIFEST or now == before:
+            return state
+        if now is None:
+            raise Violation(f"{who} deleted the manifest")
+        return self._landed(state, who, now)
+
+    def _landed(self, state: State, who: str, now: Records) -> State:
+        before, writer = state.versions[-1], self._author(state)
+        program = self.programs.get(writer)
+        if not isinstance(program, Write | Job):
+            raise Violation(f"{who} changed the dataset")
+        if writer in state.landed:
+            raise Violation(f"{writer} landed twice")
+        if now != after(program, writer, before):
+            raise Violation(f"{writer} ({program.if_exists}) made {now} of {before}")
+        return replace(state, versions=(*state.versions, now), landed=(*state.landed, writer))
+
+    def _author(self, state: State) -> str:
+        """Whose manifest it is, whoever has put it: `clean` may finish what a writer began."""
+        generation = parsed(state.world.objects[MANIFEST].data)[0].generation
+        roles = (moment.role for moment in state.actors.values())
+        return next((role.name for role in roles if role.draws(generation or "")), "")
+
+    def check_end(self, state: State) -> None:
+        """What the actors say of themselves, against what has happened; and what `clean` leaves."""
+        self._check_reports(state)
+        cleaned = self._cleaned(state)
+        if cleaned.landed != state.landed:  # it has finished what a writer had decided
+            self._check_reports(cleaned)
+
+    def _check_reports(self, state: State) -> None:
+        for name, program in self.programs.items():
+            moment = state.actors[name]
+            if name not in state.dead and moment.ended:
+                Verdict(self, state, name, program, moment).check()
+
+    def _cleaned(self, state: State) -> State:
+        """Long after everything has ended: `clean` leaves the dataset, what others own, no more."""
+        key = state.world.fingerprint(), state.landed
+        if key in self._clean:
+            return state
+        world = state.world.copy()
+        world.clock += 10 * DAY
+        Direct(world, 0x4C, partial(clean, URL)).run()
+        # An upload under a plain name may be another program's, unless somebody says that there
+        # is none.
+        Direct(world, 0x4D, partial(clean, URL, older_than=0)).run()
+        state = replace(state, world=world)
+        for path in (*self.foreign, MANIFEST):
+            state = self._look(state, "clean", path)
+        now = dataset(world)
+        kept = {*self.foreign, *named(world), *([MANIFEST] if now is not None else [])}
+        if left := world.objects.keys() - kept:
+            raise Violation(f"clean left {', '.join(sorted(left))}")
+        if world.uploads:
+            raise Violation(f"clean left the uploads {world.uploads}")
+        if now is not None:
+            found = Direct(world, 0x4E, lambda: tuple(sorted(RecordReader(URL)))).run()
+            if found != now:
+                raise Violation(f"a reader finds {found} where {now} was committed")
+        if state.landed == key[1]:
+            self._clean.add(key)
+        return state
+
+
+def group(name: str, programs: Mapping[str, Program]) -> str:
+    """The writer whose records an actor writes: its own, or those of the job that it copies."""
+    program = programs.get(name)
+    return program.job if isinstance(program, Copy) else name
+
+
+def after(program: Write | Job, name: str, before: Records | None) -> Records | None:
+    """What the dataset must be after this writer has committed."""
+    own = program.records(name)
+    if program.if_exists == "append" and before is not None:
+        return tuple(sorted((*before, *own)))
+    return None if program.if_exists == "error" and before is not None else tuple(sorted(own))
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One actor's end."""
+
+    promised: Promises
+    state: State
+    name: str
+    program: Program
+    moment: Moment
+
+    def check(self) -> None:
+        if isinstance(self.program, Read):
+            self._reader()
+        elif isinstance(self.program, Clean | Night):
+            self._excused(self._met())
+        else:
+            self._writer(self.program)
+
+    def _reader(self) -> None:
+        versions, moment = self.state.versions, self.moment
+        if moment.error is None:
+            read = tuple(sorted(moment.result))
+            if read not in versions[self.state.since[self.name] :]:
+                raise Violation(f"{self.name} read {read}, which never was the dataset")
+            return
+        absent = isinstance(moment.error, FileNotFoundError) and versions[0] is None
+        self._excused(self._met() or absent or self._some(Night))
+
+    def _writer(self, program: Write | Job | Copy) -> None:
+        error = self.moment.error
+        landed = group(self.name, self.promised.programs) in self.state.landed
+        if error is None:
+            if not landed and promises(program):
+                raise Violation(f"{self.name} reported success, and did not land")
+            return
+        if isinstance(error, UncertainCommitError):
+            self._excused(self.state.met)
+            return
+        if landed and promises(program) and not (self._met() and self._others_may_know()):
+            raise Violation(f"{self.name} reported failure ({told(error)}), and has landed")
+        self._excused(self._met() or self._in_the_way(program))
+
+    def _others_may_know(self) -> bool:
+        """Whether another copy has reported the commit, or is not there any more to do so."""
+        programs, state = self.promised.programs, self.state
+        copies = (n for n in programs if group(n, programs) == group(self.name, programs))
+        return any(
+            name in state.dead or (state.actors[name].ended and state.actors[name].error is None)
+            for name in copies
+            if name != self.name and promises(programs[name])
+        )
+
+    def _in_the_way(self, program: Write | Job | Copy) -> bool:
+        """Whether somebody else may rightly have stopped this writer."""
+        programs = self.promised.programs
+        if self._some(Clean) or self._some(Night) or isinstance(program, Copy) or self.state.met:
+            return True
+        if any(isinstance(p, Copy) and p.job == self.name for p in programs.values()):
+            return True
+        others = [p for name, p in programs.items() if name != self.name]
+        if program.if_exists == "append":
+            return any(isinstance(p, Write | Job) and p.if_exists != "append" for p in others)
+        if program.if_exists == "error" and self.state.versions[0] is not None:
+            return True
+        return any(isinstance(p, Write | Job) for p in others)
+
+    def _met(self) -> bool:
+        return any(name == self.name for name, _ in self.state.met)
+
+    def _some(self, kind: type[Program]) -> bool:
+        return any(isinstance(program, kind) for program in self.promised.programs.values())
+
+    def _excused(self, excuse: object) -> None:
+        error = self.moment.error
+        if error is None:
+            return
+        if not isinstance(error, OSError):
+            raise Violation(f"{self.name} met {told(error)}, which is no failure of a store")
+        if not excuse:
+            raise Violation(f"{self.name} failed for no reason: {told(error)}")
+
+
+def promises(program: Program) -> bool:
+    """Whether success means that the records are there, and failure that they are not."""
+    if isinstance(program, Copy):
+        return program.does == "commit"
+    return not isinstance(program, Job) or program.commits
+
+
+def told(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"

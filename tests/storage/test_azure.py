@@ -1,0 +1,44 @@
+"""What Azure Blob Storage has of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.servers.place import Place
+from tfio_store.storage.folders import folders_of
+
+
+def blob_of(place: Place, path: str) -> Any:
+    from azure.storage.blob import BlobServiceClient
+
+    service = BlobServiceClient.from_connection_string(place.storage_options["connection_string"])
+    return service.get_blob_client(*path.split("/", 1))
+
+
+@pytest.mark.parametrize("length", [16, 32, 48, 52, 64])
+def test_blocks_that_another_writer_left_do_not_lock_the_name(azure: Place, length: int) -> None:
+    store, path = azure.open("object")
+    with blob_of(azure, path) as blob:
+        blob.stage_block("f" * length, b"left behind")
+    data = bytes(range(256)) * (20 << 10)
+    output = store.open_output(path, part_bytes=1 << 20)
+    output.write(data)
+    output.commit()
+    assert azure.get("object") == data
+
+
+def test_a_backslash_in_a_name_is_refused(azure: Place) -> None:
+    """Azure would take it for a slash, and a listing would show another name."""
+    store, path = azure.open("a\\b")
+    for action in (
+        lambda: store.put(path, b"1"),
+        lambda: store.open_output(path).commit(),
+        lambda: store.info(path),
+        lambda: list(store.list(path)),
+        lambda: folders_of(store).make(path),
+    ):
+        with pytest.raises(OSError, match="backslash"):
+            action()
+    assert azure.names() == []

@@ -1,0 +1,179 @@
+"""A store's copies are not believed before they are whole: a rename deletes what they are of."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.servers.lesser_store import Answer, Forward, Request, Rewrite, rewriting_store
+from tests.servers.place import Place
+from tfio_store.storage import Retry, Store, copies
+from tfio_store.storage.folders import folders_of
+
+RETRY = Retry(attempts=3, base_delay=0.01)
+DATA = bytes(range(256)) * 40
+
+
+class SlowCopies:
+    """Azure that makes copies after ``looks`` looks at them, or ends them as ``status``."""
+
+    def __init__(self, looks: int, status: str = "success") -> None:
+        self.left, self.status = looks, status
+        self.waiting: Request | None = None
+
+    def __call__(self, request: Request, forward: Forward) -> Answer:
+        if "x-ms-copy-source" in request.headers:
+            self.waiting = request
+            headers = [("x-ms-copy-id", "slow"), ("x-ms-copy-status", "pending")]
+            stamps = [("ETag", '"0x1"'), ("Last-Modified", "Sat, 21 Nov 2026 10:00:00 GMT")]
+            return Answer(202, headers + stamps)
+        if request.method != "HEAD" or self.waiting is None:
+            return forward(request)
+        if request.path.partition("?")[0] != self.waiting.path.partition("?")[0]:
+            return forward(request)
+        self.left -= 1
+        if self.left > 0 or self.status != "success":
+            status = "pending" if self.left > 0 else self.status
+            empty = [("ETag", '"0x1"'), ("x-ms-blob-type", "BlockBlob"), ("Content-Length", "0")]
+            stamp = ("Last-Modified", "Sat, 21 Nov 2026 10:00:00 GMT")
+            copy = [("x-ms-copy-id", "slow"), ("x-ms-copy-status", status)]
+            return Answer(200, [*empty, stamp, *copy])
+        forward(self.waiting)
+        found = forward(request)
+        return found.header("x-ms-copy-id", "slow").header("x-ms-copy-status", "success")
+
+
+def empty_copies(request: Request, forward: Forward) -> Answer:
+    """S3 that says 200 to a copy, and then nothing."""
+    return Answer(200) if "x-amz-copy-source" in request.headers else forward(request)
+
+
+def failing_copies(request: Request, forward: Forward) -> Answer:
+    if "x-amz-copy-source" in request.headers:
+        return Answer(200, [], b"<Error><Code>InternalError</Code><Message>no</Message></Error>")
+    return forward(request)
+
+
+def unfinished_copies(request: Request, forward: Forward) -> Answer:
+    """GCS that says a copy is done and names none."""
+    if "/rewriteTo/" in request.path:
+        return Answer(
+            200, [("Content-Type", "application/json")], json.dumps({"done": True}).encode()
+        )
+    return forward(request)
+
+
+def short_copies(request: Request, forward: Forward) -> Answer:
+    """S3 whose copies are cut."""
+    if "x-amz-copy-source" not in request.headers:
+        return forward(request)
+    answer = forward(request)
+    headers = {
+        name: value for name, value in request.headers.items() if not name.startswith("x-amz-copy")
+    }
+    forward(Request("PUT", request.path, {**headers, "Content-Length": "3"}, b"cut"))
+    return answer
+
+
+@contextlib.contextmanager
+def through(place: Place, rewrite: Rewrite) -> Iterator[Place]:
+    """The place as seen through a proxy."""
+    with rewriting_store(place.endpoint, rewrite) as endpoint:
+        options = {
+            name: value.replace(place.endpoint, endpoint) if isinstance(value, str) else value
+            for name, value in place.storage_options.items()
+        }
+        yield Place(place.root, options, endpoint)
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copies, "FIRST_POLL", 0.01)
+
+
+def move_file(store: Store, path: str) -> None:
+    folders_of(store).copy(f"{path}/a", f"{path}/b")
+    store.delete([f"{path}/a"])
+
+
+def move_folder(store: Store, path: str) -> None:
+    folders_of(store).move_tree(path, f"{path}2")
+
+
+MOVES = pytest.mark.parametrize("move", [move_file, move_folder])
+Move = Callable[[Store, str], None]
+
+
+@MOVES
+def test_a_pending_copy_is_waited_for(azure: Place, move: Move) -> None:
+    azure.put("folder/a", DATA)
+    with through(azure, SlowCopies(looks=4)) as place:
+        store, path = place.open("folder", retry=RETRY)
+        move(store, path)
+    (name,) = azure.names()
+    assert azure.get(name) == DATA
+
+
+@MOVES
+@pytest.mark.parametrize("status", ["failed", "aborted"])
+def test_a_copy_that_fails_leaves_its_source(azure: Place, move: Move, status: str) -> None:
+    azure.put("folder/a", DATA)
+    with through(azure, SlowCopies(looks=2, status=status)) as place:
+        store, path = place.open("folder", retry=RETRY)
+        with pytest.raises(OSError, match=status):
+            move(store, path)
+    assert azure.get("folder/a") == DATA
+
+
+@MOVES
+@pytest.mark.parametrize("rewrite", [empty_copies, failing_copies])
+def test_a_copy_of_which_s3_says_nothing_leaves_its_source(
+    s3: Place, move: Move, rewrite: Rewrite
+) -> None:
+    s3.put("folder/a", DATA)
+    with through(s3, rewrite) as place:
+        store, path = place.open("folder", retry=RETRY)
+        with pytest.raises(OSError, match="folder"):
+            move(store, path)
+    assert s3.names() == ["folder/a"]
+
+
+@MOVES
+def test_a_copy_that_is_cut_leaves_its_source(s3: Place, move: Move) -> None:
+    s3.put("folder/a", DATA)
+    with through(s3, short_copies) as place:
+        store, path = place.open("folder", retry=RETRY)
+        with pytest.raises(OSError, match="folder"):
+            move(store, path)
+    assert s3.get("folder/a") == DATA
+
+
+@MOVES
+def test_a_copy_of_which_gcs_says_nothing_leaves_its_source(gcs: Place, move: Move) -> None:
+    gcs.put("folder/a", DATA)
+    with through(gcs, unfinished_copies) as place:
+        store, path = place.open("folder", retry=RETRY)
+        with pytest.raises(OSError, match="folder"):
+            move(store, path)
+    assert gcs.names() == ["folder/a"]
+
+
+def test_folder_operations_are_retried_as_everything_else(azure: Place) -> None:
+    """One 503 costs as long as the library's retry says, not the SDK's own twenty seconds."""
+    refused: list[str] = []
+
+    def busy_once(request: Request, forward: Forward) -> Answer:
+        if request.method == "PUT" and "x-ms-copy-source" in request.headers and not refused:
+            refused.append(request.path)
+            return Answer(503, [("x-ms-error-code", "ServerBusy"), ("Retry-After", "600")])
+        return forward(request)
+
+    azure.put("folder/a", DATA)
+    with through(azure, busy_once) as place:
+        store, path = place.open("folder", retry=RETRY)
+        folders_of(store).copy(f"{path}/a", f"{path}/b")
+    assert refused
+    assert azure.get("folder/b") == DATA

@@ -1,0 +1,73 @@
+"""How long an unreachable store is asked, and what is said meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import Any
+
+import pytest
+
+from tests.servers.place import Place
+from tfio_store.storage import Retry, open_store
+
+NOBODY = "http://127.0.0.1:9"
+WHERE: list[tuple[str, dict[str, Any], str]] = [
+    ("s3://bucket/x", {"endpoint_url": NOBODY, "key": "k", "secret": "s"}, "fsspec"),
+    ("s3://bucket/x", {"endpoint_url": NOBODY, "key": "k", "secret": "s"}, "obstore"),
+    ("gs://bucket/x", {"endpoint_url": NOBODY, "token": "anon"}, "fsspec"),
+    ("az://box/x", {"connection_string": f"BlobEndpoint={NOBODY}/me"}, "fsspec"),
+    (f"{NOBODY}/x", {}, "fsspec"),
+]
+
+
+@pytest.fixture
+def waited(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Seconds that retries wanted to wait; they do not. The jitter is at its longest."""
+    found: list[float] = []
+    sleep = asyncio.sleep
+
+    async def note(seconds: float) -> None:
+        found.append(seconds)
+        await sleep(0)
+
+    monkeypatch.setattr("random.uniform", lambda low, high: high)
+    monkeypatch.setattr("asyncio.sleep", note)
+    monkeypatch.setattr(time, "sleep", found.append)
+    return found
+
+
+@pytest.mark.parametrize(("url", "options", "backend"), WHERE)
+def test_a_refused_connection_is_given_up_within_5_s(
+    url: str, options: dict[str, Any], backend: str, waited: list[float]
+) -> None:
+    if backend == "obstore":
+        pytest.importorskip("obstore")
+    store, path = open_store(url, options, backend=backend)
+    with pytest.raises(ConnectionError) as raised:
+        store.read(path, 0, 10).result()
+    assert raised.value.filename == store.url(path)
+    assert 1 <= sum(waited) <= 5
+
+
+@pytest.mark.parametrize(("url", "options", "backend"), WHERE[:1])
+def test_who_expects_the_server_back_waits_longer(
+    url: str, options: dict[str, Any], backend: str, waited: list[float]
+) -> None:
+    store, path = open_store(url, options, retry=Retry(attempts=12, refused=60))
+    with pytest.raises(ConnectionError, match="12 attempts"):
+        store.read(path, 0, 10).result()
+    assert len(waited) == 11
+
+
+def test_retries_are_logged(s3: Place, shaped: Any, caplog: pytest.LogCaptureFixture) -> None:
+    proxy = shaped(s3.endpoint, p_503=1.0)
+    options = {**s3.storage_options, "endpoint_url": proxy.endpoint}
+    store, path = open_store(s3.url("x"), options, retry=Retry(attempts=3, base_delay=0))
+    with caplog.at_level(logging.INFO, "tfio_store"), pytest.raises(OSError, match="3 attempts"):
+        store.read(path, 0, 10).result()
+    told = [record.getMessage() for record in caplog.records if record.name == "tfio_store"]
+    assert [text.partition("(")[0].partition(":")[0] for text in told] == ["s3", "s3"]
+    assert f"{s3.url('x')}: attempt 1 of 3 failed" in told[0]
+    assert "SlowDown" in told[0]

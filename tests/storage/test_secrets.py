@@ -1,0 +1,201 @@
+"""Nothing that is said of a failure tells a secret: not the error, its chain, logs or warnings."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import threading
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import tfio_store as tfs
+from tfio_store.redaction import ClientError, redacted, without_secrets
+from tfio_store.storage import Retry, open_store
+
+SECRETS = ("S3CR3T", "pa/SS", "pa%2FSS", "czNjcjN0")
+ONCE = Retry(attempts=2, base_delay=0, timeout=5, refused=0)
+ACCOUNT_KEY = "czNjcjN0"
+
+
+def chain(fault: BaseException | None) -> Iterator[BaseException]:
+    """Whatever hangs on ``fault``, shown in a traceback or not."""
+    seen: set[int] = set()
+    left = [fault]
+    while left:
+        one = left.pop()
+        if one is not None and id(one) not in seen:
+            seen.add(id(one))
+            yield one
+            left += [one.__cause__, one.__context__]
+
+
+def said_of(action: Callable[[], object], caplog: pytest.LogCaptureFixture) -> str:
+    """Everything that is said when ``action`` fails."""
+    with warnings.catch_warnings(record=True) as warned, caplog.at_level(1, "tfio_store"):
+        warnings.simplefilter("always")
+        with pytest.raises(Exception) as raised:  # noqa: PT011
+            action()
+    texts = [caplog.text, *(str(one.message) for one in warned)]
+    texts += traceback.format_exception(raised.value)
+    for one in chain(raised.value):
+        texts += [str(one), repr(one), repr(one.args), str(getattr(one, "filename", ""))]
+    return "\n".join(texts)
+
+
+@contextlib.contextmanager
+def server(status: int, headers: dict[str, str], body: bytes = b"") -> Iterator[str]:
+    """host:port of a server that answers everything alike; ``{self}`` in headers is its URL."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def answer(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(body)
+
+        do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = answer  # noqa: N815
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
+        threading.Thread(target=running.serve_forever, daemon=True).start()
+        yield f"127.0.0.1:{running.server_address[1]}"
+        running.shutdown()
+
+
+ANSWERS = [(403, {}), (404, {}), (503, {}), (302, {"Location": "/x?sig=S3CR3T"}), (200, {})]
+
+
+def at(kind: str, host: str) -> tuple[str, dict[str, Any], str]:
+    """A URL at the server, options with secrets, and the backend."""
+    service, _, backend = kind.partition("+")
+    if service == "s3":
+        options = {"endpoint_url": f"http://{host}", "key": "k", "secret": "S3CR3T",
+                   "token": "S3CR3T"}  # fmt: skip
+        return "s3://bucket/folder/x", options, backend or "fsspec"
+    if service == "az":
+        text = f"BlobEndpoint=http://{host}/me;SharedAccessSignature=sv=1&sig=S3CR3T"
+        return "az://box/folder/x", {"connection_string": text}, backend or "fsspec"
+    if service == "gs":
+        from google.oauth2.credentials import Credentials
+
+        options = {"endpoint_url": f"http://{host}", "token": Credentials("S3CR3T-token")}
+        return "gs://bucket/folder/x", options, backend or "fsspec"
+    user = "user:pa%2FSS@" if service == "http-user" else ""
+    return f"http://{user}{host}/folder/x?X-Amz-Signature=S3CR3T", {}, "fsspec"
+
+
+ACTIONS = {
+    "info": lambda store, path: store.info(path),
+    "get": lambda store, path: store.get(path),
+    "read": lambda store, path: store.read(path, 0, 100).result(),
+    "list": lambda store, path: [*store.list(path), store.info(path)],
+    "put": lambda store, path: [store.put(path, b"x", if_absent=True), store.info(path)],
+}
+
+
+@pytest.mark.parametrize("kind", ["s3", "s3+obstore", "az", "az+obstore", "gs", "gs+obstore",
+                                  "http", "http-user"])  # fmt: skip
+@pytest.mark.parametrize(("status", "headers"), ANSWERS)
+def test_an_answer_that_is_no_success(
+    kind: str, status: int, headers: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    if kind.endswith("obstore"):
+        pytest.importorskip("obstore")
+    body = b"<Error>no</Error>" if status != 200 else b"?"
+    with server(status, headers, body) as host:
+        url, options, backend = at(kind, host)
+        store, path = open_store(url, options, retry=ONCE, backend=backend)
+        for action in ACTIONS.values():
+
+            def act(action: Any = action) -> None:
+                action(store, path)
+                raise ValueError("nothing failed")
+
+            said = said_of(act, caplog)
+            assert not [secret for secret in SECRETS if secret in said], said
+
+
+@pytest.mark.parametrize("kind", ["s3", "s3+obstore", "az", "az+obstore", "gs", "gs+obstore",
+                                  "http", "http-user"])  # fmt: skip
+def test_a_connection_that_is_refused(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+    if kind.endswith("obstore"):
+        pytest.importorskip("obstore")
+    url, options, backend = at(kind, "127.0.0.1:9")
+    store, path = open_store(url, options, retry=ONCE, backend=backend)
+    for action in ACTIONS.values():
+        said = said_of(lambda action=action: action(store, path), caplog)  # type: ignore[misc]
+        assert not [secret for secret in SECRETS if secret in said], said
+
+
+@pytest.mark.parametrize("password", ["S3CR3T", "pa/SS", "p@S3CR3T"])
+def test_an_endpoint_with_a_password_that_is_no_url(
+    password: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """botocore's EndpointResolutionError and its kin quote the endpoint."""
+    options = {"endpoint_url": f"http://user:{password}@[bad", "key": "k", "secret": "S3CR3T"}
+    for backend in ("fsspec", "obstore"):
+
+        def act(backend: str = backend) -> None:
+            store, path = open_store("s3://bucket/x", options, retry=ONCE, backend=backend)
+            store.read(path, 0, 10).result()
+
+        said = said_of(act, caplog)
+        assert not [secret for secret in SECRETS if secret in said], said
+
+
+def test_a_pattern_that_nothing_matches(memory: Any, caplog: pytest.LogCaptureFixture) -> None:
+    url = memory.url("none-*?sig=S3CR3T")
+    said = said_of(lambda: tfs.RecordReader(url), caplog)
+    assert SECRETS[0] not in said
+
+
+@pytest.mark.parametrize("name", ["train?sig=S3CR3T", "_train?X-Amz-Signature=S3CR3T"])
+def test_a_datasets_bad_name(memory: Any, name: str, caplog: pytest.LogCaptureFixture) -> None:
+    url = memory.url(name)
+    said = said_of(lambda: tfs.ShardedWriter(url), caplog)
+    assert SECRETS[0] not in said
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("https://host/x?sig=abc&sv=1", "https://host/x?sig=…&sv=1"),
+        ("https://host/x?a=1&X-Amz-Signature=abc#f", "https://host/x?a=1&X-Amz-Signature=…#f"),
+        ("ftp://user:pa/ss@host/x", "ftp://host/x"),
+        ("ftp://user:p@ss@host/x", "ftp://host/x"),
+        ("https://token@host/x", "https://host/x"),
+        ("https://host:8080/a@b:c", "https://host:8080/a@b:c"),
+        ("abfss://box@account.dfs.core.windows.net/x", "abfss://box@account.dfs.core.windows.net/x"),
+        ("A=me;AccountKey=abc==;EndpointSuffix=x", "A=me;AccountKey=…;EndpointSuffix=x"),
+        ("{'Authorization': 'Bearer abcdefgh'}", "{'Authorization': 'Bearer …'}"),
+        ("s3://bucket/a=1/key=2", "s3://bucket/a=1/key=2"),
+    ],
+)  # fmt: skip
+def test_what_is_left_of_a_text(text: str, shown: str) -> None:
+    assert redacted(text) == shown
+
+
+def test_a_chain_keeps_its_shape_and_tracebacks() -> None:
+    def fail() -> None:
+        try:
+            raise RuntimeError("https://h/x?sig=S3CR3T")
+        except RuntimeError as fault:
+            raise OSError("harmless") from fault
+
+    with pytest.raises(OSError, match="harmless") as raised:
+        fail()
+    mended = without_secrets(raised.value)
+    assert mended is raised.value
+    assert isinstance(mended.__cause__, ClientError)
+    assert str(mended.__cause__) == "builtins.RuntimeError: https://h/x?sig=…"
+    assert mended.__cause__.__traceback__ is not None

@@ -1,0 +1,110 @@
+"""`ShardedWriter(schema=...)`: what is no schema is refused, and so are records that break it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tfio_store as tfs
+
+SCHEMA = tfs.Schema(
+    {
+        "label": "int64",
+        "image": ("float32", (2, 2)),
+        "tokens": ("int64", (None,)),
+        "rows": ("float32", (None, None)),
+        "raw": tfs.Feature("uint8", (3,), raw=True),
+        "name": tfs.Feature("str", default=""),
+    }
+)
+
+
+def record(**change: Any) -> dict[str, Any]:
+    sound: dict[str, Any] = {
+        "label": 1,
+        "image": np.zeros((2, 2), np.float32),
+        "tokens": [1, 2, 3],
+        "rows": [1.5, 2.5],
+        "rows/row_lengths": [1, 1],
+        "raw": b"abc",
+    }
+    changed = sound | change
+    return {name: value for name, value in changed.items() if value is not None}
+
+
+def writer(folder: Path, **options: Any) -> tfs.ShardedWriter:
+    return tfs.ShardedWriter(str(folder / "t"), num_shards=1, **({"schema": SCHEMA} | options))
+
+
+@pytest.mark.parametrize("by", ["write", "write_batch"])
+def test_sound_records_are_written(tmp_path: Path, by: str) -> None:
+    records = [record(label=i) for i in range(20)]
+    with writer(tmp_path) as target:
+        if by == "write_batch":
+            target.write_batch(records)
+        else:
+            for each in records:
+                target.write(each)
+        target.write(b"what is bytes already")
+    assert len(list(tfs.RecordReader(tmp_path / "t"))) == 21
+
+
+WRONG = {
+    "label": {"label": None},
+    "image": {"image": [1.0, 2.0]},
+    "tokens": {"tokens": [1.5]},
+    "raw": {"raw": b"abcd"},
+    "lable": {"lable": 3},
+    "name": {"name": 7},
+}
+
+
+@pytest.mark.parametrize("feature", WRONG)
+def test_a_record_that_breaks_the_schema_is_refused(tmp_path: Path, feature: str) -> None:
+    wrong = record(**WRONG[feature])
+    with writer(tmp_path) as target:
+        with pytest.raises(tfs.SchemaError, match=f"{feature}"):
+            target.write(wrong)
+        target.write(record())
+    assert target.manifest.records == 1
+    with writer(tmp_path, if_exists="overwrite") as target:
+        with pytest.raises(tfs.SchemaError, match=rf"record 2: .*{feature}"):
+            target.write_batch([record(), b"bytes", wrong])
+        target.abort()
+    assert len(list(tfs.RecordReader(tmp_path / "t"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("schema", "error"),
+    [
+        ("int64", TypeError),
+        (["label"], TypeError),
+        (3, TypeError),
+        ({"label": "no dtype"}, ValueError),
+        ({"label": object()}, TypeError),
+        ({"features": {"label": {}}}, ValueError),
+        ({1: "int64"}, TypeError),
+    ],
+)
+def test_what_is_no_schema_is_refused(tmp_path: Path, schema: Any, error: type) -> None:
+    with pytest.raises(error, match="schema= "):
+        writer(tmp_path, schema=schema)
+    with pytest.raises(error, match="schema= "):
+        tfs.WriteJob(str(tmp_path / "t"), num_shards=1, schema=schema)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("schema", [SCHEMA, SCHEMA.to_json(), dict(SCHEMA)])
+def test_every_form_of_a_schema_is_kept_alike(tmp_path: Path, schema: Any) -> None:
+    with writer(tmp_path, schema=schema) as target:
+        target.write(record())
+    assert tfs.infer_schema(tmp_path / "t") == SCHEMA
+
+
+def test_a_job_checks_its_records_too(tmp_path: Path) -> None:
+    job = tfs.WriteJob(str(tmp_path / "t"), num_shards=1, schema=SCHEMA)
+    with job, pytest.raises(tfs.SchemaError, match="record 1: feature 'label'"):
+        job.write_shard(0, [record(), record(label=None)])

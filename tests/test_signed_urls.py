@@ -1,0 +1,93 @@
+"""URLs that carry their own right of access: they open, and errors do not repeat the signature."""
+
+from __future__ import annotations
+
+import http.server
+import io
+import pickle
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+import tfio_store as tfs
+
+RECORDS = [b"%d" % i for i in range(100)]
+SIGNATURE = "X-Amz-Signature=0123456789abcdef"
+
+
+class Bucket(http.server.BaseHTTPRequestHandler):
+    """Answers ranges of one file, to who has the signature."""
+
+    protocol_version = "HTTP/1.1"
+    data = b""
+
+    def do_HEAD(self) -> None:
+        self.answer(head=True)
+
+    def do_GET(self) -> None:
+        self.answer(head=False)
+
+    def answer(self, *, head: bool) -> None:
+        if SIGNATURE not in self.path:
+            self.send_response(403)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        first, last = 0, len(self.data) - 1
+        wanted = self.headers.get("Range")
+        if wanted:
+            first, last = (int(one) for one in wanted.removeprefix("bytes=").split("-"))
+            last = min(last, len(self.data) - 1)
+        self.send_response(206 if wanted else 200)
+        self.send_header("Content-Length", str(last + 1 - first))
+        if wanted:
+            self.send_header("Content-Range", f"bytes {first}-{last}/{len(self.data)}")
+        self.end_headers()
+        if not head:
+            self.wfile.write(self.data[first : last + 1])
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    file = io.BytesIO()
+    with tfs.TFRecordWriter(file) as writer:
+        for record in RECORDS:
+            writer.write(record)
+    bucket = type("Served", (Bucket,), {"data": file.getvalue()})
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), bucket)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/part.tfrecord?{SIGNATURE}&x=1"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def test_a_signed_url_opens(url: str) -> None:
+    assert list(tfs.RecordReader(url)) == RECORDS
+    assert list(pickle.loads(pickle.dumps(tfs.RecordReader(url)))) == RECORDS
+    source = tfs.RecordSource(url)
+    assert (len(source), source[5]) == (100, b"5")
+    assert "0123456789abcdef" not in repr(source)
+
+
+@pytest.mark.tensorflow
+def test_a_signed_url_opens_in_tensorflow(url: str) -> None:
+    pytest.importorskip("tensorflow")
+    assert [record.numpy() for record in tfs.TFRecordDataset(url)] == RECORDS
+    batches = [list(batch.numpy()) for batch in tfs.TFRecordDataset(url, batch_size=50)]
+    assert batches == [RECORDS[:50], RECORDS[50:]]
+
+
+def test_damage_is_told_without_the_signature(url: str) -> None:
+    damaged = tfs.RecordReader(url, max_record_bytes=1)
+    with pytest.raises(tfs.RecordTooLargeError) as caught:
+        list(damaged)
+    assert "part.tfrecord" in str(caught.value)
+    assert "0123456789abcdef" not in str(caught.value)

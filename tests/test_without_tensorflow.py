@@ -1,0 +1,64 @@
+"""The package where TensorFlow is not installed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+BLOCK = """
+import sys
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("tensorflow", "keras"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Missing())
+"""
+
+
+def run(program: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", BLOCK + program],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def test_star_import() -> None:
+    assert run("from tfio_store import *; print(RecordReader.__name__)") == "RecordReader\n"
+
+
+def test_names_are_there() -> None:
+    program = "import inspect, tfio_store as t; print(hasattr(t, 'TFRecordDataset'), "
+    assert run(program + "len(inspect.getmembers(t)) > 40)") == "True True\n"
+
+
+def test_help() -> None:
+    program = "import tfio_store; help(tfio_store); help(tfio_store.TFRecordDataset)"
+    assert "pip install 'tfio-store[tensorflow]'" in run(program)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "TFRecordDataset('f')",
+        "list_files('*')",
+        "load('f')",
+        "save(None, 'f')",
+        "register_filesystem('s3')",
+    ],
+)
+def test_calls_say_what_to_install(call: str) -> None:
+    program = f"""
+import tfio_store
+try:
+    tfio_store.{call}
+except ModuleNotFoundError as error:
+    print(error)
+"""
+    assert "pip install 'tfio-store[tensorflow]'" in run(program)

@@ -1,0 +1,115 @@
+"""Far from the usual, as little is done as usual: what is counted here is work, not time."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.framed import framed
+
+tf = pytest.importorskip("tensorflow")
+
+import tfio_store as tfs  # noqa: E402
+from tfio_store.tf import blocks, runtime, streams  # noqa: E402
+
+pytestmark = pytest.mark.tensorflow
+
+FILES = 600
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Small files of 0 to 2 records, every third compressed, the last one empty."""
+    folder = tmp_path_factory.mktemp("tiny")
+    for i in range(FILES):
+        data = framed([b"%d %d" % (i, k) for k in range((FILES - 1 - i) % 3)])
+        (folder / f"{i:03d}").write_bytes(gzip.compress(data) if i % 3 == 0 else data)
+    return sorted(str(path) for path in folder.iterdir())
+
+
+@pytest.fixture
+def readers(monkeypatch: pytest.MonkeyPatch) -> list[blocks.BlockReader]:
+    """Those that are made."""
+    made: list[blocks.BlockReader] = []
+    make = blocks.BlockReader.__init__
+
+    def noted(self: blocks.BlockReader, *args: Any, **options: Any) -> None:
+        make(self, *args, **options)
+        made.append(self)
+
+    monkeypatch.setattr(blocks.BlockReader, "__init__", noted)
+    return made
+
+
+def records(tiny: list[str]) -> list[bytes]:
+    return [b"%d %d" % (i, k) for i in range(len(tiny)) for k in range((FILES - 1 - i) % 3)]
+
+
+def test_small_files_share_a_scan_and_are_opened_once(
+    tiny: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    open_stream = runtime._Stream.open
+
+    def noted(self: Any, *position: int) -> Any:
+        opened.append(self.url)
+        return open_stream(self, *position)
+
+    monkeypatch.setattr(runtime._Stream, "open", noted)
+    assert streams.files_at_once([100] * FILES) == FILES // 256
+    found = [record.numpy() for record in tfs.TFRecordDataset(tiny)]
+    assert found == records(tiny)
+    assert sorted(opened) == [name for i, name in enumerate(tiny) if i % 3 == 0]
+
+
+def test_a_checkpoint_among_small_files(tiny: list[str], tmp_path: Path) -> None:
+    expected = records(tiny)
+    dataset = tfs.TFRecordDataset(tiny)
+    iterator = iter(dataset)
+    for _ in range(211):
+        next(iterator)
+    path = tf.train.Checkpoint(iterator=iterator).write(str(tmp_path / "saved"))
+    restored = iter(dataset)
+    tf.train.Checkpoint(iterator=restored).read(path)
+    assert [record.numpy() for record in restored] == expected[211:]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "at_once"),
+    [
+        pytest.param([], 1, id="none"),
+        pytest.param([0] * 10, 1, id="few"),
+        pytest.param([100] * 10_000, 39, id="many small"),
+        pytest.param([1 << 20] * 10_000, 1, id="many large"),
+        pytest.param([1 << 18] * 10_000, 4, id="a MiB at once"),
+    ],
+)
+def test_how_many_files_share_a_scan(sizes: list[int], at_once: int) -> None:
+    assert streams.files_at_once(sizes) == at_once
+
+
+def test_tiny_batches_are_not_read_one_by_one(
+    tmp_path: Path, readers: list[blocks.BlockReader]
+) -> None:
+    (tmp_path / "f").write_bytes(framed([b"x"] * 100_000))
+    found = tfs.TFRecordDataset(str(tmp_path / "f"), batch_size=1)
+    assert found.cardinality() == 100_000
+    assert [reader.count for reader in readers] == [2]  # blocks as one request brings them
+
+
+def test_a_window_is_no_larger_than_the_dataset(
+    tmp_path: Path, readers: list[blocks.BlockReader]
+) -> None:
+    (tmp_path / "f").write_bytes(framed([b"x"] * 100))
+    tfs.TFRecordDataset(str(tmp_path / "f"), shuffle=10**8)
+    assert [reader.window for reader in readers] == [1]
+
+
+def test_a_window_keeps_to_the_budget(tmp_path: Path, readers: list[blocks.BlockReader]) -> None:
+    (tmp_path / "f").write_bytes(framed([bytes(100_000)] * 200))
+    with pytest.warns(RuntimeWarning, match="memory_budget"):
+        tfs.TFRecordDataset(str(tmp_path / "f"), shuffle=256, memory_budget=8 << 20)
+    assert 1 <= readers[0].window <= 4

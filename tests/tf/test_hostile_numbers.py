@@ -1,0 +1,37 @@
+"""Numbers that no pipeline makes, but a damaged checkpoint or graph may hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+tf = pytest.importorskip("tensorflow")
+
+import tfio_store as tfs  # noqa: E402
+from tfio_store.tf import ops  # noqa: E402
+
+pytestmark = pytest.mark.tensorflow
+
+MOST = 2**63 - 1
+
+
+@pytest.mark.parametrize("codec", ["", "auto"])
+@pytest.mark.parametrize(
+    "position", [(0, MOST), (0, 1 << 40), (0, MOST - 20), (MOST, 0), (MOST, MOST), (-1, 0)]
+)
+def test_a_stream_refuses_a_position_that_is_none(
+    tmp_path: Path, codec: str, position: tuple[int, int]
+) -> None:
+    path = str(tmp_path / "records")
+    with tfs.TFRecordWriter(path) as writer:
+        writer.write_batch([b"x" * 100] * 10)
+    settings = ops.Settings(max_record_bytes=MOST)
+
+    @tf.function
+    def read() -> tf.Tensor:
+        wanted = tf.constant(position, tf.int64)
+        return ops.read_stream(tf.constant(path), tf.constant(codec), wanted, settings)
+
+    with pytest.raises((tf.errors.DataLossError, tf.errors.InvalidArgumentError)):
+        read()

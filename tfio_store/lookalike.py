@@ -1,0 +1,90 @@
+"""What a file that is no TFRecord file looks like, by its first bytes: for error messages."""
+
+from __future__ import annotations
+
+import string
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer as BytesLike
+
+__all__ = ["HEAD_BYTES", "hint", "looks_like"]
+
+HEAD_BYTES = 512
+"""How many first bytes are enough to tell."""
+
+_MAGIC = (
+    (0, b"\x89PNG\r\n\x1a\n", "a PNG image"),
+    (0, b"\xff\xd8\xff", "a JPEG image"),
+    (0, b"GIF8", "a GIF image"),
+    (0, b"RIFF", "a RIFF file (WAV, AVI or WebP)"),
+    (4, b"ftyp", "an MP4 video or HEIF image"),
+    (0, b"%PDF", "a PDF document"),
+    (0, b"PAR1", "a Parquet file"),
+    (0, b"ARROW1", "an Arrow (Feather) file"),
+    (0, b"\xff\xff\xff\xff", "an Arrow stream"),
+    (0, b"ORC", "an ORC file"),
+    (0, b"Obj\x01", "an Avro file"),
+    # the signature that every Riegeli file begins with, by its block header and chunk header
+    (0, b"\x83\xaf\x70\xd1\x0d\x88\x4a\x3f", "an ArrayRecord or Riegeli file"),
+    (0, b"\x0a\x23\xd7\xce", "an MXNet RecordIO file"),
+    (0, b"SEQ\x06", "a Hadoop SequenceFile"),
+    (0, b"\x89HDF\r\n\x1a\n", "an HDF5 file"),
+    (0, b"\x93NUMPY", "a NumPy .npy file"),
+    (0, b"SQLite format 3\0", "an SQLite database"),
+    (0, b"PK\x03\x04", "a ZIP archive (perhaps .npz)"),
+    (257, b"ustar", "a tar archive (perhaps WebDataset)"),
+    (0, b"BZh", "bzip2 data, which TFRecord files are not compressed with"),
+    (0, b"\xfd7zXZ\0", "xz data, which TFRecord files are not compressed with"),
+    (0, b"\x04\x22\x4d\x18", "LZ4 data, which TFRecord files are not compressed with"),
+    (0, b"\xff\x06\0\0sNaPpY", "Snappy data, which TFRecord files are not compressed with"),
+    (0, b"\x1f\x8b\x08", "GZIP data; leave compression= at its default, or name it"),
+    (0, b"\x28\xb5\x2f\xfd", "ZSTD data; leave compression= at its default, or name it"),
+    (0, b"\x80\x04\x95", "a Python pickle"),
+    (0, b"TFIOSIDX", "a block index of this library"),
+    (0, b"version https://git-lfs", "a Git LFS pointer: the file itself was not fetched"),
+)
+
+_PRINTABLE = frozenset(string.printable.encode())
+
+
+def looks_like(head: BytesLike) -> str | None:
+    """What a file that begins so seems to be, in a few words; None if nobody can tell."""
+    data = bytes(memoryview(head)[:HEAD_BYTES])
+    for at, magic, name in _MAGIC:
+        if data[at : at + len(magic)] == magic:
+            return name
+    return _text(data)
+
+
+def _text(data: bytes) -> str | None:
+    text = data.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if len(text) < 4 or not _is_text(text):
+        return None
+    if text[:1] == b"<":
+        return "HTML or XML (perhaps a server's error page)"
+    if text[:1] in (b"{", b"["):
+        return "JSON"
+    line = text.splitlines()[0]
+    for separator, name in ((b",", "CSV"), (b"\t", "tab-separated text"), (b";", "CSV")):
+        if separator in line:
+            return name
+    return "plain text"
+
+
+def _is_text(data: bytes) -> bool:
+    if _PRINTABLE.issuperset(data):
+        return True
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        if error.start < len(data) - 3:  # not the character that the cut went through
+            return False
+        text = data[: error.start].decode()
+    return all(character.isprintable() or character.isspace() for character in text)
+
+
+def hint(head: BytesLike) -> str:
+    """What `looks_like` says, to be put behind an error's reason; "" where it says nothing."""
+    found = looks_like(head)
+    return "" if found is None else f"; the file looks like {found}"

@@ -1,0 +1,56 @@
+"""Texts and exceptions without the passwords, signatures and tokens that they would show."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["ClientError", "redacted", "without_secrets"]
+
+PARAMETER = re.compile(
+    r"(?i)((?:[?&;]|^)[\w.%-]*(?:sig|credential|token|key|secret|pass|pwd|auth|policy|jwt)[\w.%-]*=)"
+    r"[^&#\s'\";,)>]+"
+)
+"""Of a signed URL's query, or of a connection string."""
+
+USER_INFO = re.compile(
+    r"(?i)(://)(?:[^/\s'\"]*:[^/\s'\"]*@"  # user:password@
+    r"|[^/:@\s'\"]*:(?!\d+(?:[/?#\s'\"]|$))[^@\s'\"]*@"  # a password with "/"; a port is none
+    r"|(?<=http://)[^/@\s'\"]+@|(?<=https://)[^/@\s'\"]+@)"  # a token alone
+)
+HEADER = re.compile(r"(?i)\b((?:bearer|basic|sharedkey)\s+)[\w+/=.:~-]{6,}|(\bsignature=)[0-9a-f]+")
+
+
+class ClientError(Exception):
+    """Stands in a chain for an exception that tells a secret, and says the rest of what it says."""
+
+
+def redacted(text: str) -> str:
+    """``text`` without the secrets that URLs, connection strings and headers in it carry."""
+    text = PARAMETER.sub(r"\1…", USER_INFO.sub(r"\1", text))
+    return HEADER.sub(lambda found: f"{found[1] or found[2]}…", text)
+
+
+def without_secrets(fault: BaseException) -> BaseException:
+    """``fault``; where it tells a secret, what stands in for it. Its chain is mended likewise."""
+    return _mended(fault, set())
+
+
+def _mended(fault: BaseException, seen: set[int]) -> BaseException:
+    if id(fault) in seen:
+        return fault
+    seen.add(id(fault))
+    cause, context = fault.__cause__, fault.__context__
+    said = f"{fault}\n{fault!r}\n{fault.args!r}"
+    if redacted(said) != said:
+        stand_in = ClientError(
+            f"{type(fault).__module__}.{type(fault).__name__}: {redacted(str(fault))}"
+        )
+        fault, suppress = stand_in.with_traceback(fault.__traceback__), fault.__suppress_context__
+        fault.__suppress_context__ = suppress
+    suppress = fault.__suppress_context__  # which setting a cause sets
+    if cause is not None:
+        fault.__cause__ = _mended(cause, seen)
+    if context is not None:
+        fault.__context__ = _mended(context, seen)
+    fault.__suppress_context__ = suppress
+    return fault

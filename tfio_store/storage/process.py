@@ -1,0 +1,96 @@
+"""Which process something belongs to, and how it is let go of when nobody wants it any more.
+
+A forked child inherits every object, and nothing of what stands behind some of them: threads,
+uploads, temporary files, a place in a store. Those stay the parent's.
+
+And the garbage collector runs finalizers in whatever thread happens to allocate: perhaps the very
+one that does a store's I/O, perhaps inside a lock of `threading`. So a finalizer may neither wait
+nor take a lock. It says what is to be done, and a thread does it (`Owner.later`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+
+__all__ = ["Owner"]
+
+Work = Callable[[], object]
+
+
+class Owner:
+    """The process that made this object. Make one before what it stands for."""
+
+    __slots__ = ("_pid",)
+
+    def __init__(self) -> None:
+        self._pid = os.getpid()
+        _afterwards.start()
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this is that process, and not one that was forked off it."""
+        return self._pid == os.getpid()
+
+    def check(self, what: str) -> None:
+        """Raise RuntimeError in any other process. ``what``: the thing, as the caller knows it."""
+        if not self.is_here:
+            raise RuntimeError(
+                f"{what} belongs to process {self._pid}, which forked this one: "
+                "use it there, or make another one here"
+            )
+
+    def later(self, work: Work) -> None:
+        """Have ``work`` done soon by a thread; its exceptions are dropped. For finalizers: takes no
+        lock. Does nothing in another process, nor once the interpreter leaves."""
+        if self.is_here and not sys.is_finalizing():
+            _afterwards.add(work)
+
+
+class Afterwards:
+    """The thread that hands out what finalizers leave to be done, each to a thread of its own."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """A forked child has neither the thread nor, perhaps, a free lock."""
+        self._lock = threading.Lock()
+        self._started = False
+        self._works: SimpleQueue[Work] = SimpleQueue()
+
+    def start(self) -> None:
+        """Must have been called before `add`, which may not wait for a thread to start."""
+        if self._started:
+            return
+        with self._lock:
+            if not self._started:
+                work = threading.Thread(target=self._run, name="tfio_store-afterwards", daemon=True)
+                work.start()
+                self._started = True
+
+    def add(self, work: Work) -> None:
+        self._works.put(work)  # which is made to be called by finalizers
+
+    def _run(self) -> None:
+        works = self._works
+        while True:
+            work = works.get()
+            try:
+                threading.Thread(target=quietly, args=(work,), daemon=True).start()
+            except RuntimeError:  # there are as many threads as there may be
+                quietly(work)
+            del work  # what it holds must not be kept until the next one comes
+
+
+def quietly(work: Work) -> None:
+    with contextlib.suppress(Exception):  # nobody is left to be told
+        work()
+
+
+_afterwards = Afterwards()
+os.register_at_fork(after_in_child=_afterwards.forget)
