@@ -72,7 +72,9 @@ def test_a_swallowed_attempt_fails_the_test(tmp_path: Path) -> None:
     argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
     # The options of the suite's own run, such as a second chance, would change what is printed.
     environment = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, cwd=REPOSITORY, env=environment)
+    done = subprocess.run(
+        argv, capture_output=True, text=True, check=False, cwd=REPOSITORY, env=environment
+    )
     assert "1 passed, 1 error" in done.stdout
     assert "BLOCKED socket.connect 192.0.2.1:80" in done.stdout
 
