@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import zlib
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -92,18 +93,32 @@ def test_every_record_exactly_once(
     assert seen(shared) == {record[:6]: copies for record in records}
 
 
+STREAMED = {
+    "in order": {},
+    "shuffled": {"shuffle": True},
+    "shuffled batches": {"shuffle": 2, "seed": 3, "batch_size": 16},
+    "batches": {"batch_size": 16},
+    "parallel reads": {"num_parallel_reads": 2},
+    "shuffled parallel reads": {"num_parallel_reads": 2, "shuffle": True},
+}
+
+
 @pytest.mark.timeout(280)
-def test_files_are_shared_out_too(service: str, s3: Place) -> None:
+@pytest.mark.parametrize("files", ["abcdef", "a"])
+@pytest.mark.parametrize("options", STREAMED.values(), ids=STREAMED)
+def test_files_are_shared_out_too(
+    service: str, s3: Place, files: str, options: dict[str, Any]
+) -> None:
     """The streaming path: foreign files, split by file."""
     urls = []
-    for tag in "abcdef":
+    for tag in files:
         writer = FrameWriter()
         writer.write_many([f"{tag}{i:05d}".encode() for i in range(100)])
-        urls.append(s3.put(f"{tag}.tfrecord", bytes(writer.take())))
-    dataset = tfs.TFRecordDataset(urls, storage_options=s3.storage_options)
+        urls.append(s3.put(f"{tag}.tfrecord", zlib.compress(bytes(writer.take()))))
+    dataset = tfs.TFRecordDataset(urls, storage_options=s3.storage_options, **options)
     policies = tf.data.experimental.service.ShardingPolicy
     shared = dataset.apply(tf.data.experimental.service.distribute(policies.DYNAMIC, service))
-    assert seen(shared) == {f"{tag}{i:05d}".encode(): 1 for tag in "abcdef" for i in range(100)}
+    assert seen(shared) == {f"{tag}{i:05d}".encode(): 1 for tag in files for i in range(100)}
 
 
 BATCH = 64

@@ -27,6 +27,7 @@ __all__ = [
     "numbers",
     "scanned",
     "seeds",
+    "shared_out",
     "slices",
     "until_error",
 ]
@@ -62,6 +63,16 @@ def seeds(options: Options) -> tf.data.Dataset:
     return tf.data.Dataset.random(
         options.seed, rerandomize_each_iteration=options.reshuffle_each_iteration
     )
+
+
+def shared_out(found: tf.data.Dataset) -> tf.data.Dataset:
+    """``found``, so that tf.data service shares out a shuffle in it, whatever stands behind.
+
+    An interleave does not tell its input which share of the elements is this worker's. A shuffle
+    makes its own input late, when it can no longer learn that, and then takes all elements. A
+    concatenation keeps what it was told at the start.
+    """
+    return found.concatenate(found.take(0))
 
 
 def slices(runs: tf.data.Dataset) -> tf.data.Dataset:

@@ -36,7 +36,7 @@ def stream_dataset(
     if options.shard is not None:
         files = files.shard(*options.shard)
     if options.shuffle is not False:
-        files = _shuffled(files, 1024, options)
+        files = order.shared_out(_shuffled(files, 1024, options))
 
     def runs(names: tf.Tensor, codecs: tf.Tensor) -> tf.data.Dataset:
         _mark_as_files(names)
