@@ -233,9 +233,9 @@ cdef class RecordIterator:
     """Iterates records (bytes) of an iterator of batches; no Python code runs per record.
 
     ``batches`` is asked for the next batch when one is used up. ``batch`` is the
-    current one (None before the first and after the last) and ``position`` the index of
-    the next record in it. Threads may share one; RuntimeError when one asks while another
-    is fetching a batch.
+    current one (None before the first, after the last and where `take_rest` took it) and
+    ``position`` the index of the next record in it. Threads may share one; RuntimeError
+    when one asks while another is fetching a batch.
     """
 
     cdef object batches
@@ -264,6 +264,16 @@ cdef class RecordIterator:
         record = record_at(self.current, self.next_index)
         self.next_index += 1
         return record
+
+    def take_rest(self):
+        """The current batch's records that were not given, which will not be; None if there are
+        none."""
+        cdef RecordBatch batch = self.current
+        cdef Py_ssize_t start = self.next_index
+        self.current, self.next_index = None, 0
+        if batch is None or start >= batch.count:
+            return None
+        return slice_batch(batch, start, batch.count, 1)
 
 
 cdef int fetch_batch(RecordIterator iterator) except -1:

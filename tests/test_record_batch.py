@@ -227,6 +227,18 @@ def test_iterator_goes_through_batches(core, batch):
         next(iterator)
 
 
+def test_an_iterator_gives_up_the_rest_of_its_batch(core, batch):
+    iterator = core.RecordIterator(iter([batch, batch[2:]]))
+    assert iterator.take_rest() is None
+    assert next(iterator) == b"first"
+    assert iterator.take_rest() == batch[1:]
+    assert (iterator.batch, iterator.position) == (None, 0)
+    assert iterator.take_rest() is None
+    assert [next(iterator), next(iterator)] == RECORDS[2:]
+    assert iterator.take_rest() is None
+    assert next(iterator, None) is None
+
+
 def test_iterator_passes_errors_on(core, batch):
     def batches():
         yield batch[:1]

@@ -171,8 +171,9 @@ class RecordIterator:
     """Iterates records (bytes) of an iterator of batches; no Python code runs per record.
 
     ``batches`` is asked for the next batch when one is used up. ``batch`` is the current one
-    (None before the first and after the last) and ``position`` the index of the next record
-    in it. RuntimeError when one thread asks for a record while another fetches a batch.
+    (None before the first, after the last and where `take_rest` took it) and ``position`` the index
+    of the next record in it. RuntimeError when one thread asks for a record while another fetches a
+    batch.
     """
 
     def __init__(self, batches: Iterator[RecordBatch]) -> None: ...
@@ -182,3 +183,6 @@ class RecordIterator:
     def position(self) -> int: ...
     def __iter__(self) -> RecordIterator: ...
     def __next__(self) -> bytes: ...
+    def take_rest(self) -> RecordBatch | None:
+        """The current batch's records that were not given, which will not be; None if there are
+        none."""

@@ -199,6 +199,11 @@ class RecordIterator:
         self._position += 1
         return self._batch[self._position - 1]
 
+    def take_rest(self) -> RecordBatch | None:
+        batch, start = self._batch, self._position
+        self._batch, self._position = None, 0
+        return None if batch is None or start >= len(batch) else batch[start:]
+
     def _fetch(self) -> None:
         if self._fetching:
             raise RuntimeError("another thread is fetching this RecordIterator's next batch")

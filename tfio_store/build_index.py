@@ -4,7 +4,6 @@ random."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
 from typing import Any
@@ -19,6 +18,7 @@ from tfio_store.manifest import DatasetManifest, check_name
 from tfio_store.sharding import DatasetNames, new_tag, split_url
 from tfio_store.source import Source, open_dataset
 from tfio_store.storage import Retry, Store, open_store
+from tfio_store.storage.threads import Threads
 
 __all__ = ["build_index", "object_crc32c", "write_idx"]
 
@@ -61,7 +61,7 @@ def build_index(
     )
     names = _names(dataset, _common_folder(dataset, save_as))
     describe = partial(_describe, dataset, memory_budget // _SHARDS_AT_ONCE)
-    with ThreadPoolExecutor(_SHARDS_AT_ONCE, thread_name_prefix="tfio_store-index") as pool:
+    with Threads(_SHARDS_AT_ONCE, thread_name_prefix="tfio_store-index") as pool:
         shards = tuple(pool.map(describe, names, range(len(names))))
     if save_as is None:
         return DatasetManifest(shards, None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,7 @@ from tfio_store.magic import detect
 from tfio_store.storage import Store
 from tfio_store.storage.faults import naming
 from tfio_store.storage.local import LocalStore
+from tfio_store.storage.threads import Threads
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
@@ -71,7 +71,7 @@ def index_raw_shards(
     def look(index: int) -> Shard:
         return _indexed(dataset, index, share, max_record_bytes)
 
-    with ThreadPoolExecutor(workers, thread_name_prefix="tfio_store-index") as pool:
+    with Threads(workers, thread_name_prefix="tfio_store-index") as pool:
         found = dict(zip(missing, pool.map(look, missing), strict=True))
     return dataset.with_shards(found)
 

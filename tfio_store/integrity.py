@@ -5,10 +5,10 @@ from __future__ import annotations
 import errno
 from collections import deque
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from tfio_store.framing import crc32c
+from tfio_store.storage.threads import Threads
 
 if TYPE_CHECKING:
     from tfio_store.folder import Folder
@@ -47,7 +47,7 @@ def check_shards(folder: Folder, shards: Iterable[ShardInfo]) -> None:
         stored = folder.store.info(folder.join(shard.name))
         check_stored(stored, folder.url(shard.name), nbytes=shard.nbytes, crc=shard.crc32c)
 
-    with ThreadPoolExecutor(_CHECKS_AT_ONCE) as pool:
+    with Threads(_CHECKS_AT_ONCE) as pool:
         list(pool.map(check, shards))
 
 

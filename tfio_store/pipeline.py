@@ -11,10 +11,11 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import TypeVar
 
 from tfio_store.storage.process import Owner
+from tfio_store.storage.threads import Threads
 
 __all__ = ["Pipeline", "SerialQueue"]
 
@@ -43,8 +44,8 @@ class Pipeline:
         self._failure: BaseException | None = None
         self._on_failure = on_failure
         self._changed = threading.Condition()
-        self._cpu = ThreadPoolExecutor(os.cpu_count() or 1, "tfio_store-compress")
-        self._io = ThreadPoolExecutor(min(shards, _UPLOAD_THREADS), "tfio_store-upload")
+        self._cpu = Threads(os.cpu_count() or 1, "tfio_store-compress")
+        self._io = Threads(min(shards, _UPLOAD_THREADS), "tfio_store-upload")
 
     def reserve(self, nbytes: int) -> None:
         """Wait until ``nbytes`` more fit into the budget (a single larger block may pass alone)."""
@@ -95,7 +96,7 @@ class Pipeline:
 class SerialQueue:
     """Tasks that run in a pool's threads, but one at a time and in order."""
 
-    def __init__(self, pool: ThreadPoolExecutor) -> None:
+    def __init__(self, pool: Threads) -> None:
         self._pool = pool
         self._waiting: deque[Callable[[], None]] = deque()
         self._running = False

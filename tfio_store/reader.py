@@ -28,7 +28,10 @@ class RecordReader:
 
     A reader is a cursor, like a file: iterating it again goes on behind the last record, and at
     the end of the data it stands at the beginning of the next epoch, so that each whole ``for`` is
-    an epoch. One thread at a time. It pickles with its cursor, and works on in a forked child.
+    an epoch. All of its iterators, of records and of batches, move that one cursor: together they
+    give each record once, go on from where `restore` puts them, and end where the epoch does.
+    After `close` they raise ValueError, as a file's do. One thread at a time. A reader pickles
+    with its cursor, and works on in a forked child.
 
     Args:
         source: a path or URL, a glob, a dataset's prefix or folder with a manifest, a list of
@@ -113,10 +116,12 @@ class RecordReader:
         skip_damage = options.on_corrupt != "raise"
         self._route = Route(dataset, options.steps, streams=not options.steps or skip_damage)
         self._file = file
-        self._closed = False
         self._way = Traversal(self._route, options, cursor, file)
+        self._begin_records()
+
+    def _begin_records(self) -> None:
         self._batches = _Batches(self._way)
-        self._records: RecordIterator | None = None
+        self._records = RecordIterator(self._batches)
 
     @property
     def skipped(self) -> int:
@@ -166,21 +171,15 @@ class RecordReader:
     # Iterating
 
     def __iter__(self) -> Iterator[bytes]:
-        self._check_open()
-        if self._records is None or self._batches.ended:
-            self._batches = _Batches(self._way)
-            self._records = RecordIterator(self._batches)
+        self._way.check_open()
+        if self._batches.ended:
+            self._begin_records()
         return self._records
 
     def batches(self) -> Iterator[RecordBatch]:
         """The records as batches. What `__iter__` has not used of its batch comes first."""
-        self._check_open()
-        if self._records is not None:
-            batch, at = self._records.batch, self._records.position
-            self._records = None
-            if batch is not None and at < len(batch):
-                yield batch[at:]
-        yield from _Batches(self._way)
+        self._way.check_open()
+        return _RestFirst(self)
 
     # Coming back
 
@@ -192,16 +191,20 @@ class RecordReader:
     def _stands_at(self) -> Position:
         """Behind the last record that was given out, which may be in the midst of a batch."""
         current, records = self._way.current, self._records
-        if records is not None and current is not None and records.batch is current.batch:
+        if current is not None and records.batch is current.batch:
             return self._way.position.at(current, records.position)
         return self._way.position
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go to where `state` was taken. ValueError if that was another source or order."""
-        self._check_open()
+        self._way.check_open()
         cursor = Position.from_json(state, self._route)
+        self._leave(cursor)
+
+    def _leave(self, cursor: Position) -> None:
+        """Give up what is in flight, and what is left of the batch that records are given from."""
         self._way.stop()
-        self._records = None
+        self._records.take_rest()
         self._way.position = cursor
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -215,13 +218,8 @@ class RecordReader:
 
     def close(self) -> None:
         """Give up what is in flight. Idempotent. `state` still tells where the reader stood."""
-        self._way.position = self._stands_at()
-        self._way.stop()
-        self._closed = True
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise ValueError("the reader is closed")
+        self._leave(self._stands_at())
+        self._way.close()
 
     def __enter__(self) -> RecordReader:
         return self
@@ -235,14 +233,30 @@ class _Batches(Iterator[RecordBatch]):
 
     def __init__(self, way: Traversal) -> None:
         self._way = way
-        self.ended = False
+        self._pass = way.passes
+
+    @property
+    def ended(self) -> bool:
+        """Whether the epoch has ended, whoever has read the last of it."""
+        return self._pass != self._way.passes
 
     def __next__(self) -> RecordBatch:
         batch = None if self.ended else self._way.next_batch()
         if batch is None:
-            self.ended = True
             raise StopIteration
         return batch
+
+
+class _RestFirst(Iterator[RecordBatch]):
+    """Those batches, but first of all what the reader's record iterator has left of its own."""
+
+    def __init__(self, reader: RecordReader) -> None:
+        self._reader = reader
+        self._batches = _Batches(reader._way)
+
+    def __next__(self) -> RecordBatch:
+        rest = None if self._batches.ended else self._reader._records.take_rest()
+        return next(self._batches) if rest is None else rest
 
 
 def _rebuild(dataset: Dataset, options: Options, state: dict[str, Any]) -> RecordReader:

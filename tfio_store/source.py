@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -18,6 +17,7 @@ from tfio_store.dataset import Dataset, Shard
 from tfio_store.manifests import committed_shards, find_manifest, with_known_blocks
 from tfio_store.redaction import redacted
 from tfio_store.storage import ObjectInfo, Retry, Store, Version
+from tfio_store.storage.threads import Threads
 from tfio_store.tfds import tfds_shards
 
 __all__ = ["Source", "open_dataset"]
@@ -66,7 +66,7 @@ def _resolve_all(resolver: _Resolver, names: list[str | os.PathLike[str]]) -> li
     remote = [name for name in names if "://" in os.fspath(name)]
     if len(remote) < 2:
         return [resolver.resolve(name) for name in names]
-    with ThreadPoolExecutor(min(_LOOKUPS_AT_ONCE, len(remote))) as pool:
+    with Threads(min(_LOOKUPS_AT_ONCE, len(remote))) as pool:
         found = pool.map(resolver.resolve, remote)
         return [
             next(found) if "://" in os.fspath(name) else resolver.resolve(name) for name in names

@@ -50,6 +50,9 @@ class Traversal:
         self.position = position
         self.current: Located | None = None
         """The last batch given."""
+        self.passes = 0
+        """How often the end of an epoch was reached."""
+        self.closed = False
         self.skips = Skips(options.on_corrupt)
         self._route = route
         self._options = options
@@ -58,7 +61,9 @@ class Traversal:
         self._pid = os.getpid()
 
     def next_batch(self) -> RecordBatch | None:
-        """The next batch, behind which the position moves; None at the end of the epoch."""
+        """The next batch, behind which the position moves; None at the end of the epoch. ValueError
+        once closed."""
+        self.check_open()
         if self._pipeline is None or self._pid != os.getpid():
             self._pipeline, self._pid = self._start(), os.getpid()
         try:
@@ -69,6 +74,7 @@ class Traversal:
         if located is None:
             self.stop()
             self.position = Position(epoch=self.position.epoch + 1)
+            self.passes += 1
             return None
         self.current = located
         self.position = self.position.at(located, len(located.batch))
@@ -80,6 +86,15 @@ class Traversal:
         if pipeline is not None and self._pid == os.getpid():
             pipeline.close()  # type: ignore[attr-defined]
         self.skips.say()
+
+    def close(self) -> None:
+        """Stop for good. Idempotent."""
+        self.stop()
+        self.closed = True
+
+    def check_open(self) -> None:
+        if self.closed:
+            raise ValueError("the reader is closed")
 
     def _start(self) -> Iterator[Located]:
         """The pipeline from the position on. It must not hold this object, which holds it."""

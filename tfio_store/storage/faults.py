@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from tfio_store.redaction import redacted, without_secrets
 
 __all__ = [
+    "SHUTTING_DOWN",
     "ShortBodyError",
     "is_refused",
     "is_transient",
@@ -102,6 +103,17 @@ ERRNO_OF_KIND: dict[type[OSError], int] = {
     TimeoutError: errno.ETIMEDOUT,
 }
 
+SHUTTING_DOWN = (
+    "the interpreter is shutting down and starts no more work: join the threads that read or write "
+    "before the program ends"
+)
+
+NO_MORE_WORK = (
+    "cannot schedule new futures after", "can't start new thread at interpreter shutdown",
+    "can't create new thread at interpreter shutdown",
+)  # fmt: skip
+"""What executors and threads say then, in a RuntimeError that clients dress up as they please."""
+
 NOT_STORAGE = (
     AssertionError, AttributeError, ImportError, MemoryError, NameError, NotImplementedError,
     TypeError,
@@ -141,7 +153,7 @@ def status_of(fault: BaseException) -> int | None:
 def is_transient(fault: BaseException) -> bool:
     """Whether the same request may succeed when made again."""
     types = {(cls.__module__.partition(".")[0], cls.__name__) for cls in type(fault).__mro__}
-    if types & PERMANENT_TYPES:
+    if types & PERMANENT_TYPES or is_shutdown(fault):
         return False
     if code_of(fault) in TRANSIENT_CODES or status_of(fault) in TRANSIENT_STATUS:
         return True
@@ -151,18 +163,33 @@ def is_transient(fault: BaseException) -> bool:
     return type(fault) is OSError and fault.errno in TRANSIENT_ERRNO
 
 
-def is_refused(fault: BaseException | None) -> bool:
+def is_refused(fault: BaseException) -> bool:
     """Whether nobody takes the connection: another attempt soon will hardly find somebody."""
-    while fault is not None:
-        if isinstance(fault, ConnectionRefusedError | socket.gaierror):
-            return True
-        if errno_in(fault) == errno.ECONNREFUSED:
-            return True
+    return any(
+        isinstance(each, ConnectionRefusedError | socket.gaierror)
+        or errno_in(each) == errno.ECONNREFUSED
+        for each in chain_of(fault)
+    )
+
+
+def is_shutdown(fault: BaseException) -> bool:
+    """Whether the interpreter ends, and with it the threads that would do the work."""
+    return any(
+        isinstance(each, RuntimeError) and str(each).startswith(NO_MORE_WORK)
+        for each in chain_of(fault)
+    )
+
+
+def chain_of(fault: BaseException | None) -> Iterator[BaseException]:
+    """A fault and what it came of, as clients tell."""
+    seen: set[int] = set()
+    while fault is not None and id(fault) not in seen:
+        seen.add(id(fault))
+        yield fault
         inner = getattr(fault, "inner_exception", None)  # azure
         error = getattr(fault, "kwargs", None)  # botocore
         inner = inner or (error.get("error") if isinstance(error, dict) else None)
         fault = fault.__cause__ or (inner if inner is not fault else None) or fault.__context__
-    return False
 
 
 def kind_of(fault: BaseException) -> type[OSError]:
@@ -196,6 +223,10 @@ def named(fault: Exception, url: str, attempts: int = 1) -> Exception:
     it says so already or is no storage's. No secret is in it, nor in its chain."""
     if isinstance(fault, NOT_STORAGE):
         return fault
+    if is_shutdown(fault):
+        ending = RuntimeError(f"{url}: {SHUTTING_DOWN}")
+        ending.__cause__ = without_secrets(fault)
+        return ending
     if isinstance(fault, OSError) and fault.filename == url and redacted(str(fault)) == str(fault):
         fault.attempts = attempts  # type: ignore[attr-defined]
         without_secrets(fault)  # which mends its chain

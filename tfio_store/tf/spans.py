@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -15,6 +14,7 @@ import numpy as np
 
 from tfio_store.dataset import Dataset
 from tfio_store.indexing import block_table, frame_bounds, frame_offsets
+from tfio_store.storage.threads import Threads
 
 __all__ = ["Spans", "batch_spans", "block_spans", "coarse_block_spans", "exact_batch_spans"]
 
@@ -116,7 +116,7 @@ def _all_frames(
             max_record_bytes=max_record_bytes,
         )
 
-    with ThreadPoolExecutor(cores, thread_name_prefix="tfio_store-index") as pool:
+    with Threads(cores, thread_name_prefix="tfio_store-index") as pool:
         yield from pool.map(walk, range(len(dataset.shards)))
 
 

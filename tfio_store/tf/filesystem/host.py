@@ -14,7 +14,7 @@ import os
 import threading
 import weakref
 from collections.abc import Iterable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -23,6 +23,7 @@ from tfio_store.storage import Retry, open_store
 from tfio_store.storage.connection import on_loop
 from tfio_store.storage.folders import Entry, Folders, folders_of
 from tfio_store.storage.store import ObjectInfo, Store
+from tfio_store.storage.threads import Threads
 from tfio_store.tf.filesystem.files import APPEND_LIMIT, ReadFile, WriteFile
 from tfio_store.tf.filesystem.hints import Hints
 from tfio_store.tf.filesystem.patterns import expand
@@ -168,7 +169,7 @@ class Host:
 
         if len(folders) < 2:
             return [names(url) for url in folders]
-        with ThreadPoolExecutor(LISTINGS_AT_ONCE) as pool:
+        with Threads(LISTINGS_AT_ONCE) as pool:
             return list(pool.map(names, folders))
 
     def _is_there(self, url: str) -> bool:
