@@ -57,6 +57,7 @@ cdef extern from "tf_lender.h" nogil:
         int64_t raw_start
         int64_t raw_stop
         int64_t records
+        int64_t file_blocks
     ctypedef struct tf_lender:
         void (*begin_block)(
             const block_request *block, const read_settings *settings
@@ -167,6 +168,7 @@ cdef c_bool lend_block(
             block.url.decode(), block.codec.decode(), (block.start, block.stop),
             (block.raw_start, block.raw_stop), settings.options.decode(), settings.verify,
             settings.skip_corrupt, settings.limit,
+            block.file_blocks,
         )
         if settings.skip_corrupt:
             lend_batch(answer, found, why)

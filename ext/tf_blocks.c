@@ -99,8 +99,10 @@ static bool read_span(call *now, const request *asked, const span_row *span, voi
     named_block named;
     if (!input_block(now, asked, span, &named))
         return false;
-    if (all->settings->skip_corrupt)
+    if (all->settings->skip_corrupt) {
+        named.block.file_blocks = file_blocks(asked, span->block);
         return lender.read_block(&named.block, all->settings, &next->found, &now->why);
+    }
     search wanted = {.url = named.url,
                      .base = named.block.raw_start,
                      .skip = (size_t)span->skip,

@@ -66,6 +66,15 @@ int64_t span_records(const request *asked, const span_row *span) {
     return span->take < left ? span->take : left;
 }
 
+int64_t file_blocks(const request *asked, int64_t block) {
+    int64_t file = asked->table[block].file, first = block, last = block;
+    while (first > 0 && asked->table[first - 1].file == file)
+        first--;
+    while (last < asked->table_rows - 1 && asked->table[last + 1].file == file)
+        last++;
+    return last - first + 1;
+}
+
 bool input_block(call *now, const request *asked, const span_row *span, named_block *named) {
     const block_row *row = &asked->table[span->block];
     named->block = (block_request){

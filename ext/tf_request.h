@@ -49,6 +49,9 @@ typedef struct {
     char url[MAX_NAME], codec[MAX_CODEC];
 } named_block;
 
+/* How many blocks the file of this one has, which stand together in the table. */
+int64_t file_blocks(const request *asked, int64_t block);
+
 bool input_block(call *now, const request *asked, const span_row *span, named_block *named);
 
 /* Whether the op reads the file itself. */

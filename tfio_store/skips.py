@@ -11,13 +11,13 @@ from typing import TypeAlias
 from tfio_store.errors import CorruptRecordError, DataLossWarning
 from tfio_store.recovery import SkippedRegion
 
-__all__ = ["OnCorrupt", "Skips"]
+__all__ = ["FileSkips", "OnCorrupt", "Skips"]
 
 OnCorrupt: TypeAlias = "str | Callable[[SkippedRegion], None]"
 
 
 @dataclass(slots=True)
-class _File:
+class FileSkips:
     """One file so far."""
 
     records: int = 0
@@ -26,12 +26,36 @@ class _File:
     nbytes: int = 0
     stored: int = 0
     first: SkippedRegion | None = None
+    told: int = 0
+
+    @property
+    def untold(self) -> bool:
+        """Whether there are regions that `say` has not told of."""
+        return self.regions > self.told
 
     def add(self, region: SkippedRegion) -> None:
         self.regions += 1
         self.nbytes += region.length or 0
         self.stored += region.stored_length
-        self.first = self.first or region
+        if self.first is None or region.offset < self.first.offset:
+            self.first = region  # blocks come in any order
+
+    def end(self, url: str) -> None:
+        """Behind the whole file: warn of what was skipped. CorruptRecordError where there was
+        nothing else."""
+        if self.first is not None and not self.records:
+            raise CorruptRecordError(
+                f"nothing in this file can be read: {self.first.reason}",
+                path=url,
+                offset=self.first.offset,
+            )
+        self.say()
+
+    def say(self) -> None:
+        """Warn of all that was skipped, if part of it is untold."""
+        if self.untold:
+            self.told = self.regions
+            warnings.warn(str(self), DataLossWarning, stacklevel=2)
 
     def __str__(self) -> str:
         assert self.first is not None
@@ -52,7 +76,7 @@ class Skips:
 
     def __init__(self, on_corrupt: OnCorrupt = "skip") -> None:
         self._tell = on_corrupt if callable(on_corrupt) else None
-        self._files: dict[str, _File] = {}
+        self._files: dict[str, FileSkips] = {}
         self.count = 0
         """Regions so far."""
 
@@ -61,7 +85,7 @@ class Skips:
         if self._tell is not None:
             self._tell(region)
         else:
-            self._files.setdefault(region.path, _File()).add(region)
+            self._files.setdefault(region.path, FileSkips()).add(region)
 
     def read(self, url: str, records: int, *, parts: int) -> None:
         """Say that one of a file's ``parts`` was read, with so many good records. Behind the last
@@ -71,31 +95,21 @@ class Skips:
         """
         if self._tell is not None:
             return
-        file = self._files.setdefault(url, _File())
+        file = self._files.setdefault(url, FileSkips())
         file.records += records
         file.parts += 1
         if file.parts < parts:
             return
-        if parts and file.regions and not file.records:
-            del self._files[url]
-            assert file.first is not None
-            raise CorruptRecordError(
-                f"nothing in this file can be read: {file.first.reason}",
-                path=url,
-                offset=file.first.offset,
-            )
-        if parts or file.regions:
-            self._say(url)
+        del self._files[url]
+        if parts:
+            file.end(url)
+        else:
+            file.say()
 
     def say(self) -> None:
         """Warn of what was not said yet: reading goes no further, or begins anew."""
         for url in list(self._files):
-            self._say(url)
-
-    def _say(self, url: str) -> None:
-        file = self._files.pop(url)
-        if file.regions:
-            warnings.warn(str(file), DataLossWarning, stacklevel=2)
+            self._files.pop(url).say()
 
     def __del__(self) -> None:
         if getattr(self, "_files", None) and not sys.is_finalizing():

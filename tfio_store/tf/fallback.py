@@ -46,7 +46,7 @@ def read_blocks(
         try:
             for group in np.atleast_1d(wanted):
                 for block, *span in spans[groups[group] : groups[group + 1]] if group >= 0 else ():
-                    _read_span(files, codecs, table[block], span, settings, records)
+                    _read_span(files, codecs, table, block, span, settings, records)
         except _LATE as error:
             if not (records and settings.partial):
                 raise
@@ -108,12 +108,13 @@ def forget_blocks() -> None:
 def _read_span(
     files: Any,
     codecs: Any,
-    row: Any,
+    table: Any,
+    block: int,
     span: list[int],
     settings: Settings,
     records: list[bytes],
 ) -> None:
-    file, start, stop, raw_start, raw_stop, count = map(int, row)
+    file, start, stop, raw_start, raw_stop, count = map(int, table[block])
     skip, take = span
     url, expected = files[file].decode(), min(take, count - skip)
     data = _kept.take(
@@ -127,6 +128,7 @@ def _read_span(
         settings.verify,
         settings.skip_corrupt,
         settings.max_record_bytes,
+        int(np.count_nonzero(table[:, 0] == file)) if settings.skip_corrupt else 0,
     )
     if isinstance(data, RecordBatch):
         records += data.tolist()

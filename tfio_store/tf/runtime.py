@@ -27,9 +27,9 @@ from tfio_store.position import Position
 from tfio_store.reader import RecordReader
 from tfio_store.recover_block import recover_block
 from tfio_store.redaction import redacted
-from tfio_store.skips import Skips
 from tfio_store.storage import Retry, Store, Version, open_store
 from tfio_store.tf.begun_blocks import BegunBlocks, then
+from tfio_store.tf.block_skips import BlockSkips
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
@@ -72,6 +72,7 @@ class Access(NamedTuple):
 
 
 _blocks = BegunBlocks(BLOCKS_BUDGET)
+_skips = BlockSkips()
 
 
 def _load(
@@ -105,8 +106,10 @@ def read_block(
     verify: bool,
     skip_corrupt: bool,
     max_record_bytes: int,
+    file_blocks: int,
 ) -> BytesLike | RecordBatch:
-    """The uncompressed bytes of one block, or, with ``skip_corrupt``, its good records.
+    """The uncompressed bytes of one block, or, with ``skip_corrupt``, its good records: then it is
+    one of the ``file_blocks`` by which the file is read, of all of which there is one warning.
 
     ``stored`` and ``raw`` are bytes from and to, of the object and of the uncompressed stream.
     """
@@ -126,10 +129,8 @@ def read_block(
     batch, regions = recover_block(
         shown, damaged, data, block, verify=verify, max_record_bytes=max_record_bytes
     )
-    skips = Skips()
-    for region in regions:
-        skips(region)
-    skips.read(shown, len(batch), parts=0)  # one block knows nothing of its file's others
+    way = (options, verify, max_record_bytes)
+    _skips.read(way, shown, (stored[0], file_blocks), len(batch), regions)
     return batch
 
 
