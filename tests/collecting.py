@@ -25,7 +25,7 @@ import fsspec.asyn
 
 import tfio_store as tfs
 from tfio_store.fetch import Fetch, ReadAhead
-from tfio_store.storage import open_store, resolve
+from tfio_store.storage import open_store, registry
 
 RECORDS = [bytes([i % 251]) * 100_000 for i in range(120)]
 
@@ -119,7 +119,7 @@ def store(url: str, options: dict[str, Any]) -> Any:
     found.put(path, b"bytes")
     reads = [found.read(path, 0, 5) for _ in range(20)]
     reads[0].result()
-    resolve._stores.clear()
+    registry._stores.clear()
     return found, reads
 
 

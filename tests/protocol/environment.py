@@ -81,7 +81,7 @@ class Point:
 
 
 STAND_INS = {
-    "ThreadPoolExecutor": InlineExecutor,
+    "Threads": InlineExecutor,
     "time": VirtualTime("time"),
     "secrets": Chance("secrets"),
 }

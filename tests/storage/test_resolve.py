@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.servers.place import Place
-from tfio_store.storage import Retry, open_store, resolve
+from tfio_store.storage import Retry, open_store, registry, resolve
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_equal_options_share_a_store() -> None:
 def test_stores_do_not_pile_up() -> None:
     for number in range(100):
         open_store("s3://b/x", {"key": str(number)})
-    assert len(resolve._stores) == resolve.KEPT_STORES
+    assert len(registry._stores) == registry.KEPT_STORES
 
 
 class Elsewhere:

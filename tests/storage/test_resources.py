@@ -13,7 +13,7 @@ import pytest
 
 from tests.servers.place import Place
 from tests.servers.shaping_proxy import Shaped
-from tfio_store.storage import multipart, resolve
+from tfio_store.storage import multipart, registry
 
 Proxy = Callable[..., Shaped]
 
@@ -116,7 +116,7 @@ def test_a_store_that_is_let_go_closes_its_connections(
     del read
     assert connections_to(proxy) > 0
     del store
-    resolve._stores.clear()
+    registry._stores.clear()
     assert eventually(lambda: connections_to(proxy) == 0, seconds=120)
 
 

@@ -10,12 +10,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tfio_store.storage.answers import unquoted
-from tfio_store.storage.bucket_store import BucketStore, Page
-from tfio_store.storage.connection import Connection
-from tfio_store.storage.copies import copy_on_azure
+from tfio_store.storage.azure_blobs import ONCE, described
+from tfio_store.storage.azure_copies import AzureCopies
+from tfio_store.storage.bucket_store import Page
 from tfio_store.storage.faults import ShortBodyError, code_of, status_of
 from tfio_store.storage.ranges import check_size, nothing_there, whole_body, whole_range
-from tfio_store.storage.retry import Retry
 from tfio_store.storage.store import ObjectInfo
 from tfio_store.storage.version import Version
 
@@ -32,38 +31,13 @@ ID_LENGTH = 52
 SHORTEST_ID = 16
 """What leaves room for a number and for enough of a random token."""
 
-ONCE = {"retry_total": 0}
-"""The SDK's retries off: they are ours, and two layers would multiply."""
 
-
-class AzureStore(BucketStore):
+class AzureStore(AzureCopies):
     """A `Store` of block blobs. Its paths are ``container/name``.
 
     Blocks that were staged and never committed are seen by nobody and cannot be deleted; the
     service forgets them after a week.
     """
-
-    def __init__(self, scheme: str, options: Mapping[str, Any], retry: Retry) -> None:
-        from adlfs import AzureBlobFileSystem
-
-        super().__init__(scheme, options, retry, Connection(AzureBlobFileSystem, options))
-
-    def _blob(self, path: str) -> Any:
-        container, _, name = self._checked(path).partition("/")
-        return self._connection.fs.service_client.get_blob_client(container, name)
-
-    def _checked(self, path: str) -> str:
-        if "\\" in path:
-            raise OSError(
-                errno.EINVAL,
-                "Azure takes a backslash in a name for a slash; use another name",
-                self.url(path),
-            )
-        return path
-
-    def _container(self, path: str) -> Any:
-        name = path.partition("/")[0]
-        return self._connection.fs.service_client.get_container_client(name)
 
     async def _info(self, path: str) -> ObjectInfo:
         try:
@@ -75,9 +49,6 @@ class AzureStore(BucketStore):
         if found.metadata.get("hdi_isfolder") == "true":  # how hierarchical accounts keep folders
             raise self._is_folder(path)
         return described(path, found)
-
-    async def _properties(self, path: str) -> Any:
-        return await self._ask(path, lambda: self._blob(path).get_blob_properties(**ONCE))
 
     async def _get(self, path: str, most: int | None) -> tuple[bytes, ObjectInfo]:
         async def attempt() -> tuple[bytes, ObjectInfo]:
@@ -186,9 +157,6 @@ class AzureStore(BucketStore):
     def _upload(self, path: str, if_match: str | None) -> AzureUpload:
         return AzureUpload(self, path, if_match)
 
-    async def _copy(self, source: str, target: str) -> None:
-        await copy_on_azure(self, source, target)
-
     async def _delete(self, path: str) -> None:
         await self._delete_version(path, None)
 
@@ -290,7 +258,3 @@ def condition(if_absent: bool, if_match: str | None) -> dict[str, Any]:
     if if_match is not None:
         return {"etag": f'"{if_match}"', "match_condition": MatchConditions.IfNotModified}
     return {}
-
-
-def described(path: str, properties: Any) -> ObjectInfo:
-    return ObjectInfo(path, properties.size, unquoted(properties.etag))

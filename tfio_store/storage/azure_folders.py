@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 import os
 
-from tfio_store.storage.azure import ONCE, AzureStore
+from tfio_store.storage.azure import AzureStore
+from tfio_store.storage.azure_blobs import ONCE
 from tfio_store.storage.folders import Entry, by_name
 from tfio_store.storage.fsspec_folders import BucketFolders, mtime_of
 

@@ -17,6 +17,7 @@ from tfio_store.storage.answers import well_formed
 from tfio_store.storage.connection import Connection
 from tfio_store.storage.globbing import literal_prefix, matcher
 from tfio_store.storage.multipart import MultipartOutput, Upload
+from tfio_store.storage.registry import shared_store
 from tfio_store.storage.retry import Retry
 from tfio_store.storage.store import ObjectInfo, PendingUpload
 from tfio_store.storage.version import ConditionRefusedError, Version
@@ -58,8 +59,6 @@ class BucketStore(ABC):
         return f"{type(self).__name__}({self._scheme!r})"  # options may hold credentials
 
     def __reduce__(self) -> tuple[object, ...]:
-        from tfio_store.storage.resolve import shared_store
-
         return shared_store, (type(self), self._scheme, self._options, self._retry)
 
     def url(self, path: str) -> str:

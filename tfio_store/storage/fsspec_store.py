@@ -20,6 +20,7 @@ from tfio_store.storage.leftovers import final_name, temporary_path
 from tfio_store.storage.local import write_all
 from tfio_store.storage.process import Owner
 from tfio_store.storage.ranges import check_size, short
+from tfio_store.storage.registry import shared_store
 from tfio_store.storage.retry import Retry
 from tfio_store.storage.store import ObjectInfo, PendingUpload
 from tfio_store.storage.version import Version
@@ -69,8 +70,6 @@ class FsspecStore:
         return f"{type(self).__name__}({self._scheme!r})"  # options may hold credentials
 
     def __reduce__(self) -> tuple[object, ...]:
-        from tfio_store.storage.resolve import shared_store
-
         return shared_store, (type(self), self._scheme, self._options, self._retry)
 
     def url(self, path: str) -> str:

@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tfio_store.framing import crc32c as crc32c_of
-from tfio_store.storage.bucket_store import BucketStore, Page
-from tfio_store.storage.copies import copy_on_gcs
+from tfio_store.storage.bucket_store import Page
 from tfio_store.storage.gcs_client import (
     GCSClient,
     as_checksum,
@@ -20,6 +19,7 @@ from tfio_store.storage.gcs_client import (
     object_url,
     split,
 )
+from tfio_store.storage.gcs_copies import GCSCopies
 from tfio_store.storage.gcs_upload import TOKEN, GCSUpload, carries
 from tfio_store.storage.ranges import check_size, nothing_there, whole_body, whole_range
 from tfio_store.storage.retry import Retry
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["GCSStore"]
 
 
-class GCSStore(BucketStore):
+class GCSStore(GCSCopies):
     """A `Store` of GCS objects. Their etags are generations.
 
     Uploads that are neither finished nor cancelled are listed nowhere; the service forgets them
@@ -142,9 +142,6 @@ class GCSStore(BucketStore):
     def _upload(self, path: str, if_match: str | None) -> GCSUpload:
         target = path, self.url(path)
         return GCSUpload(self._client, self._retry, target, self._put, if_match)
-
-    async def _copy(self, source: str, target: str) -> None:
-        await copy_on_gcs(self, source, target)
 
     async def _delete(self, path: str) -> None:
         await self._delete_version(path, None)

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from tfio_store.storage.registry import Factory, shared_store
 from tfio_store.storage.retry import Retry
 from tfio_store.storage.store import Store
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ["Factory", "open_store", "shared_store"]
-
-Factory = Callable[[str, Mapping[str, Any], Retry], Store]
-"""Makes a store for (scheme, storage options, retry). Importable by name, so that stores pickle."""
+__all__ = ["open_store"]
 
 ENTRY_POINTS = "tfio_store.stores"
 BACKENDS = ("fsspec", "obstore")
@@ -30,21 +26,6 @@ EXTRAS = {
 
 OWN_SCHEMES = frozenset({*EXTRAS, "file", "http", "https", "memory"})
 """What no plugin takes over; nor is the list of plugins read for them."""
-
-KEPT_STORES = 32
-"""Stores stay open for whoever asks next; beyond this many the longest unused one is let go."""
-
-_stores: OrderedDict[Hashable, Store] = OrderedDict()
-_lock = threading.Lock()
-
-
-def _renew_lock() -> None:
-    """Another thread may have held the lock when this process was forked off."""
-    global _lock
-    _lock = threading.Lock()
-
-
-os.register_at_fork(after_in_child=_renew_lock)
 
 
 def open_store(
@@ -89,19 +70,6 @@ def open_chain(url: str, options: Mapping[str, Any], retry: Retry) -> tuple[Stor
     scheme = re.match(r"[\w+.-]+", url)
     assert scheme is not None
     return shared_store(FsspecStore, scheme[0].lower(), fs.storage_options, retry), path
-
-
-def shared_store(factory: Factory, scheme: str, options: Mapping[str, Any], retry: Retry) -> Store:
-    """The one store of this process for these arguments."""
-    key = (factory, scheme, frozen(options), retry)
-    with _lock:
-        store = _stores.get(key)
-        if store is None:
-            store = _stores[key] = factory(scheme, options, retry)
-            if len(_stores) > KEPT_STORES:
-                _stores.popitem(last=False)
-        _stores.move_to_end(key)
-    return store
 
 
 def scheme_of(url: str) -> str:
@@ -216,14 +184,3 @@ def plugins() -> Mapping[str, EntryPoint]:
     from importlib.metadata import entry_points
 
     return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
-
-
-def frozen(value: Any) -> Hashable:
-    """Options as a dict key: equal for equal options, apart for objects that only look alike."""
-    if isinstance(value, Mapping):
-        return frozenset((key, frozen(item)) for key, item in value.items())
-    if isinstance(value, (list, tuple)):
-        return tuple(map(frozen, value))
-    if isinstance(value, Hashable):
-        return type(value), value
-    return id(value)  # the store keeps it alive, so nothing else gets this id

@@ -10,12 +10,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tfio_store.framing import Buffer
-from tfio_store.storage.bucket_store import BucketStore, Page
-from tfio_store.storage.copies import copy_on_s3
+from tfio_store.storage.bucket_store import Page
 from tfio_store.storage.faults import ShortBodyError, status_of
 from tfio_store.storage.ranges import check_size, nothing_there, whole_body, whole_range
 from tfio_store.storage.retry import Retry
 from tfio_store.storage.s3_client import S3Client, checksum_of
+from tfio_store.storage.s3_copies import S3Copies
 from tfio_store.storage.s3_upload import S3Upload, etag_of, put_object
 from tfio_store.storage.store import ObjectInfo, PendingUpload
 from tfio_store.storage.version import Version
@@ -29,7 +29,7 @@ PIECE_BYTES = 256 << 10
 """What is taken from a connection at a time: what has arrived, up to this."""
 
 
-class S3Store(BucketStore):
+class S3Store(S3Copies):
     """A `Store` of S3 objects."""
 
     def __init__(self, scheme: str, options: Mapping[str, Any], retry: Retry) -> None:
@@ -40,9 +40,6 @@ class S3Store(BucketStore):
     def conditional(self) -> bool:  # type: ignore[override]
         """False once the store has shown that it ignores conditions."""
         return self._client.conditions is not False
-
-    async def _call(self, path: str, method: str, **params: Any) -> dict[str, Any]:
-        return await self._ask(path, lambda: self._client.call(method, **params))
 
     async def _info(self, path: str) -> ObjectInfo:
         bucket, key = self._client.split(path)
@@ -140,9 +137,6 @@ class S3Store(BucketStore):
 
     def _upload(self, path: str, if_match: str | None) -> S3Upload:
         return S3Upload(self._client, self._retry, (path, self.url(path)), if_match)
-
-    async def _copy(self, source: str, target: str) -> None:
-        await copy_on_s3(self, source, target)
 
     async def _delete(self, path: str) -> None:
         bucket, key = self._client.split(path)

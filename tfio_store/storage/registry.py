@@ -1,0 +1,56 @@
+"""The open stores of this process: one for each set of arguments."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any
+
+from tfio_store.storage.retry import Retry
+from tfio_store.storage.store import Store
+
+__all__ = ["Factory", "shared_store"]
+
+Factory = Callable[[str, Mapping[str, Any], Retry], Store]
+"""Makes a store for (scheme, storage options, retry). Importable by name, so that stores pickle."""
+
+KEPT_STORES = 32
+"""Stores stay open for whoever asks next; beyond this many the longest unused one is let go."""
+
+_stores: OrderedDict[Hashable, Store] = OrderedDict()
+_lock = threading.Lock()
+
+
+def _renew_lock() -> None:
+    """Another thread may have held the lock when this process was forked off."""
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)
+
+
+def shared_store(factory: Factory, scheme: str, options: Mapping[str, Any], retry: Retry) -> Store:
+    """The one store of this process for these arguments."""
+    key = (factory, scheme, frozen(options), retry)
+    with _lock:
+        store = _stores.get(key)
+        if store is None:
+            store = _stores[key] = factory(scheme, options, retry)
+            if len(_stores) > KEPT_STORES:
+                _stores.popitem(last=False)
+        _stores.move_to_end(key)
+    return store
+
+
+def frozen(value: Any) -> Hashable:
+    """Options as a dict key: equal for equal options, apart for objects that only look alike."""
+    if isinstance(value, Mapping):
+        return frozenset((key, frozen(item)) for key, item in value.items())
+    if isinstance(value, (list, tuple)):
+        return tuple(map(frozen, value))
+    if isinstance(value, Hashable):
+        return type(value), value
+    return id(value)  # the store keeps it alive, so nothing else gets this id
