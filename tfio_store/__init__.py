@@ -24,6 +24,7 @@ from tfio_store.example import (
     encode_examples,
     encode_sequence_example,
 )
+from tfio_store.feature import Feature
 from tfio_store.framing import RecordBatch, backend, crc32c, masked_crc32c
 from tfio_store.infer import infer_schema
 from tfio_store.manifest import DatasetManifest, ShardInfo
@@ -32,7 +33,7 @@ from tfio_store.random_access import RecordSource
 from tfio_store.reader import RecordReader
 from tfio_store.recovery import SkippedRegion
 from tfio_store.salvage import VerifyReport, salvage, verify
-from tfio_store.schema import Feature, Schema
+from tfio_store.schema import Schema
 from tfio_store.sharded_writer import ShardedWriter
 from tfio_store.storage import Retry
 from tfio_store.table import read_table, write_table

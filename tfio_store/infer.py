@@ -9,10 +9,11 @@ from typing import Any, TypeGuard, cast
 
 from tfio_store.errors import SchemaError
 from tfio_store.example.codec import infer_features
+from tfio_store.feature import ROW_LENGTHS, Feature
 from tfio_store.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
 from tfio_store.manifests import read_manifest
 from tfio_store.reader import RecordReader
-from tfio_store.schema import ROW_LENGTHS, Feature, Schema
+from tfio_store.schema import Schema
 from tfio_store.source import Source
 from tfio_store.storage import Retry
 

@@ -8,8 +8,9 @@ from typing import Any
 from tfio_store.batching import Run
 from tfio_store.errors import SchemaError
 from tfio_store.example import decode_examples, encode_example
+from tfio_store.feature import ROW_LENGTHS
 from tfio_store.framing import RecordBatch
-from tfio_store.schema import ROW_LENGTHS, Schema
+from tfio_store.schema import Schema
 
 __all__ = ["RecordCheck"]
 

@@ -3,131 +3,12 @@ manifest."""
 
 from __future__ import annotations
 
-import base64
-import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
-import numpy as np
+from tfio_store.feature import ROW_LENGTHS, Feature, Shape
 
-__all__ = ["ROW_LENGTHS", "Feature", "Schema"]
-
-ROW_LENGTHS = "/row_lengths"
-"""What a nested ragged feature's second feature is called, after the feature's own name."""
-
-Shape = tuple[int | None, ...]
-
-WIRE_DTYPES = ("int64", "float32", "bytes")
-"""What an Example holds; every other dtype is converted on the way out, without loss or not at
-all."""
-
-_TOO_WIDE = 1 << 40
-
-_INTEGERS = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
-_FLOATS = ("float16", "bfloat16", "float32", "float64")
-
-
-@dataclass(frozen=True, slots=True)
-class Feature:
-    """One feature: its dtype, its shape, and what stands in where a record lacks it.
-
-    ``dtype`` is "int64", "float32", "bytes", "str" (UTF-8), a dtype that one of the first two is
-    converted to on decoding ("bool", "uint8", "float64", ...), or with ``raw`` any numpy dtype with
-    a fixed size. ``raw`` says that the record holds one byte string, the array's little-endian
-    memory in C order, as ``tf.io.decode_raw`` reads it.
-
-    ``shape`` is that of one record. Its first dimension may be None: the number of values differs
-    from record to record, and an absent feature is an empty one. ``(None, None)`` is ragged within
-    the record as well; the lengths of its rows are in a second feature, NAME/row_lengths.
-
-    ``default`` (a scalar, or nested lists of ``shape``) makes the feature optional.
-    """
-
-    dtype: str
-    shape: Shape = ()
-    default: Any = None
-    raw: bool = False
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "shape", _shape(self.shape))
-        if not isinstance(self.dtype, str):
-            object.__setattr__(self, "dtype", _dtype_name(self.dtype))
-        known = (*_INTEGERS, *_FLOATS, "bytes", "str")
-        if self.raw:
-            self.item_dtype()
-        elif self.dtype not in known:
-            raise ValueError(f"dtype must be one of {', '.join(known)}, got {self.dtype!r}")
-        if None in self.shape[1:] and (self.shape != (None, None) or self.raw):
-            raise ValueError(
-                f"only the first dimension may be None (or both of two), got {self.shape}"
-            )
-        if self.width >= _TOO_WIDE:
-            raise ValueError(f"shape {self.shape} has too many values")
-        if self.ragged and self.width == 0:
-            raise ValueError(f"rows of no values can't be told apart: shape {self.shape}")
-        if self.default is not None:
-            self._check_default()
-
-    def _check_default(self) -> None:
-        if self.ragged:
-            raise ValueError(
-                "a feature whose first dimension is None has no default: absent is empty"
-            )
-        if isinstance(self.default, np.ndarray):
-            object.__setattr__(self, "default", self.default.tolist())
-        got = np.shape(np.array(self.default, dtype=object))
-        if got not in ((), self.shape):
-            raise ValueError(f"default must be a scalar or of shape {self.shape}, got shape {got}")
-
-    @property
-    def ragged(self) -> bool:
-        return bool(self.shape) and self.shape[0] is None
-
-    @property
-    def nested(self) -> bool:
-        """Ragged within the record too."""
-        return self.shape == (None, None)
-
-    @property
-    def wire(self) -> str:
-        """What the record holds: "int64", "float32" or "bytes"."""
-        if self.raw or self.dtype in ("bytes", "str"):
-            return "bytes"
-        return "int64" if self.dtype in _INTEGERS else "float32"
-
-    @property
-    def row_shape(self) -> tuple[int, ...]:
-        """The fixed dimensions: the shape without a leading None."""
-        dims = self.shape[2 if self.nested else 1 if self.ragged else 0 :]
-        return tuple(dim for dim in dims if dim is not None)
-
-    @property
-    def width(self) -> int:
-        """How many values ``row_shape`` takes."""
-        return math.prod(self.row_shape)
-
-    def item_dtype(self) -> np.dtype[Any]:
-        """The numpy dtype of the decoded values; object for "bytes" and "str"."""
-        if self.dtype in ("bytes", "str"):
-            return np.dtype(object)
-        return _numpy_dtype(self.dtype)
-
-    def to_json(self) -> dict[str, Any]:
-        result: dict[str, Any] = {"dtype": self.dtype, "shape": list(self.shape)}
-        if self.default is not None:
-            result["default"] = _default_to_json(self.default)
-        return result | ({"raw": True} if self.raw else {})
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Feature:
-        return cls(
-            dtype=str(value["dtype"]),
-            shape=tuple(value["shape"]),
-            default=_default_from_json(value.get("default")),
-            raw=bool(value.get("raw", False)),
-        )
+__all__ = ["Schema"]
 
 
 class Schema(Mapping[str, Feature]):
@@ -211,15 +92,17 @@ class Schema(Mapping[str, Feature]):
         """For ``tf.io.parse_example``: fixed shapes as ``FixedLenFeature``, variable ones as
         ``RaggedFeature``. TensorFlow gives the wire's dtypes; convert with ``tf.cast``, or
         ``tf.io.decode_raw`` for raw features. Needs TensorFlow."""
-        spec: dict[str, Any] = _tensorflow_face().to_feature_spec(self)
-        return spec
+        from tfio_store.feature_spec import to_spec
+
+        return {name: to_spec(name, feature) for name, feature in self.items()}
 
     @classmethod
     def from_feature_spec(cls, spec: Mapping[str, Any]) -> Schema:
         """The schema that a spec for ``tf.io.parse_example`` amounts to. ValueError for a kind of
         feature that has no schema (``SparseFeature``, most partitions). Needs TensorFlow."""
-        schema: Schema = _tensorflow_face().from_feature_spec(spec)
-        return schema
+        from tfio_store.feature_spec import from_spec
+
+        return cls({name: from_spec(name, feature) for name, feature in spec.items()})
 
     def __repr__(self) -> str:
         """A table: name, dtype, shape, default."""
@@ -233,68 +116,9 @@ class Schema(Mapping[str, Feature]):
         return "\n".join(["Schema:", *(("  " + line).rstrip() for line in lines)])
 
 
-def _tensorflow_face() -> Any:
-    """Only `tfio_store.tf` may import TensorFlow, and nothing below imports it; so it is asked for
-    by name, by those who have TensorFlow."""
-    return import_module("tfio_store.tf.feature_spec")
-
-
 def _feature(value: Any) -> Feature:
     if isinstance(value, Feature):
         return value
     if isinstance(value, tuple) and value:
         return Feature(*value)
     return Feature(value)
-
-
-def _shape(shape: Any) -> Shape:
-    if isinstance(shape, (str, bytes)) or not hasattr(shape, "__iter__"):
-        raise TypeError(f"shape must be a tuple of int and None, got {shape!r}")
-    dims = tuple(None if dim is None else int(dim) for dim in shape)
-    if any(dim is not None and dim < 0 for dim in dims):
-        raise ValueError(f"shape must have no negative dimension, got {dims}")
-    return dims
-
-
-def _dtype_name(dtype: Any) -> str:
-    if dtype in (bytes, str):
-        return str(dtype.__name__)
-    try:
-        return str(np.dtype(dtype).name)
-    except (TypeError, ValueError):
-        raise TypeError(f"{dtype!r} is no dtype") from None
-
-
-def _numpy_dtype(name: str) -> np.dtype[Any]:
-    try:
-        dtype = np.dtype(name)
-    except TypeError:
-        import ml_dtypes  # comes with TensorFlow and JAX: bfloat16, float8, int4
-
-        dtype = np.dtype(getattr(ml_dtypes, name, None))
-        if dtype.name != name:
-            raise ValueError(f"dtype {name!r} is not known to numpy") from None
-    if dtype.hasobject or dtype.itemsize == 0:
-        raise ValueError(f"dtype {name!r} has no fixed size")
-    return dtype
-
-
-def _default_to_json(value: Any) -> Any:
-    """Bytes become {"base64": ...}; NaN and infinities, which JSON lacks, {"float": ...}."""
-    if isinstance(value, (list, tuple)):
-        return [_default_to_json(item) for item in value]
-    if isinstance(value, bytes):
-        return {"base64": base64.b64encode(value).decode()}
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not np.isfinite(value):
-        return {"float": repr(value)}
-    return value
-
-
-def _default_from_json(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_default_from_json(item) for item in value]
-    if isinstance(value, dict):
-        return base64.b64decode(value["base64"]) if "base64" in value else float(value["float"])
-    return value

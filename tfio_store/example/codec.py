@@ -11,8 +11,9 @@ from tfio_store.errors import CorruptRecordError, SchemaError
 from tfio_store.example.columns import core_columns
 from tfio_store.example.decoding import KINDS, decode_column, keys_of
 from tfio_store.example.ragged import Ragged
+from tfio_store.feature import Feature
 from tfio_store.framing import RecordBatch, backend
-from tfio_store.schema import Feature, Schema
+from tfio_store.schema import Schema
 
 if TYPE_CHECKING or backend().core == "compiled":
     from tfio_store.example import _decode, _encode

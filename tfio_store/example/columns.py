@@ -14,8 +14,9 @@ import numpy.typing as npt
 
 from tfio_store.example.ragged import Ragged
 from tfio_store.example.values import check_keys, plain_array
+from tfio_store.feature import ROW_LENGTHS, Feature
 from tfio_store.framing import RecordBatch
-from tfio_store.schema import ROW_LENGTHS, Feature, Schema
+from tfio_store.schema import Schema
 
 __all__ = ["core_columns", "normal_column", "schema_of"]
 

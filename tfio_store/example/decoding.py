@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from tfio_store.errors import SchemaError
 from tfio_store.example.ragged import Ragged
+from tfio_store.feature import ROW_LENGTHS, Feature
 from tfio_store.framing import RecordBatch
-from tfio_store.schema import ROW_LENGTHS, Feature
 
 __all__ = ["KINDS", "decode_column", "keys_of"]
 

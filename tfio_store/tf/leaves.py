@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tfio_store.feature import Feature
 from tfio_store.framing import RecordBatch
-from tfio_store.schema import Feature
 
 __all__ = ["Leaf", "Stored", "leaf_of"]
 

@@ -1,27 +1,25 @@
-"""`Schema` to and from the specs that ``tf.io.parse_example`` takes."""
+"""`Feature` to and from what ``tf.io.parse_example`` takes.
+
+Whoever asks for it has TensorFlow: this is the one module below `tfio_store.tf` that imports it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from tfio_store.schema import ROW_LENGTHS, Feature, Schema
+from tfio_store.feature import ROW_LENGTHS, Feature
 
-__all__ = ["from_feature_spec", "to_feature_spec"]
+__all__ = ["from_spec", "to_spec"]
 
 _TO_TF = {"bytes": tf.string, "float32": tf.float32, "int64": tf.int64}
 _FROM_TF = {dtype: name for name, dtype in _TO_TF.items()}
 
 
-def to_feature_spec(schema: Schema) -> dict[str, Any]:
-    """What `Schema.feature_spec` gives."""
-    return {name: _to_spec(name, feature) for name, feature in schema.items()}
-
-
-def _to_spec(name: str, feature: Feature) -> Any:
+def to_spec(name: str, feature: Feature) -> Any:
+    """The feature of the spec."""
     dtype, ragged = _TO_TF[feature.wire], tf.io.RaggedFeature
     if feature.raw:
         default = None
@@ -43,12 +41,8 @@ def _to_spec(name: str, feature: Feature) -> Any:
     return ragged(dtype, name, parts, row_splits_dtype=tf.int64)
 
 
-def from_feature_spec(spec: Mapping[str, Any]) -> Schema:
-    """What `Schema.from_feature_spec` gives."""
-    return Schema({name: _from_spec(name, feature) for name, feature in spec.items()})
-
-
-def _from_spec(name: str, spec: Any) -> Feature:
+def from_spec(name: str, spec: Any) -> Feature:
+    """Of a feature of a spec. ValueError for a kind that has no `Feature`."""
     if isinstance(spec, tf.io.RaggedFeature):
         return Feature(_dtype(name, spec.dtype), _ragged_shape(name, spec))
     if isinstance(spec, tf.io.VarLenFeature):
