@@ -7,7 +7,7 @@ import os
 
 from tfio_store.storage.azure import AzureStore
 from tfio_store.storage.azure_blobs import ONCE
-from tfio_store.storage.folders import Entry, by_name
+from tfio_store.storage.entry import Entry, by_name
 from tfio_store.storage.fsspec_folders import BucketFolders, mtime_of
 
 __all__ = ["AzureFolders"]

@@ -8,15 +8,15 @@ folder. Elsewhere folders are what the filesystem says.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Protocol
 
 from tfio_store.storage.bucket_store import BucketStore
+from tfio_store.storage.entry import Entry
+from tfio_store.storage.fsspec_folders import BucketFolders, FsspecFolders
 from tfio_store.storage.fsspec_store import FsspecStore
 from tfio_store.storage.store import Store
 
-__all__ = ["Entry", "Folders", "folders_of"]
+__all__ = ["Folders", "folders_of"]
 
 
 SPECIAL = {
@@ -24,16 +24,6 @@ SPECIAL = {
     "AzureStore": ("tfio_store.storage.azure_folders", "AzureFolders"),
 }
 """Stores whose folders need more than their fsspec class has."""
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A file or folder: its last path segment, bytes, nanoseconds since the epoch (0: unknown)."""
-
-    name: str
-    size: int = 0
-    mtime_ns: int = 0
-    is_folder: bool = False
 
 
 class Folders(Protocol):
@@ -66,8 +56,6 @@ class Folders(Protocol):
 
 def folders_of(store: Store) -> Folders:
     """The folders of a store that `open_store` has opened. ValueError for a plugin's store."""
-    from tfio_store.storage.fsspec_folders import BucketFolders, FsspecFolders
-
     if isinstance(store, FsspecStore):
         return FsspecFolders(store._call)
     if isinstance(store, BucketStore):
@@ -78,12 +66,3 @@ def folders_of(store: Store) -> Folders:
         found: Folders = getattr(importlib.import_module(module), name)(store)
         return found
     raise ValueError(f"{store!r} has no folder view; open it with an fsspec scheme")
-
-
-def by_name(entries: Iterable[Entry]) -> list[Entry]:
-    """Each name once, a file before a folder of its name, sorted."""
-    found: dict[str, Entry] = {}
-    for entry in entries:
-        if entry.name not in found or not entry.is_folder:
-            found[entry.name] = entry
-    return [found[name] for name in sorted(found)]

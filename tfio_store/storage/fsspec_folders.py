@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from tfio_store.storage.bucket_store import DELETES_AT_ONCE, BucketStore, at_once
-from tfio_store.storage.folders import Entry, by_name
+from tfio_store.storage.entry import Entry, by_name
 from tfio_store.storage.leftovers import final_name
 
 __all__ = ["BucketFolders", "FsspecFolders"]

@@ -21,7 +21,8 @@ from typing import Any
 
 from tfio_store.storage import Retry, open_store
 from tfio_store.storage.connection import on_loop
-from tfio_store.storage.folders import Entry, Folders, folders_of
+from tfio_store.storage.entry import Entry
+from tfio_store.storage.folders import Folders, folders_of
 from tfio_store.storage.store import ObjectInfo, Store
 from tfio_store.storage.threads import Threads
 from tfio_store.tf.filesystem.files import APPEND_LIMIT, ReadFile, WriteFile
