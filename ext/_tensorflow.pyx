@@ -49,9 +49,12 @@ cdef extern from "tf_settings.h" nogil:
 
 
 cdef extern from "tf_lender.h" nogil:
+    enum:
+        MAX_VERSION
     ctypedef struct block_request:
         const char *url
         const char *codec
+        const char *version
         int64_t start
         int64_t stop
         int64_t raw_start
@@ -66,7 +69,7 @@ cdef extern from "tf_lender.h" nogil:
             const block_request *block, const read_settings *settings, part *found, failure *why
         ) noexcept
         c_bool (*read_stream)(
-            const char *url, const char *codec, const int64_t *position,
+            const char *url, const char *codec, char *version, const int64_t *position,
             const read_settings *settings, part *found, int64_t *next, failure *why
         ) noexcept
     tf_lender lender
@@ -141,6 +144,15 @@ cdef int lend_batch(object batch, part *found, failure *why) except -1:
     return 0
 
 
+cdef int put_text(object text, char *to, size_t size) except -1:
+    cdef bytes encoded = text.encode()
+    cdef size_t length = <size_t> len(encoded)
+    if length >= size:
+        raise ValueError(f"an etag of {length} bytes is too long")
+    memcpy(to, <const char *> encoded, length + 1)
+    return 0
+
+
 cdef c_bool fail_exception(failure *why, object error) noexcept:
     try:
         code, text = _classify(error)
@@ -153,8 +165,9 @@ cdef c_bool fail_exception(failure *why, object error) noexcept:
 cdef void begin(const block_request *block, const read_settings *settings) noexcept with gil:
     try:
         _begin_block(
-            block.url.decode(), block.codec.decode(), (block.start, block.stop),
-            block.raw_stop - block.raw_start, settings.options.decode(),
+            block.url.decode(), block.codec.decode(), block.version.decode(),
+            (block.start, block.stop), block.raw_stop - block.raw_start,
+            settings.options.decode(),
         )
     except BaseException:
         pass  # read_block meets the same, and says it
@@ -165,9 +178,9 @@ cdef c_bool lend_block(
 ) noexcept with gil:
     try:
         answer = _read_block(
-            block.url.decode(), block.codec.decode(), (block.start, block.stop),
-            (block.raw_start, block.raw_stop), settings.options.decode(), settings.verify,
-            settings.skip_corrupt, settings.limit,
+            block.url.decode(), block.codec.decode(), block.version.decode(),
+            (block.start, block.stop), (block.raw_start, block.raw_stop),
+            settings.options.decode(), settings.verify, settings.skip_corrupt, settings.limit,
             block.file_blocks,
         )
         if settings.skip_corrupt:
@@ -180,14 +193,15 @@ cdef c_bool lend_block(
 
 
 cdef c_bool lend_stream(
-    const char *url, const char *codec, const int64_t *position, const read_settings *settings,
-    part *found, int64_t *next, failure *why
+    const char *url, const char *codec, char *version, const int64_t *position,
+    const read_settings *settings, part *found, int64_t *next, failure *why
 ) noexcept with gil:
     try:
-        batch, after = _read_stream(
-            url.decode(), codec.decode(), (position[0], position[1]), settings.options.decode(),
-            settings.verify, settings.skip_corrupt, settings.limit,
+        batch, held, after = _read_stream(
+            url.decode(), codec.decode(), version.decode(), (position[0], position[1]),
+            settings.options.decode(), settings.verify, settings.skip_corrupt, settings.limit,
         )
+        put_text(held, version, MAX_VERSION)
         lend_batch(batch, found, why)
         next[0], next[1] = after
         return True

@@ -23,7 +23,7 @@ static int64_t stop_for(const block_request *block, int64_t last) {
 
 static bool read_local(const block_request *block, search *wanted, part *found, failure *why) {
     local_file file;
-    if (!local_open(&file, block->url, why))
+    if (!local_open(&file, block->url, block->version, why))
         return false;
     int64_t stop = stop_for(block, (int64_t)(wanted->skip + wanted->take));
     for (;;) {

@@ -4,7 +4,7 @@
 
 #include "tf_records.h"
 
-enum { MAX_INPUTS = 7 };
+enum { MAX_INPUTS = 8 };
 
 typedef struct {
     TF_OpKernelContext *context;

@@ -63,7 +63,15 @@ static bool fail_errno(failure *why, const char *url, int number) {
     return fail(why, code, "%s: %s", url, reason);
 }
 
-bool local_open(local_file *file, const char *url, failure *why) {
+/* As `described` in tfio_store/storage/local.py does. */
+static void set_version(local_file *file, const struct stat *status) {
+    const uint64_t changed = (uint64_t)status->st_mtim.tv_sec * 1000000000u +
+                             (uint64_t)status->st_mtim.tv_nsec;
+    snprintf(file->version, sizeof file->version, "%" PRIx64 "-%" PRIx64 "-%" PRIx64,
+             (uint64_t)status->st_ino, changed, (uint64_t)status->st_size);
+}
+
+bool local_open(local_file *file, const char *url, const char *version, failure *why) {
     struct stat status;
     file->url = url;
     file->descriptor = open(local_path(url), O_RDONLY | O_CLOEXEC);
@@ -75,7 +83,14 @@ bool local_open(local_file *file, const char *url, failure *why) {
         return fail_errno(why, url, error);
     }
     file->size = (uint64_t)status.st_size;
-    return true;
+    set_version(file, &status);
+    if (version[0] == '\0' || strcmp(version, file->version) == 0)
+        return true;
+    local_close(file);
+    return fail(why, TF_FAILED_PRECONDITION,
+                "%s: was replaced while it was being read; make the dataset again to read what is "
+                "there now",
+                url);
 }
 
 void local_close(local_file *file) {

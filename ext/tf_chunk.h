@@ -38,14 +38,18 @@ void chunk_release(chunk *bytes);
 /* A URL without a scheme, or file:///…: the path to open. NULL for everything else. */
 const char *local_path(const char *url);
 
-/* A local file open for reading, and how large it is. */
+enum { LOCAL_VERSION = 64 };
+
+/* A local file open for reading, how large it is, and which version of it this is. */
 typedef struct {
     const char *url;
     int descriptor;
     uint64_t size;
+    char version[LOCAL_VERSION]; /* the etag that tfio_store/storage/local.py gives it */
 } local_file;
 
-bool local_open(local_file *file, const char *url, failure *why);
+/* Fails with FAILED_PRECONDITION if the file is no longer the one of `version`; "" takes any. */
+bool local_open(local_file *file, const char *url, const char *version, failure *why);
 void local_close(local_file *file);
 
 /* Reads bytes [start, stop) into a chunk of the pool; fewer only where the file ended when it was

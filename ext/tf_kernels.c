@@ -6,7 +6,7 @@
 #include "tf_lent.h"
 #include "tf_request.h"
 
-enum { MAX_OUTPUTS = 2, MAX_ATTRIBUTES = 5 };
+enum { MAX_OUTPUTS = 3, MAX_ATTRIBUTES = 5 };
 
 /* --- TfioStoreRaise ---------------------------------------------------------------------------- */
 
@@ -85,8 +85,8 @@ static const op OPS[] = {
     },
     {
         .name = "TfioStoreReadStream",
-        .inputs = {"file: string", "codec: string", "position: int64"},
-        .outputs = {"records: string", "next: int64"},
+        .inputs = {"file: string", "codec: string", "version: string", "position: int64"},
+        .outputs = {"records: string", "version_out: string", "next: int64"},
         .attributes = SETTINGS_ATTRIBUTES,
         .infer = infer_unknown,
         .create = settings_new,

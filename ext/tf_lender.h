@@ -6,9 +6,12 @@
 #include "tf_part.h"
 #include "tf_settings.h"
 
+enum { MAX_VERSION = 1024 };
+
 typedef struct {
     const char *url;
     const char *codec;
+    const char *version;         /* which these must be bytes of; "": nobody knows */
     int64_t start, stop;         /* stored bytes */
     int64_t raw_start, raw_stop; /* the same in the uncompressed stream */
     int64_t records;
@@ -24,10 +27,11 @@ typedef struct {
                        failure *why);
     /* The next records from `position` on; `next` is the position behind them. No records and no
      * failure: the stream has ended. A position is (records, offset): how many records lie before
-     * it, and at which byte of a raw stream it is, or -1 where the stream is compressed. */
-    bool (*read_stream)(const char *url, const char *codec, const int64_t position[2],
-                        const read_settings *settings, part *found, int64_t next[2],
-                        failure *why);
+     * it, and at which byte of a raw stream it is, or -1 where the stream is compressed. `version`,
+     * of MAX_VERSION bytes, is which the records must be of; "" becomes the one that is found. */
+    bool (*read_stream)(const char *url, const char *codec, char *version,
+                        const int64_t position[2], const read_settings *settings, part *found,
+                        int64_t next[2], failure *why);
 } tf_lender;
 
 extern tf_lender lender; /* set by the module */

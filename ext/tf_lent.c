@@ -10,8 +10,7 @@ typedef enum { BEGUN, LOADING, LOADED, FAILED } lent_state;
 
 struct lent_block {
     uint64_t hash; /* of what follows, which tells one block from another */
-    char *url;
-    char *options;
+    char *url, *version, *options;
     int64_t start, stop;
     bool verify;
     uint64_t limit;
@@ -50,6 +49,7 @@ static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t size) {
 
 static uint64_t hash_of(const block_request *block, const read_settings *settings) {
     uint64_t hash = hash_bytes(0xcbf29ce484222325u, block->url, strlen(block->url));
+    hash = hash_bytes(hash, block->version, strlen(block->version));
     hash = hash_bytes(hash, &block->start, sizeof block->start);
     hash = hash_bytes(hash, &settings->limit, sizeof settings->limit);
     return hash_bytes(hash, settings->options, strlen(settings->options));
@@ -59,7 +59,8 @@ static bool is_same(const lent_block *known, uint64_t hash, const block_request 
                     const read_settings *settings) {
     return known->hash == hash && known->start == block->start && known->stop == block->stop &&
            known->verify == settings->verify && known->limit == settings->limit &&
-           strcmp(known->url, block->url) == 0 && strcmp(known->options, settings->options) == 0;
+           strcmp(known->url, block->url) == 0 && strcmp(known->version, block->version) == 0 &&
+           strcmp(known->options, settings->options) == 0;
 }
 
 /* --- the list, under the lock ------------------------------------------------------------------- */
@@ -97,6 +98,7 @@ static void free_blocks(lent_block *unused) {
         lent_block *next = unused->older;
         part_release(&unused->found); /* enters Python */
         free(unused->url);
+        free(unused->version);
         free(unused->options);
         free(unused);
         unused = next;
@@ -132,6 +134,7 @@ static lent_block *add(const block_request *block, const read_settings *settings
         return NULL;
     added->hash = hash_of(block, settings);
     added->url = strdup(block->url);
+    added->version = strdup(block->version);
     added->options = strdup(settings->options);
     added->start = block->start;
     added->stop = block->stop;
@@ -141,7 +144,7 @@ static lent_block *add(const block_request *block, const read_settings *settings
     added->nbytes = (size_t)(block->raw_stop - block->raw_start);
     added->used = now();
     added->refs = 1;
-    if (added->url == NULL || added->options == NULL) {
+    if (added->url == NULL || added->version == NULL || added->options == NULL) {
         free_blocks(added);
         return NULL;
     }

@@ -3,7 +3,7 @@
  *
  * Only ever a cache: whatever is not found is fetched. At most LENT_BYTES of blocks are kept, none is
  * used that nobody has come for in LENT_SECONDS (an iterator was dropped), and a new dataset or iterator
- * begins without any: the files may be others by then.
+ * begins without any: where nobody knows a file's version, it may be another by then.
  */
 #ifndef TFIO_STORE_TF_LENT_H
 #define TFIO_STORE_TF_LENT_H

@@ -80,6 +80,7 @@ bool input_block(call *now, const request *asked, const span_row *span, named_bl
     named->block = (block_request){
         .url = named->url,
         .codec = named->codec,
+        .version = named->version,
         .start = row->start,
         .stop = row->stop,
         .raw_start = row->raw_start,
@@ -87,7 +88,8 @@ bool input_block(call *now, const request *asked, const span_row *span, named_bl
         .records = row->records,
     };
     return input_text(now, FILES, row->file, named->url, sizeof named->url) &&
-           input_text(now, CODECS, row->file, named->codec, sizeof named->codec);
+           input_text(now, CODECS, row->file, named->codec, sizeof named->codec) &&
+           input_text(now, VERSIONS, row->file, named->version, sizeof named->version);
 }
 
 bool is_raw_local(const char *url, const char *codec, const read_settings *settings) {

@@ -9,9 +9,9 @@ enum { MAX_NAME = 4096, MAX_CODEC = 16 };
 
 /* The inputs that `input_request` reads, in this order. */
 #define REQUEST_INPUTS                                                                           \
-    "files: string", "codecs: string", "table: int64", "spans: int64", "groups: int64",          \
-        "wanted: int64"
-enum { FILES, CODECS, TABLE, SPANS, GROUPS, WANTED, REQUEST_INPUT_COUNT };
+    "files: string", "codecs: string", "versions: string", "table: int64", "spans: int64",       \
+        "groups: int64", "wanted: int64"
+enum { FILES, CODECS, VERSIONS, TABLE, SPANS, GROUPS, WANTED, REQUEST_INPUT_COUNT };
 
 /* A row of the block table. */
 typedef struct {
@@ -46,7 +46,7 @@ int64_t span_records(const request *asked, const span_row *span);
 /* A block, and the memory of its names. */
 typedef struct {
     block_request block;
-    char url[MAX_NAME], codec[MAX_CODEC];
+    char url[MAX_NAME], codec[MAX_CODEC], version[MAX_VERSION];
 } named_block;
 
 /* How many blocks the file of this one has, which stand together in the table. */

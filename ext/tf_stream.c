@@ -55,20 +55,22 @@ static bool stream_local(const local_file *file, int64_t offset, const read_sett
     }
 }
 
-static bool stream_read(call *now, const read_settings *settings, part *found, int64_t *next) {
+static bool stream_read(call *now, const read_settings *settings, part *found, char *version,
+                        int64_t *next) {
     char url[MAX_NAME], codec[MAX_CODEC];
     const int64_t *position = NULL;
     int64_t n = 0;
     local_file file;
     if (!input_text(now, 0, 0, url, sizeof url) || !input_text(now, 1, 0, codec, sizeof codec) ||
-        !input_rows(now, 2, 1, &position, &n))
+        !input_text(now, 2, 0, version, MAX_VERSION) || !input_rows(now, 3, 1, &position, &n))
         return false;
     if (n != 2 || position[0] < 0 || position[0] > INT64_MAX / 2)
         return fail(&now->why, TF_INVALID_ARGUMENT, "position is not (records, offset)");
     bool automatic = strcmp(codec, "auto") == 0;
     if (is_raw_local(url, automatic ? "" : codec, settings)) {
-        if (!local_open(&file, url, &now->why))
+        if (!local_open(&file, url, version, &now->why))
             return false;
+        memcpy(version, file.version, sizeof file.version);
         bool raw = !automatic || looks_raw(&file);
         int64_t offset = position[1] < 0 ? 0 : position[1];
         bool good = !raw || stream_local(&file, offset, settings, found, &next[1], &now->why);
@@ -77,15 +79,17 @@ static bool stream_read(call *now, const read_settings *settings, part *found, i
         if (raw)
             return good;
     }
-    return lender.read_stream(url, codec, position, settings, found, next, &now->why);
+    return lender.read_stream(url, codec, version, position, settings, found, next, &now->why);
 }
 
-static void output_stream(call *now, const part *found, const int64_t next[2]) {
+static void output_stream(call *now, const part *found, const char *version,
+                          const int64_t next[2]) {
     record_list *records = records_new(found->count, &now->why);
     if (records == NULL)
         return;
-    bool given = records_add(records, found, &now->why) && output_records(now, 0, records);
-    int64_t *position = given ? output_numbers(now, 1, 2) : NULL;
+    bool given = records_add(records, found, &now->why) && output_records(now, 0, records) &&
+                 output_text(now, 1, version);
+    int64_t *position = given ? output_numbers(now, 2, 2) : NULL;
     if (position != NULL)
         memcpy(position, next, 2 * sizeof *next);
     records_delete(records);
@@ -94,12 +98,13 @@ static void output_stream(call *now, const part *found, const int64_t next[2]) {
 void read_stream(void *kernel, TF_OpKernelContext *context) {
     call now;
     part found = {0};
+    char version[MAX_VERSION] = "";
     int64_t next[2] = {0, -1};
-    if (call_begin(&now, context, 3) && !stream_read(&now, kernel, &found, next) &&
+    if (call_begin(&now, context, 4) && !stream_read(&now, kernel, &found, version, next) &&
         found.count > 0)
         now.why.code = TF_OK; /* the next call begins at the damage, and reports it */
     if (now.why.code == TF_OK)
-        output_stream(&now, &found, next);
+        output_stream(&now, &found, version, next);
     part_release(&found);
     call_end(&now);
 }

@@ -9,7 +9,7 @@ from tfio_store._core import RecordBatch
 def load(
     begin_block: Callable[..., None],
     read_block: Callable[..., BytesLike | RecordBatch],
-    read_stream: Callable[..., tuple[RecordBatch, tuple[int, int]]],
+    read_stream: Callable[..., tuple[RecordBatch, str, tuple[int, int]]],
     classify: Callable[[BaseException], tuple[int, str]],
 ) -> None:
     """Register the ops with the TensorFlow that is imported; once per process.

@@ -86,6 +86,7 @@ static void *work(void *argument) {
         size_t skip = (size_t)rand_r(&seed) % RECORDS, take = (size_t)rand_r(&seed) % 16 + 1;
         block_request asked = {.url = "memory://block",
                                .codec = "",
+                               .version = "",
                                .start = number * BLOCK_BYTES,
                                .stop = (number + 1) * BLOCK_BYTES,
                                .raw_start = number * BLOCK_BYTES,
@@ -115,8 +116,8 @@ static void *work(void *argument) {
 /* Whoever takes a block's last record lets it go. */
 static void check_let_go(void) {
     read_settings settings = {.options = "{\"alone\": 1}", .verify = true, .limit = 1 << 20};
-    block_request asked = {.url = "memory://alone", .codec = "", .stop = BLOCK_BYTES,
-                           .raw_stop = BLOCK_BYTES, .records = RECORDS};
+    block_request asked = {.url = "memory://alone", .codec = "", .version = "",
+                           .stop = BLOCK_BYTES, .raw_stop = BLOCK_BYTES, .records = RECORDS};
     failure why;
     int before = lent_now, reads = read_now;
     for (int i = 0; i < 4; i++) {
@@ -127,12 +128,28 @@ static void check_let_go(void) {
     CHECK(lent_now == before && read_now == reads + 1);
 }
 
+/* A block of another version of its file is another block. */
+static void check_versions(void) {
+    read_settings settings = {.options = "{}", .verify = true, .limit = 1 << 20};
+    block_request asked = {.url = "memory://again", .codec = "", .version = "first",
+                           .stop = BLOCK_BYTES, .raw_stop = BLOCK_BYTES, .records = RECORDS};
+    failure why;
+    int reads = read_now;
+    for (int i = 0; i < 4; i++) {
+        asked.version = i % 2 ? "second" : "first";
+        lent_block *block = lent_take(&asked, &settings, RECORDS / 2, &why);
+        CHECK(block != NULL && read_now == reads + (i < 2 ? i + 1 : 2));
+        lent_release(block);
+    }
+}
+
 int main(void) {
     pthread_t threads[THREADS];
     unsigned seeds[THREADS];
     lender = (tf_lender){.begin_block = begin_block, .read_block = read_block};
     chunk_return_lent = return_lent;
     check_let_go();
+    check_versions();
     for (unsigned i = 0; i < THREADS; i++) {
         seeds[i] = i + 1;
         pthread_create(&threads[i], NULL, work, &seeds[i]);

@@ -123,6 +123,7 @@ tf_lender lender;
 
 static struct {
     const char *codec;
+    char version[MAX_VERSION];
     int64_t position[2], next[2];
     failure why;
     size_t count;     /* records that came, of all calls */
@@ -130,10 +131,11 @@ static struct {
     const truth *all; /* what must come */
 } op;
 
-static bool lend_stream(const char *url, const char *codec, const int64_t position[2],
-                        const read_settings *settings, part *found, int64_t next[2],
-                        failure *why) {
+static bool lend_stream(const char *url, const char *codec, char *version,
+                        const int64_t position[2], const read_settings *settings, part *found,
+                        int64_t next[2], failure *why) {
     (void)url, (void)codec, (void)position, (void)settings, (void)found, (void)next, (void)why;
+    HOLD(version[0] != '\0'); /* of the file that was looked at */
     op.lent = true;
     return true;
 }
@@ -149,7 +151,7 @@ void call_end(call *now) {
 }
 
 bool input_text(call *now, int input, int64_t index, char *text, size_t size) {
-    const char *value = input == 0 ? "/fuzzed" : op.codec;
+    const char *value = input == 0 ? "/fuzzed" : input == 1 ? op.codec : op.version;
     HOLD(index == 0 && strlen(value) < size);
     memcpy(text, value, strlen(value) + 1);
     (void)now;
@@ -157,7 +159,7 @@ bool input_text(call *now, int input, int64_t index, char *text, size_t size) {
 }
 
 bool input_rows(call *now, int input, int64_t columns, const int64_t **rows, int64_t *n) {
-    HOLD(input == 2 && columns == 1);
+    HOLD(input == 3 && columns == 1);
     *rows = op.position;
     *n = 2;
     (void)now;
@@ -197,8 +199,15 @@ bool output_records(call *now, int index, const record_list *records) {
     return true;
 }
 
+bool output_text(call *now, int index, const char *text) {
+    HOLD(index == 1 && text[0] != '\0' && strlen(text) < sizeof op.version);
+    memcpy(op.version, text, strlen(text) + 1);
+    (void)now;
+    return true;
+}
+
 int64_t *output_numbers(call *now, int index, int64_t n) {
-    HOLD(index == 1 && n == 2);
+    HOLD(index == 2 && n == 2);
     (void)now;
     return op.next;
 }
@@ -215,6 +224,7 @@ static void check_stream(uint64_t limit, size_t start) {
     read_truth(&all, file.data, file.size, start, limit, settings.verify);
     op.codec = automatic ? "auto" : "";
     op.count = 0, op.all = &all, op.lent = false, file.failed = false;
+    op.version[0] = '\0';
     op.position[0] = 7, op.position[1] = (int64_t)start;
     for (size_t before = SIZE_MAX; before != op.count;) {
         before = op.count;

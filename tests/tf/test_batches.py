@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 tf = pytest.importorskip("tensorflow")
 
 import tfio_store as tfs  # noqa: E402
-from tests.tf.oracle import error_of, outcome  # noqa: E402
+from tests.tf.oracle import Outcome, error_of, outcome  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 
@@ -61,12 +62,14 @@ def test_of_a_dataset_with_a_manifest(tmp_path: Path, codec: str | None, batch_s
 
 @pytest.mark.parametrize("at", [3, 9, 200, 70_200, 74_000, 135_800, 330_000, 1_900_000])
 def test_damage(files: list[str], tmp_path: Path, at: int) -> None:
-    """Found before and after the blocks were."""
+    """Found before and after the blocks were: by a disk, say, which changes no file's time."""
     path = tmp_path / "f"
     whole = Path(files[0]).read_bytes()
     path.write_bytes(whole)
+    written = path.stat().st_mtime_ns
     before = tfs.TFRecordDataset(str(path), batch_size=3)
     path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+    os.utime(path, ns=(written, written))
     native = outcome(lambda: tf.data.TFRecordDataset(str(path)).batch(3))
     assert native.error is tf.errors.DataLossError
     assert outcome(lambda: before) == native
@@ -77,6 +80,21 @@ def test_damage(files: list[str], tmp_path: Path, at: int) -> None:
 
 
 @pytest.mark.parametrize("length", [0, 5, 100, 70_300, 200_000, 330_000])
+def test_a_file_shorter_than_its_manifest_tells(
+    files: list[str], tmp_path: Path, length: int
+) -> None:
+    with tfs.ShardedWriter(str(tmp_path / "set"), num_shards=1) as writer:
+        writer.write_batch(records()[:20])
+    (path,) = tmp_path.glob("set-*")
+    assert path.read_bytes() == Path(files[0]).read_bytes()
+    path.write_bytes(path.read_bytes()[:length])
+    found: Any = outcome(lambda: tfs.TFRecordDataset(str(tmp_path / "set"), batch_size=3))
+    assert found.error is tf.errors.DataLossError
+    native = outcome(lambda: tf.data.TFRecordDataset(str(path)).batch(3))
+    assert found.elements == [batch for batch in native.elements if len(batch) == 3]
+
+
+@pytest.mark.parametrize("length", [0, 100, 330_000])
 def test_a_file_cut_after_its_blocks_were_found(
     files: list[str], tmp_path: Path, length: int
 ) -> None:
@@ -85,7 +103,5 @@ def test_a_file_cut_after_its_blocks_were_found(
     path.write_bytes(whole)
     dataset = tfs.TFRecordDataset(str(path), batch_size=3)
     path.write_bytes(whole[:length])
-    found: Any = outcome(lambda: dataset)
-    assert found.error is tf.errors.DataLossError
-    native = outcome(lambda: tf.data.TFRecordDataset(str(path)).batch(3))
-    assert found.elements == [batch for batch in native.elements if len(batch) == 3]
+    assert outcome(lambda: dataset) == Outcome([], tf.errors.FailedPreconditionError)
+    assert str(path) in error_of(lambda: dataset)

@@ -31,7 +31,9 @@ def test_a_stream_refuses_a_position_that_is_none(
     @tf.function
     def read() -> tf.Tensor:
         wanted = tf.constant(position, tf.int64)
-        return ops.read_stream(tf.constant(path), tf.constant(codec), wanted, settings)
+        return ops.read_stream(
+            tf.constant(path), tf.constant(codec), tf.constant(""), wanted, settings
+        )
 
     with pytest.raises((tf.errors.DataLossError, tf.errors.InvalidArgumentError)):
         read()

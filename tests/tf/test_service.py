@@ -121,6 +121,25 @@ def test_files_are_shared_out_too(
     assert seen(shared) == {f"{tag}{i:05d}".encode(): 1 for tag in files for i in range(100)}
 
 
+@pytest.mark.timeout(280)
+@pytest.mark.parametrize("options", [{}, {"batch_size": 64}], ids=["blocks", "batches"])
+def test_workers_read_the_version_that_the_dataset_was_made_of(
+    service: str, s3: Place, options: dict[str, Any]
+) -> None:
+    where = {"storage_options": s3.storage_options}
+    with tfs.ShardedWriter(s3.url("set"), num_shards=1, compression="GZIP", **where) as writer:
+        writer.write_batch([b"old" * 1_000] * 1_000)
+    dataset = tfs.TFRecordDataset(s3.url("set"), **where, **options)
+    (shard,) = writer.manifest.shards
+    s3.put(shard.name, s3.get(shard.name))
+    dynamic = tf.data.experimental.service.ShardingPolicy.DYNAMIC
+    shared = tf.data.experimental.service.distribute(dynamic, service)
+    assert sum(seen(dataset.apply(shared)).values()) == 1_000  # the same ETag: it is a digest
+    s3.put(shard.name, s3.get(shard.name)[::-1])
+    with pytest.raises(tf.errors.FailedPreconditionError, match="was replaced"):
+        seen(dataset.apply(shared))
+
+
 BATCH = 64
 SHARDED = {
     "blocks": {},

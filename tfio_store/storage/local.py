@@ -219,7 +219,8 @@ def described(path: str, status: os.stat_result) -> ObjectInfo:
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     # a file is only ever replaced by a new inode, or changed in place at a new time
-    etag = f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_size:x}"
+    changed = status.st_mtime_ns & 0xFFFF_FFFF_FFFF_FFFF  # as ext/tf_chunk.c has it
+    etag = f"{status.st_ino:x}-{changed:x}-{status.st_size:x}"
     return ObjectInfo(path, status.st_size, etag)
 
 

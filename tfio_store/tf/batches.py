@@ -11,6 +11,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 from tfio_store.dataset import Dataset
+from tfio_store.errors import DataLossError, RecordTooLargeError
 from tfio_store.magic import detect
 from tfio_store.tf import order
 from tfio_store.tf.blocks import BlockReader
@@ -82,10 +83,15 @@ def batch_dataset(dataset: Dataset, options: Options) -> tf.data.Dataset:
 
 def _spans(dataset: Dataset, batch_size: int, options: Options) -> Spans:
     if raw_local(dataset) is not None:
-        return exact_batch_spans(
-            dataset,
-            batch_size,
-            memory_budget=options.memory_budget,
-            max_record_bytes=options.settings.max_record_bytes,
-        )
+        try:
+            return exact_batch_spans(
+                dataset,
+                batch_size,
+                memory_budget=options.memory_budget,
+                max_record_bytes=options.settings.max_record_bytes,
+            )
+        except (DataLossError, RecordTooLargeError):
+            if not dataset.has_blocks:
+                raise
+            # by the blocks that a manifest tells, so that reading misses what is not there
     return batch_spans(dataset, batch_size)

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["BegunBlocks", "Key", "then"]
 
-Key: TypeAlias = "tuple[str, int, int, str]"
-"""URL, stored bytes from and to, access."""
+Key: TypeAlias = "tuple[str, str, int, int, str]"
+"""URL, version, stored bytes from and to, access."""
 
 IDLE_SECONDS = 30.0
 """Blocks that nobody came for (an iterator was dropped) are let go after this."""
@@ -92,7 +92,7 @@ class BegunBlocks:
         return future.result()
 
     def drop(self) -> None:
-        """Let all go that nobody came for yet: their files may have changed."""
+        """Let all go that nobody came for yet: files of no known version may have changed."""
         with self._lock:
             for entry in self._entries.values():
                 entry.future.cancel()

@@ -105,10 +105,12 @@ class BlockReader:
         ops.forget_blocks()
         files = [shard.address for shard in dataset.shards]
         codecs = [shard.compression or "" for shard in dataset.shards]
+        versions = [shard.version.etag or "" for shard in dataset.shards]
         # tensors made once, so that functions capture them and no call copies them
         self._blocks = ops.Blocks(
             tf.constant(files, tf.string, [len(files)]),
             tf.constant(codecs, tf.string, [len(files)]),
+            tf.constant(versions, tf.string, [len(files)]),
             tf.constant(spans.table),
             tf.constant(spans.spans),
             tf.constant(spans.groups),

@@ -29,6 +29,7 @@ from tfio_store.tf.options import (
 )
 from tfio_store.tf.runtime import Access
 from tfio_store.tf.streams import files_at_once, stream_dataset
+from tfio_store.tf.versions import check_sizes, hold_versions
 
 __all__ = ["TFRecordDataset"]
 
@@ -81,11 +82,13 @@ class TFRecordDataset(tf.data.Dataset):  # type: ignore[misc]
     Raises:
         ValueError, TypeError: an argument is not of the kind described.
         ManifestError: a manifest or index that cannot be trusted.
+        TruncatedRecordError: a shard is shorter than its manifest tells, and is to be a stream.
 
     While iterating: `tf.errors.NotFoundError`, `PermissionDeniedError`, `DataLossError` (with the
     path and the offset in the uncompressed stream), `ResourceExhaustedError` (a record over the
-    limit), `InternalError` for a store that can't be reached (TensorFlow's executor makes that of
-    the ops' `UnavailableError`, and says so).
+    limit), `FailedPreconditionError` (a file was replaced since the dataset was made, if it is read
+    by blocks, or since reading it began), `InternalError` for a store that can't be reached
+    (TensorFlow's executor makes that of the ops' `UnavailableError`, and says so).
     """
 
     def __init__(
@@ -191,6 +194,7 @@ def _build(
     try:
         raw = raw_local(dataset) if can_batch(options, parallel_reads) else None
         if raw is not None and (options.batch_size or 0) >= FEW:
+            hold_versions(raw)
             return _from_blocks(raw, options, parallel_reads)
         if options.wants_blocks and _worth_indexing(dataset, options):
             dataset = index_raw_shards(
@@ -199,10 +203,12 @@ def _build(
                 max_record_bytes=options.settings.max_record_bytes,
             )
         if dataset.has_blocks:
+            hold_versions(dataset)
             return _from_blocks(dataset, options, parallel_reads)
     except (DataLossError, RecordTooLargeError) as error:
         # reading will tell, behind the good records, as TensorFlow does
         _warn_of_streams(f"{error}: with damage before their blocks are known, the files", 4)
+    check_sizes(dataset, skip_corrupt=options.settings.skip_corrupt)
     files = _files(
         [shard.address for shard in dataset.shards],
         [shard.compression or "" for shard in dataset.shards],

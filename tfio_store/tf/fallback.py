@@ -40,13 +40,22 @@ def read_blocks(
     """See `tfio_store.tf.ops.read_blocks`."""
 
     def read(
-        files: Any, codecs: Any, table: Any, spans: Any, groups: Any, wanted: Any, seeds: Any
+        files: Any,
+        codecs: Any,
+        versions: Any,
+        table: Any,
+        spans: Any,
+        groups: Any,
+        wanted: Any,
+        seeds: Any,
     ) -> tuple[Any, bytes]:
         records: list[bytes] = []
+        names = files, codecs, versions
+        named = [[name.decode() for name in row] for row in zip(*names, strict=True)]
         try:
             for group in np.atleast_1d(wanted):
                 for block, *span in spans[groups[group] : groups[group + 1]] if group >= 0 else ():
-                    _read_span(files, codecs, table, block, span, settings, records)
+                    _read_span(named, table, block, span, settings, records)
         except _LATE as error:
             if not (records and settings.partial):
                 raise
@@ -106,8 +115,7 @@ def forget_blocks() -> None:
 
 
 def _read_span(
-    files: Any,
-    codecs: Any,
+    files: list[list[str]],
     table: Any,
     block: int,
     span: list[int],
@@ -116,12 +124,13 @@ def _read_span(
 ) -> None:
     file, start, stop, raw_start, raw_stop, count = map(int, table[block])
     skip, take = span
-    url, expected = files[file].decode(), min(take, count - skip)
+    (url, codec, version), expected = files[file], min(take, count - skip)
     data = _kept.take(
         count,
         expected,
         url,
-        codecs[file].decode(),
+        codec,
+        version,
         (start, stop),
         (raw_start, raw_stop),
         settings.access,
@@ -151,24 +160,26 @@ def _read_span(
 
 
 def read_stream(
-    file: Any, codec: Any, position: Any, settings: Settings
-) -> tuple[tf.Tensor, tf.Tensor]:
+    file: Any, codec: Any, version: Any, position: Any, settings: Settings
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """See `tfio_store.tf.ops.read_stream`."""
 
-    def read(file: bytes, codec: bytes, position: Any) -> tuple[Any, Any]:
-        batch, after = runtime.read_stream(
+    def read(file: bytes, codec: bytes, version: bytes, position: Any) -> tuple[Any, bytes, Any]:
+        batch, held, after = runtime.read_stream(
             file.decode(),
             codec.decode(),
+            version.decode(),
             (int(position[0]), int(position[1])),
             settings.access,
             settings.verify,
             settings.skip_corrupt,
             settings.max_record_bytes,
         )
-        return _strings(batch.tolist()), np.array(after, np.int64)
+        return _strings(batch.tolist()), held.encode(), np.array(after, np.int64)
 
-    records, after = _call(read, [file, codec, position], [tf.string, tf.int64])
-    return records, after
+    inputs = [file, codec, version, position]
+    records, held, after = _call(read, inputs, [tf.string, tf.string, tf.int64])
+    return records, held, after
 
 
 def raise_error(error: Any, later: Any) -> tf.Tensor:

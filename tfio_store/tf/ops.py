@@ -89,6 +89,7 @@ class Blocks:
     """The blocks of a dataset, and the groups in which they are asked for.
 
     files: string [f], URLs or paths. codecs: string [f], "" (raw), "GZIP", "ZLIB" or "ZSTD".
+    versions: string [f], the etags that the files had when their blocks were found; "" is unknown.
     table: int64 [blocks, 6], file, stored bytes from and to, uncompressed bytes from and to,
     records. spans: int64 [s, 3], block, records to skip, records to take. groups: int64 [g + 1],
     group i is ``spans[groups[i]:groups[i + 1]]``.
@@ -96,6 +97,7 @@ class Blocks:
 
     files: tf.Tensor
     codecs: tf.Tensor
+    versions: tf.Tensor
     table: tf.Tensor
     spans: tf.Tensor
     groups: tf.Tensor
@@ -104,6 +106,7 @@ class Blocks:
         return {
             "files": self.files,
             "codecs": self.codecs,
+            "versions": self.versions,
             "table": self.table,
             "spans": self.spans,
             "groups": self.groups,
@@ -112,8 +115,9 @@ class Blocks:
 
 
 def forget_blocks() -> None:
-    """Drop what is kept of blocks: for a new dataset, whose files may have been overwritten. (The
-    bridge does so by itself, for each iterator.)"""
+    """Drop what is kept of blocks: for a new dataset, whose files may have been overwritten, which
+    is only seen where the store tells versions. (The bridge does so by itself, for each
+    iterator.)"""
     runtime.drop_begun()
     if not _NATIVE:
         from tfio_store.tf import fallback
@@ -154,24 +158,31 @@ def read_blocks(
 
 
 def read_stream(
-    file: tf.Tensor, codec: tf.Tensor, position: tf.Tensor, settings: Settings
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """The next records of a file: (string [n], position behind them: int64 [2]); n = 0 at the end.
+    file: tf.Tensor, codec: tf.Tensor, version: tf.Tensor, position: tf.Tensor, settings: Settings
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """The next records of a file: (string [n], version that they are of: string [], position
+    behind them: int64 [2]); n = 0 at the end.
 
     ``codec`` may also be "auto". A position is (records before it, byte offset or -1); start at
-    (0, -1).
+    (0, -1) with the version "", and go on with those that came.
     """
     if _NATIVE:
-        records, after = _apply(
-            "TfioStoreReadStream", settings, file=file, codec=codec, position=position
+        records, held, after = _apply(
+            "TfioStoreReadStream",
+            settings,
+            file=file,
+            codec=codec,
+            version=version,
+            position=position,
         )
     else:
         from tfio_store.tf import fallback
 
-        records, after = fallback.read_stream(file, codec, position, settings)
+        records, held, after = fallback.read_stream(file, codec, version, position, settings)
     records.set_shape([None])
+    held.set_shape([])
     after.set_shape([2])
-    return records, after
+    return records, held, after
 
 
 def raise_error(error: tf.Tensor, later: tf.Tensor) -> tf.Tensor:

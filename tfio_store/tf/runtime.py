@@ -27,7 +27,7 @@ from tfio_store.position import Position
 from tfio_store.reader import RecordReader
 from tfio_store.recover_block import recover_block
 from tfio_store.redaction import redacted
-from tfio_store.storage import Retry, Store, Version, open_store
+from tfio_store.storage import ReplacedError, Retry, Store, Version, open_store
 from tfio_store.tf.begun_blocks import BegunBlocks, then
 from tfio_store.tf.block_skips import BlockSkips
 
@@ -75,31 +75,42 @@ _blocks = BegunBlocks(BLOCKS_BUDGET)
 _skips = BlockSkips()
 
 
-def _load(
-    url: str, codec: str, stored: tuple[int, int], nbytes: int, options: str
-) -> Future[BytesLike]:
-    access = Access.from_json(options)
-    store, path = access.open(url)
-    fetched = store.read(path, *stored)
-    if not codec:
-        return fetched
-    return then(fetched, lambda data: decompress_block(data, codec, nbytes=nbytes))
+class _Stored(NamedTuple):
+    """Stored bytes of one block, and what tells them from all others. ``version`` is "" where
+    nobody knows it."""
+
+    url: str
+    version: str
+    start: int
+    stop: int
+    options: str
+
+    def load(self, codec: str, nbytes: int) -> Future[BytesLike]:
+        """The bytes, decompressed to ``nbytes`` if there is a codec."""
+        store, path = Access.from_json(self.options).open(self.url)
+        fetched = store.read(path, self.start, self.stop, etag=self.version or None)
+        if not codec:
+            return fetched
+        return then(fetched, lambda data: decompress_block(data, codec, nbytes=nbytes))
 
 
-def begin_block(url: str, codec: str, stored: tuple[int, int], nbytes: int, options: str) -> None:
+def begin_block(
+    url: str, codec: str, version: str, stored: tuple[int, int], nbytes: int, options: str
+) -> None:
     """Have a block fetched and decompressed (to ``nbytes``) that `read_block` will want."""
-    load = partial(_load, url, codec, stored, nbytes, options)
-    _blocks.begin((url, *stored, options), nbytes, load)
+    wanted = _Stored(url, version, *stored, options)
+    _blocks.begin(wanted, nbytes, partial(wanted.load, codec, nbytes))
 
 
 def drop_begun() -> None:
-    """Forget what was begun: a new dataset must not be given bytes of files overwritten since."""
+    """Forget what was begun: where nobody knows a file's version, it may be another by now."""
     _blocks.drop()
 
 
 def read_block(
     url: str,
     codec: str,
+    version: str,
     stored: tuple[int, int],
     raw: tuple[int, int],
     options: str,
@@ -112,15 +123,16 @@ def read_block(
     one of the ``file_blocks`` by which the file is read, of all of which there is one warning.
 
     ``stored`` and ``raw`` are bytes from and to, of the object and of the uncompressed stream.
+    ReplacedError where the object is no longer of this ``version`` ("": whichever it is).
     """
     nbytes, shown = raw[1] - raw[0], redacted(url)
+    wanted = _Stored(url, version, *stored, options)
     try:
-        load = partial(_load, url, codec, stored, nbytes, options)
-        data = _blocks.take((url, *stored, options), load)
+        data = _blocks.take(wanted, partial(wanted.load, codec, nbytes))
     except StreamError as error:
         if not skip_corrupt:
             raise CorruptRecordError(str(error), path=shown, offset=raw[0]) from error
-        data, damaged = _load(url, "", stored, nbytes, options).result(), codec or None
+        data, damaged = wanted.load("", nbytes).result(), codec or None
     else:
         damaged = None
     if not skip_corrupt:
@@ -129,7 +141,7 @@ def read_block(
     batch, regions = recover_block(
         shown, damaged, data, block, verify=verify, max_record_bytes=max_record_bytes
     )
-    way = (options, verify, max_record_bytes)
+    way = (options, version, verify, max_record_bytes)
     _skips.read(way, shown, (stored[0], file_blocks), len(batch), regions)
     return batch
 
@@ -142,21 +154,25 @@ class _Stream(NamedTuple):
 
     url: str
     codec: str
+    version: str
     options: str
     verify: bool
     skip_corrupt: bool
     max_record_bytes: int
 
-    def open(self, records: int, offset: int) -> RecordReader:
-        """A reader that stands behind ``records`` records."""
+    def open(self, records: int, offset: int) -> _Open:
+        """A reader that stands behind ``records`` records of this version, or of any if it is "".
+
+        ReplacedError where the object is another by now."""
         access = Access.from_json(self.options)
         codec = self.codec if self.codec == "auto" else codec_name(self.codec)
         store, path = access.open(self.url)
-        info = store.info(path)
-        shard = Shard(redacted(self.url), info.size, codec, version=Version(info.etag))
+        info, version = store.info(path), Version(self.version or None)
+        version.hold(info.etag, store.url(path))
+        shard = Shard(redacted(self.url), info.size, codec, version=version)
         shard = shard.known(signed_url=self.url)
         dataset = Dataset((shard,), access.storage_options, access.backend, access.retry)
-        return RecordReader.of(
+        reader = RecordReader.of(
             dataset,
             verify=self.verify,
             on_corrupt="skip" if self.skip_corrupt else "raise",
@@ -164,13 +180,15 @@ class _Stream(NamedTuple):
             max_record_bytes=self.max_record_bytes,
             start=Position(records=records, offset=offset if records else NO_OFFSET),
         )
+        return _Open(reader, reader.batches(), version)
 
 
 @dataclass(slots=True)
 class _Open:
     reader: RecordReader
     batches: Iterator[RecordBatch]
-    used: float
+    version: Version
+    used: float = 0.0
 
 
 class _OpenStreams:
@@ -217,26 +235,26 @@ os.register_at_fork(after_in_child=_forget_streams)
 def read_stream(
     url: str,
     codec: str,
+    version: str,
     position: tuple[int, int],
     options: str,
     verify: bool,
     skip_corrupt: bool,
     max_record_bytes: int,
-) -> tuple[RecordBatch, tuple[int, int]]:
-    """The next records of a file from ``position`` on, about 1 MiB, and the position behind them;
-    no records at the end. A position is (records, byte offset or -1)."""
-    stream = _Stream(url, codec, options, verify, skip_corrupt, max_record_bytes)
+) -> tuple[RecordBatch, str, tuple[int, int]]:
+    """The next records of a file from ``position`` on, about 1 MiB; the version that they are of,
+    which is ``version`` unless that is ""; and the position behind them. No records at the end. A
+    position is (records, byte offset or -1)."""
+    stream = _Stream(url, codec, version, options, verify, skip_corrupt, max_record_bytes)
     records, offset = position
-    opened = _streams.take(stream, records)
-    if opened is None:
-        reader = stream.open(records, offset)
-        opened = _Open(reader, reader.batches(), 0.0)
+    opened = _streams.take(stream, records) or stream.open(records, offset)
     batch = next((batch for batch in opened.batches if len(batch)), None)
+    held = opened.version.etag or ""
     if batch is None:
         opened.reader.close()
-        return RecordBatch.from_records([]), position
-    _streams.keep(stream, records + len(batch), opened)
-    return batch, (records + len(batch), opened.reader.state()["offset"])
+        return RecordBatch.from_records([]), held, position
+    _streams.keep(stream._replace(version=held), records + len(batch), opened)
+    return batch, held, (records + len(batch), opened.reader.state()["offset"])
 
 
 # --- errors ---------------------------------------------------------------------------------------
@@ -248,6 +266,7 @@ _CODES: tuple[tuple[type[BaseException], int], ...] = (
     (FileNotFoundError, 5),  # NOT_FOUND
     (PermissionError, 7),  # PERMISSION_DENIED
     (IsADirectoryError, 9),  # FAILED_PRECONDITION
+    (ReplacedError, 9),
     (TimeoutError, 4),  # DEADLINE_EXCEEDED
     (ConnectionError, 14),  # UNAVAILABLE
     (MemoryError, 8),
@@ -256,10 +275,13 @@ _CODES: tuple[tuple[type[BaseException], int], ...] = (
     (TypeError, 3),
 )
 _UNKNOWN = 2
+_REPLACED = "was replaced while it was being read; make the dataset again to read what is there now"
 
 
 def classify(error: BaseException) -> tuple[int, str]:
     """The TensorFlow error code (tensorflow/c/tf_status.h) of the same meaning, and the text."""
     code = next((code for kind, code in _CODES if isinstance(error, kind)), _UNKNOWN)
     text = str(error) or type(error).__name__
+    if isinstance(error, ReplacedError):
+        text = f"{error.filename}: {_REPLACED}"
     return code, text if code != _UNKNOWN else f"{type(error).__name__}: {text}"

@@ -1,7 +1,8 @@
 """The streaming path: files of which no blocks are known, or not even the names.
 
-Files are a scan over positions: the state is where the next records lie, so that an iterator can be
-saved and restored like any other.
+Files are a scan over positions: the state is where the next records lie, and in which version of
+their file, so that an iterator can be saved and restored like any other. Each pass over a file
+reads the version that it begins with.
 """
 
 from __future__ import annotations
@@ -80,26 +81,35 @@ def _mark_as_files(names: tf.Tensor) -> None:
 def _runs(names: tf.Tensor, codecs: tf.Tensor, settings: Settings) -> tf.data.Dataset:
     """The files' records as string [n] tensors, in order."""
     steps = tf.data.Dataset.range(np.iinfo(np.int64).max)
-    state = [tf.constant(_BEGIN, tf.int64), tf.constant("")]
+    state = [tf.constant(_BEGIN, tf.int64), tf.constant(""), tf.constant("")]
     runs = tf.TensorSpec([None], tf.string)
     return order.scanned(steps, _reading(settings), state, [names, codecs], [runs])
 
 
 @lru_cache(maxsize=8)
 def _reading(settings: Settings) -> Any:
-    """Reads on from a position: file, records of it, byte offset or -1."""
+    """Reads on from a position (file, records of it, byte offset or -1) in a version of that file,
+    or in any for ""."""
 
     def step(
-        position: tf.Tensor, text: tf.Tensor, _: tf.Tensor, names: tf.Tensor, codecs: tf.Tensor
+        position: tf.Tensor,
+        version: tf.Tensor,
+        text: tf.Tensor,
+        _: tf.Tensor,
+        names: tf.Tensor,
+        codecs: tf.Tensor,
     ) -> tuple[tf.Tensor, ...]:
         file = position[0]
-        records, after = ops.read_stream(names[file], codecs[file], position[1:], settings)
+        records, held, after = ops.read_stream(
+            names[file], codecs[file], version, position[1:], settings
+        )
         ended = tf.equal(tf.size(records), 0)
         later = tf.where(ended, [file + 1, 0, -1], tf.concat([[file], after], 0))
         last = tf.equal(later[0], tf.size(names, tf.int64))
         # a state, though it is always "": what nobody takes is not run
-        return later, ops.raise_error(tf.where(last, order.END, ""), text), records
+        told = ops.raise_error(tf.where(last, order.END, ""), text)
+        return later, tf.where(ended, "", held), told, records
 
     position, number = tf.TensorSpec([3], tf.int64), tf.TensorSpec([], tf.int64)
     text, texts = tf.TensorSpec([], tf.string), tf.TensorSpec([None], tf.string)
-    return order.concrete(step, position, text, number, texts, texts)
+    return order.concrete(step, position, text, text, number, texts, texts)

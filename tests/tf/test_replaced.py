@@ -1,0 +1,270 @@
+"""Files replaced while a dataset reads them: records of one version, or an error; no mixture."""
+
+from __future__ import annotations
+
+import gc
+import os
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+tf = pytest.importorskip("tensorflow")
+
+import tfio_store as tfs  # noqa: E402
+from tests.servers.place import Place  # noqa: E402
+from tests.tf.run_program import run  # noqa: E402
+from tfio_store.storage.bucket_store import BucketStore  # noqa: E402
+from tfio_store.storage.obstore_store import ObstoreReads  # noqa: E402
+from tfio_store.tf import runtime  # noqa: E402
+
+pytestmark = pytest.mark.tensorflow
+
+COUNT = 1_000
+TAILS = [random.Random(i).randbytes(10_000) for i in range(COUNT)]  # 10 MB
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A source, and how it is read."""
+
+    source: str
+    options: dict[str, Any]
+
+
+KINDS = {
+    "raw stream": Kind("raw", {}),
+    "raw blocks": Kind("raw", {"shard": (1, 0)}),
+    "raw batches": Kind("raw", {"batch_size": 40}),
+    "raw, shuffled": Kind("raw", {"shuffle": True, "seed": 1}),
+    "raw, skipping damage": Kind("raw", {"on_corrupt": "skip", "shard": (1, 0)}),
+    "gzip stream": Kind("gzip", {}),
+    "two gzip streams": Kind("gzip", {"num_parallel_reads": 2}),
+    "raw set": Kind("rawset", {}),
+    "zstd set": Kind("zstdset", {}),
+    "zstd set, in batches": Kind("zstdset", {"batch_size": 7}),
+    "zstd set, shuffled": Kind("zstdset", {"shuffle": True, "seed": 1, "batch_size": 40}),
+    "zstd set, parallel reads": Kind("zstdset", {"num_parallel_reads": 2}),
+}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folders "old" and "new", each with all sources, of the same sizes."""
+    root = tmp_path_factory.mktemp("replaced")
+    for word in ("old", "new"):
+        records = [word.encode() + tail for tail in TAILS]
+        folder = root / word
+        folder.mkdir()
+        for name, codec in (("raw", None), ("gzip", "GZIP")):
+            with tfs.TFRecordWriter(str(folder / name), codec) as writer:
+                writer.write_batch(records)
+        for name, codec in (("rawset", None), ("zstdset", "ZSTD")):
+            with tfs.ShardedWriter(str(folder / name), num_shards=2, compression=codec) as sharded:
+                sharded.write_batch(records)
+    return root
+
+
+@pytest.fixture(params=["local", "s3", "s3+obstore"])
+def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    server, _, backend = request.param.partition("+")
+    place: Place = Place(str(tmp_path)) if server == "local" else request.getfixturevalue(server)
+    place.backend = backend or "fsspec"
+    return place
+
+
+@pytest.fixture(autouse=True)
+def no_iterators_left() -> Iterator[None]:
+    """TensorFlow waits for what an iterator reads where that is collected: not in the thread that
+    reads."""
+    yield
+    gc.collect()
+
+
+@pytest.fixture(autouse=True)
+def little_read_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtime, "STREAM_BUDGET", 2 << 20)
+    for store in (BucketStore, ObstoreReads):
+        monkeypatch.setattr(store, "range_bytes", 1 << 20)
+
+
+def put(place: Place, folder: Path, source: str) -> str:
+    """By new objects, as writers do; not into the old ones' bytes. The URL of the source."""
+    for path in sorted(folder.iterdir()):
+        if path.name == source or (source.endswith("set") and source in path.name):
+            store, at = place.open(path.name)
+            output = store.open_output(at)
+            output.write(path.read_bytes())
+            output.commit()
+    return place.url(source)
+
+
+def dataset(place: Place, kind: Kind) -> Any:
+    return tfs.TFRecordDataset(
+        place.url(kind.source),
+        storage_options=place.storage_options or None,
+        backend=place.backend,
+        memory_budget=12 << 20 if kind.source == "raw" else 2 << 20,  # finding blocks reads it all
+        **kind.options,
+    )
+
+
+def versions(elements: Any) -> list[bytes]:
+    """Of each record the version that it is of."""
+    found: list[bytes] = []
+    for element in elements:
+        value = element.numpy()
+        records = [value] if isinstance(value, bytes) else value.tolist()
+        found += [record[:3] for record in records]
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_one_version(kept: Place, made: Path, kind: Kind) -> None:
+    put(kept, made / "old", kind.source)
+    old = dataset(kept, kind)
+    iterator = iter(old.repeat(2))
+    found = versions([next(iterator)])
+    put(kept, made / "new", kind.source)
+    with pytest.raises(tf.errors.FailedPreconditionError, match=r"was replaced.*again") as error:
+        for element in iterator:
+            found += versions([element])
+    assert set(found) == {b"old"}
+    assert kept.url(kind.source) in error.value.message
+    assert versions(dataset(kept, kind)) == [b"new"] * COUNT
+
+
+def test_a_dataset_of_blocks_is_of_the_version_that_it_was_made_of(kept: Place, made: Path) -> None:
+    kind = KINDS["zstd set, in batches"]
+    put(kept, made / "old", kind.source)
+    old = dataset(kept, kind)
+    put(kept, made / "new", kind.source)
+    with pytest.raises(tf.errors.FailedPreconditionError):
+        next(iter(old))
+
+
+def test_a_stream_reads_what_is_there_when_it_begins(kept: Place, made: Path) -> None:
+    kind = KINDS["gzip stream"]
+    put(kept, made / "old", kind.source)
+    old = dataset(kept, kind)
+    put(kept, made / "new", kind.source)
+    assert versions(old) == [b"new"] * COUNT
+
+
+def test_blocks_that_are_kept_are_of_one_version(kept: Place, made: Path) -> None:
+    """An iterator over the old and one over the new each take a part of the same block in turns."""
+    kind = KINDS["zstd set, in batches"]
+    put(kept, made / "old", kind.source)
+    first = iter(dataset(kept, kind))
+    found: dict[bytes, list[bytes]] = {b"old": versions([next(first)]), b"new": []}
+    put(kept, made / "new", kind.source)
+    second = iter(dataset(kept, kind))
+    for _ in range(20):
+        found[b"new"] += versions([next(second)])
+        try:
+            found[b"old"] += versions([next(first)])
+        except tf.errors.FailedPreconditionError:
+            break
+    assert {word: set(records) for word, records in found.items()} == {
+        word: {word} for word in found
+    }
+    found[b"new"] += versions(second)
+    assert found[b"new"] == [b"new"] * COUNT
+
+
+@pytest.mark.parametrize("name", ["gzip stream", "raw stream", "raw blocks", "zstd set"])
+def test_a_saved_iterator(kept: Place, made: Path, tmp_path: Path, name: str) -> None:
+    kind = KINDS[name]
+    put(kept, made / "old", kind.source)
+    old = dataset(kept, kind).repeat(2)
+    iterator = iter(old)
+    next(iterator)
+    path = tf.train.Checkpoint(iterator=iterator).write(str(tmp_path / "saved" / "checkpoint"))
+    put(kept, made / "new", kind.source)
+    restored = iter(old)
+    tf.train.Checkpoint(iterator=restored).read(path)
+    found = []
+    with pytest.raises(tf.errors.FailedPreconditionError):
+        for element in restored:
+            found += versions([element])
+    assert set(found) <= {b"old"}
+
+
+def test_a_stream_restored_over_another_file(kept: Place, made: Path, tmp_path: Path) -> None:
+    """Made anew: which version it was goes with where it stood."""
+    kind = KINDS["gzip stream"]
+    put(kept, made / "old", kind.source)
+    iterator = iter(dataset(kept, kind))
+    next(iterator)
+    path = tf.train.Checkpoint(iterator=iterator).write(str(tmp_path / "saved" / "checkpoint"))
+    put(kept, made / "new", kind.source)
+    restored = iter(dataset(kept, kind))
+    tf.train.Checkpoint(iterator=restored).read(path)
+    with pytest.raises(tf.errors.FailedPreconditionError):
+        versions(restored)
+
+
+@pytest.mark.parametrize("name", ["raw stream", "raw batches"])
+def test_a_local_file_written_in_place(tmp_path: Path, made: Path, name: str) -> None:
+    place = Place(str(tmp_path))
+    put(place, made / "old", "raw")
+    iterator = iter(dataset(place, KINDS[name]))
+    found = versions([next(iterator)])
+    with open(tmp_path / "raw", "r+b") as file:
+        file.write((made / "new" / "raw").read_bytes())
+    os.utime(tmp_path / "raw", ns=(1, 1))  # the clock of files ticks slowly
+    with pytest.raises(tf.errors.FailedPreconditionError):
+        for element in iterator:
+            found += versions([element])
+    assert set(found) == {b"old"}
+
+
+@pytest.mark.parametrize("when", [-5, -(1 << 61), 0, (1 << 33) * 10**9])
+@pytest.mark.parametrize("options", [{}, {"batch_size": 40}, {"on_corrupt": "skip"}])
+def test_a_file_of_any_time(tmp_path: Path, when: int, options: dict[str, Any]) -> None:
+    """Python and C call a version the same."""
+    for name, codec in (("raw", None), ("gzip", "GZIP")):
+        path = tmp_path / name
+        with tfs.TFRecordWriter(str(path), codec) as writer:
+            writer.write_batch([b"old"] * 100)
+        os.utime(path, ns=(when, when))
+        assert versions(tfs.TFRecordDataset(str(path), **options)) == [b"old"] * 100
+
+
+FALLBACK = """
+from tests.servers.place import Place
+from tests.tf import test_replaced as t
+from tfio_store.tf import ops
+place, made = Place(ARGS["place"]), t.Path(ARGS["made"])
+assert ops.bridge() == "tensorflow"
+for name in ("raw blocks", "zstd set", "gzip stream"):
+    kind = t.KINDS[name]
+    t.put(place, made / "old", kind.source)
+    iterator = iter(t.dataset(place, kind).repeat(2))
+    found = t.versions([next(iterator)])
+    t.put(place, made / "new", kind.source)
+    try:
+        for element in iterator:
+            found += t.versions([element])
+    except tf.errors.UnknownError as error:
+        assert "was replaced" in error.message, error.message
+    else:
+        assert name == "gzip stream"  # begins anew
+        assert found == [b"old"] * t.COUNT + [b"new"] * t.COUNT
+        continue
+    assert set(found) == {b"old"}
+    assert t.versions(t.dataset(place, kind)) == [b"new"] * t.COUNT
+"""
+
+
+def test_in_tensorflow_s_own_ops(tmp_path: Path, made: Path) -> None:
+    run(
+        FALLBACK,
+        env={"TFIO_STORE_TF_BRIDGE": "off"},
+        place=str(tmp_path),
+        made=str(made),
+        timeout=250,
+    )

@@ -1,0 +1,65 @@
+"""Shards that end before their manifest says: never a silent end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.servers.place import Place
+
+tf = pytest.importorskip("tensorflow")
+
+import tfio_store as tfs  # noqa: E402
+from tests.tf.oracle import Outcome, outcome  # noqa: E402
+
+pytestmark = pytest.mark.tensorflow
+
+RECORDS = [b"%06d" % i * 50 for i in range(5_000)]
+FRAME = 300 + 16
+
+
+def cut(place: Place) -> str:
+    """A dataset whose one shard is cut between two records."""
+    with tfs.ShardedWriter(
+        place.url("train"), num_shards=1, storage_options=place.storage_options
+    ) as writer:
+        writer.write_batch(RECORDS)
+    name = writer.manifest.shards[0].name
+    place.put(name, place.get(name)[: 2_500 * FRAME])
+    return place.url("train")
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"batch_size": 3}, {"batch_size": 100}, {"shuffle": True}, {"shard": (1, 0)}]
+)
+def test_with_an_index(place: Place, options: dict[str, Any]) -> None:
+    url = cut(place)
+    found = outcome(
+        lambda: tfs.TFRecordDataset(url, storage_options=place.storage_options, **options)
+    )
+    assert found.error is tf.errors.DataLossError
+
+
+@pytest.mark.parametrize("options", [{}, {"batch_size": 3}, {"batch_size": 100}])
+def test_without_its_index(tmp_path: Path, options: dict[str, Any]) -> None:
+    url = cut(Place(str(tmp_path)))
+    manifest = tmp_path / "_train.manifest.json"
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"index": None}))
+    with pytest.raises(tfs.TruncatedRecordError, match=f"its manifest.*{2_500 * FRAME}"):
+        tfs.TFRecordDataset(url, **options)
+    with pytest.warns(tfs.DataLossWarning, match="its manifest"):
+        assert outcome(lambda: tfs.TFRecordDataset(url, on_corrupt="skip")) == Outcome(
+            RECORDS[:2_500]
+        )
+
+
+def test_beside_a_stream(tmp_path: Path) -> None:
+    """One file whose blocks nobody knows makes streams of all."""
+    url = cut(Place(str(tmp_path)))
+    with tfs.TFRecordWriter(str(tmp_path / "foreign"), "GZIP") as writer:
+        writer.write(b"x")
+    with pytest.raises(tfs.TruncatedRecordError, match="its manifest"):
+        tfs.TFRecordDataset([url, str(tmp_path / "foreign")])
