@@ -114,6 +114,34 @@ def test_a_manifest_that_claims_more_bytes_ends(place: Place, nbytes: int) -> No
         tfs.RecordSource(place.url("train"), storage_options=place.storage_options)
 
 
+@pytest.mark.parametrize("nbytes", [0, 1_000, 5_000 * FRAME // 2])
+@pytest.mark.parametrize("policy", ["raise", "skip"])
+def test_a_manifest_that_claims_fewer_bytes(tmp_path: Path, nbytes: int, policy: str) -> None:
+    """Its index is gone, which would contradict it."""
+    place = Place(str(tmp_path))
+    committed(place)
+    manifest_says(place, nbytes)
+    with pytest.raises((tfs.ManifestError, tfs.TruncatedRecordError)):
+        tfs.RecordSource(place.url("train"))
+    with pytest.raises((tfs.ManifestError, tfs.TruncatedRecordError)):
+        list(tfs.RecordReader(place.url("train"), on_corrupt=policy).shuffle(1))
+    if policy == "skip" and nbytes > 100_000:
+        with pytest.warns(tfs.DataLossWarning):
+            assert read(place, "train", on_corrupt=policy) == RECORDS[:2_500]
+    else:
+        with pytest.raises((tfs.ManifestError, tfs.TruncatedRecordError)):
+            read(place, "train", on_corrupt=policy)
+
+
+@pytest.mark.parametrize("compression", ["GZIP", "ZLIB", "ZSTD"])
+def test_a_manifest_that_claims_no_bytes(tmp_path: Path, compression: str) -> None:
+    place = Place(str(tmp_path))
+    committed(place, compression)
+    manifest_says(place, 0)
+    with pytest.raises(tfs.ManifestError, match="0 bytes have no room for 5000 records"):
+        read(place, "train", on_corrupt="skip")
+
+
 @pytest.mark.parametrize("lie", ["capped", "lone-416", "unlabelled", "short", "empty", "shifted"])
 @pytest.mark.parametrize("policy", ["raise", "skip"])
 def test_a_reader_on_a_lying_store(s3: Place, lie: str, policy: str) -> None:

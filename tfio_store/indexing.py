@@ -11,7 +11,12 @@ import numpy as np
 
 from tfio_store.block_index import BlockTable, Int64Array
 from tfio_store.dataset import Dataset, Shard
-from tfio_store.errors import CorruptRecordError, RecordTooLargeError, TruncatedRecordError
+from tfio_store.errors import (
+    CorruptRecordError,
+    ManifestError,
+    RecordTooLargeError,
+    TruncatedRecordError,
+)
 from tfio_store.fetch import Fetch, ReadAhead, split_range
 from tfio_store.framing import DEFAULT_MAX_RECORD_BYTES, HEADER_BYTES, walk, walk_file
 from tfio_store.idx import parse_idx
@@ -56,7 +61,8 @@ def index_raw_shards(
 
     Raises:
         CorruptRecordError, TruncatedRecordError: a header is damaged; the data CRCs are not looked
-        at. RecordTooLargeError: a header claims more than ``max_record_bytes``.
+        at. RecordTooLargeError: a header claims more than ``max_record_bytes``. ManifestError: a
+        shard holds another number of records than its manifest says.
     """
     missing = [
         i
@@ -154,7 +160,12 @@ def frame_offsets(
         raise TruncatedRecordError(
             "the data ends inside a record", path=walker.url, offset=walker.last_frame
         )
-    return walker.offsets()
+    frames = walker.offsets()
+    if shard.records not in (None, len(frames)):
+        raise ManifestError(
+            f"{walker.url}: holds {len(frames)} records where its manifest says {shard.records}"
+        )
+    return frames
 
 
 def _walk_from(store: Store, path: str, shard: Shard, walker: _Walker, budget: int) -> None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from tfio_store.block_index import BlockTable, ShardInfo, decode_tables, encode_tables
 from tfio_store.errors import ManifestError
 from tfio_store.fingerprint import Fingerprint
+from tfio_store.framing import FRAME_OVERHEAD
 from tfio_store.schema import Schema
 
 if TYPE_CHECKING:
@@ -184,10 +185,20 @@ def _parse(document: Any) -> DatasetManifest:
         check_name(manifest.index)
     if len({shard.name for shard in manifest.shards}) != len(manifest.shards):
         raise ValueError("two shards have the same name")
+    for shard in manifest.shards:
+        _check_room(shard, raw=manifest.compression is None)
     for total in ("records", "nbytes"):
         if _count(document, total) != getattr(manifest, total):
             raise ValueError(f'"{total}" is not the sum over the shards')
     return manifest
+
+
+def _check_room(shard: ShardInfo, *, raw: bool) -> None:
+    needed = FRAME_OVERHEAD * shard.records if raw else min(shard.records, 1)
+    if shard.nbytes < needed:
+        raise ValueError(
+            f"{shard.name}: {shard.nbytes} bytes have no room for {shard.records} records"
+        )
 
 
 def _parse_history(history: Any) -> tuple[str, ...]:

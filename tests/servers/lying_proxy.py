@@ -8,6 +8,8 @@
     empty        206 with no bytes at all
     flipped      one bit of the body is wrong
     503          turned away
+    reset        the connection ends without an answer
+    late         the right answer, after a while
 
 Anything else that clients ask is passed on as it is.
 """
@@ -20,6 +22,7 @@ import http.server
 import random
 import re
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 
@@ -28,6 +31,7 @@ __all__ = ["LIES", "Liar", "lying_proxy"]
 LIES = ("short", "capped", "lone-416", "unlabelled", "shifted", "empty", "503")
 """What a store can tell to be wrong. A flipped bit only the records' checksums tell."""
 
+LATE_SECONDS = 0.2
 HOP = {"connection", "transfer-encoding", "content-length", "content-range", "keep-alive"}
 
 
@@ -56,6 +60,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if lie == "503":
             self.answer(503, "Slow Down", [], b"", lie)
             return
+        if lie == "reset":
+            self.liar.told[lie] += 1
+            self.close_connection = True
+            return
+        if lie == "late":
+            time.sleep(LATE_SECONDS)
         store = http.client.HTTPConnection("127.0.0.1", self.liar.target, timeout=30)
         headers = {name: value for name, value in self.headers.items() if name != "Connection"}
         store.request(self.command, self.path, body or None, headers)

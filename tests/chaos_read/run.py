@@ -1,0 +1,119 @@
+"""One read after the other, each drawn from a seed of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import os
+import random
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import chain, product
+from typing import Any
+
+from tests.chaos_read import content, faults, reads
+from tests.chaos_read.sites import Site
+from tests.chaos_read.verdict import WrongError, verdict
+from tfio_store.storage.azure import AzureStore
+from tfio_store.storage.bucket_store import BucketStore
+from tfio_store.storage.fsspec_store import FsspecStore
+from tfio_store.storage.local import LocalStore
+from tfio_store.storage.memory import MemoryStore
+from tfio_store.storage.obstore_store import ObstoreReads
+
+__all__ = ["LIMIT", "one", "small_ranges", "watched"]
+
+LIMIT = 60.0
+"""Seconds after which a read counts as hung."""
+
+RANGE = 32 << 10
+
+
+@contextlib.contextmanager
+def small_ranges() -> Iterator[None]:
+    """Have the small objects here take many requests."""
+    with contextlib.ExitStack() as stack:
+        for store in (AzureStore, BucketStore, FsspecStore, LocalStore, MemoryStore, ObstoreReads):
+            if "range_bytes" in vars(store):
+                kept = vars(store)["range_bytes"]
+                stack.callback(setattr, store, "range_bytes", kept)
+                store.range_bytes = RANGE  # type: ignore[attr-defined]
+        yield
+
+
+def one(seed: int, site: Site, *, tensorflow: bool) -> tuple[str, str, str]:
+    """A read of a fresh source: the fault, the way, and what became of it. WrongError tells all
+    that was drawn."""
+    dice = random.Random(seed)
+    form, variant = dice.choice(list(content.FORMS)), dice.randrange(content.VARIANTS)
+    old = content.source(form, variant, "old")
+    fault = faults.draw(dice, old, line=site.liar is not None)
+    way = reads.draw(dice, tensorflow=tensorflow)
+    skip = way in reads.SKIPPING and dice.random() < 0.3
+    folder, new = f"case-{seed}", content.source(form, variant, "new")
+    for name, data in faults.damaged(dice, fault, old).objects.items():
+        site.put(f"{folder}/{name}", data)
+
+    def replaced() -> None:
+        for name, data in new.objects.items() if fault.kind == "replaced" else ():
+            site.put(f"{folder}/{name}", data)
+
+    after = dice.randrange(max(len(old.records) // 2, 1))
+    url = site.met.url(f"{folder}/{old.named}")
+    asked = reads.Asked(url, site.met, dice, skip, replaced, after)
+    if site.liar is not None:
+        site.liar.lie = faults.lie(dice, fault, site.liar)
+    try:
+        seen = reads.read(way, asked)
+    finally:
+        if site.liar is not None:
+            site.liar.lie = lambda: None
+    drawn = f"{form}, variant {variant}, {fault}, {way}, skip={skip}, {len(seen.records)} of "
+    drawn += f"{len(old.records)} records, said {seen.said} times, {seen.error!r}"
+    try:
+        became = verdict(seen, fault, generations(fault, way, old, new), skip=skip)
+    except WrongError as wrong:
+        raise WrongError(f"{wrong}: {drawn}") from seen.error
+    return fault.kind, way + " skipping" * skip, became
+
+
+def generations(
+    fault: faults.Fault, way: str, old: content.Source, new: content.Source
+) -> list[list[bytes]]:
+    """What a read may bring. The shards of a manifest are never overwritten by the library; where
+    others do, a reader of them sees one generation of each shard, and a dataset of all."""
+    if fault.kind != "replaced":
+        return [old.records]
+    if way == "tfdata":
+        return [old.records, new.records]
+    each = zip(old.by_shard, new.by_shard, strict=True)
+    return [list(chain.from_iterable(some)) for some in product(*each)]
+
+
+def watched(run: Callable[[], Any], what: str, limit: float = LIMIT) -> Any:
+    """What ``run`` gives. A hang ends the process, with ``what`` and where all threads stand."""
+
+    def hung() -> None:
+        print(f"\nHUNG for {limit:.0f} s: {what}", file=sys.stderr, flush=True)
+        faulthandler.dump_traceback(sys.__stderr__, all_threads=True)
+        os._exit(3)
+
+    timer = threading.Timer(limit, hung)
+    timer.daemon = True
+    timer.start()
+    try:
+        return run()
+    finally:
+        timer.cancel()
+
+
+def tally(found: Counter[tuple[str, str]]) -> str:
+    """Rows of a table: of each fault what became of the reads."""
+    rows = []
+    for fault in sorted({fault for fault, _ in found}):
+        became = [(count, what) for (kind, what), count in found.items() if kind == fault]
+        told = ", ".join(f"{what}: {count}" for count, what in sorted(became, reverse=True))
+        rows.append(f"| {fault} | {sum(count for count, _ in became):,} | {told} |\n")
+    return "".join(rows)

@@ -1,0 +1,67 @@
+"""Whether what a read brought is right: the records of one generation, or a named error."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import tfio_store as tfs
+from tests.chaos_read.faults import LINE, Fault
+from tests.chaos_read.reads import Seen
+
+__all__ = ["WrongError", "verdict"]
+
+
+class WrongError(AssertionError):
+    """A read that was neither right nor told what was wrong."""
+
+
+def verdict(seen: Seen, fault: Fault, generations: list[list[bytes]], *, skip: bool) -> str:
+    """What became of the read of one of ``generations``. WrongError for a loss, a duplicate, a
+    mixture or an error that says too little."""
+    told = Counter(seen.records)
+    _hold(max(told.values(), default=0) <= 1, "a record came twice")
+    whole = next((each for each in generations if told.keys() <= set(each)), None)
+    if whole is None:
+        raise WrongError("records of two generations, or of none")
+    expected = [record for record in whole if record in told]
+    _hold(not seen.ordered or seen.records == expected, "records out of order")
+    if seen.error is not None:
+        in_order = seen.ordered and not skip
+        _hold(
+            not in_order or seen.records == whole[: len(seen.records)],
+            "records are missing before the error",
+        )
+        return f"error: {_name(seen.error)}"
+    if seen.partial:
+        return "some records"
+    if len(told) == len(whole):
+        return "all records"
+    if fault.quiet:
+        return "all records of a file that looks whole"
+    _hold(skip and fault.kind not in ("none", "replaced"), "records are missing, and no word")
+    _hold(fault.kind not in LINE or fault.kind == "flipped", "sound records were skipped")
+    _hold(seen.said > 0, "records were skipped without a word")
+    return "some skipped, and told"
+
+
+def _hold(right: bool, wrong: str) -> None:
+    if not right:
+        raise WrongError(wrong)
+
+
+def _name(error: BaseException) -> str:
+    """The error's kind, which must be the library's own, the storage's, or TensorFlow's."""
+    kind = type(error)
+    if isinstance(error, tfs.TFIOStoreError):
+        _hold("case-" in str(error), f"the error names no file: {error}")
+        return kind.__name__
+    if isinstance(error, OSError):
+        _hold("case-" in str(error), f"the error names no file: {error!r}")
+        return kind.__name__
+    if kind.__module__.startswith("tensorflow"):
+        told = str(error)
+        unavailable = "UnavailableError" in told  # which TensorFlow's executor keeps for itself
+        _hold(kind.__name__ not in ("UnknownError", "InternalError") or unavailable, told)
+        _hold("case-" in told, f"the error names no file: {told}")
+        return f"tf.errors.{kind.__name__}"
+    raise WrongError(f"an error that nobody announced: {error!r}") from error
