@@ -136,10 +136,12 @@ WAYS = {
 SKIPPING = ("iterate", "batches", "shuffle", "restore", "tfdata")
 
 
-def draw(dice: random.Random, *, tensorflow: bool) -> str:
+def draw(dice: random.Random, *, tensorflow: bool, blocks: bool) -> str:
+    """A way that there is to read a source, with ``blocks`` or without."""
     if tensorflow and dice.random() < 0.06:
         return "tfdata"
-    return dice.choice([way for way in WAYS if way != "tfdata"])
+    ways = [way for way in WAYS if way != "tfdata"]
+    return dice.choice(ways if blocks else [way for way in ways if way in SKIPPING])
 
 
 def read(way: str, asked: Asked) -> Seen:

@@ -64,4 +64,6 @@ def _name(error: BaseException) -> str:
         _hold(kind.__name__ not in ("UnknownError", "InternalError") or unavailable, told)
         _hold("case-" in told, f"the error names no file: {told}")
         return f"tf.errors.{kind.__name__}"
+    if isinstance(error, ValueError) and "no record can be reached by its number" in str(error):
+        return "no random access"  # what made blocks of the stream is gone
     raise WrongError(f"an error that nobody announced: {error!r}") from error
