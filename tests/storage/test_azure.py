@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import tfio_store as tfs
 from tests.servers.place import Place
 from tfio_store.storage.folders import folders_of
 
@@ -42,3 +43,26 @@ def test_a_backslash_in_a_name_is_refused(azure: Place) -> None:
         with pytest.raises(OSError, match="backslash"):
             action()
     assert azure.names() == []
+
+
+FORM = "az://CONTAINER/NAME"
+
+
+def test_an_account_in_place_of_the_container_is_told_of(azure: Place) -> None:
+    for read in (
+        lambda url: list(tfs.RecordReader(url, storage_options=azure.storage_options)),
+        lambda url: tfs.TFRecordWriter(url, storage_options=azure.storage_options).close(),
+    ):
+        with pytest.raises(FileNotFoundError, match=r"no container 'devstoreaccount1'") as caught:
+            read("az://devstoreaccount1/container/x")
+        assert FORM in str(caught.value)
+        assert "az://devstoreaccount1/container/x" in str(caught.value)
+
+
+@pytest.mark.filterwarnings("error")
+def test_an_account_that_is_missing_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("adlfs")
+    for name in ("AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_CONNECTION_STRING"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(ValueError, match=FORM):
+        list(tfs.RecordReader("az://account/container/x"))

@@ -131,7 +131,7 @@ class BucketStore(ABC):
         return self._connection.start(well_formed(work, self.url(path)))
 
     def _wait(self, path: str, work: Coroutine[Any, Any, T]) -> T:
-        self._connection.fs  # noqa: B018  # wrong options fail here, as themselves
+        self._connection.check_for(work)
         return self._connection.wait(well_formed(work, self.url(path)))
 
     @abstractmethod

@@ -77,6 +77,14 @@ class Connection:
         self._prepare(fs)
         return fs
 
+    def check_for(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Have wrong options fail here, as themselves, and not on the loop."""
+        try:
+            self.fs  # noqa: B018
+        except BaseException:
+            work.close()  # or Python warns that nobody awaits it
+            raise
+
     @property
     def asynchronous(self) -> bool:
         if not getattr(self._cls, "async_impl", False):
