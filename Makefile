@@ -137,6 +137,10 @@ bench-writer: $(VENV)/.bench ## files and sharded datasets beside TensorFlow's w
 chaos: $(VENV)/.dev ## kill 400 writers, put 300 on a bad line, let crowds loose, check what is left (50 minutes)
 	$(BIN)/python -m tests.chaos --report docs/chaos.md
 
+.PHONY: chaos-read
+chaos-read: $(VENV)/.dev ## 10,000 reads, each with a fault, from every store that runs here (an hour)
+	$(BIN)/python -m tests.chaos_read --reads 10000 --seconds 7200 --report docs/chaos-read.md
+
 .PHONY: protocol
 protocol: $(VENV)/.dev ## the commit protocol over a simulated store, in every order, with faults (20 minutes)
 	$(BIN)/python -m tests.protocol --report docs/protocol.md

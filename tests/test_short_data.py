@@ -134,6 +134,15 @@ def test_a_manifest_that_claims_fewer_bytes(tmp_path: Path, nbytes: int, policy:
 
 
 @pytest.mark.parametrize("compression", ["GZIP", "ZLIB", "ZSTD"])
+def test_shuffling_by_a_manifest_that_claims_most_bytes(tmp_path: Path, compression: str) -> None:
+    place = Place(str(tmp_path))
+    committed(place, compression)
+    manifest_says(place, 1 << 62)
+    with pytest.raises(tfs.TruncatedRecordError):
+        list(tfs.RecordReader(place.url("train")).shuffle(1))
+
+
+@pytest.mark.parametrize("compression", ["GZIP", "ZLIB", "ZSTD"])
 def test_a_manifest_that_claims_no_bytes(tmp_path: Path, compression: str) -> None:
     place = Place(str(tmp_path))
     committed(place, compression)

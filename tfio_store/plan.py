@@ -25,6 +25,9 @@ RECORD_COST = 32
 """Bytes that a record takes in memory beside its frame: where it lies, before and after shuffling.
 """
 
+_MOST = 1 << 44
+"""More bytes than any machine has, of which many add up."""
+
 _COST_OF_EMPTY = (FRAME_OVERHEAD + RECORD_COST) // FRAME_OVERHEAD
 """What records cost, at most, for each byte of their frames."""
 
@@ -79,7 +82,8 @@ class Units:
         most: Order = self.costs.copy()
         for number in np.flatnonzero(most < 0):
             shard = self._dataset.shards[self[int(number)].shard]
-            most[number] = shard.nbytes * most_ratio(shard.compression) * _COST_OF_EMPTY
+            cost = shard.nbytes * most_ratio(shard.compression) * _COST_OF_EMPTY
+            most[number] = min(cost, _MOST)  # a manifest claims what it likes
         return most
 
 

@@ -27,7 +27,8 @@ def recover_block(
     """The records of a block's stored ``data`` that check out, and the regions between them.
 
     A compressed block is inflated as far as that goes, and its records are verified in any case.
-    Of the block, only where it lies in the uncompressed stream is used.
+    Where the file ends too soon, what it lacks is a region too. Of the block, only where it lies,
+    stored and in the uncompressed stream, is used.
     """
     skipped: list[SkippedRegion] = []
     decoder = RecoveringDecoder(
@@ -39,7 +40,17 @@ def recover_block(
     )
     batches = [decoder.feed(data)] if codec is None else _inflated(decoder, codec, data, block)
     batches.append(decoder.finish())
+    missing = block.stop - block.start - len(memoryview(data))
+    if missing and (codec is None or not skipped):
+        skipped.append(_missing(url, codec, block, missing))
     return RecordBatch.from_records(record for batch in batches for record in batch), skipped
+
+
+def _missing(url: str, codec: str | None, block: Block, nbytes: int) -> SkippedRegion:
+    text = f"the file ends inside or before a block, {nbytes} bytes of which are missing"
+    if codec is None:
+        return SkippedRegion(url, block.raw_stop - nbytes, nbytes, text)
+    return SkippedRegion(url, block.raw_start, None, text, nbytes)
 
 
 def _inflated(

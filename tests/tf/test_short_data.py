@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -63,3 +65,27 @@ def test_beside_a_stream(tmp_path: Path) -> None:
         writer.write(b"x")
     with pytest.raises(tfs.TruncatedRecordError, match="its manifest"):
         tfs.TFRecordDataset([url, str(tmp_path / "foreign")])
+
+
+@pytest.mark.parametrize("compression", [None, "GZIP", "ZLIB", "ZSTD"])
+@pytest.mark.parametrize("options", [{}, {"batch_size": 100}, {"shuffle": True}])
+def test_blocks_that_are_missing_are_skipped_with_a_word(
+    tmp_path: Path, compression: str | None, options: dict[str, Any]
+) -> None:
+    """Cut where a block ends, or the first of its records."""
+    records = [b"%06d" % i * 500 for i in range(1_500)]  # three blocks
+    with tfs.ShardedWriter(
+        str(tmp_path / "train"), num_shards=1, compression=compression
+    ) as writer:
+        writer.write_batch(records)
+    manifest = tfs.RecordReader(str(tmp_path / "train"))._dataset.shards[0]
+    assert manifest.blocks is not None
+    path = tmp_path / writer.manifest.shards[0].name
+    cuts = [int(offset) for offset in manifest.blocks.offsets[:-1]]
+    for at in [*cuts[::-1], 3_016] if compression is None else cuts[:0:-1]:
+        os.truncate(path, at)
+        dataset = tfs.TFRecordDataset(str(tmp_path / "train"), on_corrupt="skip", **options)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            found = outcome(lambda dataset=dataset: dataset)
+        assert found.error or any(issubclass(w.category, tfs.DataLossWarning) for w in told)

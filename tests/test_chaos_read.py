@@ -1,0 +1,73 @@
+"""The short form of ``make chaos-read``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.chaos_read import run
+from tests.chaos_read.faults import Fault
+from tests.chaos_read.reads import Seen
+from tests.chaos_read.sites import site
+from tests.chaos_read.verdict import WrongError, verdict
+
+
+@pytest.fixture(autouse=True)
+def ranges() -> Iterator[None]:
+    with run.small_ranges():
+        yield
+
+
+@pytest.mark.parametrize(("name", "reads"), [("local", 60), ("memory", 40), ("http", 20)])
+def test_reads_under_fire(name: str, reads: int) -> None:
+    with site(name) as met:
+        for seed in range(reads):
+            run.one(seed, met, tensorflow=False)
+
+
+@pytest.mark.parametrize("name", ["moto", "moto+obstore"])
+def test_reads_from_s3_under_fire(s3_server: str, name: str) -> None:
+    if name.endswith("obstore"):
+        pytest.importorskip("obstore")
+    with site(name) as met:
+        for seed in range(10):
+            run.one(seed, met, tensorflow=False)
+
+
+OLD, NEW = [b"a", b"b", b"c"], [b"x", b"y", b"z"]
+
+
+@pytest.mark.parametrize(
+    ("seen", "wrong"),
+    [
+        (Seen([b"a", b"b"]), "missing, and no word"),
+        (Seen([b"a", b"b", b"b", b"c"]), "twice"),
+        (Seen([b"a", b"y", b"z"]), "two generations"),
+        (Seen([b"b", b"a", b"c"]), "out of order"),
+        (Seen([b"a", b"c"], OSError("case-1")), "before the error"),
+        (Seen([b"a"], KeyError("case-1")), "nobody announced"),
+        (Seen([b"a"], OSError("no name")), "names no file"),
+    ],
+)
+def test_the_verdict_sees_what_is_wrong(seen: Seen, wrong: str) -> None:
+    with pytest.raises(WrongError, match=wrong):
+        verdict(seen, Fault("cut"), [OLD, NEW], skip=False)
+
+
+@pytest.mark.parametrize(
+    ("seen", "became"),
+    [
+        (Seen(OLD), "all records"),
+        (Seen(NEW), "all records"),
+        (Seen([b"a"], OSError("case-1")), "error: OSError"),
+    ],
+)
+def test_the_verdict_lets_pass_what_is_right(seen: Seen, became: str) -> None:
+    assert verdict(seen, Fault("cut"), [OLD, NEW], skip=False) == became
+
+
+def test_what_is_skipped_must_be_told() -> None:
+    with pytest.raises(WrongError, match="without a word"):
+        verdict(Seen([b"a"]), Fault("cut"), [OLD], skip=True)
+    assert verdict(Seen([b"a"], said=1), Fault("cut"), [OLD], skip=True) == "some skipped, and told"
