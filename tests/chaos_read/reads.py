@@ -138,7 +138,7 @@ SKIPPING = ("iterate", "batches", "shuffle", "restore", "tfdata")
 
 def draw(dice: random.Random, *, tensorflow: bool, blocks: bool) -> str:
     """A way that there is to read a source, with ``blocks`` or without."""
-    if tensorflow and dice.random() < 0.06:
+    if tensorflow and dice.random() < 0.03:
         return "tfdata"
     ways = [way for way in WAYS if way != "tfdata"]
     return dice.choice(ways if blocks else [way for way in ways if way in SKIPPING])

@@ -31,7 +31,7 @@ __all__ = ["LIES", "Liar", "lying_proxy"]
 LIES = ("short", "capped", "lone-416", "unlabelled", "shifted", "empty", "503")
 """What a store can tell to be wrong. A flipped bit only the records' checksums tell."""
 
-LATE_SECONDS = 0.2
+LATE_SECONDS = 0.05
 HOP = {"connection", "transfer-encoding", "content-length", "content-range", "keep-alive"}
 
 

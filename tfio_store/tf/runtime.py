@@ -137,7 +137,7 @@ def read_block(
         damaged = None
     if not skip_corrupt:
         return data
-    block = Block(0, *stored, *raw, 0, 0)
+    block = Block(0, *(stored if damaged else raw), *raw, 0, 0)  # where `data` is from
     batch, regions = recover_block(
         shown, damaged, data, block, verify=verify, max_record_bytes=max_record_bytes
     )
