@@ -6,7 +6,6 @@ import asyncio
 import atexit
 import os
 import re
-import time
 from abc import abstractmethod
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from tfio_store.storage.bucket_store import BucketStore
 from tfio_store.storage.gcs import GCSStore
 from tfio_store.storage.gcs_client import split
 from tfio_store.storage.log import log
+from tfio_store.storage.obstore_exit import let_go
 from tfio_store.storage.obstore_faults import RefusedError, is_beyond_end, meaning
 from tfio_store.storage.obstore_native import UnfitError, azure_native, gcs_native, s3_native
 from tfio_store.storage.ranges import nothing_there, whole_range
@@ -29,15 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ObstoreAzureStore", "ObstoreGCSStore", "ObstoreS3Store"]
 
-PARTING_S = 0.25
-
-
-@atexit.register
-def let_go() -> None:
-    """Rust's threads drop what Python lent them a moment after they have answered. One that does so
-    while the interpreter ends is stopped inside Rust, which aborts the process: let them finish."""
-    time.sleep(PARTING_S)
-
+atexit.register(let_go)
 
 UNPLAIN = re.compile(r"^/|//|/$|(^|/)\.\.?(/|$)|[\x00-\x1f\x7f]")
 """Keys that obstore cannot name; some of them it takes for others (``/a`` for ``a``)."""
