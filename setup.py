@@ -50,7 +50,7 @@ tensorflow = Extension(
     sources=[
         "ext/_tensorflow.pyx",
         *[path for path in sources("tf_*.c") if Path(path).name != "tf_filesystem.c"],
-        *sources("crc32c*.c", "tfrecord*.c", "pool.c"),
+        *sources("crc32c*.c", "tfrecord*.c", "pool.c", "example_locate.c", "example_values.c"),
     ],
     include_dirs=["ext"],
     depends=sources("*.h"),

@@ -49,6 +49,8 @@ typedef enum TF_Code {
 } TF_Code;
 
 typedef enum TF_DataType {
+  TF_FLOAT = 1,
+  TF_INT32 = 3,
   TF_STRING = 7,
   TF_INT64 = 9,
 } TF_DataType;
@@ -110,6 +112,7 @@ typedef enum TF_DataType {
   F(void, OpKernelContext_Failure, (TF_OpKernelContext * context, TF_Status * status))         \
   F(void, GetInput,                                                                            \
     (TF_OpKernelContext * context, int index, TF_Tensor * *tensor, TF_Status * status))        \
+  F(int, NumOutputs, (TF_OpKernelContext * context))                                           \
   F(TF_Tensor *, AllocateOutput,                                                               \
     (TF_OpKernelContext * context, int index, TF_DataType type, const int64_t *dims,           \
      int num_dims, size_t nbytes, TF_Status *status))                                          \

@@ -59,34 +59,51 @@ bool input_text(call *now, int input, int64_t index, char *text, size_t size) {
     return true;
 }
 
-static void *output(call *now, int index, TF_DataType type, int64_t n) {
-    size_t each = type == TF_STRING ? sizeof(TF_TString) : sizeof(int64_t);
-    size_t nbytes = each * (size_t)(n < 0 ? 1 : n);
+size_t type_size(TF_DataType type) {
+    if (type == TF_STRING)
+        return sizeof(TF_TString);
+    return type == TF_INT64 ? sizeof(int64_t) : sizeof(int32_t);
+}
+
+void *output_tensor(call *now, int index, TF_DataType type, const int64_t *dims, int rank) {
+    static char nothing[sizeof(TF_TString)];
+    size_t nbytes = type_size(type);
+    for (int i = 0; i < rank; i++)
+        if (dims[i] < 0 || __builtin_mul_overflow(nbytes, (size_t)dims[i], &nbytes) ||
+            nbytes > PTRDIFF_MAX) {
+            fail(&now->why, TF_RESOURCE_EXHAUSTED, "output %d would be too large", index);
+            return NULL;
+        }
     TF_Tensor *tensor =
-        tf.AllocateOutput(now->context, index, type, &n, n < 0 ? 0 : 1, nbytes, now->status);
+        tf.AllocateOutput(now->context, index, type, dims, rank, nbytes, now->status);
     if (!check_status(now))
         return NULL;
     void *data = tf.TensorData(tensor);
     tf.DeleteTensor(tensor); /* our handle; the context keeps the tensor */
-    return data;
+    return nbytes > 0 ? data : nothing;
 }
 
 int64_t *output_numbers(call *now, int index, int64_t n) {
-    return output(now, index, TF_INT64, n);
+    return output_tensor(now, index, TF_INT64, &n, n < 0 ? 0 : 1);
 }
 
 bool output_text(call *now, int index, const char *text) {
-    TF_TString *string = output(now, index, TF_STRING, -1);
+    TF_TString *string = output_tensor(now, index, TF_STRING, NULL, 0);
     if (string == NULL)
         return false;
     tf.StringCopy(string, text, strlen(text));
     return true;
 }
 
-bool output_records(call *now, int index, const record_list *records) {
-    TF_TString *strings = output(now, index, TF_STRING, (int64_t)records_count(records));
+bool output_strings(call *now, int index, const ex_bytes *bytes, size_t count) {
+    const int64_t n = (int64_t)count;
+    TF_TString *strings = output_tensor(now, index, TF_STRING, &n, 1);
     if (strings == NULL)
         return false;
-    records_copy(records, strings);
+    strings_copy(bytes, count, strings);
     return true;
+}
+
+bool output_records(call *now, int index, const record_list *records) {
+    return output_strings(now, index, records_all(records), records_count(records));
 }

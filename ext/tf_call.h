@@ -28,7 +28,15 @@ bool input_text(call *now, int input, int64_t index, char *text, size_t size);
 int64_t *output_numbers(call *now, int index, int64_t n);
 /* … a string scalar … */
 bool output_text(call *now, int index, const char *text);
-/* … or copies of records. */
+/* … or copies of bytes, or of records, string [count]. */
+bool output_strings(call *now, int index, const ex_bytes *bytes, size_t count);
 bool output_records(call *now, int index, const record_list *records);
+
+/* Output `index` of any shape, to be filled in. Strings in it are initialised. NULL: there is no room, or
+ * the op was declared with another type. */
+void *output_tensor(call *now, int index, TF_DataType type, const int64_t *dims, int rank);
+
+/* Bytes of one value. */
+size_t type_size(TF_DataType type);
 
 #endif

@@ -6,7 +6,7 @@
 #include "tf_lent.h"
 #include "tf_request.h"
 
-enum { MAX_OUTPUTS = 3, MAX_ATTRIBUTES = 5 };
+enum { MAX_OUTPUTS = 3, MAX_ATTRIBUTES = 8 };
 
 /* --- TfioStoreRaise ---------------------------------------------------------------------------- */
 
@@ -67,17 +67,27 @@ static const op OPS[] = {
         .name = "TfioStoreReadBlocks",
         .inputs = {REQUEST_INPUTS, "seed: int64"},
         .outputs = {"records: string", "error: string"},
-        .attributes = SETTINGS_ATTRIBUTES,
+        .attributes = {SETTINGS_ATTRIBUTES},
         .infer = infer_unknown,
         .create = reader_new,
         .compute = read_blocks,
         .destroy = settings_delete,
     },
     {
+        .name = "TfioStoreReadExamples",
+        .inputs = {REQUEST_INPUTS},
+        .outputs = {"values: Tout"},
+        .attributes = {SETTINGS_ATTRIBUTES, "batch_size: int", "columns: string", "Tout: list(type)"},
+        .infer = infer_unknown,
+        .create = examples_new,
+        .compute = read_examples,
+        .destroy = examples_delete,
+    },
+    {
         .name = "TfioStoreBeginBlocks",
         .inputs = {REQUEST_INPUTS},
         .outputs = {"wanted_out: int64"},
-        .attributes = SETTINGS_ATTRIBUTES,
+        .attributes = {SETTINGS_ATTRIBUTES},
         .infer = infer_unknown,
         .create = settings_new,
         .compute = begin_blocks,
@@ -87,7 +97,7 @@ static const op OPS[] = {
         .name = "TfioStoreReadStream",
         .inputs = {"file: string", "codec: string", "version: string", "position: int64"},
         .outputs = {"records: string", "version_out: string", "next: int64"},
-        .attributes = SETTINGS_ATTRIBUTES,
+        .attributes = {SETTINGS_ATTRIBUTES},
         .infer = infer_unknown,
         .create = settings_new,
         .compute = read_stream,

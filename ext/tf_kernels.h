@@ -1,6 +1,7 @@
 /* TensorFlow ops that turn files into string tensors of records. No Python.h.
  *
  *   TfioStoreReadBlocks   runs of records of known blocks: any block, any process, any order
+ *   TfioStoreReadExamples one batch: of the records of known blocks, shuffled and decoded as asked for
  *   TfioStoreBeginBlocks  has the same blocks fetched, and answers at once
  *   TfioStoreReadStream   the next records of a file of which no blocks are known
  *   TfioStoreRaise        fails with an error that an earlier op put into a string
@@ -15,6 +16,9 @@
 #include "tf_abi.h"
 
 void read_blocks(void *settings, TF_OpKernelContext *context);
+void *examples_new(TF_OpKernelConstruction *context);
+void read_examples(void *kernel, TF_OpKernelContext *context);
+void examples_delete(void *kernel);
 void begin_blocks(void *settings, TF_OpKernelContext *context);
 void read_stream(void *settings, TF_OpKernelContext *context);
 

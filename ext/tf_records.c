@@ -2,19 +2,14 @@
 
 #include <stdlib.h>
 
-typedef struct {
-    const char *bytes;
-    size_t size;
-} record;
-
 struct record_list {
     size_t count, capacity;
-    record records[];
+    ex_bytes records[];
 };
 
 record_list *records_new(size_t records, failure *why) {
-    bool possible = records <= SIZE_MAX / 2 / sizeof(record);
-    record_list *list = possible ? malloc(sizeof *list + records * sizeof(record)) : NULL;
+    bool possible = records <= SIZE_MAX / 2 / sizeof(ex_bytes);
+    record_list *list = possible ? malloc(sizeof *list + records * sizeof(ex_bytes)) : NULL;
     if (list == NULL) {
         fail(why, TF_RESOURCE_EXHAUSTED, "out of memory: no room for %zu records", records);
         return NULL;
@@ -27,10 +22,10 @@ record_list *records_new(size_t records, failure *why) {
 bool records_add(record_list *list, const part *found, failure *why) {
     if (found->count > list->capacity - list->count)
         return fail(why, TF_INTERNAL, "more records came than were announced");
-    const char *bytes = (const char *)found->bytes.data;
+    const uint8_t *bytes = found->bytes.data;
     for (size_t i = 0; i < found->count; i++)
         list->records[list->count++] =
-            (record){bytes + found->offsets[i], (size_t)found->lengths[i]};
+            (ex_bytes){bytes + found->offsets[i], (size_t)found->lengths[i]};
     return true;
 }
 
@@ -46,7 +41,7 @@ void records_shuffle(record_list *list, uint64_t seed) {
     /* Fisher and Yates. The top 32 bits times n, over 2^32, is a number below n. */
     for (size_t left = list->count; left > 1; left--) {
         size_t other = (size_t)((next_random(&seed) >> 32) * left >> 32);
-        record moved = list->records[left - 1];
+        ex_bytes moved = list->records[left - 1];
         list->records[left - 1] = list->records[other];
         list->records[other] = moved;
     }
@@ -56,9 +51,16 @@ size_t records_count(const record_list *list) {
     return list->count;
 }
 
-void records_copy(const record_list *list, TF_TString *strings) {
-    for (size_t i = 0; i < list->count; i++)
-        tf.StringCopy(&strings[i], list->records[i].bytes, list->records[i].size);
+const ex_bytes *records_all(const record_list *list) {
+    return list->records;
+}
+
+void strings_copy(const ex_bytes *bytes, size_t count, TF_TString *strings) {
+    for (size_t i = 0; i < count; i++) {
+        if (i + STRINGS_AHEAD < count)
+            __builtin_prefetch(bytes[i + STRINGS_AHEAD].data);
+        tf.StringCopy(&strings[i], (const char *)bytes[i].data, bytes[i].size);
+    }
 }
 
 void records_delete(record_list *list) {

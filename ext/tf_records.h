@@ -6,6 +6,7 @@
 #ifndef TFIO_STORE_TF_RECORDS_H
 #define TFIO_STORE_TF_RECORDS_H
 
+#include "example.h"
 #include "tf_part.h"
 
 typedef struct record_list record_list;
@@ -21,8 +22,13 @@ void records_shuffle(record_list *list, uint64_t seed);
 
 size_t records_count(const record_list *list);
 
-/* Copies the records to as many strings, which are initialised. */
-void records_copy(const record_list *list, TF_TString *strings);
+const ex_bytes *records_all(const record_list *list);
+
+/* Records are met in any order: so many before its turn, a record is called into the cache. */
+enum { STRINGS_AHEAD = 8 };
+
+/* Copies to as many strings, which are initialised. */
+void strings_copy(const ex_bytes *bytes, size_t count, TF_TString *strings);
 
 /* NULL is no list. */
 void records_delete(record_list *list);

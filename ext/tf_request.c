@@ -18,10 +18,7 @@ bool input_request(call *now, request *asked) {
     return true;
 }
 
-/* The spans of the i-th wanted group: [*first, *last). */
-static bool group_spans(call *now, const request *asked, int64_t i, int64_t *first,
-                        int64_t *last) {
-    int64_t group = asked->wanted[i];
+bool group_spans(call *now, const request *asked, int64_t group, int64_t *first, int64_t *last) {
     *first = *last = 0;
     if (group < 0)
         return true; /* nothing: what `TfioStoreRaise` needs to get behind the last block */
@@ -35,7 +32,7 @@ static bool group_spans(call *now, const request *asked, int64_t i, int64_t *fir
 }
 
 /* A table claims what it likes: nothing is allocated for more records than its bytes can hold. */
-static bool check_span(call *now, const request *asked, const span_row *span) {
+bool check_span(call *now, const request *asked, const span_row *span) {
     if (span->block < 0 || span->block >= asked->table_rows)
         return fail(&now->why, TF_INVALID_ARGUMENT, "there is no block %" PRId64, span->block);
     const block_row *row = &asked->table[span->block];
@@ -50,7 +47,7 @@ static bool check_span(call *now, const request *asked, const span_row *span) {
 bool each_span(call *now, const request *asked, span_visitor *visit, void *state) {
     int64_t first = 0, last = 0;
     for (int64_t i = 0; i < asked->wanted_rows; i++) {
-        if (!group_spans(now, asked, i, &first, &last))
+        if (!group_spans(now, asked, asked->wanted[i], &first, &last))
             return false;
         for (int64_t s = first; s < last; s++)
             if (!check_span(now, asked, &asked->spans[s]) ||

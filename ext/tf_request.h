@@ -34,6 +34,12 @@ typedef struct {
 
 bool input_request(call *now, request *asked);
 
+/* The spans of a group: [*first, *last), none for a negative number. They are not checked. */
+bool group_spans(call *now, const request *asked, int64_t group, int64_t *first, int64_t *last);
+
+/* Whether a span and its block make sense. */
+bool check_span(call *now, const request *asked, const span_row *span);
+
 /* What is done with each span that a call asks for, in order; false ends it. */
 typedef bool span_visitor(call *now, const request *asked, const span_row *span, void *state);
 

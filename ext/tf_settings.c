@@ -9,12 +9,14 @@ void settings_delete(void *kernel) {
     free(settings);
 }
 
-static char *text_attribute(TF_OpKernelConstruction *context, const char *name,
-                            TF_Status *status) {
+char *text_attribute(TF_OpKernelConstruction *context, const char *name, size_t *length,
+                     TF_Status *status) {
     int32_t list_size = 0, size = 0;
-    tf.OpKernelConstruction_GetAttrSize(context, name, &list_size, &size, status);
+    if (tf.GetCode(status) == TF_OK)
+        tf.OpKernelConstruction_GetAttrSize(context, name, &list_size, &size, status);
     if (tf.GetCode(status) != TF_OK)
         return NULL;
+    *length = (size_t)size;
     char *text = calloc(1, (size_t)size + 1);
     if (text == NULL)
         tf.SetStatus(status, TF_RESOURCE_EXHAUSTED, "out of memory");
@@ -30,8 +32,7 @@ static bool flag_attribute(TF_OpKernelConstruction *context, const char *name, T
     return value != 0;
 }
 
-static uint64_t size_attribute(TF_OpKernelConstruction *context, const char *name,
-                               TF_Status *status) {
+uint64_t size_attribute(TF_OpKernelConstruction *context, const char *name, TF_Status *status) {
     int64_t value = 0;
     if (tf.GetCode(status) == TF_OK)
         tf.OpKernelConstruction_GetAttrInt64(context, name, &value, status);
@@ -41,10 +42,11 @@ static uint64_t size_attribute(TF_OpKernelConstruction *context, const char *nam
 void *settings_new(TF_OpKernelConstruction *context) {
     TF_Status *status = tf.NewStatus();
     read_settings *settings = calloc(1, sizeof *settings);
+    size_t length = 0;
     if (settings == NULL) {
         tf.SetStatus(status, TF_RESOURCE_EXHAUSTED, "out of memory");
     } else {
-        settings->options = text_attribute(context, "options", status);
+        settings->options = text_attribute(context, "options", &length, status);
         settings->verify = flag_attribute(context, "verify", status);
         settings->skip_corrupt = flag_attribute(context, "skip_corrupt", status);
         settings->partial = flag_attribute(context, "partial", status);

@@ -15,6 +15,7 @@ from tfio_store.errors import DataLossError, RecordTooLargeError
 from tfio_store.magic import detect
 from tfio_store.tf import order
 from tfio_store.tf.blocks import BlockReader
+from tfio_store.tf.shuffled_batches import fused_columns
 from tfio_store.tf.options import Options
 from tfio_store.tf.records import parsed
 from tfio_store.tf.spans import Spans, batch_spans, exact_batch_spans
@@ -75,7 +76,12 @@ def batch_dataset(dataset: Dataset, options: Options) -> tf.data.Dataset:
     if options.drop_remainder and int(spans.records.sum()) % options.batch_size:
         count -= 1
     reader = BlockReader(dataset, spans, options, partial=False)
-    found = reader.read(order.numbers(count, options))
+    numbers = order.numbers(count, options)
+    columns = None if options.feature_spec is None else fused_columns(options.feature_spec)
+    if columns is not None:
+        begun = reader.begun(numbers)
+        return reader.examples(begun, columns, calls=reader.parallel(), ends=False)
+    found = reader.read(numbers)
     if options.drop_remainder:
         found = found.map(lambda records: tf.ensure_shape(records, [options.batch_size]))
     return parsed(found, options)

@@ -22,12 +22,20 @@ import tensorflow as tf
 
 from tfio_store.dataset import Dataset
 from tfio_store.tf import ops, order
+from tfio_store.tf.columns import Columns
 from tfio_store.tf.inline_map import map_in_parallel, map_in_place
 from tfio_store.tf.options import Options
 from tfio_store.tf.records import finish, parsed
 from tfio_store.tf.spans import Spans, block_spans, coarse_block_spans
 
-__all__ = ["BlockReader", "block_dataset", "element_count", "interleaved", "is_remote"]
+__all__ = [
+    "BlockReader",
+    "block_dataset",
+    "element_count",
+    "interleaved",
+    "is_remote",
+    "mixed_blocks",
+]
 
 _CALLS_PER_CORE = 4
 _IN_FLIGHT_BYTES = 128 << 20
@@ -41,7 +49,7 @@ def block_dataset(
     there are."""
     coarse = options.shuffle is False and options.shard is None
     spans = coarse_block_spans(dataset) if coarse else block_spans(dataset)
-    reader = BlockReader(dataset, spans, options)
+    reader = BlockReader(dataset, spans, options, window=mixed_blocks(spans, options))
     count = element_count(spans, options)
     if parallel_reads is None:
         seeds = None if options.shuffle is False else order.seeds(options)
@@ -96,11 +104,33 @@ def is_remote(url: str) -> bool:
     return "://" in url and not url.startswith(("file://", "memory://"))
 
 
+def mixed_blocks(spans: Spans, options: Options) -> int:
+    """Blocks (groups of ``spans``) whose records are mixed: as many as are asked for and memory has
+    room for, twice: those handed out and those read meanwhile."""
+    nbytes = max(1, spans.mean_group())
+    most = max(1, options.memory_budget // (2 * nbytes))
+    wanted = max(1, min(options.window, spans.count))
+    if wanted > most and options.shuffle is not True:
+        warnings.warn(
+            f"shuffle={wanted} blocks take {2 * wanted * nbytes >> 20} MiB: {most} are mixed, "
+            "which memory_budget= has room for; pass a larger one",
+            RuntimeWarning,
+            stacklevel=6,
+        )
+    return min(wanted, most)
+
+
 class BlockReader:
     """Groups of spans to string [n] tensors, with what is wrong behind them: string []."""
 
     def __init__(
-        self, dataset: Dataset, spans: Spans, options: Options, *, partial: bool = True
+        self,
+        dataset: Dataset,
+        spans: Spans,
+        options: Options,
+        *,
+        partial: bool = True,
+        window: int = 1,
     ) -> None:
         ops.forget_blocks()
         files = [shard.address for shard in dataset.shards]
@@ -120,21 +150,7 @@ class BlockReader:
         self._options = options
         self._lent = any(codecs) or any(map(is_remote, files))
         self.count = spans.count
-        self.window = min(options.window, self._most_mixed(), max(1, self.count))
-
-    def _most_mixed(self) -> int:
-        """Groups that memory has room for, twice: those handed out and those read meanwhile."""
-        nbytes = max(1, self._spans.mean_group())
-        most = max(1, self._options.memory_budget // (2 * nbytes))
-        wanted = min(self._options.window, self.count)
-        if wanted > most and self._options.shuffle is not True:
-            warnings.warn(
-                f"shuffle={wanted} blocks take {2 * wanted * nbytes >> 20} MiB: {most} are mixed, "
-                "which memory_budget= has room for; pass a larger one",
-                RuntimeWarning,
-                stacklevel=7,
-            )
-        return most
+        self.window = window
 
     def read(self, groups: tf.data.Dataset, seeds: tf.data.Dataset | None = None) -> Any:
         """``groups`` are int64 [] or [k]; ``seeds``, int64 [], shuffle the records of each. With
@@ -142,24 +158,52 @@ class BlockReader:
         are no more."""
         blocks, settings = self._blocks, self._settings
 
-        def begin(wanted: tf.Tensor) -> tf.Tensor:
-            return ops.begin_blocks(blocks, wanted, settings)
-
         def read(wanted: tf.Tensor, seed: tf.Tensor | None = None) -> Any:
             records, error = ops.read_blocks(blocks, wanted, settings, seed=seed)
             if not settings.partial:
                 return records
             return records, tf.where(tf.reduce_all(wanted == order.NOTHING), order.END, error)
 
-        if self._lent:
-            groups = map_in_place(groups, begin).prefetch(self._ahead())
+        groups = self.begun(groups)
         if seeds is not None:
             groups = tf.data.Dataset.zip((groups, seeds))
         return map_in_parallel(
-            groups, read, self._parallel(), deterministic=self._options.deterministic
+            groups, read, self.parallel(), deterministic=self._options.deterministic
         )
 
-    def _parallel(self) -> int:
+    def begun(self, groups: tf.data.Dataset) -> tf.data.Dataset:
+        """The same ``groups``, with the fetching of some of them begun."""
+        blocks, settings = self._blocks, self._settings
+        if not self._lent:
+            return groups
+
+        def begin(wanted: tf.Tensor) -> tf.Tensor:
+            return ops.begin_blocks(blocks, wanted, settings)
+
+        return map_in_place(groups, begin).prefetch(self._ahead())
+
+    def examples(
+        self, rows: tf.data.Dataset, columns: Columns | None, *, calls: int, ends: bool
+    ) -> tf.data.Dataset:
+        """Batches, string [n] or as ``columns`` say; ``rows`` are what `ops.read_examples` wants.
+        Behind the last one may come -1 that ``ends`` it."""
+        blocks, settings, size = self._blocks, self._settings, self._options.batch_size
+        assert size is not None
+        attributes = None if columns is None else columns.attributes
+        known = size if self._options.drop_remainder else None
+
+        def read(wanted: tf.Tensor) -> Any:
+            found = ops.read_examples(blocks, wanted, settings, size, attributes)
+            if columns is not None:
+                return columns.features(found, known)
+            found[0].set_shape([known])
+            return found[0]
+
+        # an end that overtakes a batch would lose it
+        deterministic = True if ends else self._options.deterministic
+        return map_in_parallel(rows, read, calls, deterministic=deterministic, ends=ends)
+
+    def parallel(self) -> int:
         """Calls at once: each holds what it reads, and as much again waits to be taken. More than
         there are cores, so that none waits for the slowest."""
         nbytes = max(1, self._spans.largest_group() * self.window)

@@ -28,6 +28,7 @@ from tfio_store.tf.options import (
     check_compression,
 )
 from tfio_store.tf.runtime import Access
+from tfio_store.tf.shuffled_batches import can_shuffle, shuffled_dataset
 from tfio_store.tf.streams import files_at_once, stream_dataset
 from tfio_store.tf.versions import check_sizes, hold_versions
 
@@ -266,6 +267,8 @@ def _from_blocks(dataset: Dataset, options: Options, parallel_reads: int | None)
         _warn_of_workers(5)
     if can_batch(options, parallel_reads) and not too_small(dataset, options):
         return batch_dataset(dataset, options), None, sharded
+    if can_shuffle(options, parallel_reads) and not too_small(dataset, options):
+        return *shuffled_dataset(dataset, options), sharded
     return *block_dataset(dataset, options, parallel_reads), sharded
 
 

@@ -8,13 +8,18 @@ documents them; where they are missing, maps are as ever.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import tensorflow as tf
 from tensorflow.python.data.ops import map_op
 
-__all__ = ["map_in_parallel", "map_in_place"]
+__all__ = ["MAPS_CAN_END", "map_in_parallel", "map_in_place"]
+
+
+def _switches(name: str) -> Collection[str]:
+    kind = getattr(map_op, name, None)
+    return () if kind is None else inspect.signature(kind.__init__).parameters.keys()
 
 
 def _switched(name: str, **switches: bool) -> Callable[..., tf.data.Dataset] | None:
@@ -22,7 +27,7 @@ def _switched(name: str, **switches: bool) -> Callable[..., tf.data.Dataset] | N
     kind = getattr(map_op, name, None)
     if kind is None:
         return None
-    known = inspect.signature(kind.__init__).parameters
+    known = _switches(name)
     found = {switch: value for switch, value in switches.items() if switch in known}
 
     def build(dataset: tf.data.Dataset, function: Callable[..., Any], **given: Any) -> Any:
@@ -34,7 +39,11 @@ def _switched(name: str, **switches: bool) -> Callable[..., tf.data.Dataset] | N
 
 _COMMON = {"use_inter_op_parallelism": False, "preserve_cardinality": True}
 _parallel = _switched("_ParallelMapDataset", **_COMMON)
+_ending = _switched("_ParallelMapDataset", **{**_COMMON, "preserve_cardinality": False})
 _in_place = _switched("_MapDataset", force_synchronous=True, **_COMMON)
+
+MAPS_CAN_END = "preserve_cardinality" in _switches("_ParallelMapDataset")
+"""Whether a map can be one whose function ends it, by OUT_OF_RANGE."""
 
 
 def map_in_parallel(
@@ -43,9 +52,11 @@ def map_in_parallel(
     calls: int,
     *,
     deterministic: bool | None,
+    ends: bool = False,
 ) -> tf.data.Dataset:
-    """As ``dataset.map(function, calls)``; each call stays in the thread that got it."""
-    build = _parallel or tf.data.Dataset.map
+    """As ``dataset.map(function, calls)``; each call stays in the thread that got it. With ``ends``,
+    which needs `MAPS_CAN_END`, OUT_OF_RANGE ends it, and it keeps its input."""
+    build = (_ending if ends else _parallel) or tf.data.Dataset.map
     return build(dataset, function, num_parallel_calls=calls, deterministic=deterministic)
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +31,7 @@ __all__ = [
     "forget_blocks",
     "raise_error",
     "read_blocks",
+    "read_examples",
     "read_stream",
 ]
 
@@ -157,6 +159,31 @@ def read_blocks(
     return records, error
 
 
+def read_examples(
+    blocks: Blocks,
+    wanted: tf.Tensor,
+    settings: Settings,
+    batch_size: int,
+    columns: Mapping[str, Any] | None = None,
+) -> list[tf.Tensor]:
+    """A batch of records, string [n], or of the columns of `tfio_store.tf.columns`.
+
+    ``wanted``, int64 [], is a group, all of whose records are the batch. Or it is int64 [3]: group,
+    batch and seed. Then the seed shuffles the group's records, and batch i is the i-th run of
+    ``batch_size`` of them; calls of one seed share what is read. A group of -1 is the end,
+    OUT_OF_RANGE. There is no such op but the bridge's.
+    """
+    attributes = columns or {"columns": b"", "Tout": [tf.string]}
+    found: list[tf.Tensor] = _apply(
+        "TfioStoreReadExamples",
+        settings,
+        **blocks.inputs(wanted),
+        batch_size=batch_size,
+        **attributes,
+    )
+    return found
+
+
 def read_stream(
     file: tf.Tensor, codec: tf.Tensor, version: tf.Tensor, position: tf.Tensor, settings: Settings
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
@@ -197,5 +224,5 @@ def raise_error(error: tf.Tensor, later: tf.Tensor) -> tf.Tensor:
     return raised
 
 
-def _apply(op: str, settings: Settings, **inputs: tf.Tensor) -> Any:
+def _apply(op: str, settings: Settings, **inputs: Any) -> Any:
     return op_def_library.apply_op(op, **inputs, **settings.attributes())

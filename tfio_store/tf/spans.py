@@ -16,7 +16,15 @@ from tfio_store.dataset import Dataset
 from tfio_store.indexing import block_table, frame_bounds, frame_offsets
 from tfio_store.storage.threads import Threads
 
-__all__ = ["Spans", "batch_spans", "block_spans", "coarse_block_spans", "exact_batch_spans"]
+__all__ = [
+    "Int64Array",
+    "Spans",
+    "batch_spans",
+    "block_spans",
+    "coarse_block_spans",
+    "cut",
+    "exact_batch_spans",
+]
 
 Int64Array: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
@@ -121,16 +129,23 @@ def _all_frames(
 
 
 def _batches(dataset: Dataset, table: Int64Array, batch_size: int) -> Spans:
+    total = int(table[:, _RECORDS].sum())
+    bounds = np.append(np.arange(0, total, batch_size), total)
+    return cut(table, bounds, len(dataset.shards))
+
+
+def cut(table: Int64Array, bounds: Int64Array, files: int) -> Spans:
+    """The records of a table's blocks, one block after the other, in groups: group i is records
+    ``bounds[i]`` to ``bounds[i + 1]``; the last bound is how many there are."""
     ends = np.cumsum(table[:, _RECORDS])
-    total = int(ends[-1]) if len(ends) else 0
     begins = ends - table[:, _RECORDS]
-    # records at which a block or a batch begins: between two of them lies one span
-    cuts = _merged(begins, np.arange(0, total, batch_size), np.array([total]))
+    # records at which a block or a group begins: between two of them lies one span
+    cuts = _merged(begins, bounds)
     at, until = cuts[:-1], cuts[1:]
     blocks = np.searchsorted(ends, at, side="right").astype(np.int64)
     spans = np.stack([blocks, at - begins[blocks], until - at], axis=1)
-    groups = np.searchsorted(at, np.append(np.arange(0, total, batch_size), total))
-    return Spans(table, spans, groups.astype(np.int64), len(dataset.shards))
+    groups = np.searchsorted(at, bounds)
+    return Spans(table, spans, groups.astype(np.int64), files)
 
 
 def _merged(*numbers: np.ndarray[Any, Any]) -> Int64Array:
