@@ -15,9 +15,9 @@ from tfio_store.errors import DataLossError, RecordTooLargeError
 from tfio_store.magic import detect
 from tfio_store.tf import order
 from tfio_store.tf.blocks import BlockReader
-from tfio_store.tf.shuffled_batches import fused_columns
 from tfio_store.tf.options import Options
 from tfio_store.tf.records import parsed
+from tfio_store.tf.shuffled_batches import fused_columns
 from tfio_store.tf.spans import Spans, batch_spans, exact_batch_spans
 
 __all__ = ["FEW", "batch_dataset", "can_batch", "raw_local", "too_small"]

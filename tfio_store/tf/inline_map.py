@@ -54,8 +54,8 @@ def map_in_parallel(
     deterministic: bool | None,
     ends: bool = False,
 ) -> tf.data.Dataset:
-    """As ``dataset.map(function, calls)``; each call stays in the thread that got it. With ``ends``,
-    which needs `MAPS_CAN_END`, OUT_OF_RANGE ends it, and it keeps its input."""
+    """As ``dataset.map(function, calls)``; each call stays in the thread that got it. With
+    ``ends``, which needs `MAPS_CAN_END`, OUT_OF_RANGE ends it, and it keeps its input."""
     build = (_ending if ends else _parallel) or tf.data.Dataset.map
     return build(dataset, function, num_parallel_calls=calls, deterministic=deterministic)
 

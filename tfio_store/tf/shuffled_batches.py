@@ -2,8 +2,8 @@
 
     range(n_windows) ─ shuffle ─ begin to fetch ─ zip with seeds ─ batches of each ─ read
 
-No record passes through TensorFlow by itself: a call reads a window's blocks along with the calls for
-the window's other batches, and hands out the batch that its number says. What is saved of an
+No record passes through TensorFlow by itself: a call reads a window's blocks along with the calls
+for the window's other batches, and hands out the batch that its number says. What is saved of an
 iterator are numbers.
 """
 
@@ -77,8 +77,7 @@ def _rows(reader: BlockReader, windows: Windows, options: Options, *, ends: bool
         found = found.concatenate(
             tf.data.Dataset.from_tensors(tf.constant(windows.count, tf.int64))
         )
-    if ends:
-        found = order.in_order(found, 1)
+    found = order.in_order(found, 1) if ends else order.shared_out(found)
 
     def batches(window: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
         last = tf.where(tf.equal(window, windows.count - 1), windows.in_last, windows.per_window)
