@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import zlib
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.servers.place import Place
+from tests.tf.two_workers import two_workers
 
 tf = pytest.importorskip("tensorflow")
 
@@ -26,34 +24,10 @@ RECORDS = 3000
 SIZE = 10_000
 
 
-@contextmanager
-def worker(address: str) -> Iterator[None]:
-    command = [sys.executable, "-m", "tests.tf.programs.worker", address]
-    process = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
-        assert process.stdout.readline() == b"ready\n"
-        yield
-    finally:
-        process.kill()
-        process.wait()
-        process.stdin.close()
-        process.stdout.close()
-
-
 @pytest.fixture(scope="module")
 def service() -> Iterator[str]:
-    """The address of a dispatcher with two workers."""
-    config = tf.data.experimental.service.DispatcherConfig(port=0)
-    dispatcher = tf.data.experimental.service.DispatchServer(config)
-    address = dispatcher.target.split("://")[1]
-    with ExitStack() as stack:
-        for _ in range(2):
-            stack.enter_context(worker(address))
-        yield dispatcher.target
+    with two_workers() as address:
+        yield address
 
 
 def seen(dataset: Any) -> Counter[bytes]:

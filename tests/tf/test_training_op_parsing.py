@@ -20,7 +20,7 @@ pytestmark = pytest.mark.tensorflow
 KEYS = ["a", "b", "c", "é"]
 BATCH = 16
 
-# --- Examples ---------------------------------------------------------------------------------------
+# --- Examples ---------------------------------------------------------------------------
 
 INTS = st.integers(-(2**63), 2**63 - 1)
 REALS = st.floats(width=32)
@@ -64,7 +64,7 @@ def values_of(dtype: Any, count: int) -> st.SearchStrategy[bytes]:
     )
 
 
-# --- specs ------------------------------------------------------------------------------------------
+# --- specs ------------------------------------------------------------------------------
 
 DTYPES = st.sampled_from([tf.int64, tf.float32, tf.string])
 SHAPES = st.sampled_from([[], [1], [2], [2, 2], [1, 3]])
@@ -132,7 +132,7 @@ def arbitrary(draw: Any) -> bytes:
     return wire_example(*[entry(key.encode(), value) for key, value in entries])
 
 
-# --- both -------------------------------------------------------------------------------------------
+# --- both -------------------------------------------------------------------------------
 
 
 def plain(value: Any) -> Any:
@@ -164,9 +164,7 @@ def ours(path: Path, batch: list[bytes], spec: dict[str, Any]) -> Any:
     try:
         (found,) = dataset
     except tf.errors.InvalidArgumentError as error:
-        assert str(path) in error.message, error.message
-        assert "offset" in error.message
-        return None
+        return None if f"{path}: the record at offset" in error.message else error.message
     return {name: plain(value) for name, value in found.items()}
 
 
@@ -191,7 +189,7 @@ def test_any_examples(tmp_path: Path, some: list[bytes], spec: dict[str, Any]) -
     assert ours(tmp_path / "f", batch, spec) == parsed(batch, spec)
 
 
-# --- one by one -------------------------------------------------------------------------------------
+# --- one by one -------------------------------------------------------------------------
 
 RAGGED = tf.io.RaggedFeature
 SPECS: dict[str, dict[str, Any]] = {

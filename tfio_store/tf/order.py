@@ -29,6 +29,7 @@ __all__ = [
     "seeds",
     "shared_out",
     "slices",
+    "then",
     "until_error",
 ]
 
@@ -53,9 +54,21 @@ def numbers(count: int, options: Options) -> tf.data.Dataset:
 
 def in_order(found: tf.data.Dataset, window: int) -> tf.data.Dataset:
     """int64 [] for a window of 1, else [window]: the numbers, and NOTHING for ever."""
-    nothing = tf.data.Dataset.from_tensors(tf.constant(NOTHING, tf.int64)).repeat()
-    found = found.concatenate(nothing)
+    found = then(found, [], ends=True)
     return found if window == 1 else found.batch(window, drop_remainder=True)
+
+
+def then(found: tf.data.Dataset, last: list[int], *, ends: bool) -> tf.data.Dataset:
+    """The numbers, ``last`` behind them, and NOTHING for ever if that ``ends`` them.
+
+    One concatenation: it keeps the state of a shuffle that is its first input, and one of
+    concatenations does not.
+    """
+    behind = tf.data.Dataset.from_tensor_slices(tf.constant(last, tf.int64, [len(last)]))
+    if ends:
+        nothing = tf.data.Dataset.from_tensors(tf.constant(NOTHING, tf.int64)).repeat()
+        behind = behind.concatenate(nothing) if last else nothing
+    return found.concatenate(behind)
 
 
 def seeds(options: Options) -> tf.data.Dataset:

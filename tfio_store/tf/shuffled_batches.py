@@ -73,11 +73,8 @@ def _rows(reader: BlockReader, windows: Windows, options: Options, *, ends: bool
     """int64 [3]: window, batch in it, and the window's seed. Without end where a map can tell the
     end; see `tfio_store.tf.order`."""
     found = order.numbers(windows.count, replace(options, shard=None))
-    if windows.rest and not options.drop_remainder:
-        found = found.concatenate(
-            tf.data.Dataset.from_tensors(tf.constant(windows.count, tf.int64))
-        )
-    found = order.in_order(found, 1) if ends else order.shared_out(found)
+    rest = [windows.count] if windows.rest and not options.drop_remainder else []
+    found = order.then(found, rest, ends=ends)
 
     def batches(window: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
         last = tf.where(tf.equal(window, windows.count - 1), windows.in_last, windows.per_window)
