@@ -165,12 +165,19 @@ test-filesystem-c: ## the filesystem's block cache under ASan, UBSan and TSan, m
 
 LENT_C := tests/c_tensorflow/lent.c ext/tf_lent.c ext/tf_part.c ext/tf_chunk.c $(CORE_C)
 
-test-tensorflow-c: ## the cache of blocks under the TensorFlow ops, likewise
+WINDOWS_C := tests/c_tensorflow/windows.c ext/tf_window.c ext/tf_windows.c ext/tf_runs.c ext/tf_records.c \
+	ext/tf_request.c ext/tf_call.c ext/tf_lent.c ext/tf_part.c ext/tf_chunk.c $(CORE_C)
+
+test-tensorflow-c: ## the cache of blocks and the windows under the TensorFlow ops, likewise
 	@mkdir -p build
 	$(CC) $(STRICT) -O1 $(SANITIZE) -Iext $(LENT_C) -o build/lent-asan -pthread
 	build/lent-asan
 	$(CC) $(STRICT) -O1 -fsanitize=thread -Iext $(LENT_C) -o build/lent-tsan -pthread
 	build/lent-tsan
+	$(CC) $(STRICT) -O1 $(SANITIZE) -Iext $(WINDOWS_C) -o build/windows-asan -pthread
+	build/windows-asan
+	$(CC) $(STRICT) -O1 -fsanitize=thread -Iext $(WINDOWS_C) -o build/windows-tsan -pthread
+	build/windows-tsan
 
 # What is run lies beside the instrumented copy of the package, so that it is the one that is imported.
 # Python itself leaks by design; libstdc++ is there for ASan to know how TensorFlow throws.
@@ -194,7 +201,8 @@ test-filesystem-asan: $(ASAN)/.ready ## the filesystem suite and the stress run 
 test-tensorflow-asan: $(ASAN)/.ready ## datasets in TensorFlow, the extensions under ASan
 	@rm -rf $(ASAN)/strings && mkdir $(ASAN)/strings
 	$(ASAN_PYTHON) -m tests.tf.programs.strings strings
-	$(ASAN_PYTHON) -m pytest -q -p no:cacheprovider -m "not slow" tests/tf/test_batches.py tests/tf/test_dataset.py tests/tf/test_dataset_storage.py
+	$(ASAN_PYTHON) -m pytest -q -p no:cacheprovider -m "not slow" tests/tf/test_batches.py tests/tf/test_dataset.py \
+		tests/tf/test_dataset_storage.py tests/tf/test_training_op.py tests/tf/test_training_op_parsing.py
 
 stress-filesystem: $(VENV)/.bench ## 32 threads in TensorFlow on S3 for two minutes while requests fail
 	$(BIN)/python -m bench.filesystem_stress
@@ -202,6 +210,10 @@ stress-filesystem: $(VENV)/.bench ## 32 threads in TensorFlow on S3 for two minu
 .PHONY: bench-tfdata bench-cliffs bench-tfdata-s3 soak test-tf216 test-tf216-all
 bench-tfdata: $(VENV)/.bench ## TFRecordDataset beside TensorFlow's own, on local files
 	$(BIN)/python -m bench.tfdata
+
+.PHONY: bench-training
+bench-training: $(VENV)/.bench ## shuffled and parsed batches beside TensorFlow's own pipelines, by reduce and in a loop
+	$(BIN)/python -m bench.training
 
 bench-cliffs: $(VENV)/.bench ## TFRecordDataset far from the usual (tiny files, batches of 1), beside TensorFlow's own
 	$(BIN)/python -m bench.cliffs
