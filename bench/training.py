@@ -62,8 +62,7 @@ def scalars(count: int) -> tuple[Any, dict[str, Any]]:
         name: tf.io.FixedLenFeature([], tf.int64 if name[0] == "i" else tf.float32)
         for name in columns
     }
-    schema = tfs.Schema.from_feature_spec(spec)
-    return tfs.encode_examples(columns, schema), spec
+    return tfs.encode_examples(columns), spec
 
 
 def tokens(count: int) -> tuple[Any, dict[str, Any]]:
@@ -71,7 +70,7 @@ def tokens(count: int) -> tuple[Any, dict[str, Any]]:
     splits = np.append(0, np.cumsum(values.integers(50, 201, count)))
     columns = {"tokens": (values.integers(0, 50_000, splits[-1]), splits)}
     spec = {"tokens": tf.io.RaggedFeature(tf.int64)}
-    return tfs.encode_examples(columns, tfs.Schema.from_feature_spec(spec)), spec
+    return tfs.encode_examples(columns), spec
 
 
 # --- pipelines --------------------------------------------------------------------------

@@ -64,8 +64,9 @@ class TFRecordDataset(tf.data.Dataset):  # type: ignore[misc]
         batch_size: hand out batches, which is faster than ``.batch`` behind.
         drop_remainder: leave out a last batch that is not full.
         shuffle: True shuffles the blocks, and the records among 16 neighbouring blocks of the new
-            order; a number takes another window. Foreign compressed files are shuffled by file, and
-            among 10,000 records.
+            order; a number takes another window. With ``batch_size``, the windows consist of the
+            same blocks in each epoch, and come in other orders. Foreign compressed files are
+            shuffled by file, and among 10,000 records.
         seed: of the shuffle. The same seed gives the same orders.
         reshuffle_each_iteration: another order in each epoch.
         shard: (number of shards, index), as of `Dataset.shard`, but whole blocks: other blocks are
