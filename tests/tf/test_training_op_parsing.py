@@ -127,9 +127,14 @@ def fitting(draw: Any, spec: dict[str, Any]) -> bytes:
 
 @st.composite
 def arbitrary(draw: Any) -> bytes:
+    """Where a key repeats, TensorFlow passes over an empty Feature that comes last; we do not."""
     keys = st.sampled_from([*KEYS, "other"])
-    entries = draw(st.lists(st.tuples(keys, FEATURES), max_size=5))
-    return wire_example(*[entry(key.encode(), value) for key, value in entries])
+    entries, met = [], set()
+    for key, value in draw(st.lists(st.tuples(keys, FEATURES), max_size=5)):
+        if value or key not in met:
+            entries.append(entry(key.encode(), value))
+        met.add(key)
+    return wire_example(*entries)
 
 
 # --- both -------------------------------------------------------------------------------
@@ -236,18 +241,14 @@ def test_strings_in_batches_of_more_than_a_tile(tmp_path: Path) -> None:
     assert ours(tmp_path / "f", batch, spec) == parsed(batch, spec)
 
 
-@pytest.mark.parametrize("shape", [[1 << 20], [1 << 40], [1 << 31, 1 << 31]])
+@pytest.mark.parametrize("shape", [[1 << 20], [1 << 40], [1 << 20, 1 << 20]])
 @pytest.mark.parametrize("dtype", [tf.int64, tf.float32, tf.string])
 def test_a_width_that_no_record_has_costs_no_memory(
     tmp_path: Path, shape: list[int], dtype: Any
 ) -> None:
     spec = {"x": tf.io.FixedLenFeature(shape, dtype)}
     batch = [wire_example(entry(b"x", values)) for values in [int64s(1), floats(1), strings(b"")]]
-    try:
-        found = ours(tmp_path / "f", batch * BATCH, spec)
-    except (ValueError, tf.errors.OpError, AssertionError):
-        return  # TensorFlow knows no such shape
-    assert found is None
+    assert ours(tmp_path / "f", batch * BATCH, spec) is None
 
 
 @pytest.mark.parametrize(
