@@ -1,0 +1,63 @@
+"""Shuffled, parsed batches keep to the memory budget."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("tensorflow")
+
+import tfio_store as tfs
+
+pytestmark = [
+    pytest.mark.tensorflow,
+    pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc"),
+]
+
+MIB = 1 << 20
+
+_PEAK = """
+import sys
+import tensorflow as tf
+import tfio_store as tfs
+
+def peak():
+    lines = open("/proc/self/status").read().splitlines()
+    return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) >> 10
+
+spec = {"x": tf.io.FixedLenFeature([], tf.string)}
+options = {"batch_size": 64, "schema": spec, "memory_budget": int(sys.argv[3])}
+if sys.argv[4] == "shuffled":
+    options["shuffle"] = True
+def count(source):
+    batches = tfs.TFRecordDataset(source, **options)
+    return int(batches.reduce(0, lambda n, batch: n + tf.size(batch["x"])))
+count(sys.argv[1])
+before = peak()
+print(count(sys.argv[2]), peak() - before)
+"""
+
+
+@pytest.mark.parametrize("order", ["shuffled", "in order"])
+@pytest.mark.parametrize("codec", [None, "GZIP"])
+def test_peak(tmp_path: Path, order: str, codec: str | None) -> None:
+    budget, count = 48 * MIB, 12_000
+    record = tfs.encode_example({"x": bytes(16 << 10)})
+    for name, records in (("small", 200), ("large", count)):
+        with tfs.ShardedWriter(str(tmp_path / name), num_shards=2, compression=codec) as writer:
+            for _ in range(records):
+                writer.write(record)
+    sources = [str(tmp_path / "small"), str(tmp_path / "large")]
+    found = subprocess.run(
+        [sys.executable, "-c", _PEAK, *sources, str(budget), order],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=250,
+    )
+    records, grown = map(int, found.stdout.split())
+    assert records == count
+    assert grown < budget // MIB + 100
