@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tfio_store.compression import StreamError, codec_name, decompress_block
 from tfio_store.dataset import Block, Dataset, Shard
 from tfio_store.decode import NO_OFFSET
-from tfio_store.errors import CorruptRecordError, DataLossError, RecordTooLargeError, TFIOStoreError
+from tfio_store.errors import CorruptRecordError
 from tfio_store.framing import RecordBatch
 from tfio_store.position import Position
 from tfio_store.reader import RecordReader
@@ -30,6 +30,7 @@ from tfio_store.redaction import redacted
 from tfio_store.storage import ReplacedError, Retry, Store, Version, open_store
 from tfio_store.tf.begun_blocks import BegunBlocks, then
 from tfio_store.tf.block_skips import BlockSkips
+from tfio_store.tf.status import code_of, explained
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
@@ -259,29 +260,11 @@ def read_stream(
 
 # --- errors ---------------------------------------------------------------------------------------
 
-_CODES: tuple[tuple[type[BaseException], int], ...] = (
-    (DataLossError, 15),  # DATA_LOSS
-    (RecordTooLargeError, 8),  # RESOURCE_EXHAUSTED
-    (TFIOStoreError, 15),
-    (FileNotFoundError, 5),  # NOT_FOUND
-    (PermissionError, 7),  # PERMISSION_DENIED
-    (IsADirectoryError, 9),  # FAILED_PRECONDITION
-    (ReplacedError, 9),
-    (TimeoutError, 4),  # DEADLINE_EXCEEDED
-    (ConnectionError, 14),  # UNAVAILABLE
-    (MemoryError, 8),
-    (ImportError, 9),
-    (ValueError, 3),  # INVALID_ARGUMENT
-    (TypeError, 3),
-)
-_UNKNOWN = 2
 _REPLACED = "was replaced while it was being read; make the dataset again to read what is there now"
 
 
 def classify(error: BaseException) -> tuple[int, str]:
-    """The TensorFlow error code (tensorflow/c/tf_status.h) of the same meaning, and the text."""
-    code = next((code for kind, code in _CODES if isinstance(error, kind)), _UNKNOWN)
-    text = str(error) or type(error).__name__
+    """The TensorFlow error code of the same meaning, and the text."""
     if isinstance(error, ReplacedError):
-        text = f"{error.filename}: {_REPLACED}"
-    return code, text if code != _UNKNOWN else f"{type(error).__name__}: {text}"
+        return code_of(error), f"{error.filename}: {_REPLACED}"
+    return code_of(error), explained(error, str(error))

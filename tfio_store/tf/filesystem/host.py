@@ -28,7 +28,7 @@ from tfio_store.storage.threads import Threads
 from tfio_store.tf.filesystem.files import APPEND_LIMIT, ReadFile, WriteFile
 from tfio_store.tf.filesystem.hints import Hints
 from tfio_store.tf.filesystem.patterns import expand
-from tfio_store.tf.filesystem.status import status_of
+from tfio_store.tf.status import code_of, explained
 
 __all__ = ["Host", "Mount"]
 
@@ -273,7 +273,9 @@ class Host:
     # ---- the rest ----
 
     def status(self, fault: BaseException, path: str) -> tuple[int, bytes]:
-        return status_of(fault, path)
+        """The code, and a text that names the path and the cause."""
+        words = fault.strerror if isinstance(fault, OSError) and fault.strerror else str(fault)
+        return code_of(fault), f"{path}: {explained(fault, words)}".encode("utf-8", "replace")
 
     def report_lost(self, url: str, fault: BaseException | None = None) -> None:
         """A file that nobody closed could not be finished; there is only the log to tell."""

@@ -1,4 +1,4 @@
-"""Python's exceptions as TensorFlow's status codes."""
+"""Python's exceptions in TensorFlow's words: a code (tensorflow/c/tf_status.h) and a text."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import errno
 import io
 from concurrent.futures import CancelledError
 
-from tfio_store.errors import DataLossError
+from tfio_store.errors import DataLossError, RecordTooLargeError, TFIOStoreError
 from tfio_store.redaction import redacted
+from tfio_store.storage import ReplacedError
+from tfio_store.storage.faults import is_shutdown
 
-__all__ = ["status_of"]
+__all__ = ["code_of", "explained"]
 
 CANCELLED = 1
 UNKNOWN = 2
@@ -29,11 +31,14 @@ DATA_LOSS = 15
 # The first that fits: subclasses stand before their bases.
 CODES: tuple[tuple[type[BaseException], int], ...] = (
     (DataLossError, DATA_LOSS),
+    (RecordTooLargeError, RESOURCE_EXHAUSTED),
+    (TFIOStoreError, DATA_LOSS),
     (FileNotFoundError, NOT_FOUND),
     (PermissionError, PERMISSION_DENIED),
     (FileExistsError, ALREADY_EXISTS),
     (IsADirectoryError, FAILED_PRECONDITION),
     (NotADirectoryError, FAILED_PRECONDITION),
+    (ReplacedError, FAILED_PRECONDITION),
     (TimeoutError, DEADLINE_EXCEEDED),
     (ConnectionError, UNAVAILABLE),
     (io.UnsupportedOperation, UNIMPLEMENTED),
@@ -41,6 +46,7 @@ CODES: tuple[tuple[type[BaseException], int], ...] = (
     (MemoryError, RESOURCE_EXHAUSTED),
     (ImportError, FAILED_PRECONDITION),
     (ValueError, INVALID_ARGUMENT),
+    (TypeError, INVALID_ARGUMENT),
     (CancelledError, CANCELLED),
     (KeyboardInterrupt, CANCELLED),
     (OSError, UNKNOWN),
@@ -58,25 +64,23 @@ CODES_OF_ERRNO = {
 }
 
 
-def status_of(fault: BaseException, path: str) -> tuple[int, bytes]:
-    """The code, and a text that names the path and the cause."""
-    return code_of(fault), f"{path}: {explained(fault)}".encode("utf-8", "replace")
+def code_of(error: BaseException) -> int:
+    """The code of the same meaning; INTERNAL for what nobody foresaw."""
+    if is_shutdown(error):
+        return UNAVAILABLE
+    if isinstance(error, OSError) and not isinstance(error, ReplacedError):
+        found = CODES_OF_ERRNO.get(error.errno or 0)
+        if found is not None:
+            return found
+    return next((code for kind, code in CODES if isinstance(error, kind)), INTERNAL)
 
 
-def code_of(fault: BaseException) -> int:
-    if isinstance(fault, OSError) and fault.errno in CODES_OF_ERRNO:
-        return CODES_OF_ERRNO[fault.errno]
-    if isinstance(fault, RuntimeError) and "shutdown" in str(fault):
-        return UNAVAILABLE  # executors and event loops say so once the interpreter is leaving
-    return next((code for kind, code in CODES if isinstance(fault, kind)), INTERNAL)
-
-
-def explained(fault: BaseException) -> str:
-    """The fault in words, and what the storage client said of it."""
-    words = fault.strerror if isinstance(fault, OSError) and fault.strerror else str(fault)
+def explained(error: BaseException, words: str) -> str:
+    """``words`` of the error, with the kind of one that nobody foresaw, and what the storage's
+    client said of it."""
     if not words:
-        words = type(fault).__name__
-    elif code_of(fault) == INTERNAL:
-        words = f"{type(fault).__name__}: {words}"
-    cause = str(fault.__cause__ or "")
+        words = type(error).__name__
+    elif code_of(error) == INTERNAL:
+        words = f"{type(error).__name__}: {words}"
+    cause = str(error.__cause__ or "")
     return redacted(f"{words} ({cause})" if cause and cause not in words else words)

@@ -1,0 +1,49 @@
+"""One table of errors for datasets and `tf.io.gfile`."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from tfio_store.errors import CorruptRecordError, ManifestError, RecordTooLargeError
+from tfio_store.storage import ReplacedError
+from tfio_store.tf import status
+from tfio_store.tf.filesystem.host import Host
+from tfio_store.tf.runtime import classify
+
+CASES = [
+    (FileNotFoundError(errno.ENOENT, "none", "x"), status.NOT_FOUND),
+    (FileExistsError(errno.EEXIST, "is there", "x"), status.ALREADY_EXISTS),
+    (PermissionError(errno.EACCES, "no", "x"), status.PERMISSION_DENIED),
+    (ConnectionResetError(errno.ECONNRESET, "gone", "x"), status.UNAVAILABLE),
+    (OSError(errno.ENOSPC, "full", "x"), status.RESOURCE_EXHAUSTED),
+    (OSError(errno.ESTALE, "somebody else wrote", "x"), status.ABORTED),
+    (ReplacedError(errno.ESTALE, "another", "x"), status.FAILED_PRECONDITION),
+    (OSError(errno.EIO, "disk", "x"), status.UNKNOWN),
+    (CorruptRecordError("bad", path="x", offset=0), status.DATA_LOSS),
+    (RecordTooLargeError(path="x", offset=0, length=9, limit=8), status.RESOURCE_EXHAUSTED),
+    (ManifestError("not JSON"), status.DATA_LOSS),
+    (ValueError("no"), status.INVALID_ARGUMENT),
+    (KeyError("what"), status.INTERNAL),
+]
+
+
+@pytest.mark.parametrize(("error", "code"), CASES, ids=lambda value: type(value).__name__)
+def test_both_faces_give_the_same_code(error: BaseException, code: int) -> None:
+    assert classify(error)[0] == code
+    assert Host().status(error, "s3://bucket/x")[0] == code
+
+
+def test_the_text_names_the_path_and_the_cause() -> None:
+    error = OSError(errno.EIO, "not stored", "x")
+    error.__cause__ = RuntimeError("the client's words")
+    assert Host().status(error, "s3://bucket/x")[1] == (
+        b"s3://bucket/x: not stored (the client's words)"
+    )
+    assert classify(KeyError("what"))[1] == "KeyError: 'what'"
+
+
+def test_a_signature_is_not_repeated() -> None:
+    error = OSError(errno.EIO, "no", "https://host/x?X-Amz-Signature=abcdef")
+    assert "abcdef" not in classify(error)[1]
