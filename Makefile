@@ -2,7 +2,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-SOURCES := setup.py pyproject.toml $(wildcard ext/*.c ext/*.h ext/*.pyx ext/*.pxd ext/*.pxi)
+# What Cython makes begins with an underscore.
+EXT_FILES := $(shell find ext -name '*.py[x]' -o -name '*.px[di]' -o -name '[a-z]*.[ch]')
+SOURCES := setup.py pyproject.toml $(EXT_FILES)
 
 .PHONY: constraints demo test test-pure servers test-stores test-ceph ceph lint types clean help lint-c test-c fuzz fuzz-short bench-core bench-filesystem stress-filesystem test-filesystem-c test-tensorflow-c test-filesystem-asan test-tensorflow-asan bench-example
 
@@ -71,7 +73,7 @@ types: $(VENV)/.dev ## mypy strict
 
 # The core's C without Python: every warning an error, under the address and undefined-behaviour
 # sanitizers.
-CORE_C := $(wildcard ext/crc32c*.c ext/tfrecord*.c ext/pool.c)
+CORE_C := $(wildcard ext/crc32c/*.c ext/tfrecord/*.c ext/memory/*.c)
 STRICT := -std=c11 -g -Wall -Wextra -Wconversion -Wsign-compare -Werror
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all
 FUZZ_SECONDS ?= 1200
@@ -79,9 +81,9 @@ FUZZ_SECONDS ?= 1200
 PYTHON_H = $(shell $(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("include"))')
 
 lint-c: ## every C file of ours compiles without a warning
-	@for file in ext/[a-z]*.c; do $(CC) $(STRICT) -Iext -I$(PYTHON_H) -fsyntax-only $$file || exit 1; done
+	@for file in $(filter %.c,$(EXT_FILES)); do $(CC) $(STRICT) -Iext -I$(PYTHON_H) -fsyntax-only $$file || exit 1; done
 
-build/test-c: $(CORE_C) $(wildcard ext/*.h tests/c/*)
+build/test-c: $(CORE_C) $(filter %.h,$(EXT_FILES)) $(wildcard tests/c/*)
 	@mkdir -p build
 	$(CC) $(STRICT) -O1 $(SANITIZE) -Iext tests/c/*.c $(CORE_C) -o $@ -pthread
 
@@ -89,14 +91,14 @@ test-c: build/test-c ## the C core's tests under sanitizers, with every CRC kern
 	ASAN_OPTIONS=allocator_may_return_null=1 build/test-c
 
 FUZZ_C := $(STRICT) -O2 $(SANITIZE) -fsanitize=fuzzer -Iext
-FUZZ_HEADERS := $(wildcard ext/*.h) tests/fuzz/oracle.h
+FUZZ_HEADERS := $(filter %.h,$(EXT_FILES)) tests/fuzz/oracle.h
 
 build/fuzz-scan: tests/fuzz/fuzz_scan.c $(CORE_C) $(FUZZ_HEADERS)
 	@mkdir -p build
 	clang $(FUZZ_C) $< $(CORE_C) -o $@
 
 # Windows and chunks so small that short files cross many; system calls that the target plays.
-FILE_C := $(CORE_C) ext/tf_stream.c ext/tf_request.c ext/tf_part.c ext/tf_chunk.c
+FILE_C := $(CORE_C) ext/tensorflow/ops/stream.c ext/tensorflow/ops/request.c ext/tensorflow/ops/part.c ext/tensorflow/ops/chunk.c
 FILE_SIZES := -DWINDOW='((size_t)48)' -DLONG='((size_t)24)' -DSTREAM_CHUNK='((uint64_t)64)'
 FILE_CALLS := $(foreach call,pread preadv2 fstatfs open fstat close,-Wl,--wrap=$(call))
 
@@ -104,7 +106,7 @@ build/fuzz-file: tests/fuzz/fuzz_file.c $(FILE_C) $(FUZZ_HEADERS)
 	@mkdir -p build
 	clang $(FUZZ_C) $(FILE_SIZES) $(FILE_CALLS) $< $(FILE_C) -o $@
 
-EXAMPLE_C := $(wildcard ext/example_*.c)
+EXAMPLE_C := $(wildcard ext/example/example_*.c)
 
 build/fuzz-example build/fuzz-example-write: $(EXAMPLE_C) $(FUZZ_HEADERS)
 build/fuzz-example: tests/fuzz/fuzz_example.c
@@ -154,7 +156,7 @@ bench-reader-memory: $(VENV)/.bench ## peak memory of reading 4 GiB
 bench-filesystem: $(VENV)/.bench .venv-tf216/.peer ## TFRecordDataset on S3 through the filesystem plugin, beside tensorflow-io
 	$(BIN)/python -m bench.filesystem --peer-python .venv-tf216/bin/python --exits 50
 
-FILESYSTEM_C := tests/c_filesystem/stress.c ext/fs_cache.c ext/fs_object.c ext/fs_reader.c ext/fs_gate.c
+FILESYSTEM_C := tests/c_filesystem/stress.c ext/tensorflow/filesystem/cache.c ext/tensorflow/filesystem/object.c ext/tensorflow/filesystem/reader.c ext/tensorflow/filesystem/gate.c
 
 test-filesystem-c: ## the filesystem's block cache under ASan, UBSan and TSan, many threads
 	@mkdir -p build
@@ -163,10 +165,10 @@ test-filesystem-c: ## the filesystem's block cache under ASan, UBSan and TSan, m
 	$(CC) $(STRICT) -O1 -fsanitize=thread -Iext $(FILESYSTEM_C) -o build/filesystem-tsan -pthread
 	build/filesystem-tsan
 
-LENT_C := tests/c_tensorflow/lent.c ext/tf_lent.c ext/tf_part.c ext/tf_chunk.c $(CORE_C)
+LENT_C := tests/c_tensorflow/lent.c ext/tensorflow/ops/lent.c ext/tensorflow/ops/part.c ext/tensorflow/ops/chunk.c $(CORE_C)
 
-WINDOWS_C := tests/c_tensorflow/windows.c ext/tf_window.c ext/tf_windows.c ext/tf_runs.c ext/tf_records.c \
-	ext/tf_request.c ext/tf_call.c ext/tf_lent.c ext/tf_part.c ext/tf_chunk.c $(CORE_C)
+WINDOWS_C := tests/c_tensorflow/windows.c ext/tensorflow/ops/window.c ext/tensorflow/ops/windows.c ext/tensorflow/ops/runs.c ext/tensorflow/ops/records.c \
+	ext/tensorflow/ops/request.c ext/tensorflow/call.c ext/tensorflow/ops/lent.c ext/tensorflow/ops/part.c ext/tensorflow/ops/chunk.c $(CORE_C)
 
 test-tensorflow-c: ## the cache of blocks and the windows under the TensorFlow ops, likewise
 	@mkdir -p build
@@ -187,7 +189,7 @@ ASAN_PYTHON = cd $(ASAN) && ASAN_OPTIONS=detect_leaks=0 CUDA_VISIBLE_DEVICES= \
 	LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libstdc++.so)" \
 	$(abspath $(BIN))/python
 
-$(ASAN)/.ready: $(VENV)/.bench $(SOURCES) $(wildcard tfio_store/*.py tfio_store/*/*.py tfio_store/*/*/*.py)
+$(ASAN)/.ready: $(VENV)/.bench $(SOURCES) $(shell find tfio_store -name '*.py')
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'setuptools>=77' 'cython>=3.1,<4'
 	CFLAGS='-fsanitize=address -fno-omit-frame-pointer -O1 -g' \
 		$(BIN)/python setup.py -q build --build-base build/asan-objects --build-lib $(ASAN)

@@ -16,52 +16,48 @@ def sources(*patterns: str) -> list[str]:
     return sorted(str(path) for pattern in patterns for path in EXT.glob(pattern))
 
 
-core = Extension(
-    "tfio_store._core",
-    sources=["ext/_core.pyx", *sources("crc32c*.c", "tfrecord*.c", "pool.c")],
-    include_dirs=["ext"],
-    depends=sources("*.h", "*.pxd", "*.pxi"),
-    extra_compile_args=FLAGS,
-)
+HEADERS = sources("**/*.h", "**/*.pxd", "**/*.pxi")
+CORE = sources("crc32c/*.c", "tfrecord/*.c", "memory/*.c")
+DL = ["dl"] if sys.platform == "linux" else []
 
-tf_filesystem = Extension(
-    "tfio_store._tf_filesystem",
-    sources=["ext/_tf_filesystem.pyx", *sources("fs_*.c", "tf_filesystem.c", "tf_abi.c")],
-    include_dirs=["ext"],
-    depends=sources("*.h"),
-    extra_compile_args=FLAGS,
-    libraries=["dl"] if sys.platform == "linux" else [],
-)
 
-examples = [
-    Extension(
-        f"tfio_store.example.{name}",
-        sources=[f"ext/{name}.pyx", *sources("example_*.c")],
+def extension(name: str, pyx: str, c_sources: list[str], libraries: list[str]) -> Extension:
+    return Extension(
+        f"tfio_store.{name}",
+        sources=[f"ext/{pyx}", *c_sources],
         include_dirs=["ext"],
-        depends=sources("example*.h", "example.pxd", "_encode*.pxi"),
+        depends=HEADERS,
         extra_compile_args=FLAGS,
+        libraries=libraries,
     )
-    for name in ("_encode", "_decode")
-]
 
-# Needs no TensorFlow to build: see ext/tf_abi.h.
-tensorflow = Extension(
-    "tfio_store._tensorflow",
-    sources=[
-        "ext/_tensorflow.pyx",
-        *[path for path in sources("tf_*.c") if Path(path).name != "tf_filesystem.c"],
-        *sources("crc32c*.c", "tfrecord*.c", "pool.c", "example_locate.c", "example_values.c"),
-    ],
-    include_dirs=["ext"],
-    depends=sources("*.h"),
-    extra_compile_args=FLAGS,
-    libraries=["dl"] if sys.platform == "linux" else [],
-)
+
+# None needs TensorFlow to build: see ext/tensorflow/abi.h.
+EXTENSIONS = [
+    extension("records._core", "core/_core.pyx", CORE, []),
+    extension("example._encode", "example/_encode.pyx", sources("example/example_*.c"), []),
+    extension("example._decode", "example/_decode.pyx", sources("example/example_*.c"), []),
+    extension(
+        "tf._tf_filesystem",
+        "tensorflow/filesystem/_tf_filesystem.pyx",
+        sources("tensorflow/filesystem/[a-z]*.c", "tensorflow/abi.c"),
+        DL,
+    ),
+    extension(
+        "tf._tensorflow",
+        "tensorflow/_tensorflow.pyx",
+        [
+            *sources("tensorflow/[a-z]*.c", "tensorflow/ops/*.c", "example/example_*.c"),
+            *CORE,
+        ],
+        DL,
+    ),
+]
 
 setup(
     ext_modules=cythonize(
-        [core, tf_filesystem, tensorflow, *examples],
-        include_path=["ext"],
+        EXTENSIONS,
+        include_path=[f"ext/{room}" for room in ("crc32c", "tfrecord", "memory", "example")],
         compiler_directives={
             "language_level": 3,
             "boundscheck": False,

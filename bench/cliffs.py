@@ -28,7 +28,7 @@ CASES = {
 
 def write(folder: str, case: str, part: float) -> list[str]:
     """The files of a case, or of a ``part`` of it."""
-    from tfio_store.framing import FrameWriter
+    from tfio_store.records.framing import FrameWriter
 
     def framed(records: list[bytes]) -> bytes:
         writer = FrameWriter()

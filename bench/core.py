@@ -20,7 +20,7 @@ import numpy as np
 
 import tfio_store
 from bench.timing import machine, medians, table
-from tfio_store import framing
+from tfio_store.records import framing
 
 Clock: TypeAlias = Callable[[], float]
 

@@ -119,7 +119,7 @@ def run(python: str, job: dict[str, Any], timeout: float) -> dict[str, Any]:
 def fill(endpoint: str, mib: int) -> None:
     import s3fs
 
-    from tfio_store.framing import FrameWriter
+    from tfio_store.records.framing import FrameWriter
 
     fs = s3fs.S3FileSystem(endpoint_url=endpoint, key=KEY, secret=SECRET)
     fs.mkdir("bench")

@@ -29,7 +29,7 @@ import tfio_store as tfs
 from bench.timing import medians, table
 from tests.servers.ceph import KEY, SECRET, ceph
 from tests.servers.shaping_proxy import shaped
-from tfio_store.framing import FrameWriter
+from tfio_store.records.framing import FrameWriter
 
 RECORD_BYTES = 100_000
 RANGE_BYTES = 8 << 20

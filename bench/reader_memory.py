@@ -12,7 +12,7 @@ import s3fs
 
 from bench.timing import table
 from tests.servers.ceph import KEY, SECRET, ceph
-from tfio_store.framing import FrameWriter
+from tfio_store.records.framing import FrameWriter
 
 READ = """
 import sys

@@ -9,15 +9,15 @@ import sys
 
 import pytest
 
-from tests import collecting
 from tests.servers.place import Place
+from tests.support import collecting
 
 
 def assert_collected(kind: str, place: Place) -> None:
     """That the process goes on after its collector has met an object of that kind."""
     arguments = [kind, place.url("folder"), json.dumps(place.storage_options)]
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.collecting", *arguments],
+        [sys.executable, "-m", "tests.support.collecting", *arguments],
         env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import tfio_store as tfs
-from tests.framed import framed
+from tests.support.framed import framed
 
 grain = pytest.importorskip("grain.python", reason="Grain is not installed")
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import tfio_store as tfs
-from tests.framed import framed
 from tests.servers.place import Place
+from tests.support.framed import framed
 
 torch_data = pytest.importorskip("torch.utils.data", reason="PyTorch is not installed")
 

@@ -3,8 +3,7 @@
 import os as _os
 from typing import Any
 
-from tfio_store.build_index import build_index, write_idx
-from tfio_store.clean import Leftovers, clean
+from tfio_store.dataset.manifest import DatasetManifest, ShardInfo
 from tfio_store.errors import (
     CorruptRecordError,
     DataLossError,
@@ -24,21 +23,22 @@ from tfio_store.example import (
     encode_examples,
     encode_sequence_example,
 )
-from tfio_store.feature import Feature
-from tfio_store.framing import RecordBatch, backend, crc32c, masked_crc32c
-from tfio_store.infer import infer_schema
-from tfio_store.manifest import DatasetManifest, ShardInfo
-from tfio_store.progress import Progress
-from tfio_store.random_access import RecordSource
-from tfio_store.reader import RecordReader
-from tfio_store.recovery import SkippedRegion
-from tfio_store.salvage import VerifyReport, salvage, verify
-from tfio_store.schema import Schema
-from tfio_store.sharded_writer import ShardedWriter
+from tfio_store.example.feature import Feature
+from tfio_store.example.schema import Schema
+from tfio_store.read.reader import RecordReader
+from tfio_store.read.record_source import RecordSource
+from tfio_store.records.framing import RecordBatch, backend, crc32c, masked_crc32c
+from tfio_store.records.recovery import SkippedRegion
 from tfio_store.storage import Retry
-from tfio_store.table import read_table, write_table
-from tfio_store.write_job import WriteJob
-from tfio_store.writer import TFRecordWriter
+from tfio_store.tools.build_index import build_index, write_idx
+from tfio_store.tools.clean import Leftovers, clean
+from tfio_store.tools.infer import infer_schema
+from tfio_store.tools.salvage import VerifyReport, salvage, verify
+from tfio_store.tools.table import read_table, write_table
+from tfio_store.write.file_writer import TFRecordWriter
+from tfio_store.write.progress import Progress
+from tfio_store.write.sharded_writer import ShardedWriter
+from tfio_store.write.write_job import WriteJob
 
 __version__ = "0.1.0"
 
@@ -92,11 +92,11 @@ __all__ = [
 ]
 
 _TENSORFLOW = {
-    "TFRecordDataset": "tfio_store.tf.dataset",
-    "list_files": "tfio_store.tf.list_files",
-    "load": "tfio_store.tf.save_load",
+    "TFRecordDataset": "tfio_store.tf.dataset.dataset",
+    "list_files": "tfio_store.tf.dataset.list_files",
+    "load": "tfio_store.tf.saving.save_load",
     "register_filesystem": "tfio_store.tf.filesystem",
-    "save": "tfio_store.tf.save_load",
+    "save": "tfio_store.tf.saving.save_load",
 }
 """Names that import TensorFlow when they are first asked for, and the modules that define them."""
 
@@ -105,7 +105,7 @@ def __getattr__(name: str) -> Any:
     module = _TENSORFLOW.get(name)
     if module is None:
         raise AttributeError(f"module 'tfio_store' has no attribute {name!r}")
-    from tfio_store.missing import is_missing, stand_in
+    from tfio_store.tf.missing import is_missing, stand_in
 
     if is_missing("tensorflow"):
         return stand_in(name, "tensorflow")

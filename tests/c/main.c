@@ -1,6 +1,6 @@
 /* Runs every C test with every CRC kernel that this CPU has. */
 #include "check.h"
-#include "crc32c.h"
+#include "crc32c/crc32c.h"
 
 int failures = 0;
 

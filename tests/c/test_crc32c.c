@@ -1,6 +1,6 @@
 /* The active kernel against RFC 3720's vectors and a bit-by-bit CRC32C. */
 #include "check.h"
-#include "crc32c.h"
+#include "crc32c/crc32c.h"
 
 static uint32_t bit_by_bit(uint32_t crc, const uint8_t *data, size_t size) {
     crc = ~crc;

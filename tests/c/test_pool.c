@@ -2,7 +2,7 @@
 #include <pthread.h>
 
 #include "check.h"
-#include "pool.h"
+#include "memory/pool.h"
 
 static void reuses_what_fits(void) {
     size_t capacity, again;

@@ -1,7 +1,7 @@
 /* Framing: put, scan, walk and find, in memory of the exact size. */
 #include "check.h"
-#include "crc32c.h"
-#include "tfrecord.h"
+#include "crc32c/crc32c.h"
+#include "tfrecord/tfrecord.h"
 
 #define MANY 64
 

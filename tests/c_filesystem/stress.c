@@ -10,12 +10,12 @@
 #include <string.h>
 #include <time.h>
 
-#include "fs_cache.h"
-#include "fs_gate.h"
-#include "fs_gil.h"
-#include "fs_host.h"
-#include "fs_reader.h"
-#include "tf_abi.h"
+#include "tensorflow/filesystem/cache.h"
+#include "tensorflow/filesystem/gate.h"
+#include "tensorflow/filesystem/gil.h"
+#include "tensorflow/filesystem/host.h"
+#include "tensorflow/filesystem/reader.h"
+#include "tensorflow/abi.h"
 
 enum { READERS = 16, FETCHERS = 6, OBJECTS = 5, QUEUE = 4096 };
 

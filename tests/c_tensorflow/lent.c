@@ -9,10 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "crc32c.h"
-#include "tf_lent.h"
-#include "tf_records.h"
-#include "tfrecord.h"
+#include "crc32c/crc32c.h"
+#include "tensorflow/ops/lent.h"
+#include "tensorflow/ops/records.h"
+#include "tfrecord/tfrecord.h"
 
 enum { BLOCKS = 40, RECORDS = 64, RECORD = 24, THREADS = 8, ROUNDS = 4000 };
 enum { BLOCK_BYTES = RECORDS * (RECORD + TFRECORD_OVERHEAD) };

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tf_windows.h"
-#include "tfrecord.h"
+#include "tensorflow/ops/windows.h"
+#include "tfrecord/tfrecord.h"
 
 enum { BLOCKS = 60, RECORDS = 50, RECORD = 24, GROUPS_COUNT = 12, BATCH = 25, THREADS = 8 };
 enum { SPANS_OF_GROUP = BLOCKS / GROUPS_COUNT, GROUP_RECORDS = SPANS_OF_GROUP * RECORDS };

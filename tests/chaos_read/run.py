@@ -16,12 +16,12 @@ from typing import Any
 from tests.chaos_read import content, faults, reads
 from tests.chaos_read.sites import Site
 from tests.chaos_read.verdict import WrongError, verdict
-from tfio_store.storage.azure import AzureStore
-from tfio_store.storage.bucket_store import BucketStore
+from tfio_store.storage.cloud.azure import AzureStore
+from tfio_store.storage.cloud.bucket_store import BucketStore
 from tfio_store.storage.fsspec_store import FsspecStore
 from tfio_store.storage.local import LocalStore
 from tfio_store.storage.memory import MemoryStore
-from tfio_store.storage.obstore_store import ObstoreReads
+from tfio_store.storage.obstore.store import ObstoreReads
 
 __all__ = ["LIMIT", "one", "small_ranges", "watched"]
 

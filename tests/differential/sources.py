@@ -16,7 +16,7 @@ import tfio_store as tfs
 from tests.differential import oracle
 from tests.differential.draw import Draw, same, same_multiset
 from tests.servers.place import Place
-from tfio_store.order import Shuffle
+from tfio_store.read.order import Shuffle
 
 NAMES = (
     "plain.tfrecord", "with space", "br[1]ackets", "ünï-日本", "per%20cent", "a+b=c&d",
@@ -94,9 +94,9 @@ def small_blocks(draw: Draw) -> Iterator[None]:
     nbytes = draw.one("block", 64, 300, 2000, 1 << 20)
     window = property(lambda self: self.window * nbytes)
     with (
-        patch("tfio_store.indexing.BLOCK_BYTES", nbytes),
-        patch("tfio_store.memory._LEAST_BLOCK", nbytes),
-        patch("tfio_store.memory._MOST_BLOCK", nbytes),
+        patch("tfio_store.dataset.header_walk.BLOCK_BYTES", nbytes),
+        patch("tfio_store.write.budget._LEAST_BLOCK", nbytes),
+        patch("tfio_store.write.budget._MOST_BLOCK", nbytes),
         patch.object(Shuffle, "window_bytes", window),
     ):
         yield

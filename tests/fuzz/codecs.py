@@ -18,14 +18,14 @@ from typing import Any
 
 import numpy as np
 
-from tfio_store.block_index import BlockTable, ShardInfo
-from tfio_store.claim import Claim, Proposal, read_claim
+from tfio_store.dataset.block_tables import BlockTable, ShardInfo
+from tfio_store.dataset.fingerprint import Fingerprint
+from tfio_store.dataset.manifest import DatasetManifest, check_name
+from tfio_store.dataset.names import DatasetNames
+from tfio_store.dataset.text_index import format_idx, parse_idx
 from tfio_store.errors import ManifestError
-from tfio_store.fingerprint import Fingerprint
-from tfio_store.framing import crc32c
-from tfio_store.idx import format_idx, parse_idx
-from tfio_store.manifest import DatasetManifest, check_name
-from tfio_store.sharding import DatasetNames
+from tfio_store.records.framing import crc32c
+from tfio_store.write.claim import Claim, Proposal, read_claim
 
 PIECES = (
     "{name}", "{shard}", "{shard:05d}", "{num_shards}", "{num_shards:05d}", "{shard!r}", "{}", "{{",

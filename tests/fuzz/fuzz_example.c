@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "example.h"
+#include "example/example.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size);
 

@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "example.h"
+#include "example/example.h"
 #include "oracle.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size);

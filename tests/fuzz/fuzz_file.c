@@ -15,10 +15,10 @@
 #include <sys/vfs.h>
 
 #include "oracle.h"
-#include "tf_call.h"
-#include "tf_kernels.h"
-#include "tf_lender.h"
-#include "tfrecord_file.h"
+#include "tensorflow/call.h"
+#include "tensorflow/ops/kernels.h"
+#include "tensorflow/ops/lender.h"
+#include "tfrecord/tfrecord_file.h"
 
 enum { OPTIONS = 3, DESCRIPTOR = 1 << 20 };
 enum {

@@ -7,7 +7,7 @@
  */
 #include <string.h>
 
-#include "crc32c.h"
+#include "crc32c/crc32c.h"
 #include "oracle.h"
 
 enum { OPTIONS = 2 };

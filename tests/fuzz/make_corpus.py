@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.cores import framed, header
+from tests.support.cores import framed, header
 
 # Which bytes choose what is said at the top of each target.
 OPTIONS = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.examples import entry, field, floats, int64s, strings, varint, wire_example
+from tests.support.examples import entry, field, floats, int64s, strings, varint, wire_example
 from tfio_store import encode_example, encode_sequence_example
 
 LONG = "a name over sixteen bytes"

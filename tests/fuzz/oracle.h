@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "bytes.h"
-#include "tfrecord.h"
+#include "memory/bytes.h"
+#include "tfrecord/tfrecord.h"
 
 #define HOLD(condition)                                                        \
     do {                                                                       \

@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 from tests.protocol.store import ask
 from tests.protocol.world import DAY, FOLDER
-from tfio_store.clean import clean
-from tfio_store.reader import RecordReader
-from tfio_store.sharded_writer import ShardedWriter
-from tfio_store.write_job import WriteJob
+from tfio_store.read.reader import RecordReader
+from tfio_store.tools.clean import clean
+from tfio_store.write.sharded_writer import ShardedWriter
+from tfio_store.write.write_job import WriteJob
 
 URL = f"sim://{FOLDER}/train"
 BUDGET = 16 << 20

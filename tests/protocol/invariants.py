@@ -11,11 +11,11 @@ from tests.protocol.actors import URL, Clean, Copy, Job, Night, Program, Read, W
 from tests.protocol.requests import CHANGES
 from tests.protocol.state import Records, State
 from tests.protocol.world import DAY, FOLDER, World
-from tfio_store.clean import clean
-from tfio_store.commit import UncertainCommitError
-from tfio_store.framing import RecordDecoder, crc32c
-from tfio_store.manifest import DatasetManifest
-from tfio_store.reader import RecordReader
+from tfio_store.dataset.manifest import DatasetManifest
+from tfio_store.read.reader import RecordReader
+from tfio_store.records.framing import RecordDecoder, crc32c
+from tfio_store.tools.clean import clean
+from tfio_store.write.commit import UncertainCommitError
 
 MANIFEST = f"{FOLDER}/_train.manifest.json"
 

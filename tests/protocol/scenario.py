@@ -11,7 +11,7 @@ from tests.protocol.actors import BUDGET, Program
 from tests.protocol.invariants import MANIFEST, Promises, dataset, named
 from tests.protocol.state import State
 from tests.protocol.world import FOLDER, World
-from tfio_store.sharded_writer import ShardedWriter
+from tfio_store.write.sharded_writer import ShardedWriter
 
 
 @dataclass

@@ -366,7 +366,7 @@ def test_if_absent_writes_where_nothing_is(site: Place, size: int) -> None:
 
 
 def test_the_crc_that_the_caller_knows(site: Place) -> None:
-    from tfio_store.framing import crc32c
+    from tfio_store.records.framing import crc32c
 
     store, path = site.open("x")
     output = store.open_output(path)

@@ -10,8 +10,9 @@ import pytest
 
 from tests.servers.lesser_store import Answer, Forward, Request, Rewrite, rewriting_store
 from tests.servers.place import Place
-from tfio_store.storage import Retry, Store, copies
-from tfio_store.storage.folders import folders_of
+from tfio_store.storage import Retry, Store
+from tfio_store.storage.cloud import azure_copies
+from tfio_store.tf.filesystem.folders.folders import folders_of
 
 RETRY = Retry(attempts=3, base_delay=0.01)
 DATA = bytes(range(256)) * 40
@@ -91,7 +92,7 @@ def through(place: Place, rewrite: Rewrite) -> Iterator[Place]:
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(copies, "FIRST_POLL", 0.01)
+    monkeypatch.setattr(azure_copies, "FIRST_POLL", 0.01)
 
 
 def move_file(store: Store, path: str) -> None:

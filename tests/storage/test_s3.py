@@ -8,7 +8,7 @@ import pytest
 
 from tests.servers.lesser_store import lesser_store
 from tests.servers.place import Place
-from tfio_store.framing import crc32c
+from tfio_store.records.framing import crc32c
 
 CHECKSUMS = ["x-amz-checksum-crc32c", "x-amz-checksum-algorithm"]
 

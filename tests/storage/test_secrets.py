@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import tfio_store as tfs
-from tfio_store.redaction import ClientError, redacted, without_secrets
 from tfio_store.storage import Retry, open_store
+from tfio_store.storage.redaction import ClientError, redacted, without_secrets
 
 SECRETS = ("S3CR3T", "pa/SS", "pa%2FSS", "czNjcjN0")
 ONCE = Retry(attempts=2, base_delay=0, timeout=5, refused=0)

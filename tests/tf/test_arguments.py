@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.framed import framed
 from tests.servers.moto import KEY, SECRET
+from tests.support.framed import framed
 
 tf = pytest.importorskip("tensorflow")
 

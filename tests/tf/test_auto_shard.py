@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.framed import framed
+from tests.support.framed import framed
 
 tf = pytest.importorskip("tensorflow")
 

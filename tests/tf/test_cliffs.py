@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from tests.framed import framed
+from tests.support.framed import framed
 
 tf = pytest.importorskip("tensorflow")
 
 import tfio_store as tfs  # noqa: E402
-from tfio_store.tf import blocks, runtime, streams  # noqa: E402
+from tfio_store.tf.dataset import blocks, runtime, streams  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.framed import framed
 from tests.servers.place import Place
+from tests.support.framed import framed
 
 tf = pytest.importorskip("tensorflow")
 

@@ -21,7 +21,7 @@ import json, sys, warnings
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     import tfio_store as tfs
-    from tfio_store.tf import ops
+    from tfio_store.tf.dataset import ops
     tfs.TFRecordDataset
 import tensorflow as tf
 folder = sys.argv[1]
@@ -97,6 +97,6 @@ def test_the_same_in_tensorflow_s_own_ops(tmp_path: Path) -> None:
 
 
 def test_the_native_ops_are_used() -> None:
-    from tfio_store.tf import ops
+    from tfio_store.tf.dataset import ops
 
     assert ops.bridge() == "native"

@@ -9,7 +9,8 @@ import pytest
 tf = pytest.importorskip("tensorflow")
 
 import tfio_store as tfs  # noqa: E402
-from tfio_store.tf import ops  # noqa: E402
+from tfio_store.tf.dataset import ops  # noqa: E402
+from tfio_store.tf.dataset.request import Settings  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 
@@ -26,7 +27,7 @@ def test_a_stream_refuses_a_position_that_is_none(
     path = str(tmp_path / "records")
     with tfs.TFRecordWriter(path) as writer:
         writer.write_batch([b"x" * 100] * 10)
-    settings = ops.Settings(max_record_bytes=MOST)
+    settings = Settings(max_record_bytes=MOST)
 
     @tf.function
     def read() -> tf.Tensor:

@@ -17,9 +17,9 @@ tf = pytest.importorskip("tensorflow")
 import tfio_store as tfs  # noqa: E402
 from tests.servers.place import Place  # noqa: E402
 from tests.tf.run_program import run  # noqa: E402
-from tfio_store.storage.bucket_store import BucketStore  # noqa: E402
-from tfio_store.storage.obstore_store import ObstoreReads  # noqa: E402
-from tfio_store.tf import runtime  # noqa: E402
+from tfio_store.storage.cloud.bucket_store import BucketStore  # noqa: E402
+from tfio_store.storage.obstore.store import ObstoreReads  # noqa: E402
+from tfio_store.tf.dataset import runtime  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 
@@ -237,7 +237,7 @@ def test_a_file_of_any_time(tmp_path: Path, when: int, options: dict[str, Any]) 
 FALLBACK = """
 from tests.servers.place import Place
 from tests.tf import test_replaced as t
-from tfio_store.tf import ops
+from tfio_store.tf.dataset import ops
 place, made = Place(ARGS["place"]), t.Path(ARGS["made"])
 assert ops.bridge() == "tensorflow"
 for name in ("raw blocks", "zstd set", "gzip stream"):

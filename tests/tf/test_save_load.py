@@ -12,8 +12,8 @@ import pytest
 tf = pytest.importorskip("tensorflow")
 
 import tfio_store as tfs  # noqa: E402
-from tfio_store.manifest import DatasetManifest  # noqa: E402
-from tfio_store.tf import element_spec  # noqa: E402
+from tfio_store.dataset.manifest import DatasetManifest  # noqa: E402
+from tfio_store.tf.saving import element_spec  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 FIVE = tf.data.Dataset.range(5)

@@ -16,7 +16,7 @@ from tests.tf.two_workers import two_workers
 tf = pytest.importorskip("tensorflow")
 
 import tfio_store as tfs  # noqa: E402
-from tfio_store.framing import FrameWriter  # noqa: E402
+from tfio_store.records.framing import FrameWriter  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 

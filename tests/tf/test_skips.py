@@ -16,9 +16,9 @@ import pytest
 tf = pytest.importorskip("tensorflow")
 
 import tfio_store as tfs  # noqa: E402
-from tfio_store.recovery import SkippedRegion  # noqa: E402
-from tfio_store.tf import block_skips, runtime  # noqa: E402
-from tfio_store.tf.block_skips import BlockSkips  # noqa: E402
+from tfio_store.records.recovery import SkippedRegion  # noqa: E402
+from tfio_store.tf.dataset import block_skips, runtime  # noqa: E402
+from tfio_store.tf.dataset.block_skips import BlockSkips  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 

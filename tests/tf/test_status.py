@@ -9,8 +9,8 @@ import pytest
 from tfio_store.errors import CorruptRecordError, ManifestError, RecordTooLargeError
 from tfio_store.storage import ReplacedError
 from tfio_store.tf import status
+from tfio_store.tf.dataset.runtime import classify
 from tfio_store.tf.filesystem.host import Host
-from tfio_store.tf.runtime import classify
 
 CASES = [
     (FileNotFoundError(errno.ENOENT, "none", "x"), status.NOT_FOUND),

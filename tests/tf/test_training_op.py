@@ -25,10 +25,11 @@ import tfio_store as tfs  # noqa: E402
 from tests.tf.oracle import error_of  # noqa: E402
 from tests.tf.programs.resume import SPEC  # noqa: E402
 from tests.tf.two_workers import two_workers  # noqa: E402
-from tfio_store.source import open_dataset  # noqa: E402
-from tfio_store.tf import ops  # noqa: E402
-from tfio_store.tf.spans import Spans, block_spans  # noqa: E402
-from tfio_store.tf.windows import window_spans  # noqa: E402
+from tfio_store.dataset.source import open_dataset  # noqa: E402
+from tfio_store.tf.dataset import ops  # noqa: E402
+from tfio_store.tf.dataset.request import Blocks, Settings  # noqa: E402
+from tfio_store.tf.dataset.spans import Spans, block_spans  # noqa: E402
+from tfio_store.tf.dataset.windows import window_spans  # noqa: E402
 
 pytestmark = [
     pytest.mark.tensorflow,
@@ -421,13 +422,11 @@ def test_outputs_that_do_not_fit_the_columns(sources: dict[str, Any]) -> None:
 def read(sources: dict[str, Any], wanted: list[int], **columns: Any) -> Any:
     source = open_dataset([sources["GZIP"]])
     spans = block_spans(source)
-    blocks = ops.Blocks(
+    blocks = Blocks(
         tf.constant([shard.address for shard in source.shards]),
         tf.constant([shard.compression for shard in source.shards]),
         tf.constant([shard.version.etag or "" for shard in source.shards]),
         *map(tf.constant, (spans.table, spans.spans, spans.groups)),
     )
-    call = tf.function(
-        lambda number: ops.read_examples(blocks, number, ops.Settings(), 16, columns)
-    )
+    call = tf.function(lambda number: ops.read_examples(blocks, number, Settings(), 16, columns))
     return call(tf.constant(wanted, tf.int64))

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 tf = pytest.importorskip("tensorflow")
 
 import tfio_store as tfs  # noqa: E402
-from tests.examples import entry, field, floats, int64s, strings, varint, wire_example  # noqa: E402
-from tfio_store.tf.columns import columns_of  # noqa: E402
+from tests.support.examples import entry, field, floats, int64s, strings, varint, wire_example  # noqa: E402
+from tfio_store.tf.dataset.columns import columns_of  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from tfio_store.example.ragged import Ragged
-from tfio_store.framing import RecordBatch
-from tfio_store.schema import Schema
+from tfio_store.example.schema import Schema
+from tfio_store.records.framing import RecordBatch
 
 __all__ = ["from_arrow", "to_arrow"]
 

@@ -10,10 +10,10 @@ import numpy as np
 from tfio_store.errors import CorruptRecordError, SchemaError
 from tfio_store.example.columns import core_columns
 from tfio_store.example.decoding import KINDS, decode_column, keys_of
+from tfio_store.example.feature import Feature
 from tfio_store.example.ragged import Ragged
-from tfio_store.feature import Feature
-from tfio_store.framing import RecordBatch, backend
-from tfio_store.schema import Schema
+from tfio_store.example.schema import Schema
+from tfio_store.records.framing import RecordBatch, backend
 
 if TYPE_CHECKING or backend().core == "compiled":
     from tfio_store.example import _decode, _encode

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tfio_store.example.feature import ROW_LENGTHS, Feature
 from tfio_store.example.ragged import Ragged
+from tfio_store.example.schema import Schema
 from tfio_store.example.values import check_keys, plain_array
-from tfio_store.feature import ROW_LENGTHS, Feature
-from tfio_store.framing import RecordBatch
-from tfio_store.schema import Schema
+from tfio_store.records.framing import RecordBatch
 
 __all__ = ["core_columns", "normal_column", "schema_of"]
 

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tfio_store.errors import SchemaError
+from tfio_store.example.feature import ROW_LENGTHS, Feature
 from tfio_store.example.ragged import Ragged
-from tfio_store.feature import ROW_LENGTHS, Feature
-from tfio_store.framing import RecordBatch
+from tfio_store.records.framing import RecordBatch
 
 __all__ = ["KINDS", "decode_column", "keys_of"]
 

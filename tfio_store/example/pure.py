@@ -1,7 +1,7 @@
 """tf.train.Example in plain Python: what `_encode` and `_decode` do, and how it would be
 said without speed. Used where the compiled modules can't be loaded, and by tests as their twin.
 
-The wire format is drawn in ext/example.h.
+The wire format is drawn in ext/example/example.h.
 """
 
 from __future__ import annotations

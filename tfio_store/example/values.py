@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tfio_store.example.feature import ROW_LENGTHS
 from tfio_store.example.ragged import Ragged
-from tfio_store.feature import ROW_LENGTHS
 
 __all__ = ["check_keys", "expand", "flat_strings", "plain", "plain_array"]
 

@@ -6,7 +6,7 @@ import errno
 from collections.abc import Awaitable
 from typing import TypeVar
 
-from tfio_store.redaction import redacted, without_secrets
+from tfio_store.storage.redaction import redacted, without_secrets
 
 __all__ = ["MalformedAnswerError", "unquoted", "well_formed"]
 

@@ -12,7 +12,7 @@ import os
 import socket
 from collections.abc import Iterator
 
-from tfio_store.redaction import redacted, without_secrets
+from tfio_store.storage.redaction import redacted, without_secrets
 
 __all__ = [
     "SHUTTING_DOWN",

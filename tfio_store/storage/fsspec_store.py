@@ -13,13 +13,13 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tfio_store.redaction import redacted
 from tfio_store.storage import threads
 from tfio_store.storage.connection import Connection
 from tfio_store.storage.leftovers import final_name, temporary_path
 from tfio_store.storage.local import write_all
 from tfio_store.storage.process import Owner
 from tfio_store.storage.ranges import check_size, short
+from tfio_store.storage.redaction import redacted
 from tfio_store.storage.registry import shared_store
 from tfio_store.storage.retry import Retry
 from tfio_store.storage.store import ObjectInfo, PendingUpload

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from typing import IO, TYPE_CHECKING, Any
 
-from tfio_store.framing import Buffer
+from tfio_store.records.framing import Buffer
 from tfio_store.storage import threads
 from tfio_store.storage.faults import naming
 from tfio_store.storage.leftovers import final_name, temporary_path
@@ -219,7 +219,7 @@ def described(path: str, status: os.stat_result) -> ObjectInfo:
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     # a file is only ever replaced by a new inode, or changed in place at a new time
-    changed = status.st_mtime_ns & 0xFFFF_FFFF_FFFF_FFFF  # as ext/tf_chunk.c has it
+    changed = status.st_mtime_ns & 0xFFFF_FFFF_FFFF_FFFF  # as ext/tensorflow/ops/chunk.c has it
     etag = f"{status.st_ino:x}-{changed:x}-{status.st_size:x}"
     return ObjectInfo(path, status.st_size, etag)
 

@@ -8,9 +8,9 @@ import threading
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
-from tfio_store.redaction import redacted
 from tfio_store.storage.fsspec_store import FsspecStore
 from tfio_store.storage.ranges import check_size
+from tfio_store.storage.redaction import redacted
 from tfio_store.storage.store import ObjectInfo
 from tfio_store.storage.version import Version
 

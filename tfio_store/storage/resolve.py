@@ -133,13 +133,13 @@ def obstore_factory(scheme: str) -> Factory:
         import obstore  # noqa: F401
     except ImportError as fault:
         raise ImportError("backend='obstore' needs: pip install 'tfio_store[obstore]'") from fault
-    from tfio_store.storage import obstore_store
+    from tfio_store.storage.obstore import store
 
     if scheme in ("s3", "s3a"):
-        return obstore_store.ObstoreS3Store
+        return store.ObstoreS3Store
     if scheme in ("gs", "gcs"):
-        return obstore_store.ObstoreGCSStore
-    return obstore_store.ObstoreAzureStore
+        return store.ObstoreGCSStore
+    return store.ObstoreAzureStore
 
 
 def fsspec_factory(scheme: str) -> Factory:
@@ -159,15 +159,15 @@ def fsspec_factory(scheme: str) -> Factory:
             f"{scheme}:// URLs need a package that is not installed: {wanted}"
         ) from fault
     if scheme in ("s3", "s3a"):
-        from tfio_store.storage.s3 import S3Store
+        from tfio_store.storage.cloud.s3 import S3Store
 
         return S3Store
     if scheme in ("gs", "gcs"):
-        from tfio_store.storage.gcs import GCSStore
+        from tfio_store.storage.cloud.gcs import GCSStore
 
         return GCSStore
     if scheme in ("abfs", "abfss", "az"):
-        from tfio_store.storage.azure import AzureStore
+        from tfio_store.storage.cloud.azure import AzureStore
 
         return AzureStore
     if scheme in ("http", "https"):

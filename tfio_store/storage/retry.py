@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from tfio_store.redaction import redacted
 from tfio_store.storage.faults import is_refused, is_transient, named
 from tfio_store.storage.log import log
+from tfio_store.storage.redaction import redacted
 
 __all__ = ["Retry"]
 

@@ -7,9 +7,9 @@ import io
 from concurrent.futures import CancelledError
 
 from tfio_store.errors import DataLossError, RecordTooLargeError, TFIOStoreError
-from tfio_store.redaction import redacted
 from tfio_store.storage import ReplacedError
 from tfio_store.storage.faults import is_shutdown
+from tfio_store.storage.redaction import redacted
 
 __all__ = ["code_of", "explained"]
 

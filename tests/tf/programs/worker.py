@@ -9,7 +9,7 @@ import sys
 
 import tensorflow as tf
 
-import tfio_store.tf.ops as ops
+import tfio_store.tf.dataset.ops as ops
 
 
 def main() -> None:

@@ -59,7 +59,7 @@ def register_filesystem(
             options = options_of(filesystem, scheme) if filesystem is not None else storage_options
             _mount(scheme, Mount(dict(options or {}), backend, retry), host)
     if cache_bytes is not None:
-        from tfio_store import _tf_filesystem
+        from tfio_store.tf import _tf_filesystem
 
         _tf_filesystem.set_cache_budget(cache_bytes)
 
@@ -91,7 +91,7 @@ def _running_host() -> Host:
     if _host is None:
         import tensorflow  # noqa: F401  (whose libraries must be loaded)
 
-        from tfio_store import _tf_filesystem
+        from tfio_store.tf import _tf_filesystem
 
         _tf_filesystem.load_abi()
         host = Host()
@@ -104,7 +104,7 @@ def _running_host() -> Host:
 def _offer(scheme: str, host: Host) -> None:
     import tensorflow as tf
 
-    from tfio_store import _tf_filesystem
+    from tfio_store.tf import _tf_filesystem
 
     def register() -> None:
         tf.experimental.register_filesystem_plugin(_tf_filesystem.__file__)

@@ -21,11 +21,11 @@ from typing import Any
 
 from tfio_store.storage import Retry, open_store
 from tfio_store.storage.connection import on_loop
-from tfio_store.storage.entry import Entry
-from tfio_store.storage.folders import Folders, folders_of
 from tfio_store.storage.store import ObjectInfo, Store
 from tfio_store.storage.threads import Threads
 from tfio_store.tf.filesystem.files import APPEND_LIMIT, ReadFile, WriteFile
+from tfio_store.tf.filesystem.folders.entry import Entry
+from tfio_store.tf.filesystem.folders.folders import Folders, folders_of
 from tfio_store.tf.filesystem.hints import Hints
 from tfio_store.tf.filesystem.patterns import expand
 from tfio_store.tf.status import code_of, explained

@@ -1,0 +1,79 @@
+/* See pool.h. A handful of slots, the oldest given up first.
+ *
+ * The lock is only ever tried: whoever finds it taken uses malloc and free. So no thread waits, and a
+ * child forked while another thread held it still works.
+ */
+#include "memory/pool.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#define SLOTS 32
+#define SMALLEST ((size_t)32 << 10) /* below this malloc reuses memory well enough */
+#define LARGEST (POOL_LIMIT / 4)
+
+typedef struct {
+    void *memory;
+    size_t capacity;
+} slot;
+
+static slot slots[SLOTS]; /* slots[0 .. used) in order of age, the oldest first */
+static size_t used;
+static size_t kept;
+static atomic_flag locked = ATOMIC_FLAG_INIT;
+
+static bool try_lock(void) {
+    return !atomic_flag_test_and_set_explicit(&locked, memory_order_acquire);
+}
+
+static void unlock(void) {
+    atomic_flag_clear_explicit(&locked, memory_order_release);
+}
+
+static slot remove_slot(size_t i) {
+    slot removed = slots[i];
+    used--;
+    kept -= removed.capacity;
+    for (; i < used; i++)
+        slots[i] = slots[i + 1];
+    return removed;
+}
+
+/* The youngest that is large enough and not wastefully large: its pages are likeliest in cache. */
+static slot find_slot(size_t size) {
+    for (size_t i = used; i-- > 0;)
+        if (slots[i].capacity >= size && slots[i].capacity / 2 <= size)
+            return remove_slot(i);
+    return (slot){NULL, 0};
+}
+
+void *pool_take(size_t size, size_t *capacity) {
+    slot taken = {NULL, 0};
+    if (size >= SMALLEST && size <= LARGEST && try_lock()) {
+        taken = find_slot(size);
+        unlock();
+    }
+    if (taken.memory == NULL) {
+        taken.capacity = size > 0 ? size : 1;
+        taken.memory = malloc(taken.capacity);
+    }
+    *capacity = taken.capacity;
+    return taken.memory;
+}
+
+void pool_give(void *memory, size_t capacity) {
+    if (memory == NULL || capacity < SMALLEST || capacity > LARGEST || !try_lock()) {
+        free(memory);
+        return;
+    }
+    while (used == SLOTS || kept + capacity > POOL_LIMIT)
+        free(remove_slot(0).memory);
+    slots[used++] = (slot){memory, capacity};
+    kept += capacity;
+    unlock();
+}
+
+size_t pool_kept(void) {
+    return kept;
+}

@@ -1,4 +1,0 @@
-# See pool.h.
-cdef extern from "pool.h" nogil:
-    void *pool_take(size_t size, size_t *capacity)
-    void pool_give(void *memory, size_t capacity)

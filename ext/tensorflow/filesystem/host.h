@@ -1,0 +1,59 @@
+/* What the plugin asks of Python: implemented in _tf_filesystem.pyx, called between fs_gate_enter
+ * and fs_gate_leave. Each takes the GIL itself. Paths are whole URLs, NUL-terminated UTF-8. The
+ * outcome is in *error (code 0 is success); the same goes for every function here. */
+#ifndef TFIO_STORE_FS_HOST_H
+#define TFIO_STORE_FS_HOST_H
+
+#include "tensorflow/filesystem/cache.h"
+
+/* What a file is now. `version` is malloc'ed: equal versions have equal bytes; NULL if the store
+ * does not say. */
+typedef struct {
+  uint64_t size;
+  char *version;
+} fs_snapshot;
+
+typedef struct {
+  int64_t size;
+  int64_t mtime_ns;
+  int is_directory;
+} fs_stat;
+
+/* Operations of one path, or two, without an answer. */
+typedef enum {
+  FS_EXISTS,
+  FS_IS_DIRECTORY,
+  FS_CREATE_DIRECTORY,
+  FS_CREATE_DIRECTORIES,
+  FS_DELETE_FILE,
+  FS_DELETE_DIRECTORY,
+  FS_DELETE_TREE,
+  FS_RENAME,
+  FS_COPY,
+} fs_operation;
+
+void host_run(fs_operation operation, const char *path, const char *target, fs_error *error);
+void host_stat(const char *path, fs_stat *stat, fs_error *error);
+
+/* Names below a folder, or paths that match: *names is malloc'ed, and so is each of them. */
+int host_children(const char *path, char ***names, fs_error *error);
+int host_glob(const char *pattern, char ***names, fs_error *error);
+
+/* A file to read from. The answer is released by host_close_reader. */
+void *host_open_reader(const char *path, fs_snapshot *snapshot, fs_error *error);
+void host_look_again(void *file, fs_snapshot *snapshot, fs_error *error);
+void host_close_reader(void *file);
+
+/* Begins fetching these ranges, all at once, and sees to it that each is filled or failed. Those that
+ * follow one another share a request of up to `request` bytes. */
+void host_fetch(void *file, fs_range **ranges, size_t count, size_t request);
+
+/* A file to write. Released by host_release_writer with what was not yet written; it has the file
+ * finished if host_finish did not, and waits for nothing. */
+void *host_open_writer(const char *path, int append, uint64_t *position, fs_error *error);
+void host_write(void *file, const char *bytes, size_t size, fs_error *error);
+void host_sync(void *file, fs_error *error);
+void host_finish(void *file, const char *data, size_t size, fs_error *error);
+void host_release_writer(void *file, const char *data, size_t size);
+
+#endif

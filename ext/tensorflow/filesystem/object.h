@@ -1,0 +1,25 @@
+/* Objects of the block cache, and the table by which all who open the same key find the same one. All
+ * of it runs under the cache's lock. */
+#ifndef TFIO_STORE_FS_OBJECT_H
+#define TFIO_STORE_FS_OBJECT_H
+
+#include "tensorflow/filesystem/cache.h"
+
+struct fs_object {
+  char *key; /* NULL: private */
+  uint64_t size;
+  size_t handles; /* open files */
+  size_t refs;    /* handles and ranges */
+  fs_range **blocks;
+  size_t block_count;
+  fs_object *next; /* in its bucket of the table */
+};
+
+/* The object of this key and size, made if need be; with key NULL always a new one. It has no
+ * reference yet. NULL: out of memory. */
+fs_object *fs_object_get(const char *key, uint64_t size);
+
+/* Gives a reference back; with the last one the object goes. */
+void fs_object_unref(fs_object *object);
+
+#endif

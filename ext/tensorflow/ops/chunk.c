@@ -1,0 +1,126 @@
+#define _GNU_SOURCE
+#include "tensorflow/ops/chunk.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "memory/pool.h"
+
+void (*chunk_return_lent)(void *lender);
+
+bool fail(failure *why, TF_Code code, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    why->code = code;
+    vsnprintf(why->message, sizeof why->message, format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+bool chunk_take(chunk *bytes, size_t size, failure *why) {
+    *bytes = (chunk){0};
+    bytes->memory = pool_take(size > 0 ? size : 1, &bytes->capacity);
+    if (bytes->memory == NULL)
+        return fail(why, TF_RESOURCE_EXHAUSTED, "out of memory: no room for %zu bytes", size);
+    bytes->data = bytes->memory;
+    bytes->size = size;
+    return true;
+}
+
+void chunk_release(chunk *bytes) {
+    if (bytes->memory != NULL)
+        pool_give(bytes->memory, bytes->capacity);
+    if (bytes->lender != NULL)
+        chunk_return_lent(bytes->lender);
+    *bytes = (chunk){0};
+}
+
+const char *local_path(const char *url) {
+    static const char scheme[] = "file:///";
+    if (strncmp(url, scheme, sizeof scheme - 1) == 0)
+        url += sizeof scheme - 2; /* keeps the path's own slash */
+    return strstr(url, "://") != NULL || strstr(url, "::") != NULL ? NULL : url;
+}
+
+static bool fail_errno(failure *why, const char *url, int number) {
+    TF_Code code = TF_UNKNOWN;
+    if (number == ENOENT || number == ENOTDIR)
+        code = TF_NOT_FOUND;
+    else if (number == EACCES || number == EPERM)
+        code = TF_PERMISSION_DENIED;
+    else if (number == EISDIR)
+        code = TF_FAILED_PRECONDITION;
+    else if (number == EMFILE || number == ENFILE || number == ENOMEM)
+        code = TF_RESOURCE_EXHAUSTED;
+    char text[128] = "";
+    const char *reason = strerror_r(number, text, sizeof text);
+    return fail(why, code, "%s: %s", url, reason);
+}
+
+/* As `described` in tfio_store/storage/local.py does. */
+static void set_version(local_file *file, const struct stat *status) {
+    const uint64_t changed = (uint64_t)status->st_mtim.tv_sec * 1000000000u +
+                             (uint64_t)status->st_mtim.tv_nsec;
+    snprintf(file->version, sizeof file->version, "%" PRIx64 "-%" PRIx64 "-%" PRIx64,
+             (uint64_t)status->st_ino, changed, (uint64_t)status->st_size);
+}
+
+bool local_open(local_file *file, const char *url, const char *version, failure *why) {
+    struct stat status;
+    file->url = url;
+    file->descriptor = open(local_path(url), O_RDONLY | O_CLOEXEC);
+    if (file->descriptor < 0)
+        return fail_errno(why, url, errno);
+    int error = fstat(file->descriptor, &status) != 0 ? errno : S_ISDIR(status.st_mode) ? EISDIR : 0;
+    if (error != 0) {
+        local_close(file);
+        return fail_errno(why, url, error);
+    }
+    file->size = (uint64_t)status.st_size;
+    set_version(file, &status);
+    if (version[0] == '\0' || strcmp(version, file->version) == 0)
+        return true;
+    local_close(file);
+    return fail(why, TF_FAILED_PRECONDITION,
+                "%s: was replaced while it was being read; make the dataset again to read what is "
+                "there now",
+                url);
+}
+
+void local_close(local_file *file) {
+    close(file->descriptor);
+}
+
+bool local_read(const local_file *file, uint64_t start, uint64_t stop, chunk *bytes,
+                failure *why) {
+    if (stop > file->size)
+        stop = file->size;
+    if (!chunk_take(bytes, start < stop ? (size_t)(stop - start) : 0, why))
+        return false;
+    size_t done = 0;
+    while (done < bytes->size) {
+        ssize_t got = pread(file->descriptor, (uint8_t *)bytes->memory + done, bytes->size - done,
+                            (off_t)(start + done));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0) {
+            int number = errno;
+            chunk_release(bytes);
+            return fail_errno(why, file->url, number);
+        }
+        if (got == 0) {
+            chunk_release(bytes);
+            return fail(why, TF_DATA_LOSS, "%s: ends at byte %" PRIu64 ", and had %" PRIu64
+                        " bytes when it was opened: it was cut meanwhile",
+                        file->url, start + done, file->size);
+        }
+        done += (size_t)got;
+    }
+    return true;
+}

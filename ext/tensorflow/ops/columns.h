@@ -1,0 +1,63 @@
+/* The columns that Examples are decoded to: the op's attribute `columns`.
+ *
+ * `tfio_store/tf/dataset/columns.py` writes it, one column after the other, numbers little-endian:
+ *
+ *   uint8   kind      1 bytes, 2 float, 3 int64, as in example.h
+ *   uint8   layout    a column_layout
+ *   uint8   rank      of one record's values
+ *   uint8   fallback  1: what stands for missing values follows
+ *   uint32  bytes of the key
+ *   int64   dims[rank]
+ *   key
+ *   fallback: float32 or int64 values, or for each a uint32 size and its bytes; as many as a record has
+ *             values, but one (that rows are filled up with) where they are PADDED
+ */
+#ifndef TFIO_STORE_TF_COLUMNS_H
+#define TFIO_STORE_TF_COLUMNS_H
+
+#include <stdbool.h>
+
+#include "example/example.h"
+#include "tensorflow/ops/chunk.h"
+
+enum { MAX_RANK = 16 };
+
+typedef enum {
+    COLUMN_FIXED,    /* one output, [records, *dims] */
+    COLUMN_PADDED,   /* one output, [records, most, *dims]: rows of any number of such values */
+    COLUMN_RAGGED,   /* two: values [n], int64 row_splits [records + 1] */
+    COLUMN_RAGGED32, /* the same, with int32 row_splits */
+    COLUMN_SPARSE,   /* three: indices [n, 2], values [n], dense shape [2] */
+    COLUMN_LAYOUTS
+} column_layout;
+
+typedef struct {
+    ex_kind kind;
+    column_layout layout;
+    TF_DataType type;
+    int rank;
+    int64_t dims[MAX_RANK];
+    size_t width;         /* values of a record, or in each of its values where they are PADDED */
+    const void *fallback; /* float, int64_t or ex_bytes; NULL: there is none */
+    int output;           /* the first of its outputs */
+} column;
+
+typedef struct {
+    size_t count;
+    column *all;
+    ex_bytes *keys;
+    ex_keys found; /* of the keys; `guess` is each call's own */
+    int outputs;
+    bool lists; /* some column is not FIXED */
+    char *text; /* the attribute, which keys and strings lie in */
+} columns;
+
+/* Takes `text` over, of `size` bytes, whatever it answers. Needs `columns_release` in any case. */
+bool columns_parse(columns *of, char *text, size_t size, failure *why);
+void columns_release(columns *of);
+
+/* Outputs of a column, and which of them are its values. */
+int column_outputs(column_layout layout);
+int column_values(column_layout layout);
+
+#endif

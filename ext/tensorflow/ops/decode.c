@@ -1,0 +1,177 @@
+#include "tensorflow/ops/decode.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "tensorflow/ops/lists.h"
+#include "tensorflow/ops/values.h"
+
+/* --- faults ------------------------------------------------------------------------------------- */
+
+static const char *const KINDS[] = {"no", "bytes", "float", "int64"};
+
+bool decode_fail(const decode_fault *fault, const char *place, failure *why) {
+    if (fault->status == EX_OK)
+        return false;
+    int size = (int)(fault->key.size < 512 ? fault->key.size : 512);
+    const char *name = (const char *)fault->key.data;
+    ex_kind found = EX_NO_KIND;
+    size_t count = 0;
+    if (fault->column == NULL)
+        return fail(why, TF_INVALID_ARGUMENT, "%s is not a tf.train.Example: %s", place,
+                    ex_reason(fault->status));
+    if (fault->status == EX_MISSING)
+        return fail(why, TF_INVALID_ARGUMENT,
+                    "%s: feature '%.*s' (%s) is required and is missing: give it a default, or take "
+                    "a feature that may be missing",
+                    place, size, name, KINDS[fault->column->kind]);
+    if (fault->status == EX_KIND) {
+        ex_kind_of(fault->feature, &found);
+        return fail(why, TF_INVALID_ARGUMENT, "%s: feature '%.*s' holds %s values, not %s ones",
+                    place, size, name, KINDS[found], KINDS[fault->column->kind]);
+    }
+    if (fault->status == EX_COUNT) {
+        ex_count(fault->feature, fault->column->kind, &count);
+        return fail(why, TF_INVALID_ARGUMENT, "%s: feature '%.*s' holds %zu values, not %s%zu", place,
+                    size, name, count,
+                    fault->column->layout == COLUMN_PADDED ? "a multiple of " : "",
+                    fault->column->width);
+    }
+    return fail(why, TF_INVALID_ARGUMENT, "%s: feature '%.*s' can't be read: %s", place, size, name,
+                ex_reason(fault->status));
+}
+
+/* --- fixed columns ------------------------------------------------------------------------------ */
+
+static bool fault_at(decoding *all, size_t k, size_t start, size_t row, ex_status status) {
+    *all->fault = (decode_fault){.record = start + row,
+                                 .column = &all->wanted->all[k],
+                                 .key = all->wanted->keys[k],
+                                 .feature = tile_column(&all->tiles, start, k)[row],
+                                 .status = status};
+    return false;
+}
+
+bool decoding_fail(decoding *all, size_t k, size_t start, size_t row, ex_status status) {
+    return fault_at(all, k, start, row, status);
+}
+
+/* A schema may come from a file: a width that the records can't fill gets no memory. */
+static bool can_fill(const decoding *all, const column *each) {
+    size_t least = each->kind == EX_FLOAT ? 4 : each->kind == EX_BYTES ? 2 : 1, values = 0, nbytes = 0;
+    size_t given = 0;
+    if (each->fallback != NULL)
+        return true;
+    for (size_t i = 0; i < all->tiles.count; i++)
+        given += all->tiles.records[i].size;
+    return !__builtin_mul_overflow(each->width, all->tiles.count, &values) &&
+           !__builtin_mul_overflow(values, least, &nbytes) && nbytes <= given;
+}
+
+static bool take_outputs(decoding *all) {
+    for (size_t k = 0; k < all->wanted->count; k++) {
+        const column *each = &all->wanted->all[k];
+        int64_t dims[MAX_RANK + 1] = {(int64_t)all->tiles.count};
+        if (each->layout != COLUMN_FIXED)
+            continue;
+        memcpy(dims + 1, each->dims, (size_t)each->rank * sizeof *dims);
+        if (!can_fill(all, each))
+            dims[0] = 0; /* some record is at fault, and reading it says so before anything is written */
+        all->values[k] = output_tensor(all->now, each->output, each->type, dims, each->rank + 1);
+        if (all->values[k] == NULL)
+            return false;
+        if (dims[0] == 0)
+            all->values[k] = NULL;
+    }
+    return true;
+}
+
+/* The first record that does not hold as many values as it must. */
+static bool find_short(decoding *all, size_t k, size_t start) {
+    const column *each = &all->wanted->all[k];
+    size_t n = tile_count(&all->tiles, start), count = 0;
+    for (size_t i = 0; i < n; i++) {
+        ex_status status = ex_count(tile_column(&all->tiles, start, k)[i], each->kind, &count);
+        if (status != EX_OK || count != each->width)
+            return fault_at(all, k, start, i, status != EX_OK ? status : EX_COUNT);
+    }
+    return true;
+}
+
+static bool read_fixed(decoding *all, size_t k, size_t start) {
+    const column *each = &all->wanted->all[k];
+    if (all->values[k] == NULL)
+        return find_short(all, k, start);
+    ex_column source = {.slots = tile_column(&all->tiles, start, k),
+                        .records = tile_count(&all->tiles, start),
+                        .width = each->width,
+                        .fallback = each->fallback};
+    size_t row = 0;
+    char *to = all->values[k];
+    to += start * each->width * type_size(each->type);
+    ex_status status = read_values(&source, each->kind, to, &all->scratch, &row, &all->now->why);
+    if (status != EX_OK)
+        return fault_at(all, k, start, row, status);
+    return all->now->why.code == TF_OK;
+}
+
+/* --- all ---------------------------------------------------------------------------------------- */
+
+static bool decode_tile(decoding *all, size_t start) {
+    size_t failed = 0;
+    ex_status status = tile_locate(&all->tiles, start, &failed);
+    if (status != EX_OK) {
+        *all->fault = (decode_fault){.record = failed, .status = status};
+        return false;
+    }
+    for (size_t k = 0; k < all->wanted->count; k++) {
+        bool fixed = all->wanted->all[k].layout == COLUMN_FIXED;
+        if (fixed ? !read_fixed(all, k, start) : !count_lists(all, k, start))
+            return false;
+    }
+    return true;
+}
+
+static bool decode_tiles(decoding *all) {
+    for (size_t start = 0; start < all->tiles.count; start += TILE)
+        if (!decode_tile(all, start))
+            return false;
+    for (size_t k = 0; k < all->wanted->count; k++)
+        if (all->wanted->all[k].layout != COLUMN_FIXED && !read_lists(all, k))
+            return false;
+    return true;
+}
+
+/* One piece of the pool for what is noted of each column. */
+static bool take_notes(decoding *all, chunk *notes) {
+    size_t columns = all->wanted->count, counts = 0;
+    for (size_t k = 0; k < columns; k++)
+        counts += all->wanted->all[k].layout != COLUMN_FIXED;
+    size_t records = all->tiles.count + 1;
+    if (!chunk_take(notes, columns * 2 * sizeof(void *) + counts * records * sizeof(int64_t),
+                    &all->now->why))
+        return false;
+    all->values = notes->memory;
+    all->counts = (int64_t **)(void *)(all->values + columns);
+    int64_t *next = (int64_t *)(void *)(all->counts + columns);
+    for (size_t k = 0; k < columns; k++) {
+        bool fixed = all->wanted->all[k].layout == COLUMN_FIXED;
+        all->values[k] = NULL;
+        all->counts[k] = fixed ? NULL : next;
+        next += fixed ? 0 : records;
+    }
+    return true;
+}
+
+bool decode_examples(call *now, const columns *wanted, const ex_bytes *records, size_t count,
+                     decode_fault *fault) {
+    decoding all = {.now = now, .wanted = wanted, .fault = fault};
+    chunk notes = {0};
+    *fault = (decode_fault){.status = EX_OK};
+    bool good = tiles_begin(&all.tiles, wanted, records, count, wanted->lists, &now->why) &&
+                take_notes(&all, &notes) && take_outputs(&all) && decode_tiles(&all);
+    chunk_release(&all.scratch);
+    chunk_release(&notes);
+    tiles_release(&all.tiles);
+    return good;
+}

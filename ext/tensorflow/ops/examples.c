@@ -1,0 +1,165 @@
+/* TfioStoreReadExamples: one batch, from the blocks to the tensors that a training step takes.
+ *
+ * `wanted` is the number of a group, whose records are the batch; or group, batch and seed: then the
+ * group is a window, its records are shuffled by the seed, and the batch is the n-th run of `batch_size`
+ * records of it. A negative group is the end: OUT_OF_RANGE.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tensorflow/ops/decode.h"
+#include "tensorflow/ops/kernels.h"
+#include "tensorflow/ops/windows.h"
+
+enum { GROUP, BATCH, SEED, WANTED_COUNT };
+
+typedef struct {
+    read_settings *settings;
+    int64_t batch_size;
+    columns columns; /* none: records as they are */
+    windows *shared;
+} examples;
+
+/* --- the kernel --------------------------------------------------------------------------------- */
+
+void examples_delete(void *kernel) {
+    examples *of = kernel;
+    if (of == NULL)
+        return;
+    settings_delete(of->settings);
+    columns_release(&of->columns);
+    windows_delete(of->shared);
+    free(of);
+}
+
+static void examples_fill(examples *of, TF_OpKernelConstruction *context, TF_Status *status) {
+    size_t size = 0;
+    failure why = {TF_OK, ""};
+    of->shared = windows_new();
+    of->batch_size = (int64_t)size_attribute(context, "batch_size", status);
+    char *text = text_attribute(context, "columns", &size, status);
+    if (tf.GetCode(status) != TF_OK)
+        return;
+    if (of->shared == NULL)
+        fail(&why, TF_RESOURCE_EXHAUSTED, "out of memory");
+    else if (of->batch_size < 1)
+        fail(&why, TF_INVALID_ARGUMENT, "batch_size takes 1 or more records");
+    if (!columns_parse(&of->columns, text, size, &why) || why.code != TF_OK)
+        tf.SetStatus(status, why.code, why.message);
+}
+
+void *examples_new(TF_OpKernelConstruction *context) {
+    lent_forget(); /* a kernel is made when an iterator is */
+    read_settings *settings = settings_new(context);
+    if (settings == NULL)
+        return NULL; /* which was told */
+    TF_Status *status = tf.NewStatus();
+    examples *of = calloc(1, sizeof *of);
+    if (of != NULL) {
+        of->settings = settings;
+        examples_fill(of, context, status);
+    } else {
+        settings_delete(settings);
+        tf.SetStatus(status, TF_RESOURCE_EXHAUSTED, "out of memory");
+    }
+    if (tf.GetCode(status) != TF_OK) {
+        tf.OpKernelConstruction_Failure(context, status);
+        examples_delete(of);
+        of = NULL;
+    }
+    tf.DeleteStatus(status);
+    return of;
+}
+
+/* --- outputs ------------------------------------------------------------------------------------ */
+
+/* Which record of which file does not parse. */
+static void fail_record(call *now, const request *asked, const window *of, const uint8_t *record,
+                        const decode_fault *fault) {
+    const span_row *span = NULL;
+    int64_t offset = 0;
+    named_block named;
+    char place[MAX_NAME + 64];
+    if (!window_place(of, asked, record, &span, &offset) || !input_block(now, asked, span, &named))
+        return;
+    snprintf(place, sizeof place, "%s: the record at offset %" PRId64, named.url, offset);
+    decode_fail(fault, place, &now->why);
+}
+
+static void output_rows(call *now, const examples *of, const request *asked, const window *from,
+                        size_t first, size_t count) {
+    const ex_bytes *records = records_all(window_records(from)) + first;
+    decode_fault fault;
+    if (of->columns.count == 0)
+        output_strings(now, 0, records, count);
+    else if (!decode_examples(now, &of->columns, records, count, &fault) && fault.status != EX_OK)
+        fail_record(now, asked, from, records[fault.record].data, &fault);
+}
+
+/* Records [first, last) of those that the window announces. */
+static void output_batch(call *now, const examples *of, const request *asked, const window *from,
+                         int64_t first, int64_t last) {
+    const record_list *good = window_records(from);
+    int64_t count = good != NULL ? (int64_t)records_count(good) : 0;
+    if (last > count || good == NULL)
+        now->why = *window_damage(from);
+    else
+        output_rows(now, of, asked, from, (size_t)first, (size_t)(last - first));
+}
+
+/* --- the op ------------------------------------------------------------------------------------- */
+
+static void read_group(call *now, const examples *of, const request *asked) {
+    window *whole = window_new(now, asked, asked->wanted[GROUP]);
+    if (whole == NULL)
+        return;
+    window_read(whole, now, asked, of->settings, NULL);
+    output_batch(now, of, asked, whole, 0, window_expected(whole));
+    window_delete(whole);
+}
+
+static void read_shuffled(call *now, const examples *of, const request *asked) {
+    int64_t group = asked->wanted[GROUP], batch = asked->wanted[BATCH], first = 0;
+    uint64_t seed = (uint64_t)asked->wanted[SEED];
+    shared_window *held = windows_take(of->shared, now, asked, group, seed, of->batch_size);
+    if (held == NULL)
+        return;
+    window *from = windows_window(held);
+    int64_t expected = window_expected(from);
+    if (batch < 0 || __builtin_mul_overflow(batch, of->batch_size, &first) || first >= expected) {
+        fail(&now->why, TF_INVALID_ARGUMENT, "group %" PRId64 " has no batch %" PRId64, group, batch);
+    } else {
+        window_read(from, now, asked, of->settings, &seed);
+        int64_t left = expected - first;
+        output_batch(now, of, asked, from, first,
+                     first + (left < of->batch_size ? left : of->batch_size));
+    }
+    windows_give(of->shared, held);
+}
+
+static bool check_outputs(call *now, const examples *of) {
+    int declared = tf.NumOutputs(now->context), made = of->columns.count > 0 ? of->columns.outputs : 1;
+    return declared == made || fail(&now->why, TF_INVALID_ARGUMENT,
+                                    "Tout has %d types, and the columns have %d outputs", declared,
+                                    made);
+}
+
+void read_examples(void *kernel, TF_OpKernelContext *context) {
+    const examples *of = kernel;
+    call now;
+    request asked;
+    if (call_begin(&now, context, REQUEST_INPUT_COUNT) && check_outputs(&now, of) &&
+        input_request(&now, &asked)) {
+        bool whole = asked.wanted_rows == 1;
+        if (!whole && asked.wanted_rows != WANTED_COUNT)
+            fail(&now.why, TF_INVALID_ARGUMENT, "wanted is not [group, batch, seed]");
+        else if (asked.wanted[GROUP] < 0)
+            fail(&now.why, TF_OUT_OF_RANGE, "the end");
+        else if (whole)
+            read_group(&now, of, &asked);
+        else
+            read_shuffled(&now, of, &asked);
+    }
+    call_end(&now);
+}

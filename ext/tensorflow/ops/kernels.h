@@ -1,0 +1,29 @@
+/* TensorFlow ops that turn files into string tensors of records. No Python.h.
+ *
+ *   TfioStoreReadBlocks   runs of records of known blocks: any block, any process, any order
+ *   TfioStoreReadExamples one batch: of the records of known blocks, shuffled and decoded as asked for
+ *   TfioStoreBeginBlocks  has the same blocks fetched, and answers at once
+ *   TfioStoreReadStream   the next records of a file of which no blocks are known
+ *   TfioStoreRaise        fails with an error that an earlier op put into a string
+ *
+ * All are stateless functions of their inputs, so that tf.data can checkpoint and ship what is made
+ * of them. Raw local files are read here, without the GIL; for all else the `lender` (Python) fetches
+ * and decompresses.
+ */
+#ifndef TFIO_STORE_TF_KERNELS_H
+#define TFIO_STORE_TF_KERNELS_H
+
+#include "tensorflow/abi.h"
+
+void read_blocks(void *settings, TF_OpKernelContext *context);
+void *examples_new(TF_OpKernelConstruction *context);
+void read_examples(void *kernel, TF_OpKernelContext *context);
+void examples_delete(void *kernel);
+void begin_blocks(void *settings, TF_OpKernelContext *context);
+void read_stream(void *settings, TF_OpKernelContext *context);
+
+/* Registers ops and kernels with TensorFlow, which keeps them for the life of the process. NULL on
+ * success, or what went wrong. Needs tf_abi_load. */
+const char *tf_kernels_register(void);
+
+#endif

@@ -1,0 +1,39 @@
+/* Python's side of the ops: fetches and decompresses what is not a raw local file. All of it may be
+ * called by any thread, without the GIL. */
+#ifndef TFIO_STORE_TF_LENDER_H
+#define TFIO_STORE_TF_LENDER_H
+
+#include "tensorflow/ops/part.h"
+#include "tensorflow/ops/settings.h"
+
+enum { MAX_VERSION = 1024 };
+
+typedef struct {
+    const char *url;
+    const char *codec;
+    const char *version;         /* which these must be bytes of; "": nobody knows */
+    int64_t start, stop;         /* stored bytes */
+    int64_t raw_start, raw_stop; /* the same in the uncompressed stream */
+    int64_t records;
+    int64_t file_blocks; /* with skip_corrupt: how many blocks the file has */
+} block_request;
+
+typedef struct {
+    /* Begins to fetch and decompress the block, so that read_block need not wait long. Its failure is
+     * read_block's. */
+    void (*begin_block)(const block_request *block, const read_settings *settings);
+    /* The block's uncompressed bytes; with skip_corrupt, found->table too, of all its good records. */
+    bool (*read_block)(const block_request *block, const read_settings *settings, part *found,
+                       failure *why);
+    /* The next records from `position` on; `next` is the position behind them. No records and no
+     * failure: the stream has ended. A position is (records, offset): how many records lie before
+     * it, and at which byte of a raw stream it is, or -1 where the stream is compressed. `version`,
+     * of MAX_VERSION bytes, is which the records must be of; "" becomes the one that is found. */
+    bool (*read_stream)(const char *url, const char *codec, char *version,
+                        const int64_t position[2], const read_settings *settings, part *found,
+                        int64_t next[2], failure *why);
+} tf_lender;
+
+extern tf_lender lender; /* set by the module */
+
+#endif

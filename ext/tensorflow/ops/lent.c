@@ -1,0 +1,264 @@
+#define _POSIX_C_SOURCE 200809L /* strdup, clock_gettime */
+#include "tensorflow/ops/lent.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+typedef enum { BEGUN, LOADING, LOADED, FAILED } lent_state;
+
+struct lent_block {
+    uint64_t hash; /* of what follows, which tells one block from another */
+    char *url, *version, *options;
+    int64_t start, stop;
+    bool verify;
+    uint64_t limit;
+
+    lent_state state;
+    part found;
+    failure why; /* FAILED: why there is no block. LOADED: what is wrong behind its good records */
+    int64_t left; /* records that nobody has taken yet */
+    size_t nbytes;
+    time_t used;
+    size_t refs;        /* calls, and the list */
+    lent_block *newer, *older;
+};
+
+tf_lender lender;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* over all that follows, and all blocks */
+static pthread_cond_t loaded = PTHREAD_COND_INITIALIZER;
+static lent_block *newest, *oldest;
+static size_t kept;
+
+static time_t now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec;
+}
+
+/* --- which block -------------------------------------------------------------------------------- */
+
+static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t size) {
+    const unsigned char *p = bytes; /* FNV-1a */
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ p[i]) * 0x100000001b3u;
+    return hash;
+}
+
+static uint64_t hash_of(const block_request *block, const read_settings *settings) {
+    uint64_t hash = hash_bytes(0xcbf29ce484222325u, block->url, strlen(block->url));
+    hash = hash_bytes(hash, block->version, strlen(block->version));
+    hash = hash_bytes(hash, &block->start, sizeof block->start);
+    hash = hash_bytes(hash, &settings->limit, sizeof settings->limit);
+    return hash_bytes(hash, settings->options, strlen(settings->options));
+}
+
+static bool is_same(const lent_block *known, uint64_t hash, const block_request *block,
+                    const read_settings *settings) {
+    return known->hash == hash && known->start == block->start && known->stop == block->stop &&
+           known->verify == settings->verify && known->limit == settings->limit &&
+           strcmp(known->url, block->url) == 0 && strcmp(known->version, block->version) == 0 &&
+           strcmp(known->options, settings->options) == 0;
+}
+
+/* --- the list, under the lock ------------------------------------------------------------------- */
+
+static void unlink_block(lent_block *block) {
+    *(block->newer != NULL ? &block->newer->older : &newest) = block->older;
+    *(block->older != NULL ? &block->older->newer : &oldest) = block->newer;
+    block->newer = block->older = NULL;
+}
+
+static void link_newest(lent_block *block) {
+    block->older = newest;
+    *(newest != NULL ? &newest->newer : &oldest) = block;
+    newest = block;
+}
+
+/* The caller's reference goes; answers the block if it was the last, to be freed without the lock. */
+static lent_block *unref(lent_block *block) {
+    return --block->refs == 0 ? block : NULL;
+}
+
+static void forget(lent_block *block, lent_block **unused) {
+    unlink_block(block);
+    kept -= block->nbytes;
+    block->left = INT64_MIN; /* not in the list */
+    lent_block *last = unref(block);
+    if (last != NULL) {
+        last->older = *unused;
+        *unused = last;
+    }
+}
+
+static void free_blocks(lent_block *unused) {
+    while (unused != NULL) {
+        lent_block *next = unused->older;
+        part_release(&unused->found); /* enters Python */
+        free(unused->url);
+        free(unused->version);
+        free(unused->options);
+        free(unused);
+        unused = next;
+    }
+}
+
+static bool is_listed(const lent_block *block) {
+    return block->left != INT64_MIN;
+}
+
+static void make_room(time_t moment, lent_block **unused) {
+    while (oldest != newest && (kept > LENT_BYTES || moment - oldest->used >= LENT_SECONDS))
+        forget(oldest, unused);
+}
+
+static lent_block *find(const block_request *block, const read_settings *settings,
+                        lent_block **unused) {
+    uint64_t hash = hash_of(block, settings);
+    lent_block *known = newest;
+    while (known != NULL && !is_same(known, hash, block, settings))
+        known = known->older;
+    if (known != NULL && now() - known->used >= LENT_SECONDS) {
+        forget(known, unused);
+        known = NULL;
+    }
+    return known;
+}
+
+static lent_block *add(const block_request *block, const read_settings *settings,
+                       lent_block **unused) {
+    lent_block *added = calloc(1, sizeof *added);
+    if (added == NULL)
+        return NULL;
+    added->hash = hash_of(block, settings);
+    added->url = strdup(block->url);
+    added->version = strdup(block->version);
+    added->options = strdup(settings->options);
+    added->start = block->start;
+    added->stop = block->stop;
+    added->verify = settings->verify;
+    added->limit = settings->limit;
+    added->left = block->records;
+    added->nbytes = (size_t)(block->raw_stop - block->raw_start);
+    added->used = now();
+    added->refs = 1;
+    if (added->url == NULL || added->version == NULL || added->options == NULL) {
+        free_blocks(added);
+        return NULL;
+    }
+    link_newest(added);
+    kept += added->nbytes;
+    make_room(added->used, unused);
+    return added;
+}
+
+/* --- the calls ---------------------------------------------------------------------------------- */
+
+void lent_begin(const block_request *block, const read_settings *settings) {
+    lent_block *unused = NULL;
+    pthread_mutex_lock(&lock);
+    bool begun = find(block, settings, &unused) != NULL || add(block, settings, &unused) == NULL;
+    pthread_mutex_unlock(&lock);
+    free_blocks(unused);
+    if (!begun)
+        lender.begin_block(block, settings);
+}
+
+/* Fetches the block and looks its records up; one thread does, the others wait. */
+static void load(lent_block *block, const block_request *asked, const read_settings *settings) {
+    part found = {0};
+    failure why = {TF_OK, ""};
+    search all = {.url = asked->url,
+                  .base = asked->raw_start,
+                  .take = (size_t)asked->records,
+                  .whole = true,
+                  .verify = settings->verify,
+                  .limit = settings->limit};
+    bool had = lender.read_block(asked, settings, &found, &why);
+    if (had)
+        part_search(&found, &all, &why);
+    pthread_mutex_lock(&lock);
+    block->found = found;
+    block->why = why;
+    block->state = had ? LOADED : FAILED;
+    pthread_cond_broadcast(&loaded);
+    pthread_mutex_unlock(&lock);
+}
+
+/* The block, perhaps still to be loaded, with a reference for the caller. */
+static lent_block *claim(const block_request *asked, const read_settings *settings, int64_t taking,
+                         bool *mine, lent_block **unused) {
+    lent_block *block = find(asked, settings, unused);
+    if (block == NULL)
+        block = add(asked, settings, unused);
+    if (block == NULL)
+        return NULL;
+    block->refs++;
+    block->used = now();
+    *mine = block->state == BEGUN;
+    if (*mine)
+        block->state = LOADING;
+    block->left -= taking;
+    if (block->left <= 0)
+        forget(block, unused);
+    return block;
+}
+
+lent_block *lent_take(const block_request *asked, const read_settings *settings, int64_t taking,
+                      failure *why) {
+    bool mine = false;
+    lent_block *unused = NULL;
+    pthread_mutex_lock(&lock);
+    lent_block *block = claim(asked, settings, taking, &mine, &unused);
+    pthread_mutex_unlock(&lock);
+    free_blocks(unused);
+    if (block == NULL) {
+        fail(why, TF_RESOURCE_EXHAUSTED, "%s: out of memory", asked->url);
+        return NULL;
+    }
+    if (mine)
+        load(block, asked, settings);
+    pthread_mutex_lock(&lock);
+    while (block->state == LOADING)
+        pthread_cond_wait(&loaded, &lock);
+    unused = NULL;
+    bool had = block->state == LOADED;
+    if (!had && is_listed(block))
+        forget(block, &unused); /* the next to ask tries again */
+    pthread_mutex_unlock(&lock);
+    free_blocks(unused);
+    if (had)
+        return block;
+    *why = block->why;
+    lent_release(block);
+    return NULL;
+}
+
+void lent_forget(void) {
+    lent_block *unused = NULL;
+    pthread_mutex_lock(&lock);
+    while (newest != NULL)
+        forget(newest, &unused);
+    pthread_mutex_unlock(&lock);
+    free_blocks(unused);
+}
+
+void lent_release(lent_block *block) {
+    pthread_mutex_lock(&lock);
+    lent_block *last = unref(block);
+    pthread_mutex_unlock(&lock);
+    if (last != NULL) {
+        last->older = NULL;
+        free_blocks(last);
+    }
+}
+
+const part *lent_records(const lent_block *block) {
+    return &block->found;
+}
+
+const failure *lent_damage(const lent_block *block) {
+    return &block->why;
+}

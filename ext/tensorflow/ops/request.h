@@ -1,0 +1,66 @@
+/* Which blocks a call of the block ops asks for. See `Blocks` in tfio_store/tf/dataset/ops.py. */
+#ifndef TFIO_STORE_TF_REQUEST_H
+#define TFIO_STORE_TF_REQUEST_H
+
+#include "tensorflow/call.h"
+#include "tensorflow/ops/lender.h"
+
+enum { MAX_NAME = 4096, MAX_CODEC = 16 };
+
+/* The inputs that `input_request` reads, in this order. */
+#define REQUEST_INPUTS                                                                           \
+    "files: string", "codecs: string", "versions: string", "table: int64", "spans: int64",       \
+        "groups: int64", "wanted: int64"
+enum { FILES, CODECS, VERSIONS, TABLE, SPANS, GROUPS, WANTED, REQUEST_INPUT_COUNT };
+
+/* A row of the block table. */
+typedef struct {
+    int64_t file, start, stop, raw_start, raw_stop, records;
+} block_row;
+
+/* Records [skip, skip + take) of a block. */
+typedef struct {
+    int64_t block, skip, take;
+} span_row;
+
+/* The spans of the groups that are wanted. */
+typedef struct {
+    const block_row *table;
+    const span_row *spans;
+    const int64_t *groups; /* group g is spans [groups[g], groups[g + 1]) */
+    const int64_t *wanted; /* numbers of groups; negative: nothing */
+    int64_t table_rows, span_rows, group_rows, wanted_rows;
+} request;
+
+bool input_request(call *now, request *asked);
+
+/* The spans of a group: [*first, *last), none for a negative number. They are not checked. */
+bool group_spans(call *now, const request *asked, int64_t group, int64_t *first, int64_t *last);
+
+/* Whether a span and its block make sense. */
+bool check_span(call *now, const request *asked, const span_row *span);
+
+/* What is done with each span that a call asks for, in order; false ends it. */
+typedef bool span_visitor(call *now, const request *asked, const span_row *span, void *state);
+
+/* Spans are checked before they are visited. */
+bool each_span(call *now, const request *asked, span_visitor *visit, void *state);
+
+/* How many records of its block a span has. */
+int64_t span_records(const request *asked, const span_row *span);
+
+/* A block, and the memory of its names. */
+typedef struct {
+    block_request block;
+    char url[MAX_NAME], codec[MAX_CODEC], version[MAX_VERSION];
+} named_block;
+
+/* How many blocks the file of this one has, which stand together in the table. */
+int64_t file_blocks(const request *asked, int64_t block);
+
+bool input_block(call *now, const request *asked, const span_row *span, named_block *named);
+
+/* Whether the op reads the file itself. */
+bool is_raw_local(const char *url, const char *codec, const read_settings *settings);
+
+#endif

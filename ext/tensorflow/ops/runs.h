@@ -1,0 +1,22 @@
+/* Runs: the records of one span, wherever they are read from. */
+#ifndef TFIO_STORE_TF_RUNS_H
+#define TFIO_STORE_TF_RUNS_H
+
+#include "tensorflow/ops/lent.h"
+#include "tensorflow/ops/request.h"
+
+/* Records that were read, and what their bytes belong to. */
+typedef struct {
+    part found;
+    lent_block *lent; /* NULL: `found` owns them */
+} run;
+
+/* Reads a span that was checked. False, with now->why, leaves the good records before the damage in
+ * next->found. `next` must be zero. */
+bool run_read(call *now, const request *asked, const span_row *span, const read_settings *settings,
+              run *next);
+
+/* Idempotent. */
+void run_release(run *done);
+
+#endif

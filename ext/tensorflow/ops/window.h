@@ -1,0 +1,37 @@
+/* A window: the records of a group of spans, read by all the calls that want some of them.
+ *
+ * Each call that comes reads the next span that nobody has begun; whoever reads the last one puts the
+ * records into their order. So the blocks of a window are read by as many threads as there are
+ * calls, and none waits while there is something to read.
+ */
+#ifndef TFIO_STORE_TF_WINDOW_H
+#define TFIO_STORE_TF_WINDOW_H
+
+#include "tensorflow/ops/records.h"
+#include "tensorflow/ops/runs.h"
+
+typedef struct window window;
+
+/* The window of a group, of which nothing is read. NULL: the group makes no sense, or no memory. */
+window *window_new(call *now, const request *asked, int64_t group);
+
+/* Reads what nobody has read yet, and waits for the rest. With `seed` the records are shuffled. */
+void window_read(window *of, call *now, const request *asked, const read_settings *settings,
+                 const uint64_t *seed);
+
+/* Records that its spans announce. */
+int64_t window_expected(const window *of);
+
+/* Once it is read: the records as far as they are good, NULL if there was no memory … */
+const record_list *window_records(const window *of);
+/* … and what is wrong behind them (TF_OK: nothing). */
+const failure *window_damage(const window *of);
+
+/* Where a record of it lies: a span of the request, and the offset in the uncompressed stream. */
+bool window_place(const window *of, const request *asked, const uint8_t *record,
+                  const span_row **span, int64_t *offset);
+
+/* NULL is no window. */
+void window_delete(window *of);
+
+#endif

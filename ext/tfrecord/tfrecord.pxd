@@ -1,0 +1,40 @@
+# See tfrecord.h.
+from libc.stdint cimport int64_t, uint8_t, uint64_t
+
+
+cdef extern from "<stdbool.h>":
+    ctypedef bint c_bool "bool"
+
+
+cdef extern from "tfrecord/tfrecord.h" nogil:
+    enum:
+        TFRECORD_HEADER
+        TFRECORD_OVERHEAD
+
+    const uint64_t TFRECORD_MAX_LIMIT
+
+    ctypedef enum tfrecord_fault:
+        pass
+
+    ctypedef struct tfrecord_cursor:
+        size_t offset
+        size_t count
+        tfrecord_fault fault
+        uint64_t need
+
+    uint8_t *tfrecord_put(
+        uint8_t *frame, const uint8_t *const *records, const size_t *sizes, size_t count)
+    void tfrecord_scan(
+        tfrecord_cursor *cursor, const uint8_t *data, size_t size, uint64_t limit, c_bool verify,
+        int64_t *offsets, int64_t *lengths, size_t capacity)
+    void tfrecord_walk(
+        tfrecord_cursor *cursor, const uint8_t *data, size_t size, uint64_t limit,
+        int64_t *frames, size_t capacity)
+    size_t tfrecord_find(
+        const uint8_t *data, size_t size, size_t start, uint64_t limit, c_bool *found)
+
+
+cdef extern from "tfrecord/tfrecord_file.h" nogil:
+    int tfrecord_walk_file(
+        tfrecord_cursor *cursor, int descriptor, size_t size, uint64_t limit, int64_t *frames,
+        size_t capacity)

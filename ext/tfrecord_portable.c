@@ -1,8 +1,0 @@
-/* Framing loops for any CPU. */
-#include "crc32c_portable.h"
-
-#define LOOPS tfrecord_portable
-#define TARGET
-#define STEP crc32c_portable_step
-
-#include "tfrecord_loops.h"

@@ -1,0 +1,167 @@
+"""Manifest and index: there and back, and every kind of hostile input."""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+from tfio_store.dataset.manifest import BlockTable, DatasetManifest, ShardInfo, check_name
+from tfio_store.errors import ManifestError
+from tfio_store.records.framing import crc32c
+
+
+def table(*rows: list[int]) -> BlockTable:
+    arrays = [np.array(row, np.int64) for row in rows]
+    return BlockTable(arrays[0], arrays[-2], arrays[-1])
+
+
+SHARDS = (
+    ShardInfo("train-0", 100, 7, 0xDEADBEEF, table([0, 60, 100], [0, 600, 900], [0, 3, 7])),
+    ShardInfo("train-1", 50, 1, 1),
+    ShardInfo("train-2", 0, 0, 0, table([0], [0], [0])),
+)
+MANIFEST = DatasetManifest(
+    SHARDS, "GZIP", schema={"x": "float"}, metadata={"by": "test"}, index="_train.index"
+)
+
+
+def without_blocks(manifest: DatasetManifest) -> DatasetManifest:
+    return DatasetManifest.from_bytes(manifest.to_bytes())
+
+
+def test_there_and_back() -> None:
+    plain = without_blocks(MANIFEST)
+    assert [shard.blocks for shard in plain.shards] == [None] * 3
+    assert (plain.records, plain.nbytes, plain.schema) == (8, 150, {"x": "float"})
+    assert plain.with_index(MANIFEST.index_bytes()) == MANIFEST
+
+
+def test_an_uncompressed_table_keeps_one_array_for_both_offsets() -> None:
+    offsets = np.array([0, 50, 90], np.int64)
+    blocks = BlockTable(offsets, offsets, np.array([0, 1, 2], np.int64))
+    manifest = DatasetManifest((ShardInfo("s", 90, 2, 3, blocks),), None)
+    found = without_blocks(manifest).with_index(manifest.index_bytes()).shards[0].blocks
+    assert found == blocks
+    assert found is not None
+    assert found.raw_offsets is found.offsets
+    compressed = without_blocks(MANIFEST).with_index(MANIFEST.index_bytes()).shards[0].blocks
+    assert compressed is not None
+    assert compressed.raw_offsets is not compressed.offsets
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "", ".", "..", "/etc/passwd", "../x", "a/../../x", "a//b", "a/", "s3://other/x", "file:x",
+        "\udcff", "C:\\x", "a\\b", "a\0b", "a\nb", "~/x", "%2e%2e/x", "x?versionId=1", "x#y",
+        "a::b",
+    ],
+)  # fmt: skip
+def test_names_that_leave_the_folder_are_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=r"not a name|begins with"):
+        check_name(name)
+    for key in ("index", "shard"):
+        document = json.loads(MANIFEST.to_bytes())
+        if key == "index":
+            document["index"] = name
+        else:
+            document["shards"][1]["name"] = name
+        with pytest.raises(ManifestError, match=r"s3://b/_m\.json"):
+            DatasetManifest.from_bytes(json.dumps(document).encode(), path="s3://b/_m.json")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        ("format", "other", "format"),
+        ("version", 2, "version 2"),
+        ("version", None, "version"),
+        ("compression", "LZMA", "compression"),
+        ("shards", {}, "shards"),
+        ("shards", [1], "not an object"),
+        ("records", 9, "records"),
+        ("nbytes", -1, "nbytes"),
+        ("schema", [], "schema"),
+    ],
+)
+def test_wrong_fields_are_named(key: str, value: Any, says: str) -> None:
+    document = json.loads(MANIFEST.to_bytes())
+    document[key] = value
+    with pytest.raises(ManifestError, match=says):
+        DatasetManifest.from_bytes(json.dumps(document).encode())
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("nbytes", 1.5), ("nbytes", True), ("records", -1), ("records", 1 << 63), ("crc32c", 5),
+     ("crc32c", "xyz"), ("name", None), ("name", "train-0")],
+)  # fmt: skip
+def test_wrong_fields_of_a_shard_are_refused(key: str, value: Any) -> None:
+    document = json.loads(MANIFEST.to_bytes())
+    document["shards"][1][key] = value
+    with pytest.raises(ManifestError):
+        DatasetManifest.from_bytes(json.dumps(document).encode())
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"null", b"\xff\xfe", b"[" * 100_000, b"{"])
+def test_what_is_no_manifest_is_refused(data: bytes) -> None:
+    with pytest.raises(ManifestError):
+        DatasetManifest.from_bytes(data)
+
+
+@given(st.binary(max_size=300))
+def test_random_bytes_are_no_index(data: bytes) -> None:
+    with pytest.raises(ManifestError):
+        MANIFEST.with_index(data)
+
+
+@pytest.mark.parametrize("flip", range(0, 8 * 200, 13))
+def test_a_flipped_bit_of_an_index_is_noticed(flip: int) -> None:
+    data = bytearray(MANIFEST.index_bytes())
+    data[flip // 8 % len(data)] ^= 1 << flip % 8
+    with pytest.raises(ManifestError):
+        MANIFEST.with_index(data)
+
+
+def sealed(body: bytes) -> bytes:
+    return body + struct.pack("<I", crc32c(body))
+
+
+@pytest.mark.parametrize(
+    ("position", "layout", "value", "says"),
+    [
+        (8, "<I", 9, "version 9"),
+        (12, "<I", 1 << 31, "shards"),
+        (16 + 16, "<Q", 1 << 60, "blocks"),
+        (16 + 16, "<Q", (1 << 64) - 1, "blocks"),
+        (16 + 28, "<I", 7, "unknown kind"),
+        (16, "<Q", 99, "another train-0"),
+        (112, "<q", -5, "begin at 0|go down"),
+        (112 + 8, "<q", 101, "go down"),
+        (112 + 16, "<q", 101, "not those of the shard"),
+        (112 + 24, "<q", 1, "begin at 0"),
+    ],
+)
+def test_an_index_that_lies_under_a_valid_checksum(
+    position: int, layout: str, value: int, says: str
+) -> None:
+    body = bytearray(MANIFEST.index_bytes()[:-4])
+    struct.pack_into(layout, body, position, value)
+    with pytest.raises(ManifestError, match=says):
+        MANIFEST.with_index(sealed(bytes(body)))
+
+
+def test_bytes_behind_the_tables_are_refused() -> None:
+    with pytest.raises(ManifestError, match="8 bytes follow"):
+        MANIFEST.with_index(sealed(MANIFEST.index_bytes()[:-4] + bytes(8)))
+
+
+def test_the_index_of_another_generation_is_refused() -> None:
+    other = DatasetManifest((*SHARDS[:1], ShardInfo("train-1", 51, 1, 1), SHARDS[2]), "GZIP")
+    with pytest.raises(ManifestError, match="another train-1"):
+        without_blocks(other).with_index(MANIFEST.index_bytes())

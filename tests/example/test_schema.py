@@ -1,0 +1,159 @@
+"""Schemas: what they accept, JSON and back, and inferring them from records."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+from tests.support.examples import entry, field, int64s, strings, wire_example
+from tfio_store import (
+    CorruptRecordError,
+    Feature,
+    Ragged,
+    RecordBatch,
+    Schema,
+    SchemaError,
+    decode_examples,
+    encode_example,
+    infer_schema,
+)
+from tfio_store.dataset.manifest import DatasetManifest
+from tfio_store.records.framing import FrameWriter
+
+SCHEMA = Schema(
+    {
+        "z": "int64",
+        "image": ("float32", (3, 64, 64)),
+        "tokens": ("int64", (None,)),
+        "text": Feature("str", default="?"),
+        "blob": Feature("bytes", (2,), default=[b"\xff", b""]),
+        "weird": Feature("float32", default=math.inf),
+        "exact": Feature("complex64", (2,), raw=True),
+    }
+)
+
+
+def test_a_schema_is_a_sorted_mapping():
+    assert list(SCHEMA) == sorted(SCHEMA)
+    assert SCHEMA["tokens"] == Feature("int64", (None,))
+    assert len(SCHEMA) == 7
+    assert Schema(dict(SCHEMA)) == SCHEMA
+    assert Schema({"z": np.int64, "s": bytes})["s"] == Feature("bytes")
+    assert Schema({"z": np.dtype("float32")})["z"] == Feature("float32")
+
+
+def test_repr_is_a_table():
+    assert repr(SCHEMA.select(["image", "text", "exact"])) == (
+        "Schema:\n"
+        "  feature  dtype            shape        default\n"
+        "  exact    complex64 (raw)  (2,)\n"
+        "  image    float32          (3, 64, 64)\n"
+        "  text     str              ()           '?'"
+    )
+
+
+def test_json_there_and_back():
+    again = Schema.from_json(json.loads(json.dumps(SCHEMA.to_json(), allow_nan=False)))
+    assert again == SCHEMA
+    nan = Schema({"x": Feature("float32", default=math.nan)})
+    assert math.isnan(Schema.from_json(nan.to_json())["x"].default)
+
+
+@pytest.mark.parametrize("value", [None, [], {}, {"features": 3}, {"features": {"x": {}}}])
+def test_json_that_is_no_schema(value):
+    with pytest.raises(ValueError, match="not a schema"):
+        Schema.from_json(value)
+
+
+@pytest.mark.parametrize(
+    ("feature", "says"),
+    [
+        ("int65", "dtype must be one of"),
+        ("uint64", "dtype must be one of"),
+        (("int64", (-1,)), "no negative dimension"),
+        (("int64", (2, None)), "only the first dimension"),
+        (("int64", (None, None, None)), "only the first dimension"),
+        (("int64", (None, 0)), "can't be told apart"),
+        (("int64", 3), "shape must be a tuple"),
+        (("int64", (2**33, 2**33)), "too many values"),
+        (("int64", (None,), 3), "no default"),
+        (("int64", (2,), [1, 2, 3]), "default must be a scalar or of shape"),
+        (("object", (), None, True), "no fixed size"),
+        (("no_such", (), None, True), "not known to numpy"),
+        ((), "dtype"),
+    ],
+)
+def test_features_that_make_no_sense(feature, says):
+    with pytest.raises((TypeError, ValueError), match=f"feature 'x': .*{says}"):
+        Schema({"x": feature})
+
+
+def test_names_that_collide():
+    with pytest.raises(ValueError, match="needs that name"):
+        Schema({"x": ("int64", (None, None)), "x/row_lengths": "int64"})
+    with pytest.raises(KeyError, match="no feature 'q'"):
+        SCHEMA.select(["z", "q"])
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), min_size=1, max_size=6))
+def test_inferred_schemas_decode_what_they_were_inferred_from(rows):
+    records = [
+        encode_example({"x": [1.5] * n, "s": "a", "m": np.ones((2, 3))} | ({"o": 1} if o else {}))
+        for n, o in rows
+    ]
+    schema = infer_schema(records)
+    decoded = decode_examples(records, schema)
+    assert decoded["s"].tolist() == [b"a"] * len(rows)
+    assert schema["m"] == Feature("float32", (6,))
+    if "x" in schema:
+        assert [np.size(row) for row in decoded["x"]] == [n for n, _ in rows]
+    if "o" in schema:
+        assert (schema["o"].shape == ()) == all(o for _, o in rows)
+
+
+def test_nested_ragged_is_recognised():
+    record = encode_example({"x": Ragged.from_rows([[1.5], [2.5, 3.5]])})
+    schema = infer_schema([record])
+    assert schema == Schema({"x": ("float32", (None, None))})
+    assert decode_examples([record], schema)["x"].tolist() == [[[1.5], [2.5, 3.5]]]
+
+
+def test_records_that_contradict_each_other():
+    with pytest.raises(SchemaError, match="record 1: feature 'x' holds float32 values"):
+        infer_schema([encode_example({"x": 1}), encode_example({"x": 1.5})])
+    with pytest.raises(CorruptRecordError, match=r"not a tf\.train\.Example"):
+        infer_schema([b"\x0a\xff"])
+    with pytest.raises(CorruptRecordError, match="name is not UTF-8"):
+        infer_schema([wire_example(entry(b"\xff", int64s(1)))])
+
+
+def test_what_never_holds_a_value_is_left_out():
+    record = wire_example(entry(b"e", b""), entry(b"i", field(3, b"")), entry(b"s", strings(b"")))
+    assert infer_schema([record]) == Schema({"i": ("int64", (0,)), "s": "bytes"})
+
+
+def test_infer_looks_no_further_than_the_sample(tmp_path):
+    writer = FrameWriter()
+    writer.write_many([encode_example({"x": 1})] * 5 + [encode_example({"x": [1, 2]})])
+    path = tmp_path / "x.tfrecord"
+    path.write_bytes(writer.take())
+    assert infer_schema(str(path), sample=5) == Schema({"x": "int64"})
+    assert infer_schema(path) == Schema({"x": ("int64", (None,))})
+    batch = RecordBatch.from_records([encode_example({"x": "a"})])
+    assert infer_schema(batch) == Schema({"x": "bytes"})
+    with pytest.raises(ValueError, match="sample must be at least 1"):
+        infer_schema(path, sample=0)
+    with pytest.raises(ValueError, match="no records"):
+        infer_schema(RecordBatch.from_records([]))
+
+
+def test_the_manifest_knows_better(place):
+    manifest = DatasetManifest((), None, schema=SCHEMA.to_json())
+    place.put("_train.manifest.json", manifest.to_bytes())
+    for name in ("train", ""):
+        found = infer_schema(place.url(name), storage_options=place.storage_options)
+        assert found == SCHEMA

@@ -1,0 +1,188 @@
+"""The house's rules: folders are floors, imports go down, siblings stay apart, nothing goes round.
+
+Every import counts, wherever in a file it stands: lazy ones, those for type checkers only, and
+names of modules in strings.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "tfio_store"
+
+FLOORS = (
+    {"errors"},
+    {"records"},
+    {"example", "storage"},
+    {"dataset"},
+    {"read", "write"},
+    {"tools"},
+    {"tf"},
+    {""},
+)
+"""From the ground up; "" is the package itself. Rooms on one floor are siblings."""
+
+KEEPERS = {
+    "fsspec": ("storage",),
+    "s3fs": ("storage",),
+    "gcsfs": ("storage",),
+    "adlfs": ("storage",),
+    "obstore": ("storage",),
+    "tensorflow": ("tf", "example.feature_spec"),
+}
+"""Third-party packages, and the only rooms that may know them."""
+
+
+MODULE = r"tfio_store(\.\w+)+"
+
+
+def modules() -> dict[str, Path]:
+    """All of the package, as dotted names below it; compiled ones by their stubs."""
+    return {
+        ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+        .removesuffix("__init__")
+        .rstrip("."): path
+        for path in (*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.pyi"))
+    }
+
+
+MODULES = modules()
+
+
+def named(tree: ast.AST) -> Iterator[str]:
+    """Absolute names that a file imports, or holds as strings that are nothing but such a name."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "write imports absolutely"
+            assert node.module is not None
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Constant) and re.fullmatch(MODULE, str(node.value)):
+            yield str(node.value)
+
+
+def module_of(name: str, known: Mapping[str, object]) -> str | None:
+    """The module of ours that a name is of, or is itself."""
+    package, _, below = name.partition(".")
+    if package != "tfio_store":
+        return None
+    while below and below not in known:
+        below = below.rpartition(".")[0]
+    return below
+
+
+def arrows(path: Path) -> set[str]:
+    found = {module_of(name, MODULES) for name in named(ast.parse(path.read_text("utf-8")))}
+    return {name for name in found if name is not None}
+
+
+def floor(module: str) -> int:
+    room = module.split(".")[0]
+    return next(i for i, rooms in enumerate(FLOORS) if room in rooms)
+
+
+def complaint(module: str, target: str) -> str | None:
+    """What is wrong with an import, if anything is."""
+    if floor(target) > floor(module):
+        return f"{module} imports {target}, which stands above it"
+    if floor(target) == floor(module) and target.split(".")[0] != module.split(".")[0]:
+        return f"{module} imports {target}: siblings stay apart"
+    return None
+
+
+def circle(graph: Mapping[str, set[str]]) -> list[str] | None:
+    """Modules that import each other in a round, if there are any."""
+    done: set[str] = set()
+
+    def walk(module: str, way: list[str]) -> list[str] | None:
+        if module in way:
+            return [*way[way.index(module) :], module]
+        if module in done:
+            return None
+        for target in sorted(graph.get(module, ())):
+            found = walk(target, [*way, module])
+            if found is not None:
+                return found
+        done.add(module)
+        return None
+
+    return next(filter(None, (walk(module, []) for module in sorted(graph))), None)
+
+
+def whole_graph() -> dict[str, set[str]]:
+    return {module: arrows(path) - {module} for module, path in MODULES.items()}
+
+
+@pytest.mark.parametrize("module", sorted(MODULES))
+def test_imports_go_down(module: str) -> None:
+    for target in arrows(MODULES[module]):
+        if target == "" and module:
+            continue  # a format's or a logger's name, or the package's own version
+        assert complaint(module, target) is None
+
+
+def test_nothing_goes_round() -> None:
+    graph = {name: {t for t in targets if t} for name, targets in whole_graph().items() if name}
+    assert circle(graph) is None
+
+
+def test_a_circle_made_by_hand_is_found() -> None:
+    graph = whole_graph()
+    assert "records.framing" in graph["storage.local"]
+    graph["records.framing"] = {*graph["records.framing"], "storage.local"}
+    del graph[""]
+    found = circle(graph)
+    assert found is not None
+    assert {"records.framing", "storage.local"} <= set(found)
+
+
+def test_what_goes_up_or_aside_is_told() -> None:
+    assert "stands above" in str(complaint("dataset.model", "read.reader"))
+    assert "siblings" in str(complaint("read.reader", "write.commit"))
+    assert "siblings" in str(complaint("example.schema", "storage.store"))
+    assert complaint("read.reader", "dataset.model") is None
+
+
+def test_lazy_imports_and_names_in_strings_count() -> None:
+    text = "def f():\n    from tfio_store.read import reader\n    return 'tfio_store.tools.clean'\n"
+    found = {module_of(name, MODULES) for name in named(ast.parse(text))}
+    assert found == {"read.reader", "tools.clean"}
+
+
+@pytest.mark.parametrize("module", sorted(MODULES))
+def test_only_its_keeper_imports_a_package(module: str) -> None:
+    for name in named(ast.parse(MODULES[module].read_text("utf-8"))):
+        keepers = KEEPERS.get(name.split(".")[0])
+        allowed = keepers is None or any(f"{module}.".startswith(f"{k}.") for k in keepers)
+        assert allowed, f"only {keepers} may import {name}"
+
+
+def test_no_room_or_door_bears_the_name_of_a_public_function() -> None:
+    import tfio_store
+
+    beneath = {name.split(".")[0] for name in MODULES}
+    assert not beneath & set(tfio_store.__all__)
+
+
+def test_import_is_light() -> None:
+    heavy = ("tensorflow", "pyarrow", "pandas", "s3fs", "gcsfs", "adlfs", "obstore", "torch")
+    code = f"import sys, tfio_store; print([m for m in {heavy!r} if m in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
+
+
+def test_all_is_sorted_and_resolves() -> None:
+    import tfio_store
+
+    assert tfio_store.__all__ == sorted(tfio_store.__all__)
+    for name in tfio_store.__all__:
+        if name not in tfio_store._TENSORFLOW:
+            getattr(tfio_store, name)

@@ -1,0 +1,110 @@
+"""`verify` and `salvage`: what is sound, what is lost, and what is not as the manifest says."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+import tfio_store as tfs
+from tests.servers.place import Place
+from tfio_store.records.magic import detect
+
+ITEMS = [b"%05d:" % i + random.Random(i).randbytes(i % 300) for i in range(3000)]
+
+
+@pytest.fixture(params=[None, "GZIP"])
+def written(place: Place, request: pytest.FixtureRequest) -> Place:
+    with tfs.ShardedWriter(
+        place.url("train"),
+        num_shards=3,
+        compression=request.param,
+        storage_options=place.storage_options,
+    ) as writer:
+        writer.write_batch(ITEMS)
+    return place
+
+
+def options(place: Place) -> dict[str, Any]:
+    return {"storage_options": place.storage_options}
+
+
+def damage(place: Place, name: str, at: float) -> None:
+    data = bytearray(place.get(name))
+    data[int(len(data) * at)] ^= 0x20
+    place.put(name, bytes(data))
+
+
+FIRST = "train-00000-of-00003.tfrecord"
+
+
+class TestVerify:
+    def test_sound(self, written: Place) -> None:
+        seen: list[int] = []
+        report = tfs.verify(written.url("train"), on_progress=seen.append, **options(written))
+        assert report.ok
+        assert report.records == 3000
+        assert report.nbytes == sum(map(len, ITEMS))
+        assert seen[-1] == 3000
+
+    def test_a_flipped_bit(self, written: Place) -> None:
+        damage(written, FIRST, 0.5)
+        report = tfs.verify(written.url("train"), **options(written))
+        assert not report.ok
+        assert report.records < 3000
+        assert report.skipped[0].path == written.url(FIRST)
+        (problem,) = report.problems
+        assert FIRST in problem
+        assert "CRC32C" in problem
+        assert FIRST in str(report)
+
+    def test_another_size(self, written: Place) -> None:
+        written.put(FIRST, written.get(FIRST) + b"x")
+        report = tfs.verify(written.url("train"), **options(written))
+        assert not report.ok
+        assert any("bytes where the manifest says" in problem for problem in report.problems)
+
+    def test_a_missing_shard(self, written: Place) -> None:
+        written.fs.rm(written.fs._strip_protocol(written.url(FIRST)))
+        with pytest.raises(FileNotFoundError, match=FIRST):
+            tfs.verify(written.url("train"), **options(written))
+
+
+class TestSalvage:
+    def test_everything_sound_is_copied(self, written: Place) -> None:
+        damage(written, FIRST, 0.5)
+        report = tfs.salvage(written.url("train"), written.url("saved"), **options(written))
+        copied = sorted(tfs.RecordReader(written.url("saved"), **options(written)))
+        assert report.records == len(copied)
+        assert set(copied) < set(ITEMS)
+        assert len(copied) >= len(ITEMS) - 1  # of a compressed block too, the other records
+        assert report.skipped
+        assert tfs.verify(written.url("saved"), **options(written)).ok
+
+    def test_order_is_kept_in_one_shard(self, written: Place) -> None:
+        tfs.salvage(written.url("train"), written.url("saved"), num_shards=1, **options(written))
+        copied = list(tfs.RecordReader(written.url("saved"), **options(written)))
+        assert copied == list(tfs.RecordReader(written.url("train"), **options(written)))
+
+    def test_the_source_stays_as_it_was(self, written: Place) -> None:
+        before = written.get(FIRST)
+        tfs.salvage(written.url("train"), written.url("saved"), **options(written))
+        assert written.get(FIRST) == before
+
+    def test_the_codec_is_kept_unless_another_is_named(self, written: Place) -> None:
+        for name, options_ in {"same": {}, "other": {"target_compression": "ZLIB"}}.items():
+            tfs.salvage(written.url("train"), written.url(name), **options_, **options(written))
+        first = [written.get(f"{name}-00000-of-00003.tfrecord") for name in ("same", "other")]
+        assert detect(first[0]) == detect(written.get(FIRST))
+        assert detect(first[1]) == "ZLIB"
+
+    def test_an_existing_target_is_kept_unless_told_otherwise(self, written: Place) -> None:
+        where = (written.url("train"), written.url("saved"))
+        tfs.salvage(*where, **options(written))
+        with pytest.raises(FileExistsError):
+            tfs.salvage(*where, **options(written))
+        report = tfs.salvage(*where, if_exists="overwrite", **options(written))
+        assert report.records == len(ITEMS)
+        saved = tfs.RecordReader(written.url("saved"), **options(written))
+        assert len(list(saved)) == len(ITEMS)

@@ -1,0 +1,173 @@
+"""Block tables, and the index: those of every shard in one binary object. No I/O.
+
+All numbers are little-endian; the arrays are as `BlockTable` has them::
+
+    "TFIOSIDX"  u32 version = 1  u32 shards
+    per shard   u64 nbytes  u64 records  u64 blocks  u32 crc32c  u32 kind
+    per shard   i64 offsets[blocks + 1]      unless kind is NO_TABLE
+                i64 raw_offsets[blocks + 1]  if kind is COMPRESSED
+                i64 records[blocks + 1]
+    u32         CRC32C of all of the above
+
+nbytes, records and crc32c repeat the manifest's, so that an index can't be taken for another
+generation's.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from tfio_store.records.framing import crc32c
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from typing_extensions import Buffer as BytesLike
+
+__all__ = ["BlockTable", "ShardInfo", "decode_tables", "encode_tables"]
+
+Int64Array = npt.NDArray[np.int64]
+
+_MAGIC = b"TFIOSIDX"
+_VERSION = 1
+_HEADER = struct.Struct("<8sII")
+_SHARD = struct.Struct("<QQQII")
+_CRC = struct.Struct("<I")
+_NO_TABLE, _PLAIN, _COMPRESSED = 0, 1, 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BlockTable:
+    """Where the blocks of one shard lie: three int64 arrays of n_blocks + 1 running totals.
+
+    Block b is the stored bytes ``offsets[b]:offsets[b + 1]`` of the object; decompressed they are
+    bytes ``raw_offsets[b]:raw_offsets[b + 1]`` of the record stream (for uncompressed shards the
+    same array) and hold records ``records[b]:records[b + 1]`` of the shard. The first offset is 0,
+    or 2 for ZLIB, whose header belongs to no block.
+    """
+
+    offsets: Int64Array
+    raw_offsets: Int64Array
+    records: Int64Array
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, BlockTable):
+            return NotImplemented
+        return (
+            np.array_equal(self.offsets, other.offsets)
+            and np.array_equal(self.raw_offsets, other.raw_offsets)
+            and np.array_equal(self.records, other.records)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@dataclass(frozen=True, slots=True)
+class ShardInfo:
+    """One finished shard: its name relative to the manifest's folder, and what it holds."""
+
+    name: str
+    nbytes: int
+    records: int
+    crc32c: int
+    blocks: BlockTable | None = None
+    """None where the blocks are not known, or the index is not loaded."""
+
+
+def encode_tables(shards: Sequence[ShardInfo]) -> bytes:
+    """The index of ``shards``, in their order."""
+    pieces = [_HEADER.pack(_MAGIC, _VERSION, len(shards))]
+    pieces += [_shard_header(shard) for shard in shards]
+    for shard in shards:
+        if shard.blocks is not None:
+            pieces += [array.astype("<i8").tobytes() for array in _arrays(shard.blocks)]
+    body = b"".join(pieces)
+    return body + _CRC.pack(crc32c(body))
+
+
+def _shard_header(shard: ShardInfo) -> bytes:
+    blocks = 0 if shard.blocks is None else len(shard.blocks)
+    return _SHARD.pack(shard.nbytes, shard.records, blocks, shard.crc32c, _kind(shard.blocks))
+
+
+def _kind(table: BlockTable | None) -> int:
+    if table is None:
+        return _NO_TABLE
+    return _PLAIN if table.raw_offsets is table.offsets else _COMPRESSED
+
+
+def _arrays(table: BlockTable) -> list[Int64Array]:
+    if _kind(table) == _PLAIN:
+        return [table.offsets, table.records]
+    return [table.offsets, table.raw_offsets, table.records]
+
+
+def decode_tables(data: BytesLike, shards: Sequence[ShardInfo]) -> list[BlockTable | None]:
+    """The tables of ``shards``; ValueError says why ``data`` is not their index."""
+    body = _checked_body(memoryview(data).cast("B"))
+    _, version, count = _HEADER.unpack_from(body)
+    if version != _VERSION:
+        raise ValueError(f"it has version {version}, and this library reads {_VERSION}")
+    if count != len(shards) or len(body) < _HEADER.size + count * _SHARD.size:
+        raise ValueError(f"it tells of {count} shards, and the manifest of {len(shards)}")
+    position = _HEADER.size + count * _SHARD.size
+    tables = []
+    for number, shard in enumerate(shards):
+        header = _SHARD.unpack_from(body, _HEADER.size + number * _SHARD.size)
+        table, position = _table(body, position, header, shard)
+        tables.append(table)
+    if position != len(body):
+        raise ValueError(f"{len(body) - position} bytes follow its tables")
+    return tables
+
+
+def _checked_body(data: memoryview) -> memoryview:
+    if len(data) < _HEADER.size + _CRC.size or bytes(data[:8]) != _MAGIC:
+        raise ValueError("it does not begin as an index does")
+    body = data[: -_CRC.size]
+    if crc32c(body) != _CRC.unpack(data[-_CRC.size :])[0]:
+        raise ValueError("its checksum does not hold")
+    return body
+
+
+def _table(
+    body: memoryview, position: int, header: tuple[int, int, int, int, int], shard: ShardInfo
+) -> tuple[BlockTable | None, int]:
+    nbytes, records, blocks, crc, kind = header
+    if (nbytes, records, crc) != (shard.nbytes, shard.records, shard.crc32c):
+        raise ValueError(f"it describes another {shard.name}")
+    if kind == _NO_TABLE:
+        return None, position
+    if kind not in (_PLAIN, _COMPRESSED):
+        raise ValueError(f"{shard.name} has a table of an unknown kind, {kind}")
+    arrays = 2 if kind == _PLAIN else 3
+    if (blocks + 1) * 8 * arrays > len(body) - position:
+        raise ValueError(f"{shard.name} claims {blocks} blocks, more than there are bytes for")
+    step = (blocks + 1) * 8
+    views = [
+        np.frombuffer(body, "<i8", blocks + 1, position + step * i).astype(np.int64, copy=False)
+        for i in range(arrays)
+    ]
+    table = BlockTable(views[0], views[-2], views[-1])
+    _check_table(table, shard)
+    return table, position + step * arrays
+
+
+def _check_table(table: BlockTable, shard: ShardInfo) -> None:
+    for array in _arrays(table):
+        if (np.diff(array) < 0).any():
+            raise ValueError(f"the totals of {shard.name} go down")
+    first = table.offsets[0]
+    starts_right = (first in (0, 2) or not len(table)) and table.records[0] == 0
+    if not starts_right or (_kind(table) == _COMPRESSED and table.raw_offsets[0] != 0):
+        raise ValueError(f"the totals of {shard.name} do not begin at 0")
+    if table.offsets[-1] != shard.nbytes or table.records[-1] != shard.records:
+        raise ValueError(f"the totals of {shard.name} are not those of the shard")

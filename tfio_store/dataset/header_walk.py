@@ -1,0 +1,258 @@
+"""Blocks of files that came without an index: found by walking from header to header."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tfio_store.dataset.block_tables import BlockTable, Int64Array
+from tfio_store.dataset.model import Dataset, Shard
+from tfio_store.dataset.text_index import parse_idx
+from tfio_store.errors import (
+    CorruptRecordError,
+    ManifestError,
+    RecordTooLargeError,
+    TruncatedRecordError,
+)
+from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, HEADER_BYTES, walk, walk_file
+from tfio_store.records.lookalike import HEAD_BYTES, hint
+from tfio_store.records.magic import detect
+from tfio_store.storage import Store
+from tfio_store.storage.faults import naming
+from tfio_store.storage.local import LocalStore
+from tfio_store.storage.read_ahead import Fetch, ReadAhead, split_range
+from tfio_store.storage.threads import Threads
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer as BytesLike
+
+__all__ = [
+    "BLOCK_BYTES",
+    "block_table",
+    "codec_of",
+    "frame_bounds",
+    "frame_offsets",
+    "index_raw_shards",
+    "with_idx",
+]
+
+BLOCK_BYTES = 1 << 20
+"""A block ends with the record that makes it at least this long, before compression."""
+
+_SHARDS_AT_ONCE = 8
+_MAGIC_BYTES = 512
+
+
+def index_raw_shards(
+    dataset: Dataset,
+    *,
+    memory_budget: int,
+    max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+) -> Dataset:
+    """The dataset with the blocks of every raw shard known, and no shard's compression "auto".
+
+    Reads the headers of raw shards that have no block table: on a remote store that is reading
+    the shard, unless its records are larger than what one request brings.
+    Compressed streams stay as they are.
+
+    Raises:
+        CorruptRecordError, TruncatedRecordError: a header is damaged; the data CRCs are not looked
+        at. RecordTooLargeError: a header claims more than ``max_record_bytes``. ManifestError: a
+        shard holds another number of records than its manifest says.
+    """
+    missing = [
+        i
+        for i, shard in enumerate(dataset.shards)
+        if shard.blocks is None and shard.compression in ("auto", None)
+    ]
+    if not missing:
+        return dataset
+    workers = min(_SHARDS_AT_ONCE, len(missing))
+    share = memory_budget // workers
+
+    def look(index: int) -> Shard:
+        return _indexed(dataset, index, share, max_record_bytes)
+
+    with Threads(workers, thread_name_prefix="tfio_store-index") as pool:
+        found = dict(zip(missing, pool.map(look, missing), strict=True))
+    return dataset.with_shards(found)
+
+
+def codec_of(dataset: Dataset, index: int) -> str | None:
+    """A shard's codec, by its first bytes where nobody has looked yet."""
+    shard = dataset.shards[index]
+    if shard.compression != "auto":
+        return shard.compression
+    store, path = dataset.open(index)
+    head = store.read(path, 0, min(_MAGIC_BYTES, shard.nbytes), etag=shard.version)
+    return detect(head.result())
+
+
+def _indexed(dataset: Dataset, index: int, budget: int, max_record_bytes: int) -> Shard:
+    shard = dataset.shards[index]
+    store, path = dataset.open(index)
+    codec = codec_of(dataset, index)
+    if codec is not None:
+        return shard.known(compression=codec)
+    frames = frame_offsets(store, path, shard, budget=budget, max_record_bytes=max_record_bytes)
+    table = block_table(frames, shard.nbytes)
+    return shard.known(compression=None, records=len(frames), blocks=table)
+
+
+def with_idx(dataset: Dataset, idx: Sequence[str]) -> Dataset:
+    """The dataset with the blocks that text index files tell, one for each of its raw shards.
+
+    ManifestError when one is not its shard's; ValueError when there are more or fewer of them.
+    """
+    if isinstance(idx, str) or len(idx) != len(dataset.shards):
+        raise ValueError(f"idx= takes a list of {len(dataset.shards)} files, one for each shard")
+    known = {}
+    for i, (url, shard) in enumerate(zip(idx, dataset.shards, strict=True)):
+        store, path = dataset.open_url(url)
+        data, _ = store.get(path)
+        frames = parse_idx(data, nbytes=shard.nbytes, path=store.url(path))
+        table = block_table(frames, shard.nbytes)
+        known[i] = shard.known(compression=None, records=len(frames), blocks=table)
+    return dataset.with_shards(known)
+
+
+def block_table(frames: Int64Array, nbytes: int) -> BlockTable:
+    """Blocks of a raw shard: ``frames`` are the byte offsets of its frames, ``nbytes`` its size."""
+    records = [0]
+    while records[-1] < len(frames):
+        start = int(frames[records[-1]])
+        records.append(int(np.searchsorted(frames[1:], start + BLOCK_BYTES)) + 1)
+    cuts = np.array(records, np.int64)
+    offsets = frame_bounds(frames, nbytes, cuts)
+    return BlockTable(offsets, offsets, cuts)
+
+
+def frame_bounds(frames: Int64Array, nbytes: int, cuts: Int64Array) -> Int64Array:
+    """The byte offsets of the frames ``cuts``, where len(frames) stands for the end of the file."""
+    bounds = np.full(len(cuts), nbytes, np.int64)
+    inside = cuts < len(frames)
+    bounds[inside] = frames[cuts[inside]]
+    return bounds
+
+
+def frame_offsets(
+    store: Store,
+    path: str,
+    shard: Shard,
+    *,
+    budget: int,
+    max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+) -> Int64Array:
+    """int64 [n_records]: the byte offset of every frame of a raw file. Raises as
+    `index_raw_shards`."""
+    walker, nbytes = _Walker(store.url(path), max_record_bytes), shard.nbytes
+    if isinstance(store, LocalStore):
+        with store.descriptor(path, etag=shard.version) as descriptor:
+            # what is missing behind the file's end is met below
+            walker.feed_file(descriptor, min(nbytes, os.fstat(descriptor).st_size))
+    while walker.next_header < nbytes:
+        _walk_from(store, path, shard, walker, budget)
+    if walker.next_header > nbytes:
+        raise TruncatedRecordError(
+            "the data ends inside a record", path=walker.url, offset=walker.last_frame
+        )
+    frames = walker.offsets()
+    if shard.records not in (None, len(frames)):
+        raise ManifestError(
+            f"{walker.url}: holds {len(frames)} records where its manifest says {shard.records}"
+        )
+    return frames
+
+
+def _walk_from(store: Store, path: str, shard: Shard, walker: _Walker, budget: int) -> None:
+    """Walk on through consecutive ranges until the next header lies far behind what is read."""
+    start, nbytes = walker.next_header, shard.nbytes
+    ranges: Iterator[Fetch[None]] = (
+        Fetch(store, path, begin, end, None, end - begin, shard.version)
+        for begin, end in split_range(start, nbytes, store.range_bytes)
+    )
+    with closing(ReadAhead(ranges, budget=budget)) as ahead:
+        for fetch, data in ahead:
+            walker.feed(fetch.start, memoryview(data))
+            if fetch.stop == nbytes:
+                walker.finish()
+            if walker.next_header > fetch.stop + store.range_bytes:
+                return
+
+
+class _Walker:
+    """Is fed consecutive bytes, and knows where the next header lies."""
+
+    def __init__(self, url: str, max_record_bytes: int) -> None:
+        self.url = url
+        self.next_header = 0
+        self.last_frame = 0
+        self._max = max_record_bytes
+        self._found: list[Int64Array] = []
+        self._cut = b""
+        """The beginning of a header that the last piece cut."""
+
+    def feed(self, start: int, data: memoryview) -> None:
+        if self._cut:
+            missing = HEADER_BYTES - len(self._cut)
+            header, at = self._cut + data[:missing], start - len(self._cut)
+            self._cut = b""
+            self._walk(at, memoryview(header), 0)
+        if start <= self.next_header < start + len(data):
+            self._walk(start, data, self.next_header - start)
+
+    def feed_file(self, descriptor: int, nbytes: int) -> None:
+        """All of a local file at once."""
+        with naming(self.url):
+            offsets, self.next_header, fault = walk_file(
+                descriptor, nbytes, max_record_bytes=self._max
+            )
+        self._found.append(offsets)
+        self.last_frame = int(offsets[-1]) if len(offsets) else 0
+        if fault is not None or self.next_header < nbytes:
+            header = os.pread(descriptor, HEAD_BYTES, self.next_header)
+            if fault is not None:
+                self._fail(fault, memoryview(header))
+            self._cut = header
+            self.finish()
+
+    def _walk(self, start: int, data: memoryview, at: int) -> None:
+        offsets, end, fault = walk(data, start=at, max_record_bytes=self._max)
+        if len(offsets):
+            self._found.append(offsets + start)
+            self.last_frame = start + int(offsets[-1])
+        self.next_header = start + end
+        if fault is not None:
+            self._fail(fault, data[end:])
+        if end < len(data):
+            self._cut = bytes(data[end:])
+
+    def _fail(self, fault: str, at: memoryview) -> None:
+        if fault == "too_large":
+            length = int.from_bytes(at[:8], "little")
+            raise RecordTooLargeError(
+                path=self.url, offset=self.next_header, length=length, limit=self._max
+            )
+        raise CorruptRecordError(
+            "the checksum of a record's length does not hold" + self._hint(at),
+            path=self.url,
+            offset=self.next_header,
+        )
+
+    def finish(self) -> None:
+        if self._cut:
+            raise TruncatedRecordError(
+                "the data ends inside a record's header" + self._hint(self._cut),
+                path=self.url,
+                offset=self.next_header,
+            )
+
+    def _hint(self, at: BytesLike) -> str:
+        return "" if self.next_header else hint(at)
+
+    def offsets(self) -> Int64Array:
+        return np.concatenate(self._found) if self._found else np.zeros(0, np.int64)

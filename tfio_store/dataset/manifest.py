@@ -1,0 +1,262 @@
+"""A dataset's manifest and index as values, to and from bytes. No I/O.
+
+The manifest is JSON, for people and other programs. The index is binary: the block
+tables of every shard. Both come from outside when they are read: every number is checked
+against the bytes at hand before anything is allocated for it, and every name against leaving
+the dataset's folder.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from tfio_store.dataset.block_tables import BlockTable, ShardInfo, decode_tables, encode_tables
+from tfio_store.dataset.fingerprint import Fingerprint
+from tfio_store.errors import ManifestError
+from tfio_store.example.schema import Schema
+from tfio_store.records.framing import FRAME_OVERHEAD
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer as BytesLike
+
+__all__ = ["BlockTable", "DatasetManifest", "Replaced", "ShardInfo", "check_name", "describe"]
+
+FORMAT = "tfio_store.dataset"
+VERSION = 1
+KEPT_HISTORY = 64
+_CODECS = (None, "GZIP", "ZLIB", "ZSTD")
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """Objects of an earlier generation, which its readers may still be reading."""
+
+    until: float
+    """When they may go, in Unix time."""
+    objects: tuple[Fingerprint, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetManifest:
+    """What a committed dataset consists of."""
+
+    shards: tuple[ShardInfo, ...]
+    compression: str | None
+    """None, "GZIP", "ZLIB" or "ZSTD"."""
+    schema: dict[str, Any] | None = None
+    metadata: dict[str, Any] | None = None
+    """What the writer's caller wanted kept, JSON-able."""
+    index: str | None = None
+    generation: str | None = None
+    """Drawn at random by each writer: no two manifests of a dataset have the same."""
+    history: tuple[str, ...] = ()
+    """The generations before this one, the newest first, at most `KEPT_HISTORY`."""
+    shard_template: str | None = None
+    """How the shards with plain names were named; None if this library did not write them."""
+    replaced: tuple[Replaced, ...] = ()
+
+    @property
+    def records(self) -> int:
+        return sum(shard.records for shard in self.shards)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(shard.nbytes for shard in self.shards)
+
+    def names(self) -> set[str]:
+        """All objects that it names."""
+        index = () if self.index is None else (self.index,)
+        return {*(shard.name for shard in self.shards), *index}
+
+    def replaced_names(self) -> set[str]:
+        """The objects of earlier generations that it keeps."""
+        return {each.name for one in self.replaced for each in one.objects}
+
+    def history_after(self) -> tuple[str, ...]:
+        """The history of the manifest that comes after this one."""
+        newest = () if self.generation is None else (self.generation,)
+        return (*newest, *self.history)[:KEPT_HISTORY]
+
+    def without_expired(self, now: float) -> tuple[DatasetManifest, tuple[Fingerprint, ...]]:
+        """The same without what has been kept long enough, and that."""
+        lasting = tuple(one for one in self.replaced if one.until > now)
+        gone = tuple(each for one in self.replaced if one.until <= now for each in one.objects)
+        return replace(self, replaced=lasting), gone
+
+    def to_bytes(self) -> bytes:
+        """The manifest as JSON (UTF-8). ValueError or TypeError for what JSON can't hold."""
+        document = {
+            "format": FORMAT,
+            "version": VERSION,
+            "generation": self.generation,
+            "history": self.history,
+            "compression": self.compression,
+            "records": self.records,
+            "nbytes": self.nbytes,
+            "index": self.index,
+            "shard_template": self.shard_template,
+            "schema": self.schema,
+            "metadata": self.metadata,
+            "shards": [
+                {
+                    "name": shard.name,
+                    "nbytes": shard.nbytes,
+                    "records": shard.records,
+                    "crc32c": f"{shard.crc32c:08x}",
+                }
+                for shard in self.shards
+            ],
+            "replaced": [
+                {"until": one.until, "objects": [each.to_json() for each in one.objects]}
+                for one in self.replaced
+            ],
+        }
+        return (json.dumps(document, indent=1, allow_nan=False) + "\n").encode()
+
+    @classmethod
+    def from_bytes(cls, data: BytesLike, *, path: str = "<manifest>") -> DatasetManifest:
+        """The inverse of `to_bytes`. ManifestError, naming ``path``, for anything else."""
+        try:
+            return _parse(json.loads(bytes(data)))
+        except (ValueError, TypeError, OverflowError, RecursionError) as error:
+            raise ManifestError(f"{path}: not a manifest that can be read: {error}") from error
+
+    def index_bytes(self) -> bytes:
+        """The index: the block tables of all shards."""
+        return encode_tables(self.shards)
+
+    def with_index(self, data: BytesLike, *, path: str = "<index>") -> DatasetManifest:
+        """The same with the block tables that an index holds, as views of ``data``.
+
+        ManifestError, naming ``path``, if it is damaged or belongs to other shards.
+        """
+        try:
+            tables = decode_tables(data, self.shards)
+        except ValueError as error:
+            raise ManifestError(f"{path}: not the index of this dataset: {error}") from error
+        shards = zip(self.shards, tables, strict=True)
+        return replace(self, shards=tuple(replace(shard, blocks=table) for shard, table in shards))
+
+
+def describe(
+    codec: str | None, schema: Mapping[str, Any] | None, metadata: Mapping[str, Any] | None
+) -> DatasetManifest:
+    """A manifest without shards. What JSON can't hold is refused now, not after the writing."""
+    manifest = DatasetManifest(
+        (),
+        codec,
+        schema=None if schema is None else Schema.of(schema).to_json(),
+        metadata=None if metadata is None else dict(metadata),
+    )
+    try:
+        manifest.to_bytes()
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"schema and metadata must be what JSON can hold: {error}") from error
+    return manifest
+
+
+def _parse(document: Any) -> DatasetManifest:
+    """ValueError says what is wrong."""
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise ValueError(f'"format" is not "{FORMAT}"')
+    if document.get("version") != VERSION:
+        raise ValueError(
+            f"it has version {document.get('version')!r}, and this library reads {VERSION}; "
+            "a newer tfio_store may read it"
+        )
+    manifest = DatasetManifest(
+        shards=tuple(_parse_shard(shard) for shard in _typed(document, "shards", list)),
+        compression=_typed(document, "compression", str, type(None)),
+        schema=_typed(document, "schema", dict, type(None)),
+        metadata=_typed(document, "metadata", dict, type(None)),
+        index=_typed(document, "index", str, type(None)),
+        generation=_typed(document, "generation", str, type(None)),
+        history=_parse_history(document.get("history", [])),
+        shard_template=_typed(document, "shard_template", str, type(None)),
+        replaced=tuple(map(_parse_replaced, document.get("replaced", []))),
+    )
+    if manifest.compression not in _CODECS:
+        raise ValueError(f'"compression" is {manifest.compression!r}')
+    if manifest.index is not None:
+        check_name(manifest.index)
+    if len({shard.name for shard in manifest.shards}) != len(manifest.shards):
+        raise ValueError("two shards have the same name")
+    for shard in manifest.shards:
+        _check_room(shard, raw=manifest.compression is None)
+    for total in ("records", "nbytes"):
+        if _count(document, total) != getattr(manifest, total):
+            raise ValueError(f'"{total}" is not the sum over the shards')
+    return manifest
+
+
+def _check_room(shard: ShardInfo, *, raw: bool) -> None:
+    needed = FRAME_OVERHEAD * shard.records if raw else min(shard.records, 1)
+    if shard.nbytes < needed:
+        raise ValueError(
+            f"{shard.name}: {shard.nbytes} bytes have no room for {shard.records} records"
+        )
+
+
+def _parse_history(history: Any) -> tuple[str, ...]:
+    if not isinstance(history, list) or not all(isinstance(one, str) for one in history):
+        raise ValueError('"history" is no list of generations')
+    return tuple(history)
+
+
+def _parse_replaced(replaced: Any) -> Replaced:
+    if not isinstance(replaced, dict):
+        raise ValueError('an entry of "replaced" is not an object')
+    until = _typed(replaced, "until", int, float)
+    objects = tuple(map(Fingerprint.from_json, _typed(replaced, "objects", list)))
+    for one in objects:
+        check_name(one.name)
+    return Replaced(float(until), objects)
+
+
+def _parse_shard(shard: Any) -> ShardInfo:
+    if not isinstance(shard, dict):
+        raise ValueError("a shard is not an object")
+    crc32c = _typed(shard, "crc32c", str)
+    if not re.fullmatch("[0-9a-f]{8}", crc32c):
+        raise ValueError(f'a shard\'s "crc32c" is {crc32c[:20]!r}, not 8 hex digits')
+    return ShardInfo(
+        name=check_name(_typed(shard, "name", str)),
+        nbytes=_count(shard, "nbytes"),
+        records=_count(shard, "records"),
+        crc32c=int(crc32c, 16),
+    )
+
+
+def _typed(document: dict[str, Any], key: str, *types: type) -> Any:
+    value = document.get(key)
+    if not isinstance(value, types):
+        raise ValueError(f'"{key}" is {type(value).__name__}, not {types[0].__name__}')
+    return value
+
+
+def _count(document: dict[str, Any], key: str) -> int:
+    value: int = _typed(document, key, int)
+    if isinstance(value, bool) or not 0 <= value < 1 << 63:
+        raise ValueError(f'"{key}" is {value!r}, not a count')
+    return value
+
+
+def check_name(name: str) -> str:
+    """``name`` if it is a relative path that stays in its folder on every store; else ValueError.
+
+    Percent signs and the like are refused since an HTTP server may decode them.
+    """
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:  # a lone surrogate, which JSON can spell
+        raise ValueError(f"{name!r} is not a name in UTF-8") from error
+    parts = name.split("/")
+    if re.search(r"[\x00-\x1f\x7f\\:?#%]", name) or any(part in ("", ".", "..") for part in parts):
+        raise ValueError(f"{name!r} is not a name inside the dataset's folder")
+    if name.startswith("~"):
+        raise ValueError(f"{name!r} begins with '~'")
+    return name

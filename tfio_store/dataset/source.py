@@ -1,0 +1,156 @@
+"""What a user names, resolved to a `Dataset`: `open_dataset`.
+
+A source is a URL or path of one file, a glob, a dataset's prefix or folder with a manifest, a
+split of a folder that TFDS wrote, or a list of any of these. An existing file is always that
+file; only what is no file is looked up as a dataset.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from tfio_store.dataset.manifests import committed_shards, find_manifest, with_known_blocks
+from tfio_store.dataset.model import Dataset, Shard
+from tfio_store.dataset.tfds import tfds_shards
+from tfio_store.records.compression import codec_name
+from tfio_store.storage import ObjectInfo, Retry, Store, Version
+from tfio_store.storage.redaction import redacted
+from tfio_store.storage.threads import Threads
+
+__all__ = ["Source", "open_dataset"]
+
+Source: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"
+
+_LOOKUPS_AT_ONCE = 32
+
+
+def open_dataset(
+    source: Source,
+    *,
+    compression: str | None = "auto",
+    storage_options: Mapping[str, Any] | None = None,
+    retry: Retry | None = None,
+    backend: str = "fsspec",
+) -> Dataset:
+    """Find a source's shards, their sizes, and their blocks where a manifest tells them.
+
+    Args:
+        source: see the module's text.
+        compression: "auto" (by each file's first bytes, never by its name), None or "" for raw,
+            "GZIP", "ZLIB" or "ZSTD".
+        storage_options: passed to the storage, as everywhere in fsspec.
+        retry: how often and how patiently passing faults of the storage are tried again.
+        backend: "fsspec" or "obstore".
+
+    Raises:
+        FileNotFoundError: no such file, or nothing matches a glob.
+        IsADirectoryError: a folder without a manifest.
+        ManifestError: a manifest or index that cannot be trusted.
+        ValueError, TypeError: an argument is not of the kind described.
+    """
+    codec = compression if compression == "auto" else codec_name(compression)
+    empty = Dataset((), dict(storage_options) if storage_options else None, backend, retry)
+    resolver = _Resolver(codec, empty)
+    names = [source] if isinstance(source, str | os.PathLike) else _names(source)
+    found = _resolve_all(resolver, names)
+    shards = tuple(shard for group in found for shard in group)
+    return with_known_blocks(replace(empty, shards=shards))
+
+
+def _resolve_all(resolver: _Resolver, names: list[str | os.PathLike[str]]) -> list[list[Shard]]:
+    """In their order. Each is one question to its store: of a remote one many are asked at once,
+    while for local files a thread costs more than the answer."""
+    remote = [name for name in names if "://" in os.fspath(name)]
+    if len(remote) < 2:
+        return [resolver.resolve(name) for name in names]
+    with Threads(min(_LOOKUPS_AT_ONCE, len(remote))) as pool:
+        found = pool.map(resolver.resolve, remote)
+        return [
+            next(found) if "://" in os.fspath(name) else resolver.resolve(name) for name in names
+        ]
+
+
+def _names(source: object) -> list[str | os.PathLike[str]]:
+    if isinstance(source, bytes | bytearray) or not isinstance(source, Iterable):
+        raise TypeError(
+            f"source= takes a path or URL, or a list of those, not {type(source).__name__}"
+        )
+    names = list(source)
+    for name in names:
+        if not isinstance(name, str | os.PathLike):
+            raise TypeError(f"source= holds a {type(name).__name__}; it takes paths and URLs")
+    return names
+
+
+class _Resolver:
+    def __init__(self, compression: str | None, dataset: Dataset) -> None:
+        self._compression = compression
+        self._open = dataset.open_url
+
+    def resolve(self, name: str | os.PathLike[str]) -> list[Shard]:
+        url = os.fspath(name)
+        if not isinstance(url, str):
+            raise TypeError(f"source= takes text paths, not {type(url).__name__}")
+        store, path = self._open(url)
+        if any(c in path for c in "*?["):
+            matches = _visible(store.glob(path), path)
+            if matches and [info.path for info in matches] != [path]:  # else a URL's query
+                return [self._shard(store, info) for info in matches]
+        try:
+            shard = self._shard(store, store.info(path))
+            return [shard.known(signed_url=url) if redacted(url) != url else shard]
+        except (FileNotFoundError, IsADirectoryError) as error:
+            found = self._dataset(store, path)
+            if found is None:
+                raise self._explain(error, url) from error
+            return found
+
+    def _explain(self, error: OSError, url: str) -> OSError:
+        url = redacted(url)
+        if any(c in url for c in "*?["):
+            return FileNotFoundError(f"{url}: no file matches this pattern")
+        if isinstance(error, IsADirectoryError):
+            return IsADirectoryError(
+                f"{url}: is a folder without a manifest; name its files, for example "
+                f"{url.rstrip('/')}/*.tfrecord"
+            )
+        return error
+
+    def _shard(self, store: Store, info: ObjectInfo) -> Shard:
+        version = Version(info.etag)
+        return Shard(store.url(info.path), info.size, self._compression, version=version)
+
+    def _dataset(self, store: Store, path: str) -> list[Shard] | None:
+        """The shards of a prefix, or of a folder, that a manifest describes; None without one."""
+        found = find_manifest(store, path.rstrip("/"))
+        if found is None:
+            return self._tfds(store, path.rstrip("/"))
+        written = found[1].compression
+        if self._compression not in ("auto", written):
+            raise ValueError(
+                f"compression={self._compression!r}: the manifest of {store.url(path)} says "
+                f'{written!r}; leave it at "auto"'
+            )
+        return committed_shards(*found)
+
+    def _tfds(self, store: Store, path: str) -> list[Shard] | None:
+        named = tfds_shards(store, path)
+        if named is None:
+            return None
+        infos = [(store.info(name), records) for name, records in named]
+        return [replace(self._shard(store, info), records=records) for info, records in infos]
+
+
+def _visible(found: list[ObjectInfo], pattern: str) -> list[ObjectInfo]:
+    """Without the names that begin with "_" or ".", unless the pattern's name does: indexes,
+    manifests and the like are no records."""
+    if not _name(pattern).startswith(("*", "?", "[")):
+        return found
+    return [info for info in found if not _name(info.path).startswith(("_", "."))]
+
+
+def _name(path: str) -> str:
+    return path.rsplit("/", 1)[-1]

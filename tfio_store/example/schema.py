@@ -1,0 +1,124 @@
+"""`Schema`: what the features of a dataset's Examples are, as values that travel in its
+manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tfio_store.example.feature import ROW_LENGTHS, Feature, Shape
+
+__all__ = ["Schema"]
+
+
+class Schema(Mapping[str, Feature]):
+    """Feature names to `Feature`, in sorted order. Immutable.
+
+    A value of the mapping given may be a `Feature`, a dtype for a scalar, or (dtype, shape)::
+
+        Schema({"image": ("float32", (3, 64, 64)), "label": "int64", "tokens": ("int64", (None,))})
+    """
+
+    def __init__(self, features: Mapping[str, Feature | str | tuple[str, Shape]]) -> None:
+        self._features: dict[str, Feature] = {}
+        for name in sorted(features):
+            if not isinstance(name, str):
+                raise TypeError(f"feature names must be str, got {name!r}")
+            try:
+                self._features[name] = _feature(features[name])
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"feature {name!r}: {error}") from None
+        self._check_lengths()
+
+    def _check_lengths(self) -> None:
+        for name, feature in self._features.items():
+            if feature.nested and name + ROW_LENGTHS in self._features:
+                raise ValueError(
+                    f"feature {name + ROW_LENGTHS!r}: the nested {name!r} needs that name"
+                )
+
+    def __getitem__(self, name: str) -> Feature:
+        return self._features[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._features)
+
+    def __len__(self) -> int:
+        return len(self._features)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._features))
+
+    def select(self, columns: list[str] | tuple[str, ...]) -> Schema:
+        """The schema of some features only. KeyError names the one that is not there."""
+        for name in columns:
+            if name not in self:
+                raise KeyError(f"no feature {name!r}; there are {', '.join(self)}")
+        return Schema({name: self[name] for name in columns})
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON-able; what the manifest keeps."""
+        return {"features": {name: feature.to_json() for name, feature in self.items()}}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Schema:
+        """ValueError where it is not what `to_json` gives."""
+        try:
+            features = value["features"].items()
+            return cls({str(name): Feature.from_json(feature) for name, feature in features})
+        except (AttributeError, KeyError, TypeError) as error:
+            raise ValueError(f"not a schema: {error!r}") from None
+
+    @classmethod
+    def of(cls, value: object, *, argument: str = "schema") -> Schema:
+        """What a user gave as a schema: one, what one is made from, or what `to_json` gives.
+
+        TypeError or ValueError, naming ``argument``, for anything else.
+        """
+        if isinstance(value, Schema):
+            return value
+        if not isinstance(value, Mapping):
+            raise TypeError(
+                f"{argument}= takes a Schema, or a mapping of feature names to dtypes, not "
+                f"{type(value).__name__}"
+            )
+        try:
+            is_json = value.keys() == {"features"} and isinstance(value["features"], Mapping)
+            return cls.from_json(value) if is_json else cls(value)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{argument}= is no schema: {error}") from None
+
+    def feature_spec(self) -> dict[str, Any]:
+        """For ``tf.io.parse_example``: fixed shapes as ``FixedLenFeature``, variable ones as
+        ``RaggedFeature``. TensorFlow gives the wire's dtypes; convert with ``tf.cast``, or
+        ``tf.io.decode_raw`` for raw features. Needs TensorFlow."""
+        from tfio_store.example.feature_spec import to_spec
+
+        return {name: to_spec(name, feature) for name, feature in self.items()}
+
+    @classmethod
+    def from_feature_spec(cls, spec: Mapping[str, Any]) -> Schema:
+        """The schema that a spec for ``tf.io.parse_example`` amounts to. ValueError for a kind of
+        feature that has no schema (``SparseFeature``, most partitions). Needs TensorFlow."""
+        from tfio_store.example.feature_spec import from_spec
+
+        return cls({name: from_spec(name, feature) for name, feature in spec.items()})
+
+    def __repr__(self) -> str:
+        """A table: name, dtype, shape, default."""
+        rows = [("feature", "dtype", "shape", "default")]
+        for name, feature in self.items():
+            default = "" if feature.default is None else repr(feature.default)
+            dtype = feature.dtype + (" (raw)" if feature.raw else "")
+            rows.append((name, dtype, str(feature.shape), default))
+        widths = [max(len(row[i]) for row in rows) for i in range(4)]
+        lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in rows]
+        return "\n".join(["Schema:", *(("  " + line).rstrip() for line in lines)])
+
+
+def _feature(value: Any) -> Feature:
+    if isinstance(value, Feature):
+        return value
+    if isinstance(value, tuple) and value:
+        return Feature(*value)
+    return Feature(value)

@@ -1,0 +1,1 @@
+"""The records of a dataset, in order, shuffled, or by number."""

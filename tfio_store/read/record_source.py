@@ -1,0 +1,243 @@
+"""`RecordSource`: any record of a source by its number."""
+
+from __future__ import annotations
+
+import operator
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from typing import Any, SupportsIndex, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from tfio_store.dataset.header_walk import index_raw_shards, with_idx
+from tfio_store.dataset.model import Block, Dataset, decode_block
+from tfio_store.dataset.source import Source, open_dataset
+from tfio_store.read.record_numbers import is_number, record_numbers
+from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
+from tfio_store.storage import Retry
+from tfio_store.storage.read_ahead import Fetch, ReadAhead
+
+__all__ = ["RecordSource"]
+
+_MERGE_GAP = 64 << 10
+"""Ranges closer than this are fetched as one: a request costs more than the bytes between."""
+
+
+class RecordSource(Sequence[bytes]):
+    """The records of a source as a sequence: ``len``, ``[i]``, ``[i:j]``, ``[[i, j, k]]``, and
+    ``[mask]`` with as many bools as there are records.
+
+    A list of numbers is fetched in one round: each block once, neighbouring blocks in one request,
+    many requests at a time. Blocks stay decoded while ``cache_bytes`` allow. Where no manifest
+    tells the blocks, opening walks the files' headers, once. Safe to use from several threads;
+    pickles as names and numbers, and a forked child makes its own connections. Serves as a PyTorch
+    map-style dataset and as a Grain data source as it is.
+
+    Args:
+        source: a path or URL, a glob, a dataset's prefix or folder with a manifest, or a list of
+            those.
+        idx: text index files as DALI's ``tfrecord2idx`` writes them, one for each file of the
+            source, used instead of walking.
+        cache_bytes: how many bytes of decoded blocks are kept for later questions.
+        memory_budget: bytes in flight while a list is fetched.
+        compression, verify, storage_options, max_record_bytes, retry, backend: as in
+            `RecordReader`.
+
+    Raises:
+        ValueError: a shard is a compressed stream that was not written in blocks.
+        CorruptRecordError, TruncatedRecordError: with path and offset.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        *,
+        compression: str | None = "auto",
+        verify: bool = True,
+        storage_options: Mapping[str, Any] | None = None,
+        idx: Sequence[str] | None = None,
+        cache_bytes: int = 64 << 20,
+        memory_budget: int = 256 << 20,
+        max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+        retry: Retry | None = None,
+        backend: str = "fsspec",
+    ) -> None:
+        found = open_dataset(
+            source,
+            compression=compression,
+            storage_options=storage_options,
+            retry=retry,
+            backend=backend,
+        )
+        if idx is not None:
+            found = with_idx(found, idx)
+        dataset = index_raw_shards(
+            found, memory_budget=memory_budget, max_record_bytes=max_record_bytes
+        )
+        for shard in dataset.shards:
+            if shard.blocks is None:
+                raise ValueError(
+                    f"{shard.url}: is one {shard.compression} stream, in which no record can be "
+                    "reached by its number; copy it with ShardedWriter, which compresses in blocks"
+                )
+        self._dataset = dataset
+        self._verify = verify
+        self._memory_budget = memory_budget
+        self._max_record_bytes = max_record_bytes
+        self._cache = _BlockCache(cache_bytes)
+
+    @property
+    def dataset(self) -> Dataset:
+        """The shards and blocks that this source reads."""
+        return self._dataset
+
+    def __len__(self) -> int:
+        return int(self._dataset.record_starts[-1])
+
+    @overload
+    def __getitem__(self, index: int) -> bytes: ...
+    @overload
+    def __getitem__(
+        self, index: slice | Sequence[int] | npt.NDArray[np.integer[Any] | np.bool_]
+    ) -> list[bytes]: ...
+    def __getitem__(self, index: Any) -> bytes | list[bytes]:
+        if isinstance(index, slice):
+            return self.__getitems__(range(*index.indices(len(self))))
+        if is_number(index):
+            return self.__getitems__((operator.index(index),))[0]
+        return self.__getitems__(index)
+
+    def __getitems__(self, indices: Iterable[SupportsIndex]) -> list[bytes]:
+        """The records of ``indices``, in that order (what PyTorch's loader calls with a batch)."""
+        numbers = record_numbers(indices, len(self))
+        blocks, within = self._locate(numbers)
+        records: list[bytes] = [b""] * len(numbers)
+        order = np.argsort(blocks, kind="stable")
+        wanted, starts = np.unique(blocks[order], return_index=True)
+        asked = np.split(order, starts[1:])
+        by_block = (
+            {int(block): rows for block, rows in zip(wanted, asked, strict=True)}
+            if len(order)
+            else {}
+        )
+        for block, batch in self._batches(sorted(by_block)):
+            for row in by_block[block]:
+                records[row] = batch[int(within[row])]
+        return records
+
+    def _locate(
+        self, numbers: npt.NDArray[np.int64]
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Of each record number: its block's number, and its place in that block."""
+        starts = self._dataset.record_starts
+        shards = np.searchsorted(starts, numbers, side="right") - 1
+        blocks, within = np.zeros_like(numbers), np.zeros_like(numbers)
+        for shard in np.unique(shards):
+            table = self._dataset.shards[shard].blocks
+            assert table is not None
+            mine = shards == shard
+            rest = numbers[mine] - starts[shard]
+            block = np.searchsorted(table.records, rest, side="right") - 1
+            blocks[mine] = block + self._dataset.block_starts[shard]
+            within[mine] = rest - table.records[block]
+        return blocks, within
+
+    def _batches(self, numbers: list[int]) -> Iterator[tuple[int, RecordBatch]]:
+        """The blocks of these numbers: what is cached first, then the rest, fetched together."""
+        missing = []
+        for number in numbers:
+            batch = self._cache.get(number)
+            if batch is None:
+                missing.append(number)
+            else:
+                yield number, batch
+        with closing(ReadAhead(self._ranges(missing), budget=self._memory_budget)) as ahead:
+            for fetch, data in ahead:
+                for number, block in fetch.tag:
+                    stored: Any = memoryview(data)[
+                        block.start - fetch.start : block.stop - fetch.start
+                    ]
+                    if len(fetch.tag) > 1:
+                        stored = bytes(stored)  # or a cached block would keep its neighbours' bytes
+                    batch = decode_block(
+                        self._dataset.shards[block.shard],
+                        block,
+                        stored,
+                        verify=self._verify,
+                        max_record_bytes=self._max_record_bytes,
+                    )
+                    self._cache.put(number, batch)
+                    yield number, batch
+
+    def _ranges(self, numbers: list[int]) -> Iterator[Fetch[list[tuple[int, Block]]]]:
+        """Neighbouring blocks as one range, up to what the store likes in one request."""
+        run: list[tuple[int, Block]] = []
+        for number in numbers:
+            block = self._dataset.block(number)
+            if run and not self._near(run[0][1], run[-1][1], block):
+                yield self._range(run)
+                run = []
+            run.append((number, block))
+        if run:
+            yield self._range(run)
+
+    def _near(self, first: Block, last: Block, block: Block) -> bool:
+        store, _ = self._dataset.open(block.shard)
+        return (
+            block.shard == last.shard
+            and block.start - last.stop <= _MERGE_GAP
+            and block.stop - first.start <= store.range_bytes
+        )
+
+    def _range(self, run: list[tuple[int, Block]]) -> Fetch[list[tuple[int, Block]]]:
+        first, last = run[0][1], run[-1][1]
+        store, path = self._dataset.open(first.shard)
+        cost = sum(
+            max(block.stop - block.start, block.raw_stop - block.raw_start) for _, block in run
+        )
+        version = self._dataset.shards[first.shard].version
+        return Fetch(store, path, first.start, last.stop, run, cost, version)
+
+    def __repr__(self) -> str:
+        return f"<RecordSource of {len(self)} records in {len(self._dataset.shards)} shards>"
+
+
+class _BlockCache:
+    """The decoded blocks used last, up to a number of bytes. Pickles empty; each process has its
+    own."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._clear()
+
+    def _clear(self) -> None:
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._batches: OrderedDict[int, RecordBatch] = OrderedDict()
+        self._nbytes = 0
+
+    def get(self, number: int) -> RecordBatch | None:
+        if self._pid != os.getpid():
+            self._clear()  # another thread of the parent may have held the lock
+        with self._lock:
+            batch = self._batches.get(number)
+            if batch is not None:
+                self._batches.move_to_end(number)
+            return batch
+
+    def put(self, number: int, batch: RecordBatch) -> None:
+        with self._lock:
+            if number in self._batches:
+                return
+            self._batches[number] = batch
+            self._nbytes += len(batch.buffer)
+            while self._nbytes > self._limit and self._batches:
+                _, dropped = self._batches.popitem(last=False)
+                self._nbytes -= len(dropped.buffer)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _BlockCache, (self._limit,)

@@ -1,0 +1,106 @@
+"""A reader's way through a dataset: its units in their order, and what tells it from others."""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from functools import cached_property
+
+import numpy as np
+
+from tfio_store.dataset.model import Dataset
+from tfio_store.read.decode import NO_OFFSET
+from tfio_store.read.order import Order, Share, Shuffle, rearrange
+from tfio_store.read.plan import Units
+from tfio_store.read.shuffle import Windows
+
+__all__ = ["Route"]
+
+
+class Route:
+    """The units of a dataset after sharing and shuffling.
+
+    ``streams``: read shards as streams where that is as good or better; see `Units`.
+    """
+
+    def __init__(
+        self, dataset: Dataset, steps: tuple[Share | Shuffle, ...], *, streams: bool
+    ) -> None:
+        self.dataset = dataset
+        self.steps = steps
+        self.units = Units(dataset, streams=streams)
+
+    def order(self, epoch: int) -> Order:
+        """The numbers of the units in the order of an epoch."""
+        return rearrange(len(self.units), self.steps, epoch)
+
+    @property
+    def shuffle(self) -> Shuffle | None:
+        """The step that shuffles records: the last one that shuffles at all."""
+        return next((step for step in reversed(self.steps) if isinstance(step, Shuffle)), None)
+
+    def windows(self, order: Order) -> Windows:
+        """Which positions of the order are shuffled together."""
+        assert self.shuffle is not None
+        return Windows(self.units.costs[order], self.shuffle.window_bytes)
+
+    def window_most(self) -> int:
+        """The most bytes of memory that windows are meant to take: the last block of one may be
+        larger. 0 without any."""
+        if self.shuffle is None:
+            return 0
+        return min(int(self.units.most().sum()), self.shuffle.window_bytes)
+
+    # What a state is checked against
+
+    @cached_property
+    def source(self) -> str:
+        """A digest of the files' names (without folders, which a copy changes) and sizes."""
+        crc = 0
+        for shard in self.dataset.shards:
+            crc = zlib.crc32(f"{shard.url.rsplit('/', 1)[-1]}\0{shard.nbytes}\0".encode(), crc)
+        return f"{len(self.dataset.shards)}-{crc:08x}"
+
+    @cached_property
+    def steps_text(self) -> str:
+        """What was asked for, such as "shuffle(seed=3, window=16).shard(0, 2)"."""
+        return ".".join(map(str, self.steps)) or "in order"
+
+    @cached_property
+    def blocks(self) -> str:
+        """A digest of the units' bounds: another index cuts the same files otherwise."""
+        crc = 0
+        for table in self.units.tables():
+            for bounds in (np.zeros(1),) if table is None else (table.raw_offsets, table.records):
+                crc = zlib.crc32(np.ascontiguousarray(bounds, "<i8").tobytes(), crc)
+        return f"{len(self.units)}-{crc:08x}"
+
+    def records_from(self, position: int, epoch: int) -> int | None:
+        """How many records lie between a position and where the next begins, as far as is known;
+        None where a reader can't stand."""
+        order = self.order(epoch)
+        if position >= len(order):
+            return None
+        if self.shuffle is None:
+            return self._records(order[position : position + 1])
+        windows = self.windows(order)
+        start, stop = windows.bounds(position)
+        return self._records(order[start:stop]) if start == position else None
+
+    def _records(self, numbers: Order) -> int:
+        units = [self.units[int(number)] for number in numbers]
+        known = [
+            self.dataset.shards[unit.shard].records if unit.block is None else unit.block.records
+            for unit in units
+        ]
+        return sum(sys.maxsize if count is None else count for count in known)
+
+    def offsets_to(self, position: int, epoch: int) -> int:
+        """The largest offset of a unit in which a reader can go on from one, else `NO_OFFSET`."""
+        unit = self.units[int(self.order(epoch)[position])]
+        shard = self.dataset.shards[unit.shard]
+        if self.shuffle is not None or unit.block is not None:
+            return NO_OFFSET
+        if shard.compression not in ("auto", None):
+            return NO_OFFSET
+        return shard.nbytes or sys.maxsize  # of a file object, nobody knows the size

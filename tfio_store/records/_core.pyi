@@ -1,0 +1,188 @@
+"""The compiled core: CRC32C, record framing and record batches. No I/O.
+
+`tfio_store.records._pure` answers to the same names in Python. Only `tfio_store.framing`
+imports either; everything else imports `tfio_store.framing`.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple, SupportsIndex, final, overload
+
+import numpy as np
+import numpy.typing as npt
+from typing_extensions import Buffer as BytesLike
+
+Int64Array = npt.NDArray[np.int64]
+
+FRAME_OVERHEAD: int
+"""Bytes that framing adds to a record: 8 (length) + 4 (its CRC) + 4 (the data's CRC)."""
+HEADER_BYTES: int
+"""Bytes from a frame's start to its data: 12."""
+DEFAULT_MAX_RECORD_BYTES: int
+"""1 GiB: what a record's length may claim unless the caller says otherwise."""
+
+def crc32c(data: BytesLike, value: int = 0) -> int:
+    """CRC32C of ``data``, continuing from ``value``."""
+
+def masked_crc32c(data: BytesLike) -> int:
+    """The CRC as TFRecord stores it: rotated right by 15 bits, plus 0xa282ead8."""
+
+def crc32c_combine(first: int, second: int, second_length: int) -> int:
+    """CRC32C of a+b from ``first`` = crc32c(a), ``second`` = crc32c(b), in O(log n)."""
+
+def crc_backend() -> str:
+    """The CRC kernel in use: "portable", "sse4.2", "avx2-vpclmulqdq", "avx512-vpclmulqdq" or
+    "armv8"; in `_pure` "google-crc32c"."""
+
+@final
+class Buffer:
+    """A fixed-size writable block of memory from a pool; exports the buffer protocol.
+
+    Freed buffers go back to a bounded process-wide pool, so that a reader that
+    fills one chunk after another does not pay the page faults of fresh memory.
+    """
+
+    def __init__(self, nbytes: int) -> None: ...
+    def __len__(self) -> int: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+def prepend(head: BytesLike, body: BytesLike) -> memoryview | None:
+    """``head`` and ``body`` as one read-only run of bytes without copying ``body``, if it is the
+    beginning of a `Buffer` with room in front of it; else None. Once for each Buffer."""
+
+@final
+class RecordBatch:
+    """Consecutive records: one buffer and where each record lies in it.
+
+    ``buffer[offsets[i] : offsets[i] + lengths[i]]`` is record i. Nothing is
+    copied until a record is asked for; the buffer stays exported while the batch
+    or a view of it lives. Immutable. Slicing shares the buffer; pickling keeps
+    only the bytes that the records span.
+    """
+
+    def __init__(self, buffer: BytesLike, offsets: npt.ArrayLike, lengths: npt.ArrayLike) -> None:
+        """Raises ValueError when a record would lie outside ``buffer``."""
+    @classmethod
+    def from_records(cls, records: Iterable[BytesLike]) -> RecordBatch: ...
+    @property
+    def buffer(self) -> memoryview:
+        """The whole underlying buffer, read-only, uint8."""
+    @property
+    def offsets(self) -> Int64Array: ...
+    @property
+    def lengths(self) -> Int64Array: ...
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all the records, without framing."""
+    def __len__(self) -> int: ...
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> bytes: ...
+    @overload
+    def __getitem__(self, index: slice) -> RecordBatch: ...
+    def take(self, indices: npt.ArrayLike) -> RecordBatch:
+        """The records at ``indices``, in that order, sharing the buffer."""
+    def view(self, index: SupportsIndex) -> memoryview: ...
+    def tolist(self) -> list[bytes]: ...
+    def __iter__(self) -> Iterator[bytes]: ...
+    def __eq__(self, other: object) -> bool: ...
+    def to_arrow(self) -> Any:
+        """A pyarrow.Array of type binary_view over the same memory."""
+
+class Scan(NamedTuple):
+    """What a scan found."""
+
+    batch: RecordBatch
+    end: int
+    """Offset in the buffer of the first byte that is not part of a returned record."""
+    fault: str | None
+    """None, or why the frame at ``end`` is refused: "length_crc", "data_crc", "too_large"."""
+    need: int
+    """With no fault: bytes that the frame at ``end`` takes, as far as is known (12 before its
+    header is whole), 0 when the buffer ends on a frame boundary or max_records stopped the
+    scan. With "too_large": the record's claimed length."""
+
+def scan(
+    buffer: BytesLike,
+    *,
+    start: int = 0,
+    verify: bool = True,
+    max_records: int | None = None,
+    max_record_bytes: int = ...,
+) -> Scan:
+    """Find whole records from ``start``. Length CRCs are always checked, data CRCs if ``verify``.
+
+    Stops at the first frame that is not whole or not good; what is wrong with it is in the
+    answer, not raised.
+    """
+
+def walk(
+    buffer: BytesLike, *, start: int = 0, max_record_bytes: int = ...
+) -> tuple[Int64Array, int, str | None]:
+    """Headers only, for indexing: (frame offsets, end, fault).
+
+    Records' data is skipped, not checked, and the last frame may reach past the
+    buffer: ``end`` is then beyond ``len(buffer)`` and says where the next header lies.
+    A header that the buffer cuts leaves ``end`` at that header.
+    """
+
+def walk_file(
+    descriptor: int, nbytes: int, *, max_record_bytes: int = ...
+) -> tuple[Int64Array, int, str | None]:
+    """As `walk`, over the first ``nbytes`` bytes of an open file, reading no more than it must.
+
+    ``end`` is short of ``nbytes`` where the file is, or where it ends inside a header. OSError
+    where the file can't be read.
+    """
+
+def find_record(
+    buffer: BytesLike, *, start: int = 0, max_record_bytes: int = ...
+) -> tuple[int, bool]:
+    """Resynchronise: the offset of the first frame at or after ``start`` whose length CRC and data
+    CRC hold, and True; or the first offset that more bytes could still turn into one
+    (``len(buffer)`` when none), and False."""
+
+@final
+class FrameWriter:
+    """Frames records into one growing buffer.
+
+    A call that raises (TypeError on a str or another object without bytes) leaves the
+    writer as it was. RuntimeError when one thread calls while another is inside.
+    """
+
+    def __init__(self, reserve: int = 0) -> None:
+        """``reserve``: bytes to make room for at the first record."""
+    @property
+    def nbytes(self) -> int:
+        """Framed bytes waiting."""
+    @property
+    def records(self) -> int: ...
+    def write(self, record: BytesLike) -> int:
+        """Frame one record; returns the framed bytes now waiting."""
+    def write_many(self, records: Iterable[BytesLike]) -> int:
+        """Frame every record of an iterable; returns the framed bytes now waiting."""
+    def write_flat(self, data: BytesLike, offsets: npt.ArrayLike) -> int:
+        """Frame records ``data[offsets[i]:offsets[i+1]]``, as Arrow lays strings out."""
+    def write_batch(self, batch: RecordBatch) -> int:
+        """Frame every record of a batch; returns the framed bytes now waiting."""
+    def take(self) -> memoryview:
+        """The framed bytes, read-only, and start afresh. The view owns its memory."""
+
+@final
+class RecordIterator:
+    """Iterates records (bytes) of an iterator of batches; no Python code runs per record.
+
+    ``batches`` is asked for the next batch when one is used up. ``batch`` is the current one
+    (None before the first, after the last and where `take_rest` took it) and ``position`` the index
+    of the next record in it. RuntimeError when one thread asks for a record while another fetches a
+    batch.
+    """
+
+    def __init__(self, batches: Iterator[RecordBatch]) -> None: ...
+    @property
+    def batch(self) -> RecordBatch | None: ...
+    @property
+    def position(self) -> int: ...
+    def __iter__(self) -> RecordIterator: ...
+    def __next__(self) -> bytes: ...
+    def take_rest(self) -> RecordBatch | None:
+        """The current batch's records that were not given, which will not be; None if there are
+        none."""

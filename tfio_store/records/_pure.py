@@ -1,0 +1,226 @@
+"""The names of `tfio_store.records._core` in Python, on google-crc32c and numpy.
+
+The reference that the compiled core is tested against, and what runs where it can't be loaded: the
+same results and errors, many times slower. Docstrings are in `_core.pyi`.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+import struct
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple, final
+
+import numpy as np
+import numpy.typing as npt
+from typing_extensions import Buffer as BytesLike
+
+from tfio_store.records._crc32c_pure import (
+    bytes_view,
+    crc32c as crc32c,
+    crc32c_combine as crc32c_combine,
+    crc_backend as crc_backend,
+    masked_crc32c as masked_crc32c,
+)
+from tfio_store.records._pure_batch import (
+    FRAME_OVERHEAD as FRAME_OVERHEAD,
+    Buffer as Buffer,
+    Int64Array,
+    RecordBatch as RecordBatch,
+    RecordIterator as RecordIterator,
+    frozen,
+    prepend as prepend,
+)
+
+HEADER_BYTES = 12
+DEFAULT_MAX_RECORD_BYTES = 1 << 30
+
+_HEADER = struct.Struct("<QI")
+_CRC = struct.Struct("<I")
+
+
+class Scan(NamedTuple):
+    batch: RecordBatch
+    end: int
+    fault: str | None
+    need: int
+
+
+def scan(
+    buffer: BytesLike,
+    *,
+    start: int = 0,
+    verify: bool = True,
+    max_records: int | None = None,
+    max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+) -> Scan:
+    view = bytes_view(buffer, "buffer")
+    end, limit = _checked_start(start, len(view)), _checked_limit(max_record_bytes)
+    most = len(view) if max_records is None else operator.index(max_records)
+    if most < 0:
+        raise ValueError(f"max_records must not be negative, got {most}")
+    offsets: list[int] = []
+    lengths: list[int] = []
+    fault, need = None, 0
+    while end < len(view) and len(offsets) < most:
+        fault, length = _read_header(view, end, limit)
+        need = length if fault == "too_large" else 0
+        if fault is None:
+            fault, need = _check_record(view, end, length, verify)
+        if fault or need:
+            break
+        offsets.append(end + HEADER_BYTES)
+        lengths.append(length)
+        end += length + FRAME_OVERHEAD
+    return Scan(RecordBatch(view, offsets, lengths), end, fault, need)
+
+
+def walk(
+    buffer: BytesLike, *, start: int = 0, max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES
+) -> tuple[Int64Array, int, str | None]:
+    view = bytes_view(buffer, "buffer")
+    end, limit = _checked_start(start, len(view)), _checked_limit(max_record_bytes)
+    frames: list[int] = []
+    fault = None
+    while end <= len(view) - HEADER_BYTES:
+        fault, length = _read_header(view, end, limit)
+        if fault:
+            break
+        frames.append(end)
+        end += length + FRAME_OVERHEAD
+    return frozen(np.array(frames, dtype=np.int64)), end, fault
+
+
+def walk_file(
+    descriptor: int, nbytes: int, *, max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES
+) -> tuple[Int64Array, int, str | None]:
+    limit = _checked_limit(max_record_bytes)
+    frames: list[int] = []
+    fault, end = None, 0
+    while end <= nbytes - HEADER_BYTES:
+        header = os.pread(descriptor, HEADER_BYTES, end)
+        if len(header) < HEADER_BYTES:
+            break
+        fault, length = _read_header(memoryview(header), 0, limit)
+        if fault:
+            break
+        frames.append(end)
+        end += length + FRAME_OVERHEAD
+    return frozen(np.array(frames, dtype=np.int64)), end, fault
+
+
+def find_record(
+    buffer: BytesLike, *, start: int = 0, max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES
+) -> tuple[int, bool]:
+    view = bytes_view(buffer, "buffer")
+    limit = _checked_limit(max_record_bytes)
+    for offset in range(_checked_start(start, len(view)), len(view)):
+        fault, length = _read_header(view, offset, limit)
+        if fault is None:
+            fault, need = _check_record(view, offset, length, verify=True)
+            if fault is None:
+                return offset, need == 0
+    return len(view), False
+
+
+def _checked_start(start: int, size: int) -> int:
+    value = operator.index(start)
+    if not 0 <= value <= size:
+        raise ValueError(f"start must be within the buffer's {size} bytes, got {value}")
+    return value
+
+
+def _checked_limit(limit: int) -> int:
+    value = operator.index(limit)
+    if value < 0:
+        raise ValueError(f"max_record_bytes must not be negative, got {value}")
+    return min(value, 1 << 62)
+
+
+def _read_header(view: memoryview, offset: int, limit: int) -> tuple[str | None, int]:
+    """Why the header at ``offset`` is refused, and the length it claims, 0 when it is cut."""
+    if len(view) - offset < HEADER_BYTES:
+        return None, 0
+    header = bytes(view[offset : offset + HEADER_BYTES])
+    length, crc = _HEADER.unpack(header)
+    if crc != masked_crc32c(header[:8]):
+        return "length_crc", 0
+    return ("too_large" if length > limit else None), length
+
+
+def _check_record(
+    view: memoryview, offset: int, length: int, verify: bool
+) -> tuple[str | None, int]:
+    """Why the record is refused, and the bytes that its frame takes if they are not all there."""
+    if len(view) - offset < HEADER_BYTES:
+        return None, HEADER_BYTES
+    if len(view) - offset < length + FRAME_OVERHEAD:
+        return None, length + FRAME_OVERHEAD
+    data = view[offset + HEADER_BYTES : offset + HEADER_BYTES + length]
+    (crc,) = _CRC.unpack_from(view, offset + HEADER_BYTES + length)
+    return ("data_crc" if verify and crc != masked_crc32c(data) else None), 0
+
+
+@final
+class FrameWriter:
+    def __init__(self, reserve: int = 0) -> None:
+        size = operator.index(reserve)
+        if size < 0:
+            raise ValueError(f"reserve must not be negative, got {size}")
+        if size > 2**63 - 1:
+            raise MemoryError(f"a reserve of {size} bytes")
+        self._framed = bytearray()
+        self._records = 0
+        self._inside = threading.Lock()
+
+    @property
+    def nbytes(self) -> int:
+        return len(self._framed)
+
+    @property
+    def records(self) -> int:
+        return self._records
+
+    def write(self, record: BytesLike) -> int:
+        return self.write_many([record])
+
+    def write_many(self, records: Iterable[BytesLike]) -> int:
+        with self._alone():
+            parts = [_frame(bytes(bytes_view(record, "record"))) for record in records]
+            self._framed += b"".join(parts)
+            self._records += len(parts)
+            return len(self._framed)
+
+    def write_flat(self, data: BytesLike, offsets: npt.ArrayLike) -> int:
+        bounds = np.asarray(offsets)
+        if bounds.size == 0:
+            raise ValueError("offsets must hold one offset more than there are records, got none")
+        return self.write_batch(RecordBatch(data, bounds[:-1], np.diff(bounds)))
+
+    def write_batch(self, batch: RecordBatch) -> int:
+        if not isinstance(batch, RecordBatch):
+            raise TypeError(f"batch must be a RecordBatch, not {type(batch).__name__}")
+        return self.write_many(batch)
+
+    def take(self) -> memoryview:
+        with self._alone():
+            taken, self._framed, self._records = self._framed, bytearray(), 0
+            return memoryview(taken).toreadonly()
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        if not self._inside.acquire(blocking=False):
+            message = "this FrameWriter is in use, by another thread or by the records' own code"
+            raise RuntimeError(message)
+        try:
+            yield
+        finally:
+            self._inside.release()
+
+
+def _frame(record: bytes) -> bytes:
+    length = struct.pack("<Q", len(record))
+    return length + _CRC.pack(masked_crc32c(length)) + record + _CRC.pack(masked_crc32c(record))

@@ -1,0 +1,220 @@
+"""Memory and record batches of the pure core. Docstrings are in `_core.pyi`."""
+
+from __future__ import annotations
+
+import operator
+import pickle
+from collections.abc import Iterable, Iterator
+from typing import Any, SupportsIndex, cast, final, overload
+
+import numpy as np
+import numpy.typing as npt
+from typing_extensions import Buffer as BytesLike
+
+from tfio_store.records._crc32c_pure import bytes_view
+
+Int64Array = npt.NDArray[np.int64]
+
+FRAME_OVERHEAD = 16
+
+
+def _to_int64(values: npt.ArrayLike, name: str) -> Int64Array:
+    """A copy as read-only int64s, or an error that names the argument."""
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise ValueError(f"{name} must be one-dimensional, got shape {array.shape}")
+    if array.size and array.dtype.kind not in "iu":
+        raise TypeError(f"{name} must be integers, got {array.dtype}")
+    if array.size and array.dtype.kind == "u" and int(array.max()) > 2**63 - 1:
+        raise ValueError(f"{name} must be below 2**63, got {array.max()}")
+    return frozen(np.array(array, dtype=np.int64))
+
+
+def frozen(array: Int64Array) -> Int64Array:
+    array.flags.writeable = False
+    return array
+
+
+@final
+class Buffer(bytearray):
+    """Plain memory: a pool needs what Python offers only from 3.12 on."""
+
+    def __init__(self, nbytes: int) -> None:
+        size = operator.index(nbytes)
+        if size < 0:
+            raise ValueError(f"nbytes must not be negative, got {size}")
+        if size > 2**63 - 1:
+            raise MemoryError(f"a Buffer of {size} bytes")
+        super().__init__(size)
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
+        raise TypeError("a Buffer can't be pickled; pickle its bytes")
+
+
+def prepend(head: BytesLike, body: BytesLike) -> memoryview | None:
+    return None  # nothing has room in front here
+
+
+@final
+class RecordBatch:
+    __slots__ = ("_lengths", "_memory", "_offsets")
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, buffer: BytesLike, offsets: npt.ArrayLike, lengths: npt.ArrayLike) -> None:
+        self._offsets = _to_int64(offsets, "offsets")
+        self._lengths = _to_int64(lengths, "lengths")
+        if len(self._offsets) != len(self._lengths):
+            raise ValueError(
+                "offsets and lengths must be equally long, "
+                f"got {len(self._offsets)} and {len(self._lengths)}"
+            )
+        self._memory = bytes_view(buffer, "buffer").toreadonly()
+        _check_bounds(self._memory.nbytes, self._offsets, self._lengths)
+
+    @classmethod
+    def from_records(cls, records: Iterable[BytesLike]) -> RecordBatch:
+        parts = [bytes_view(record, f"record {i}") for i, record in enumerate(records)]
+        lengths = np.array([part.nbytes for part in parts], dtype=np.int64)
+        return cls(b"".join(parts), np.cumsum(lengths) - lengths, lengths)
+
+    @property
+    def buffer(self) -> memoryview:
+        return self._memory[:]
+
+    @property
+    def offsets(self) -> Int64Array:
+        return self._offsets
+
+    @property
+    def lengths(self) -> Int64Array:
+        return self._lengths
+
+    @property
+    def nbytes(self) -> int:
+        return int(self._lengths.sum())
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> bytes: ...
+    @overload
+    def __getitem__(self, index: slice) -> RecordBatch: ...
+    def __getitem__(self, index: SupportsIndex | slice) -> bytes | RecordBatch:
+        if isinstance(index, slice):
+            return RecordBatch(self._memory, self._offsets[index], self._lengths[index])
+        return bytes(self.view(index))
+
+    def take(self, indices: npt.ArrayLike) -> RecordBatch:
+        chosen = _to_int64(indices, "indices")
+        for i in chosen[(chosen < -len(self)) | (chosen >= len(self))]:
+            raise IndexError(f"record {i} of a batch of {len(self)}")
+        return RecordBatch(self._memory, self._offsets[chosen], self._lengths[chosen])
+
+    def view(self, index: SupportsIndex) -> memoryview:
+        position = operator.index(index)
+        if not -len(self) <= position < len(self):
+            raise IndexError(f"record {position} of a batch of {len(self)}")
+        start = int(self._offsets[position])
+        return self._memory[start : start + int(self._lengths[position])]
+
+    def tolist(self) -> list[bytes]:
+        spans = zip(self._offsets.tolist(), self._lengths.tolist(), strict=True)
+        return [bytes(self._memory[start : start + length]) for start, length in spans]
+
+    def __iter__(self) -> RecordIterator:
+        return RecordIterator(iter((self,)))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, RecordBatch):
+            return NotImplemented
+        if not np.array_equal(self._lengths, other._lengths):
+            return False
+        return all(self.view(i) == other.view(i) for i in range(len(self)))
+
+    def __repr__(self) -> str:
+        return f"<RecordBatch of {len(self)} records, {self.nbytes} bytes>"
+
+    def to_arrow(self) -> Any:
+        try:
+            import pyarrow
+        except ImportError as error:
+            message = "to_arrow() needs pyarrow: pip install 'tfio_store[arrow]'"
+            raise ImportError(message) from error
+        for i in np.flatnonzero(self._lengths >= 1 << 30):
+            raise ValueError(f"record {i} has {self._lengths[i]} bytes, too long for binary_view")
+        return pyarrow.array(self.tolist(), pyarrow.binary_view())
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
+        compact = _compact(self)
+        in_place = operator.index(protocol) >= 5
+        memory = pickle.PickleBuffer(compact._memory) if in_place else bytes(compact._memory)
+        return RecordBatch, (memory, compact._offsets, compact._lengths)
+
+
+def _check_bounds(size: int, offsets: Int64Array, lengths: Int64Array) -> None:
+    # Clipped first, so that the subtraction can't overflow.
+    room = size - np.clip(offsets, 0, size)
+    outside = (offsets < 0) | (offsets > size) | (lengths < 0) | (lengths > room)
+    for i in np.flatnonzero(outside):
+        raise ValueError(
+            f"record {i} (offset {offsets[i]}, {lengths[i]} bytes) lies outside the "
+            f"buffer of {size} bytes"
+        )
+
+
+def _compact(batch: RecordBatch) -> RecordBatch:
+    """The same records over no more bytes than they span, or than they are where gaps are wide."""
+    if not len(batch):
+        return RecordBatch(b"", (), ())
+    low = int(batch.offsets.min())
+    high = int((batch.offsets + batch.lengths).max())
+    if high - low > 2 * (batch.nbytes + FRAME_OVERHEAD * len(batch)):
+        return RecordBatch.from_records(batch)
+    return RecordBatch(batch.buffer[low:high], batch.offsets - low, batch.lengths)
+
+
+@final
+class RecordIterator:
+    def __init__(self, batches: Iterator[RecordBatch]) -> None:
+        self._batches = iter(batches)
+        self._batch: RecordBatch | None = None
+        self._position = 0
+        self._fetching = False
+
+    @property
+    def batch(self) -> RecordBatch | None:
+        return self._batch
+
+    @property
+    def position(self) -> int:
+        return self._position
+
+    def __iter__(self) -> RecordIterator:
+        return self
+
+    def __next__(self) -> bytes:
+        while self._batch is None or self._position >= len(self._batch):
+            self._fetch()
+        self._position += 1
+        return self._batch[self._position - 1]
+
+    def take_rest(self) -> RecordBatch | None:
+        batch, start = self._batch, self._position
+        self._batch, self._position = None, 0
+        return None if batch is None or start >= len(batch) else batch[start:]
+
+    def _fetch(self) -> None:
+        if self._fetching:
+            raise RuntimeError("another thread is fetching this RecordIterator's next batch")
+        self._fetching = True
+        try:
+            batch = cast(object, next(self._batches))
+            if not isinstance(batch, RecordBatch):
+                raise TypeError(f"batches must yield RecordBatch, got {type(batch).__name__}")
+            self._batch, self._position = batch, 0
+        except StopIteration:
+            self._batch, self._position = None, 0
+            raise
+        finally:
+            self._fetching = False

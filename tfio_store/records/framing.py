@@ -1,0 +1,277 @@
+"""Framing without I/O: the compiled core where it loads, its Python twin where not.
+
+All other modules take the core's names from here. `RecordDecoder` is the one thing
+added: it is fed a stream in pieces of any size and answers batches of whole records.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+from typing import TYPE_CHECKING, NamedTuple
+
+from typing_extensions import Buffer as BytesLike
+
+from tfio_store.errors import (
+    CorruptRecordError,
+    DataLossError,
+    RecordTooLargeError,
+    TruncatedRecordError,
+)
+from tfio_store.records.lookalike import hint
+
+__all__ = [
+    "DEFAULT_MAX_RECORD_BYTES",
+    "FRAME_OVERHEAD",
+    "HEADER_BYTES",
+    "Backend",
+    "Buffer",
+    "FrameWriter",
+    "RecordBatch",
+    "RecordDecoder",
+    "RecordIterator",
+    "Scan",
+    "backend",
+    "crc32c",
+    "crc32c_combine",
+    "crc_backend",
+    "find_record",
+    "masked_crc32c",
+    "prepend",
+    "scan",
+    "walk",
+    "walk_file",
+]
+
+
+def _compiled_core_wanted() -> bool:
+    choice = os.environ.get("TFIO_STORE_CORE", "")
+    if choice not in ("", "compiled", "pure"):
+        raise ImportError(f"TFIO_STORE_CORE must be 'compiled' or 'pure', got {choice!r}")
+    return choice != "pure"
+
+
+_core_name = "pure"
+if TYPE_CHECKING or _compiled_core_wanted():
+    try:
+        from tfio_store.records import _core as core
+
+        _core_name = "compiled"
+    except ImportError as error:
+        if os.environ.get("TFIO_STORE_CORE") == "compiled":
+            raise
+        warnings.warn(
+            f"tfio_store runs without its compiled core, many times slower ({error}); install a "
+            "wheel, or build it with a C compiler; TFIO_STORE_CORE=pure accepts it in silence",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+if _core_name == "pure":
+    from tfio_store.records import _pure as core  # type: ignore[no-redef]
+
+DEFAULT_MAX_RECORD_BYTES = core.DEFAULT_MAX_RECORD_BYTES
+FRAME_OVERHEAD = core.FRAME_OVERHEAD
+HEADER_BYTES = core.HEADER_BYTES
+Buffer = core.Buffer
+FrameWriter = core.FrameWriter
+RecordBatch = core.RecordBatch
+RecordIterator = core.RecordIterator
+Scan = core.Scan
+crc32c = core.crc32c
+crc32c_combine = core.crc32c_combine
+crc_backend = core.crc_backend
+find_record = core.find_record
+masked_crc32c = core.masked_crc32c
+prepend = core.prepend
+scan = core.scan
+walk = core.walk
+walk_file = core.walk_file
+
+
+class Backend(NamedTuple):
+    """What does the work in this process."""
+
+    core: str
+    """"compiled" or "pure"."""
+    crc32c: str
+    """The CRC kernel: "portable", "sse4.2", "avx2-vpclmulqdq", "avx512-vpclmulqdq", "armv8"; or
+    "google-crc32c", with the pure core."""
+
+
+def backend() -> Backend:
+    """Which core and which CRC kernel run."""
+    return Backend(_core_name, crc_backend())
+
+
+_EMPTY = RecordBatch(b"", (), ())
+_REASONS = {
+    "length_crc": "the checksum of a record's length does not hold",
+    "data_crc": "the checksum of a record's data does not hold",
+}
+
+
+class RecordDecoder:
+    """Turns a stream of bytes, handed over in pieces of any size, into batches of records.
+
+    Two ways to hand bytes over, freely mixed::
+
+        batch = decoder.feed(chunk)              # bytes that are there already
+
+        view = decoder.reserve(1 << 20)          # or: memory to read into, so that nothing is
+        batch = decoder.commit(file.readinto(view))     # copied but a frame cut by the chunk's end
+
+        decoder.finish()                         # at the end of the stream
+
+    Batches refer to the memory that was fed or reserved, and keep it. Good records
+    before a fault are returned; the fault is raised by the call after, and by every
+    call from then on. One thread at a time: RuntimeError when another is inside.
+
+    ``path`` and ``offset`` (where in the file's uncompressed stream the first byte fed
+    lies) are for error messages. A record over ``max_record_bytes`` is refused by its
+    header, before memory is set aside for it.
+    """
+
+    def __init__(
+        self,
+        *,
+        verify: bool = True,
+        max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+        path: str = "<buffer>",
+        offset: int = 0,
+    ) -> None:
+        scan(b"", max_record_bytes=max_record_bytes)  # raises if it is no limit
+        self._verify = verify
+        self._limit = max_record_bytes
+        self._path = path
+        self._offset = offset
+        self._carried = Buffer(0)  # its first _filled bytes begin the frame at _offset
+        self._filled = 0
+        self._need = HEADER_BYTES  # what that frame takes, as far as is known
+        self._error: DataLossError | RecordTooLargeError | None = None
+        self._inside = _OneThread()
+
+    @property
+    def offset(self) -> int:
+        """Where in the stream the next frame lies that was not yet returned."""
+        return self._offset
+
+    @property
+    def need(self) -> int:
+        """How many more bytes complete the next frame, as far as is known: at least 1."""
+        return self._need - self._filled
+
+    def feed(self, data: BytesLike) -> RecordBatch:
+        """The records that ``data`` completes.
+
+        It is not copied, if what was fed before ended on a frame boundary, or if it is a view of
+        the beginning of a `Buffer`, which has room for the end of what was fed before.
+        """
+        with self._inside:
+            self._check()
+            view = _flat(data)
+            whole = self._joined(view)
+            if whole is not None:
+                found = self._scan(whole)
+                self._carry(whole[found.end :], len(view))
+                return found.batch
+            self._room(len(view))[:] = view
+            return self._commit(len(view))
+
+    def reserve(self, nbytes: int) -> memoryview:
+        """Writable memory for the stream's next ``nbytes`` bytes; `commit` says how many came.
+
+        Nothing of a view that was reserved before may be written any more.
+        """
+        with self._inside:
+            self._check()
+            return self._room(nbytes)
+
+    def commit(self, nbytes: int) -> RecordBatch:
+        """The records that the first ``nbytes`` bytes of the reserved memory complete."""
+        with self._inside:
+            self._check()
+            if not 0 <= nbytes <= len(self._carried) - self._filled:
+                raise ValueError(f"nbytes must be within what was reserved, got {nbytes}")
+            return self._commit(nbytes)
+
+    def finish(self) -> None:
+        """Say that the stream has ended; TruncatedRecordError if that was inside a record."""
+        with self._inside:
+            self._check()
+            if self._filled:
+                reason = f"the data ends {self.need} or more bytes before the record does"
+                reason += "" if self._offset else hint(memoryview(self._carried)[: self._filled])
+                self._error = TruncatedRecordError(reason, path=self._path, offset=self._offset)
+                raise self._error
+
+    def _check(self) -> None:
+        if self._error is not None:
+            raise self._error.with_traceback(None)
+
+    def _joined(self, view: memoryview) -> memoryview | None:
+        """What is carried and ``view`` as one run, if that takes no copy of ``view``."""
+        if self._filled == 0:
+            return view
+        if self._filled + len(view) < self._need:  # a long record gathers in one place
+            return None
+        return prepend(memoryview(self._carried)[: self._filled], view)
+
+    def _room(self, nbytes: int) -> memoryview:
+        """Memory behind what is carried. It doubles, so that the bytes of a record larger than any
+        piece are copied about once, and a length that is only claimed gets no memory in advance."""
+        if nbytes > len(self._carried) - self._filled:
+            likely = min(self._need + nbytes, 2 * self._filled)
+            larger = Buffer(max(self._filled + nbytes, likely))
+            memoryview(larger)[: self._filled] = memoryview(self._carried)[: self._filled]
+            self._carried = larger
+        return memoryview(self._carried)[self._filled : self._filled + nbytes]
+
+    def _commit(self, nbytes: int) -> RecordBatch:
+        self._filled += nbytes
+        if self._filled < self._need:
+            return _EMPTY
+        view = memoryview(self._carried)[: self._filled]
+        found = self._scan(view)
+        if found.end or found.fault:
+            self._carry(view[found.end :], nbytes)
+        return found.batch
+
+    def _scan(self, view: memoryview) -> Scan:
+        found = scan(view, verify=self._verify, max_record_bytes=self._limit)
+        self._offset += found.end
+        self._need = found.need or HEADER_BYTES
+        if found.fault == "too_large":
+            self._error = RecordTooLargeError(
+                path=self._path, offset=self._offset, length=found.need, limit=self._limit
+            )
+        elif found.fault:
+            # at the very beginning, this may be no TFRecord file at all
+            reason = _REASONS[found.fault] + ("" if self._offset else hint(view))
+            self._error = CorruptRecordError(reason, path=self._path, offset=self._offset)
+        return found
+
+    def _carry(self, tail: memoryview, piece: int) -> None:
+        """Begin anew with ``tail``, in memory that the next piece fits into as well."""
+        self._filled = 0 if self._error else len(tail)
+        self._carried = Buffer(self._filled + piece if self._filled else 0)
+        memoryview(self._carried)[: self._filled] = tail[: self._filled]
+
+
+class _OneThread:
+    """A lock that raises where others wait."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            raise RuntimeError("this RecordDecoder is in use by another thread")
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._lock.release()
+
+
+def _flat(data: BytesLike) -> memoryview:
+    view = memoryview(data)
+    return view.cast("B") if view.nbytes else memoryview(b"")

@@ -1,0 +1,218 @@
+"""Reading on past damage: a decoder that loses the damaged bytes only, and says which."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tfio_store.records.framing import (
+    DEFAULT_MAX_RECORD_BYTES,
+    FRAME_OVERHEAD,
+    HEADER_BYTES,
+    RecordBatch,
+    find_record,
+    scan,
+)
+from tfio_store.records.lookalike import hint
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer as BytesLike
+
+__all__ = ["RecoveringDecoder", "SkippedRegion"]
+
+_REASONS = {
+    "length_crc": "the checksum of a record's length does not hold",
+    "data_crc": "the checksum of a record's data does not hold",
+    "too_large": "a record claims more bytes than max_record_bytes allows",
+    "truncated": "the data ends inside a record",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedRegion:
+    """Bytes that were passed over: ``length`` bytes from ``offset`` of the uncompressed stream of
+    ``path``.
+
+    ``length`` is None where nobody knows how much is missing: ``stored_length`` compressed bytes do
+    not inflate. Offsets behind such a gap count what came out.
+    """
+
+    path: str
+    offset: int
+    length: int | None
+    reason: str
+    stored_length: int = 0
+
+    @property
+    def size(self) -> str:
+        """How much was passed over, in words."""
+        if self.length is None:
+            return f"{self.stored_length} compressed bytes"
+        return f"{self.length} bytes"
+
+
+class RecoveringDecoder:
+    """`RecordDecoder` with another answer to damage: it looks for the next record that checks out.
+
+    Where the length of a damaged record can be believed and a believable header follows it,
+    that header is next: a record's own bytes may hold frames (a TFRecord file as a
+    record), and those must not be taken for records of this file. Anywhere else the search
+    goes byte by byte for a frame of which both checksums hold.
+
+    ``on_skip`` is called with each region once its end is known, before records behind it are
+    returned.
+    """
+
+    def __init__(
+        self,
+        on_skip: Callable[[SkippedRegion], None],
+        *,
+        verify: bool = True,
+        max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+        path: str = "<buffer>",
+        offset: int = 0,
+    ) -> None:
+        self._on_skip = on_skip
+        self._verify = verify
+        self._max = max_record_bytes
+        self._path = path
+        self._base = offset
+        """Stream offset of the first byte of ``_carry``."""
+        self._carry = bytearray()
+        self._want = 0
+        """Bytes that ``_carry`` must hold before looking again is worth while."""
+        self._damage: tuple[int, str] | None = None
+        """Stream offset and reason of a region whose end is not found yet."""
+        self.offset = offset
+        """Stream offset of the first byte behind the last returned record."""
+
+    def feed(self, data: BytesLike) -> RecordBatch:
+        """The whole records now available. Never raises for damage."""
+        return self._decode(data, final=False)
+
+    def finish(self) -> RecordBatch:
+        """Records that only the end of the data tells apart from damage."""
+        batch = self._decode(b"", final=True)
+        if self._damage is not None:
+            self._report(self._base)
+        return batch
+
+    def interrupt(self, reason: str, stored_length: int) -> RecordBatch:
+        """Say that bytes are missing here: what is fed next follows on something else. Returns the
+        records before; reports what is missing."""
+        batch = self.finish()
+        self._on_skip(SkippedRegion(self._path, self._base, None, reason, stored_length))
+        return batch
+
+    def _decode(self, data: BytesLike, *, final: bool) -> RecordBatch:
+        buffer: BytesLike = data
+        if self._carry:
+            self._carry += memoryview(data)
+            if len(self._carry) < self._want and not final:
+                return RecordBatch(b"", [], [])
+            # a batch exports what it is given: hand the bytes over and start a new carry
+            buffer, self._carry = self._carry, bytearray()
+        batches, end = self._walk(memoryview(buffer), final)
+        self._carry = bytearray(memoryview(buffer)[end:])
+        self._base += end
+        return _joined(buffer, batches)
+
+    def _walk(self, buffer: memoryview, final: bool) -> tuple[list[RecordBatch], int]:
+        """Batches of good records, and where in the buffer the first byte still in question
+        lies."""
+        batches: list[RecordBatch] = []
+        at = 0
+        while True:
+            if self._damage is not None:
+                at = self._search(buffer, at, final)
+            if self._damage is not None:
+                return batches, at
+            found = scan(buffer, start=at, verify=self._verify, max_record_bytes=self._max)
+            batches.append(found.batch)
+            at = found.end
+            self.offset = self._base + at
+            if found.fault is None and (at == len(buffer) or not final):
+                self._want = found.need
+                return batches, at
+            follower = self._follower(buffer, at, found.fault)
+            if follower is not None and follower + HEADER_BYTES > len(buffer) and not final:
+                self._want = follower + HEADER_BYTES - at
+                return batches, at
+            self._begin_damage(buffer, at, found.fault or "truncated")
+            at += 1
+            if follower is not None and self._believable(buffer, follower):
+                at = self._swallowed(buffer[:follower], at)
+                self._report(self._base + at)
+
+    def _begin_damage(self, buffer: memoryview, at: int, fault: str) -> None:
+        # at the very beginning, this may be no TFRecord file at all
+        what = "" if self._base + at else hint(buffer)
+        self._damage = (self._base + at, _REASONS[fault] + what)
+
+    def _search(self, buffer: memoryview, at: int, final: bool) -> int:
+        """The next frame that checks out, which ends the damage; or where to search on when more
+        is fed."""
+        while at < len(buffer):
+            at, found = find_record(buffer, start=at, max_record_bytes=self._max)
+            if found:
+                self._report(self._base + at)
+                return at
+            if not final:
+                # all of a candidate's frame, or a hostile header would make every feed a copy
+                need = scan(buffer, start=at, max_record_bytes=self._max).need
+                self._want = max(need, len(buffer) - at + 1)
+                return at
+            at += 1  # at the end of the data, a frame that lacks bytes is none
+        return len(buffer)
+
+    def _follower(self, buffer: memoryview, at: int, fault: str | None) -> int | None:
+        """Where the frame behind a damaged one begins, if the damaged one's length can be
+        believed."""
+        if fault != "data_crc":
+            return None
+        return at + FRAME_OVERHEAD + int.from_bytes(buffer[at : at + 8], "little")
+
+    def _believable(self, buffer: memoryview, at: int) -> bool:
+        """Whether a frame, or the end of the data, is here."""
+        if at == len(buffer):
+            return True
+        header = buffer[at : at + HEADER_BYTES]
+        return (
+            len(header) == HEADER_BYTES and scan(header, max_record_bytes=self._max).fault is None
+        )
+
+    def _swallowed(self, extent: memoryview, at: int) -> int:
+        """Where in the extent of a damaged record, which may have lost bytes, others begin that
+        fill the rest of it; its end where none do. A file that is the record's data does not
+        count: it ends before the data's CRC."""
+        while at < len(extent):
+            at, found = find_record(extent, start=at, max_record_bytes=self._max)
+            if not found:
+                break
+            run = scan(extent, start=at, max_record_bytes=self._max)
+            if run.fault is None and run.end == len(extent):
+                return at
+            at = run.end + 1
+        return len(extent)
+
+    def _report(self, end: int) -> None:
+        assert self._damage is not None
+        start, reason = self._damage
+        self._damage = None
+        self._on_skip(SkippedRegion(self._path, start, end - start, reason))
+
+
+def _joined(buffer: BytesLike, batches: list[RecordBatch]) -> RecordBatch:
+    """One batch of all the records, which all lie in ``buffer``."""
+    if not batches:
+        return RecordBatch(b"", [], [])
+    if len(batches) == 1:
+        return batches[0]
+    return RecordBatch(
+        buffer,
+        np.concatenate([batch.offsets for batch in batches]),
+        np.concatenate([batch.lengths for batch in batches]),
+    )

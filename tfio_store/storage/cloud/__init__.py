@@ -1,0 +1,1 @@
+"""S3, GCS and Azure, through the clients of their fsspec filesystems."""

@@ -1,0 +1,260 @@
+"""Azure Blob Storage, through adlfs's client."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from tfio_store.storage.answers import unquoted
+from tfio_store.storage.cloud.azure_blobs import ONCE, described
+from tfio_store.storage.cloud.azure_copies import AzureCopies
+from tfio_store.storage.cloud.bucket_store import Page
+from tfio_store.storage.faults import ShortBodyError, code_of, status_of
+from tfio_store.storage.ranges import check_size, nothing_there, whole_body, whole_range
+from tfio_store.storage.store import ObjectInfo
+from tfio_store.storage.version import Version
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer as BytesLike
+
+__all__ = ["AzureStore"]
+
+TOKEN = "tfio_store_attempt"
+PAGE_OBJECTS = 5000
+
+ID_LENGTH = 52
+"""Characters of a block's id."""
+SHORTEST_ID = 16
+"""What leaves room for a number and for enough of a random token."""
+
+
+class AzureStore(AzureCopies):
+    """A `Store` of block blobs. Its paths are ``container/name``.
+
+    Blocks that were staged and never committed are seen by nobody and cannot be deleted; the
+    service forgets them after a week.
+    """
+
+    async def _info(self, path: str) -> ObjectInfo:
+        try:
+            found = await self._properties(path) if "/" in path else None
+        except FileNotFoundError:
+            found = None
+        if found is None:
+            raise await self._missing_or_folder(path)
+        if found.metadata.get("hdi_isfolder") == "true":  # how hierarchical accounts keep folders
+            raise self._is_folder(path)
+        return described(path, found)
+
+    async def _get(self, path: str, most: int | None) -> tuple[bytes, ObjectInfo]:
+        async def attempt() -> tuple[bytes, ObjectInfo]:
+            stream = await self._blob(path).download_blob(**ONCE)
+            check_size(stream.size, most, self.url(path))
+            data: bytes = whole_body(await stream.readall(), stream.size)
+            if stream.properties.metadata.get("hdi_isfolder") == "true":
+                raise self._is_folder(path)
+            return data, described(path, stream.properties)
+
+        try:
+            if "/" in path:
+                return await self._ask(path, attempt)
+        except FileNotFoundError:
+            pass
+        raise await self._missing_or_folder(path)
+
+    async def _read(self, path: str, start: int, stop: int, version: Version) -> BytesLike:
+        if stop <= start:
+            return b""
+        ask = partial(self._range, path, start, stop, version)
+        return await self._ask(path, ask, nbytes=stop - start)
+
+    async def _range(self, path: str, start: int, stop: int, version: Version) -> BytesLike:
+        answers: list[Mapping[str, str]] = []
+
+        def note(response: Any) -> None:
+            answers.append(response.http_response.headers)
+
+        try:
+            stream = await self._blob(path).download_blob(
+                start,
+                stop - start,
+                raw_response_hook=note,
+                **condition(False, version.etag),
+                **ONCE,
+            )
+            version.hold(unquoted(stream.properties.etag), self.url(path))
+            data: bytes = await stream.readall()
+        except ValueError as fault:  # the SDK's, of a Content-Range that is missing
+            raise ShortBodyError(errno.ECONNRESET, str(fault)) from fault
+        except Exception as fault:
+            if status_of(fault) not in (412, 416):
+                raise
+            info = described(path, await self._blob(path).get_blob_properties(**ONCE))
+            version.hold(info.etag, self.url(path))
+            if status_of(fault) == 412:
+                raise
+            return nothing_there(start, info)
+        # the SDK asks for large ranges in several, the first of which tells where the blob ends
+        first, _, size = answers[0].get("Content-Range", "").rpartition("/")
+        told = f"bytes {start}-{start + len(data) - 1}/{size}"
+        return whole_range(
+            data, None, told if first.startswith(f"bytes {start}-") else "", start, stop
+        )
+
+    async def _page(self, prefix: str, deep: bool, token: str | None) -> Page:
+        bucket, _, start = prefix.partition("/")
+        container = self._container(self._checked(prefix))
+
+        async def attempt() -> Page:
+            kind = container.list_blobs if deep else container.walk_blobs
+            pages = kind(start, results_per_page=PAGE_OBJECTS, **ONCE).by_page(token)
+            async for page in pages:
+                found = [
+                    described(f"{bucket}/{one.name}", one)
+                    async for one in page
+                    if getattr(one, "size", None) is not None  # else a folder
+                ]
+                return found, pages.continuation_token or None
+            return [], None
+
+        return await self._ask(prefix, attempt)
+
+    async def _put(
+        self, path: str, data: bytes | bytearray, if_absent: bool, if_match: str | None
+    ) -> ObjectInfo:
+        token = secrets.token_hex(16)
+        options = {"metadata": {TOKEN: token}, **condition(if_absent, if_match)}
+        options["overwrite"] = not if_absent
+
+        async def attempt() -> Any:
+            try:
+                return await self._blob(path).upload_blob(
+                    bytes(data), validate_content=True, **options, **ONCE
+                )
+            except Exception as fault:
+                return await self._own_success(path, token, fault)
+
+        answer = await self._ask(path, attempt, nbytes=len(data))
+        return ObjectInfo(path, len(data), unquoted(answer["etag"]))
+
+    async def _own_success(self, path: str, token: str, fault: Exception) -> Any:
+        """The blob, if ``fault`` is a condition lost to an attempt of ours, unknown to us."""
+        if status_of(fault) not in (409, 412):
+            raise fault
+        lost = FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.url(path))
+        try:
+            current = await self._blob(path).get_blob_properties(**ONCE)
+        except Exception as missing:
+            raise (lost if status_of(missing) == 404 else missing) from fault
+        if current.metadata.get(TOKEN) != token:
+            raise lost from fault
+        return current
+
+    def _upload(self, path: str, if_match: str | None) -> AzureUpload:
+        return AzureUpload(self, path, if_match)
+
+    async def _delete(self, path: str) -> None:
+        await self._delete_version(path, None)
+
+    async def _delete_version(self, path: str, etag: str | None) -> None:
+        same = condition(False, etag)
+        try:
+            await self._ask(path, lambda: self._blob(path).delete_blob(**same, **ONCE))
+        except (FileNotFoundError, FileExistsError):  # gone, or another
+            return
+
+
+class AzureUpload:
+    """Blocks staged in any order, then one request that makes them a blob."""
+
+    least_part_bytes = 1 << 20
+    part_step = 1
+    ordered = False
+    equal_parts = False
+
+    def __init__(self, store: AzureStore, path: str, if_match: str | None) -> None:
+        self.url = store.url(path)
+        self._if_match = if_match
+        self._store = store
+        self._path = path
+        self._token = secrets.token_hex(16)
+        self._blocks: dict[int, str] = {}
+        self._id_length = ID_LENGTH
+
+    async def put(self, data: bytearray, *, if_absent: bool, crc32c: int) -> ObjectInfo:
+        del crc32c
+        return await self._store._put(self._path, data, if_absent, self._if_match)
+
+    async def send(self, number: int, data: bytearray, crc32c: int, *, last: bool) -> None:
+        del crc32c, last
+
+        async def stage() -> str:
+            block = self._block_id(number)
+            await self._store._blob(self._path).stage_block(
+                block, bytes(data), length=len(data), validate_content=True, **ONCE
+            )
+            return block
+
+        async def attempt() -> str:
+            try:
+                return await stage()
+            except Exception as fault:
+                if code_of(fault) != "InvalidBlobOrBlock" or not await self._adopt_length():
+                    raise
+                return await stage()
+
+        self._blocks[number] = await self._store._ask(self._path, attempt, nbytes=len(data))
+
+    def _block_id(self, number: int) -> str:
+        """Of nobody else's block."""
+        return f"{number:06}-{self._token}{self._token}"[: self._id_length]
+
+    async def _adopt_length(self) -> bool:
+        """The service wants all ids of a blob to be of one length, those too of blocks that a dead
+        writer has left, which it keeps for a week. Whether that is a length we can do with."""
+        _, left = await self._store._blob(self._path).get_block_list("uncommitted", **ONCE)
+        lengths = {len(str(block.id)) for block in left}
+        if len(lengths) != 1 or min(lengths) < SHORTEST_ID:
+            return False
+        (self._id_length,) = lengths
+        return True
+
+    async def finish(self, *, size: int, crc32c: int, if_absent: bool) -> ObjectInfo:
+        del crc32c
+        from azure.storage.blob import BlobBlock
+
+        blocks = [BlobBlock(self._blocks[number]) for number in range(len(self._blocks))]
+
+        async def attempt() -> Any:
+            try:
+                return await self._store._blob(self._path).commit_block_list(
+                    blocks,
+                    metadata={TOKEN: self._token},
+                    **condition(if_absent, self._if_match),
+                    **ONCE,
+                )
+            except Exception as fault:
+                return await self._store._own_success(self._path, self._token, fault)
+
+        await self._store._ask(self._path, attempt)
+        found = await self._store._properties(self._path)
+        if found.size != size and found.metadata.get(TOKEN) == self._token:
+            raise OSError(errno.EIO, f"the store has {found.size} of {size} bytes", self.url)
+        return ObjectInfo(self._path, size, unquoted(found.etag))
+
+    async def discard(self) -> None:
+        return
+
+
+def condition(if_absent: bool, if_match: str | None) -> dict[str, Any]:
+    from azure.core import MatchConditions
+
+    if if_absent:
+        return {"match_condition": MatchConditions.IfMissing}
+    if if_match is not None:
+        return {"etag": f'"{if_match}"', "match_condition": MatchConditions.IfNotModified}
+    return {}

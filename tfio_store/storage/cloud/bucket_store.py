@@ -1,0 +1,217 @@
+"""What S3, GCS and Azure have in common: buckets of keys behind an asynchronous client."""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+import errno
+import os
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tfio_store.storage.answers import well_formed
+from tfio_store.storage.cloud.multipart import MultipartOutput, Upload
+from tfio_store.storage.connection import Connection
+from tfio_store.storage.globbing import literal_prefix, matcher
+from tfio_store.storage.redaction import redacted
+from tfio_store.storage.registry import shared_store
+from tfio_store.storage.retry import Retry
+from tfio_store.storage.store import ObjectInfo, PendingUpload
+from tfio_store.storage.version import ConditionRefusedError, Version
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer as BytesLike
+
+__all__ = ["DELETES_AT_ONCE", "BucketStore", "Page", "at_once"]
+
+T = TypeVar("T")
+Page = tuple[list[ObjectInfo], str | None]
+"""Some objects, and the token that asks for the next page; None after the last."""
+
+DELETES_AT_ONCE = 32
+
+LOOKS_AGAIN = (0.05, 0.2, 0.75)
+"""Seconds between looks at an object whose replacement was refused."""
+
+
+class BucketStore(ABC):
+    """A `Store` over requests that one subclass for each service makes. Paths are ``bucket/key``.
+
+    The methods with an underscore run on the connection's loop, and see to their own retries.
+    """
+
+    conditional = True
+    range_bytes = 8 << 20
+    in_flight = 16
+
+    def __init__(
+        self, scheme: str, options: Mapping[str, Any], retry: Retry, connection: Connection
+    ) -> None:
+        self._scheme = scheme
+        self._options = dict(options)
+        self._retry = retry
+        self._connection = connection
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._scheme!r})"  # options may hold credentials
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return shared_store, (type(self), self._scheme, self._options, self._retry)
+
+    def url(self, path: str) -> str:
+        return redacted(f"{self._scheme}://{path}")
+
+    def info(self, path: str) -> ObjectInfo:
+        return self._wait(path, self._info(path))
+
+    def get(self, path: str, *, most: int | None = None) -> tuple[bytes, ObjectInfo]:
+        return self._wait(path, self._get(path, most))
+
+    def read(
+        self, path: str, start: int, stop: int, *, etag: str | Version | None = None
+    ) -> Future[BytesLike]:
+        return self._start(path, self._read(path, start, stop, Version.of(etag)))
+
+    def list(self, folder: str) -> Iterator[ObjectInfo]:
+        return self._listed(folder.rstrip("/") + "/", deep=True)
+
+    def glob(self, pattern: str) -> builtins.list[ObjectInfo]:
+        prefix, matches = literal_prefix(pattern), matcher(pattern)
+        if "/" not in prefix:
+            raise ValueError(f"{self.url(pattern)}: no patterns in the name of a bucket")
+        deep = "/" in pattern[len(prefix) :] or "**" in pattern
+        return [found for found in self._listed(prefix, deep) if matches.match(found.path)]
+
+    def open_output(
+        self, path: str, *, part_bytes: int | None = None, if_match: str | None = None
+    ) -> MultipartOutput:
+        return MultipartOutput(self._upload(path, if_match), self._connection, part_bytes)
+
+    def put(
+        self, path: str, data: BytesLike, *, if_absent: bool = False, if_match: str | None = None
+    ) -> ObjectInfo:
+        try:
+            return self._wait(path, self._put(path, bytes(data), if_absent, if_match))
+        except FileExistsError as fault:
+            if if_match is not None and self._stays(path, if_match):
+                raise ConditionRefusedError.of(self.url(path)) from fault
+            raise
+
+    def _stays(self, path: str, etag: str) -> bool:
+        """Whether the object keeps this etag. A store may answer that the condition is lost a
+        moment before it shows what the winner has written (Ceph does)."""
+        for pause in LOOKS_AGAIN:
+            if self._etag_now(path) != etag:
+                return False
+            time.sleep(pause)
+        return self._etag_now(path) == etag
+
+    def _etag_now(self, path: str) -> str | None:
+        try:
+            return self.info(path).etag
+        except OSError:
+            return None
+
+    def delete(self, paths: Iterable[str]) -> None:
+        self._connection.wait(at_once(DELETES_AT_ONCE, map(self._delete, paths)))
+
+    def delete_version(self, path: str, etag: str | None) -> None:
+        self._wait(path, self._delete_version(path, etag))
+
+    def pending_uploads(self, folder: str) -> builtins.list[PendingUpload]:
+        return self._wait(folder, self._pending(folder.rstrip("/") + "/"))
+
+    def abort_uploads(self, uploads: Iterable[PendingUpload]) -> None:
+        self._connection.wait(at_once(DELETES_AT_ONCE, map(self._abort, uploads)))
+
+    def _start(self, path: str, work: Coroutine[Any, Any, T]) -> Future[T]:
+        return self._connection.start(well_formed(work, self.url(path)))
+
+    def _wait(self, path: str, work: Coroutine[Any, Any, T]) -> T:
+        self._connection.check_for(work)
+        return self._connection.wait(well_formed(work, self.url(path)))
+
+    @abstractmethod
+    async def _info(self, path: str) -> ObjectInfo: ...
+
+    @abstractmethod
+    async def _get(self, path: str, most: int | None) -> tuple[bytes, ObjectInfo]: ...
+
+    @abstractmethod
+    async def _read(self, path: str, start: int, stop: int, version: Version) -> BytesLike: ...
+
+    @abstractmethod
+    async def _page(self, prefix: str, deep: bool, token: str | None) -> Page:
+        """Objects whose paths begin with ``prefix``, by path; of its level only, unless deep."""
+
+    @abstractmethod
+    async def _put(
+        self, path: str, data: bytes | bytearray, if_absent: bool, if_match: str | None
+    ) -> ObjectInfo: ...
+
+    @abstractmethod
+    def _upload(self, path: str, if_match: str | None) -> Upload: ...
+
+    @abstractmethod
+    async def _delete(self, path: str) -> None: ...
+
+    @abstractmethod
+    async def _copy(self, source: str, target: str) -> None:
+        """Have the service copy an object. Returns once the copy is whole, and raises otherwise."""
+
+    async def _delete_version(self, path: str, etag: str | None) -> None:
+        """For services that delete without conditions."""
+        try:
+            found = await self._info(path)
+        except (FileNotFoundError, IsADirectoryError):
+            return
+        if etag is None or found.etag == etag:
+            await self._delete(path)
+
+    async def _pending(self, prefix: str) -> builtins.list[PendingUpload]:
+        """For services that show nobody what has been uploaded in part, and forget it in time."""
+        del prefix
+        return []
+
+    async def _abort(self, upload: PendingUpload) -> None:
+        raise NotImplementedError(f"{self.url(upload.path)}: its service lists no uploads")
+
+    def _listed(self, prefix: str, deep: bool) -> Iterator[ObjectInfo]:
+        token = None
+        while True:
+            try:
+                found, token = self._wait(prefix, self._page(prefix, deep, token))
+            except FileNotFoundError:  # no such bucket
+                return
+            # a key that ends in "/" is what consoles make in place of a folder
+            yield from (one for one in found if not one.path.endswith("/"))
+            if token is None:
+                return
+
+    async def _ask(self, path: str, ask: Callable[[], Awaitable[T]], *, nbytes: int = 0) -> T:
+        """``ask()``, made again on passing faults."""
+        return await self._retry.run(ask, self.url(path), nbytes=nbytes)
+
+    async def _missing_or_folder(self, path: str) -> OSError:
+        """What to raise for a path without an object."""
+        found, _ = await self._page(path.rstrip("/") + "/", True, None)
+        if found:
+            return self._is_folder(path)
+        return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.url(path))
+
+    def _is_folder(self, path: str) -> IsADirectoryError:
+        return IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), self.url(path))
+
+
+async def at_once(limit: int, work: Iterable[Any]) -> None:
+    """Await all of ``work``, so many at a time; after a failure nothing new begins."""
+    waiting = iter(work)
+
+    async def take_turns() -> None:
+        for one in waiting:
+            await one
+
+    await asyncio.gather(*(take_turns() for _ in range(limit)))

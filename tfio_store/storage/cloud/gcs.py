@@ -1,0 +1,170 @@
+"""Google Cloud Storage, through gcsfs's session."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tfio_store.records.framing import crc32c as crc32c_of
+from tfio_store.storage.cloud.bucket_store import Page
+from tfio_store.storage.cloud.gcs_client import (
+    GCSClient,
+    as_checksum,
+    bucket_url,
+    described,
+    object_url,
+    split,
+)
+from tfio_store.storage.cloud.gcs_copies import GCSCopies
+from tfio_store.storage.cloud.gcs_upload import TOKEN, GCSUpload, carries
+from tfio_store.storage.ranges import check_size, nothing_there, whole_body, whole_range
+from tfio_store.storage.retry import Retry
+from tfio_store.storage.store import ObjectInfo
+from tfio_store.storage.version import Version
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer as BytesLike
+
+__all__ = ["GCSStore"]
+
+
+class GCSStore(GCSCopies):
+    """A `Store` of GCS objects. Their etags are generations.
+
+    Uploads that are neither finished nor cancelled are listed nowhere; the service forgets them
+    after a week.
+    """
+
+    def __init__(self, scheme: str, options: Mapping[str, Any], retry: Retry) -> None:
+        self._client = GCSClient(options)
+        super().__init__(scheme, options, retry, self._client.connection)
+
+    async def _info(self, path: str) -> ObjectInfo:
+        found = None
+        if split(path)[1]:
+            found = await self._ask(path, lambda: self._client.metadata(path))
+        if found is None:
+            raise await self._missing_or_folder(path)
+        return described(path, found)
+
+    async def _get(self, path: str, most: int | None) -> tuple[bytes, ObjectInfo]:
+        async def attempt() -> tuple[bytes, ObjectInfo]:
+            url = object_url(path, "/download")
+            answer = (await self._client.ask("GET", url, alt="media")).expect(200)
+            data = whole_body(answer.body, answer.headers.get("Content-Length"))
+            check_size(len(data), most, self.url(path))
+            return data, ObjectInfo(path, len(data), answer.headers.get("x-goog-generation"))
+
+        try:
+            if split(path)[1]:
+                return await self._ask(path, attempt)
+        except FileNotFoundError:
+            pass
+        raise await self._missing_or_folder(path)
+
+    async def _read(self, path: str, start: int, stop: int, version: Version) -> BytesLike:
+        if stop <= start:
+            return b""
+        url, headers = object_url(path, "/download"), {"Range": f"bytes={start}-{stop - 1}"}
+
+        async def attempt() -> bytes:
+            answer = await self._client.ask(
+                "GET", url, headers=headers, alt="media", ifGenerationMatch=version.etag
+            )
+            if answer.status == 412:
+                raise version.replaced(self.url(path))
+            if answer.status == 416:
+                return nothing_there(start, await self._found(path, version))
+            answer.expect(200, 206)
+            version.hold(answer.headers.get("x-goog-generation"), self.url(path))
+            found = answer.headers.get("Content-Range", "") if answer.status == 206 else None
+            announced = answer.headers.get("Content-Length")
+            return whole_range(answer.body, announced, found, start, stop)
+
+        return await self._ask(path, attempt, nbytes=stop - start)
+
+    async def _found(self, path: str, version: Version) -> ObjectInfo:
+        found = await self._client.metadata(path)
+        if found is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.url(path))
+        info = described(path, found)
+        version.hold(info.etag, self.url(path))
+        return info
+
+    async def _page(self, prefix: str, deep: bool, token: str | None) -> Page:
+        bucket, start = split(prefix)
+
+        async def attempt() -> dict[str, Any]:
+            answer = await self._client.ask(
+                "GET",
+                bucket_url(prefix),
+                prefix=start,
+                delimiter=None if deep else "/",
+                pageToken=token,
+                fields="nextPageToken,items(name,size,generation,crc32c)",
+            )
+            page: dict[str, Any] = answer.expect(200).document()
+            return page
+
+        page = await self._ask(prefix, attempt)
+        found = [described(f"{bucket}/{one['name']}", one) for one in page.get("items", ())]
+        return found, page.get("nextPageToken")
+
+    async def _put(
+        self, path: str, data: bytes | bytearray, if_absent: bool, if_match: str | None
+    ) -> ObjectInfo:
+        token = secrets.token_hex(16)
+        headers, body = related(split(path)[1], data, token)
+        condition = "0" if if_absent else if_match
+
+        async def attempt() -> Mapping[str, Any]:
+            answer = await self._client.ask(
+                "POST",
+                bucket_url(path, "/upload"),
+                headers=headers,
+                data=body,
+                uploadType="multipart",
+                ifGenerationMatch=condition,
+            )
+            if answer.status != 412:
+                return answer.expect(200).document()
+            current = await self._client.metadata(path)
+            if current is not None and carries(current, token):
+                return current  # an attempt whose answer was lost
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.url(path))
+
+        return described(path, await self._ask(path, attempt, nbytes=len(data)))
+
+    def _upload(self, path: str, if_match: str | None) -> GCSUpload:
+        target = path, self.url(path)
+        return GCSUpload(self._client, self._retry, target, self._put, if_match)
+
+    async def _delete(self, path: str) -> None:
+        await self._delete_version(path, None)
+
+    async def _delete_version(self, path: str, etag: str | None) -> None:
+        async def attempt() -> None:
+            answer = await self._client.ask("DELETE", object_url(path), ifGenerationMatch=etag)
+            answer.expect(200, 204, 404, 412)
+
+        await self._ask(path, attempt)
+
+
+def related(name: str, data: bytes | bytearray, token: str) -> tuple[dict[str, str], bytes]:
+    """A multipart/related request: the object's resource, then its bytes. The CRC is verified."""
+    boundary = secrets.token_hex(16)
+    resource = {
+        "name": name,
+        "crc32c": as_checksum(crc32c_of(data)),
+        "metadata": {TOKEN: token},
+    }
+    head = (
+        f"--{boundary}\r\nContent-Type: application/json; charset=UTF-8\r\n\r\n"
+        f"{json.dumps(resource)}\r\n--{boundary}\r\nContent-Type: application/octet-stream\r\n\r\n"
+    )
+    headers = {"Content-Type": f'multipart/related; boundary="{boundary}"'}
+    return headers, b"".join((head.encode(), data, f"\r\n--{boundary}--\r\n".encode()))

@@ -1,0 +1,195 @@
+"""A resumable upload to Google Cloud Storage: one part after the other, the last one commits."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from tfio_store.storage.cloud.gcs_client import (
+    GCSClient,
+    as_checksum,
+    bucket_url,
+    checksum_of,
+    described,
+    object_url,
+    split,
+)
+from tfio_store.storage.faults import ShortBodyError
+from tfio_store.storage.http_status import Answer
+from tfio_store.storage.retry import Retry
+from tfio_store.storage.store import ObjectInfo
+
+__all__ = ["TOKEN", "GCSUpload", "carries"]
+
+TOKEN = "tfio-store-attempt"
+
+Put = Callable[[str, bytearray, bool, str | None], Awaitable[ObjectInfo]]
+
+
+class GCSUpload:
+    """One resumable upload. Its condition has to be named when it begins.
+
+    That is ``if_match`` where it is given, "still absent" where nothing is there, and else none: an
+    object that appears meanwhile makes even a commit that does not ask for it fail, which is the
+    safe side to err on.
+    """
+
+    least_part_bytes = 256 << 10
+    part_step = 256 << 10
+    """The protocol's: every part but the last is a multiple of it."""
+    ordered = True
+    equal_parts = False
+
+    def __init__(
+        self,
+        client: GCSClient,
+        retry: Retry,
+        target: tuple[str, str],
+        put: Put,
+        if_match: str | None,
+    ) -> None:
+        path, self.url = target
+        self._if_match = if_match
+        self._client = client
+        self._retry = retry
+        self._path = path
+        self._put = put
+        self._token = secrets.token_hex(16)
+        self._session: str | None = None
+        self._was_absent = False
+        self._offset = 0
+        self._tail = bytearray()
+
+    async def put(self, data: bytearray, *, if_absent: bool, crc32c: int) -> ObjectInfo:
+        del crc32c
+        return await self._put(self._path, data, if_absent, self._if_match)
+
+    async def send(self, number: int, data: bytearray, crc32c: int, *, last: bool) -> None:
+        del number, crc32c
+        if self._session is None:
+            await self._begin()
+        if last:
+            self._tail = data  # the store commits when it has the last byte: that is for finish()
+            return
+        await self._carry(data, None)
+        self._offset += len(data)
+
+    async def finish(self, *, size: int, crc32c: int, if_absent: bool) -> ObjectInfo:
+        if if_absent and not self._was_absent:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.url)
+        resource = await self._carry(self._tail, size, f"crc32c={as_checksum(crc32c)}")
+        assert resource is not None
+        if checksum_of(resource) not in (None, crc32c):
+            await self._client.ask(
+                "DELETE", object_url(self._path), ifGenerationMatch=str(resource["generation"])
+            )
+            raise OSError(
+                errno.EIO, "the store's checksum of the object is not that of the bytes", self.url
+            )
+        return described(self._path, resource)
+
+    async def discard(self) -> None:
+        if self._session is not None:
+            session = self._session
+            await self._retry.run(lambda: self._cancel(session), self.url)
+
+    async def _cancel(self, session: str) -> None:
+        answer = await self._client.ask("DELETE", session)
+        answer.expect(200, 204, 404, 410, 499)  # 499 is the service's "cancelled"
+
+    async def _begin(self) -> None:
+        current = await self._retry.run(lambda: self._client.metadata(self._path), self.url)
+        self._was_absent = current is None
+        resource = {"name": split(self._path)[1], "metadata": {TOKEN: self._token}}
+
+        async def attempt() -> str:
+            answer = await self._client.ask_json(
+                "POST",
+                bucket_url(self._path, "/upload"),
+                resource,
+                uploadType="resumable",
+                name=resource["name"],  # type: ignore[arg-type]
+                ifGenerationMatch=self._if_match or ("0" if self._was_absent else None),
+            )
+            return answer.expect(200, 201).headers["Location"]
+
+        self._session = await self._retry.run(attempt, self.url)
+
+    async def _carry(
+        self, data: bytearray, size: int | None, checksum: str | None = None
+    ) -> Mapping[str, Any] | None:
+        """Send a part; ``size`` of the whole with the last one, which is answered by the object."""
+        stop, tried = self._offset + len(data), False
+
+        async def attempt() -> Mapping[str, Any] | None:
+            nonlocal tried
+            if self._session is None:  # it was lost, see _committed
+                await self._begin()
+                tried = False
+            start = self._offset
+            if tried:  # how far did the lost request get?
+                answer = await self._transfer(b"", f"bytes */{size if size is not None else '*'}")
+                if answer.status != 308:
+                    return await self._committed(answer)
+                start = min(max(received(answer), self._offset), stop)
+            tried = True
+            if start < stop or size is not None:
+                whole = "*" if size is None else size
+                span = f"{start}-{stop - 1}" if start < stop else "*"
+                view = memoryview(data)[start - self._offset :]
+                answer = await self._transfer(view, f"bytes {span}/{whole}", checksum)
+                if answer.status != 308:
+                    return await self._committed(answer)
+                start = received(answer)
+            if start < stop or size is not None:
+                raise ShortBodyError(errno.ECONNRESET, f"took {start} of {stop} bytes so far")
+            return None
+
+        return await self._retry.run(attempt, self.url, nbytes=len(data))
+
+    async def _transfer(
+        self, data: bytes | memoryview, content_range: str, checksum: str | None = None
+    ) -> Answer:
+        assert self._session is not None
+        headers = {"Content-Range": content_range}
+        if checksum is not None:
+            headers["X-Goog-Hash"] = checksum
+        return await self._client.ask("PUT", self._session, headers=headers, data=data)
+
+    async def _committed(self, answer: Answer) -> Mapping[str, Any]:
+        if answer.status in (404, 410, 412):
+            current = await self._client.metadata(self._path)
+            if current is not None and carries(current, self._token):
+                return current  # by an attempt whose answer was lost
+            if answer.status == 412:
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.url)
+            raise self._lost(answer.status)
+        if answer.status == 400:  # aiohttp has sent the part twice: ask how far that has got
+            raise ShortBodyError(errno.ECONNRESET, "the store is at another byte than the upload")
+        return answer.expect(200, 201).document()
+
+    def _lost(self, status: int) -> OSError:
+        """The service has forgotten the session, and every byte that it had taken. While all of
+        them are still here, another session takes them."""
+        if self._offset:
+            return OSError(
+                errno.EIO,
+                f"the store gave the upload up (status {status}) after {self._offset} bytes, which "
+                "are not kept here; write the object again",
+                self.url,
+            )
+        self._session = None
+        return ShortBodyError(errno.ECONNRESET, f"the store gave the upload up (status {status})")
+
+
+def received(answer: Answer) -> int:
+    """Bytes that the service has kept, from the last one's number in its answer."""
+    last = answer.headers.get("Range", "").rpartition("-")[2]
+    return int(last) + 1 if last else 0
+
+
+def carries(resource: Mapping[str, Any], token: str) -> bool:
+    return bool(resource.get("metadata", {}).get(TOKEN) == token)

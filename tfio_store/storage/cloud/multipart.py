@@ -1,0 +1,209 @@
+"""An object that is uploaded in parts, in the background, while its next part fills."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections.abc import Coroutine, Iterable
+from concurrent.futures import Future
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from tfio_store.records.framing import crc32c as crc32c_of, crc32c_combine
+from tfio_store.storage.answers import well_formed
+from tfio_store.storage.connection import Connection
+from tfio_store.storage.process import Owner
+from tfio_store.storage.store import ObjectInfo
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer as BytesLike
+
+__all__ = ["DEFAULT_PART_BYTES", "MultipartOutput", "Upload"]
+
+T = TypeVar("T")
+
+DEFAULT_PART_BYTES = 8 << 20
+PARTS_IN_FLIGHT = 8
+"""How many parts of one object travel at once."""
+BYTES_IN_FLIGHT = 64 << 20
+"""How many bytes of parts, of all objects being written, travel at once in a process."""
+PARTS_PER_SIZE = 1000
+"""Stores allow 10,000 parts or more: with twice the size after each thousand that is terabytes."""
+
+
+class Upload(Protocol):
+    """What a store can do for one object in parts. Each request sees to its own retries."""
+
+    url: str
+    least_part_bytes: int
+    """What every part but the last must have."""
+    part_step: int
+    """What the size of each of those must be a multiple of."""
+    ordered: bool
+    """Whether a part may only be sent once the one before it has arrived."""
+    equal_parts: bool
+
+    async def put(self, data: bytearray, *, if_absent: bool, crc32c: int) -> ObjectInfo:
+        """The whole object at once, for one that ends before its first part is full."""
+
+    async def send(self, number: int, data: bytearray, crc32c: int, *, last: bool) -> None:
+        """Upload part ``number``, counted from 0. The first call begins the upload."""
+
+    async def finish(self, *, size: int, crc32c: int, if_absent: bool) -> ObjectInfo: ...
+
+    async def discard(self) -> None:
+        """Make the store forget the parts. Called once no part travels any more."""
+
+
+class ByteGate:
+    """Lets so many bytes through at once; one part may always pass, however large."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._held = 0
+        self._changed = threading.Condition()
+
+    def enter(self, nbytes: int) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: not self._held or self._held + nbytes <= self._limit)
+            self._held += nbytes
+
+    def leave(self, nbytes: int) -> None:
+        with self._changed:
+            self._held -= nbytes
+            self._changed.notify_all()
+
+
+_gate = ByteGate(BYTES_IN_FLIGHT)
+
+
+def _renew_gate() -> None:
+    """What travels in a parent does not travel in its child."""
+    global _gate
+    _gate = ByteGate(BYTES_IN_FLIGHT)
+
+
+os.register_at_fork(after_in_child=_renew_gate)
+
+
+class MultipartOutput:
+    """The `Output` over an `Upload`. Holds one part in memory, and those that travel."""
+
+    def __init__(self, upload: Upload, connection: Connection, part_bytes: int | None) -> None:
+        self._owner = Owner()
+        self._upload = upload
+        self._connection = connection
+        wanted = max(part_bytes or DEFAULT_PART_BYTES, upload.least_part_bytes)
+        self._part_bytes = -(-wanted // upload.part_step) * upload.part_step
+        self._filling = bytearray()
+        self._travelling: list[Future[None]] = []
+        self._sent = 0
+        self._size = 0
+        self._crc32c = 0
+        self._failure: BaseException | None = None
+        self._done = False
+
+    def write(self, data: BytesLike) -> None:
+        self._check("write")
+        left = memoryview(data).cast("B")
+        while len(left):
+            # A full part waits for the byte after it: the last part is known by being last.
+            if len(self._filling) == self._part_bytes:
+                self._send(last=False)
+            room = self._part_bytes - len(self._filling)
+            self._filling += left[:room]
+            left = left[room:]
+
+    def commit(self, *, if_absent: bool = False, crc32c: int | None = None) -> ObjectInfo:
+        self._check("commit")
+        work: Coroutine[Any, Any, ObjectInfo]
+        if self._sent:
+            self._send(last=True)
+            self._wait_until_travelling(0)
+            self._compare(self._crc32c, crc32c)
+            work = self._upload.finish(size=self._size, crc32c=self._crc32c, if_absent=if_absent)
+        else:
+            found = crc32c_of(self._filling)
+            self._compare(found, crc32c)
+            work = self._upload.put(self._filling, crc32c=found, if_absent=if_absent)
+        info: ObjectInfo = self._result(self._start(work))
+        self._done = True
+        self._filling = bytearray()
+        return info
+
+    def _compare(self, found: int, expected: int | None) -> None:
+        if expected is not None and found != expected:
+            self._failure = OSError(
+                errno.EIO,
+                f"the bytes written have the CRC32C {found:#010x}, not {expected:#010x} as the "
+                "caller computed; nothing was committed",
+                self._upload.url,
+            )
+            raise self._failure
+
+    def abort(self) -> None:
+        if self._done or not self._owner.is_here:
+            return
+        self._done = True
+        self._filling = bytearray()
+        if self._sent:
+            give_up(self._travelling, self._connection, self._upload)
+
+    def __del__(self) -> None:
+        if not getattr(self, "_done", True) and self._sent:
+            work = partial(give_up, self._travelling, self._connection, self._upload)
+            self._owner.later(work)
+
+    def _start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        return self._connection.start(well_formed(work, self._upload.url))
+
+    def _check(self, action: str) -> None:
+        self._owner.check(f"{self._upload.url}: this upload")
+        if self._done:
+            raise ValueError(f"{self._upload.url}: {action}() after commit() or abort()")
+        if self._failure is not None:
+            raise self._failure
+
+    def _send(self, *, last: bool) -> None:
+        self._wait_until_travelling(0 if self._upload.ordered else PARTS_IN_FLIGHT - 1)
+        data, self._filling = self._filling, bytearray()
+        crc = crc32c_of(data)
+        self._crc32c = crc32c_combine(self._crc32c, crc, len(data))
+        gate = _gate
+        gate.enter(len(data))
+        try:
+            work = self._upload.send(self._sent, data, crc, last=last)
+            future = self._start(work)
+        except BaseException:
+            gate.leave(len(data))
+            raise
+        nbytes = len(data)
+        future.add_done_callback(lambda _: gate.leave(nbytes))
+        self._travelling.append(future)
+        self._sent += 1
+        self._size += nbytes
+        if self._sent % PARTS_PER_SIZE == 0 and not self._upload.equal_parts:
+            self._part_bytes *= 2
+
+    def _wait_until_travelling(self, most: int) -> None:
+        """Wait for the oldest parts until at most ``most`` travel; raise the first failure."""
+        while len(self._travelling) > most:
+            self._result(self._travelling[0])
+            del self._travelling[0]
+        for future in [future for future in self._travelling if future.done()]:
+            self._result(future)
+            self._travelling.remove(future)
+
+    def _result(self, future: Future[Any]) -> Any:
+        try:
+            return future.result()
+        except Exception as fault:
+            self._failure = fault
+            raise
+
+
+def give_up(travelling: Iterable[Future[None]], connection: Connection, upload: Upload) -> None:
+    for future in travelling:
+        future.cancel()
+    connection.wait(upload.discard())

@@ -1,0 +1,177 @@
+"""S3 and what speaks its protocol, through s3fs's client."""
+
+from __future__ import annotations
+
+import builtins
+import errno
+import os
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from tfio_store.records.framing import Buffer
+from tfio_store.storage.cloud.bucket_store import Page
+from tfio_store.storage.cloud.s3_client import S3Client, checksum_of
+from tfio_store.storage.cloud.s3_copies import S3Copies
+from tfio_store.storage.cloud.s3_upload import S3Upload, etag_of, put_object
+from tfio_store.storage.faults import ShortBodyError, status_of
+from tfio_store.storage.ranges import check_size, nothing_there, whole_body, whole_range
+from tfio_store.storage.retry import Retry
+from tfio_store.storage.store import ObjectInfo, PendingUpload
+from tfio_store.storage.version import Version
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer as BytesLike
+
+__all__ = ["S3Store"]
+
+PIECE_BYTES = 256 << 10
+"""What is taken from a connection at a time: what has arrived, up to this."""
+
+
+class S3Store(S3Copies):
+    """A `Store` of S3 objects."""
+
+    def __init__(self, scheme: str, options: Mapping[str, Any], retry: Retry) -> None:
+        self._client = S3Client(options, retry)
+        super().__init__(scheme, options, retry, self._client.connection)
+
+    @property
+    def conditional(self) -> bool:  # type: ignore[override]
+        """False once the store has shown that it ignores conditions."""
+        return self._client.conditions is not False
+
+    async def _info(self, path: str) -> ObjectInfo:
+        bucket, key = self._client.split(path)
+        if not key:
+            await self._call(path, "head_bucket", Bucket=bucket)
+            raise self._is_folder(path)
+        found = await self._ask(path, lambda: self._client.head(bucket, key))
+        if not found:
+            raise await self._missing_or_folder(path)
+        return ObjectInfo(path, found["ContentLength"], etag_of(found), checksum_of(found))
+
+    async def _get(self, path: str, most: int | None) -> tuple[bytes, ObjectInfo]:
+        bucket, key = self._client.split(path)
+        if not key:
+            raise self._is_folder(path)
+
+        async def attempt() -> tuple[bytes, ObjectInfo]:
+            answer = await self._client.call("get_object", Bucket=bucket, Key=key)
+            async with answer["Body"] as body:
+                check_size(answer.get("ContentLength", 0), most, self.url(path))
+                data: bytes = whole_body(await body.read(), answer.get("ContentLength"))
+            check_size(len(data), most, self.url(path))
+            return data, ObjectInfo(path, len(data), etag_of(answer))
+
+        try:
+            return await self._ask(path, attempt)
+        except FileNotFoundError as missing:
+            raise await self._missing_or_folder(path) from missing
+
+    async def _read(self, path: str, start: int, stop: int, version: Version) -> BytesLike:
+        if stop <= start:
+            return b""
+        ask = partial(self._range, path, start, stop, version)
+        return await self._ask(path, ask, nbytes=stop - start)
+
+    async def _range(self, path: str, start: int, stop: int, version: Version) -> BytesLike:
+        bucket, key = self._client.split(path)
+        params = {"Bucket": bucket, "Key": key, "Range": f"bytes={start}-{stop - 1}"}
+        try:
+            answer = await self._client.call("get_object", **params, **self._condition(version))
+        except Exception as fault:
+            if status_of(fault) not in (412, 416):
+                raise
+            return await self._refused(path, start, stop, version, fault)
+        async with answer["Body"] as body:
+            version.hold(etag_of(answer), self.url(path))
+            whole = answer["ResponseMetadata"]["HTTPStatusCode"] == 200
+            most = min(stop - start, answer.get("ContentLength", stop - start))
+            data = await (body.read() if whole else received(body, most))
+        found = None if whole else answer.get("ContentRange", "")
+        return whole_range(data, answer.get("ContentLength"), found, start, stop)
+
+    def _condition(self, version: Version) -> dict[str, str]:
+        if version.etag is None:
+            return {}
+        quote = '"' if self._client.quotes_etags else ""
+        return {"IfMatch": f"{quote}{version.etag}{quote}"}
+
+    async def _refused(
+        self, path: str, start: int, stop: int, version: Version, fault: Exception
+    ) -> BytesLike:
+        """What a refused range means: of another version, behind the end, or neither."""
+        found = await self._client.head(*self._client.split(path))
+        if not found:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.url(path))
+        version.hold(etag_of(found), self.url(path))
+        if status_of(fault) == 416:
+            return nothing_there(start, ObjectInfo(path, found["ContentLength"]))
+        if not self._client.quotes_etags:
+            raise fault
+        self._client.quotes_etags = False  # Ceph 16 compares the quotes too
+        return await self._range(path, start, stop, version)
+
+    async def _page(self, prefix: str, deep: bool, token: str | None) -> Page:
+        bucket, start = self._client.split(prefix)
+        params: dict[str, Any] = {"Bucket": bucket, "Prefix": start}
+        if not deep:
+            params["Delimiter"] = "/"
+        if token is not None:
+            params["ContinuationToken"] = token
+        page = await self._call(prefix, "list_objects_v2", **params)
+        found = [
+            ObjectInfo(f"{bucket}/{one['Key']}", one["Size"], etag_of(one))
+            for one in page.get("Contents", ())
+        ]
+        return found, page["NextContinuationToken"] if page.get("IsTruncated") else None
+
+    async def _put(
+        self, path: str, data: bytes | bytearray, if_absent: bool, if_match: str | None
+    ) -> ObjectInfo:
+        target = path, self.url(path)
+        return await put_object(
+            self._client, self._retry, target, data, if_absent=if_absent, if_match=if_match
+        )
+
+    def _upload(self, path: str, if_match: str | None) -> S3Upload:
+        return S3Upload(self._client, self._retry, (path, self.url(path)), if_match)
+
+    async def _delete(self, path: str) -> None:
+        bucket, key = self._client.split(path)
+        await self._call(path, "delete_object", Bucket=bucket, Key=key)
+
+    async def _pending(self, prefix: str) -> builtins.list[PendingUpload]:
+        bucket, start = self._client.split(prefix)
+        params: dict[str, Any] = {"Bucket": bucket, "Prefix": start}
+        pending = []
+        while True:
+            page = await self._call(prefix, "list_multipart_uploads", **params)
+            for found in page.get("Uploads", ()):
+                begun = found["Initiated"].timestamp() if "Initiated" in found else None
+                pending.append(PendingUpload(f"{bucket}/{found['Key']}", found["UploadId"], begun))
+            if not page.get("IsTruncated"):
+                return pending
+            params["KeyMarker"] = page["NextKeyMarker"]
+            params["UploadIdMarker"] = page["NextUploadIdMarker"]
+
+    async def _abort(self, upload: PendingUpload) -> None:
+        bucket, key = self._client.split(upload.path)
+        params = {"Bucket": bucket, "Key": key, "UploadId": upload.token}
+        try:
+            await self._call(upload.path, "abort_multipart_upload", **params)
+        except FileNotFoundError:  # committed or aborted since
+            return
+
+
+async def received(body: Any, nbytes: int) -> memoryview:
+    """A body of at most ``nbytes`` as it arrives, into pooled memory: a list of its pieces to be
+    joined would be the range once more."""
+    view, got = memoryview(Buffer(nbytes)), 0
+    while piece := await body.read(PIECE_BYTES):
+        if got + len(piece) > nbytes:
+            raise ShortBodyError(errno.EIO, f"asked for {nbytes} bytes, answered more")
+        view[got : got + len(piece)] = piece
+        got += len(piece)
+    return view[:got]

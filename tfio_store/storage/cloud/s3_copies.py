@@ -1,0 +1,94 @@
+"""Copies on S3: one request for an object up to 5 GiB, parts beyond."""
+
+from __future__ import annotations
+
+import errno
+import secrets
+from collections.abc import Mapping
+from typing import Any
+
+from tfio_store.storage.cloud.bucket_store import BucketStore, at_once
+from tfio_store.storage.cloud.copies import check_copy
+from tfio_store.storage.cloud.s3_client import S3Client
+from tfio_store.storage.cloud.s3_upload import TOKEN, carries
+from tfio_store.storage.faults import ShortBodyError
+
+__all__ = ["S3Copies"]
+
+COPY_BYTES = 5 << 30
+"""The most that one CopyObject request takes."""
+
+PARTS_AT_ONCE = 4
+
+
+class S3Copies(BucketStore):
+    """What a store of S3 objects knows of copies."""
+
+    _client: S3Client
+
+    async def _call(self, path: str, method: str, **params: Any) -> dict[str, Any]:
+        return await self._ask(path, lambda: self._client.call(method, **params))
+
+    async def _copy(self, source: str, target: str) -> None:
+        bucket, key = self._client.split(source)
+        place = {"Bucket": bucket, "Key": key}
+        found = await self._call(source, "head_object", **place)
+        info, url = await self._info(source), self.url(target)
+        if info.size <= COPY_BYTES:
+            etag = await self._copy_whole(target, place, info.size)
+            copy = await self._info(target)
+            if copy.etag != etag:
+                raise OSError(errno.EIO, "the store has another object there than the copy", url)
+        else:
+            token = secrets.token_hex(16)
+            metadata = {**found.get("Metadata", {}), TOKEN: token}
+            await self._copy_parts(target, place, info.size, metadata)
+            bucket, key = self._client.split(target)
+            if not carries(await self._call(target, "head_object", Bucket=bucket, Key=key), token):
+                raise OSError(errno.EIO, "the store has another object there than the copy", url)
+            copy = await self._info(target)
+        check_copy(info, copy, url)
+
+    async def _copy_whole(self, target: str, place: Mapping[str, str], size: int) -> str:
+        """The ETag of the copy."""
+        bucket, key = self._client.split(target)
+
+        async def attempt() -> str:
+            answer = await self._client.call(
+                "copy_object", Bucket=bucket, Key=key, CopySource=dict(place)
+            )
+            etag = answer.get("CopyObjectResult", {}).get("ETag")
+            if not etag:  # status 200 comes before the copy is made, and says nothing
+                raise ShortBodyError(errno.ECONNRESET, "the store did not confirm its copy")
+            return str(etag).strip('"')
+
+        return await self._ask(target, attempt, nbytes=size)
+
+    async def _copy_parts(
+        self, target: str, place: Mapping[str, str], size: int, metadata: Mapping[str, str]
+    ) -> None:
+        bucket, key = self._client.split(target)
+        where: dict[str, Any] = {"Bucket": bucket, "Key": key}
+        upload = await self._call(target, "create_multipart_upload", **where, Metadata=metadata)
+        where["UploadId"] = upload["UploadId"]
+        parts: list[dict[str, Any]] = []
+
+        async def copy_part(number: int) -> None:
+            start = (number - 1) * COPY_BYTES
+            answer = await self._call(
+                target, "upload_part_copy", PartNumber=number, CopySource=dict(place),
+                CopySourceRange=f"bytes={start}-{min(start + COPY_BYTES, size) - 1}", **where,
+            )  # fmt: skip
+            parts.append({"PartNumber": number, "ETag": answer["CopyPartResult"]["ETag"]})
+
+        try:
+            numbers = range(1, -(-size // COPY_BYTES) + 1)
+            await at_once(PARTS_AT_ONCE, (copy_part(number) for number in numbers))
+        except BaseException:
+            await self._call(target, "abort_multipart_upload", **where)
+            raise
+        done = {"Parts": sorted(parts, key=lambda part: int(part["PartNumber"]))}
+        try:
+            await self._call(target, "complete_multipart_upload", MultipartUpload=done, **where)
+        except FileNotFoundError:  # completed by an attempt whose answer was lost; the caller looks
+            return

@@ -1,0 +1,1 @@
+"""The same stores, their ranges read through obstore."""

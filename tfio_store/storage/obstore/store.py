@@ -1,0 +1,188 @@
+"""S3, GCS and Azure with their ranges fetched by obstore, whose requests run in threads of Rust."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import os
+import re
+from abc import abstractmethod
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from tfio_store.storage.cloud.azure import AzureStore
+from tfio_store.storage.cloud.bucket_store import BucketStore
+from tfio_store.storage.cloud.gcs import GCSStore
+from tfio_store.storage.cloud.gcs_client import split
+from tfio_store.storage.cloud.s3 import S3Store
+from tfio_store.storage.log import log
+from tfio_store.storage.obstore.faults import RefusedError, is_beyond_end, meaning
+from tfio_store.storage.obstore.leaving import let_go
+from tfio_store.storage.obstore.native import UnfitError, azure_native, gcs_native, s3_native
+from tfio_store.storage.ranges import nothing_there, whole_range
+from tfio_store.storage.version import Version
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from typing_extensions import Buffer as BytesLike
+
+__all__ = ["ObstoreAzureStore", "ObstoreGCSStore", "ObstoreS3Store"]
+
+atexit.register(let_go)
+
+UNPLAIN = re.compile(r"^/|//|/$|(^|/)\.\.?(/|$)|[\x00-\x1f\x7f]")
+"""Keys that obstore cannot name; some of them it takes for others (``/a`` for ``a``)."""
+
+_used_by: int | None = None
+"""The process that used obstore first: its forked children inherit a runtime without threads."""
+
+
+def is_forked() -> bool:
+    """Whether this is the child of a process that has used obstore. Notes the use, too."""
+    global _used_by
+    if _used_by is None:
+        _used_by = os.getpid()
+    return _used_by != os.getpid()
+
+
+class ObstoreReads(BucketStore):
+    """Fetches ranges by obstore; all else is the store that it is mixed into.
+
+    One client understands the settings: where a bucket is and who asks for it comes from the fsspec
+    filesystem (`obstore_native`). Whatever obstore cannot do as that filesystem does goes through
+    it: settings and keys that obstore does not know, and requests that were refused, so that its
+    answer is the one that counts. Tokio, which runs obstore's requests, does not survive a fork:
+    the child of a process that has used obstore goes there, too.
+    """
+
+    range_bytes = 4 << 20  # an answer is joined from its pieces, and so takes twice its size
+    in_flight = 32
+
+    @cached_property
+    def _natives(self) -> dict[str, asyncio.Future[Any]]:
+        """obstore's store of each bucket; None for a bucket that is read through fsspec."""
+        return {}
+
+    @cached_property
+    def _once_refused(self) -> set[str]:
+        """Buckets for which fsspec was answered what obstore was refused."""
+        return set()
+
+    @abstractmethod
+    def _bucket_and_key(self, path: str) -> tuple[str, str]: ...
+
+    @abstractmethod
+    async def _make(self, bucket: str) -> Any:
+        """obstore's store of a bucket. Raises UnfitError where there can be none."""
+
+    async def _read(self, path: str, start: int, stop: int, version: Version) -> BytesLike:
+        if stop <= start:
+            return b""
+        bucket, key = self._bucket_and_key(path)
+        if not key or UNPLAIN.search(key) or is_forked():
+            return await self._read_by_fsspec(path, start, stop, version)
+
+        async def attempt() -> BytesLike | None:
+            native = await self._native(bucket)
+            if native is None:
+                return None
+            return await self._fetch((native, key), path, (start, stop), version)
+
+        try:
+            data = await self._ask(path, attempt, nbytes=stop - start)
+        except RefusedError as refusal:
+            data = await self._read_by_fsspec(path, start, stop, version)
+            self._distrust(bucket, refusal)
+            return data
+        return data if data is not None else await self._read_by_fsspec(path, start, stop, version)
+
+    async def _read_by_fsspec(
+        self, path: str, start: int, stop: int, version: Version
+    ) -> BytesLike:
+        return await super()._read(path, start, stop, version)  # type: ignore[safe-super]
+
+    async def _fetch(
+        self, place: tuple[Any, str], path: str, span: tuple[int, int], version: Version
+    ) -> BytesLike:
+        import obstore
+
+        options: Any = {"range": span}
+        try:
+            answer = await obstore.get_async(*place, options=options)
+            data = memoryview(await answer.bytes_async())
+        except Exception as fault:
+            if not is_beyond_end(fault):
+                raise meaning(fault, self.url(path)) from None
+            info = await self._info(path)
+            version.hold(info.etag, self.url(path))
+            return nothing_there(span[0], info)
+        version.hold(self._etag(answer.meta), self.url(path))
+        first, end = answer.range
+        told = f"bytes {first}-{end - 1}/{answer.meta['size']}"
+        return whole_range(data, None, told, *span)
+
+    def _etag(self, meta: Mapping[str, Any]) -> str | None:
+        etag = meta.get("e_tag")
+        return etag.strip('"') if etag else None
+
+    async def _native(self, bucket: str) -> Any:
+        making = self._natives.get(bucket)
+        if making is None:
+            making = self._natives[bucket] = asyncio.ensure_future(self._made(bucket))
+        try:
+            return await asyncio.shield(making)
+        except Exception:
+            self._natives.pop(bucket, None)
+            raise
+
+    async def _made(self, bucket: str) -> Any:
+        try:
+            return await self._make(bucket)
+        except UnfitError as reason:
+            log.warning("%s: read through fsspec, not obstore: %s", self.url(bucket), reason)
+            return None
+
+    def _distrust(self, bucket: str, refusal: RefusedError) -> None:
+        """After a first refusal ask anew where the bucket is, which fsspec may have learned by now
+        (its region); after a second leave obstore alone."""
+        self._natives.pop(bucket, None)
+        if bucket in self._once_refused:
+            log.warning("%s: read through fsspec from now on: %s", self.url(bucket), refusal)
+            nothing = self._natives[bucket] = asyncio.get_running_loop().create_future()
+            nothing.set_result(None)
+        self._once_refused.add(bucket)
+
+
+class ObstoreS3Store(ObstoreReads, S3Store):
+    """A `Store` of S3 objects, read by obstore."""
+
+    def _bucket_and_key(self, path: str) -> tuple[str, str]:
+        return self._client.split(path)
+
+    async def _make(self, bucket: str) -> Any:
+        return await s3_native(self._connection.fs, bucket)
+
+
+class ObstoreGCSStore(ObstoreReads, GCSStore):
+    """A `Store` of GCS objects, read by obstore. Its etags are generations."""
+
+    def _bucket_and_key(self, path: str) -> tuple[str, str]:
+        return split(path)
+
+    def _etag(self, meta: Mapping[str, Any]) -> str | None:
+        return meta.get("version")
+
+    async def _make(self, bucket: str) -> Any:
+        return await gcs_native(self._connection.fs, bucket, self._retry.timeout)
+
+
+class ObstoreAzureStore(ObstoreReads, AzureStore):
+    """A `Store` of block blobs, read by obstore."""
+
+    def _bucket_and_key(self, path: str) -> tuple[str, str]:
+        bucket, _, key = path.partition("/")
+        return bucket, key
+
+    async def _make(self, bucket: str) -> Any:
+        return await azure_native(self._connection.fs, bucket, self._retry.timeout)

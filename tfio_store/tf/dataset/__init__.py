@@ -1,0 +1,1 @@
+"""`TFRecordDataset` and its ops."""

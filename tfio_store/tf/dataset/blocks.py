@@ -1,0 +1,241 @@
+"""The block pipeline: numbers of blocks in, records out.
+
+    range(n_blocks) ─ shuffle ─ begin to fetch ─ read ─ errors in their place ─ records
+
+Every stage is stateless or keeps a few integers, so that iterators can be saved, restored and sent
+elsewhere at no cost; `tfio_store.tf.dataset.order` tells how they end.
+
+An error must come behind the good records before it, as from TensorFlow's own reader. A map gives
+one element for one, so the read hands the error over beside the records, and a scan raises it in
+the next element's turn.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import tensorflow as tf
+
+from tfio_store.dataset.model import Dataset
+from tfio_store.tf.dataset import ops, order
+from tfio_store.tf.dataset.columns import Columns
+from tfio_store.tf.dataset.inline_map import map_in_parallel, map_in_place
+from tfio_store.tf.dataset.options import Options
+from tfio_store.tf.dataset.records import finish, parsed
+from tfio_store.tf.dataset.request import Blocks
+from tfio_store.tf.dataset.spans import Spans, block_spans, coarse_block_spans
+
+__all__ = [
+    "BlockReader",
+    "block_dataset",
+    "element_count",
+    "interleaved",
+    "is_remote",
+    "mixed_blocks",
+]
+
+_CALLS_PER_CORE = 4
+_IN_FLIGHT_BYTES = 128 << 20
+_IN_FLIGHT_MOST = 4096
+
+
+def block_dataset(
+    dataset: Dataset, options: Options, parallel_reads: int | None
+) -> tuple[tf.data.Dataset, int | None]:
+    """Records (or batches, or parsed batches) of a dataset whose blocks are all known, and how many
+    there are."""
+    coarse = options.shuffle is False and options.shard is None
+    spans = coarse_block_spans(dataset) if coarse else block_spans(dataset)
+    reader = BlockReader(dataset, spans, options, window=mixed_blocks(spans, options))
+    count = element_count(spans, options)
+    if parallel_reads is None:
+        seeds = None if options.shuffle is False else order.seeds(options)
+        runs = _runs(reader, order.numbers(reader.count, options), seeds)
+        size = options.batch_size
+        if size is None:
+            return finish(order.until_error(runs), options), count
+        batches = order.batches(runs, size, drop_remainder=options.drop_remainder)
+        return parsed(batches, options), count
+    records = _files_in_turns(reader, spans, options, parallel_reads)
+    return finish(records, options, single=True), None if options.shard else count
+
+
+def _files_in_turns(
+    reader: BlockReader, spans: Spans, options: Options, parallel_reads: int
+) -> tf.data.Dataset:
+    starts = tf.constant(spans.shard_starts)
+    shuffled = options.shuffle is not False
+
+    def shard_records(shard: tf.Tensor, seed: tf.Tensor) -> tf.data.Dataset:
+        start = starts[shard]
+        numbers = tf.range(start, tf.maximum(start, starts[shard + 1]))  # NOTHING has none
+        seeds = None
+        if shuffled:  # without state: what an interleave is given can't have any
+            numbers = tf.random.experimental.stateless_shuffle(numbers, tf.stack([seed, 0]))
+            seeds = tf.data.Dataset.counter(seed)
+        runs = _runs(reader, tf.data.Dataset.from_tensor_slices(numbers), seeds)
+        return order.slices(order.until_error(runs))
+
+    shards = order.in_order(order.numbers(spans.files, options), 1)
+    chosen = tf.data.Dataset.zip((shards, order.seeds(options)))
+    ends = chosen.map(lambda shard, seed: (shard, seed, tf.where(shard < 0, order.END, "")))
+    return interleaved(order.until_error(ends), shard_records, parallel_reads, options)
+
+
+def interleaved(
+    files: tf.data.Dataset, records: Any, parallel_reads: int, options: Options
+) -> tf.data.Dataset:
+    """The records of several files in turns, as TensorFlow's ``num_parallel_reads``."""
+    automatic = parallel_reads == tf.data.AUTOTUNE
+    return files.interleave(
+        records,
+        block_length=1,
+        deterministic=options.deterministic,
+        num_parallel_calls=parallel_reads,
+        **({} if automatic else {"cycle_length": parallel_reads}),
+    )
+
+
+def is_remote(url: str) -> bool:
+    """Whether reading is worth many requests at once."""
+    return "://" in url and not url.startswith(("file://", "memory://"))
+
+
+def mixed_blocks(spans: Spans, options: Options) -> int:
+    """Blocks (groups of ``spans``) whose records are mixed: as many as are asked for and memory has
+    room for, twice: those handed out and those read meanwhile."""
+    nbytes = max(1, spans.mean_group())
+    most = max(1, options.memory_budget // (2 * nbytes))
+    wanted = max(1, min(options.window, spans.count))
+    if wanted > most and options.shuffle is not True:
+        warnings.warn(
+            f"shuffle={wanted} blocks take {2 * wanted * nbytes >> 20} MiB: {most} are mixed, "
+            "which memory_budget= has room for; pass a larger one",
+            RuntimeWarning,
+            stacklevel=6,
+        )
+    return min(wanted, most)
+
+
+class BlockReader:
+    """Groups of spans to string [n] tensors, with what is wrong behind them: string []."""
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        spans: Spans,
+        options: Options,
+        *,
+        partial: bool = True,
+        window: int = 1,
+    ) -> None:
+        ops.forget_blocks()
+        files = [shard.address for shard in dataset.shards]
+        codecs = [shard.compression or "" for shard in dataset.shards]
+        versions = [shard.version.etag or "" for shard in dataset.shards]
+        # tensors made once, so that functions capture them and no call copies them
+        self._blocks = Blocks(
+            tf.constant(files, tf.string, [len(files)]),
+            tf.constant(codecs, tf.string, [len(files)]),
+            tf.constant(versions, tf.string, [len(files)]),
+            tf.constant(spans.table),
+            tf.constant(spans.spans),
+            tf.constant(spans.groups),
+        )
+        self._spans = spans
+        self._settings = replace(options.settings, partial=partial)
+        self._options = options
+        self._lent = any(codecs) or any(map(is_remote, files))
+        self.count = spans.count
+        self.window = window
+
+    def read(self, groups: tf.data.Dataset, seeds: tf.data.Dataset | None = None) -> Any:
+        """``groups`` are int64 [] or [k]; ``seeds``, int64 [], shuffle the records of each. With
+        ``partial``, the second of each pair says what is wrong behind the records, or that there
+        are no more."""
+        blocks, settings = self._blocks, self._settings
+
+        def read(wanted: tf.Tensor, seed: tf.Tensor | None = None) -> Any:
+            records, error = ops.read_blocks(blocks, wanted, settings, seed=seed)
+            if not settings.partial:
+                return records
+            return records, tf.where(tf.reduce_all(wanted == order.NOTHING), order.END, error)
+
+        groups = self.begun(groups)
+        if seeds is not None:
+            groups = tf.data.Dataset.zip((groups, seeds))
+        return map_in_parallel(
+            groups, read, self.parallel(), deterministic=self._options.deterministic
+        )
+
+    def begun(self, groups: tf.data.Dataset) -> tf.data.Dataset:
+        """The same ``groups``, with the fetching of some of them begun."""
+        blocks, settings = self._blocks, self._settings
+        if not self._lent:
+            return groups
+
+        def begin(wanted: tf.Tensor) -> tf.Tensor:
+            return ops.begin_blocks(blocks, wanted, settings)
+
+        return map_in_place(groups, begin).prefetch(self._ahead())
+
+    def examples(
+        self, rows: tf.data.Dataset, columns: Columns | None, *, calls: int, ends: bool
+    ) -> tf.data.Dataset:
+        """Batches, string [n] or as ``columns`` say; ``rows`` are what `ops.read_examples` wants.
+        Behind the last one may come -1 that ``ends`` it."""
+        blocks, settings, size = self._blocks, self._settings, self._options.batch_size
+        assert size is not None
+        attributes = None if columns is None else columns.attributes
+        known = size if self._options.drop_remainder else None
+
+        def read(wanted: tf.Tensor) -> Any:
+            found = ops.read_examples(blocks, wanted, settings, size, attributes)
+            if columns is not None:
+                return columns.features(found, known)
+            found[0].set_shape([known])
+            return found[0]
+
+        # an end that overtakes a batch would lose it
+        deterministic = True if ends else self._options.deterministic
+        return map_in_parallel(rows, read, calls, deterministic=deterministic, ends=ends)
+
+    def parallel(self) -> int:
+        """Calls at once: each holds what it reads, and as much again waits to be taken. More than
+        there are cores, so that none waits for the slowest."""
+        nbytes = max(1, self._spans.largest_group() * self.window)
+        most = _CALLS_PER_CORE * (os.cpu_count() or 1)
+        return max(1, min(most, self._options.memory_budget // (2 * nbytes)))
+
+    def _ahead(self) -> int:
+        """How many elements begin to be fetched before they are read."""
+        budget = min(_IN_FLIGHT_BYTES, self._options.memory_budget // 2)
+        nbytes = max(1, self._spans.mean_group() * self.window)
+        return max(1, min(_IN_FLIGHT_MOST, self.count, budget // nbytes))
+
+
+def _runs(
+    reader: BlockReader, numbers: tf.data.Dataset, seeds: tf.data.Dataset | None
+) -> tf.data.Dataset:
+    """One run of records for each block, or for each window of them, shuffled; with what is wrong
+    behind it."""
+    return reader.read(order.in_order(numbers, reader.window), seeds)
+
+
+def element_count(spans: Spans, options: Options) -> int | None:
+    """How many records, or batches, there are; None where damage may change it."""
+    if options.settings.skip_corrupt:
+        return None
+    records = spans.records
+    if options.shard is not None:
+        count, index = options.shard
+        records = records[index::count]
+    total = int(records.sum())
+    if options.batch_size is None:
+        return total
+    whole = total // options.batch_size
+    return whole if options.drop_remainder else math.ceil(total / options.batch_size)

@@ -1,0 +1,189 @@
+"""What `ops.read_examples` makes of a feature spec: its columns, and features of their tensors."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.python.ops import parsing_ops
+
+__all__ = ["Columns", "columns_of"]
+
+_KINDS = {tf.string: 1, tf.float32: 2, tf.int64: 3}
+_FIXED, _PADDED, _RAGGED, _RAGGED32, _SPARSE = range(5)
+_MOST_DIMS = 16
+_ZEROS = {tf.string: b"", tf.float32: 0.0, tf.int64: 0}
+
+_compose = getattr(parsing_ops, "_construct_tensors_for_composite_features", None)
+"""How TensorFlow makes of parsed columns what takes several: `SparseFeature`, partitions."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """One column, as ext/tensorflow/ops/columns.h has them."""
+
+    key: str
+    dtype: tf.DType
+    layout: int
+    shape: tuple[int, ...] = ()
+    fallback: Any = None
+    """A flat array of what stands for missing values."""
+
+    def encoded(self) -> bytes:
+        key = self.key.encode()
+        head = struct.pack(
+            "<BBBBI",
+            _KINDS[self.dtype],
+            self.layout,
+            len(self.shape),
+            self.fallback is not None,
+            len(key),
+        )
+        dims = struct.pack(f"<{len(self.shape)}q", *self.shape)
+        return head + dims + key + (b"" if self.fallback is None else self._values())
+
+    def _values(self) -> bytes:
+        if self.dtype == tf.string:
+            return b"".join(struct.pack("<I", len(text)) + text for text in self.fallback)
+        values = np.asarray(self.fallback, self.dtype.as_numpy_dtype)
+        return values.astype(values.dtype.newbyteorder("<")).tobytes()
+
+    def dtypes(self) -> list[tf.DType]:
+        if self.layout == _SPARSE:
+            return [tf.int64, self.dtype, tf.int64]
+        if self.layout == _RAGGED:
+            return [self.dtype, tf.int64]
+        return [self.dtype, tf.int32] if self.layout == _RAGGED32 else [self.dtype]
+
+    def joined(self, tensors: list[tf.Tensor], rows: int | None) -> Any:
+        """The op's outputs as one tensor of ``rows``, if that is known."""
+        values = tensors[0]
+        if self.layout == _SPARSE:
+            for tensor, shape in zip(tensors, ([None, 2], [None], [2]), strict=True):
+                tensor.set_shape(shape)
+            return tf.SparseTensor(*tensors)
+        if self.layout == _FIXED:
+            values.set_shape([rows, *self.shape])
+            return values
+        if self.layout == _PADDED:
+            values.set_shape([rows, None, *self.shape])
+            return values
+        values.set_shape([None])
+        tensors[1].set_shape([None if rows is None else rows + 1])
+        return tf.RaggedTensor.from_row_splits(values, tensors[1], validate=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The columns that a feature spec takes, each key once."""
+
+    columns: tuple[_Column, ...]
+    spec: Mapping[str, Any]
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """Of the op."""
+        dtypes = [dtype for column in self.columns for dtype in column.dtypes()]
+        return {"columns": b"".join(column.encoded() for column in self.columns), "Tout": dtypes}
+
+    def features(self, tensors: Iterable[tf.Tensor], rows: int | None) -> dict[str, Any]:
+        """As `tf.io.parse_example` gives them, of the op's outputs."""
+        left = iter(tensors)
+        found = {
+            column.key: column.joined([next(left) for _ in column.dtypes()], rows)
+            for column in self.columns
+        }
+        return _compose(self.spec, found) if _composite(self.spec) else found  # type: ignore[misc]
+
+
+def columns_of(spec: Mapping[str, Any]) -> Columns | None:
+    """None for what the op does not parse, or TensorFlow refuses."""
+    found: dict[str, _Column] = {}
+    for name, feature in spec.items():
+        for column in _columns(name, feature):
+            if column is None or found.setdefault(column.key, column) != column:
+                return None
+    if not found or (_composite(spec) and _compose is None):
+        return None
+    return Columns(tuple(found.values()), spec)
+
+
+def _composite(spec: Mapping[str, Any]) -> bool:
+    return any(
+        isinstance(feature, tf.io.SparseFeature)
+        or (
+            isinstance(feature, tf.io.RaggedFeature)
+            and (feature.partitions or feature.value_key not in (None, name))
+        )
+        for name, feature in spec.items()
+    )
+
+
+def _columns(name: str, feature: Any) -> list[_Column | None]:
+    if not isinstance(name, str) or getattr(feature, "dtype", None) not in _KINDS:
+        return [None]
+    if isinstance(feature, tf.io.FixedLenFeature):
+        return [_fixed(name, feature)]
+    if isinstance(feature, tf.io.FixedLenSequenceFeature):
+        return [_padded(name, feature)]
+    if isinstance(feature, tf.io.VarLenFeature):
+        return [_Column(name, feature.dtype, _SPARSE)]
+    if isinstance(feature, tf.io.SparseFeature):
+        keys = feature.index_key
+        keys = [keys] if isinstance(keys, str) else keys
+        indices = [_Column(key, tf.int64, _SPARSE) for key in keys]
+        return [*indices, _Column(feature.value_key, feature.dtype, _SPARSE)]
+    if isinstance(feature, tf.io.RaggedFeature):
+        return _ragged(name, feature)
+    return [None]
+
+
+def _ragged(name: str, feature: Any) -> list[_Column | None]:
+    layout = _RAGGED if feature.row_splits_dtype == tf.int64 else _RAGGED32
+    keys = [part.key for part in feature.partitions if hasattr(part, "key")]
+    value_key = name if feature.value_key is None else feature.value_key
+    return [
+        _Column(value_key, feature.dtype, layout),
+        *[_Column(key, tf.int64, layout) for key in keys],
+    ]
+
+
+def _fixed(name: str, feature: Any) -> _Column | None:
+    shape = tf.TensorShape(feature.shape)
+    if not shape.is_fully_defined() or len(shape) > _MOST_DIMS:
+        return None
+    size = shape.num_elements()
+    fallback = _flat(feature.default_value, feature.dtype)
+    if fallback is not None and len(fallback) != size:
+        return None
+    # TensorFlow, too, takes a default without values for none
+    return _Column(name, feature.dtype, _FIXED, tuple(shape), fallback if size else None)
+
+
+def _padded(name: str, feature: Any) -> _Column | None:
+    shape = tf.TensorShape(feature.shape)
+    if not feature.allow_missing or not shape.is_fully_defined() or not shape.num_elements():
+        return None
+    if len(shape) > _MOST_DIMS:
+        return None
+    default = feature.default_value
+    fallback = _flat(_ZEROS[feature.dtype] if default is None else default, feature.dtype)
+    if fallback is None or len(fallback) != 1:
+        return None
+    return _Column(name, feature.dtype, _PADDED, tuple(shape), fallback)
+
+
+def _flat(value: Any, dtype: tf.DType) -> tuple[Any, ...] | None:
+    """A default's values in a row. None of them where they are known to a graph alone."""
+    if value is None:
+        return None
+    try:
+        with tf.init_scope():
+            values = tf.convert_to_tensor(value, dtype).numpy()
+    except (AttributeError, NotImplementedError, TypeError, ValueError):
+        return ()
+    return tuple(np.ravel(np.array(values, object)).tolist())

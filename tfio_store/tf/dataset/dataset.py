@@ -1,0 +1,296 @@
+"""`TFRecordDataset`: TensorFlow's own, on any storage."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import tensorflow as tf
+
+from tfio_store.dataset.header_walk import index_raw_shards
+from tfio_store.dataset.model import Dataset
+from tfio_store.dataset.source import open_dataset
+from tfio_store.errors import DataLossError, RecordTooLargeError
+from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
+from tfio_store.storage import Retry
+from tfio_store.tf.dataset.batches import FEW, batch_dataset, can_batch, raw_local, too_small
+from tfio_store.tf.dataset.blocks import block_dataset, is_remote
+from tfio_store.tf.dataset.filenames import known_names, names_dataset
+from tfio_store.tf.dataset.options import (
+    DEFAULT_MEMORY_BUDGET,
+    Options,
+    check_buffer_size,
+    check_compression,
+)
+from tfio_store.tf.dataset.request import Settings
+from tfio_store.tf.dataset.runtime import Access
+from tfio_store.tf.dataset.shuffled_batches import can_shuffle, shuffled_dataset
+from tfio_store.tf.dataset.streams import files_at_once, stream_dataset
+from tfio_store.tf.dataset.versions import check_sizes, hold_versions
+
+__all__ = ["TFRecordDataset"]
+
+_Built: TypeAlias = (
+    "tuple[tf.data.Dataset, int | None, Callable[[int, int], tf.data.Dataset] | None]"
+)
+"""A dataset, its exact cardinality where tf.data does not know it, and what makes shards of it."""
+
+
+class TFRecordDataset(tf.data.Dataset):  # type: ignore[misc]
+    """The records of TFRecord files, as `tf.data.TFRecordDataset` gives them, from any storage.
+
+    Elements are string scalars; string [batch_size] vectors with ``batch_size``; dicts of tensors
+    with ``schema``. Iterators can be saved with `tf.train.Checkpoint`.
+
+    Args:
+        filenames: names as TensorFlow takes them (a string, a path, lists of them, a string
+            tensor, a dataset of strings), each a path or URL of a file; also a glob, or a dataset's
+            prefix or folder with a manifest.
+        compression_type: None looks at each file's first bytes, or the manifest; "" (raw), "GZIP",
+            "ZLIB" or "ZSTD"; or a string tensor.
+        buffer_size: checked as TensorFlow does, and not used; blocks and ``memory_budget`` decide.
+        num_parallel_reads: that many files are read at once, and their records taken in turns, as
+            TensorFlow does.
+        name: taken for compatibility.
+        storage_options: passed to the storage, as everywhere in fsspec. They become part of the
+            dataset's graph, so they must be JSON-able; keep secrets in the environment where graphs
+            are sent or kept.
+        split: of a folder that TensorFlow Datasets wrote (``FOLDER/train`` is the same as FOLDER
+            and "train"), or a dataset's name in a folder of several.
+        batch_size: hand out batches, which is faster than ``.batch`` behind.
+        drop_remainder: leave out a last batch that is not full.
+        shuffle: True shuffles the blocks, and the records among 16 neighbouring blocks of the new
+            order; a number takes another window. With ``batch_size``, the windows consist of the
+            same blocks in each epoch, and come in other orders. Foreign compressed files are
+            shuffled by file, and among 10,000 records.
+        seed: of the shuffle. The same seed gives the same orders.
+        reshuffle_each_iteration: another order in each epoch.
+        shard: (number of shards, index), as of `Dataset.shard`, but whole blocks: other blocks are
+            not even read. Files where blocks are not known.
+        deterministic: False hands records out in whatever order they arrive.
+        verify: check each record's data CRC. (The CRC of its length is always checked.)
+        on_corrupt: "raise" or "skip", which loses the damaged bytes only.
+        memory_budget: bytes that may be in flight or wait to be decoded; and bytes of remote files
+            without an index that may be read to find their blocks, where blocks are wanted.
+        max_record_bytes: longer records are refused before anything is allocated for them.
+        schema: a `tfio_store.Schema`, or a feature spec of `tf.io.parse_example`.
+        retry: how often and how patiently passing faults of the storage are tried again.
+        backend: "fsspec" or "obstore".
+
+    Raises:
+        ValueError, TypeError: an argument is not of the kind described.
+        ManifestError: a manifest or index that cannot be trusted.
+        TruncatedRecordError: a shard is shorter than its manifest tells, and is to be a stream.
+
+    While iterating: `tf.errors.NotFoundError`, `PermissionDeniedError`, `DataLossError` (with the
+    path and the offset in the uncompressed stream), `ResourceExhaustedError` (a record over the
+    limit), `FailedPreconditionError` (a file was replaced since the dataset was made, if it is read
+    by blocks, or since reading it began), `InternalError` for a store that can't be reached
+    (TensorFlow's executor makes that of the ops' `UnavailableError`, and says so).
+    """
+
+    def __init__(
+        self,
+        filenames: Any,
+        compression_type: Any = None,
+        buffer_size: Any = None,
+        num_parallel_reads: int | None = None,
+        name: str | None = None,
+        *,
+        storage_options: Mapping[str, Any] | None = None,
+        split: str | None = None,
+        batch_size: int | None = None,
+        drop_remainder: bool = False,
+        shuffle: bool | int = False,
+        seed: int | None = None,
+        reshuffle_each_iteration: bool = True,
+        shard: tuple[int, int] | None = None,
+        deterministic: bool | None = None,
+        verify: bool = True,
+        on_corrupt: str = "raise",
+        memory_budget: int = DEFAULT_MEMORY_BUDGET,
+        max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+        schema: Any = None,
+        retry: Retry | None = None,
+        backend: str = "fsspec",
+    ) -> None:
+        if on_corrupt not in ("raise", "skip"):
+            raise ValueError(f'on_corrupt= takes "raise" or "skip", not {on_corrupt!r}')
+        access = Access(dict(storage_options) if storage_options else None, backend, retry)
+        options = Options(
+            Settings(
+                access.to_json(),
+                verify=verify,
+                skip_corrupt=on_corrupt == "skip",
+                max_record_bytes=max_record_bytes,
+            ),
+            batch_size=batch_size,
+            drop_remainder=drop_remainder,
+            shuffle=shuffle,
+            seed=seed,
+            reshuffle_each_iteration=reshuffle_each_iteration,
+            shard=shard,
+            deterministic=deterministic,
+            memory_budget=memory_budget,
+            feature_spec=_feature_spec(schema),
+        )
+        codec = check_compression(compression_type)
+        if split is not None:
+            filenames = _split_of(filenames, split)
+        check_buffer_size(buffer_size)
+        built = _build(filenames, codec, access, options, num_parallel_reads)
+        self._impl, self._count, self._reshard = built
+        super().__init__(self._impl._variant_tensor)
+
+    def shard(self, num_shards: Any, index: Any, name: str | None = None) -> tf.data.Dataset:
+        """As of any dataset, but whole blocks (or batches) where they are known, so that those of
+        other shards are not even read."""
+        if self._reshard is None or not (isinstance(num_shards, int) and isinstance(index, int)):
+            return super().shard(num_shards, index, name)
+        return self._reshard(num_shards, index)
+
+    def cardinality(self) -> tf.Tensor:
+        """int64 []: exact where the counts are known from a manifest or an index."""
+        # No assert_cardinality: a worker of tf.data service sees part of the elements, and it would
+        # fail there.
+        if self._count is None:
+            return super().cardinality()
+        return tf.constant(self._count, tf.int64)
+
+    def _inputs(self) -> Any:
+        return self._impl._inputs()
+
+    @property
+    def element_spec(self) -> Any:
+        return self._impl.element_spec
+
+
+def _split_of(folder: Any, split: str) -> str:
+    if not isinstance(folder, str | os.PathLike):
+        raise TypeError(f"split= is one of a folder's; filenames= is a {type(folder).__name__}")
+    return f"{os.fspath(folder).rstrip('/')}/{split}"
+
+
+def _feature_spec(schema: Any) -> Mapping[str, Any] | None:
+    if schema is None or isinstance(schema, dict):
+        return schema
+    spec: Mapping[str, Any] = schema.feature_spec()
+    return spec
+
+
+def _build(
+    filenames: Any, codec: Any, access: Access, options: Options, parallel_reads: int | None
+) -> _Built:
+    names = known_names(filenames)
+    if names is None:
+        files = names_dataset(filenames).map(lambda name: (name, tf.convert_to_tensor(codec)))
+        return stream_dataset(files, options, parallel_reads), None, None
+    dataset = None if tf.is_tensor(codec) else _resolve(names, codec, access)
+    if dataset is None:
+        codecs = tf.fill([len(names)], codec)
+        return stream_dataset(_files(names, codecs), options, parallel_reads), None, None
+    try:
+        raw = raw_local(dataset) if can_batch(options, parallel_reads) else None
+        if raw is not None and (options.batch_size or 0) >= FEW:
+            hold_versions(raw)
+            return _from_blocks(raw, options, parallel_reads)
+        if options.wants_blocks and _worth_indexing(dataset, options):
+            dataset = index_raw_shards(
+                dataset,
+                memory_budget=options.memory_budget,
+                max_record_bytes=options.settings.max_record_bytes,
+            )
+        if dataset.has_blocks:
+            hold_versions(dataset)
+            return _from_blocks(dataset, options, parallel_reads)
+    except (DataLossError, RecordTooLargeError) as error:
+        # reading will tell, behind the good records, as TensorFlow does
+        _warn_of_streams(f"{error}: with damage before their blocks are known, the files", 4)
+    check_sizes(dataset, skip_corrupt=options.settings.skip_corrupt)
+    files = _files(
+        [shard.address for shard in dataset.shards],
+        [shard.compression or "" for shard in dataset.shards],
+    )
+    at_once = files_at_once([shard.nbytes for shard in dataset.shards])
+    return stream_dataset(files, options, parallel_reads, at_once=at_once), None, None
+
+
+def _worth_indexing(dataset: Dataset, options: Options) -> bool:
+    """Whether finding the blocks of files that came without is a small part of the work: walking
+    the headers of files on a remote store reads all of them."""
+    unknown = [
+        shard.nbytes
+        for shard in dataset.shards
+        if shard.blocks is None and shard.compression in ("auto", None) and is_remote(shard.url)
+    ]
+    worth = sum(unknown) <= options.memory_budget
+    if not worth:
+        _warn_of_streams(
+            f"{sum(unknown) >> 20} MiB in {len(unknown)} remote files have no index, and", 5
+        )
+    return worth
+
+
+def _warn_of_streams(why: str, level: int) -> None:
+    warnings.warn(
+        f"{why} are read as streams: sharded and shuffled by file, and batched more slowly. Write "
+        "an index with tfio_store.build_index, or allow for reading remote files first by a larger "
+        "memory_budget=",
+        RuntimeWarning,
+        stacklevel=level,
+    )
+
+
+def _warn_of_workers(level: int) -> None:
+    cluster = json.loads(os.environ.get("TF_CONFIG") or "{}").get("cluster", {})
+    workers = sum(len(cluster.get(job, ())) for job in ("chief", "worker"))
+    if workers > 1:
+        warnings.warn(
+            f"TF_CONFIG names {workers} workers. This dataset is read by blocks: "
+            "AutoShardPolicy.FILE finds no files and fails, and AUTO becomes DATA, with which "
+            f"every worker reads everything. Pass shard=({workers}, index) and AutoShardPolicy.OFF "
+            "to have each read its share; or shard=(1, 0) and DATA if that is wanted",
+            RuntimeWarning,
+            stacklevel=level,
+        )
+
+
+def _from_blocks(dataset: Dataset, options: Options, parallel_reads: int | None) -> _Built:
+    def reshard(count: int, index: int) -> tf.data.Dataset:
+        return _from_blocks(dataset, replace(options, shard=(count, index)), parallel_reads)[0]
+
+    sharded = None if options.shard is not None else reshard
+    if options.shard is None:
+        _warn_of_workers(5)
+    if can_batch(options, parallel_reads) and not too_small(dataset, options):
+        return batch_dataset(dataset, options), None, sharded
+    if can_shuffle(options, parallel_reads) and not too_small(dataset, options):
+        return *shuffled_dataset(dataset, options), sharded
+    return *block_dataset(dataset, options, parallel_reads), sharded
+
+
+def _files(names: list[str], codecs: Any) -> tf.data.Dataset:
+    shape = [len(names)]
+    found = codecs if tf.is_tensor(codecs) else tf.constant(codecs, tf.string, shape)
+    return tf.data.Dataset.from_tensor_slices((tf.constant(names, tf.string, shape), found))
+
+
+def _resolve(names: list[str], codec: str, access: Access) -> Dataset | None:
+    """None where a file is missing or can't be looked at: reading it will tell, as TensorFlow
+    does."""
+    if not all(names):
+        return None
+    try:
+        return open_dataset(
+            names,
+            compression=codec or None,
+            storage_options=access.storage_options,
+            retry=access.retry,
+            backend=access.backend,
+        )
+    except OSError:
+        return None

@@ -1,0 +1,196 @@
+"""The ops of `tfio_store.tf.dataset.ops` in Python, for where the bridge can't be loaded."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import tensorflow as tf
+
+from tfio_store.errors import DataLossError, RecordTooLargeError, TruncatedRecordError
+from tfio_store.records.framing import RecordBatch, RecordDecoder
+from tfio_store.tf.dataset import runtime
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer as BytesLike
+
+    from tfio_store.tf.dataset.request import Blocks, Settings
+
+__all__ = ["forget_blocks", "raise_error", "read_blocks", "read_stream"]
+
+_UINT64 = (1 << 64) - 1
+_LATE = (DataLossError, RecordTooLargeError)
+
+
+def _call(function: Callable[..., Any], inputs: list[Any], outputs: list[Any]) -> Any:
+    # stateless, as far as tf.data is concerned: or else a pipeline could not be checkpointed
+    return tf.numpy_function(function, inputs, outputs, stateful=False)
+
+
+def _strings(records: list[bytes]) -> Any:
+    # dtype object: numpy's own strings lose zero bytes at their ends
+    return np.array(records, dtype=object)
+
+
+def read_blocks(
+    blocks: Blocks, wanted: Any, seeds: Any, settings: Settings
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """See `tfio_store.tf.dataset.ops.read_blocks`."""
+
+    def read(
+        files: Any,
+        codecs: Any,
+        versions: Any,
+        table: Any,
+        spans: Any,
+        groups: Any,
+        wanted: Any,
+        seeds: Any,
+    ) -> tuple[Any, bytes]:
+        records: list[bytes] = []
+        names = files, codecs, versions
+        named = [[name.decode() for name in row] for row in zip(*names, strict=True)]
+        try:
+            for group in np.atleast_1d(wanted):
+                for block, *span in spans[groups[group] : groups[group + 1]] if group >= 0 else ():
+                    _read_span(named, table, block, span, settings, records)
+        except _LATE as error:
+            if not (records and settings.partial):
+                raise
+            code, text = runtime.classify(error)
+            return _strings(_shuffled(records, seeds)), f"{code}:{text}".encode()
+        return _strings(_shuffled(records, seeds)), b""
+
+    inputs = [*blocks.inputs(wanted).values(), seeds]
+    records, error = _call(read, inputs, [tf.string, tf.string])
+    return records, error
+
+
+def _shuffled(records: list[bytes], seeds: Any) -> list[bytes]:
+    """In the order that ``records_shuffle`` of ``ext/tensorflow/ops/records.c`` gives them."""
+    if not len(seeds):
+        return records
+    state = int(seeds[0])
+    for left in range(len(records), 1, -1):
+        state = state + 0x9E3779B97F4A7C15 & _UINT64  # SplitMix64
+        z = (state ^ state >> 30) * 0xBF58476D1CE4E5B9 & _UINT64
+        z = (z ^ z >> 27) * 0x94D049BB133111EB & _UINT64
+        other = ((z ^ z >> 31) >> 32) * left >> 32
+        records[left - 1], records[other] = records[other], records[left - 1]
+    return records
+
+
+class _Kept:
+    """Blocks with records still to be taken, as ``ext/tensorflow/ops/lent.c`` keeps them."""
+
+    MOST = 16
+
+    def __init__(self) -> None:
+        self._blocks: OrderedDict[tuple[Any, ...], tuple[BytesLike | RecordBatch, int]]
+        self._blocks = OrderedDict()
+
+    def take(self, records: int, taking: int, *block: Any) -> BytesLike | RecordBatch:
+        """The block with its ``records``, ``taking`` of which this uses up."""
+        data, left = self._blocks.pop(block, (None, records))
+        if data is None:
+            data = runtime.read_block(*block)
+        if left > taking:
+            self._blocks[block] = (data, left - taking)
+        while len(self._blocks) > self.MOST:
+            self._blocks.popitem(last=False)
+        return data
+
+    def drop(self) -> None:
+        self._blocks.clear()
+
+
+_kept = _Kept()
+
+
+def forget_blocks() -> None:
+    """See `tfio_store.tf.dataset.ops.forget_blocks`."""
+    _kept.drop()
+
+
+def _read_span(
+    files: list[list[str]],
+    table: Any,
+    block: int,
+    span: list[int],
+    settings: Settings,
+    records: list[bytes],
+) -> None:
+    file, start, stop, raw_start, raw_stop, count = map(int, table[block])
+    skip, take = span
+    (url, codec, version), expected = files[file], min(take, count - skip)
+    data = _kept.take(
+        count,
+        expected,
+        url,
+        codec,
+        version,
+        (start, stop),
+        (raw_start, raw_stop),
+        settings.access,
+        settings.verify,
+        settings.skip_corrupt,
+        settings.max_record_bytes,
+        int(np.count_nonzero(table[:, 0] == file)) if settings.skip_corrupt else 0,
+    )
+    if isinstance(data, RecordBatch):
+        records += data.tolist()
+        return
+    decoder = RecordDecoder(
+        verify=settings.verify,
+        max_record_bytes=settings.max_record_bytes,
+        path=url,
+        offset=raw_start,
+    )
+    found = decoder.feed(data)[skip : skip + expected].tolist()
+    records += found
+    if len(found) < expected:
+        decoder.finish()
+        raise TruncatedRecordError(
+            f"the data ends inside a block: {expected - len(found)} of its records are missing",
+            path=url,
+            offset=decoder.offset,
+        )
+
+
+def read_stream(
+    file: Any, codec: Any, version: Any, position: Any, settings: Settings
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """See `tfio_store.tf.dataset.ops.read_stream`."""
+
+    def read(file: bytes, codec: bytes, version: bytes, position: Any) -> tuple[Any, bytes, Any]:
+        batch, held, after = runtime.read_stream(
+            file.decode(),
+            codec.decode(),
+            version.decode(),
+            (int(position[0]), int(position[1])),
+            settings.access,
+            settings.verify,
+            settings.skip_corrupt,
+            settings.max_record_bytes,
+        )
+        return _strings(batch.tolist()), held.encode(), np.array(after, np.int64)
+
+    inputs = [file, codec, version, position]
+    records, held, after = _call(read, inputs, [tf.string, tf.string, tf.int64])
+    return records, held, after
+
+
+def raise_error(error: Any, later: Any) -> tf.Tensor:
+    """See `tfio_store.tf.dataset.ops.raise_error`."""
+
+    def check(error: bytes, later: bytes) -> bytes:
+        code, _, text = error.partition(b":")
+        if code == b"11":
+            raise StopIteration  # OUT_OF_RANGE
+        if error:
+            raise RuntimeError(text.decode())
+        return later
+
+    return _call(check, [error, later], tf.string)

@@ -1,0 +1,175 @@
+"""The ops that datasets are made of: the bridge's, or the same in TensorFlow's own.
+
+The bridge (``ext/tensorflow/ops/kernels.c``) is loaded when this module is first imported. Where
+it can't be loaded, or ``TFIO_STORE_TF_BRIDGE=off`` forbids it, `tf.numpy_function` calls the same
+code in Python. That is as right, slower, and bound to this process (tf.data service can't run it),
+and its errors are `tf.errors.UnknownError`. A warning says so once; `bridge` tells at any time.
+
+A worker of tf.data service (or whoever else runs a graph that was made elsewhere) must import this
+module, or `tfio_store.TFRecordDataset`, before the graph arrives.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python.framework import op_def_library
+
+from tfio_store.tf.dataset import runtime
+from tfio_store.tf.dataset.request import Blocks, Settings
+
+__all__ = [
+    "begin_blocks",
+    "bridge",
+    "forget_blocks",
+    "raise_error",
+    "read_blocks",
+    "read_examples",
+    "read_stream",
+]
+
+
+def _load() -> bool:
+    if os.environ.get("TFIO_STORE_TF_BRIDGE") == "off":
+        reason = "TFIO_STORE_TF_BRIDGE=off"
+    else:
+        try:
+            from tfio_store.tf import _tensorflow
+
+            _tensorflow.load(
+                runtime.begin_block, runtime.read_block, runtime.read_stream, runtime.classify
+            )
+            return True
+        except ImportError as error:
+            reason = str(error)
+    warnings.warn(
+        f"tfio_store's native TensorFlow ops are not in use ({reason}): datasets read several "
+        "times slower, and can't be sent to tf.data service",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+    return False
+
+
+_NATIVE = _load()
+
+
+def bridge() -> str:
+    """ "native", or "tensorflow" where the ops are made of TensorFlow's own."""
+    return "native" if _NATIVE else "tensorflow"
+
+
+def forget_blocks() -> None:
+    """Drop what is kept of blocks: for a new dataset, whose files may have been overwritten, which
+    is only seen where the store tells versions. (The bridge does so by itself, for each
+    iterator.)"""
+    runtime.drop_begun()
+    if not _NATIVE:
+        from tfio_store.tf.dataset import fallback
+
+        fallback.forget_blocks()
+
+
+def begin_blocks(blocks: Blocks, wanted: tf.Tensor, settings: Settings) -> tf.Tensor:
+    """Has the groups' blocks fetched that `read_blocks` will want, and answers ``wanted``."""
+    if not _NATIVE:
+        return wanted
+    same = _apply("TfioStoreBeginBlocks", settings, **blocks.inputs(wanted))
+    same.set_shape(wanted.shape)
+    return same
+
+
+def read_blocks(
+    blocks: Blocks, wanted: tf.Tensor, settings: Settings, *, seed: tf.Tensor | None = None
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Records of groups of blocks: (string [n], what is wrong behind them: string []).
+
+    ``wanted`` is int64 [] or [k]: numbers of groups, -1 for none. ``seed``, int64 [], has the
+    records shuffled. Where ``settings`` are partial, damage behind good records does not fail the
+    op: it is the second output, else empty.
+    """
+    seeds = tf.zeros([0], tf.int64) if seed is None else tf.reshape(seed, [1])
+    if _NATIVE:
+        records, error = _apply(
+            "TfioStoreReadBlocks", settings, **blocks.inputs(wanted), seed=seeds
+        )
+    else:
+        from tfio_store.tf.dataset import fallback
+
+        records, error = fallback.read_blocks(blocks, wanted, seeds, settings)
+    records.set_shape([None])
+    error.set_shape([])
+    return records, error
+
+
+def read_examples(
+    blocks: Blocks,
+    wanted: tf.Tensor,
+    settings: Settings,
+    batch_size: int,
+    columns: Mapping[str, Any] | None = None,
+) -> list[tf.Tensor]:
+    """A batch of records, string [n], or of the columns of `tfio_store.tf.dataset.columns`.
+
+    ``wanted``, int64 [], is a group, all of whose records are the batch. Or it is int64 [3]: group,
+    batch and seed. Then the seed shuffles the group's records, and batch i is the i-th run of
+    ``batch_size`` of them; calls of one seed share what is read. A group of -1 is the end,
+    OUT_OF_RANGE. There is no such op but the bridge's.
+    """
+    attributes = columns or {"columns": b"", "Tout": [tf.string]}
+    found: list[tf.Tensor] = _apply(
+        "TfioStoreReadExamples",
+        settings,
+        **blocks.inputs(wanted),
+        batch_size=batch_size,
+        **attributes,
+    )
+    return found
+
+
+def read_stream(
+    file: tf.Tensor, codec: tf.Tensor, version: tf.Tensor, position: tf.Tensor, settings: Settings
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """The next records of a file: (string [n], version that they are of: string [], position
+    behind them: int64 [2]); n = 0 at the end.
+
+    ``codec`` may also be "auto". A position is (records before it, byte offset or -1); start at
+    (0, -1) with the version "", and go on with those that came.
+    """
+    if _NATIVE:
+        records, held, after = _apply(
+            "TfioStoreReadStream",
+            settings,
+            file=file,
+            codec=codec,
+            version=version,
+            position=position,
+        )
+    else:
+        from tfio_store.tf.dataset import fallback
+
+        records, held, after = fallback.read_stream(file, codec, version, position, settings)
+    records.set_shape([None])
+    held.set_shape([])
+    after.set_shape([2])
+    return records, held, after
+
+
+def raise_error(error: tf.Tensor, later: tf.Tensor) -> tf.Tensor:
+    """Fails with ``error``, if that says something; else answers ``later``, to be raised next."""
+    if _NATIVE:
+        raised = op_def_library.apply_op("TfioStoreRaise", error=error, later=later)
+    else:
+        from tfio_store.tf.dataset import fallback
+
+        raised = fallback.raise_error(error, later)
+    raised.set_shape([])
+    return raised
+
+
+def _apply(op: str, settings: Settings, **inputs: Any) -> Any:
+    return op_def_library.apply_op(op, **inputs, **settings.attributes())

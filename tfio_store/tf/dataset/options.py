@@ -1,0 +1,93 @@
+"""What a `TFRecordDataset` was asked for, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tfio_store.records.compression import codec_name
+from tfio_store.tf.dataset.request import Settings
+
+__all__ = ["Options", "check_buffer_size", "check_compression"]
+
+DEFAULT_WINDOW = 16
+DEFAULT_MEMORY_BUDGET = 256 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Keyword options of `TFRecordDataset`; see there."""
+
+    settings: Settings
+    batch_size: int | None = None
+    drop_remainder: bool = False
+    shuffle: bool | int = False
+    seed: int | None = None
+    reshuffle_each_iteration: bool = True
+    shard: tuple[int, int] | None = None
+    deterministic: bool | None = None
+    memory_budget: int = DEFAULT_MEMORY_BUDGET
+    feature_spec: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        if self.batch_size is not None and self.batch_size < 1:
+            raise ValueError(f"batch_size= takes 1 or more records, not {self.batch_size}")
+        if self.drop_remainder and self.batch_size is None:
+            raise ValueError("drop_remainder= needs a batch_size=")
+        if self.shuffle is not False and int(self.shuffle) < 1:
+            raise ValueError(f"shuffle= takes True or 1 or more blocks, not {self.shuffle}")
+        if self.memory_budget < 1:
+            raise ValueError(f"memory_budget= takes bytes, not {self.memory_budget}")
+        if self.shard is not None:
+            self._check_shard(*self.shard)
+
+    @staticmethod
+    def _check_shard(count: int, index: int) -> None:
+        if count < 1 or not 0 <= index < count:
+            raise ValueError(
+                f"shard= takes (number of shards, index), as Dataset.shard; not {(count, index)}"
+            )
+
+    @property
+    def wants_blocks(self) -> bool:
+        """Whether it is worth finding the blocks of files that came without."""
+        wanted = self.shard is not None or self.batch_size is not None
+        return wanted or self.shuffle is not False
+
+    @property
+    def window(self) -> int:
+        """Blocks whose records are mixed: 1 without shuffling."""
+        if self.shuffle is False:
+            return 1
+        return DEFAULT_WINDOW if self.shuffle is True else int(self.shuffle)
+
+
+def check_buffer_size(value: Any) -> None:
+    """TypeError for what TensorFlow takes for no number of bytes."""
+    if value is None or isinstance(value, int) or (np.ndim(value) == 0 and _is_int64(value)):
+        return
+    raise TypeError(f"buffer_size= takes a number of bytes, int64, not {value!r}")
+
+
+def _is_int64(value: Any) -> bool:
+    dtype: Any = getattr(value, "dtype", None)
+    return dtype is not None and getattr(dtype, "name", str(dtype)) == "int64"
+
+
+def check_compression(name: Any) -> Any:
+    """A ``compression_type`` as the ops take it: "auto" for None, "" for raw; tensors as they are.
+
+    ValueError for a name that is no codec.
+    """
+    if name is None:
+        return "auto"
+    if hasattr(name, "numpy"):
+        name = name.numpy()
+    if isinstance(name, bytes):
+        name = name.decode()
+    if not isinstance(name, str):
+        return name
+    return name if name == "auto" else codec_name(name, argument="compression_type") or ""

@@ -1,0 +1,63 @@
+"""What the ops are asked for: which blocks, and how files are reached."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
+from tfio_store.tf.dataset import runtime
+
+__all__ = ["Blocks", "Settings"]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How files are reached and damage is met: the ops' attributes."""
+
+    access: str = runtime.Access().to_json()
+    verify: bool = True
+    skip_corrupt: bool = False
+    partial: bool = False
+    max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES
+
+    def attributes(self) -> dict[str, Any]:
+        return {
+            "options": self.access,
+            "verify": self.verify,
+            "skip_corrupt": self.skip_corrupt,
+            "partial": self.partial,
+            "max_record_bytes": self.max_record_bytes,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """The blocks of a dataset, and the groups in which they are asked for.
+
+    files: string [f], URLs or paths. codecs: string [f], "" (raw), "GZIP", "ZLIB" or "ZSTD".
+    versions: string [f], the etags that the files had when their blocks were found; "" is unknown.
+    table: int64 [blocks, 6], file, stored bytes from and to, uncompressed bytes from and to,
+    records. spans: int64 [s, 3], block, records to skip, records to take. groups: int64 [g + 1],
+    group i is ``spans[groups[i]:groups[i + 1]]``.
+    """
+
+    files: tf.Tensor
+    codecs: tf.Tensor
+    versions: tf.Tensor
+    table: tf.Tensor
+    spans: tf.Tensor
+    groups: tf.Tensor
+
+    def inputs(self, wanted: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {
+            "files": self.files,
+            "codecs": self.codecs,
+            "versions": self.versions,
+            "table": self.table,
+            "spans": self.spans,
+            "groups": self.groups,
+            "wanted": wanted,
+        }

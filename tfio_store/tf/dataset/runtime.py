@@ -1,0 +1,270 @@
+"""What the ops call for everything but raw local files. Knows no TensorFlow.
+
+All are stateless in effect: the same arguments give the same records, in any process.
+`read_stream` keeps the streams that it has open, so that going on where a call ended costs nothing;
+where no such stream is found (after a restore, on another worker) it opens one and goes there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterator
+from concurrent.futures import Future
+from dataclasses import asdict, dataclass
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tfio_store.dataset.model import Block, Dataset, Shard
+from tfio_store.errors import CorruptRecordError
+from tfio_store.read.decode import NO_OFFSET
+from tfio_store.read.position import Position
+from tfio_store.read.reader import RecordReader
+from tfio_store.read.recover_block import recover_block
+from tfio_store.records.compression import StreamError, codec_name, decompress_block
+from tfio_store.records.framing import RecordBatch
+from tfio_store.storage import ReplacedError, Retry, Store, Version, open_store
+from tfio_store.storage.redaction import redacted
+from tfio_store.tf.dataset.begun_blocks import BegunBlocks, then
+from tfio_store.tf.dataset.block_skips import BlockSkips
+from tfio_store.tf.status import code_of, explained
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer as BytesLike
+
+__all__ = ["Access", "begin_block", "classify", "drop_begun", "read_block", "read_stream"]
+
+STREAMS_KEPT = 256
+IDLE_SECONDS = 30.0
+"""A stream that nobody goes on with (an iterator was dropped) gives up its memory after this."""
+STREAM_BUDGET = 32 << 20
+BLOCKS_BUDGET = 256 << 20
+
+
+class Access(NamedTuple):
+    """How the files of a dataset are reached; travels in graphs as JSON."""
+
+    storage_options: dict[str, Any] | None = None
+    backend: str = "fsspec"
+    retry: Retry | None = None
+
+    def to_json(self) -> str:
+        plain = self._asdict() | {"retry": self.retry and asdict(self.retry)}
+        try:
+            return json.dumps(plain, sort_keys=True)
+        except TypeError as error:
+            raise TypeError(
+                "storage_options= of a dataset must be JSON-able, since they travel with its "
+                f"graph: {error}"
+            ) from None
+
+    @classmethod
+    @lru_cache(maxsize=64)
+    def from_json(cls, text: str) -> Access:
+        found = json.loads(text)
+        retry = found.pop("retry", None)
+        return cls(**found, retry=retry and Retry(**retry))
+
+    def open(self, url: str) -> tuple[Store, str]:
+        return open_store(url, self.storage_options, retry=self.retry, backend=self.backend)
+
+
+_blocks = BegunBlocks(BLOCKS_BUDGET)
+_skips = BlockSkips()
+
+
+class _Stored(NamedTuple):
+    """Stored bytes of one block, and what tells them from all others. ``version`` is "" where
+    nobody knows it."""
+
+    url: str
+    version: str
+    start: int
+    stop: int
+    options: str
+
+    def load(self, codec: str, nbytes: int) -> Future[BytesLike]:
+        """The bytes, decompressed to ``nbytes`` if there is a codec."""
+        store, path = Access.from_json(self.options).open(self.url)
+        fetched = store.read(path, self.start, self.stop, etag=self.version or None)
+        if not codec:
+            return fetched
+        return then(fetched, lambda data: decompress_block(data, codec, nbytes=nbytes))
+
+
+def begin_block(
+    url: str, codec: str, version: str, stored: tuple[int, int], nbytes: int, options: str
+) -> None:
+    """Have a block fetched and decompressed (to ``nbytes``) that `read_block` will want."""
+    wanted = _Stored(url, version, *stored, options)
+    _blocks.begin(wanted, nbytes, partial(wanted.load, codec, nbytes))
+
+
+def drop_begun() -> None:
+    """Forget what was begun: where nobody knows a file's version, it may be another by now."""
+    _blocks.drop()
+
+
+def read_block(
+    url: str,
+    codec: str,
+    version: str,
+    stored: tuple[int, int],
+    raw: tuple[int, int],
+    options: str,
+    verify: bool,
+    skip_corrupt: bool,
+    max_record_bytes: int,
+    file_blocks: int,
+) -> BytesLike | RecordBatch:
+    """The uncompressed bytes of one block, or, with ``skip_corrupt``, its good records: then it is
+    one of the ``file_blocks`` by which the file is read, of all of which there is one warning.
+
+    ``stored`` and ``raw`` are bytes from and to, of the object and of the uncompressed stream.
+    ReplacedError where the object is no longer of this ``version`` ("": whichever it is).
+    """
+    nbytes, shown = raw[1] - raw[0], redacted(url)
+    wanted = _Stored(url, version, *stored, options)
+    try:
+        data = _blocks.take(wanted, partial(wanted.load, codec, nbytes))
+    except StreamError as error:
+        if not skip_corrupt:
+            raise CorruptRecordError(str(error), path=shown, offset=raw[0]) from error
+        data, damaged = wanted.load("", nbytes).result(), codec or None
+    else:
+        damaged = None
+    if not skip_corrupt:
+        return data
+    block = Block(0, *(stored if damaged else raw), *raw, 0, 0)  # where `data` is from
+    batch, regions = recover_block(
+        shown, damaged, data, block, verify=verify, max_record_bytes=max_record_bytes
+    )
+    way = (options, version, verify, max_record_bytes)
+    _skips.read(way, shown, (stored[0], file_blocks), len(batch), regions)
+    return batch
+
+
+# --- streams --------------------------------------------------------------------------------------
+
+
+class _Stream(NamedTuple):
+    """What tells one stream from another, and how to open it."""
+
+    url: str
+    codec: str
+    version: str
+    options: str
+    verify: bool
+    skip_corrupt: bool
+    max_record_bytes: int
+
+    def open(self, records: int, offset: int) -> _Open:
+        """A reader that stands behind ``records`` records of this version, or of any if it is "".
+
+        ReplacedError where the object is another by now."""
+        access = Access.from_json(self.options)
+        codec = self.codec if self.codec == "auto" else codec_name(self.codec)
+        store, path = access.open(self.url)
+        info, version = store.info(path), Version(self.version or None)
+        version.hold(info.etag, store.url(path))
+        shard = Shard(redacted(self.url), info.size, codec, version=version)
+        shard = shard.known(signed_url=self.url)
+        dataset = Dataset((shard,), access.storage_options, access.backend, access.retry)
+        reader = RecordReader.of(
+            dataset,
+            verify=self.verify,
+            on_corrupt="skip" if self.skip_corrupt else "raise",
+            memory_budget=STREAM_BUDGET,
+            max_record_bytes=self.max_record_bytes,
+            start=Position(records=records, offset=offset if records else NO_OFFSET),
+        )
+        return _Open(reader, reader.batches(), version)
+
+
+@dataclass(slots=True)
+class _Open:
+    reader: RecordReader
+    batches: Iterator[RecordBatch]
+    version: Version
+    used: float = 0.0
+
+
+class _OpenStreams:
+    """Streams that stand where a call ended, by stream and position."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[tuple[_Stream, int], _Open] = OrderedDict()
+
+    def take(self, stream: _Stream, records: int) -> _Open | None:
+        with self._lock:
+            return self._kept.pop((stream, records), None)
+
+    def keep(self, stream: _Stream, records: int, opened: _Open) -> None:
+        opened.used = time.monotonic()
+        with self._lock:
+            self._kept[stream, records] = opened
+            old = self._outdated(opened.used)
+        for each in old:
+            each.reader.close()
+
+    def _outdated(self, now: float) -> list[_Open]:
+        old = []
+        while self._kept:
+            first = next(iter(self._kept.values()))
+            if len(self._kept) <= STREAMS_KEPT and now - first.used < IDLE_SECONDS:
+                break
+            old.append(self._kept.popitem(last=False)[1])
+        return old
+
+
+_streams = _OpenStreams()
+
+
+def _forget_streams() -> None:
+    """A forked child can use neither its parent's connections nor a lock that may be held."""
+    global _streams
+    _streams = _OpenStreams()
+
+
+os.register_at_fork(after_in_child=_forget_streams)
+
+
+def read_stream(
+    url: str,
+    codec: str,
+    version: str,
+    position: tuple[int, int],
+    options: str,
+    verify: bool,
+    skip_corrupt: bool,
+    max_record_bytes: int,
+) -> tuple[RecordBatch, str, tuple[int, int]]:
+    """The next records of a file from ``position`` on, about 1 MiB; the version that they are of,
+    which is ``version`` unless that is ""; and the position behind them. No records at the end. A
+    position is (records, byte offset or -1)."""
+    stream = _Stream(url, codec, version, options, verify, skip_corrupt, max_record_bytes)
+    records, offset = position
+    opened = _streams.take(stream, records) or stream.open(records, offset)
+    batch = next((batch for batch in opened.batches if len(batch)), None)
+    held = opened.version.etag or ""
+    if batch is None:
+        opened.reader.close()
+        return RecordBatch.from_records([]), held, position
+    _streams.keep(stream._replace(version=held), records + len(batch), opened)
+    return batch, held, (records + len(batch), opened.reader.state()["offset"])
+
+
+# --- errors ---------------------------------------------------------------------------------------
+
+_REPLACED = "was replaced while it was being read; make the dataset again to read what is there now"
+
+
+def classify(error: BaseException) -> tuple[int, str]:
+    """The TensorFlow error code of the same meaning, and the text."""
+    if isinstance(error, ReplacedError):
+        return code_of(error), f"{error.filename}: {_REPLACED}"
+    return code_of(error), explained(error, str(error))

@@ -1,0 +1,200 @@
+"""Which records of which blocks go together: block tables, spans and groups as arrays.
+
+See `tfio_store.tf.dataset.request.Blocks` for their columns. No TensorFlow.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tfio_store.dataset.header_walk import block_table, frame_bounds, frame_offsets
+from tfio_store.dataset.model import Dataset
+from tfio_store.storage.threads import Threads
+
+__all__ = [
+    "Int64Array",
+    "Spans",
+    "batch_spans",
+    "block_spans",
+    "coarse_block_spans",
+    "cut",
+    "exact_batch_spans",
+]
+
+Int64Array: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
+
+_ALL = np.iinfo(np.int64).max
+_FILE, _START, _STOP, _RAW_START, _RAW_STOP, _RECORDS = range(6)
+
+
+@dataclass(frozen=True, slots=True)
+class Spans:
+    """Spans of a table's blocks, in groups."""
+
+    table: Int64Array
+    spans: Int64Array
+    groups: Int64Array
+    files: int
+
+    @property
+    def count(self) -> int:
+        """Groups."""
+        return len(self.groups) - 1
+
+    @property
+    def records(self) -> Int64Array:
+        """int64 [blocks]: the records of each block."""
+        return self.table[:, _RECORDS]
+
+    @property
+    def shard_starts(self) -> Int64Array:
+        """int64 [files + 1]: each file's first block."""
+        files = np.arange(self.files + 1)
+        return np.searchsorted(self.table[:, _FILE], files).astype(np.int64)
+
+    def mean_group(self) -> int:
+        """Uncompressed bytes of all blocks, by group."""
+        return int((self.table[:, _RAW_STOP] - self.table[:, _RAW_START]).sum()) // max(
+            self.count, 1
+        )
+
+    def largest_group(self) -> int:
+        """Uncompressed bytes of the blocks that the largest group touches."""
+        if not len(self.spans):
+            return 0
+        sizes = (self.table[:, _RAW_STOP] - self.table[:, _RAW_START])[self.spans[:, 0]]
+        totals = np.append(0, np.cumsum(sizes))[self.groups]
+        return int(np.max(np.diff(totals), initial=0))
+
+
+def block_spans(dataset: Dataset) -> Spans:
+    """Each block a group, whole."""
+    return _whole(dataset, _table(dataset))
+
+
+def coarse_block_spans(dataset: Dataset) -> Spans:
+    """As `block_spans`, with neighbouring blocks of raw files taken together: for whoever reads
+    them in order, where each request has its price."""
+    return _whole(dataset, _coarse(dataset, _table(dataset)))
+
+
+def batch_spans(dataset: Dataset, batch_size: int) -> Spans:
+    """Each batch a group: the records of blocks that it consists of."""
+    return _batches(dataset, _coarse(dataset, _table(dataset)), batch_size)
+
+
+def exact_batch_spans(
+    dataset: Dataset, batch_size: int, *, memory_budget: int, max_record_bytes: int
+) -> Spans:
+    """As `batch_spans` for raw files, with blocks that end where batches do, so that nothing is
+    read but what is wanted. Walks the files' headers; raises as `index_raw_shards`."""
+    rows, before = [], 0
+    for i, frames in enumerate(_all_frames(dataset, memory_budget, max_record_bytes)):
+        nbytes = dataset.shards[i].nbytes
+        batches = np.arange(-before % batch_size, len(frames), batch_size)
+        # at a MiB too: memory of that size is reused
+        blocks = block_table(frames, nbytes).records
+        cuts = _merged(batches, blocks, np.array([0, len(frames)]))
+        bounds = frame_bounds(frames, nbytes, cuts)
+        starts, stops = bounds[:-1], bounds[1:]
+        files = np.full(len(starts), i, np.int64)
+        rows.append(np.stack([files, starts, stops, starts, stops, np.diff(cuts)], axis=1))
+        before += len(frames)
+    return _batches(dataset, _joined(rows), batch_size)
+
+
+def _all_frames(
+    dataset: Dataset, memory_budget: int, max_record_bytes: int
+) -> Iterator[Int64Array]:
+    """Where the frames of each file lie. As many files are walked at once as there are cores."""
+    cores = os.cpu_count() or 1
+
+    def walk(index: int) -> Int64Array:
+        store, path = dataset.open(index)
+        return frame_offsets(
+            store,
+            path,
+            dataset.shards[index],
+            budget=memory_budget // cores,
+            max_record_bytes=max_record_bytes,
+        )
+
+    with Threads(cores, thread_name_prefix="tfio_store-index") as pool:
+        yield from pool.map(walk, range(len(dataset.shards)))
+
+
+def _batches(dataset: Dataset, table: Int64Array, batch_size: int) -> Spans:
+    total = int(table[:, _RECORDS].sum())
+    bounds = np.append(np.arange(0, total, batch_size), total)
+    return cut(table, bounds, len(dataset.shards))
+
+
+def cut(table: Int64Array, bounds: Int64Array, files: int) -> Spans:
+    """The records of a table's blocks, one block after the other, in groups: group i is records
+    ``bounds[i]`` to ``bounds[i + 1]``; the last bound is how many there are."""
+    ends = np.cumsum(table[:, _RECORDS])
+    begins = ends - table[:, _RECORDS]
+    # records at which a block or a group begins: between two of them lies one span
+    cuts = _merged(begins, bounds)
+    at, until = cuts[:-1], cuts[1:]
+    blocks = np.searchsorted(ends, at, side="right").astype(np.int64)
+    spans = np.stack([blocks, at - begins[blocks], until - at], axis=1)
+    groups = np.searchsorted(at, bounds)
+    return Spans(table, spans, groups.astype(np.int64), files)
+
+
+def _merged(*numbers: np.ndarray[Any, Any]) -> Int64Array:
+    """All of several sorted arrays, sorted, each once."""
+    # a stable sort merges runs; np.unique's own takes a hundred times as long here
+    found = np.sort(np.concatenate(numbers).astype(np.int64), kind="stable")
+    return found[np.append(True, found[1:] != found[:-1])] if len(found) else found
+
+
+def _coarse(dataset: Dataset, table: Int64Array) -> Int64Array:
+    """A table with neighbouring blocks of raw files taken together, up to what the store would have
+    one request bring."""
+    raw = np.array([shard.compression is None for shard in dataset.shards], bool)
+    if not len(table):
+        return table
+    most = dataset.open(0)[0].range_bytes
+    place = np.where(raw[table[:, _FILE]], table[:, _START] // most, np.arange(len(table)))
+    first = np.flatnonzero(np.append(True, np.diff(place) | np.diff(table[:, _FILE])))
+    last = np.append(first[1:], len(table)) - 1
+    merged: Int64Array = table[first].copy()
+    merged[:, _STOP] = table[last, _STOP]
+    merged[:, _RAW_STOP] = table[last, _RAW_STOP]
+    merged[:, _RECORDS] = np.add.reduceat(table[:, _RECORDS], first)
+    return merged
+
+
+def _whole(dataset: Dataset, table: Int64Array) -> Spans:
+    blocks = np.arange(len(table), dtype=np.int64)
+    spans = np.stack([blocks, np.zeros_like(blocks), np.full_like(blocks, _ALL)], axis=1)
+    groups = np.arange(len(table) + 1, dtype=np.int64)
+    return Spans(table, spans, groups, len(dataset.shards))
+
+
+def _table(dataset: Dataset) -> Int64Array:
+    rows = []
+    for i, shard in enumerate(dataset.shards):
+        table = shard.blocks
+        assert table is not None
+        columns = (
+            np.full(len(table), i, np.int64),
+            table.offsets[:-1],
+            table.offsets[1:],
+            table.raw_offsets[:-1],
+            table.raw_offsets[1:],
+            np.diff(table.records),
+        )
+        rows.append(np.stack(columns, axis=1))
+    return _joined(rows)
+
+
+def _joined(rows: list[Int64Array]) -> Int64Array:
+    return np.concatenate(rows).astype(np.int64) if rows else np.zeros((0, 6), np.int64)

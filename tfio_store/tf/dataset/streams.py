@@ -1,0 +1,115 @@
+"""The streaming path: files of which no blocks are known, or not even the names.
+
+Files are a scan over positions: the state is where the next records lie, and in which version of
+their file, so that an iterator can be saved and restored like any other. Each pass over a file
+reads the version that it begins with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tfio_store.tf.dataset import ops, order
+from tfio_store.tf.dataset.blocks import interleaved
+from tfio_store.tf.dataset.options import Options
+from tfio_store.tf.dataset.records import finish
+from tfio_store.tf.dataset.request import Settings
+
+__all__ = ["files_at_once", "stream_dataset"]
+
+_READ_AHEAD = 2
+_SHUFFLE_RECORDS = 10_000
+_SCAN_BYTES = 1 << 20
+_SCANS = 256
+_BEGIN = (0, 0, -1)
+
+
+def stream_dataset(
+    files: tf.data.Dataset, options: Options, parallel_reads: int | None, *, at_once: int = 1
+) -> tf.data.Dataset:
+    """Records (or batches, or parsed batches) of ``files``: pairs (name, codec). ``at_once`` files
+    are read by one scan, each of which costs several times what reading a tiny file does."""
+    if options.shard is not None:
+        files = files.shard(*options.shard)
+    if options.shuffle is not False:
+        files = order.shared_out(_shuffled(files, 1024, options))
+
+    def runs(names: tf.Tensor, codecs: tf.Tensor) -> tf.data.Dataset:
+        _mark_as_files(names)
+        return _runs(names, codecs, options.settings)
+
+    if parallel_reads is None:
+        found = files.batch(at_once).flat_map(runs).prefetch(_READ_AHEAD)
+    else:
+        found = interleaved(
+            files.batch(1),
+            lambda names, codecs: runs(names, codecs).unbatch(),
+            parallel_reads,
+            options,
+        )
+    single = parallel_reads is not None
+    if options.shuffle is not False:
+        found = _shuffled(found if single else order.slices(found), _SHUFFLE_RECORDS, options)
+        single = True
+    return finish(found, options, single=single)
+
+
+def files_at_once(sizes: Sequence[int]) -> int:
+    """How many of the files, of that many bytes, are read by one scan: few enough for
+    `AutoShardPolicy.FILE` and tf.data service to share them out evenly."""
+    mean = max(1, sum(sizes) // max(1, len(sizes)))
+    return max(1, min(_SCAN_BYTES // mean, len(sizes) // _SCANS))
+
+
+def _shuffled(dataset: tf.data.Dataset, buffer: int, options: Options) -> tf.data.Dataset:
+    return dataset.shuffle(
+        buffer, seed=options.seed, reshuffle_each_iteration=options.reshuffle_each_iteration
+    )
+
+
+def _mark_as_files(names: tf.Tensor) -> None:
+    """Has `AutoShardPolicy.FILE` find the files: tf.data looks for one of its own readers of the
+    argument in the function that is mapped over them. This one opens nothing."""
+    tf.raw_ops.TFRecordDataset(filenames=names, compression_type="", buffer_size=0)
+
+
+def _runs(names: tf.Tensor, codecs: tf.Tensor, settings: Settings) -> tf.data.Dataset:
+    """The files' records as string [n] tensors, in order."""
+    steps = tf.data.Dataset.range(np.iinfo(np.int64).max)
+    state = [tf.constant(_BEGIN, tf.int64), tf.constant(""), tf.constant("")]
+    runs = tf.TensorSpec([None], tf.string)
+    return order.scanned(steps, _reading(settings), state, [names, codecs], [runs])
+
+
+@lru_cache(maxsize=8)
+def _reading(settings: Settings) -> Any:
+    """Reads on from a position (file, records of it, byte offset or -1) in a version of that file,
+    or in any for ""."""
+
+    def step(
+        position: tf.Tensor,
+        version: tf.Tensor,
+        text: tf.Tensor,
+        _: tf.Tensor,
+        names: tf.Tensor,
+        codecs: tf.Tensor,
+    ) -> tuple[tf.Tensor, ...]:
+        file = position[0]
+        records, held, after = ops.read_stream(
+            names[file], codecs[file], version, position[1:], settings
+        )
+        ended = tf.equal(tf.size(records), 0)
+        later = tf.where(ended, [file + 1, 0, -1], tf.concat([[file], after], 0))
+        last = tf.equal(later[0], tf.size(names, tf.int64))
+        # a state, though it is always "": what nobody takes is not run
+        told = ops.raise_error(tf.where(last, order.END, ""), text)
+        return later, tf.where(ended, "", held), told, records
+
+    position, number = tf.TensorSpec([3], tf.int64), tf.TensorSpec([], tf.int64)
+    text, texts = tf.TensorSpec([], tf.string), tf.TensorSpec([None], tf.string)
+    return order.concrete(step, position, text, text, number, texts, texts)

@@ -1,0 +1,1 @@
+"""Stores as folders, for callers that think in directories."""

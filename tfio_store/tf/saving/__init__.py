@@ -1,0 +1,1 @@
+"""Datasets of any elements, saved and loaded."""

@@ -1,0 +1,262 @@
+"""How one leaf of an element, a tensor of any dtype and shape, is kept in an Example.
+
+`Stored` is a plain tensor. Its life: in the graph, `flatten` makes an element's tensor
+one-dimensional; a batch of those is a column (`column`), which is encoded; on the way back `parsed`
+gives a batch as ``tf.io.parse_example`` sees it, and `restore` the tensor of one element, or
+`restore_batch` of a batch where every element has the same shape. Ragged and sparse tensors are
+several plain ones (`parts_of`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tfio_store.example.feature import Feature
+from tfio_store.records.framing import RecordBatch
+
+__all__ = ["Leaf", "Stored", "leaf_of"]
+
+SHAPE = "/shape"
+"""Ends the name of the feature that holds a shape that the schema can't tell."""
+
+_INTEGERS = (tf.int16, tf.int32, tf.int64, tf.uint16, tf.uint32)
+_HALF_BYTES = {"int4": tf.int8, "uint4": tf.uint8}
+"""What no op reinterprets travels as the next larger type, which holds every value."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A plain tensor: float32, integers and strings as lists, anything else as raw memory."""
+
+    name: str
+    dtype: tf.DType
+    shape: tf.TensorShape
+
+    @property
+    def fixed(self) -> bool:
+        return bool(self.shape.is_fully_defined())
+
+    @property
+    def empty(self) -> bool:
+        """Of a shape without elements: there is nothing to store."""
+        return self.fixed and self.shape.num_elements() == 0
+
+    @property
+    def rows(self) -> bool:
+        """Only the first dimension is open, so the number of values tells it."""
+        if self.fixed or self.shape.rank is None or not self.shape[1:].is_fully_defined():
+            return False
+        return bool(self.shape[1:].num_elements() != 0)
+
+    @property
+    def raw(self) -> bool:
+        """Kept as memory: what lists would round, and tensors of bytes, which lists would slow
+        down."""
+        if self.dtype in (tf.bool, tf.int8, tf.uint8):
+            return bool(self.shape.rank != 0)
+        return bool(self.dtype not in (tf.float32, tf.string, *_INTEGERS))
+
+    def features(self) -> dict[str, Feature]:
+        """For the schema."""
+        if self.empty:
+            return {}
+        dtype = "bytes" if self.dtype == tf.string else _memory_dtype(self.dtype)
+        if self.fixed or self.rows:
+            return {self.name: Feature(dtype, tuple(self.shape.as_list()), raw=self.raw)}
+        rank = (self.shape.rank,)
+        return {
+            self.name: Feature(dtype, (None,), raw=self.raw),
+            self.name + SHAPE: Feature("int64", rank),
+        }
+
+    # ---- on the way out ----
+
+    def flatten(self, tensor: Any) -> dict[str, Any]:
+        """One element as [n] tensors: n is fixed where the shape is."""
+        if self.empty:
+            return {}
+        flat = _to_memory(tensor) if self.raw else tensor
+        itemsize = _memory_size(self.dtype) if self.raw else 1
+        size = self.shape.num_elements() * itemsize if self.fixed else -1
+        if not self.raw and (flat.dtype.is_integer or flat.dtype == tf.bool):
+            flat = tf.cast(flat, tf.int64)
+        result = {self.name: tf.reshape(flat, [size])}
+        if not (self.fixed or self.rows):
+            result[self.name + SHAPE] = tf.ensure_shape(
+                tf.shape(tensor, tf.int64), [self.shape.rank]
+            )
+        return result
+
+    def column(self, name: str, batch: Any) -> Any:
+        """A batch of what `flatten` gave, for `encode_examples`."""
+        ragged = isinstance(batch, tf.RaggedTensor)
+        values = (batch.values if ragged else batch).numpy()
+        splits = batch.row_splits.numpy() if ragged else None
+        if not (self.raw and name == self.name):
+            return values if splits is None else (values, splits)
+        if splits is None:
+            splits = np.arange(len(values) + 1, dtype=np.int64) * values.shape[1]
+        return RecordBatch(values.reshape(-1), splits[:-1], np.diff(splits))
+
+    # ---- on the way back ----
+
+    def restore_batch(self, parsed: dict[str, Any]) -> Any:
+        """[B, *shape]; only where the shape is fixed."""
+        if self.empty:
+            raise ValueError("what is not stored has no batch")
+        flat = parsed[self.name]
+        if self.raw:
+            flat = self._reinterpret(tf.io.decode_raw(flat, tf.uint8))
+        return self._typed(tf.reshape(flat, [-1, *self.shape]))
+
+    def restore(self, parsed: dict[str, Any]) -> Any:
+        """The tensor of one element."""
+        if self.empty:
+            return (
+                tf.zeros(self.shape, self.dtype)
+                if self.dtype != tf.string
+                else tf.fill(self.shape, "")
+            )
+        flat = parsed[self.name]
+        if self.raw:
+            flat = self._reinterpret(tf.io.decode_raw(flat, tf.uint8))
+        if self.fixed or self.rows:
+            shape = [-1 if dim is None else dim for dim in self.shape]
+        else:
+            shape = parsed[self.name + SHAPE]
+        return tf.ensure_shape(self._typed(tf.reshape(flat, shape)), self.shape)
+
+    def _typed(self, tensor: Any) -> Any:
+        return tensor if tensor.dtype == self.dtype else tf.cast(tensor, self.dtype)
+
+    def _reinterpret(self, memory: Any) -> Any:
+        """[..., n * itemsize] bytes to [..., n]."""
+        if self.dtype == tf.bool or self.dtype.name in _HALF_BYTES:
+            kind = _HALF_BYTES.get(self.dtype.name, tf.uint8)
+            return memory if kind == tf.uint8 else tf.bitcast(memory, kind)
+        if self.dtype.size == 1:
+            return tf.bitcast(memory, self.dtype)
+        shape = tf.concat([tf.shape(memory)[:-1], [-1, self.dtype.size]], 0)
+        return tf.bitcast(tf.reshape(memory, shape), self.dtype)
+
+
+def _to_memory(tensor: Any) -> Any:
+    """uint8, with the bytes of each item in a new last dimension."""
+    if tensor.dtype == tf.bool:
+        return tf.cast(tensor, tf.uint8)
+    if tensor.dtype.name in _HALF_BYTES:
+        tensor = tf.cast(tensor, _HALF_BYTES[tensor.dtype.name])
+    return tf.bitcast(tensor, tf.uint8)
+
+
+def _memory_dtype(dtype: tf.DType) -> str:
+    """The numpy dtype of a raw tensor's memory."""
+    if dtype.is_quantized:
+        name: str = dtype.name[1:]
+        return name
+    return str(_HALF_BYTES.get(dtype.name, dtype).name)
+
+
+def _memory_size(dtype: tf.DType) -> int:
+    return 1 if dtype.name in _HALF_BYTES else int(dtype.size)
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A leaf of an element: the plain tensors that it is made of."""
+
+    parts: tuple[Stored, ...]
+    split: Callable[[Any], list[Any]]
+    """The leaf's value to its parts'."""
+    join: Callable[[list[Any]], Any]
+
+    @property
+    def name(self) -> str:
+        return self.parts[0].name
+
+    @property
+    def fixed(self) -> bool:
+        """Whether batches of it are restored as a whole. (TensorFlow can't unbatch half bytes.)"""
+        part = self.parts[0]
+        whole = len(self.parts) == 1 and part.fixed and not part.empty
+        return whole and part.dtype.name not in _HALF_BYTES
+
+    def restore(self, parsed: dict[str, Any]) -> Any:
+        """The value in one element; ``parsed`` has it already where it is `fixed`."""
+        if self.fixed:
+            return parsed[self.name]
+        return self.join([part.restore(parsed) for part in self.parts])
+
+
+def leaf_of(name: str, spec: Any) -> Leaf:
+    """TypeError for dtypes that have no values of their own (resource, variant), or that TensorFlow
+    has no ops for (float8 and smaller)."""
+    if not _savable(spec.dtype):
+        raise TypeError(f"element {name!r}: tensors of dtype {spec.dtype.name} can't be saved")
+    if isinstance(spec, tf.RaggedTensorSpec) and spec.ragged_rank:
+        return _ragged_leaf(name, spec)
+    if isinstance(spec, tf.SparseTensorSpec):
+        return _sparse_leaf(name, spec)
+    return Leaf((Stored(name, spec.dtype, spec.shape),), lambda x: [x], lambda parts: parts[0])
+
+
+def _savable(dtype: tf.DType) -> bool:
+    if dtype in (tf.bool, tf.string, *_INTEGERS) or dtype.is_quantized:
+        return True
+    if dtype.is_integer:
+        return dtype.size == 8 or dtype.name in ("int8", "uint8", *_HALF_BYTES)
+    return bool(dtype.is_complex or (dtype.is_floating and dtype.size > 1))
+
+
+def _ragged_leaf(name: str, spec: Any) -> Leaf:
+    rank = spec.ragged_rank
+    shape = spec.shape if spec.shape.rank is not None else tf.TensorShape([None] * (rank + 1))
+    inner = spec.shape[rank + 1 :] if spec.shape.rank is not None else tf.TensorShape(None)
+    flat = Stored(name, spec.dtype, tf.TensorShape([None]).concatenate(inner))
+    rows = None if shape[0] is None else shape[0] + 1
+    splits = [
+        Stored(f"{name}/row_splits_{i}", tf.int64, tf.TensorShape([rows if i == 0 else None]))
+        for i in range(rank)
+    ]
+
+    def join(parts: list[Any]) -> Any:
+        values = parts[0]
+        for i in reversed(range(rank)):
+            row_splits = tf.cast(parts[1 + i], spec.row_splits_dtype)
+            if shape[i + 1] is None:
+                values = tf.RaggedTensor.from_row_splits(values, row_splits)
+            else:
+                length = tf.constant(shape[i + 1], spec.row_splits_dtype)
+                nrows = tf.shape(row_splits, spec.row_splits_dtype)[0] - 1
+                values = tf.RaggedTensor.from_uniform_row_length(values, length, nrows)
+        return values
+
+    def split(value: Any) -> list[Any]:
+        return [value.flat_values, *value.nested_row_splits]
+
+    return Leaf((flat, *splits), split, join)
+
+
+def _sparse_leaf(name: str, spec: Any) -> Leaf:
+    rank = spec.shape.rank
+    parts = (
+        Stored(name, spec.dtype, tf.TensorShape([None])),
+        Stored(f"{name}/indices", tf.int64, tf.TensorShape([None, rank])),
+        Stored(f"{name}/dense_shape", tf.int64, tf.TensorShape([rank])),
+    )
+
+    def join(parts: list[Any]) -> Any:
+        values, indices, dense_shape = parts
+        if rank:  # say again what is known of the shape
+            known = zip(spec.shape, tf.unstack(dense_shape), strict=True)
+            dense_shape = tf.stack(
+                [size if dim is None else tf.constant(dim, tf.int64) for dim, size in known]
+            )
+        return tf.SparseTensor(indices, values, dense_shape)
+
+    return Leaf(parts, lambda value: [value.values, value.indices, value.dense_shape], join)

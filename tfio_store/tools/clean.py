@@ -1,0 +1,289 @@
+"""`clean`: remove what writers left that died, or lost, or could not tidy up."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tfio_store.dataset.fingerprint import Fingerprint
+from tfio_store.dataset.folder import Folder, locate
+from tfio_store.dataset.manifest import DatasetManifest
+from tfio_store.dataset.names import DatasetNames
+from tfio_store.errors import ManifestError
+from tfio_store.storage import PendingUpload, Retry
+from tfio_store.write.claim import Claim, read_claim
+from tfio_store.write.decision import decide
+from tfio_store.write.disposal import held, named_by_neighbours, patterns, tag_in
+from tfio_store.write.held_claim import HeldClaim
+from tfio_store.write.integrity import WrongContentError, check_shards
+
+__all__ = ["Leftovers", "clean"]
+
+_DAY = 86400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Leftovers:
+    """What `clean` found, as URLs."""
+
+    objects: tuple[str, ...]
+    """Shards, indexes and claims that no manifest names."""
+    uploads: tuple[str, ...]
+    """Objects whose upload was begun and never ended (a multipart upload, a temporary file)."""
+    alive: tuple[str, ...]
+    """Claims of writers that may be at work; what is theirs was left alone."""
+
+
+def clean(
+    url: str,
+    *,
+    older_than: float = _DAY,
+    dry_run: bool = False,
+    keep_replaced: bool = True,
+    storage_options: Mapping[str, Any] | None = None,
+    backend: str = "fsspec",
+    retry: Retry | None = None,
+) -> Leftovers:
+    """Remove what dead writers of a dataset left; with ``dry_run`` only tell.
+
+    A writer keeps a claim, and renews it every few minutes while it writes. One that gave its last
+    sign of life less than ``older_than`` seconds ago is taken to be alive, and nothing of it is
+    touched; lower this to 0 when you know that nobody is writing. Cleaning up behind a writer that
+    does live makes its commit fail, or finishes it where it was decided; the dataset that is there
+    is never harmed.
+
+    A writer that died while it put its manifest had written all that the manifest names: its commit
+    is finished, if no other writer has committed since.
+
+    Only these are removed: names with a writer's random tag in them; shards with plain names of
+    which a writer has noted size and CRC32C, if they still have these; replaced generations whose
+    ``keep_replaced`` seconds are over (with ``keep_replaced=False`` all of them: nobody must be
+    reading them); and dead writers' claims. Never what any manifest in the folder names, nor files
+    of others, even if they are named as shards are. With ``older_than=0`` that extends to uploads
+    (not files) under any name that a shard of this dataset could have.
+
+    Raises:
+        ManifestError: the dataset's manifest can't be read, so nobody knows what it names.
+        UncertainCommitError: a commit was to be finished, and the store does not say whether it is.
+    """
+    folder, names = locate(url, None, "", storage_options, backend, retry)
+    dead_before = time.time() - older_than if older_than > 0 else float("inf")
+    # In this order. A writer puts its claim first of all: who begins an upload after it was looked
+    # for claims has its claim seen, and who commits after that has its manifest seen.
+    uploads = _uploads(folder)
+    found = _Found(folder, names, folder.names(), dead_before)
+    found.read_manifest()  # ManifestError, before anything is touched
+    found.read_claims()
+    if not dry_run:
+        found.settle()
+    found.look(keep_replaced=keep_replaced, settled=not dry_run)
+    doomed, claims = found.doomed(), found.dead_claims()
+    pending = found.doomed_uploads(uploads)
+    if not dry_run:
+        for name, etag in doomed.items():
+            folder.delete_version(name, etag) if etag else folder.delete([name])
+        folder.store.abort_uploads(pending)
+        found.release()  # last: without them the next `clean` would not know
+    return Leftovers(
+        objects=tuple(map(folder.url, [*doomed, *claims])),
+        uploads=tuple(folder.store.url(upload.path) for upload in pending),
+        alive=tuple(map(folder.url, sorted(set(found.alive.values())))),
+    )
+
+
+def _uploads(folder: Folder) -> list[PendingUpload]:
+    return [
+        upload
+        for upload in folder.store.pending_uploads(folder.path)
+        if upload.path.rpartition("/")[0] == folder.path.rstrip("/")
+    ]
+
+
+@dataclass(slots=True)
+class _Dead:
+    """A dead writer: its claim, and this process's hold on it."""
+
+    name: str
+    claim: Claim
+    hold: HeldClaim
+    landed: bool = False
+
+    def planned(self) -> DatasetManifest | None:
+        """The manifest that it was about to put."""
+        if self.claim.proposal is None:
+            return None
+        with contextlib.suppress(ManifestError):
+            planned = DatasetManifest.from_bytes(self.claim.proposal.manifest, path=self.name)
+            return planned if planned.generation == self.claim.generation else None
+        return None
+
+
+@dataclass(slots=True)
+class _Found:
+    folder: Folder
+    names: DatasetNames
+    present: list[str]
+    dead_before: float
+    dead: list[_Dead] = field(default_factory=list)
+    unreadable: list[str] = field(default_factory=list)
+    alive: dict[str, str] = field(default_factory=dict)
+    """Tags ("" for the plain names) of writers that may be at work, and their claims."""
+    stays: set[str] = field(default_factory=set)
+    """What manifests name."""
+    template: str | None = None
+    noted: list[Fingerprint] = field(default_factory=list)
+    """What writers noted as theirs and no manifest needs."""
+    known: list[DatasetNames] = field(default_factory=list)
+
+    def read_manifest(self) -> DatasetManifest | None:
+        found = self.folder.manifest(self.names.manifest, index=False)
+        current = found.manifest if found is not None else None
+        self.stays = current.names() | current.replaced_names() if current is not None else set()
+        self.template = current.shard_template if current is not None else None
+        return current
+
+    def read_claims(self) -> None:
+        """Which writers are dead, and which may be alive."""
+        listed = {self.names.claim(tag or None): tag for tag in self._tags(self._is_claim)}
+        # The listing of a folder may have passed a claim's place just before the claim came.
+        unlisted = {self.names.claim(tag): tag for tag in self._tags(self._is_unnamed) if tag}
+        for name, tag in {**unlisted, **listed}.items():
+            self._read_claim(name, tag, was_there=name in listed)
+
+    def _tags(self, wanted: Callable[[str], bool]) -> set[str]:
+        known = patterns(self.names, [self.template])
+        tags = (tag_in(name, known) for name in self.present if wanted(name))
+        return {tag for tag in tags if tag is not None}
+
+    def _is_unnamed(self, name: str) -> bool:
+        return name not in self.stays
+
+    def _read_claim(self, name: str, tag: str, *, was_there: bool) -> None:
+        data = self.folder.read(name)
+        if data is None:
+            if was_there:
+                self.alive[tag] = name  # it has ended just now, and tidies up itself
+            return
+        claim = read_claim(data[0], self.names.name, plain=tag == "")
+        if claim is None or (tag and claim.generation != tag):
+            self.unreadable.append(name)
+        elif claim.alive > self.dead_before:
+            self.alive |= {tag: name, claim.generation: name}
+        else:
+            hold = HeldClaim(self.folder, claim.names, claim.generation, plain=tag == "")
+            self.dead.append(_Dead(name, claim, hold))
+
+    def settle(self) -> None:
+        """End what dead writers have begun: commit what was decided, give up all else."""
+        for one in self.dead:
+            if not self._is_settled(one):
+                tag = "" if one.claim.plain else one.claim.generation
+                self.alive |= {tag: one.name, one.claim.generation: one.name}
+        self.dead = [one for one in self.dead if one.claim.generation not in self.alive]
+
+    def _is_settled(self, one: _Dead) -> bool:
+        """False when somebody else is at it."""
+        one.landed = self._has_landed(one.claim)
+        if one.landed:
+            return True
+        if not self._can_land(one):
+            return one.hold.give_up(of=one.claim.proposal)
+        assert one.claim.proposal is not None
+        if not one.hold.take_over(one.claim.proposal):
+            return False
+        decide(self.folder, self.names, one.claim.proposal, one.claim.generation)
+        one.landed = self._has_landed(one.claim)
+        return one.landed  # else another was first: the next `clean` sees that
+
+    def _has_landed(self, claim: Claim) -> bool:
+        found = self.folder.manifest(self.names.manifest, index=False)
+        return found is not None and found.holds(claim.generation)
+
+    def _can_land(self, one: _Dead) -> bool:
+        """Whether the manifest that it proposed can still be put, and all it names is there."""
+        planned, proposal = one.planned(), one.claim.proposal
+        if planned is None or proposal is None or planned.index is None:
+            return False
+        found = self.folder.manifest(self.names.manifest, index=False)
+        if (found and found.etag) != proposal.base:
+            return False
+        try:
+            check_shards(self.folder, planned.shards)
+        except (FileNotFoundError, WrongContentError):
+            return False
+        return self.folder.read(planned.index) is not None
+
+    def look(self, *, keep_replaced: bool, settled: bool) -> None:
+        """What is needed, and what is not any more."""
+        current = self.read_manifest()
+        if current is not None:
+            lasting, gone = current.without_expired(time.time() if keep_replaced else float("inf"))
+            self.stays = lasting.names() | lasting.replaced_names()
+            self.noted += gone
+        self.stays |= named_by_neighbours(self.folder, self.names)
+        templates = [one.claim.names.template for one in self.dead]
+        self.known = patterns(self.names, [*templates, self.template])
+        for one in self.dead:
+            if one.landed and one.claim.proposal is not None:
+                self.noted += one.claim.proposal.doomed
+            elif not settled and (planned := one.planned()) is not None:
+                self.stays |= planned.names()
+            else:
+                self.noted += one.claim.landing
+
+    def doomed(self) -> dict[str, str | None]:
+        """The objects to delete; with an etag those that are deleted in that version only."""
+        found: dict[str, str | None] = {
+            name: None
+            for name in self.present
+            if name not in self.stays and not self._is_claim(name) and self._is_left(name)
+        }
+        for noted in self.noted:
+            name = noted.name
+            if name in self.stays or name in found or not self.names.may_own(name):
+                continue
+            # not only what was listed: a shard may have appeared before its writer was given up
+            if (info := held(self.folder, noted)) is not None:
+                found[name] = info.etag
+        return found
+
+    def _is_left(self, name: str) -> bool:
+        """A name that proves alone that a writer of this dataset left it, who is not at work."""
+        tag = tag_in(name, self.known)
+        if tag is None or tag in self.alive:
+            return False
+        return tag != "" or name == self.names.index(None)
+
+    def dead_claims(self) -> list[str]:
+        return [*(one.name for one in self.dead), *self.unreadable]
+
+    def release(self) -> None:
+        for one in self.dead:
+            one.hold.release()
+        self.folder.delete(self.unreadable)
+
+    def doomed_uploads(self, uploads: Iterable[PendingUpload]) -> list[PendingUpload]:
+        return [one for one in uploads if self._is_left_upload(one)]
+
+    def _is_left_upload(self, upload: PendingUpload) -> bool:
+        name = upload.path.rpartition("/")[2]
+        tag = tag_in(name, self.known)
+        alone = self.dead_before == float("inf")
+        old = upload.begun is None or upload.begun <= self.dead_before
+        if name == self.names.manifest:  # it may be a writer's commit
+            return old and not self.alive
+        if name in self.stays:
+            return old
+        if tag is None or tag in self.alive:
+            return False
+        if tag == "" and not self._is_claim(name):
+            # A plain name may be somebody else's. And a request to begin an upload whose answer
+            # was lost is one that its writer, long gone, never knew of.
+            return alone or any(one.claim.plain for one in self.dead)
+        return old or any(one.claim.generation == tag for one in self.dead)
+
+    def _is_claim(self, name: str) -> bool:
+        return name.startswith(self.names.claim(None))

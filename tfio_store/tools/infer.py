@@ -1,0 +1,108 @@
+"""`infer_schema`: what the Examples of a source hold, from the manifest or from a look at some."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, TypeGuard, cast
+
+from tfio_store.dataset.manifests import read_manifest
+from tfio_store.dataset.source import Source
+from tfio_store.errors import SchemaError
+from tfio_store.example.codec import infer_features
+from tfio_store.example.feature import ROW_LENGTHS, Feature
+from tfio_store.example.schema import Schema
+from tfio_store.read.reader import RecordReader
+from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
+from tfio_store.storage import Retry
+
+__all__ = ["infer_schema"]
+
+
+@dataclass
+class _Seen:
+    """What is known of one feature so far."""
+
+    dtype: str | None = None
+    counts: set[int] = field(default_factory=set)
+    records: int = 0
+
+
+def infer_schema(
+    source: Source | RecordBatch | Sequence[bytes],
+    *,
+    sample: int = 1000,
+    storage_options: Mapping[str, Any] | None = None,
+    max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+    retry: Retry | None = None,
+    backend: str = "fsspec",
+) -> Schema:
+    """The schema that a dataset's manifest keeps; without one, what its first Examples say.
+
+    Args:
+        source: as for `RecordReader`; or records that are in memory.
+        sample: how many records to look at.
+        storage_options, max_record_bytes, retry, backend: as for `RecordReader`.
+
+    From records, a feature that always holds one value is a scalar, one that always holds n is of
+    shape (n,) (a record does not tell whether that was (2, 3) or (6,)), and one that varies or is
+    sometimes absent is of shape (None,). Strings are "bytes". A feature that never holds a value
+    has no dtype, and is left out.
+
+    Raises ValueError where there are no records, SchemaError where one feature holds values of
+    two kinds, CorruptRecordError where a record is not an Example.
+    """
+    if sample < 1:
+        raise ValueError(f"sample must be at least 1, got {sample}")
+    if _is_records(source):
+        return _look(islice(source, sample))
+    manifest = read_manifest(source, storage_options=storage_options, retry=retry, backend=backend)
+    if manifest is not None and manifest.schema is not None:
+        return Schema.from_json(manifest.schema)
+    with RecordReader(
+        cast(Source, source),
+        storage_options=storage_options,
+        max_record_bytes=max_record_bytes,
+        retry=retry,
+        backend=backend,
+    ) as reader:
+        return _look(islice(reader, sample))
+
+
+def _is_records(source: object) -> TypeGuard[RecordBatch | Sequence[bytes]]:
+    if isinstance(source, (list, tuple)):
+        return bool(source) and isinstance(source[0], bytes)
+    return isinstance(source, RecordBatch)
+
+
+def _look(records: Iterable[Any]) -> Schema:
+    seen: dict[str, _Seen] = {}
+    total = 0
+    for total, record in enumerate(records, 1):
+        for name, (dtype, count) in infer_features(record).items():
+            _note(seen.setdefault(name, _Seen()), name, total - 1, dtype, count)
+    if not total:
+        raise ValueError("there are no records to infer a schema from")
+    features = {name: _feature(name, seen, total) for name in seen if seen[name].dtype}
+    for name in [name for name, feature in features.items() if feature.nested]:
+        del features[name + ROW_LENGTHS]
+    return Schema(features)
+
+
+def _note(seen: _Seen, name: str, record: int, dtype: str | None, count: int) -> None:
+    if dtype is not None and seen.dtype not in (None, dtype):
+        reason = f"holds {dtype} values, where earlier records hold {seen.dtype}"
+        raise SchemaError(reason, feature=name, record=record)
+    seen.dtype = seen.dtype or dtype
+    seen.counts.add(count)
+    seen.records += 1
+
+
+def _feature(name: str, seen: dict[str, _Seen], total: int) -> Feature:
+    this, lengths = seen[name], seen.get(name + ROW_LENGTHS)
+    assert this.dtype is not None
+    if lengths is not None and lengths.dtype == "int64":
+        return Feature(this.dtype, (None, None))
+    count = this.counts.pop() if len(this.counts) == 1 and this.records == total else None
+    return Feature(this.dtype, () if count == 1 else (count,))

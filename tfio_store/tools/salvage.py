@@ -1,0 +1,173 @@
+"""`verify` tells what of a source is sound; `salvage` copies all that is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tfio_store.dataset.header_walk import codec_of
+from tfio_store.dataset.model import Dataset
+from tfio_store.dataset.source import Source, open_dataset
+from tfio_store.read.reader import RecordReader
+from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
+from tfio_store.records.recovery import SkippedRegion
+from tfio_store.storage import Retry
+from tfio_store.tools.build_index import object_crc32c
+from tfio_store.write.commit import KEEP_REPLACED, IfExists
+from tfio_store.write.sharded_writer import ShardedWriter
+
+__all__ = ["VerifyReport", "salvage", "verify"]
+
+
+@dataclass
+class VerifyReport:
+    """What a pass over a source found. ``ok`` is the answer; the rest says why.
+
+    ``skipped`` are damaged regions (their records are lost, all others are counted in ``records``);
+    ``problems`` are objects that are not what the manifest says they are.
+    """
+
+    records: int = 0
+    nbytes: int = 0
+    """Bytes of sound records, without framing."""
+    skipped: list[SkippedRegion] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        return not self.skipped and not self.problems
+
+    def __str__(self) -> str:
+        lines = [f"{self.records} sound records, {self.nbytes} bytes"]
+        lines += [
+            f"{region.path}: {region.reason} (offset {region.offset}, {region.size})"
+            for region in self.skipped
+        ]
+        return "\n".join([*lines, *self.problems])
+
+
+def verify(
+    source: Source,
+    *,
+    compression: str | None = "auto",
+    storage_options: Mapping[str, Any] | None = None,
+    max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+    on_progress: Callable[[int], None] | None = None,
+    retry: Retry | None = None,
+    backend: str = "fsspec",
+) -> VerifyReport:
+    """Read all of a source, check every checksum, and report.
+
+    Where a manifest tells them, each object's size and CRC32C and each shard's number of records
+    are checked too. Damage is reported, not raised; what the storage raises passes through.
+    ``on_progress`` is called with the number of records checked so far.
+    """
+    dataset = open_dataset(
+        source,
+        compression=compression,
+        storage_options=storage_options,
+        retry=retry,
+        backend=backend,
+    )
+    report = VerifyReport()
+    for index in range(len(dataset.shards)):
+        problem = _object_problem(dataset, index)
+        if problem is not None:
+            report.problems.append(problem)
+    for _ in _sound_batches(dataset, report, max_record_bytes, on_progress):
+        pass
+    expected = dataset.num_records
+    if expected is not None and expected != report.records and not report.skipped:
+        report.problems.append(
+            f"the manifest counts {expected} records, and {report.records} are there"
+        )
+    return report
+
+
+def salvage(
+    source: Source,
+    target: str,
+    *,
+    compression: str | None = "auto",
+    storage_options: Mapping[str, Any] | None = None,
+    max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+    on_progress: Callable[[int], None] | None = None,
+    retry: Retry | None = None,
+    backend: str = "fsspec",
+    num_shards: int | None = None,
+    if_exists: IfExists = "error",
+    keep_replaced: float = KEEP_REPLACED,
+    target_compression: str | None = "same",
+    target_options: Mapping[str, Any] | None = None,
+) -> VerifyReport:
+    """Copy every sound record of ``source``, in order, to a new dataset ``target``.
+
+    The target has ``num_shards`` shards, by default as many as the source, and is compressed as
+    most of the source's files are, unless ``target_compression`` says otherwise. It is written with
+    ``target_options``, by default those of the source; ``if_exists`` and ``keep_replaced`` are as
+    for `ShardedWriter`.
+    Returns what was copied and what was lost.
+    """
+    dataset = open_dataset(
+        source,
+        compression=compression,
+        storage_options=storage_options,
+        retry=retry,
+        backend=backend,
+    )
+    report = VerifyReport()
+    options = storage_options if target_options is None else target_options
+    codec = _codec(dataset) if target_compression == "same" else target_compression
+    with ShardedWriter(
+        target,
+        num_shards=num_shards or max(len(dataset.shards), 1),
+        compression=codec,
+        if_exists=if_exists,
+        keep_replaced=keep_replaced,
+        storage_options=options,
+        retry=retry,
+    ) as writer:
+        for batch in _sound_batches(dataset, report, max_record_bytes, on_progress):
+            writer.write_batch(batch)
+    return report
+
+
+def _codec(dataset: Dataset) -> str | None:
+    """What most of the files are compressed with."""
+    codecs = Counter(codec_of(dataset, i) for i in range(len(dataset.shards)))
+    return codecs.most_common(1)[0][0] if codecs else None
+
+
+def _sound_batches(
+    dataset: Dataset,
+    report: VerifyReport,
+    max_record_bytes: int,
+    on_progress: Callable[[int], None] | None,
+) -> Iterator[RecordBatch]:
+    """Every record that checks out; the report is kept on the way."""
+    with RecordReader.of(
+        dataset, on_corrupt=report.skipped.append, max_record_bytes=max_record_bytes
+    ) as reader:
+        for batch in reader.batches():
+            report.records += len(batch)
+            report.nbytes += batch.nbytes
+            if on_progress is not None:
+                on_progress(report.records)
+            yield batch
+
+
+def _object_problem(dataset: Dataset, index: int) -> str | None:
+    """How an object differs from what its manifest says, or None."""
+    shard = dataset.shards[index]
+    if shard.crc32c is None:
+        return None
+    store, path = dataset.open(index)
+    info = store.info(path)
+    if info.size != shard.nbytes:
+        return f"{shard.url}: has {info.size} bytes where the manifest says {shard.nbytes}"
+    crc = object_crc32c(dataset, index)
+    if crc != shard.crc32c:
+        return f"{shard.url}: has CRC32C {crc:08x} where the manifest says {shard.crc32c:08x}"
+    return None

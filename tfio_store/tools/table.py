@@ -1,0 +1,199 @@
+"""Tables as datasets of Examples: `write_table` and `read_table`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tfio_store.dataset.manifest import DatasetManifest
+from tfio_store.dataset.names import DEFAULT_SHARD_BYTES
+from tfio_store.dataset.source import Source
+from tfio_store.example import Examples, Ragged, decode_examples, encode_examples
+from tfio_store.example.codec import SchemaLike, Strings
+from tfio_store.example.columns import normal_column, schema_of
+from tfio_store.example.schema import Schema
+from tfio_store.read.reader import RecordReader
+from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
+from tfio_store.storage import Retry
+from tfio_store.tools.infer import infer_schema
+from tfio_store.write.commit import KEEP_REPLACED
+from tfio_store.write.sharded_writer import ShardedWriter
+
+__all__ = ["read_table", "write_table"]
+
+_SLICE_BYTES = 4 << 20
+
+
+def write_table(
+    table: Any,
+    url: str,
+    *,
+    schema: SchemaLike | None = None,
+    num_shards: int | None = None,
+    max_shard_bytes: int | None = None,
+    compression: str | None = None,
+    if_exists: Any = "error",
+    keep_replaced: float = KEEP_REPLACED,
+    storage_options: Mapping[str, Any] | None = None,
+    retry: Retry | None = None,
+    backend: str = "fsspec",
+) -> DatasetManifest:
+    """Write each row of a table as an Example; `read_table` gives the table back exactly.
+
+    Args:
+        table: a dict of columns (as for `encode_examples`), a pandas DataFrame (its index is not
+            written), a pyarrow Table, RecordBatch or RecordBatchReader, or an iterable of
+            these, which have the same columns and are written one after another.
+        url: folder and name, such as ``s3://bucket/folder/train``.
+        schema: how to write some or all of the columns. By default each is kept exactly: what int64
+            and float32 hold goes as that, anything else (float64, uint64, datetimes, arrays of
+            bytes) as raw memory. ``{"price": "float32"}`` makes a float64 column one that
+            ``tf.io.parse_example`` reads, and rounds it.
+        num_shards: rows go round that many shards in turn; by default they are written in
+            order, into shards of ``max_shard_bytes`` (256 MiB).
+        compression, if_exists, keep_replaced, storage_options, retry, backend: as for
+            `ShardedWriter`.
+
+    Returns the committed manifest, which holds the schema.
+
+    Raises TypeError or ValueError, naming the column, for what can't be written; nulls can't.
+    """
+    parts = _parts(table)
+    first = _normal(next(parts, {}))
+    full = _full_schema(first, {} if schema is None else schema)
+    if num_shards is None and max_shard_bytes is None:
+        max_shard_bytes = DEFAULT_SHARD_BYTES
+    with ShardedWriter(
+        url,
+        num_shards=num_shards,
+        max_shard_bytes=max_shard_bytes,
+        compression=compression,
+        if_exists=if_exists,
+        keep_replaced=keep_replaced,
+        schema=full.to_json(),
+        storage_options=storage_options,
+        retry=retry,
+        backend=backend,
+    ) as writer:
+        _write(writer, first, full)
+        for part in parts:
+            _write(writer, _normal(part), full)
+    return writer.manifest
+
+
+def read_table(
+    source: Source,
+    *,
+    columns: Sequence[str] | None = None,
+    schema: SchemaLike | None = None,
+    strings: Strings = "object",
+    storage_options: Mapping[str, Any] | None = None,
+    max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+    retry: Retry | None = None,
+    backend: str = "fsspec",
+) -> Examples:
+    """Read a dataset of Examples whole, as a dict of arrays; ``.to_arrow()`` and ``.to_pandas()``
+    make a table of it.
+
+    Args:
+        source: as for `RecordReader`. columns: the columns to read; the others are stepped over
+        undecoded. schema: what the records hold; by default, what the manifest says, or without one
+        `infer_schema`. strings: as for `decode_examples`. storage_options, max_record_bytes,
+        retry, backend: as for `RecordReader`.
+
+    Rows come in the order of the shards. Raises KeyError for a column that is not there,
+    SchemaError where a record is not as the schema says.
+    """
+    where: dict[str, Any] = {
+        "storage_options": storage_options,
+        "max_record_bytes": max_record_bytes,
+        "retry": retry,
+        "backend": backend,
+    }
+    full = infer_schema(source, **where) if schema is None else _schema(schema)
+    wanted = full if columns is None else full.select(tuple(columns))
+    with RecordReader(source, **where) as reader:
+        parts = [decode_examples(batch, wanted, strings=strings) for batch in reader.batches()]
+    parts = parts or [decode_examples([], wanted, strings=strings)]
+    order = wanted if columns is None else columns
+    return Examples({name: _joined([part[name] for part in parts]) for name in order}, wanted)
+
+
+def _parts(table: Any) -> Iterator[Any]:
+    """One table, or several."""
+    whole = (
+        isinstance(table, Mapping) or hasattr(table, "column_names") or hasattr(table, "columns")
+    )
+    if whole:
+        return iter([table])
+    if isinstance(table, Iterable) and not isinstance(table, (str, bytes)):
+        return iter(table)
+    raise TypeError(
+        "table= takes a dict of columns, a pandas DataFrame, a pyarrow Table or an iterable of "
+        f"these, not {type(table).__name__}"
+    )
+
+
+def _normal(table: Any) -> dict[str, Any]:
+    """The columns in the forms that can be sliced and encoded."""
+    items: Iterable[tuple[str, Any]]
+    if isinstance(table, Mapping):
+        items = table.items()
+    elif hasattr(table, "schema") and hasattr(table, "column"):  # pyarrow
+        items = zip(table.schema.names, table.columns, strict=True)
+    elif hasattr(table, "columns"):  # pandas
+        items = ((str(name), table[name]) for name in table.columns)
+    else:
+        raise TypeError(f"table= holds a {type(table).__name__}, which has no columns")
+    return {name: normal_column(name, column) for name, column in items}
+
+
+def _schema(schema: SchemaLike) -> Schema:
+    return schema if isinstance(schema, Schema) else Schema(schema)
+
+
+def _full_schema(columns: Mapping[str, Any], chosen: SchemaLike) -> Schema:
+    """What was asked for, and for the other columns what keeps them exactly."""
+    wanted = _schema(chosen)
+    for name in wanted:
+        if name not in columns:
+            raise ValueError(f"schema= names {name!r}, which is no column")
+    rest = {name: column for name, column in columns.items() if name not in wanted}
+    return Schema({**schema_of(rest), **wanted})
+
+
+def _write(writer: ShardedWriter, columns: dict[str, Any], schema: Schema) -> None:
+    rows = max((len(column) for column in columns.values()), default=0)
+    step = max(1, _SLICE_BYTES * rows // max(1, sum(map(_nbytes, columns.values()))))
+    for start in range(0, rows, step):
+        part = {name: column[start : start + step] for name, column in columns.items()}
+        writer.write_batch(encode_examples(part, schema=schema))
+
+
+def _nbytes(column: Any) -> int:
+    """About how much memory a column's values take."""
+    if isinstance(column, Ragged):
+        return int(column.row_splits.nbytes) + _nbytes(column.values)
+    if isinstance(column, list):
+        return sum(map(len, column)) + 8 * len(column)
+    return int(column.nbytes)
+
+
+def _joined(parts: list[Any]) -> Any:
+    """Parts of a column, end to end."""
+    if len(parts) == 1:
+        return parts[0]
+    if isinstance(parts[0], Ragged):
+        splits = [part.row_splits for part in parts]
+        starts = np.cumsum([0, *(s[-1] for s in splits)])
+        ends = [s[1:] + start for s, start in zip(splits, starts, strict=False)]
+        values = _joined([part.values for part in parts])
+        return Ragged(values, np.concatenate([[0], *ends]))
+    if isinstance(parts[0], RecordBatch):
+        starts = np.cumsum([0, *(len(part.buffer) for part in parts)])
+        moved = [part.offsets + start for part, start in zip(parts, starts, strict=False)]
+        lengths = np.concatenate([part.lengths for part in parts])
+        return RecordBatch(b"".join(part.buffer for part in parts), np.concatenate(moved), lengths)
+    return np.concatenate(parts)

@@ -1,0 +1,1 @@
+"""A dataset from records, whole or not at all."""

@@ -1,0 +1,358 @@
+"""The commit protocol: how a dataset comes to be there whole, or not at all.
+
+1.  *Claim.* A writer begins by putting a small claim object. The first writer of a dataset puts
+    ``_train.claim``, if no such object is there, and having it, it looks: if there is no
+    manifest and no file with a plain shard name, then the plain names are its own. Every other
+    writer (an overwrite, an append, one that comes second, one that finds what a dead writer
+    left) draws a tag, puts ``_train.claim.TAG``, and has the tag in all its names. So no
+    two writers ever write the same object, and none writes an object that a manifest names.
+2.  *Shards and index.* They become visible one by one; nobody looks for them yet.
+3.  *Decision.* The claim changes from open to committing, and holds the manifest from then on.
+    Nobody aborts the writer any more; anybody can finish what it began.
+4.  *Manifest.* One conditional put: the first manifest if there is none, another only in the
+    place of the very one that it replaces. It decides, at once, what the dataset is. Then it
+    is read back: nothing is deleted before it has been seen. An append that finds another
+    manifest in the way takes that as its base, and goes back to 3.
+5.  *Tidying up.* What the manifest replaced stays for ``keep_replaced`` seconds, for who has
+    opened it; what has stayed for so long is deleted now, and last the claim.
+
+A writer that dies before 3 has changed nothing for readers; one that dies after it has left all
+that is needed to finish. Either leaves its claim, by which `clean` knows what to do.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import random
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from tfio_store.dataset.fingerprint import Fingerprint
+from tfio_store.dataset.manifest import DatasetManifest, Replaced
+from tfio_store.dataset.names import DatasetNames, new_tag
+from tfio_store.errors import ManifestError
+from tfio_store.write.claim import Proposal
+from tfio_store.write.decision import UncertainCommitError, decide, uncertain
+from tfio_store.write.disposal import delete_plain, dispose, own_objects, replaced_by
+from tfio_store.write.held_claim import HeldClaim, put_claim
+from tfio_store.write.integrity import check_shards
+
+if TYPE_CHECKING:
+    from tfio_store.dataset.folder import Folder, FoundManifest
+
+__all__ = ["KEEP_REPLACED", "Attempt", "IfExists", "Plan", "begin"]
+
+IfExists = Literal["error", "overwrite", "append"]
+
+KEEP_REPLACED = 3600.0
+"""Seconds that a replaced generation stays for its readers."""
+
+APPEND_TRIES = 200
+LONGEST_WAIT = 2.0
+"""Seconds between two of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a writer is to do at its commit."""
+
+    if_exists: IfExists
+    codec: str | None
+    keep_replaced: float = KEEP_REPLACED
+
+    def __post_init__(self) -> None:
+        if self.if_exists not in ("error", "overwrite", "append"):
+            raise ValueError(
+                f'if_exists must be "error", "overwrite" or "append", not {self.if_exists!r}'
+            )
+        keep = self.keep_replaced
+        if not isinstance(keep, (int, float)) or isinstance(keep, bool) or not 0 <= keep < 1e11:
+            raise ValueError(f"keep_replaced must be seconds, 0 or more, not {keep!r}")
+
+    @property
+    def append(self) -> bool:
+        return self.if_exists == "append"
+
+    def check_codec(self, manifest: DatasetManifest) -> None:
+        """ValueError unless shards of this codec can be appended."""
+        if manifest.compression != self.codec:
+            raise ValueError(
+                f"compression is {self.codec!r}, and that of the dataset to append to "
+                f"{manifest.compression!r}: they must be the same"
+            )
+
+
+class Attempt:
+    """One writer's try at a dataset. Picklable; its copies may do any step, once or twice.
+
+    ``plain``: whether the plain names are its own; else all its names carry ``generation``.
+    ``base`` is the etag of the manifest that was there when it began, None if there was none.
+    """
+
+    def __init__(
+        self,
+        folder: Folder,
+        names: DatasetNames,
+        plan: Plan,
+        generation: str,
+        plain: bool,
+        base: str | None,
+    ) -> None:
+        self.folder = folder
+        self.names = names
+        self.plan = plan
+        self.generation = generation
+        self.plain = plain
+        self.base = base
+        self.claim = HeldClaim(folder, names, generation, plain=plain)
+        self.undecided = False
+        """Whether the manifest may have landed, or may yet: then nothing must be deleted."""
+        self._proposed: Proposal | None = None
+        self._tried = False
+        self._lost = False
+        """Whether another manifest is in the place of the one that was proposed."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        kept = (self.folder, self.names, self.plan, self.generation, self.plain, self.base)
+        return Attempt, kept
+
+    def shard_name(self, shard: int) -> str:
+        return self.names.shard(shard, None if self.plain else self.generation)
+
+    def commit(self, manifest: DatasetManifest) -> DatasetManifest:
+        """Steps 3 and 4 for shards that have landed; the manifest that is there then.
+
+        A second call, of this or of a copy, gives what the first one landed.
+
+        Raises:
+            FileExistsError: another writer was first.
+            ClaimLostError: the attempt was aborted, or cleaned up behind.
+            UncertainCommitError: nobody knows whether the manifest has landed or may yet.
+            OSError: a shard is not in the store as it was written, or the store failed.
+        """
+        try:
+            return self._commit(manifest)
+        except Exception as error:
+            return self._unless_landed(error)
+
+    def _unless_landed(self, error: Exception) -> DatasetManifest:
+        """After a failure: the manifest that another process (a copy, `clean`) has landed for this
+        one. Else the decision is withdrawn, and ``error`` raised."""
+        if isinstance(error, UncertainCommitError):
+            raise error
+        try:
+            withdrawn = self._proposed is None or self.claim.withdraw(lost=self._lost)
+            landed = self.landed()
+        except Exception as another:
+            if self._proposed is None:
+                raise error from another
+            self.undecided = True
+            raise uncertain(self.folder, self.names, error) from another
+        if landed is not None:
+            return landed
+        claim = None if withdrawn else self.claim.read()
+        if claim is not None and claim.state == "committing":
+            self.undecided = True  # somebody else is about to put the manifest
+            raise uncertain(self.folder, self.names, error) from error
+        self._proposed = None
+        raise error
+
+    def _commit(self, manifest: DatasetManifest) -> DatasetManifest:
+        earlier: list[str] = []
+        for tries in range(APPEND_TRIES):
+            if tries:  # apart from the others that were too late
+                time.sleep(random.uniform(0, min(LONGEST_WAIT, 0.02 * 2 ** min(tries, 16))))
+            base = self._current()
+            if base is not None and base.holds(self.generation):
+                return self._as_landed(base)
+            whole, gone = self._complete(manifest, base).without_expired(time.time())
+            proposal = Proposal(base.etag if base else None, whole.to_bytes(), gone)
+            self._lost = False
+            self._propose(whole, proposal)
+            self.folder.delete(earlier)
+            earlier = [str(whole.index)]
+            # Only now: of an abort that came before, this sees what it deleted; and none comes
+            # any more.
+            check_shards(self.folder, manifest.shards)
+            landed = self._decide(proposal)
+            if landed is not None:
+                return whole if landed.data == proposal.manifest else self._as_landed(landed)
+            self._lost = True
+            if not self.plan.append:
+                raise self._too_late()
+        raise self._too_late(f" {APPEND_TRIES} times in a row; append again later")
+
+    def _decide(self, proposal: Proposal) -> FoundManifest | None:
+        self.undecided = True  # whatever ends this, Ctrl-C too, unless the store says that it's off
+        try:
+            landed = decide(self.folder, self.names, proposal, self.generation)
+        except UncertainCommitError:
+            raise
+        except Exception:
+            self.undecided = False
+            raise
+        self.undecided = landed is not None
+        return landed
+
+    def landed(self) -> DatasetManifest | None:
+        """The dataset's manifest, if this attempt is part of its history."""
+        found = self.folder.manifest(self.names.manifest)
+        return found.manifest if found is not None and found.holds(self.generation) else None
+
+    def tidy(self, manifest: DatasetManifest, *, sweep: bool = False) -> None:
+        """Step 5. The commit stands whatever happens here, and `clean` gets what is left.
+
+        ``sweep``: also what tasks wrote that the manifest does not name.
+        """
+        try:
+            claim = self.claim.read()
+            if claim is not None and claim.proposal is not None:
+                dispose(self.folder, self.names, claim.proposal.doomed, manifest)
+            if sweep:
+                kept = {*manifest.names(), *manifest.replaced_names()}
+                own = own_objects(self.folder, self.names, self.generation)
+                self.folder.delete(name for name in own if name not in kept)
+            self.claim.release()
+        except Exception as error:
+            warnings.warn(
+                f"the commit stands, but what it replaced could not be removed ({error}); "
+                "tfio_store.clean will",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+
+    def abandon(self, shards: Sequence[Fingerprint] = (), *, shared: bool = False) -> None:
+        """Give up: delete what was written, and last the claim. Not what has landed or may yet.
+
+        ``shared``: copies of this attempt may be at work, which wrote other shards.
+        """
+        if self.undecided:
+            return
+        if shared:
+            given_up = self.claim.give_up()
+        else:  # nobody but this writer could commit it; and a full disk takes no new claim
+            claim = self.claim.read()
+            given_up = claim is not None and claim.state != "committing"
+        if not given_up and self.claim.read() is not None:
+            return  # a copy commits it
+        # A claim can come back by a request that arrives late. What has landed is in the manifest.
+        found = self.folder.manifest(self.names.manifest, index=False, damaged=True)
+        if found is not None and found.holds(self.generation):
+            return
+        if self.plain:
+            self._abandon_plain(shards, found, given_up)
+        else:
+            self.folder.delete(shard.name for shard in shards)
+        if shared or self._tried:
+            self.folder.delete(own_objects(self.folder, self.names, self.generation))
+        if not (self.plain and any(shard.etag is None for shard in shards)):
+            self.claim.release()  # else what may appear yet is known by it
+
+    def _abandon_plain(
+        self, shards: Sequence[Fingerprint], found: FoundManifest | None, given_up: bool
+    ) -> None:
+        """Plain names may be another writer's, once this one's claim is gone."""
+        if not given_up and self.folder.read(self.names.claim(None)) is not None:
+            if shards:
+                warnings.warn(
+                    f"{self.folder.url(self.names.name)}: somebody cleaned up behind this writer, "
+                    "and another has begun: what appeared in between under plain names is left",
+                    RuntimeWarning,
+                    stacklevel=4,
+                )
+            return
+        manifest = found.manifest if found is not None else None
+        named = manifest.names() if manifest is not None else set()
+        delete_plain(self.folder, (shard for shard in shards if shard.name not in named))
+        if given_up and self.names.index(None) not in named:
+            self.folder.delete([self.names.index(None)])
+
+    def _current(self) -> FoundManifest | None:
+        """The manifest to build upon. FileExistsError when it may not be replaced."""
+        append = self.plan.append
+        found = self.folder.manifest(self.names.manifest, index=append, damaged=not append)
+        if append or (found is not None and found.holds(self.generation)):
+            return found
+        if (found and found.etag) != self.base:
+            raise self._too_late()
+        return found
+
+    def _as_landed(self, found: FoundManifest) -> DatasetManifest:
+        """With the block tables, if they can be had: the commit has succeeded in any case."""
+        assert found.manifest is not None
+        try:
+            return self.landed() or found.manifest
+        except (OSError, ManifestError):
+            return found.manifest
+
+    def _complete(self, manifest: DatasetManifest, base: FoundManifest | None) -> DatasetManifest:
+        """With its names, behind the shards that it is appended to, and with what it replaces."""
+        old = base.manifest if base else None
+        kept = old if self.plan.append else None
+        if kept is not None:
+            self.plan.check_codec(kept)
+        first = self.plain and base is None and self._proposed is None
+        whole = replace(
+            manifest,
+            shards=(*kept.shards, *manifest.shards) if kept else manifest.shards,
+            index=self.names.index(None) if first else self.names.index_try(self.generation),
+            generation=self.generation,
+            history=old.history_after() if old else (),
+            shard_template=kept.shard_template if kept else self.names.template,
+            schema=manifest.schema or (kept.schema if kept else None),
+            metadata=manifest.metadata or (kept.metadata if kept else None),
+        )
+        gone = replaced_by(whole, old, self.names) if old else ()
+        entry = Replaced(time.time() + self.plan.keep_replaced, gone)
+        return replace(whole, replaced=(*(old.replaced if old else ()), *([entry] if gone else ())))
+
+    def _propose(self, whole: DatasetManifest, proposal: Proposal) -> None:
+        """The end of step 2, and step 3."""
+        self.claim.check()
+        self.folder.put(str(whole.index), whole.index_bytes(), if_absent=True)
+        self._tried = True
+        self._proposed = proposal  # before the claim: whether that has changed may be unknown
+        self.claim.propose(proposal)
+
+    def _too_late(self, how: str = "") -> FileExistsError:
+        return FileExistsError(
+            errno.EEXIST,
+            f"another writer has committed this dataset in the meantime{how}",
+            self.folder.url(self.names.name),
+        )
+
+
+def begin(folder: Folder, names: DatasetNames, plan: Plan, *, plain: bool = True) -> Attempt:
+    """Step 1. FileExistsError when there is a dataset and ``plan.if_exists`` is "error".
+
+    ``plain``: whether plain names will do, if they are free.
+    """
+    found = folder.manifest(names.manifest, index=plan.append, damaged=not plan.append)
+    if found is not None:
+        _check_replaceable(folder, names, plan, found)
+    generation = new_tag()
+    is_plain = put_claim(folder, names, generation, plain=plain and found is None)
+    return Attempt(folder, names, plan, generation, is_plain, found.etag if found else None)
+
+
+def _check_replaceable(
+    folder: Folder, names: DatasetNames, plan: Plan, found: FoundManifest
+) -> None:
+    url = folder.url(names.name)
+    if plan.if_exists == "error":
+        raise FileExistsError(
+            errno.EEXIST,
+            'the dataset exists; pass if_exists="overwrite" or "append" to replace it or add to it',
+            url,
+        )
+    if found.etag is None:
+        raise io.UnsupportedOperation(
+            f"{url}: this store tells no version of an object, without which a "
+            "dataset can't be replaced safely; write it under another name"
+        )
+    if plan.append and found.manifest is not None:
+        plan.check_codec(found.manifest)

@@ -1,0 +1,118 @@
+"""What a dataset's writers may delete, and deleting it.
+
+A name is this dataset's own if one of its templates makes it. A tagged name proves whose it is:
+nobody else draws tags. A plain one (``train-00000-of-00016.tfrecord``) proves nothing, since
+TensorFlow names its files so too: it goes only with the size and CRC32C that its writer noted.
+What another manifest in the folder names stays in any case.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from tfio_store.dataset.fingerprint import Fingerprint
+from tfio_store.dataset.manifest import DatasetManifest
+from tfio_store.dataset.names import MANIFEST_SUFFIX, DatasetNames
+from tfio_store.errors import ManifestError
+from tfio_store.write.integrity import stored_crc32c
+
+if TYPE_CHECKING:
+    from tfio_store.dataset.folder import Folder
+    from tfio_store.storage import ObjectInfo
+
+__all__ = [
+    "delete_plain", "dispose", "held", "named_by_neighbours", "own_objects", "patterns",
+    "replaced_by", "tag_in",
+]  # fmt: skip
+
+
+def patterns(names: DatasetNames, templates: Iterable[str | None]) -> list[DatasetNames]:
+    """The ways in which this dataset's shards may have been named."""
+    found = [names, DatasetNames(names.name, 1), DatasetNames(names.name)]
+    for template in {*templates}:
+        with contextlib.suppress(ValueError):  # a manifest may hold anything
+            found.append(names.like(template))
+    return found
+
+
+def tag_in(name: str, known: Sequence[DatasetNames]) -> str | None:
+    """As `DatasetNames.tag_of`, by any of the patterns."""
+    return next((tag for one in known if (tag := one.tag_of(name)) is not None), None)
+
+
+def replaced_by(
+    new: DatasetManifest, old: DatasetManifest, names: DatasetNames
+) -> tuple[Fingerprint, ...]:
+    """The objects of ``old`` that ``new`` does not name, and that were written by this library."""
+    known = patterns(names, [old.shard_template])
+    stays = new.names()
+    gone = [
+        Fingerprint(shard.name, shard.nbytes, shard.crc32c)
+        for shard in old.shards
+        if shard.name not in stays
+        # without a template they are somebody's files that were indexed where they lie
+        and (tag_in(shard.name, known) or (old.shard_template and tag_in(shard.name, known) == ""))
+    ]
+    if old.index is not None and old.index not in stays and tag_in(old.index, known) is not None:
+        gone.append(Fingerprint(old.index))
+    return tuple(gone)
+
+
+def dispose(
+    folder: Folder, names: DatasetNames, doomed: Sequence[Fingerprint], current: DatasetManifest
+) -> None:
+    """Delete what a landed manifest has doomed, but for what is somebody else's, or in use."""
+    if not doomed:
+        return
+    stays = current.names() | current.replaced_names() | named_by_neighbours(folder, names)
+    own = [one for one in doomed if one.name not in stays and names.may_own(one.name)]
+    folder.delete(one.name for one in own if one.name.startswith("_"))
+    delete_plain(folder, (one for one in own if not one.name.startswith("_")))
+
+
+def delete_plain(folder: Folder, shards: Iterable[Fingerprint]) -> None:
+    """Delete shards with plain names, where it is these that lie there."""
+    for shard in shards:
+        found = held(folder, shard)
+        if found is not None:
+            folder.delete_version(shard.name, found.etag)
+
+
+def held(folder: Folder, shard: Fingerprint) -> ObjectInfo | None:
+    """The stored object, if it has this fingerprint. A name with ``_`` before it needs none."""
+    path = folder.join(shard.name)
+    try:
+        info = folder.store.info(path)
+        if shard.name.startswith("_"):
+            return info
+        if shard.etag is not None:
+            return info if shard.etag == info.etag else None
+        if shard.nbytes is None or info.size != shard.nbytes:
+            return None
+        crc = (
+            stored_crc32c(folder.store, path, shard.nbytes) if info.crc32c is None else info.crc32c
+        )
+    except (FileNotFoundError, IsADirectoryError):
+        return None
+    return info if crc == shard.crc32c else None
+
+
+def named_by_neighbours(folder: Folder, names: DatasetNames) -> set[str]:
+    """What the other manifests in the folder name."""
+    named: set[str] = set()
+    for name in folder.names(f"_*{MANIFEST_SUFFIX}"):
+        if name == names.manifest:
+            continue
+        with contextlib.suppress(ManifestError):
+            found = folder.manifest(name, index=False)
+            if found is not None and found.manifest is not None:
+                named |= found.manifest.names()
+    return named
+
+
+def own_objects(folder: Folder, names: DatasetNames, generation: str) -> list[str]:
+    """What lies in the folder under this generation's tag, but for its claim."""
+    claim = names.claim(generation)
+    return [name for name in folder.names() if names.tag_of(name) == generation and name != claim]

@@ -1,0 +1,303 @@
+"""`TFRecordWriter`: one file of records, a drop-in for `tf.io.TFRecordWriter`."""
+
+from __future__ import annotations
+
+import os
+import warnings
+import weakref
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, Protocol
+
+from typing_extensions import Self
+
+from tfio_store.dataset.folder import Folder
+from tfio_store.dataset.names import split_url
+from tfio_store.records.compression import Compressor, codec_name
+from tfio_store.records.framing import FrameWriter, RecordBatch
+from tfio_store.storage import Retry, Store, open_store
+from tfio_store.storage.process import Owner
+from tfio_store.write.budget import Memory
+from tfio_store.write.runs import runs, write_run
+from tfio_store.write.shard_layout import ShardLayout, make_piece
+from tfio_store.write.uploads import ShardUploads
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer as BytesLike
+
+__all__ = ["TFRecordWriter"]
+
+_MEMORY = Memory.plan(64 << 20, 1)
+
+
+class TFRecordWriter:
+    """Writes records to one file. The bytes are those that `tf.io.TFRecordWriter` writes
+    (compressed: other bytes of the same content).
+
+    Args:
+        path: a path or URL of any storage that fsspec knows, or an open binary file object.
+        options: "GZIP", "ZLIB", "ZSTD", "" or None, or a `tf.io.TFRecordOptions`, of which
+            compression_type and compression_level count (the others tune zlib's memory).
+        storage_options: as everywhere in fsspec.
+        backend: "fsspec" or "obstore".
+        retry: how patiently to ask the storage again.
+
+    A path is written whole or not at all: the file appears, or replaces the one that was there,
+    when the writer is closed; leaving the context by an exception leaves the old one untouched.
+    What such a writer was given when it is dropped without `close` is lost, with a warning. In a
+    forked child it refuses to be used, and leaving the context there ends nothing.
+
+    A file object is written to in the caller's thread. It is flushed by `close`, and not
+    closed. After an exception it is left with the blocks that were written until then.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | BinaryIO,
+        options: Any = None,
+        *,
+        storage_options: Mapping[str, Any] | None = None,
+        backend: str = "fsspec",
+        retry: Retry | None = None,
+    ) -> None:
+        compressor = Compressor(*_compression(options))
+        if isinstance(path, (str, os.PathLike)):
+            store, name = open_store(path, storage_options, backend=backend, retry=retry)
+            self._sink: _Sink = _ToStore(store, name, compressor, weakref.WeakMethod(self._stop))
+        elif hasattr(path, "write"):
+            self._sink = _ToFile(path, compressor)
+        else:
+            raise TypeError(
+                "path must be a path, a URL or a binary file object open for writing, not "
+                f"{type(path).__name__}"
+            )
+        self._frames: Any = self._sink.frames  # or `_Ended`
+
+    def write(self, record: BytesLike | Mapping[str, Any]) -> None:
+        """Add one record: bytes, or a mapping, which is encoded as a `tf.train.Example`."""
+        try:
+            waiting = self._frames.write(record)
+        except TypeError:
+            if not isinstance(record, Mapping):
+                raise
+            waiting = write_run(self._frames, [record])
+        if waiting >= _MEMORY.block_bytes:
+            self._sink.push()
+
+    def write_batch(self, records: Iterable[BytesLike | Mapping[str, Any]] | RecordBatch) -> None:
+        """Add many records, several times as fast as one by one.
+
+        After an exception in here the writer can't go on: some records may have been added.
+        """
+        self._check_open()
+        try:
+            for run in runs(records, _MEMORY.block_bytes):
+                if write_run(self._frames, run) >= _MEMORY.block_bytes:
+                    self._sink.push()
+        except BaseException as error:
+            self._end(error)
+            raise
+
+    def flush(self) -> None:
+        """Hand on every record written so far, as a block of its own, and wait until it is taken.
+
+        A file object then has the bytes, and is flushed. Of a path nothing is to be seen before
+        `close`, on any storage: a local file still has its temporary name, an object store keeps
+        what it was sent (parts of 8 MiB or more; what is less waits in memory).
+        """
+        self._check_open()
+        self._sink.flush()
+
+    def close(self) -> None:
+        """Write what is left and make the file visible. On a local disk it is durable then.
+
+        A second call does nothing, or raises the failure of the first again.
+        """
+        if isinstance(self._frames, _Ended):
+            self._end(self._frames.failure)
+            if self._frames.failure is not None:
+                raise self._frames.failure
+            return
+        try:
+            self._sink.close()
+        except BaseException as error:
+            self._end(error)
+            raise
+        self._frames = _Ended(None)
+        self._sink = _Nowhere()
+
+    def abort(self) -> None:
+        """Give up: nothing appears under the path. Does nothing after `close`."""
+        self._end(None)
+
+    def _check_open(self) -> None:
+        if isinstance(self._frames, _Ended):
+            self._frames.write(b"")
+
+    def _stop(self, failure: BaseException) -> None:
+        """Called in another thread, when something failed there: from now on every call raises."""
+        if not isinstance(self._frames, _Ended):
+            self._frames = _Ended(failure)
+
+    def _end(self, failure: BaseException | None) -> None:
+        self._frames = _Ended(failure)
+        sink, self._sink = self._sink, _Nowhere()
+        sink.abort()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if error is None:
+            self.close()
+        else:
+            self.abort()
+
+    def __del__(self) -> None:
+        sink = getattr(self, "_sink", None)
+        if sink is None or isinstance(sink, _Nowhere) or not sink.owner.is_here:
+            return
+        warnings.warn(
+            "a TFRecordWriter was dropped without close(): what it was given is lost", stacklevel=2
+        )
+        sink.owner.later(sink.abort)
+
+
+class _Sink(Protocol):
+    """Where blocks go."""
+
+    frames: FrameWriter
+    owner: Owner
+
+    def push(self) -> None: ...
+    def flush(self) -> None: ...
+    def close(self) -> None: ...
+    def abort(self) -> None: ...
+
+
+class _ToStore:
+    """To an object of a store, through threads."""
+
+    def __init__(
+        self,
+        store: Store,
+        path: str,
+        compressor: Compressor,
+        on_failure: weakref.WeakMethod[Any],
+    ) -> None:
+        folder, name = split_url(path)
+        self._uploads = ShardUploads(
+            Folder(store, folder),
+            compressor,
+            _MEMORY,
+            open_shards=1,
+            if_absent=False,
+            on_failure=on_failure,
+        )
+        # Opened here and now, for a path that can't be written to is best told of at once.
+        self._stream = self._uploads.open(name, store.open_output(path))
+        self.frames = self._stream.frames
+        self.owner = self._uploads.owner
+
+    def push(self) -> None:
+        self._stream.push()
+
+    def flush(self) -> None:
+        self._stream.push()
+        self._uploads.drain()
+
+    def close(self) -> None:
+        self._uploads.finish()
+        self._uploads.close()
+
+    def abort(self) -> None:
+        self._uploads.abort()
+
+
+class _ToFile:
+    """To a file object, in the caller's thread."""
+
+    def __init__(self, file: BinaryIO, compressor: Compressor) -> None:
+        self.frames = FrameWriter(_MEMORY.block_bytes)
+        self.owner = Owner()
+        self._file = file
+        self._compressor = compressor
+        self._layout = ShardLayout(compressor)
+        self._header = compressor.header
+
+    def push(self) -> None:
+        records = self.frames.records
+        if records:
+            self._write_header()
+            piece = make_piece(self._compressor, self.frames.take(), records)
+            self._write(self._layout.add(piece))
+
+    def _write_header(self) -> None:
+        header, self._header = self._header, b""
+        self._write(header)
+
+    def _write(self, data: BytesLike) -> None:
+        left = memoryview(data)
+        while len(left):
+            taken = self._file.write(left)  # unbuffered files may take less than all
+            left = left[len(left) if taken is None else taken :]
+
+    def flush(self) -> None:
+        self.push()
+        self._flush_file()
+
+    def _flush_file(self) -> None:
+        if hasattr(self._file, "flush"):
+            self._file.flush()
+
+    def close(self) -> None:
+        self.push()
+        self._write_header()
+        self._write(self._layout.end())
+        self._flush_file()
+
+    def abort(self) -> None:
+        """What was written can't be taken back."""
+
+
+class _Nowhere(_ToFile):
+    """The sink of a writer that has ended."""
+
+    def __init__(self) -> None:
+        pass
+
+
+class _Ended:
+    """In the place of the frames of a writer that is closed, aborted or failed."""
+
+    def __init__(self, failure: BaseException | None) -> None:
+        self.failure = failure
+
+    def write(self, record: object) -> NoReturn:
+        raise self.failure or ValueError("the writer is closed")
+
+    write_many = write_batch = write
+
+
+def _compression(options: Any) -> tuple[str | None, int | None]:
+    """Codec and level out of a name or a `tf.io.TFRecordOptions`."""
+    if options is None or isinstance(options, str):
+        return codec_name(options, argument="options"), None
+    if not hasattr(options, "compression_type"):
+        raise TypeError(
+            f"options must be a compression's name or a tf.io.TFRecordOptions, not {options!r}"
+        )
+    kind = options.compression_type
+    if kind in _TF_COMPRESSION_TYPES:
+        kind = _TF_COMPRESSION_TYPES[kind]
+    codec = codec_name(kind, argument="options.compression_type")
+    return codec, options.compression_level if codec is not None else None
+
+
+_TF_COMPRESSION_TYPES = {0: None, 1: "ZLIB", 2: "GZIP"}
+"""`tf.compat.v1.io.TFRecordCompressionType`."""

@@ -1,0 +1,75 @@
+"""Whether the store holds what was written: sizes and CRC32Cs, as it reports them or read back."""
+
+from __future__ import annotations
+
+import errno
+from collections import deque
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from tfio_store.records.framing import crc32c
+from tfio_store.storage.threads import Threads
+
+if TYPE_CHECKING:
+    from tfio_store.dataset.folder import Folder
+    from tfio_store.dataset.manifest import ShardInfo
+    from tfio_store.storage import ObjectInfo, Store
+
+__all__ = ["WrongContentError", "check_shards", "check_stored", "read_back", "stored_crc32c"]
+
+_RANGE = 8 << 20
+_RANGES_AHEAD = 4
+_CHECKS_AT_ONCE = 32
+
+
+class WrongContentError(OSError):
+    """The store does not hold what was written (errno EIO)."""
+
+
+def check_stored(stored: ObjectInfo, url: str, *, nbytes: int, crc: int) -> None:
+    """WrongContentError unless ``stored`` has that size and, where it tells, that CRC32C."""
+    if stored.size != nbytes:
+        raise WrongContentError(
+            errno.EIO, f"{nbytes} bytes were written, and the store holds {stored.size}", url
+        )
+    if stored.crc32c is not None and stored.crc32c != crc:
+        raise WrongContentError(
+            errno.EIO,
+            f"the bytes written have the CRC32C {crc:08x}, those in the store {stored.crc32c:08x}",
+            url,
+        )
+
+
+def check_shards(folder: Folder, shards: Iterable[ShardInfo]) -> None:
+    """FileNotFoundError or WrongContentError unless the store holds every shard as written."""
+
+    def check(shard: ShardInfo) -> None:
+        stored = folder.store.info(folder.join(shard.name))
+        check_stored(stored, folder.url(shard.name), nbytes=shard.nbytes, crc=shard.crc32c)
+
+    with Threads(_CHECKS_AT_ONCE) as pool:
+        list(pool.map(check, shards))
+
+
+def read_back(store: Store, path: str, *, nbytes: int, crc: int) -> None:
+    """WrongContentError unless the object's bytes, read now, have that CRC32C."""
+    found = stored_crc32c(store, path, nbytes)
+    if found != crc:
+        raise WrongContentError(
+            errno.EIO,
+            f"the bytes written have the CRC32C {crc:08x}, those read back {found:08x}",
+            store.url(path),
+        )
+
+
+def stored_crc32c(store: Store, path: str, nbytes: int) -> int:
+    """The CRC32C of an object's bytes, read now."""
+    found = 0
+    starts = range(0, nbytes, _RANGE)
+    reads = (store.read(path, start, min(start + _RANGE, nbytes)) for start in starts)
+    pending = deque(next(reads) for _ in range(min(_RANGES_AHEAD, len(starts))))
+    while pending:
+        found = crc32c(pending.popleft().result(), found)
+        if (more := next(reads, None)) is not None:
+            pending.append(more)
+    return found

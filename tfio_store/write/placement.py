@@ -1,0 +1,167 @@
+"""Which shard each record goes to, and the shards that are open for it.
+
+`FixedShards` knows their number from the start and keeps all open; `RollingShards` opens one
+after the other. Both frame records into their shards' blocks, and push blocks that are full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tfio_store.records.framing import FRAME_OVERHEAD, crc32c
+from tfio_store.write.runs import Run, encoded, sizes, strided, write_run
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer as BytesLike
+
+    from tfio_store.dataset.names import RollOver
+    from tfio_store.write.progress import Tally
+    from tfio_store.write.shard_stream import ShardStream
+
+__all__ = ["FixedShards", "RollingShards", "ShardFor"]
+
+ShardFor = Callable[[Any], int]
+
+
+def push(stream: ShardStream, tally: Tally) -> None:
+    """Hand a full block on."""
+    tally.count(stream.frames)
+    stream.push()
+    tally.tell()
+
+
+class FixedShards:
+    """A known number of shards, all open.
+
+    A record goes to the shard that its key hashes to, or else to the one that
+    ``shard_for(record)`` says, or else to the next in turn.
+    """
+
+    def __init__(
+        self,
+        streams: list[ShardStream],
+        shard_for: ShardFor | None,
+        block_bytes: int,
+        tally: Tally,
+    ) -> None:
+        self.streams = streams
+        self._writes = [stream.frames.write for stream in streams]
+        self._shard_for = shard_for
+        self._block_bytes = block_bytes
+        self._tally = tally
+        self._next = 0
+
+    def write(self, record: Any, key: BytesLike | None) -> None:
+        shard = following = self._next
+        if self._shard_for is not None or key is not None:
+            shard = self._chosen(record, key)
+        else:
+            following = (shard + 1) % len(self._writes)
+        try:
+            waiting = self._writes[shard](record)
+        except TypeError:
+            if not isinstance(record, Mapping):
+                raise
+            waiting = self._writes[shard](encoded(record))
+        self._next = following
+        if waiting >= self._block_bytes:
+            push(self.streams[shard], self._tally)
+
+    def write_run(self, run: Run) -> None:
+        if self._shard_for is not None:
+            for record in run:
+                self.write(record, None)
+            return
+        count = len(self.streams)
+        for first in range(min(count, len(run))):
+            stream = self.streams[(self._next + first) % count]
+            if write_run(stream.frames, strided(run, first, count)) >= self._block_bytes:
+                push(stream, self._tally)
+        self._next = (self._next + len(run)) % count
+
+    def finish(self) -> None:
+        """Every record is in its shard already."""
+
+    def _chosen(self, record: Any, key: BytesLike | None) -> int:
+        if key is not None:
+            return crc32c(key) % len(self.streams)
+        assert self._shard_for is not None
+        shard = self._shard_for(record)
+        if not 0 <= shard < len(self.streams):
+            raise ValueError(
+                f"shard_for must give 0 to {len(self.streams) - 1}, and gave {shard!r}"
+            )
+        return shard
+
+
+class RollingShards:
+    """Shards that are opened one after the other, each when the one before is full."""
+
+    def __init__(
+        self,
+        open_stream: Callable[[int], ShardStream],
+        on_full: Callable[[ShardStream], None],
+        limits: RollOver,
+        block_bytes: int,
+        tally: Tally,
+    ) -> None:
+        self._open_stream = open_stream
+        self._on_full = on_full
+        self._limits = limits
+        self._block_bytes = block_bytes
+        self._tally = tally
+        self.streams = [open_stream(0)]
+        self._nbytes = 0
+        self._records = 0
+
+    def write(self, record: Any, key: BytesLike | None) -> None:
+        if key is not None:
+            raise ValueError("key needs num_shards; shards that roll over are filled in order")
+        self.write_run([encoded(record) if isinstance(record, Mapping) else record])
+
+    def write_run(self, run: Run) -> None:
+        if isinstance(run, list) and any(isinstance(record, Mapping) for record in run):
+            run = [encoded(record) if isinstance(record, Mapping) else record for record in run]
+        ends = np.cumsum(sizes(run) + FRAME_OVERHEAD)
+        start = 0
+        while start < len(run):
+            stop = self._stop(ends, start)
+            if stop > start:
+                self._write(
+                    run[start:stop], int(ends[stop - 1] - (ends[start - 1] if start else 0))
+                )
+            else:
+                self._roll()
+            start = stop
+
+    def finish(self) -> None:
+        """Every record is in its shard already."""
+
+    def _stop(self, ends: np.ndarray[Any, np.dtype[np.int64]], start: int) -> int:
+        """Up to which record of the run the open shard still has room (for at least one)."""
+        stop = len(ends)
+        if self._limits.max_bytes is not None:
+            before = int(ends[start - 1]) if start else 0
+            room = self._limits.max_bytes - self._nbytes
+            stop = int(np.searchsorted(ends, before + room, side="right"))
+        if self._limits.max_records is not None:
+            stop = min(stop, start + self._limits.max_records - self._records)
+        return max(stop, start + 1 if self._records == 0 else start)
+
+    def _write(self, run: Run, nbytes: int) -> None:
+        stream = self.streams[-1]
+        if write_run(stream.frames, run) >= self._block_bytes:
+            push(stream, self._tally)
+        self._nbytes += nbytes
+        self._records += len(run)
+
+    def _roll(self) -> None:
+        full = self.streams[-1]
+        self._tally.count(full.frames)
+        self._on_full(full)
+        self._tally.tell()
+        self.streams.append(self._open_stream(len(self.streams)))
+        self._nbytes = self._records = 0

@@ -1,0 +1,49 @@
+"""What a writer tells of its progress."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tfio_store.records.framing import FrameWriter
+
+__all__ = ["OnProgress", "Progress", "Tally"]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a writer is. Counts never go down."""
+
+    records: int
+    """Records in full blocks."""
+    nbytes: int
+    """Their framed bytes, before compression."""
+    shards: int
+    """Shards that the store has taken whole."""
+
+
+OnProgress = Callable[[Progress], object]
+
+
+class Tally:
+    """Counts, and tells the caller's function of them, in the caller's thread."""
+
+    def __init__(self, on_progress: OnProgress | None) -> None:
+        self._on_progress = on_progress
+        self._records = self._nbytes = self._shards = 0
+
+    def count(self, frames: FrameWriter) -> None:
+        """The records that wait in ``frames`` are about to become a block."""
+        self._records += frames.records
+        self._nbytes += frames.nbytes
+
+    def landed(self) -> None:
+        """One more shard has been taken."""
+        self._shards += 1
+        self.tell()
+
+    def tell(self) -> None:
+        if self._on_progress is not None:
+            self._on_progress(Progress(self._records, self._nbytes, self._shards))

@@ -1,0 +1,91 @@
+"""What a shard's bytes are, told by its blocks: header, pieces, trailer, table and CRC. No I/O."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tfio_store.dataset.block_tables import BlockTable, ShardInfo
+from tfio_store.records.framing import crc32c, crc32c_combine
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer as BytesLike
+
+    from tfio_store.records.compression import Compressor
+
+__all__ = ["Piece", "ShardLayout", "make_piece"]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A block as it is stored, and what the shard needs to know of it."""
+
+    data: BytesLike
+    nbytes: int
+    crc32c: int
+    raw_nbytes: int
+    records: int
+    checksum: int
+
+
+def make_piece(compressor: Compressor, block: BytesLike, records: int) -> Piece:
+    """Compress a block. Touches nothing shared, so any thread may do it for any shard."""
+    data = compressor.compress(block)
+    return Piece(
+        data=data,
+        nbytes=memoryview(data).nbytes,
+        crc32c=crc32c(data),
+        raw_nbytes=memoryview(block).nbytes,
+        records=records,
+        checksum=compressor.checksum(block),
+    )
+
+
+class ShardLayout:
+    """Where the blocks of one shard come to lie, as they are added in order."""
+
+    def __init__(self, compressor: Compressor) -> None:
+        self._compressor = compressor
+        self._checksum = compressor.EMPTY
+        self._offsets = [len(compressor.header)]
+        self._raw_offsets = [0]
+        self._records = [0]
+        self.nbytes = len(compressor.header)
+        self.crc32c = crc32c(compressor.header)
+
+    @property
+    def records(self) -> int:
+        return self._records[-1]
+
+    def add(self, piece: Piece) -> BytesLike:
+        """The bytes to write for the next block."""
+        self._extend(piece.nbytes, piece.crc32c)
+        self._offsets.append(self.nbytes)
+        self._raw_offsets.append(self._raw_offsets[-1] + piece.raw_nbytes)
+        self._records.append(self._records[-1] + piece.records)
+        self._checksum = self._compressor.add(self._checksum, piece.checksum, piece.raw_nbytes)
+        return piece.data
+
+    def end(self) -> bytes:
+        """The bytes to write after the last block. They belong to that block in the table."""
+        trailer = self._compressor.trailer(self._checksum, empty=len(self._offsets) == 1)
+        self._extend(len(trailer), crc32c(trailer))
+        self._offsets[-1] = self.nbytes
+        return trailer
+
+    def info(self, name: str) -> ShardInfo:
+        """What the finished shard holds."""
+        offsets = np.array(self._offsets, np.int64)
+        plain = self._compressor.codec is None
+        table = BlockTable(
+            offsets=offsets,
+            raw_offsets=offsets if plain else np.array(self._raw_offsets, np.int64),
+            records=np.array(self._records, np.int64),
+        )
+        return ShardInfo(name, self.nbytes, self.records, self.crc32c, table)
+
+    def _extend(self, nbytes: int, crc: int) -> None:
+        self.crc32c = crc32c_combine(self.crc32c, crc, nbytes)
+        self.nbytes += nbytes

@@ -1,0 +1,317 @@
+"""`ShardedWriter`: a dataset of many shards, written whole or not at all."""
+
+from __future__ import annotations
+
+import warnings
+import weakref
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from typing_extensions import Self
+
+from tfio_store.dataset.fingerprint import Fingerprint
+from tfio_store.dataset.folder import locate
+from tfio_store.dataset.manifest import DatasetManifest, describe
+from tfio_store.dataset.names import RollOver
+from tfio_store.records.compression import Compressor
+from tfio_store.records.framing import RecordBatch
+from tfio_store.storage import Retry
+from tfio_store.write.budget import MEMORY_BUDGET, Memory
+from tfio_store.write.commit import KEEP_REPLACED, Attempt, IfExists, Plan, begin
+from tfio_store.write.placement import FixedShards, RollingShards, ShardFor
+from tfio_store.write.progress import OnProgress, Tally
+from tfio_store.write.record_check import RecordCheck
+from tfio_store.write.runs import Run, runs
+from tfio_store.write.shard_stream import ShardStream
+from tfio_store.write.shuffled_shards import ShuffledShards
+from tfio_store.write.uploads import ShardUploads
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer as BytesLike
+
+__all__ = ["ShardedWriter"]
+
+ROLLING_OPEN = 3
+"""Shards that roll over are written one at a time, while those before still land."""
+
+
+class ShardedWriter:
+    """Writes records into shards, and publishes them all at once when it is closed.
+
+    A context manager: leaving it normally commits, leaving it by an exception leaves no object
+    behind. A writer that is dropped without `close` never publishes. Not for use by several
+    threads at once. In a forked child it refuses to be used, and leaving the context there changes
+    nothing.
+
+    Args:
+        url: folder and name of the dataset, such as ``s3://bucket/folder/train``.
+        num_shards: records go round these shards in turn, unless ``shard_for`` or a key says
+            otherwise; so readers, who go shard by shard, find them in another order than they were
+            written in: of 100 records in 4 shards, number 28 is ``source[7]``. Or else
+        max_shard_bytes, max_shard_records: begin another shard before a record that would carry
+            one over either limit (bytes are counted with framing, before compression).
+        compression: None, "GZIP", "ZLIB", or "ZSTD" (which stock TensorFlow can't read).
+        level: 0 to 9, 6 unless given; for ZSTD 1 to 22, 3 unless given.
+        if_exists: "error", "overwrite" (readers keep the old dataset until the new one is
+            there), or "append" (of the same compression; several may append at once).
+        keep_replaced: seconds for which what an overwrite or append replaces stays, so that who
+            has opened it reads it to its end; a later commit or `clean` removes it then. 0: it
+            goes at once.
+        shard_for: called with each record, gives the number of its shard.
+        shuffle_seed: put all records into a random order, the same for the same seed. They wait in
+            a temporary local file; `close` then takes memory for one uncompressed shard.
+        shard_template: file names, with ``{name}``, ``{shard}`` and ``{num_shards}``.
+        schema: a `Schema`, or what one is made from, kept in the manifest. Records that are
+            mappings are checked against it; bytes are not.
+        metadata: kept in the manifest; what JSON can hold.
+        memory_budget: bytes that blocks on their way to the store may take. `write` waits
+            while they are used up.
+        verify_uploads: read every shard back before the commit, where the store itself does not
+            report a CRC32C of it.
+        on_progress: called with a `Progress` as blocks fill and shards land, in the caller's
+            thread.
+        storage_options: as everywhere in fsspec.
+        backend: "fsspec" or "obstore".
+        retry: how patiently to ask the storage again.
+
+    Raises:
+        FileExistsError: there is a dataset, and ``if_exists`` is "error"; or another
+            writer was first (then at `close`).
+        OSError: the store's failures. The first one anywhere is raised by the next call, and
+            nothing is published.
+        TypeError, ValueError: an argument is not as described.
+        SchemaError: a mapping is not as ``schema`` says.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        num_shards: int | None = None,
+        max_shard_bytes: int | None = None,
+        max_shard_records: int | None = None,
+        compression: str | None = None,
+        level: int | None = None,
+        if_exists: IfExists = "error",
+        keep_replaced: float = KEEP_REPLACED,
+        shard_for: ShardFor | None = None,
+        shuffle_seed: int | None = None,
+        shard_template: str = "",
+        schema: Mapping[str, Any] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        memory_budget: int = MEMORY_BUDGET,
+        verify_uploads: bool = False,
+        on_progress: OnProgress | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+        backend: str = "fsspec",
+        retry: Retry | None = None,
+    ) -> None:
+        self._attempt: Attempt | None = None
+        limits = _limits(num_shards, max_shard_bytes, max_shard_records)
+        _check_placement(limits, shard_for=shard_for, shuffle_seed=shuffle_seed)
+        compressor = Compressor(compression, level)
+        plan = Plan(if_exists, compressor.codec, keep_replaced)
+        self._described = describe(compressor.codec, schema, metadata)
+        self._check = RecordCheck(schema)
+        open_shards = num_shards or ROLLING_OPEN
+        memory = Memory.plan(memory_budget, open_shards)
+        self._block_bytes = block_bytes = memory.block_bytes
+        self._tally = Tally(on_progress)
+        self._manifest: DatasetManifest | None = None
+        self._failure: BaseException | None = None
+        folder, names = locate(url, num_shards, shard_template, storage_options, backend, retry)
+        self._attempt = begin(folder, names, plan)
+        self._uploads = ShardUploads(
+            folder,
+            compressor,
+            memory,
+            open_shards=open_shards,
+            verify=verify_uploads,
+            on_failure=weakref.WeakMethod(self._stop),
+            claim=self._attempt.claim,
+        )
+        self._shards: FixedShards | RollingShards | ShuffledShards | _Ended
+        open_shard = partial(_open_shard, self._uploads, self._attempt)
+        if limits is not None:
+            self._shards = RollingShards(
+                open_shard, self._uploads.land, limits, block_bytes, self._tally
+            )
+            return
+        streams = [open_shard(shard) for shard in range(open_shards)]
+        if shuffle_seed is not None:
+            self._shards = ShuffledShards(streams, shuffle_seed, block_bytes, self._tally)
+        else:
+            self._shards = FixedShards(streams, shard_for, block_bytes, self._tally)
+
+    def write(self, record: BytesLike | Mapping[str, Any], *, key: BytesLike | None = None) -> None:
+        """Add a record: bytes, or a mapping, which is encoded as a `tf.train.Example`.
+
+        ``key``: records of equal keys go to the same shard (by the key's CRC32C).
+        """
+        self._check.one(record)
+        self._shards.write(record, key)
+
+    def write_batch(self, records: Iterable[BytesLike | Mapping[str, Any]] | RecordBatch) -> None:
+        """Add many records, several times as fast as one by one.
+
+        They go to the same shards as by `write`. After an exception in here the writer can't go
+        on, since some of the records may have been added.
+        """
+        self._shards.write_run([])
+        try:
+            for run in self._check.each(runs(records, self._block_bytes)):
+                self._shards.write_run(run)
+        except BaseException as error:
+            self._end(error)
+            raise
+
+    @property
+    def manifest(self) -> DatasetManifest:
+        """What was committed; ValueError before `close`."""
+        if self._manifest is None:
+            raise ValueError("the dataset is not committed; close() the writer first")
+        return self._manifest
+
+    def close(self) -> None:
+        """Commit: the shards, the index, and at last the manifest.
+
+        A second call does nothing, or raises the failure of the first again.
+        """
+        shards = self._shards  # another thread may put its failure there
+        if isinstance(shards, _Ended):
+            if self._manifest is None:
+                self._raise_failure(shards.failure)
+            return
+        try:
+            shards.finish()
+            described = self._finish(shards.streams)
+        except BaseException as error:
+            self._end(error)
+            raise
+        self._commit(described)
+
+    def _raise_failure(self, failure: BaseException | None) -> None:
+        """What stopped the writer, after cleaning up behind it. An abort is no failure."""
+        self._end(failure)
+        if failure is not None:
+            raise failure
+
+    def _finish(self, streams: list[ShardStream]) -> DatasetManifest:
+        for stream in streams:
+            self._tally.count(stream.frames)
+        shards = self._uploads.finish(self._tally.landed)
+        return replace(self._described, shards=tuple(shards))
+
+    def _commit(self, described: DatasetManifest) -> None:
+        assert self._attempt is not None
+        try:
+            self._manifest = self._attempt.commit(described)
+        except BaseException as error:
+            self._end(error)
+            raise
+        self._shards = _Ended(None)
+        self._uploads.close()
+        self._attempt.tidy(self._manifest)
+
+    def abort(self) -> None:
+        """Give up: drop all shards, and leave nothing behind. Does nothing after `close`."""
+        if self._manifest is None:
+            self._end(None)
+
+    def _stop(self, failure: BaseException) -> None:
+        """Called in another thread, when something failed there: from now on every call raises."""
+        if not isinstance(self._shards, _Ended):
+            self._shards = _Ended(failure)
+
+    def _end(self, failure: BaseException | None) -> None:
+        """Stop, once, and remove what was written unless a manifest may yet name it."""
+        self._shards = _Ended(failure)
+        attempt, self._attempt = self._attempt, None
+        if attempt is None or not self._uploads.owner.is_here:
+            return
+        shards = self._uploads.abort()
+        if not attempt.undecided:
+            _abandon(attempt, shards)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if error is None:
+            self.close()
+        else:
+            self.abort()
+
+    def __del__(self) -> None:
+        attempt, uploads = getattr(self, "_attempt", None), getattr(self, "_uploads", None)
+        if attempt is None or uploads is None or self._manifest is not None:
+            return
+        if not uploads.owner.is_here:
+            return
+        warnings.warn(
+            "a ShardedWriter was dropped without close(): nothing was committed", stacklevel=2
+        )
+        uploads.owner.later(partial(_drop, attempt, uploads))
+
+
+def _open_shard(uploads: ShardUploads, attempt: Attempt, shard: int) -> ShardStream:
+    return uploads.open(attempt.shard_name(shard))
+
+
+def _drop(attempt: Attempt, uploads: ShardUploads) -> None:
+    _abandon(attempt, uploads.abort())
+
+
+def _abandon(attempt: Attempt, shards: list[Fingerprint]) -> None:
+    try:
+        attempt.abandon(shards)
+    except Exception as error:  # what stopped the writer matters more
+        warnings.warn(
+            f"what this writer wrote could not be removed ({error}); tfio_store.clean will",
+            stacklevel=2,
+        )
+
+
+def _check_placement(limits: RollOver | None, **options: object) -> None:
+    given = [name for name, value in options.items() if value is not None]
+    if given and limits is not None:
+        raise ValueError(f"{given[0]} needs num_shards; shards that roll over are filled in order")
+    if len(given) > 1:
+        raise ValueError(f"pass {' or '.join(given)}, not both")
+
+
+class _Ended:
+    """In the place of the shards of a writer that is closed, aborted or failed."""
+
+    def __init__(self, failure: BaseException | None) -> None:
+        self.failure = failure
+
+    def write(self, record: Any, key: BytesLike | None) -> NoReturn:
+        raise self.failure or ValueError("the writer is closed")
+
+    def write_run(self, run: Run) -> NoReturn:
+        raise self.failure or ValueError("the writer is closed")
+
+
+def _limits(
+    num_shards: int | None,
+    max_shard_bytes: int | None,
+    max_shard_records: int | None,
+) -> RollOver | None:
+    """The limits of shards that roll over; None for a fixed number."""
+    rolling = max_shard_bytes is not None or max_shard_records is not None
+    if (num_shards is None) != rolling:
+        raise ValueError("pass either num_shards, or max_shard_bytes and/or max_shard_records")
+    if rolling:
+        return RollOver(max_shard_bytes, max_shard_records)
+    if not isinstance(num_shards, int) or num_shards < 1:
+        raise ValueError(f"num_shards must be a positive integer, not {num_shards!r}")
+    return None

@@ -1,0 +1,190 @@
+"""`WriteJob`: one dataset written by many processes, without a process that coordinates them."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from typing_extensions import Self
+
+from tfio_store.dataset.folder import locate
+from tfio_store.dataset.manifest import DatasetManifest, ShardInfo, describe
+from tfio_store.records.compression import Compressor
+from tfio_store.records.framing import RecordBatch
+from tfio_store.storage import Retry
+from tfio_store.storage.process import Owner
+from tfio_store.write.budget import Memory
+from tfio_store.write.commit import KEEP_REPLACED, Attempt, IfExists, Plan, begin
+from tfio_store.write.record_check import RecordCheck
+from tfio_store.write.runs import runs, write_run
+from tfio_store.write.uploads import ShardUploads
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer as BytesLike
+
+__all__ = ["WriteJob"]
+
+_MEMORY_BUDGET = 64 << 20
+
+
+class WriteJob:
+    """A dataset whose shards are written by any number of workers, and committed by the driver.
+
+    The driver makes the job and sends it (pickled) to workers; each task calls `write_shard` and
+    sends the `ShardInfo` back; the driver calls `commit` with all of them::
+
+        with tfs.WriteJob("s3://bucket/ds/train", num_shards=1000) as job:
+            infos = pool.map(partial(task, job), range(1000))
+            job.commit(infos)
+
+    Tasks may be retried and run twice at the same time: each attempt writes an object of its own
+    (``_train-00007-of-01000.tfrecord.TAG-ATTEMPT``), and only those whose infos are committed
+    count; the others are deleted. Any copy of the job may `commit` or `abort`, and do it again: the
+    first one decides. Leaving the context without `commit` aborts, but for a copy that was
+    unpickled, since one task does not end the job for all others.
+
+    Arguments are those of `ShardedWriter`; ``memory_budget`` is for one `write_shard`.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        num_shards: int,
+        compression: str | None = None,
+        level: int | None = None,
+        if_exists: IfExists = "error",
+        keep_replaced: float = KEEP_REPLACED,
+        shard_template: str = "",
+        schema: Mapping[str, Any] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        memory_budget: int = _MEMORY_BUDGET,
+        verify_uploads: bool = False,
+        storage_options: Mapping[str, Any] | None = None,
+        backend: str = "fsspec",
+        retry: Retry | None = None,
+    ) -> None:
+        if not isinstance(num_shards, int) or num_shards < 1:
+            raise ValueError(f"num_shards must be a positive integer, not {num_shards!r}")
+        self.num_shards = num_shards
+        self._compressor = Compressor(compression, level)
+        plan = Plan(if_exists, self._compressor.codec, keep_replaced)
+        self._described = describe(self._compressor.codec, schema, metadata)
+        self._check = RecordCheck(schema)
+        self._memory = Memory.plan(memory_budget, 1)
+        self._verify = verify_uploads
+        folder, names = locate(url, num_shards, shard_template, storage_options, backend, retry)
+        self._attempt: Attempt = begin(folder, names, plan, plain=False)
+        self._is_copy = self._is_committed = False
+        self._owner = Owner()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_is_copy": True}
+
+    def write_shard(
+        self, shard: int, records: Iterable[BytesLike | Mapping[str, Any]] | RecordBatch
+    ) -> ShardInfo:
+        """Write one shard whole; in any process, any number of times. Nothing is left if it fails.
+
+        OSError when the job has been committed or aborted in the meantime.
+        """
+        if not isinstance(shard, int) or not 0 <= shard < self.num_shards:
+            raise ValueError(f"shard must be 0 to {self.num_shards - 1}, not {shard!r}")
+        attempt = self._attempt
+        uploads = ShardUploads(
+            attempt.folder,
+            self._compressor,
+            self._memory,
+            open_shards=1,
+            verify=self._verify,
+            on_failure=lambda: None,
+            claim=attempt.claim,
+        )
+        try:
+            stream = uploads.open(attempt.names.attempt(shard, attempt.generation))
+            for run in self._check.each(runs(records, self._memory.block_bytes)):
+                if write_run(stream.frames, run) >= self._memory.block_bytes:
+                    stream.push()
+            (info,) = uploads.finish()
+            self._check_on()
+        except BaseException:
+            attempt.folder.delete(shard.name for shard in uploads.abort())
+            raise
+        uploads.close()
+        return info
+
+    def _check_on(self) -> None:
+        claim = self._attempt.claim.read()
+        if claim is None or claim.state == "aborted":
+            raise OSError(
+                errno.ECANCELED,
+                "the job has ended, and this shard comes too late",
+                self._attempt.folder.url(self._attempt.names.name),
+            )
+
+    def commit(self, infos: Iterable[ShardInfo]) -> DatasetManifest:
+        """Publish the dataset that ``infos`` describe, in the order of the shards.
+
+        Where several describe the same shard the first one counts. Every object is looked at again.
+        A second call, in this process or another, changes nothing, and returns the manifest that
+        the first one landed.
+
+        Raises:
+            ValueError: a shard is missing, or an info is not of this job.
+            FileExistsError: another writer was first; the job is aborted then.
+            ClaimLostError: the job was aborted, or `clean` took it for dead.
+            UncertainCommitError: the store does not say whether the dataset was published; all is
+                kept. Call `commit` again.
+        """
+        attempt = self._attempt
+        claim = attempt.claim.read()
+        manifest = attempt.landed() if claim is None or claim.state != "open" else None
+        if manifest is None:
+            shards = tuple(self._in_order(infos))
+            try:
+                manifest = attempt.commit(replace(self._described, shards=shards))
+            except FileExistsError:
+                self.abort()
+                raise
+        self._is_committed = True
+        attempt.tidy(manifest, sweep=True)
+        return manifest
+
+    def _in_order(self, infos: Iterable[ShardInfo]) -> list[ShardInfo]:
+        names = self._attempt.names
+        numbers = {names.shard(shard, None): shard for shard in range(self.num_shards)}
+        found: dict[int, ShardInfo] = {}
+        for info in infos:
+            number = numbers.get(names.shard_of(info.name))
+            if number is None or names.tag_of(info.name) != self._attempt.generation:
+                raise ValueError(f"{info.name} is no shard of this job")
+            found.setdefault(number, info)
+        missing = [shard for shard in range(self.num_shards) if shard not in found]
+        if missing:
+            raise ValueError(f"infos lack {len(missing)} shards: {missing[:20]}")
+        return [found[shard] for shard in range(self.num_shards)]
+
+    def abort(self) -> None:
+        """Remove what this job's tasks have written. Tasks that still run will fail.
+
+        Does nothing once the job has been committed, here or by another copy, nor while one commits
+        it: nothing is deleted that is part of a dataset, or may yet be.
+        """
+        if not self._is_committed:
+            self._attempt.abandon(shared=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        # a task is not the one to end the job for all others, nor is a forked child
+        if not self._is_copy and self._owner.is_here:
+            self.abort()
