@@ -1,60 +1,11 @@
 #include "tensorflow/ops/decode.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 #include "tensorflow/ops/lists.h"
 #include "tensorflow/ops/values.h"
 
-/* --- faults ------------------------------------------------------------------------------------- */
-
-static const char *const KINDS[] = {"no", "bytes", "float", "int64"};
-
-bool decode_fail(const decode_fault *fault, const char *place, failure *why) {
-    if (fault->status == EX_OK)
-        return false;
-    int size = (int)(fault->key.size < 512 ? fault->key.size : 512);
-    const char *name = (const char *)fault->key.data;
-    ex_kind found = EX_NO_KIND;
-    size_t count = 0;
-    if (fault->column == NULL)
-        return fail(why, TF_INVALID_ARGUMENT, "%s is not a tf.train.Example: %s", place,
-                    ex_reason(fault->status));
-    if (fault->status == EX_MISSING)
-        return fail(why, TF_INVALID_ARGUMENT,
-                    "%s: feature '%.*s' (%s) is required and is missing: give it a default, or take "
-                    "a feature that may be missing",
-                    place, size, name, KINDS[fault->column->kind]);
-    if (fault->status == EX_KIND) {
-        ex_kind_of(fault->feature, &found);
-        return fail(why, TF_INVALID_ARGUMENT, "%s: feature '%.*s' holds %s values, not %s ones",
-                    place, size, name, KINDS[found], KINDS[fault->column->kind]);
-    }
-    if (fault->status == EX_COUNT) {
-        ex_count(fault->feature, fault->column->kind, &count);
-        return fail(why, TF_INVALID_ARGUMENT, "%s: feature '%.*s' holds %zu values, not %s%zu", place,
-                    size, name, count,
-                    fault->column->layout == COLUMN_PADDED ? "a multiple of " : "",
-                    fault->column->width);
-    }
-    return fail(why, TF_INVALID_ARGUMENT, "%s: feature '%.*s' can't be read: %s", place, size, name,
-                ex_reason(fault->status));
-}
-
 /* --- fixed columns ------------------------------------------------------------------------------ */
-
-static bool fault_at(decoding *all, size_t k, size_t start, size_t row, ex_status status) {
-    *all->fault = (decode_fault){.record = start + row,
-                                 .column = &all->wanted->all[k],
-                                 .key = all->wanted->keys[k],
-                                 .feature = tile_column(&all->tiles, start, k)[row],
-                                 .status = status};
-    return false;
-}
-
-bool decoding_fail(decoding *all, size_t k, size_t start, size_t row, ex_status status) {
-    return fault_at(all, k, start, row, status);
-}
 
 /* A schema may come from a file: a width that the records can't fill gets no memory. */
 static bool can_fill(const decoding *all, const column *each) {
@@ -93,7 +44,7 @@ static bool find_short(decoding *all, size_t k, size_t start) {
     for (size_t i = 0; i < n; i++) {
         ex_status status = ex_count(tile_column(&all->tiles, start, k)[i], each->kind, &count);
         if (status != EX_OK || count != each->width)
-            return fault_at(all, k, start, i, status != EX_OK ? status : EX_COUNT);
+            return decoding_fail(all, k, start, i, status != EX_OK ? status : EX_COUNT);
     }
     return true;
 }
@@ -111,7 +62,7 @@ static bool read_fixed(decoding *all, size_t k, size_t start) {
     to += start * each->width * type_size(each->type);
     ex_status status = read_values(&source, each->kind, to, &all->scratch, &row, &all->now->why);
     if (status != EX_OK)
-        return fault_at(all, k, start, row, status);
+        return decoding_fail(all, k, start, row, status);
     return all->now->why.code == TF_OK;
 }
 

@@ -3,21 +3,10 @@
 #define TFIO_STORE_TF_DECODE_H
 
 #include "tensorflow/call.h"
-#include "tensorflow/ops/columns.h"
-
-/* What is wrong with which record. */
-typedef struct {
-    size_t record;
-    const column *column; /* NULL: the record as a whole */
-    ex_bytes key, feature;
-    ex_status status; /* EX_OK: now->why tells */
-} decode_fault;
+#include "tensorflow/ops/fault.h"
 
 /* Makes all of the op's outputs. */
 bool decode_examples(call *now, const columns *wanted, const ex_bytes *records, size_t count,
                      decode_fault *fault);
-
-/* Says what is wrong, behind `place`: always false. */
-bool decode_fail(const decode_fault *fault, const char *place, failure *why);
 
 #endif
