@@ -18,6 +18,7 @@ def sources(*patterns: str) -> list[str]:
 
 HEADERS = sources("**/*.h", "**/*.pxd", "**/*.pxi")
 CORE = sources("crc32c/*.c", "tfrecord/*.c", "memory/*.c")
+EXAMPLE = sources("example/example_*.c")
 DL = ["dl"] if sys.platform == "linux" else []
 
 
@@ -35,21 +36,11 @@ def extension(name: str, pyx: str, c_sources: list[str], libraries: list[str]) -
 # None needs TensorFlow to build: see ext/tensorflow/abi.h.
 EXTENSIONS = [
     extension("records._core", "core/_core.pyx", CORE, []),
-    extension("example._encode", "example/_encode.pyx", sources("example/example_*.c"), []),
-    extension("example._decode", "example/_decode.pyx", sources("example/example_*.c"), []),
-    extension(
-        "tf._tf_filesystem",
-        "tensorflow/filesystem/_tf_filesystem.pyx",
-        sources("tensorflow/filesystem/[a-z]*.c", "tensorflow/abi.c"),
-        DL,
-    ),
+    extension("example._example", "example/_example.pyx", EXAMPLE, []),
     extension(
         "tf._tensorflow",
         "tensorflow/_tensorflow.pyx",
-        [
-            *sources("tensorflow/[a-z]*.c", "tensorflow/ops/*.c", "example/example_*.c"),
-            *CORE,
-        ],
+        [*sources("tensorflow/**/[a-z]*.c"), *EXAMPLE, *CORE],
         DL,
     ),
 ]

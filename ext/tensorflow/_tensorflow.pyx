@@ -1,209 +1,33 @@
-"""The bridge to TensorFlow: custom ops through its C ABI. Built without TensorFlow."""
+"""The bridge to TensorFlow: ops for datasets, and filesystems. Built without TensorFlow: see abi.h."""
+
+import atexit
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int64_t, uint64_t, uint8_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy
+from libc.string cimport memcpy, strdup
 
 
 cdef extern from "<stdbool.h>" nogil:
     ctypedef bint c_bool "bool"
 
-
 cdef extern from "tensorflow/abi.h" nogil:
     ctypedef enum TF_Code:
+        TF_CANCELLED
         TF_UNKNOWN
+        TF_RESOURCE_EXHAUSTED
+        TF_UNAVAILABLE
     const char *tf_abi_load()
 
 
-cdef extern from "tensorflow/ops/chunk.h" nogil:
-    ctypedef struct failure:
-        TF_Code code
-        char message[2048]
-    ctypedef struct chunk:
-        const uint8_t *data
-        size_t size
-        void *memory
-        void *lender
-    c_bool fail(failure *why, TF_Code code, const char *format, ...)
-    c_bool chunk_take(chunk *bytes, size_t size, failure *why)
-    void (*chunk_return_lent)(void *lender) noexcept
-
-
-cdef extern from "tensorflow/ops/part.h" nogil:
-    ctypedef struct part:
-        chunk bytes
-        chunk table
-        int64_t *offsets
-        int64_t *lengths
-        size_t count
-
-
-cdef extern from "tensorflow/ops/settings.h" nogil:
-    ctypedef struct read_settings:
-        const char *options
-        c_bool verify
-        c_bool skip_corrupt
-        c_bool partial
-        uint64_t limit
-
-
-cdef extern from "tensorflow/ops/lender.h" nogil:
-    enum:
-        MAX_VERSION
-    ctypedef struct block_request:
-        const char *url
-        const char *codec
-        const char *version
-        int64_t start
-        int64_t stop
-        int64_t raw_start
-        int64_t raw_stop
-        int64_t records
-        int64_t file_blocks
-    ctypedef struct tf_lender:
-        void (*begin_block)(
-            const block_request *block, const read_settings *settings
-        ) noexcept
-        c_bool (*read_block)(
-            const block_request *block, const read_settings *settings, part *found, failure *why
-        ) noexcept
-        c_bool (*read_stream)(
-            const char *url, const char *codec, char *version, const int64_t *position,
-            const read_settings *settings, part *found, int64_t *next, failure *why
-        ) noexcept
-    tf_lender lender
-
-
-cdef extern from "tensorflow/ops/kernels.h" nogil:
-    const char *tf_kernels_register()
-
-
-cdef object _begin_block = None
-cdef object _read_block = None
-cdef object _read_stream = None
-cdef object _classify = None
-
-
-def load(begin_block, read_block, read_stream, classify):
-    """Register the ops; what their kernels call for all but raw local files. Once per process."""
-    global _begin_block, _read_block, _read_stream, _classify, chunk_return_lent
-    if _read_block is not None:
-        raise RuntimeError("the TensorFlow bridge is loaded already")
-    cdef const char *problem = tf_abi_load()
-    if problem != NULL:
-        raise ImportError(f"this TensorFlow has no {problem.decode()}")
-    _begin_block, _read_block = begin_block, read_block
-    _read_stream, _classify = read_stream, classify
-    chunk_return_lent = return_lent
-    lender.begin_block = begin
-    lender.read_block = lend_block
-    lender.read_stream = lend_stream
-    problem = tf_kernels_register()
-    if problem != NULL:
-        raise ImportError(f"this TensorFlow does not go with the ops: {problem.decode()}")
-
-
-cdef void return_lent(void *buffer) noexcept with gil:
-    PyBuffer_Release(<Py_buffer *> buffer)
-    free(buffer)
-
-
-cdef int lend(object data, chunk *bytes) except -1:
-    """Export `data` to C until chunk_release."""
-    cdef Py_buffer *buffer = <Py_buffer *> malloc(sizeof(Py_buffer))
-    if buffer == NULL:
-        raise MemoryError()
-    try:
-        PyObject_GetBuffer(data, buffer, PyBUF_SIMPLE)
-    except BaseException:
-        free(buffer)
-        raise
-    bytes.data = <const uint8_t *> buffer.buf
-    bytes.size = <size_t> buffer.len
-    bytes.lender = buffer
+cdef int load_abi() except -1:
+    """Look up TensorFlow's C functions."""
+    cdef const char *missing = tf_abi_load()
+    if missing != NULL:
+        raise ImportError(f"this TensorFlow has no {missing.decode()}")
     return 0
 
 
-cdef int lend_batch(object batch, part *found, failure *why) except -1:
-    """Export a RecordBatch: its buffer, and a copy of where its records lie."""
-    cdef const int64_t[::1] offsets = batch.offsets
-    cdef const int64_t[::1] lengths = batch.lengths
-    cdef size_t count = <size_t> offsets.shape[0]
-    cdef size_t nbytes = count * sizeof(int64_t)
-    if count == 0:
-        return 0
-    lend(batch.buffer, &found.bytes)
-    if not chunk_take(&found.table, 2 * nbytes, why):
-        raise MemoryError()
-    found.offsets = <int64_t *> found.table.memory
-    found.lengths = found.offsets + count
-    memcpy(found.offsets, &offsets[0], nbytes)
-    memcpy(found.lengths, &lengths[0], nbytes)
-    found.count = count
-    return 0
-
-
-cdef int put_text(object text, char *to, size_t size) except -1:
-    cdef bytes encoded = text.encode()
-    cdef size_t length = <size_t> len(encoded)
-    if length >= size:
-        raise ValueError(f"an etag of {length} bytes is too long")
-    memcpy(to, <const char *> encoded, length + 1)
-    return 0
-
-
-cdef c_bool fail_exception(failure *why, object error) noexcept:
-    try:
-        code, text = _classify(error)
-        message = text.encode("utf-8", "replace")
-        return fail(why, <TF_Code> <int> code, b"%s", <const char *> message)
-    except BaseException:
-        return fail(why, TF_UNKNOWN, b"an error that could not be described")
-
-
-cdef void begin(const block_request *block, const read_settings *settings) noexcept with gil:
-    try:
-        _begin_block(
-            block.url.decode(), block.codec.decode(), block.version.decode(),
-            (block.start, block.stop), block.raw_stop - block.raw_start,
-            settings.options.decode(),
-        )
-    except BaseException:
-        pass  # read_block meets the same, and says it
-
-
-cdef c_bool lend_block(
-    const block_request *block, const read_settings *settings, part *found, failure *why
-) noexcept with gil:
-    try:
-        answer = _read_block(
-            block.url.decode(), block.codec.decode(), block.version.decode(),
-            (block.start, block.stop), (block.raw_start, block.raw_stop),
-            settings.options.decode(), settings.verify, settings.skip_corrupt, settings.limit,
-            block.file_blocks,
-        )
-        if settings.skip_corrupt:
-            lend_batch(answer, found, why)
-        else:
-            lend(answer, &found.bytes)
-        return True
-    except BaseException as error:
-        return fail_exception(why, error)
-
-
-cdef c_bool lend_stream(
-    const char *url, const char *codec, char *version, const int64_t *position,
-    const read_settings *settings, part *found, int64_t *next, failure *why
-) noexcept with gil:
-    try:
-        batch, held, after = _read_stream(
-            url.decode(), codec.decode(), version.decode(), (position[0], position[1]),
-            settings.options.decode(), settings.verify, settings.skip_corrupt, settings.limit,
-        )
-        put_text(held, version, MAX_VERSION)
-        lend_batch(batch, found, why)
-        next[0], next[1] = after
-        return True
-    except BaseException as error:
-        return fail_exception(why, error)
+include "ops/_ops.pxi"
+include "filesystem/_filesystem.pxi"

@@ -421,7 +421,7 @@ def test_what_was_decoded_can_be_encoded_again():
 
 
 def test_spans_refuse_to_leave_their_buffer():
-    spans = codec_module._decode.Spans
+    spans = codec_module._example.Spans
     with pytest.raises(ValueError, match="record 1 lies outside"):
         spans.locate(b"abc", np.array([0, 2]), np.array([0, 2]), [b"x"])
     with pytest.raises(ValueError, match="record 0 lies outside"):
@@ -432,7 +432,7 @@ def test_spans_refuse_to_leave_their_buffer():
 
 def test_spans_refuse_numbers_that_mean_nothing():
     record = encode_examples({"x": [1]})[0]
-    spans = codec_module._decode.Spans.locate(
+    spans = codec_module._example.Spans.locate(
         record, np.array([0]), np.array([len(record)]), [b"x"]
     )
     for kind in (0, 4, 127, -1, 2**31 - 1):

@@ -280,7 +280,7 @@ def test_with_a_schema_columns_are_cast_or_written_raw():
 
 
 def test_columns_refuse_counts_that_overflow():
-    encode = codec_module._encode.encode_columns
+    encode = codec_module._example.encode_columns
     nothing = np.zeros(0, np.int64)
     for records, width in (
         (2**32, 2**32),

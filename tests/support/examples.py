@@ -26,10 +26,9 @@ FEATURES = st.dictionaries(NAMES, VALUES, max_size=8)
 
 def use_codec(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have `tfio_store.example` run on the compiled codec or on its Python twin."""
-    parts = ("_encode", "_decode") if name == "compiled" else ("pure", "pure")
-    for attribute, part in zip(("_encode", "_decode"), parts, strict=True):
-        module = importlib.import_module(f"tfio_store.example.{part}")
-        monkeypatch.setattr(codec, attribute, module)
+    part = "_example" if name == "compiled" else "pure"
+    module = importlib.import_module(f"tfio_store.example.{part}")
+    monkeypatch.setattr(codec, "_example", module)
 
 
 def varint(value: int) -> bytes:

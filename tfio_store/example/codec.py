@@ -16,9 +16,9 @@ from tfio_store.example.schema import Schema
 from tfio_store.records.framing import RecordBatch, backend
 
 if TYPE_CHECKING or backend().core == "compiled":
-    from tfio_store.example import _decode, _encode
+    from tfio_store.example import _example
 else:
-    from tfio_store.example import pure as _decode, pure as _encode
+    from tfio_store.example import pure as _example
 
 __all__ = [
     "Examples",
@@ -53,7 +53,7 @@ def encode_example(features: Mapping[str, Any]) -> bytes:
     Raises TypeError or ValueError, naming the feature, for None, numbers that do not fit int64,
     lists that mix kinds or rows of differing lengths, and dtypes that a record can't hold.
     """
-    return _encode.encode_example(features)
+    return _example.encode_example(features)
 
 
 def encode_sequence_example(
@@ -64,7 +64,7 @@ def encode_sequence_example(
     ``context`` is as for `encode_example`; each of ``feature_lists`` is a sequence of steps, whose
     values may be what an Example's may: ``{"frames": [[0.5, 1.0], [2.0]], "words": ["a", "b"]}``.
     """
-    return _encode.encode_sequence_example(context, feature_lists)
+    return _example.encode_sequence_example(context, feature_lists)
 
 
 def encode_examples(columns: Mapping[str, Any], *, schema: SchemaLike | None = None) -> RecordBatch:
@@ -79,7 +79,7 @@ def encode_examples(columns: Mapping[str, Any], *, schema: SchemaLike | None = N
     """
     wanted = None if schema is None else _schema(schema)
     ready, rows = core_columns(columns, wanted)
-    buffer, offsets = _encode.encode_columns(ready, rows)
+    buffer, offsets = _example.encode_columns(ready, rows)
     return RecordBatch(buffer, offsets[:-1], np.diff(offsets))
 
 
@@ -165,7 +165,7 @@ def infer_features(record: bytes) -> dict[str, tuple[str | None, int]]:
     values)."""
     names = {number: name for name, number in KINDS.items()}
     try:
-        found = [(key.decode(), kind, count) for key, kind, count in _decode.describe(record)]
+        found = [(key.decode(), kind, count) for key, kind, count in _example.describe(record)]
     except UnicodeDecodeError as error:
         reason = f"not a tf.train.Example: a feature's name is not UTF-8: {error}"
         raise CorruptRecordError(reason, path="<buffer>", offset=0) from None
@@ -185,7 +185,7 @@ def _decode_map(batch: RecordBatch, schema: Schema, map_field: int, strings: Str
 
 
 def _locate(batch: RecordBatch, keys: list[bytes], map_field: int) -> Any:
-    return _decode.Spans.locate(batch.buffer, batch.offsets, batch.lengths, keys, map_field)
+    return _example.Spans.locate(batch.buffer, batch.offsets, batch.lengths, keys, map_field)
 
 
 def _batch(records: Records) -> RecordBatch:

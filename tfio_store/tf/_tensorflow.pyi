@@ -1,12 +1,13 @@
-"""The bridge to TensorFlow: custom ops through its C ABI. Built without TensorFlow."""
+"""The bridge to TensorFlow through its C ABI: ops for datasets, and filesystems."""
 
 from collections.abc import Callable
 
 from typing_extensions import Buffer as BytesLike
 
 from tfio_store.records._core import RecordBatch
+from tfio_store.tf.filesystem.host import Host
 
-def load(
+def load_ops(
     begin_block: Callable[..., None],
     read_block: Callable[..., BytesLike | RecordBatch],
     read_stream: Callable[..., tuple[RecordBatch, str, tuple[int, int]]],
@@ -22,3 +23,15 @@ def load(
         ImportError: this TensorFlow lacks a function of the C ABI, or refuses an op.
         RuntimeError: the second call.
     """
+
+def serve(new_host: Host) -> None:
+    """Send the calls of TensorFlow's filesystems to this host. ImportError as for `load_ops`."""
+
+def offer(scheme: str, register: Callable[[], None]) -> None:
+    """Call ``register``, which makes TensorFlow load this extension, offering ``scheme`` to it."""
+
+def at_exit(last: Callable[[], None]) -> None:
+    """When the interpreter leaves, call ``last``, then let no more of TensorFlow's calls in."""
+
+def set_cache_budget(nbytes: int) -> None:
+    """Bytes that the blocks of all open files together may take."""

@@ -1,4 +1,4 @@
-/* What the plugin asks of Python: implemented in _tf_filesystem.pyx, called between fs_gate_enter
+/* What the plugin asks of Python: implemented in _filesystem.pxi, called between fs_gate_enter
  * and fs_gate_leave. Each takes the GIL itself. Paths are whole URLs, NUL-terminated UTF-8. The
  * outcome is in *error (code 0 is success); the same goes for every function here. */
 #ifndef TFIO_STORE_FS_HOST_H

@@ -40,7 +40,7 @@ def _load() -> bool:
         try:
             from tfio_store.tf import _tensorflow
 
-            _tensorflow.load(
+            _tensorflow.load_ops(
                 runtime.begin_block, runtime.read_block, runtime.read_stream, runtime.classify
             )
             return True

@@ -59,9 +59,9 @@ def register_filesystem(
             options = options_of(filesystem, scheme) if filesystem is not None else storage_options
             _mount(scheme, Mount(dict(options or {}), backend, retry), host)
     if cache_bytes is not None:
-        from tfio_store.tf import _tf_filesystem
+        from tfio_store.tf import _tensorflow
 
-        _tf_filesystem.set_cache_budget(cache_bytes)
+        _tensorflow.set_cache_budget(cache_bytes)
 
 
 def _mount(scheme: str, mount: Mount, host: Host) -> None:
@@ -91,12 +91,11 @@ def _running_host() -> Host:
     if _host is None:
         import tensorflow  # noqa: F401  (whose libraries must be loaded)
 
-        from tfio_store.tf import _tf_filesystem
+        from tfio_store.tf import _tensorflow
 
-        _tf_filesystem.load_abi()
         host = Host()
-        _tf_filesystem.serve(host)
-        _tf_filesystem.at_exit(host.leave)
+        _tensorflow.serve(host)
+        _tensorflow.at_exit(host.leave)
         _host = host
     return _host
 
@@ -104,13 +103,13 @@ def _running_host() -> Host:
 def _offer(scheme: str, host: Host) -> None:
     import tensorflow as tf
 
-    from tfio_store.tf import _tf_filesystem
+    from tfio_store.tf import _tensorflow
 
     def register() -> None:
-        tf.experimental.register_filesystem_plugin(_tf_filesystem.__file__)
+        tf.experimental.register_filesystem_plugin(_tensorflow.__file__)
 
     try:
-        _tf_filesystem.offer(scheme, register)
+        _tensorflow.offer(scheme, register)
     except BaseException:
         del host.mounts[scheme]
         raise

@@ -1,21 +1,4 @@
-# cython: language_level=3
-"""Reading tf.train.Example: where the wanted features of each record lie, and columns of them.
-
-The contract is tfio_store/example/_decode.pyi, the wire ext/example/example.h.
-"""
-
-from cpython.bytes cimport PyBytes_FromStringAndSize
-from libc.stdint cimport int64_t, uint8_t, uint32_t
-from libc.stdlib cimport calloc, free, malloc
-from libc.string cimport memcpy
-
-from example cimport *
-
-import sys
-
-import numpy as np
-
-from tfio_store.errors import CorruptRecordError, SchemaError
+"""Reading tf.train.Example: where the wanted features of each record lie, and columns of them."""
 
 KINDS = ("no", "bytes", "float", "int64")
 

@@ -1,16 +1,8 @@
 """The Python end of the filesystem plugin.
 
-TensorFlow calls the C tables in tf_filesystem.c from its own threads; what they cannot answer from
+TensorFlow calls the C tables in filesystem.c from its own threads; what they cannot answer from
 the block cache comes here, with the GIL, and goes on to the `Host` that `serve` was given.
 """
-
-import atexit
-
-from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from cpython.ref cimport Py_DECREF, Py_INCREF
-from libc.stdint cimport uint64_t
-from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy, strdup
 
 
 cdef extern from "pthread.h" nogil:
@@ -19,9 +11,6 @@ cdef extern from "pthread.h" nogil:
 
 cdef extern from "Python.h":
     void PyErr_SetInterrupt()
-
-cdef extern from "tensorflow/abi.h":
-    const char *tf_abi_load()
 
 cdef extern from "tensorflow/filesystem/gate.h" nogil:
     void fs_gate_close()
@@ -39,10 +28,7 @@ cdef extern from "tensorflow/filesystem/cache.h" nogil:
     size_t fs_range_size(const fs_range *range)
     void fs_range_fill(fs_range *range, const void *bytes, size_t size)
     void fs_range_fail(fs_range *range, int code, const char *reason)
-    size_t fs_cache_used()
-    size_t fs_cache_budget()
     void fs_cache_set_budget(size_t bytes)
-    void fs_cache_clear()
     void fs_cache_abandon(int code, const char *reason)
     void fs_cache_before_fork()
     void fs_cache_after_fork(bint child)
@@ -61,10 +47,6 @@ cdef extern from "tensorflow/filesystem/plugin.h":
     void fs_plugin_offer(const char *scheme)
 
 
-cdef int CANCELLED = 1
-cdef int RESOURCE_EXHAUSTED = 8
-cdef int UNAVAILABLE = 14
-
 # At exit, how long to wait for calls that are in Python: longer than a request may take.
 cdef double EXIT_SECONDS = 60.0
 
@@ -80,14 +62,8 @@ cdef tuple OPERATIONS = (
 def serve(new_host):
     """Send TensorFlow's calls to this `tfio_store.tf.filesystem.host.Host`."""
     global host
+    load_abi()
     host = new_host
-
-
-def load_abi():
-    """Look up TensorFlow's C functions. Raises RuntimeError when one is missing."""
-    cdef const char *missing = tf_abi_load()
-    if missing != NULL:
-        raise RuntimeError(f"the loaded TensorFlow lacks {missing.decode()}")
 
 
 def offer(scheme, register):
@@ -100,23 +76,8 @@ def offer(scheme, register):
         fs_plugin_offer(NULL)
 
 
-def cache_used():
-    """Bytes of blocks in the cache."""
-    return fs_cache_used()
-
-
-def cache_budget():
-    """Bytes that the blocks of all files together may take."""
-    return fs_cache_budget()
-
-
 def set_cache_budget(size_t nbytes):
     fs_cache_set_budget(nbytes)
-
-
-def clear_cache():
-    """Drop every block that nobody is reading."""
-    fs_cache_clear()
 
 
 # ---- leaving the interpreter, and forks ----
@@ -124,7 +85,7 @@ def clear_cache():
 def _leave():
     """Nobody enters Python after this. What is on its way is given up, its readers are told."""
     fs_gate_close()
-    fs_cache_abandon(UNAVAILABLE, b"the Python interpreter is shutting down")
+    fs_cache_abandon(TF_UNAVAILABLE, b"the Python interpreter is shutting down")
     with nogil:
         fs_gate_drain(EXIT_SECONDS)
 
@@ -175,7 +136,7 @@ cdef void set_error(fs_error *error, fault, path) noexcept:
         code, reason = host.status(fault, path)
         fs_error_set(error, code, reason)
     except BaseException:
-        fs_error_set(error, UNAVAILABLE, b"the error could not be described")
+        fs_error_set(error, TF_UNAVAILABLE, b"the error could not be described")
 
 
 # ---- operations on paths ----
@@ -260,7 +221,7 @@ cdef class Arrival:
         self.ranges = <fs_range **>malloc(count * sizeof(fs_range *))
         if self.ranges == NULL:
             for i in range(count):
-                fs_range_fail(ranges[i], RESOURCE_EXHAUSTED, b"out of memory")
+                fs_range_fail(ranges[i], TF_RESOURCE_EXHAUSTED, b"out of memory")
             raise MemoryError
         memcpy(self.ranges, ranges, count * sizeof(fs_range *))
         self.count = count
@@ -289,7 +250,7 @@ cdef class Arrival:
             fs_range_fail(self.ranges[i], code, reason)
 
     def __dealloc__(self):
-        self.fail_all(CANCELLED, b"the request was dropped")
+        self.fail_all(TF_CANCELLED, b"the request was dropped")
         free(self.ranges)
 
 

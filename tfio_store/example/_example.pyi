@@ -1,9 +1,10 @@
-"""Reading tf.train.Example, compiled. `tfio_store.example.pure` answers to the same names.
+"""The Example codec, compiled. `tfio_store.example.pure` answers to the same names.
 
 Kinds are Feature's field numbers: 0 none, 1 bytes, 2 float, 3 int64. Maps are top-level fields: 1
 an Example's features and a SequenceExample's context, 2 its feature lists.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -80,3 +81,23 @@ class Spans:
 def describe(record: BytesLike, map_field: int = 1, /) -> list[tuple[bytes, int, int]]:
     """(key, kind, count) of every feature of one record, in the order met; of map 2, (key, 0,
     0)."""
+
+def encode_example(features: Mapping[str, Any], /) -> bytes:
+    """One serialized Example; see `tfio_store.encode_example`."""
+
+def encode_sequence_example(
+    context: Mapping[str, Any], feature_lists: Mapping[str, Sequence[Any]], /
+) -> bytes:
+    """One serialized SequenceExample; see `tfio_store.encode_sequence_example`."""
+
+def encode_columns(
+    columns: list[tuple[bytes, Any, Int64Array | None, int]], records: int, /
+) -> tuple[memoryview, Int64Array]:
+    """Examples of a table: (their bytes end to end, int64[records + 1] offsets).
+
+    A column is (key, values, row_splits or None, width): record i has the flat values
+    ``row_splits[i]:row_splits[i + 1]``, or ``i * width:(i + 1) * width``. Values are a float32 or
+    int64 array of one dimension, a list of bytes and str, or (buffer, offsets, lengths) of byte
+    strings. Columns are written in the order given. ValueError, naming the column, where the sizes
+    do not fit.
+    """

@@ -1,27 +1,5 @@
-# cython: language_level=3
 """Writing tf.train.Example: Python values to `ex_feature` (a key, a kind, a count, a pointer), so that
-C measures and writes each record once, straight into its final bytes.
-
-The contract is tfio_store/example/_encode.pyi, the wire ext/example/example.h.
-"""
-
-from cpython.buffer cimport PyBuffer_IsContiguous
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
-from cpython.long cimport PyLong_AsLongLongAndOverflow
-from cpython.memoryview cimport PyMemoryView_GET_BUFFER
-from cpython.unicode cimport PyUnicode_AsUTF8AndSize
-from libc.stdint cimport int64_t, uint8_t, uint32_t
-from libc.stdlib cimport calloc, free, malloc
-from libc.string cimport strcmp
-
-from example cimport *
-
-import sys
-
-import numpy as np
-
-from tfio_store.example.ragged import Ragged
-from tfio_store.example.values import check_keys, expand, plain
+C measures and writes each record once, straight into its final bytes."""
 
 cdef object _ndarray = np.ndarray
 cdef object _integer = np.integer
@@ -283,6 +261,3 @@ def encode_sequence_example(context, feature_lists, /):
         for key in sorted(feature_lists)
     ])
     return encode_example(context) + _field(EX_FEATURE_LISTS, lists)
-
-
-include "_encode_columns.pxi"

@@ -1,0 +1,24 @@
+"""The Example codec. The contract is tfio_store/example/_example.pyi, the wire ext/example/example.h."""
+
+from cpython.buffer cimport PyBuffer_IsContiguous
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.long cimport PyLong_AsLongLongAndOverflow
+from cpython.memoryview cimport PyMemoryView_GET_BUFFER
+from cpython.unicode cimport PyUnicode_AsUTF8AndSize
+from libc.stdint cimport int64_t, uint8_t, uint32_t
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcpy, strcmp
+
+from example cimport *
+
+import sys
+
+import numpy as np
+
+from tfio_store.errors import CorruptRecordError, SchemaError
+from tfio_store.example.ragged import Ragged
+from tfio_store.example.values import check_keys, expand, plain
+
+include "_encode.pxi"
+include "_encode_columns.pxi"
+include "_decode.pxi"
