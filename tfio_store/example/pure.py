@@ -1,7 +1,7 @@
 """tf.train.Example in plain Python: what `_example` does, and how it would be said without speed.
 
-Used where the compiled module can't be loaded, and by tests as its twin. ext/example/example.h draws
-the wire format.
+Used where the compiled module can't be loaded, and by tests as its twin. The wire format is drawn
+in ext/example/example.h.
 """
 
 from __future__ import annotations
