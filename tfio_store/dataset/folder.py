@@ -5,14 +5,13 @@ from __future__ import annotations
 import errno
 import glob
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.names import DatasetNames, split_url
 from tfio_store.errors import ManifestError
-from tfio_store.storage import Retry, Store, open_store
+from tfio_store.storage import Access, Store
 
 __all__ = ["Folder", "FoundManifest", "locate"]
 
@@ -119,13 +118,11 @@ def locate(
     url: str | os.PathLike[str],
     num_shards: int | None,
     template: str,
-    storage_options: Mapping[str, Any] | None,
-    backend: str,
-    retry: Retry | None,
+    access: Access,
 ) -> tuple[Folder, DatasetNames]:
     """A dataset's folder, and the names in it."""
     if not isinstance(url, (str, os.PathLike)):
         raise TypeError(f"url must be a path or URL, not {type(url).__name__}")
     names = DatasetNames(split_url(os.fspath(url))[1], num_shards, template)
-    store, path = open_store(url, storage_options, backend=backend, retry=retry)
+    store, path = access.open(url)
     return Folder(store, split_url(path)[0]), names

@@ -5,35 +5,27 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Mapping
-from typing import Any
 
 from tfio_store.dataset.folder import Folder
 from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.model import Dataset, Shard
 from tfio_store.dataset.names import MANIFEST_SUFFIX, manifest_name, split_url
 from tfio_store.errors import ManifestError
-from tfio_store.storage import Retry, Store, open_store
+from tfio_store.storage import Access, Store
 
 __all__ = ["committed_shards", "find_manifest", "read_manifest", "read_whole", "with_known_blocks"]
 
 _SHARD_NAME = re.compile(r"(?P<dataset>.+?)-\d{5,}(?:-of-\d{5,})?\.tfrecord")
 
 
-def read_manifest(
-    source: object,
-    *,
-    storage_options: Mapping[str, Any] | None = None,
-    retry: Retry | None = None,
-    backend: str = "fsspec",
-) -> DatasetManifest | None:
+def read_manifest(source: object, access: Access) -> DatasetManifest | None:
     """The manifest, without its index, of a dataset's prefix or folder; None for any other source.
 
     ManifestError where it cannot be trusted.
     """
     if not isinstance(source, str | os.PathLike):
         return None
-    store, path = open_store(os.fspath(source), storage_options, retry=retry, backend=backend)
+    store, path = access.open(source)
     if any(c in path for c in "*?[") and store.glob(path):
         return None  # a pattern, and not a folder with such a name
     found = find_manifest(store, path.rstrip("/"), index=False)

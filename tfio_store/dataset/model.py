@@ -18,7 +18,7 @@ from tfio_store.dataset.manifest import BlockTable
 from tfio_store.errors import CorruptRecordError, ManifestError, TruncatedRecordError
 from tfio_store.records.compression import StreamError, decompress_block
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch, RecordDecoder
-from tfio_store.storage import Retry, Store, Version, open_store
+from tfio_store.storage import Access, Store, Version
 
 __all__ = ["Block", "Dataset", "Shard", "read_block"]
 
@@ -74,9 +74,7 @@ class Dataset:
     """Shards in order, and how to reach them. Pickles as names and numbers, never as handles."""
 
     shards: tuple[Shard, ...]
-    storage_options: Mapping[str, Any] | None = None
-    backend: str = "fsspec"
-    retry: Retry | None = None
+    access: Access = field(default_factory=Access)
 
     def open(self, shard: int) -> tuple[Store, str]:
         """The store of a shard and the shard's path there."""
@@ -84,7 +82,7 @@ class Dataset:
 
     def open_url(self, url: str) -> tuple[Store, str]:
         """The store of any URL, reached as the shards are, and the URL's path there."""
-        return open_store(url, self.storage_options, retry=self.retry, backend=self.backend)
+        return self.access.open(url)
 
     @property
     def num_records(self) -> int | None:

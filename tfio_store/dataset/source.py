@@ -8,15 +8,15 @@ file; only what is no file is looked up as a dataset.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from tfio_store.dataset.manifests import committed_shards, find_manifest, with_known_blocks
 from tfio_store.dataset.model import Dataset, Shard
 from tfio_store.dataset.tfds import tfds_shards
 from tfio_store.records.compression import codec_name
-from tfio_store.storage import ObjectInfo, Retry, Store, Version
+from tfio_store.storage import Access, ObjectInfo, Store, Version
 from tfio_store.storage.redaction import redacted
 from tfio_store.storage.threads import Threads
 
@@ -29,21 +29,17 @@ _LOOKUPS_AT_ONCE = 32
 
 def open_dataset(
     source: Source,
+    access: Access,
     *,
     compression: str | None = "auto",
-    storage_options: Mapping[str, Any] | None = None,
-    retry: Retry | None = None,
-    backend: str = "fsspec",
 ) -> Dataset:
     """Find a source's shards, their sizes, and their blocks where a manifest tells them.
 
     Args:
         source: see the module's text.
+        access: how storage is reached.
         compression: "auto" (by each file's first bytes, never by its name), None or "" for raw,
             "GZIP", "ZLIB" or "ZSTD".
-        storage_options: passed to the storage, as everywhere in fsspec.
-        retry: how often and how patiently passing faults of the storage are tried again.
-        backend: "fsspec" or "obstore".
 
     Raises:
         FileNotFoundError: no such file, or nothing matches a glob.
@@ -52,7 +48,7 @@ def open_dataset(
         ValueError, TypeError: an argument is not of the kind described.
     """
     codec = compression if compression == "auto" else codec_name(compression)
-    empty = Dataset((), dict(storage_options) if storage_options else None, backend, retry)
+    empty = Dataset((), access)
     resolver = _Resolver(codec, empty)
     names = [source] if isinstance(source, str | os.PathLike) else _names(source)
     found = _resolve_all(resolver, names)

@@ -16,7 +16,7 @@ from tfio_store.read.route import Route
 from tfio_store.read.skips import OnCorrupt
 from tfio_store.read.traversal import Options, Traversal
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch, RecordIterator
-from tfio_store.storage import Retry
+from tfio_store.storage import Access, Retry
 
 __all__ = ["OnCorrupt", "RecordReader"]
 
@@ -75,11 +75,7 @@ class RecordReader:
             self._set(file.dataset, options, Position(), file)
             return
         dataset = open_dataset(
-            source,
-            compression=compression,
-            storage_options=storage_options,
-            retry=retry,
-            backend=backend,
+            source, Access(storage_options, retry, backend), compression=compression
         )
         self._set(dataset, options, Position())
 

@@ -18,7 +18,7 @@ from tfio_store.dataset.model import Block, Dataset, decode_block
 from tfio_store.dataset.source import Source, open_dataset
 from tfio_store.read.record_numbers import is_number, record_numbers
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
-from tfio_store.storage import Retry
+from tfio_store.storage import Access, Retry
 from tfio_store.storage.read_ahead import Fetch, ReadAhead
 
 __all__ = ["RecordSource"]
@@ -67,11 +67,7 @@ class RecordSource(Sequence[bytes]):
         backend: str = "fsspec",
     ) -> None:
         found = open_dataset(
-            source,
-            compression=compression,
-            storage_options=storage_options,
-            retry=retry,
-            backend=backend,
+            source, Access(storage_options, retry, backend), compression=compression
         )
         if idx is not None:
             found = with_idx(found, idx)

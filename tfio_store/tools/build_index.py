@@ -16,7 +16,7 @@ from tfio_store.dataset.names import DatasetNames, new_tag, split_url
 from tfio_store.dataset.source import Source, open_dataset
 from tfio_store.dataset.text_index import format_idx
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, crc32c
-from tfio_store.storage import Retry, Store, open_store
+from tfio_store.storage import Access, Retry, Store
 from tfio_store.storage.read_ahead import Fetch, ReadAhead, split_range
 from tfio_store.storage.threads import Threads
 
@@ -55,7 +55,8 @@ def build_index(
         RecordTooLargeError: a header claims more than ``max_record_bytes``.
         FileExistsError: ``save_as`` has a manifest.
     """
-    found = open_dataset(source, storage_options=storage_options, retry=retry, backend=backend)
+    access = Access(storage_options, retry, backend)
+    found = open_dataset(source, access)
     dataset = index_raw_shards(
         found, memory_budget=memory_budget, max_record_bytes=max_record_bytes
     )
@@ -65,7 +66,7 @@ def build_index(
         shards = tuple(pool.map(describe, names, range(len(names))))
     if save_as is None:
         return DatasetManifest(shards, None)
-    return _save(shards, open_store(save_as, storage_options, retry=retry, backend=backend))
+    return _save(shards, access.open(save_as))
 
 
 def _common_folder(dataset: Dataset, save_as: str | None) -> str:
@@ -148,11 +149,10 @@ def write_idx(
 ) -> None:
     """Write the text index of one raw file as DALI and vahidk's tfrecord read it: ``offset size``
     per record."""
-    dataset = open_dataset(
-        source, compression=None, storage_options=storage_options, retry=retry, backend=backend
-    )
+    access = Access(storage_options, retry, backend)
+    dataset = open_dataset(source, access, compression=None)
     (shard,) = dataset.shards
     store, path = dataset.open(0)
     frames = frame_offsets(store, path, shard, budget=_BUDGET, max_record_bytes=max_record_bytes)
-    target, target_path = open_store(idx, storage_options, retry=retry, backend=backend)
+    target, target_path = access.open(idx)
     target.put(target_path, format_idx(frames, shard.nbytes))

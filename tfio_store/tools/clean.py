@@ -13,7 +13,7 @@ from tfio_store.dataset.folder import Folder, locate
 from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.names import DatasetNames
 from tfio_store.errors import ManifestError
-from tfio_store.storage import PendingUpload, Retry
+from tfio_store.storage import Access, PendingUpload, Retry
 from tfio_store.write.claim import Claim, read_claim
 from tfio_store.write.decision import decide
 from tfio_store.write.disposal import held, named_by_neighbours, patterns, tag_in
@@ -69,7 +69,7 @@ def clean(
         ManifestError: the dataset's manifest can't be read, so nobody knows what it names.
         UncertainCommitError: a commit was to be finished, and the store does not say whether it is.
     """
-    folder, names = locate(url, None, "", storage_options, backend, retry)
+    folder, names = locate(url, None, "", Access(storage_options, retry, backend))
     dead_before = time.time() - older_than if older_than > 0 else float("inf")
     # In this order. A writer puts its claim first of all: who begins an upload after it was looked
     # for claims has its claim seen, and who commits after that has its manifest seen.

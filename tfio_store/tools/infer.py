@@ -15,7 +15,7 @@ from tfio_store.example.feature import ROW_LENGTHS, Feature
 from tfio_store.example.schema import Schema
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
-from tfio_store.storage import Retry
+from tfio_store.storage import Access, Retry
 
 __all__ = ["infer_schema"]
 
@@ -57,15 +57,14 @@ def infer_schema(
         raise ValueError(f"sample must be at least 1, got {sample}")
     if _is_records(source):
         return _look(islice(source, sample))
-    manifest = read_manifest(source, storage_options=storage_options, retry=retry, backend=backend)
+    access = Access(storage_options, retry, backend)
+    manifest = read_manifest(source, access)
     if manifest is not None and manifest.schema is not None:
         return Schema.from_json(manifest.schema)
     with RecordReader(
         cast(Source, source),
-        storage_options=storage_options,
         max_record_bytes=max_record_bytes,
-        retry=retry,
-        backend=backend,
+        **access.arguments,
     ) as reader:
         return _look(islice(reader, sample))
 

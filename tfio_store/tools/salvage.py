@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tfio_store.dataset.header_walk import codec_of
@@ -13,7 +13,7 @@ from tfio_store.dataset.source import Source, open_dataset
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
 from tfio_store.records.recovery import SkippedRegion
-from tfio_store.storage import Retry
+from tfio_store.storage import Access, Retry
 from tfio_store.tools.build_index import object_crc32c
 from tfio_store.write.commit import KEEP_REPLACED, IfExists
 from tfio_store.write.sharded_writer import ShardedWriter
@@ -64,13 +64,7 @@ def verify(
     are checked too. Damage is reported, not raised; what the storage raises passes through.
     ``on_progress`` is called with the number of records checked so far.
     """
-    dataset = open_dataset(
-        source,
-        compression=compression,
-        storage_options=storage_options,
-        retry=retry,
-        backend=backend,
-    )
+    dataset = open_dataset(source, Access(storage_options, retry, backend), compression=compression)
     report = VerifyReport()
     for index in range(len(dataset.shards)):
         problem = _object_problem(dataset, index)
@@ -110,15 +104,11 @@ def salvage(
     for `ShardedWriter`.
     Returns what was copied and what was lost.
     """
-    dataset = open_dataset(
-        source,
-        compression=compression,
-        storage_options=storage_options,
-        retry=retry,
-        backend=backend,
-    )
+    access = Access(storage_options, retry, backend)
+    dataset = open_dataset(source, access, compression=compression)
     report = VerifyReport()
-    options = storage_options if target_options is None else target_options
+    if target_options is not None:
+        access = replace(access, storage_options=target_options)
     codec = _codec(dataset) if target_compression == "same" else target_compression
     with ShardedWriter(
         target,
@@ -126,8 +116,7 @@ def salvage(
         compression=codec,
         if_exists=if_exists,
         keep_replaced=keep_replaced,
-        storage_options=options,
-        retry=retry,
+        **access.arguments,
     ) as writer:
         for batch in _sound_batches(dataset, report, max_record_bytes, on_progress):
             writer.write_batch(batch)

@@ -16,7 +16,7 @@ from tfio_store.example.columns import normal_column, schema_of
 from tfio_store.example.schema import Schema
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
-from tfio_store.storage import Retry
+from tfio_store.storage import Access, Retry
 from tfio_store.tools.infer import infer_schema
 from tfio_store.write.commit import KEEP_REPLACED
 from tfio_store.write.sharded_writer import ShardedWriter
@@ -73,9 +73,7 @@ def write_table(
         if_exists=if_exists,
         keep_replaced=keep_replaced,
         schema=full.to_json(),
-        storage_options=storage_options,
-        retry=retry,
-        backend=backend,
+        **Access(storage_options, retry, backend).arguments,
     ) as writer:
         _write(writer, first, full)
         for part in parts:
@@ -106,12 +104,8 @@ def read_table(
     Rows come in the order of the shards. Raises KeyError for a column that is not there,
     SchemaError where a record is not as the schema says.
     """
-    where: dict[str, Any] = {
-        "storage_options": storage_options,
-        "max_record_bytes": max_record_bytes,
-        "retry": retry,
-        "backend": backend,
-    }
+    access = Access(storage_options, retry, backend)
+    where = access.arguments | {"max_record_bytes": max_record_bytes}
     full = infer_schema(source, **where) if schema is None else _schema(schema)
     wanted = full if columns is None else full.select(tuple(columns))
     with RecordReader(source, **where) as reader:

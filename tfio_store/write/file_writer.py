@@ -15,7 +15,7 @@ from tfio_store.dataset.folder import Folder
 from tfio_store.dataset.names import split_url
 from tfio_store.records.compression import Compressor, codec_name
 from tfio_store.records.framing import FrameWriter, RecordBatch
-from tfio_store.storage import Retry, Store, open_store
+from tfio_store.storage import Access, Retry, Store
 from tfio_store.storage.process import Owner
 from tfio_store.write.budget import Memory
 from tfio_store.write.runs import runs, write_run
@@ -62,7 +62,7 @@ class TFRecordWriter:
     ) -> None:
         compressor = Compressor(*_compression(options))
         if isinstance(path, (str, os.PathLike)):
-            store, name = open_store(path, storage_options, backend=backend, retry=retry)
+            store, name = Access(storage_options, retry, backend).open(path)
             self._sink: _Sink = _ToStore(store, name, compressor, weakref.WeakMethod(self._stop))
         elif hasattr(path, "write"):
             self._sink = _ToFile(path, compressor)

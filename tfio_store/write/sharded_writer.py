@@ -18,7 +18,7 @@ from tfio_store.dataset.manifest import DatasetManifest, describe
 from tfio_store.dataset.names import RollOver
 from tfio_store.records.compression import Compressor
 from tfio_store.records.framing import RecordBatch
-from tfio_store.storage import Retry
+from tfio_store.storage import Access, Retry
 from tfio_store.write.budget import MEMORY_BUDGET, Memory
 from tfio_store.write.commit import KEEP_REPLACED, Attempt, IfExists, Plan, begin
 from tfio_store.write.placement import FixedShards, RollingShards, ShardFor
@@ -122,7 +122,8 @@ class ShardedWriter:
         self._tally = Tally(on_progress)
         self._manifest: DatasetManifest | None = None
         self._failure: BaseException | None = None
-        folder, names = locate(url, num_shards, shard_template, storage_options, backend, retry)
+        access = Access(storage_options, retry, backend)
+        folder, names = locate(url, num_shards, shard_template, access)
         self._attempt = begin(folder, names, plan)
         self._uploads = ShardUploads(
             folder,

@@ -14,7 +14,7 @@ from tfio_store.dataset.folder import locate
 from tfio_store.dataset.manifest import DatasetManifest, ShardInfo, describe
 from tfio_store.records.compression import Compressor
 from tfio_store.records.framing import RecordBatch
-from tfio_store.storage import Retry
+from tfio_store.storage import Access, Retry
 from tfio_store.storage.process import Owner
 from tfio_store.write.budget import Memory
 from tfio_store.write.commit import KEEP_REPLACED, Attempt, IfExists, Plan, begin
@@ -76,7 +76,8 @@ class WriteJob:
         self._check = RecordCheck(schema)
         self._memory = Memory.plan(memory_budget, 1)
         self._verify = verify_uploads
-        folder, names = locate(url, num_shards, shard_template, storage_options, backend, retry)
+        access = Access(storage_options, retry, backend)
+        folder, names = locate(url, num_shards, shard_template, access)
         self._attempt: Attempt = begin(folder, names, plan, plain=False)
         self._is_copy = self._is_committed = False
         self._owner = Owner()

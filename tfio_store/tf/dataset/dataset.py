@@ -16,9 +16,10 @@ from tfio_store.dataset.model import Dataset
 from tfio_store.dataset.source import open_dataset
 from tfio_store.errors import DataLossError, RecordTooLargeError
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
-from tfio_store.storage import Retry
+from tfio_store.storage import Access, Retry
 from tfio_store.tf.dataset.batches import FEW, batch_dataset, can_batch, raw_local, too_small
 from tfio_store.tf.dataset.blocks import block_dataset, is_remote
+from tfio_store.tf.dataset.carried_access import to_json
 from tfio_store.tf.dataset.filenames import known_names, names_dataset
 from tfio_store.tf.dataset.options import (
     DEFAULT_MEMORY_BUDGET,
@@ -27,7 +28,6 @@ from tfio_store.tf.dataset.options import (
     check_compression,
 )
 from tfio_store.tf.dataset.request import Settings
-from tfio_store.tf.dataset.runtime import Access
 from tfio_store.tf.dataset.shuffled_batches import can_shuffle, shuffled_dataset
 from tfio_store.tf.dataset.streams import files_at_once, stream_dataset
 from tfio_store.tf.dataset.versions import check_sizes, hold_versions
@@ -120,10 +120,10 @@ class TFRecordDataset(tf.data.Dataset):  # type: ignore[misc]
     ) -> None:
         if on_corrupt not in ("raise", "skip"):
             raise ValueError(f'on_corrupt= takes "raise" or "skip", not {on_corrupt!r}')
-        access = Access(dict(storage_options) if storage_options else None, backend, retry)
+        access = Access(storage_options, retry, backend)
         options = Options(
             Settings(
-                access.to_json(),
+                to_json(access),
                 verify=verify,
                 skip_corrupt=on_corrupt == "skip",
                 max_record_bytes=max_record_bytes,
@@ -285,12 +285,6 @@ def _resolve(names: list[str], codec: str, access: Access) -> Dataset | None:
     if not all(names):
         return None
     try:
-        return open_dataset(
-            names,
-            compression=codec or None,
-            storage_options=access.storage_options,
-            retry=access.retry,
-            backend=access.backend,
-        )
+        return open_dataset(names, access, compression=codec or None)
     except OSError:
         return None

@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfio_store.storage import Retry, open_store
+from tfio_store.storage import Access, Retry
 from tfio_store.storage.redaction import redacted
 
 __all__ = ["list_files"]
@@ -36,20 +36,15 @@ def list_files(
         FileNotFoundError: nothing matches a pattern.
     """
     patterns = [pattern] if isinstance(pattern, str | os.PathLike) else list(pattern)
-    names = [
-        name
-        for each in patterns
-        for name in _matches(os.fspath(each), storage_options, retry, backend)
-    ]
+    access = Access(storage_options, retry, backend)
+    names = [name for each in patterns for name in _matches(os.fspath(each), access)]
     names = sorted(set(names))
     dataset = tf.data.Dataset.from_tensor_slices(tf.constant(names, tf.string, [len(names)]))
     return dataset.shuffle(max(len(names), 1), seed=seed) if shuffle else dataset
 
 
-def _matches(
-    pattern: str, options: Mapping[str, Any] | None, retry: Retry | None, backend: str
-) -> list[str]:
-    store, path = open_store(pattern, options, retry=retry, backend=backend)
+def _matches(pattern: str, access: Access) -> list[str]:
+    store, path = access.open(pattern)
     hidden = path.rsplit("/", 1)[-1].startswith(("_", "."))
     names = [
         store.url(info.path)

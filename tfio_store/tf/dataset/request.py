@@ -8,7 +8,8 @@ from typing import Any
 import tensorflow as tf
 
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
-from tfio_store.tf.dataset import runtime
+from tfio_store.storage import Access
+from tfio_store.tf.dataset.carried_access import to_json
 
 __all__ = ["Blocks", "Settings"]
 
@@ -17,7 +18,7 @@ __all__ = ["Blocks", "Settings"]
 class Settings:
     """How files are reached and damage is met: the ops' attributes."""
 
-    access: str = runtime.Access().to_json()
+    access: str = to_json(Access())
     verify: bool = True
     skip_corrupt: bool = False
     partial: bool = False

@@ -7,16 +7,15 @@ where no such stream is found (after a restore, on another worker) it opens one 
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Iterator
 from concurrent.futures import Future
-from dataclasses import asdict, dataclass
-from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 from tfio_store.dataset.model import Block, Dataset, Shard
 from tfio_store.errors import CorruptRecordError
@@ -26,50 +25,23 @@ from tfio_store.read.reader import RecordReader
 from tfio_store.read.recover_block import recover_block
 from tfio_store.records.compression import StreamError, codec_name, decompress_block
 from tfio_store.records.framing import RecordBatch
-from tfio_store.storage import ReplacedError, Retry, Store, Version, open_store
+from tfio_store.storage import ReplacedError, Version
 from tfio_store.storage.redaction import redacted
 from tfio_store.tf.dataset.begun_blocks import BegunBlocks, then
 from tfio_store.tf.dataset.block_skips import BlockSkips
+from tfio_store.tf.dataset.carried_access import from_json
 from tfio_store.tf.status import code_of, explained
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
-__all__ = ["Access", "begin_block", "classify", "drop_begun", "read_block", "read_stream"]
+__all__ = ["begin_block", "classify", "drop_begun", "read_block", "read_stream"]
 
 STREAMS_KEPT = 256
 IDLE_SECONDS = 30.0
 """A stream that nobody goes on with (an iterator was dropped) gives up its memory after this."""
 STREAM_BUDGET = 32 << 20
 BLOCKS_BUDGET = 256 << 20
-
-
-class Access(NamedTuple):
-    """How the files of a dataset are reached; travels in graphs as JSON."""
-
-    storage_options: dict[str, Any] | None = None
-    backend: str = "fsspec"
-    retry: Retry | None = None
-
-    def to_json(self) -> str:
-        plain = self._asdict() | {"retry": self.retry and asdict(self.retry)}
-        try:
-            return json.dumps(plain, sort_keys=True)
-        except TypeError as error:
-            raise TypeError(
-                "storage_options= of a dataset must be JSON-able, since they travel with its "
-                f"graph: {error}"
-            ) from None
-
-    @classmethod
-    @lru_cache(maxsize=64)
-    def from_json(cls, text: str) -> Access:
-        found = json.loads(text)
-        retry = found.pop("retry", None)
-        return cls(**found, retry=retry and Retry(**retry))
-
-    def open(self, url: str) -> tuple[Store, str]:
-        return open_store(url, self.storage_options, retry=self.retry, backend=self.backend)
 
 
 _blocks = BegunBlocks(BLOCKS_BUDGET)
@@ -88,7 +60,7 @@ class _Stored(NamedTuple):
 
     def load(self, codec: str, nbytes: int) -> Future[BytesLike]:
         """The bytes, decompressed to ``nbytes`` if there is a codec."""
-        store, path = Access.from_json(self.options).open(self.url)
+        store, path = from_json(self.options).open(self.url)
         fetched = store.read(path, self.start, self.stop, etag=self.version or None)
         if not codec:
             return fetched
@@ -165,14 +137,14 @@ class _Stream(NamedTuple):
         """A reader that stands behind ``records`` records of this version, or of any if it is "".
 
         ReplacedError where the object is another by now."""
-        access = Access.from_json(self.options)
+        access = from_json(self.options)
         codec = self.codec if self.codec == "auto" else codec_name(self.codec)
         store, path = access.open(self.url)
         info, version = store.info(path), Version(self.version or None)
         version.hold(info.etag, store.url(path))
         shard = Shard(redacted(self.url), info.size, codec, version=version)
         shard = shard.known(signed_url=self.url)
-        dataset = Dataset((shard,), access.storage_options, access.backend, access.retry)
+        dataset = Dataset((shard,), access)
         reader = RecordReader.of(
             dataset,
             verify=self.verify,

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from tfio_store.storage import Retry
+from tfio_store.storage import Access, Retry
 from tfio_store.storage.instances import options_of
 from tfio_store.tf.filesystem.host import Host, Mount
 
@@ -57,7 +57,7 @@ def register_filesystem(
             _check(scheme, host)
         for scheme in schemes:
             options = options_of(filesystem, scheme) if filesystem is not None else storage_options
-            _mount(scheme, Mount(dict(options or {}), backend, retry), host)
+            _mount(scheme, Mount(Access(options, retry, backend)), host)
     if cache_bytes is not None:
         from tfio_store.tf import _tensorflow
 

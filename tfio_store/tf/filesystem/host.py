@@ -13,13 +13,12 @@ import logging
 import os
 import threading
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from concurrent.futures import Future, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
-from tfio_store.storage import Retry, open_store
+from tfio_store.storage import Access
 from tfio_store.storage.connection import on_loop
 from tfio_store.storage.store import ObjectInfo, Store
 from tfio_store.storage.threads import Threads
@@ -41,18 +40,16 @@ log = logging.getLogger("tfio_store")
 class Mount:
     """How the URLs of one scheme are served."""
 
-    storage_options: Mapping[str, Any] = field(repr=False)  # may hold credentials
-    backend: str = "fsspec"
-    retry: Retry | None = None
+    access: Access
     _folders: dict[Store, Folders] = field(default_factory=dict)
 
     def open(self, url: str) -> tuple[Store, str]:
         """The store of the files' bytes, and the path in it."""
-        return open_store(url, self.storage_options, retry=self.retry, backend=self.backend)
+        return self.access.open(url)
 
     def folders(self, url: str) -> Folders:
         """Folders are fsspec's, whoever carries the bytes."""
-        store, _ = open_store(url, self.storage_options, retry=self.retry)
+        store, _ = replace(self.access, backend="fsspec").open(url)
         if store not in self._folders:
             self._folders[store] = folders_of(store)
         return self._folders[store]

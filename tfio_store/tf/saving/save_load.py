@@ -19,7 +19,7 @@ from tfio_store.errors import ManifestError
 from tfio_store.example import encode_examples
 from tfio_store.example.schema import Schema
 from tfio_store.records.framing import RecordBatch
-from tfio_store.storage import Retry
+from tfio_store.storage import Access, Retry
 from tfio_store.storage.redaction import redacted
 from tfio_store.tf.dataset.dataset import TFRecordDataset
 from tfio_store.tf.saving import element_spec
@@ -74,9 +74,10 @@ def save(
         raise TypeError(f"dataset= takes a tf.data.Dataset, not {type(dataset).__name__}")
     if int(dataset.cardinality()) == tf.data.INFINITE_CARDINALITY:
         raise ValueError("dataset= never ends; save a part of it, by .take(n)")
+    access = Access(storage_options, retry, backend)
     layout = _Layout(dataset.element_spec)
     if if_exists == "append":
-        _check_same(layout, url, storage_options, retry, backend)
+        _check_same(layout, url, access)
     if num_shards is None and max_shard_bytes is None:
         max_shard_bytes = DEFAULT_SHARD_BYTES
     with ShardedWriter(
@@ -89,9 +90,7 @@ def save(
         keep_replaced=keep_replaced,
         schema=layout.schema.to_json(),
         metadata={SPEC: layout.json},
-        storage_options=storage_options,
-        retry=retry,
-        backend=backend,
+        **access.arguments,
     ) as writer:
         for records in layout.encode(dataset):
             writer.write_batch(records)
@@ -121,7 +120,8 @@ def load(
 
     Raises FileNotFoundError, ManifestError, and ValueError where `save` did not write the dataset.
     """
-    manifest = read_manifest(url, storage_options=storage_options, retry=retry, backend=backend)
+    access = Access(storage_options, retry, backend)
+    manifest = read_manifest(url, access)
     if manifest is None:
         raise FileNotFoundError(f"{redacted(url)}: there is no dataset with a manifest")
     described = (manifest.metadata or {}).get(SPEC)
@@ -136,17 +136,13 @@ def load(
         raise ManifestError(
             f"{redacted(url)}: its manifest's {SPEC} is damaged: {error}"
         ) from error
-    where: dict[str, Any] = {
-        "storage_options": storage_options,
-        "retry": retry,
-        "backend": backend,
-    }
+    options |= access.arguments
     if batch_size is not None and layout.fixed:
         records = TFRecordDataset(
-            url, batch_size=batch_size, drop_remainder=drop_remainder, **where, **options
+            url, batch_size=batch_size, drop_remainder=drop_remainder, **options
         )
         return layout.parse(records)
-    elements = _elements(layout, url, where | options)
+    elements = _elements(layout, url, options)
     return elements if batch_size is None else elements.batch(batch_size, drop_remainder)
 
 
@@ -169,8 +165,8 @@ def _count(url: str, batch_size: int, options: Mapping[str, Any]) -> int:
     return total if total < 0 else sum(min(batch_size, total - start) for start in starts)
 
 
-def _check_same(layout: _Layout, url: str, options: Any, retry: Retry | None, backend: str) -> None:
-    manifest = read_manifest(url, storage_options=options, retry=retry, backend=backend)
+def _check_same(layout: _Layout, url: str, access: Access) -> None:
+    manifest = read_manifest(url, access)
     if manifest is not None and (manifest.metadata or {}).get(SPEC) != layout.json:
         raise ValueError(
             f"{redacted(url)}: holds elements of another spec; they can't be appended to"

@@ -1,9 +1,10 @@
-"""Each public function that touches storage takes storage_options, backend and retry, and opens
-every store with the retry that it was given."""
+"""Each public function that touches storage takes storage_options, backend and retry, refuses wrong
+ones, and opens every store with all three."""
 
 from __future__ import annotations
 
 import inspect
+import re
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -11,9 +12,7 @@ from typing import Any
 import pytest
 
 import tfio_store as tfs
-from tfio_store.storage import Retry, resolve
-
-RETRY = Retry(attempts=2, base_delay=0.01)
+from tfio_store.storage import Access, Retry, access, open_store
 
 NO_STORAGE = {
     "CorruptRecordError", "DataLossError", "DataLossWarning", "DatasetManifest", "Examples",
@@ -102,39 +101,82 @@ def test_every_public_name_is_of_one_kind() -> None:
     assert set(tfs.__all__) == set(CALLS) | NO_STORAGE & set(tfs.__all__)
 
 
+GIVEN = Access({"mark": 1}, Retry(attempts=2, base_delay=0.01), "obstore")
+
+
 @pytest.fixture
-def retries(monkeypatch: pytest.MonkeyPatch) -> list[Retry]:
-    """The retry of each store that was asked for since."""
-    found: list[Retry] = []
-    made = resolve.shared_store
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[Access]:
+    """With what each store was asked for since."""
+    found: list[Access] = []
 
-    def counting(factory: Any, scheme: str, options: Any, retry: Retry) -> Any:
-        found.append(retry)
-        return made(factory, scheme, options, retry)
+    def counting(url: Any, options: Any, *, retry: Any, backend: str) -> Any:
+        found.append(Access(options, retry, backend))
+        return open_store(url, options, retry=retry, backend=backend)
 
-    monkeypatch.setattr(resolve, "shared_store", counting)
+    monkeypatch.setattr(access, "open_store", counting)
     return found
 
 
-@pytest.mark.parametrize("name", sorted(CALLS))
-def test_the_given_retry_reaches_the_store(
-    name: str, retries: list[Retry], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if name in tfs._TENSORFLOW:
+def new_url() -> str:
+    return f"memory://test-{uuid.uuid4().hex[:16]}/train"
+
+
+@pytest.fixture(params=sorted(CALLS))
+def name(request: pytest.FixtureRequest) -> str:
+    if request.param in tfs._TENSORFLOW:
         pytest.importorskip("tensorflow")
-    taken = inspect.signature(getattr(tfs, name)).parameters
-    assert {"storage_options", "backend", "retry"} <= set(taken)
-    url = f"memory://test-{uuid.uuid4().hex[:16]}/train"
+    return str(request.param)
+
+
+def test_all_three_reach_every_store(name: str, opened: list[Access]) -> None:
+    url = new_url()
     write(url)
     CALLS[name](url)
-    default = {*retries}
-    assert default == {Retry()}
-    del retries[:]
-    url = f"memory://test-{uuid.uuid4().hex[:16]}/train"
+    assert all(each == Access() for each in opened)
+    url = new_url()
     write(url)
-    before = len(retries)
-    CALLS[name](url, retry=RETRY)
-    used = retries[before:]
-    assert RETRY in used
-    if name not in ("load", "build_index", "write_idx"):  # which are given what was written before
-        assert {*used} == {RETRY}
+    del opened[:]
+    CALLS[name](url, **GIVEN.arguments)
+    assert GIVEN in opened
+    if name in ("load", "build_index", "write_idx"):  # which are given what was written before
+        opened = [each for each in opened if each != Access()]
+    if name == "register_filesystem":  # folders are fsspec's, whoever carries the bytes
+        opened = [each for each in opened if each.backend == "obstore"]
+    assert all(each == GIVEN for each in opened)
+
+
+@pytest.mark.parametrize(
+    ("argument", "wrong", "kind", "text"),
+    [
+        ("storage_options", 5, TypeError, "storage_options= takes a dict"),
+        ("storage_options", "key=1", TypeError, "storage_options= takes a dict"),
+        ("retry", 3, TypeError, "retry= takes a tfio_store.Retry"),
+        ("backend", "boto3", ValueError, "backend='boto3': pass one of 'fsspec', 'obstore'"),
+        ("backend", None, ValueError, "backend=None: pass one of"),
+    ],
+)
+def test_wrong_ones_are_refused_by_name(
+    name: str, argument: str, wrong: object, kind: type[Exception], text: str
+) -> None:
+    assert {"storage_options", "backend", "retry"} <= set(
+        inspect.signature(getattr(tfs, name)).parameters
+    )
+    url = new_url()
+    write(url)
+    with pytest.raises(kind, match=re.escape(text)):
+        CALLS[name](url, **{argument: wrong})
+
+
+def test_salvage_writes_its_target_as_it_was_told(opened: list[Access]) -> None:
+    url = new_url()
+    write(url)
+    del opened[:]
+    tfs.salvage(url, f"{url}-new", target_options={"other": 2}, **GIVEN.arguments)
+    target = Access({"other": 2}, GIVEN.retry, GIVEN.backend)
+    assert opened[0] == GIVEN
+    assert target in opened
+    assert all(each in (GIVEN, target) for each in opened)
+
+
+def test_credentials_are_not_shown() -> None:
+    assert "S3CR3T" not in repr(Access({"secret": "S3CR3T"}))

@@ -1,0 +1,51 @@
+"""`Access`: how storage is reached, made once at the public edge and handed through whole."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tfio_store.storage.resolve import BACKENDS, open_store
+from tfio_store.storage.retry import Retry
+from tfio_store.storage.store import Store
+
+__all__ = ["Access"]
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What callers pass as ``storage_options=``, ``retry=`` and ``backend=``.
+
+    Raises TypeError or ValueError that names the argument.
+    """
+
+    storage_options: Mapping[str, Any] | None = field(default=None, repr=False)  # credentials
+    retry: Retry | None = None
+    backend: str = "fsspec"
+
+    def __post_init__(self) -> None:
+        if self.storage_options is not None:
+            if not isinstance(self.storage_options, Mapping):
+                kind = type(self.storage_options).__name__
+                raise TypeError(f"storage_options= takes a dict of options, not {kind}")
+            object.__setattr__(self, "storage_options", dict(self.storage_options) or None)
+        if self.retry is not None and not isinstance(self.retry, Retry):
+            raise TypeError(f"retry= takes a tfio_store.Retry, not {type(self.retry).__name__}")
+        if self.backend not in BACKENDS:
+            names = ", ".join(map(repr, BACKENDS))
+            raise ValueError(f"backend={self.backend!r}: pass one of {names}")
+
+    def open(self, url: str | os.PathLike[str]) -> tuple[Store, str]:
+        """The store that keeps ``url``, and the object's path in it; see `open_store`."""
+        return open_store(url, self.storage_options, retry=self.retry, backend=self.backend)
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The three arguments, for a public function that another one is made of."""
+        return {
+            "storage_options": self.storage_options,
+            "retry": self.retry,
+            "backend": self.backend,
+        }
