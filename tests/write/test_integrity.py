@@ -16,6 +16,7 @@ from tests.servers.place import Place
 from tests.servers.shaping_proxy import Shaped
 from tests.write.test_file_writer import pending
 from tests.write.test_sharded_writer import read, sharded
+from tfio_store.storage import access
 
 
 class FlippingOutput:
@@ -61,16 +62,15 @@ class FlippingStore:
 @pytest.fixture
 def flip(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, bool], None]:
     """``flip(n, reports)``: from now on the n-th write is damaged."""
-    import tfio_store.dataset.folder as folder
 
-    real = folder.open_store
+    real = access.open_store
 
     def install(countdown: int, reports: bool) -> None:
         def open_flipping(*args: Any, **options: Any) -> Any:
             store, path = real(*args, **options)
             return FlippingStore(store, countdown, reports), path
 
-        monkeypatch.setattr(folder, "open_store", open_flipping)
+        monkeypatch.setattr(access, "open_store", open_flipping)
 
     return install
 

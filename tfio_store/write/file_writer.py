@@ -6,10 +6,7 @@ import os
 import warnings
 import weakref
 from collections.abc import Iterable, Mapping
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, Protocol
-
-from typing_extensions import Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from tfio_store.dataset.folder import Folder
 from tfio_store.dataset.names import split_url
@@ -18,6 +15,7 @@ from tfio_store.records.framing import FrameWriter, RecordBatch
 from tfio_store.storage import Access, Retry, Store
 from tfio_store.storage.process import Owner
 from tfio_store.write.budget import Memory
+from tfio_store.write.lifecycle import Lifecycle
 from tfio_store.write.runs import runs, write_run
 from tfio_store.write.shard_layout import ShardLayout, make_piece
 from tfio_store.write.uploads import ShardUploads
@@ -30,7 +28,7 @@ __all__ = ["TFRecordWriter"]
 _MEMORY = Memory.plan(64 << 20, 1)
 
 
-class TFRecordWriter:
+class TFRecordWriter(Lifecycle):
     """Writes records to one file. The bytes are those that `tf.io.TFRecordWriter` writes
     (compressed: other bytes of the same content).
 
@@ -63,7 +61,9 @@ class TFRecordWriter:
         compressor = Compressor(*_compression(options))
         if isinstance(path, (str, os.PathLike)):
             store, name = Access(storage_options, retry, backend).open(path)
-            self._sink: _Sink = _ToStore(store, name, compressor, weakref.WeakMethod(self._stop))
+            self._sink: _Sink | None = _ToStore(
+                store, name, compressor, weakref.WeakMethod(self._stop)
+            )
         elif hasattr(path, "write"):
             self._sink = _ToFile(path, compressor)
         else:
@@ -71,29 +71,33 @@ class TFRecordWriter:
                 "path must be a path, a URL or a binary file object open for writing, not "
                 f"{type(path).__name__}"
             )
-        self._frames: Any = self._sink.frames  # or `_Ended`
+        self._frames = self._sink.frames
 
     def write(self, record: BytesLike | Mapping[str, Any]) -> None:
         """Add one record: bytes, or a mapping, which is encoded as a `tf.train.Example`."""
+        if self._ended:
+            self._refuse()
         try:
-            waiting = self._frames.write(record)
+            waiting = self._frames.write(record)  # type: ignore[arg-type]
         except TypeError:
             if not isinstance(record, Mapping):
                 raise
             waiting = write_run(self._frames, [record])
         if waiting >= _MEMORY.block_bytes:
-            self._sink.push()
+            self._open_sink.push()
 
     def write_batch(self, records: Iterable[BytesLike | Mapping[str, Any]] | RecordBatch) -> None:
         """Add many records, several times as fast as one by one.
 
         After an exception in here the writer can't go on: some records may have been added.
         """
-        self._check_open()
+        sink = self._open_sink
         try:
             for run in runs(records, _MEMORY.block_bytes):
+                if self._ended:
+                    self._refuse()
                 if write_run(self._frames, run) >= _MEMORY.block_bytes:
-                    self._sink.push()
+                    sink.push()
         except BaseException as error:
             self._end(error)
             raise
@@ -105,62 +109,45 @@ class TFRecordWriter:
         `close`, on any storage: a local file still has its temporary name, an object store keeps
         what it was sent (parts of 8 MiB or more; what is less waits in memory).
         """
-        self._check_open()
-        self._sink.flush()
+        self._open_sink.flush()
 
     def close(self) -> None:
         """Write what is left and make the file visible. On a local disk it is durable then.
 
         A second call does nothing, or raises the failure of the first again.
         """
-        if isinstance(self._frames, _Ended):
-            self._end(self._frames.failure)
-            if self._frames.failure is not None:
-                raise self._frames.failure
+        if self._ended:
+            self._end(self._failure)
+            if self._failure is not None:
+                raise self._failure
             return
         try:
-            self._sink.close()
+            self._open_sink.close()
         except BaseException as error:
             self._end(error)
             raise
-        self._frames = _Ended(None)
-        self._sink = _Nowhere()
+        self._set_ended(None)
+        self._sink = None
 
     def abort(self) -> None:
         """Give up: nothing appears under the path. Does nothing after `close`."""
         self._end(None)
 
-    def _check_open(self) -> None:
-        if isinstance(self._frames, _Ended):
-            self._frames.write(b"")
-
-    def _stop(self, failure: BaseException) -> None:
-        """Called in another thread, when something failed there: from now on every call raises."""
-        if not isinstance(self._frames, _Ended):
-            self._frames = _Ended(failure)
+    @property
+    def _open_sink(self) -> _Sink:
+        if self._ended or self._sink is None:
+            self._refuse()
+        return self._sink
 
     def _end(self, failure: BaseException | None) -> None:
-        self._frames = _Ended(failure)
-        sink, self._sink = self._sink, _Nowhere()
-        sink.abort()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if error is None:
-            self.close()
-        else:
-            self.abort()
+        self._set_ended(failure)
+        sink, self._sink = self._sink, None
+        if sink is not None:
+            sink.abort()
 
     def __del__(self) -> None:
         sink = getattr(self, "_sink", None)
-        if sink is None or isinstance(sink, _Nowhere) or not sink.owner.is_here:
+        if sink is None or not sink.owner.is_here:
             return
         warnings.warn(
             "a TFRecordWriter was dropped without close(): what it was given is lost", stacklevel=2
@@ -263,25 +250,6 @@ class _ToFile:
 
     def abort(self) -> None:
         """What was written can't be taken back."""
-
-
-class _Nowhere(_ToFile):
-    """The sink of a writer that has ended."""
-
-    def __init__(self) -> None:
-        pass
-
-
-class _Ended:
-    """In the place of the frames of a writer that is closed, aborted or failed."""
-
-    def __init__(self, failure: BaseException | None) -> None:
-        self.failure = failure
-
-    def write(self, record: object) -> NoReturn:
-        raise self.failure or ValueError("the writer is closed")
-
-    write_many = write_batch = write
 
 
 def _compression(options: Any) -> tuple[str | None, int | None]:

@@ -27,8 +27,8 @@ __all__ = ["ShardStream"]
 class ShardStream:
     """Frames records into blocks, compresses these in parallel, and writes them out in order.
 
-    All methods but `commit` and `info` belong to the caller's thread. The output is opened with the
-    first block, in an upload thread, so that opening many shards waits for no round trip.
+    All methods but `commit` and `info` belong to the caller's thread. An upload thread opens an
+    output that is not given, with the first block: so opening many shards waits for no round trip.
     """
 
     def __init__(
@@ -38,6 +38,7 @@ class ShardStream:
         compressor: Compressor,
         open_output: Callable[[], Output],
         *,
+        output: Output | None = None,
         block_bytes: int,
         claim: HeldClaim | None = None,
     ) -> None:
@@ -47,7 +48,8 @@ class ShardStream:
         self._compressor = compressor
         self._open_output = open_output
         self._claim = claim
-        self._output: Output | None = None
+        self._output = output
+        self._header = compressor.header
         self._etag: str | None = None
         self.may_be_visible = False
         self._layout = ShardLayout(compressor)
@@ -84,8 +86,9 @@ class ShardStream:
     def _opened(self) -> Output:
         if self._output is None:
             self._output = self._open_output()
-            if self._compressor.header:
-                self._output.write(self._compressor.header)
+        header, self._header = self._header, b""
+        if header:
+            self._output.write(header)
         return self._output
 
     def drained(self) -> Future[None]:

@@ -7,10 +7,7 @@ import weakref
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn
-
-from typing_extensions import Self
+from typing import TYPE_CHECKING, Any
 
 from tfio_store.dataset.fingerprint import Fingerprint
 from tfio_store.dataset.folder import locate
@@ -21,10 +18,11 @@ from tfio_store.records.framing import RecordBatch
 from tfio_store.storage import Access, Retry
 from tfio_store.write.budget import MEMORY_BUDGET, Memory
 from tfio_store.write.commit import KEEP_REPLACED, Attempt, IfExists, Plan, begin
+from tfio_store.write.lifecycle import Lifecycle
 from tfio_store.write.placement import FixedShards, RollingShards, ShardFor
 from tfio_store.write.progress import OnProgress, Tally
 from tfio_store.write.record_check import RecordCheck
-from tfio_store.write.runs import Run, runs
+from tfio_store.write.runs import runs
 from tfio_store.write.shard_stream import ShardStream
 from tfio_store.write.shuffled_shards import ShuffledShards
 from tfio_store.write.uploads import ShardUploads
@@ -38,7 +36,7 @@ ROLLING_OPEN = 3
 """Shards that roll over are written one at a time, while those before still land."""
 
 
-class ShardedWriter:
+class ShardedWriter(Lifecycle):
     """Writes records into shards, and publishes them all at once when it is closed.
 
     A context manager: leaving it normally commits, leaving it by an exception leaves no object
@@ -121,7 +119,6 @@ class ShardedWriter:
         self._block_bytes = block_bytes = memory.block_bytes
         self._tally = Tally(on_progress)
         self._manifest: DatasetManifest | None = None
-        self._failure: BaseException | None = None
         access = Access(storage_options, retry, backend)
         folder, names = locate(url, num_shards, shard_template, access)
         self._attempt = begin(folder, names, plan)
@@ -134,7 +131,7 @@ class ShardedWriter:
             on_failure=weakref.WeakMethod(self._stop),
             claim=self._attempt.claim,
         )
-        self._shards: FixedShards | RollingShards | ShuffledShards | _Ended
+        self._shards: FixedShards | RollingShards | ShuffledShards
         open_shard = partial(_open_shard, self._uploads, self._attempt)
         if limits is not None:
             self._shards = RollingShards(
@@ -152,6 +149,8 @@ class ShardedWriter:
 
         ``key``: records of equal keys go to the same shard (by the key's CRC32C).
         """
+        if self._ended:
+            self._refuse()
         self._check.one(record)
         self._shards.write(record, key)
 
@@ -161,9 +160,12 @@ class ShardedWriter:
         They go to the same shards as by `write`. After an exception in here the writer can't go
         on, since some of the records may have been added.
         """
-        self._shards.write_run([])
+        if self._ended:
+            self._refuse()
         try:
             for run in self._check.each(runs(records, self._block_bytes)):
+                if self._ended:
+                    self._refuse()
                 self._shards.write_run(run)
         except BaseException as error:
             self._end(error)
@@ -181,14 +183,13 @@ class ShardedWriter:
 
         A second call does nothing, or raises the failure of the first again.
         """
-        shards = self._shards  # another thread may put its failure there
-        if isinstance(shards, _Ended):
+        if self._ended:
             if self._manifest is None:
-                self._raise_failure(shards.failure)
+                self._raise_failure(self._failure)
             return
         try:
-            shards.finish()
-            described = self._finish(shards.streams)
+            self._shards.finish()
+            described = self._finish(self._shards.streams)
         except BaseException as error:
             self._end(error)
             raise
@@ -213,7 +214,7 @@ class ShardedWriter:
         except BaseException as error:
             self._end(error)
             raise
-        self._shards = _Ended(None)
+        self._set_ended(None)
         self._uploads.close()
         self._attempt.tidy(self._manifest)
 
@@ -222,34 +223,15 @@ class ShardedWriter:
         if self._manifest is None:
             self._end(None)
 
-    def _stop(self, failure: BaseException) -> None:
-        """Called in another thread, when something failed there: from now on every call raises."""
-        if not isinstance(self._shards, _Ended):
-            self._shards = _Ended(failure)
-
     def _end(self, failure: BaseException | None) -> None:
         """Stop, once, and remove what was written unless a manifest may yet name it."""
-        self._shards = _Ended(failure)
+        self._set_ended(failure)
         attempt, self._attempt = self._attempt, None
         if attempt is None or not self._uploads.owner.is_here:
             return
         shards = self._uploads.abort()
         if not attempt.undecided:
             _abandon(attempt, shards)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if error is None:
-            self.close()
-        else:
-            self.abort()
 
     def __del__(self) -> None:
         attempt, uploads = getattr(self, "_attempt", None), getattr(self, "_uploads", None)
@@ -287,19 +269,6 @@ def _check_placement(limits: RollOver | None, **options: object) -> None:
         raise ValueError(f"{given[0]} needs num_shards; shards that roll over are filled in order")
     if len(given) > 1:
         raise ValueError(f"pass {' or '.join(given)}, not both")
-
-
-class _Ended:
-    """In the place of the shards of a writer that is closed, aborted or failed."""
-
-    def __init__(self, failure: BaseException | None) -> None:
-        self.failure = failure
-
-    def write(self, record: Any, key: BytesLike | None) -> NoReturn:
-        raise self.failure or ValueError("the writer is closed")
-
-    def write_run(self, run: Run) -> NoReturn:
-        raise self.failure or ValueError("the writer is closed")
 
 
 def _limits(

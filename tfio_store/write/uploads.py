@@ -55,7 +55,8 @@ class ShardUploads:
             name,
             self._pipeline,
             self._compressor,
-            partial(self._open_output, name) if output is None else lambda: output,
+            partial(self._open_output, name),
+            output=output,
             block_bytes=self._memory.block_bytes,
             claim=self._claim,
         )
