@@ -17,7 +17,7 @@ define install
 	@echo "installing .[$(1)] into $(VENV) ..."
 	@# pip before 24 finds a conflict where extras name other extras of the same project
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=24'
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$(1)]'
+	@TFIO_STORE_CORE=compiled $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$(1)]'
 	@touch $@
 endef
 
@@ -45,8 +45,8 @@ demo: $(VENV)/.demo ## write shards to an S3 server, read them back, train a Ker
 test: $(VENV)/.dev ## the whole test suite
 	$(BIN)/python -m pytest -n 4
 
-test-pure: $(VENV)/.dev ## the suite on the pure-Python core
-	TFIO_STORE_CORE=pure $(BIN)/python -m pytest -n 4
+test-pure: $(VENV)/.dev ## all but TensorFlow and the slow, on the pure-Python core
+	TFIO_STORE_CORE=pure $(BIN)/python -m pytest -n 4 -m "not slow" $(addprefix tests/,records example dataset read write tools)
 
 servers: ## install Ceph (apt, as root) and Azurite (npm), which the tests of stores use if they are there
 	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
@@ -239,7 +239,7 @@ TF216 := .venv-tf216/bin/python
 	@echo "installing TensorFlow 2.16 into .venv-tf216 ..."
 	@$(TF216) -m pip install --quiet --disable-pip-version-check --no-deps -r requirements-tf216.txt
 	@test "$$($(TF216) -V | cut -d. -f-2)" = "$$($(BIN)/python -V | cut -d. -f-2)" || \
-		$(TF216) -m pip install --quiet --disable-pip-version-check --no-deps -e .
+		TFIO_STORE_CORE=compiled $(TF216) -m pip install --quiet --disable-pip-version-check --no-deps -e .
 	@touch $@
 
 .venv-tf216/.peer: .venv-tf216/.ready

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+from setuptools.errors import BaseError, CCompilerError
 
 EXT = Path("ext")
 FLAGS = ["-std=c11", "-O3", "-fno-strict-aliasing", "-fvisibility=hidden"]
+
+# The same words as at run time: "compiled" fails the build where one does not compile.
+CORE_CHOICE = os.environ.get("TFIO_STORE_CORE", "")
 
 
 def sources(*patterns: str) -> list[str]:
     return sorted(str(path) for pattern in patterns for path in EXT.glob(pattern))
 
 
-HEADERS = sources("**/*.h", "**/*.pxd", "**/*.pxi")
+# What a source distribution must hold besides the C files.
+HEADERS = sources("**/*.h", "**/*.pyx", "**/*.pxd", "**/*.pxi")
 CORE = sources("crc32c/*.c", "tfrecord/*.c", "memory/*.c")
 EXAMPLE = sources("example/example_*.c")
 DL = ["dl"] if sys.platform == "linux" else []
@@ -45,16 +52,41 @@ EXTENSIONS = [
     ),
 ]
 
-setup(
-    ext_modules=cythonize(
-        EXTENSIONS,
-        include_path=[f"ext/{room}" for room in ("crc32c", "tfrecord", "memory", "example")],
-        compiler_directives={
-            "language_level": 3,
-            "boundscheck": False,
-            "wraparound": False,
-            "embedsignature": True,
-            "freethreading_compatible": False,
-        },
-    ),
+
+class BuildWhatCompiles(build_ext):
+    """Leaves out a module that does not compile: Python does its work."""
+
+    def build_extensions(self) -> None:
+        self.left_out: dict[str, Exception] = {}
+        super().build_extensions()
+        if self.left_out:
+            self.warn(
+                f"tfio_store is built without {', '.join(self.left_out)}, and is many times slower "
+                "for it. Install again where there is a C compiler. The first of them failed so: "
+                f"{next(iter(self.left_out.values()))}"
+            )
+
+    def build_extension(self, ext: Extension) -> None:
+        try:
+            super().build_extension(ext)
+        except (BaseError, CCompilerError) as error:
+            if not ext.optional:
+                raise
+            self.left_out[ext.name] = error
+
+
+MODULES = cythonize(
+    EXTENSIONS,
+    include_path=[f"ext/{room}" for room in ("crc32c", "tfrecord", "memory", "example")],
+    compiler_directives={
+        "language_level": 3,
+        "boundscheck": False,
+        "wraparound": False,
+        "embedsignature": True,
+        "freethreading_compatible": False,
+    },
 )
+for module in MODULES:  # cythonize would forget it
+    module.optional = CORE_CHOICE != "compiled"
+
+setup(cmdclass={"build_ext": BuildWhatCompiles}, ext_modules=MODULES)

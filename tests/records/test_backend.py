@@ -25,8 +25,9 @@ def run(code: str, core: str | None = None) -> subprocess.CompletedProcess[str]:
 
 
 def test_backend_names_core_and_kernel():
-    core, crc32c = tfio_store.backend()
+    core, crc32c, example = tfio_store.backend()
     assert core in ("compiled", "pure")
+    assert example in ("compiled", "pure")
     assert crc32c == framing.crc_backend()
     assert (core == "pure") == (crc32c == "google-crc32c")
 
@@ -37,9 +38,20 @@ def test_without_the_extension_python_does_it_and_warns_once():
         "importlib.import_module('tfio_store.records.framing')\n"
         "print(*tfio_store.backend(), tfio_store.crc32c(b'123456789') == 0xE3069283)"
     )
-    assert done.stdout.split() == ["pure", "google-crc32c", "True"]
+    assert done.stdout.split() == ["pure", "google-crc32c", "compiled", "True"]
     assert done.stderr.count("RuntimeWarning") == 1
     assert "without its compiled core" in done.stderr
+
+
+def test_each_module_stands_in_alone():
+    done = run(
+        "import sys; sys.modules['tfio_store.example._example'] = None\n"
+        "import tfio_store; print(tfio_store.backend().core, tfio_store.backend().example)\n"
+        "print(tfio_store.encode_example({'x': 1}).hex())"
+    )
+    assert done.stdout.split() == ["compiled", "pure", "0a0c0a0a0a017812051a030a0101"]
+    assert done.stderr.count("RuntimeWarning") == 1
+    assert "without its compiled example" in done.stderr
 
 
 def test_pure_by_choice_is_silent():

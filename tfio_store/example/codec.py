@@ -13,12 +13,13 @@ from tfio_store.example.decoding import KINDS, decode_column, keys_of
 from tfio_store.example.feature import Feature
 from tfio_store.example.ragged import Ragged
 from tfio_store.example.schema import Schema
-from tfio_store.records.framing import RecordBatch, backend
+from tfio_store.records.compiled import load
+from tfio_store.records.framing import RecordBatch
 
-if TYPE_CHECKING or backend().core == "compiled":
+if TYPE_CHECKING:
     from tfio_store.example import _example
 else:
-    from tfio_store.example import pure as _example
+    _example = load("example", "tfio_store.example._example", "tfio_store.example.pure")
 
 __all__ = [
     "Examples",

@@ -6,9 +6,7 @@ added: it is fed a stream in pieces of any size and answers batches of whole rec
 
 from __future__ import annotations
 
-import os
 import threading
-import warnings
 from typing import TYPE_CHECKING, NamedTuple
 
 from typing_extensions import Buffer as BytesLike
@@ -19,6 +17,7 @@ from tfio_store.errors import (
     RecordTooLargeError,
     TruncatedRecordError,
 )
+from tfio_store.records.compiled import load, running
 from tfio_store.records.lookalike import hint
 
 __all__ = [
@@ -45,30 +44,10 @@ __all__ = [
 ]
 
 
-def _compiled_core_wanted() -> bool:
-    choice = os.environ.get("TFIO_STORE_CORE", "")
-    if choice not in ("", "compiled", "pure"):
-        raise ImportError(f"TFIO_STORE_CORE must be 'compiled' or 'pure', got {choice!r}")
-    return choice != "pure"
-
-
-_core_name = "pure"
-if TYPE_CHECKING or _compiled_core_wanted():
-    try:
-        from tfio_store.records import _core as core
-
-        _core_name = "compiled"
-    except ImportError as error:
-        if os.environ.get("TFIO_STORE_CORE") == "compiled":
-            raise
-        warnings.warn(
-            f"tfio_store runs without its compiled core, many times slower ({error}); install a "
-            "wheel, or build it with a C compiler; TFIO_STORE_CORE=pure accepts it in silence",
-            RuntimeWarning,
-            stacklevel=2,
-        )
-if _core_name == "pure":
-    from tfio_store.records import _pure as core  # type: ignore[no-redef]
+if TYPE_CHECKING:
+    from tfio_store.records import _core as core
+else:
+    core = load("core", "tfio_store.records._core", "tfio_store.records._pure")
 
 DEFAULT_MAX_RECORD_BYTES = core.DEFAULT_MAX_RECORD_BYTES
 FRAME_OVERHEAD = core.FRAME_OVERHEAD
@@ -93,15 +72,17 @@ class Backend(NamedTuple):
     """What does the work in this process."""
 
     core: str
-    """"compiled" or "pure"."""
+    """"compiled" or "pure": what frames records and finds them."""
     crc32c: str
     """The CRC kernel: "portable", "sse4.2", "avx2-vpclmulqdq", "avx512-vpclmulqdq", "armv8"; or
     "google-crc32c", with the pure core."""
+    example: str
+    """"compiled" or "pure": what encodes and decodes Examples."""
 
 
 def backend() -> Backend:
-    """Which core and which CRC kernel run."""
-    return Backend(_core_name, crc_backend())
+    """Which core, CRC kernel and Example codec run."""
+    return Backend(running["core"], crc_backend(), running.get("example", "pure"))
 
 
 _EMPTY = RecordBatch(b"", (), ())

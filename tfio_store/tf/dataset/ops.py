@@ -19,6 +19,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.framework import op_def_library
 
+from tfio_store.tf.compiled import bridge_module
 from tfio_store.tf.dataset import runtime
 from tfio_store.tf.dataset.request import Blocks, Settings
 
@@ -38,9 +39,7 @@ def _load() -> bool:
         reason = "TFIO_STORE_TF_BRIDGE=off"
     else:
         try:
-            from tfio_store.tf import _tensorflow
-
-            _tensorflow.load_ops(
+            bridge_module().load_ops(
                 runtime.begin_block, runtime.read_block, runtime.read_stream, runtime.classify
             )
             return True

@@ -9,6 +9,7 @@ from typing import Any
 
 from tfio_store.storage import Access, Retry
 from tfio_store.storage.instances import options_of
+from tfio_store.tf.compiled import bridge_module
 from tfio_store.tf.filesystem.host import Host, Mount
 
 __all__ = ["register_filesystem"]
@@ -43,7 +44,8 @@ def register_filesystem(
     Registering a scheme again replaces its options, for files that are opened from then on.
 
     Raises ValueError for a scheme that TensorFlow itself serves, or that fsspec does not know;
-    ImportError where TensorFlow, or the package that knows the scheme, is not installed.
+    ImportError where TensorFlow, the package that knows the scheme, or the compiled bridge is not
+    installed.
     """
     if not schemes:
         raise ValueError("register_filesystem(): name at least one scheme, such as 's3'")
@@ -59,9 +61,7 @@ def register_filesystem(
             options = options_of(filesystem, scheme) if filesystem is not None else storage_options
             _mount(scheme, Mount(Access(options, retry, backend)), host)
     if cache_bytes is not None:
-        from tfio_store.tf import _tensorflow
-
-        _tensorflow.set_cache_budget(cache_bytes)
+        bridge_module().set_cache_budget(cache_bytes)
 
 
 def _mount(scheme: str, mount: Mount, host: Host) -> None:
@@ -91,11 +91,10 @@ def _running_host() -> Host:
     if _host is None:
         import tensorflow  # noqa: F401  (whose libraries must be loaded)
 
-        from tfio_store.tf import _tensorflow
-
+        bridge = bridge_module()
         host = Host()
-        _tensorflow.serve(host)
-        _tensorflow.at_exit(host.leave)
+        bridge.serve(host)
+        bridge.at_exit(host.leave)
         _host = host
     return _host
 
@@ -103,13 +102,13 @@ def _running_host() -> Host:
 def _offer(scheme: str, host: Host) -> None:
     import tensorflow as tf
 
-    from tfio_store.tf import _tensorflow
+    bridge = bridge_module()
 
     def register() -> None:
-        tf.experimental.register_filesystem_plugin(_tensorflow.__file__)
+        tf.experimental.register_filesystem_plugin(bridge.__file__)
 
     try:
-        _tensorflow.offer(scheme, register)
+        bridge.offer(scheme, register)
     except BaseException:
         del host.mounts[scheme]
         raise

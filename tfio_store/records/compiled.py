@@ -1,0 +1,47 @@
+"""The compiled modules of this process, and Python in the place of those that were not built."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from importlib import import_module
+from typing import Any
+
+__all__ = ["ADVICE", "load", "running"]
+
+ADVICE = "install a wheel, or install again where there is a C compiler"
+
+running: dict[str, str] = {}
+"""What `load` was asked for by name, and which it took: "compiled" or "pure"."""
+
+
+def load(name: str, compiled: str, pure: str) -> Any:
+    """The module ``compiled``, or ``pure`` where it is missing or TFIO_STORE_CORE says so.
+
+    The first that is missing is told by a RuntimeWarning.
+    """
+    choice = os.environ.get("TFIO_STORE_CORE", "")
+    if choice not in ("", "compiled", "pure"):
+        raise ImportError(f"TFIO_STORE_CORE must be 'compiled' or 'pure', got {choice!r}")
+    if choice != "pure":
+        try:
+            module = import_module(compiled)
+            running[name] = "compiled"
+            return module
+        except ImportError as error:
+            if choice == "compiled":
+                raise
+            _warn(name, error)
+    running[name] = "pure"
+    return import_module(pure)
+
+
+def _warn(name: str, error: ImportError) -> None:
+    if "pure" in running.values():
+        return
+    warnings.warn(
+        f"tfio_store runs without its compiled {name} module, many times slower ({error}); "
+        f"{ADVICE}; TFIO_STORE_CORE=pure accepts it in silence",
+        RuntimeWarning,
+        stacklevel=4,
+    )
