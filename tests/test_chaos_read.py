@@ -35,6 +35,14 @@ def test_reads_from_s3_under_fire(s3_server: str, name: str) -> None:
             run.one(seed, met, tensorflow=False)
 
 
+@pytest.mark.parametrize("seed", [1795322795])
+def test_a_damaged_stream_may_repeat_what_came_before(seed: int) -> None:
+    with site("local") as met:
+        assert run.one(seed, met, tensorflow=True) == (
+            "zeros", "shuffle skipping", "some skipped, and told"
+        )  # fmt: skip
+
+
 OLD, NEW = [b"a", b"b", b"c"], [b"x", b"y", b"z"]
 
 

@@ -36,9 +36,10 @@ A read is right if it brings each record of one generation once, in order; or th
 (under "skip": some), and then an error that names the file and is the library's own, the
 storage's (`OSError`) or TensorFlow's of the same meaning; under "skip" also if it lacks records
 and has told so. A raw file that is cut between two records, and has no manifest, looks whole, and
-counts as right. All else is a failure: a loss without a word, a mixture, a record twice, an
-exception of another kind, or {limit:.0f} s without an end. `python -m tests.chaos_read --seed N
---sites S --reads 1` reads that one again.
+counts as right. Behind damage in a compressed file that was told of, a record may come again:
+wrong bytes may decode to what came before, checksums included. All else is a failure: a loss
+without a word, a mixture, a record twice, an exception of another kind, or {limit:.0f} s without an
+end. `python -m tests.chaos_read --seed N --sites S --reads 1` reads that one again.
 
 """
 

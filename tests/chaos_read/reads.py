@@ -100,7 +100,7 @@ def restore(asked: Asked, seen: Seen) -> None:
 
 def source(asked: Asked, seen: Seen) -> None:
     found = tfs.RecordSource(asked.url, cache_bytes=asked.dice.choice([0, 64 << 20]), **asked.where)
-    step = asked.dice.choice([1, 7, 100])
+    step = max(asked.dice.choice([1, 7, 100]), len(found) // 50)  # each may fetch a block anew
     numbers = (range(at, min(at + step, len(found))) for at in range(0, len(found), step))
     take(asked, seen, (found[list(some)] for some in numbers))
 

@@ -73,7 +73,13 @@ def one(seed: int, site: Site, *, tensorflow: bool) -> tuple[str, str, str]:
     drawn = f"{form}, variant {variant}, {fault}, {way}, skip={skip}, {len(seen.records)} of "
     drawn += f"{len(old.records)} records, said {seen.said} times, {seen.error!r}"
     try:
-        became = verdict(seen, fault, generations(fault, way, old, new), skip=skip)
+        became = verdict(
+            seen,
+            fault,
+            generations(fault, way, old, new),
+            skip=skip,
+            compressed=content.FORMS[form] is not None,
+        )
     except WrongError as wrong:
         raise WrongError(f"{wrong}: {drawn}") from seen.error
     return fault.kind, way + " skipping" * skip, became
