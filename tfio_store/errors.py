@@ -36,9 +36,21 @@ class TFIOStoreError(Exception):
 class DataLossError(TFIOStoreError):
     """Bytes are wrong or missing.
 
-    ``path`` is the file's URL or path (``"<buffer>"`` for bytes in memory),
-    ``offset`` the byte at which the damaged record starts in the uncompressed
-    stream, ``reason`` one sentence.
+    Attributes:
+        reason (str): One sentence.
+        path (str): The file's path or URL; ``"<buffer>"`` for bytes in memory.
+        offset (int): The byte of the uncompressed stream at which the damaged record begins.
+
+    Example:
+        >>> with tfs.TFRecordWriter("a.tfrecord") as writer:
+        ...     writer.write(b"record")
+        >>> with open("a.tfrecord", "r+b") as file:
+        ...     _ = file.truncate(20)
+        >>> try:
+        ...     list(tfs.RecordReader("a.tfrecord"))
+        ... except tfs.DataLossError as error:
+        ...     print(type(error).__name__, error.offset)
+        TruncatedRecordError 0
     """
 
     def __init__(self, reason: str, *, path: str, offset: int) -> None:
@@ -63,7 +75,14 @@ class TruncatedRecordError(DataLossError):
 
 
 class RecordTooLargeError(TFIOStoreError):
-    """A record is longer than ``max_record_bytes``; nothing was allocated for it."""
+    """A record is longer than ``max_record_bytes``. No memory was allocated for it.
+
+    Attributes:
+        path (str): The file's path or URL.
+        offset (int): The byte of the uncompressed stream at which the record begins.
+        length (int): The bytes that the record's header claims.
+        limit (int): The limit in bytes.
+    """
 
     def __init__(self, *, path: str, offset: int, length: int, limit: int) -> None:
         super().__init__(path, offset, length, limit)
@@ -83,10 +102,12 @@ class RecordTooLargeError(TFIOStoreError):
 
 
 class SchemaError(TFIOStoreError, ValueError):
-    """A record is whole, but does not hold what the schema says of a feature.
+    """A record is whole, but a feature is not what the schema says.
 
-    ``record`` is the record's index in the batch being decoded, ``feature`` the name,
-    ``reason`` the rest of the sentence.
+    Attributes:
+        reason (str): The end of the sentence that begins with the feature's name.
+        feature (str): The feature's name.
+        record (int): The record's index in the batch that was decoded.
     """
 
     def __init__(self, reason: str, *, feature: str, record: int) -> None:
@@ -107,7 +128,7 @@ class ManifestError(TFIOStoreError):
 
 
 class DataLossWarning(RuntimeWarning):
-    """Damaged bytes of a file were skipped, as was asked for: how many, and the first reason."""
+    """Damaged bytes of a file were skipped. It tells how many, and the first reason."""
 
 
 def _rebuild_data_loss(

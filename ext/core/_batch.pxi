@@ -5,12 +5,25 @@ cdef object UNCHECKED = object()  # instead of a buffer: new_batch fills the bat
 
 @cython.final
 cdef class RecordBatch:
-    """Consecutive records: one buffer and where each record lies in it.
+    """Consecutive records: one buffer, and where each record lies in it.
 
-    ``buffer[offsets[i] : offsets[i] + lengths[i]]`` is record i. Nothing is copied
-    until a record is asked for; the buffer stays exported while the batch or a view of
-    it lives. Immutable. Slicing shares the buffer; pickling keeps only the bytes that
-    the records span.
+    ``buffer[offsets[i] : offsets[i] + lengths[i]]`` is record i, and ``batch[i]`` is a copy of it.
+    A batch is immutable. Slices share the buffer, which lives as long as a batch or a view of it.
+    Pickling keeps only the bytes that the records span.
+
+    Args:
+        buffer (bytes-like): The memory that holds the records.
+        offsets (int array [n]): Where each record begins, in bytes.
+        lengths (int array [n]): The bytes of each record.
+
+    Raises:
+        ValueError: A record lies outside ``buffer``, or the arrays are not equally long.
+        TypeError: The arrays do not hold integers, or ``buffer`` holds no bytes.
+
+    Example:
+        >>> batch = tfs.RecordBatch(b"onetwo", [0, 3], [3, 3])
+        >>> batch[1], batch[:1].tolist(), batch.take([1, 0]).tolist(), bytes(batch.view(0))
+        (b'two', [b'one'], [b'two', b'one'], b'one')
     """
 
     cdef _Exported memory
@@ -37,27 +50,38 @@ cdef class RecordBatch:
 
     @classmethod
     def from_records(cls, records):
-        """The records of an iterable of bytes-like objects, copied one after the other."""
+        """Copy records into one buffer, one after the other.
+
+        Args:
+            records (Iterable[bytes-like]): The records.
+
+        Returns:
+            RecordBatch: With as many records.
+
+        Example:
+            >>> tfs.RecordBatch.from_records([b"one", b"four"]).lengths
+            array([3, 4])
+        """
         return join_records(records)
 
     @property
     def buffer(self):
-        """The whole underlying buffer: a read-only memoryview of uint8."""
+        """The whole buffer (memoryview of uint8, read-only)."""
         return memoryview(self.memory)
 
     @property
     def offsets(self):
-        """Where each record starts in ``buffer``: int64, read-only."""
+        """Where each record begins in ``buffer`` (int64 array [n], read-only)."""
         return index_array(self.index, self.starts, self.count)
 
     @property
     def lengths(self):
-        """The bytes of each record: int64, read-only."""
+        """The bytes of each record (int64 array [n], read-only)."""
         return index_array(self.index, self.sizes, self.count)
 
     @property
     def nbytes(self):
-        """Bytes of all the records, without framing."""
+        """The bytes of all records, without framing (int)."""
         return total(self)
 
     def __len__(self):
@@ -83,7 +107,17 @@ cdef class RecordBatch:
         return f"<RecordBatch of {self.count} records, {total(self)} bytes>"
 
     def take(self, indices):
-        """The records at ``indices`` (negative ones count from the end), sharing the buffer."""
+        """Choose records. The result shares the buffer.
+
+        Args:
+            indices (int array [m]): Record numbers. Negative ones count from the end.
+
+        Returns:
+            RecordBatch: With m records, in that order.
+
+        Raises:
+            IndexError: There is no such record.
+        """
         cdef _Exported chosen = to_int64(indices, "indices")
         cdef Py_ssize_t i, count = chosen.size // <Py_ssize_t> sizeof(int64_t)
         cdef _Index index = new_index(<size_t> count)
@@ -97,19 +131,42 @@ cdef class RecordBatch:
         return new_batch(self.memory, index, count)
 
     def view(self, index):
-        """One record, not copied: a read-only memoryview that keeps the buffer alive."""
+        """Give one record without a copy.
+
+        Args:
+            index (int): The record's number. A negative one counts from the end.
+
+        Returns:
+            memoryview: Read-only. It keeps the buffer alive.
+
+        Raises:
+            IndexError: There is no such record.
+        """
         cdef Py_ssize_t i = to_position(self, index)
         return memoryview(self.memory)[self.starts[i] : self.starts[i] + self.sizes[i]]
 
     def tolist(self):
-        """Every record, as bytes."""
+        """Copy every record.
+
+        Returns:
+            list[bytes]: The records, in order.
+        """
         cdef Py_ssize_t i
         return [record_at(self, i) for i in range(self.count)]
 
     def to_arrow(self):
-        """A ``pyarrow.Array`` of type ``binary_view`` over the same memory.
+        """Make an Arrow array over the same memory. Needs pyarrow.
 
-        ImportError without pyarrow; ValueError on a record of 1 GiB or more.
+        Returns:
+            pyarrow.Array: Of type ``binary_view``, with n values.
+
+        Raises:
+            ImportError: pyarrow is not installed.
+            ValueError: A record has 1 GiB or more.
+
+        Example:
+            >>> tfs.RecordBatch.from_records([b"one"]).to_arrow().to_pylist()
+            [b'one']
         """
         return to_arrow(self)
 

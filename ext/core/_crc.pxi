@@ -24,12 +24,35 @@ cdef uint32_t crc_of(object data, uint32_t value) except? 0:
 
 
 def crc32c(data, value=0):
-    """CRC32C of ``data``, continuing from ``value``."""
+    """Compute the CRC32C (Castagnoli) of bytes.
+
+    Args:
+        data (bytes-like): The bytes.
+        value (int): The CRC32C of the bytes before them. Default 0.
+
+    Returns:
+        int: From 0 to 2**32 - 1.
+
+    Example:
+        >>> tfs.crc32c(b"123456789") == tfs.crc32c(b"6789", tfs.crc32c(b"12345")) == 0xE3069283
+        True
+    """
     return crc_of(data, 0 if value is 0 else to_crc(value, "value"))
 
 
 def masked_crc32c(data):
-    """The CRC as TFRecord stores it: rotated right by 15 bits, plus 0xa282ead8."""
+    """Compute the CRC as TFRecord stores it: rotated right by 15 bits, plus 0xa282ead8.
+
+    Args:
+        data (bytes-like): The bytes.
+
+    Returns:
+        int: From 0 to 2**32 - 1.
+
+    Example:
+        >>> hex(tfs.masked_crc32c(b"123456789"))
+        '0xc78ab0e5'
+    """
     return crc32c_mask(crc_of(data, 0))
 
 

@@ -202,6 +202,12 @@ class TestBuildIndex:
         found = tfs.RecordSource(place.url("x"), storage_options=place.storage_options)
         assert len(found) == 1000
 
+    def test_relative_paths(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (tmp_path / "part-0").write_bytes(framed([b"one"]))
+        monkeypatch.chdir(tmp_path)
+        assert tfs.build_index("part-*", "train").records == 1
+        assert list(tfs.RecordReader("train")) == [b"one"]
+
     def test_other_folders(self, tmp_path: Path) -> None:
         (tmp_path / "x").write_bytes(framed([b""]))
         with pytest.raises(ValueError, match="one folder"):

@@ -72,7 +72,22 @@ class BlockTable:
 
 @dataclass(frozen=True, slots=True)
 class ShardInfo:
-    """One finished shard: its name relative to the manifest's folder, and what it holds."""
+    """One finished shard.
+
+    Attributes:
+        name (str): Its name, relative to the manifest's folder.
+        nbytes (int): The bytes of the object.
+        records (int): The number of records.
+        crc32c (int): The CRC32C of the object's bytes.
+        blocks (BlockTable | None): Where its blocks lie. Default None: they are not known, or the
+            index is not loaded.
+
+    Example:
+        >>> manifest = tfs.write_table({"x": [1, 2, 3]}, "train")
+        >>> shard = manifest.shards[0]
+        >>> shard.name, shard.records, len(shard.blocks)
+        ('train-00000.tfrecord', 3, 1)
+    """
 
     name: str
     nbytes: int

@@ -42,7 +42,29 @@ class Replaced:
 
 @dataclass(frozen=True, slots=True)
 class DatasetManifest:
-    """What a committed dataset consists of."""
+    """What a committed dataset consists of.
+
+    Attributes:
+        shards (tuple[ShardInfo]): The shards, in order.
+        compression (str | None): None, "GZIP", "ZLIB" or "ZSTD".
+        schema (dict | None): The schema, in the form of `Schema.to_json`. Default None.
+        metadata (dict | None): What the caller of the writer wanted kept; JSON can hold it. Default
+            None.
+        index (str | None): The name of the index. Default None.
+        generation (str | None): Drawn at random by each writer: no two manifests of a dataset have
+            the same. Default None.
+        history (tuple[str]): The generations before this one, the newest first, at most 64. Default
+            ().
+        shard_template (str | None): How the shards with plain names were named. Default None: this
+            library did not write them.
+        replaced (tuple[Replaced]): Objects of earlier generations, which readers may still be
+            reading. Default ().
+
+    Example:
+        >>> manifest = tfs.write_table({"x": [1, 2, 3]}, "train", num_shards=2)
+        >>> manifest.records, len(manifest.shards), manifest.compression
+        (3, 2, None)
+    """
 
     shards: tuple[ShardInfo, ...]
     compression: str | None
@@ -61,34 +83,63 @@ class DatasetManifest:
 
     @property
     def records(self) -> int:
+        """The number of records in all shards (int)."""
         return sum(shard.records for shard in self.shards)
 
     @property
     def nbytes(self) -> int:
+        """The bytes of all shards, as they are stored (int)."""
         return sum(shard.nbytes for shard in self.shards)
 
     def names(self) -> set[str]:
-        """All objects that it names."""
+        """List the objects that make up the dataset: shards and index.
+
+        Returns:
+            set[str]: Their names in the manifest's folder.
+        """
         index = () if self.index is None else (self.index,)
         return {*(shard.name for shard in self.shards), *index}
 
     def replaced_names(self) -> set[str]:
-        """The objects of earlier generations that it keeps."""
+        """List the objects of earlier generations that are kept.
+
+        Returns:
+            set[str]: Their names in the manifest's folder.
+        """
         return {each.name for one in self.replaced for each in one.objects}
 
     def history_after(self) -> tuple[str, ...]:
-        """The history of the manifest that comes after this one."""
+        """Tell the history of the manifest that comes after this one.
+
+        Returns:
+            tuple[str]: Generations, the newest first, at most 64.
+        """
         newest = () if self.generation is None else (self.generation,)
         return (*newest, *self.history)[:KEPT_HISTORY]
 
     def without_expired(self, now: float) -> tuple[DatasetManifest, tuple[Fingerprint, ...]]:
-        """The same without what has been kept long enough, and that."""
+        """Drop replaced objects that were kept long enough.
+
+        Args:
+            now (float): Unix time in seconds.
+
+        Returns:
+            tuple[DatasetManifest, tuple[Fingerprint]]: The manifest without them, and the objects.
+        """
         lasting = tuple(one for one in self.replaced if one.until > now)
         gone = tuple(each for one in self.replaced if one.until <= now for each in one.objects)
         return replace(self, replaced=lasting), gone
 
     def to_bytes(self) -> bytes:
-        """The manifest as JSON (UTF-8). ValueError or TypeError for what JSON can't hold."""
+        """Serialize the manifest.
+
+        Returns:
+            bytes: JSON in UTF-8.
+
+        Raises:
+            TypeError: JSON cannot hold the schema or the metadata.
+            ValueError: They hold NaN or an infinity.
+        """
         document = {
             "format": FORMAT,
             "version": VERSION,
@@ -119,20 +170,43 @@ class DatasetManifest:
 
     @classmethod
     def from_bytes(cls, data: BytesLike, *, path: str = "<manifest>") -> DatasetManifest:
-        """The inverse of `to_bytes`. ManifestError, naming ``path``, for anything else."""
+        """Parse what `to_bytes` returned.
+
+        Args:
+            data (bytes-like): The JSON document.
+            path (str): What to name in errors. Default "<manifest>".
+
+        Returns:
+            DatasetManifest: Without block tables; see `with_index`.
+
+        Raises:
+            ManifestError: It is no manifest, or contradicts itself.
+        """
         try:
             return _parse(json.loads(bytes(data)))
         except (ValueError, TypeError, OverflowError, RecursionError) as error:
             raise ManifestError(f"{path}: not a manifest that can be read: {error}") from error
 
     def index_bytes(self) -> bytes:
-        """The index: the block tables of all shards."""
+        """Serialize the block tables of all shards.
+
+        Returns:
+            bytes: The index.
+        """
         return encode_tables(self.shards)
 
     def with_index(self, data: BytesLike, *, path: str = "<index>") -> DatasetManifest:
-        """The same with the block tables that an index holds, as views of ``data``.
+        """Add the block tables that an index holds, as views of ``data``.
 
-        ManifestError, naming ``path``, if it is damaged or belongs to other shards.
+        Args:
+            data (bytes-like): What `index_bytes` returned.
+            path (str): What to name in errors. Default "<index>".
+
+        Returns:
+            DatasetManifest: A copy whose shards have their ``blocks``.
+
+        Raises:
+            ManifestError: The index is damaged, or belongs to other shards.
         """
         try:
             tables = decode_tables(data, self.shards)

@@ -40,19 +40,31 @@ _FEATURES, _FEATURE_LISTS = 1, 2
 
 
 def encode_example(features: Mapping[str, Any]) -> bytes:
-    """One serialized ``tf.train.Example``.
-
-    A value is bytes, str (as UTF-8), bool, int, float, a flat or nested list of one of these, a
-    numpy array or scalar, or anything that numpy makes an array of (a tensor, a Series). Arrays of
-    any shape are flattened in C order; the shape is the schema's to know. Integers and bools become
-    int64, floating numbers float32 (float64 is rounded to it, as ``tf.train.FloatList`` does),
-    strings bytes. A `Ragged` becomes its values and a second feature, NAME/row_lengths. An empty
-    list becomes a feature without values, which reads as absent.
+    """Serialize one mapping as a ``tf.train.Example``.
 
     Features are written in the order of their names, so equal mappings give equal bytes.
 
-    Raises TypeError or ValueError, naming the feature, for None, numbers that do not fit int64,
-    lists that mix kinds or rows of differing lengths, and dtypes that a record can't hold.
+    Args:
+        features (dict): Feature name to value. A value is bytes, str (written as UTF-8), bool, int,
+            float, a flat or nested list of one of these, a numpy array or scalar, a `Ragged`, or
+            anything that numpy makes an array of (a tensor, a Series). Integers and bools become
+            int64, floats float32 (float64 is rounded, as ``tf.train.FloatList`` does), strings
+            bytes. Arrays are flattened in C order; the schema knows the shape. A `Ragged` becomes
+            its values and a second feature, NAME/row_lengths. An empty list becomes a feature
+            without values, which reads as absent.
+
+    Returns:
+        bytes: The record.
+
+    Raises:
+        TypeError: A value is None, a list mixes kinds, or a record cannot hold the dtype. The error
+            names the feature.
+        ValueError: A number does not fit int64, or the rows of a list differ in length.
+
+    Example:
+        >>> record = tfs.encode_example({"x": 7, "name": "ada", "z": [0.5, 1.5]})
+        >>> tfs.decode_examples([record], {"x": "int64", "z": ("float32", (2,))})["z"]
+        array([[0.5, 1.5]], dtype=float32)
     """
     return _example.encode_example(features)
 
@@ -60,23 +72,55 @@ def encode_example(features: Mapping[str, Any]) -> bytes:
 def encode_sequence_example(
     context: Mapping[str, Any], feature_lists: Mapping[str, Sequence[Any]]
 ) -> bytes:
-    """One serialized ``tf.train.SequenceExample``.
+    """Serialize one ``tf.train.SequenceExample``.
 
-    ``context`` is as for `encode_example`; each of ``feature_lists`` is a sequence of steps, whose
-    values may be what an Example's may: ``{"frames": [[0.5, 1.0], [2.0]], "words": ["a", "b"]}``.
+    Args:
+        context (dict): As for `encode_example`.
+        feature_lists (dict): Feature name to a sequence of steps. A step's values may be what a
+            feature's values in `encode_example` may be.
+
+    Returns:
+        bytes: The record.
+
+    Raises:
+        TypeError: A value cannot be written. The error names the feature.
+        ValueError: A number does not fit int64, or the rows of a list differ in length.
+
+    Example:
+        >>> steps = {"frames": [[0.5, 1.0], [2.0]], "words": ["a", "b"]}
+        >>> record = tfs.encode_sequence_example({"id": 7}, steps)
+        >>> spec = {"id": "int64"}, {"words": "str"}
+        >>> context, lists = tfs.decode_sequence_examples([record], *spec)
+        >>> context["id"], lists["words"].tolist()
+        (array([7]), [['a', 'b']])
     """
     return _example.encode_sequence_example(context, feature_lists)
 
 
 def encode_examples(columns: Mapping[str, Any], *, schema: SchemaLike | None = None) -> RecordBatch:
-    """A table as Examples, one per row, with no Python per row.
+    """Serialize the rows of a table as Examples, without Python code for each row.
 
-    A column is an array whose first dimension is the rows, a list of bytes, str or numbers, a
-    `RecordBatch` of byte strings, a `Ragged` (or the pair (values, row_splits)), or a pyarrow
-    array. Dtypes go as in `encode_example`; with a ``schema``, as it says: cast to the feature's
-    dtype, or written raw. Every row has every feature.
+    Every row has every feature.
 
-    Raises TypeError or ValueError, naming the column, for what doesn't fit; nulls don't.
+    Args:
+        columns (dict): Column name to an array whose first dimension is the rows, a list of bytes,
+            str or numbers, a `RecordBatch` of byte strings, a `Ragged` (or the pair (values,
+            row_splits)), or a pyarrow array. Nulls are refused.
+        schema (Schema | dict | None): Casts a column to the feature's dtype, or writes it raw.
+            Default None: dtypes go as in `encode_example`.
+
+    Returns:
+        RecordBatch: One record for each row.
+
+    Raises:
+        TypeError: A column cannot be written. The error names it.
+        ValueError: A value does not fit, or the columns differ in length. The error names the
+            column.
+
+    Example:
+        >>> batch = tfs.encode_examples({"x": [1, 2], "name": ["ada", "bob"]})
+        >>> tfs.decode_examples(batch, {"name": "str"})["name"]
+        array(['ada', 'bob'], dtype=object)
     """
     wanted = None if schema is None else _schema(schema)
     ready, rows = core_columns(columns, wanted)
@@ -85,21 +129,45 @@ def encode_examples(columns: Mapping[str, Any], *, schema: SchemaLike | None = N
 
 
 class Examples(dict[str, Any]):
-    """Decoded columns: feature name to array, `Ragged` or `RecordBatch`; and their schema."""
+    """Decoded columns: a dict of feature name to array, `Ragged` or `RecordBatch`.
+
+    Args:
+        columns (dict): The columns, all with the same number of rows.
+        schema (Schema): What the columns are. It stays in the attribute ``schema``.
+
+    Example:
+        >>> _ = tfs.write_table({"x": [1, 2], "name": ["ada", "bob"]}, "train")
+        >>> table = tfs.read_table("train")
+        >>> table.to_pandas().shape, table.to_arrow().num_rows
+        ((2, 2), 2)
+    """
 
     def __init__(self, columns: Mapping[str, Any], schema: Schema) -> None:
         super().__init__(columns)
         self.schema = schema
 
     def to_arrow(self) -> Any:
-        """A ``pyarrow.Table``; fixed shapes become fixed-size lists, ragged ones lists. Needs
-        pyarrow."""
+        """Make an Arrow table. Needs pyarrow.
+
+        Returns:
+            pyarrow.Table: Fixed shapes become fixed-size lists, ragged ones lists.
+
+        Raises:
+            ImportError: pyarrow is not installed.
+        """
         from tfio_store.example.arrow import to_arrow
 
         return to_arrow(self, self.schema)
 
     def to_pandas(self) -> Any:
-        """A ``pandas.DataFrame``; what is not one value per row becomes an object per row."""
+        """Make a data frame. Needs pandas.
+
+        Returns:
+            pandas.DataFrame: What is not one value per row becomes one object per row.
+
+        Raises:
+            ImportError: pandas is not installed.
+        """
         import pandas
 
         flat = (list(c) if getattr(c, "ndim", 2) > 1 else c for c in self.values())
@@ -109,22 +177,35 @@ class Examples(dict[str, Any]):
 def decode_examples(
     records: Records, schema: SchemaLike, *, strings: Strings = "object"
 ) -> Examples:
-    """Columns of a batch of serialized Examples, straight from the wire.
+    """Decode a batch of serialized Examples into columns.
 
-    For n records, a feature of a fixed shape is an array ``[n, *shape]``, one whose shape begins
-    with None a `Ragged` of n rows, with values ``[total, *shape[1:]]``. Features that the schema
-    does not name are stepped over undecoded.
+    Features that the schema does not name are stepped over undecoded. Unknown fields of a record
+    are no error; lengths that lie are.
 
-    Byte strings come as ``strings`` says. "object", the default, is what ``Tensor.numpy()`` gives
-    and what every library takes: an object array of bytes (of str for dtype "str"). numpy's own
-    fixed-width "S" would drop trailing zeros and pad to the longest. Making an object per value is
-    most of the time that decoding small records takes, so "batch" makes none: a `RecordBatch` over
-    the records' own memory, whose ``offsets``, ``lengths``, ``view(i)`` and ``to_arrow()`` reach
-    every value without a copy. It is flat: a feature of shape (k,) has n * k entries.
+    Args:
+        records (RecordBatch | Iterable[bytes]): n records.
+        schema (Schema | dict): What to decode, as `Schema` takes it.
+        strings (str): How byte strings come. "object" (default) gives object arrays of bytes, or of
+            str for dtype "str", as ``Tensor.numpy()`` does. (numpy's fixed-width "S" would drop
+            trailing zeros, and pad to the longest.) "batch" makes no object for each value, which
+            is most of the time that small records take: it gives a flat `RecordBatch` over the
+            records' own memory, with n * k entries for a feature of shape (k,).
 
-    Raises SchemaError, naming record and feature, where a feature is absent and has no default, or
-    holds values of another kind or number than the schema says; CorruptRecordError where a record
-    is not an Example (unknown fields are not an error; lengths that lie are).
+    Returns:
+        Examples: For a fixed shape, an array ``[n, *shape]`` of the feature's dtype. For a shape
+        that begins with None, a `Ragged` of n rows with values ``[total, *shape[1:]]``.
+
+    Raises:
+        SchemaError: A feature is absent and has no default, or its values are of another kind or
+            number than the schema says. The error names record and feature.
+        CorruptRecordError: A record is not an Example.
+        ValueError: ``strings`` is not as described, or ``schema`` is no schema.
+
+    Example:
+        >>> records = [tfs.encode_example({"x": x, "ids": [0] * x}) for x in (2, 1)]
+        >>> columns = tfs.decode_examples(records, {"x": "int64", "ids": ("int64", (None,))})
+        >>> columns["x"], columns["ids"].tolist()
+        (array([2, 1]), [[0, 0], [0]])
     """
     batch, schema = _batch(records), _schema(schema)
     return _decode_map(batch, schema, _FEATURES, strings)
@@ -137,11 +218,29 @@ def decode_sequence_examples(
     *,
     strings: Strings = "object",
 ) -> tuple[Examples, Examples]:
-    """(context, feature lists) of a batch of serialized SequenceExamples.
+    """Decode a batch of serialized SequenceExamples into columns.
 
-    ``context`` is decoded as in `decode_examples`. The shapes in ``feature_lists`` are those of one
-    step, and each comes as a `Ragged`: row i has the steps of record i, and where steps vary in
-    shape themselves the values are a `Ragged` again. An absent feature list has no steps.
+    Args:
+        records (RecordBatch | Iterable[bytes]): n records.
+        context (Schema | dict): The context features to decode.
+        feature_lists (Schema | dict): The feature lists to decode. Shapes are those of one step.
+        strings (str): See `decode_examples`. Default "object".
+
+    Returns:
+        tuple[Examples, Examples]: The context, as from `decode_examples`, and the feature lists.
+        Each list is a `Ragged`: row i has the steps of record i. Where the steps vary in shape, the
+        values are a `Ragged` again. An absent feature list has no steps.
+
+    Raises:
+        SchemaError: See `decode_examples`.
+        CorruptRecordError: A record is not a SequenceExample.
+        ValueError: See `decode_examples`.
+
+    Example:
+        >>> record = tfs.encode_sequence_example({}, {"frames": [[0.5, 1.0], [2.0]]})
+        >>> spec = {"frames": ("float32", (None,))}
+        >>> tfs.decode_sequence_examples([record], {}, spec)[1]["frames"][0].tolist()
+        [[0.5, 1.0], [2.0]]
     """
     batch, wanted = _batch(records), _schema(feature_lists)
     contexts = _decode_map(batch, _schema(context), _FEATURES, strings)

@@ -25,18 +25,28 @@ _FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """One feature: its dtype, its shape, and what stands in where a record lacks it.
+    """One feature of a schema: its dtype, its shape, and the value of a record that lacks it.
 
-    ``dtype`` is "int64", "float32", "bytes", "str" (UTF-8), a dtype that one of the first two is
-    converted to on decoding ("bool", "uint8", "float64", ...), or with ``raw`` any numpy dtype with
-    a fixed size. ``raw`` says that the record holds one byte string, the array's little-endian
-    memory in C order, as ``tf.io.decode_raw`` reads it.
+    Args:
+        dtype (str): "int64", "float32", "bytes" or "str" (UTF-8); or a dtype that one of the first
+            two is converted to ("bool", "uint8", "float64" and others); or, with ``raw``, any numpy
+            dtype of a fixed size.
+        shape (tuple): The shape in one record. The first dimension may be None: the number of
+            values then differs from record to record, and an absent feature is empty. ``(None,
+            None)`` is ragged within the record too; a second feature, NAME/row_lengths, holds the
+            lengths of the rows. Default (): a scalar.
+        default (scalar | list | None): What a record without the feature gets: a scalar, or nested
+            lists of ``shape``. Default None: the feature is required.
+        raw (bool): The record holds one byte string: the array's little-endian memory in C order,
+            as ``tf.io.decode_raw`` reads it. Default False.
 
-    ``shape`` is that of one record. Its first dimension may be None: the number of values differs
-    from record to record, and an absent feature is an empty one. ``(None, None)`` is ragged within
-    the record as well; the lengths of its rows are in a second feature, NAME/row_lengths.
+    Raises:
+        TypeError: ``dtype`` or ``shape`` is of another type.
+        ValueError: The dtype is unknown, or the shape or the default does not fit.
 
-    ``default`` (a scalar, or nested lists of ``shape``) makes the feature optional.
+    Example:
+        >>> tfs.Feature("int64", default=-1)
+        Feature(dtype='int64', shape=(), default=-1, raw=False)
     """
 
     dtype: str
@@ -77,38 +87,48 @@ class Feature:
 
     @property
     def ragged(self) -> bool:
+        """Whether the number of values differs from record to record (bool)."""
         return bool(self.shape) and self.shape[0] is None
 
     @property
     def nested(self) -> bool:
-        """Ragged within the record too."""
+        """Whether the feature is ragged within the record too (bool)."""
         return self.shape == (None, None)
 
     @property
     def wire(self) -> str:
-        """What the record holds: "int64", "float32" or "bytes"."""
+        """What the record holds: "int64", "float32" or "bytes" (str)."""
         if self.raw or self.dtype in ("bytes", "str"):
             return "bytes"
         return "int64" if self.dtype in _INTEGERS else "float32"
 
     @property
     def row_shape(self) -> tuple[int, ...]:
-        """The fixed dimensions: the shape without a leading None."""
+        """The fixed dimensions: the shape without a leading None (tuple of int)."""
         dims = self.shape[2 if self.nested else 1 if self.ragged else 0 :]
         return tuple(dim for dim in dims if dim is not None)
 
     @property
     def width(self) -> int:
-        """How many values ``row_shape`` takes."""
+        """How many values ``row_shape`` takes (int)."""
         return math.prod(self.row_shape)
 
     def item_dtype(self) -> np.dtype[Any]:
-        """The numpy dtype of the decoded values; object for "bytes" and "str"."""
+        """Tell the dtype of the decoded values.
+
+        Returns:
+            numpy.dtype: object for "bytes" and "str".
+        """
         if self.dtype in ("bytes", "str"):
             return np.dtype(object)
         return _numpy_dtype(self.dtype)
 
     def to_json(self) -> dict[str, Any]:
+        """Turn the feature into what JSON can hold.
+
+        Returns:
+            dict: What `from_json` takes.
+        """
         result: dict[str, Any] = {"dtype": self.dtype, "shape": list(self.shape)}
         if self.default is not None:
             result["default"] = _default_to_json(self.default)
@@ -116,6 +136,18 @@ class Feature:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Feature:
+        """Make a feature of what `to_json` returned.
+
+        Args:
+            value (dict): With "dtype" and "shape", and perhaps "default" and "raw".
+
+        Returns:
+            Feature: An equal one.
+
+        Raises:
+            KeyError: "dtype" or "shape" is missing.
+            ValueError: It is no feature.
+        """
         return cls(
             dtype=str(value["dtype"]),
             shape=tuple(value["shape"]),

@@ -18,10 +18,21 @@ Int64Array = npt.NDArray[np.int64]
 class Ragged:
     """Rows of differing lengths: row i is ``values[row_splits[i] : row_splits[i + 1]]``.
 
-    ``values`` is an array whose first dimension is the rows laid end to end, a `RecordBatch` of
-    byte strings, or another `Ragged` for two levels. ``row_splits`` is int64, one longer than there
-    are rows, and rises from 0 to ``len(values)``: the layout of ``tf.RaggedTensor`` and of Arrow's
-    lists.
+    This is the layout of ``tf.RaggedTensor`` and of Arrow's lists. ``ragged[i]`` gives a row, and
+    ``ragged[i:j]`` a `Ragged` over the same values.
+
+    Args:
+        values (array | RecordBatch | Ragged): The rows laid end to end, in the first dimension. A
+            `RecordBatch` holds byte strings; another `Ragged` makes two levels.
+        row_splits (int64 array [rows + 1]): Rises from 0 to ``len(values)``.
+
+    Raises:
+        ValueError: ``row_splits`` does not rise from 0 to ``len(values)``.
+
+    Example:
+        >>> ragged = tfs.Ragged.from_rows([[1, 2], [], [3]])
+        >>> ragged.row_splits, ragged.row_lengths, ragged[0], ragged[1:].tolist()
+        (array([0, 2, 2, 3]), array([2, 0, 1]), array([1, 2]), [[], [3]])
     """
 
     values: Any
@@ -38,8 +49,16 @@ class Ragged:
 
     @classmethod
     def from_rows(cls, rows: Iterable[Any], *, dtype: npt.DTypeLike | None = None) -> Ragged:
-        """Lay sequences end to end; sequences of sequences become two levels. Rows that hold
-        nothing at all, with no ``dtype``, make an object array: their kind is not known."""
+        """Lay sequences end to end. Sequences of sequences become two levels.
+
+        Args:
+            rows (Iterable): The rows.
+            dtype (dtype | None): The dtype of the values. Default None: numpy's choice; an object
+                array if no row holds a value, because their kind is not known.
+
+        Returns:
+            Ragged: With as many rows.
+        """
         rows = [row if isinstance(row, Ragged) else _row(row, dtype) for row in rows]
         splits = np.zeros(len(rows) + 1, np.int64)
         np.cumsum([len(row) for row in rows], out=splits[1:])
@@ -52,6 +71,7 @@ class Ragged:
 
     @property
     def row_lengths(self) -> Int64Array:
+        """The number of values in each row (int64 array [rows])."""
         return np.diff(self.row_splits)
 
     def __len__(self) -> int:
@@ -76,6 +96,11 @@ class Ragged:
         return (self[i] for i in range(len(self)))
 
     def tolist(self) -> list[Any]:
+        """Copy the rows into lists.
+
+        Returns:
+            list[list]: One list for each row.
+        """
         return [row.tolist() for row in self]
 
 

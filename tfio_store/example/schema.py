@@ -12,11 +12,24 @@ __all__ = ["Schema"]
 
 
 class Schema(Mapping[str, Feature]):
-    """Feature names to `Feature`, in sorted order. Immutable.
+    """Feature names to `Feature`, in sorted order. A schema is immutable, and a mapping.
 
-    A value of the mapping given may be a `Feature`, a dtype for a scalar, or (dtype, shape)::
+    Args:
+        features (dict): Feature name to a `Feature`, to a dtype (for a scalar), or to (dtype,
+            shape).
 
-        Schema({"image": ("float32", (3, 64, 64)), "label": "int64", "tokens": ("int64", (None,))})
+    Raises:
+        TypeError: A name or a value is of another type. The error names the feature.
+        ValueError: A dtype or a shape is none. The error names the feature.
+
+    Example:
+        >>> schema = tfs.Schema({"image": ("float32", (3, 64, 64)), "label": "int64"})
+        >>> schema.select(["label"])
+        Schema:
+          feature  dtype  shape  default
+          label    int64  ()
+        >>> tfs.Schema.from_json(schema.to_json()) == schema
+        True
     """
 
     def __init__(self, features: Mapping[str, Feature | str | tuple[str, Shape]]) -> None:
@@ -50,19 +63,43 @@ class Schema(Mapping[str, Feature]):
         return hash(tuple(self._features))
 
     def select(self, columns: list[str] | tuple[str, ...]) -> Schema:
-        """The schema of some features only. KeyError names the one that is not there."""
+        """Keep some features only.
+
+        Args:
+            columns (list[str]): Their names.
+
+        Returns:
+            Schema: With these features.
+
+        Raises:
+            KeyError: There is no such feature.
+        """
         for name in columns:
             if name not in self:
                 raise KeyError(f"no feature {name!r}; there are {', '.join(self)}")
         return Schema({name: self[name] for name in columns})
 
     def to_json(self) -> dict[str, Any]:
-        """JSON-able; what the manifest keeps."""
+        """Turn the schema into what JSON can hold. The manifest keeps it in this form.
+
+        Returns:
+            dict: What `from_json` takes.
+        """
         return {"features": {name: feature.to_json() for name, feature in self.items()}}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Schema:
-        """ValueError where it is not what `to_json` gives."""
+        """Make a schema of what `to_json` returned.
+
+        Args:
+            value (dict): With the key "features".
+
+        Returns:
+            Schema: An equal one.
+
+        Raises:
+            ValueError: It is no schema.
+        """
         try:
             features = value["features"].items()
             return cls({str(name): Feature.from_json(feature) for name, feature in features})
@@ -71,9 +108,18 @@ class Schema(Mapping[str, Feature]):
 
     @classmethod
     def of(cls, value: object, *, argument: str = "schema") -> Schema:
-        """What a user gave as a schema: one, what one is made from, or what `to_json` gives.
+        """Make a schema of what a user gave as one.
 
-        TypeError or ValueError, naming ``argument``, for anything else.
+        Args:
+            value (Schema | dict): A schema, what one is made from, or what `to_json` returned.
+            argument (str): What errors call it. Default "schema".
+
+        Returns:
+            Schema: ``value`` itself, if it is one.
+
+        Raises:
+            TypeError: ``value`` is of another type.
+            ValueError: ``value`` is no schema.
         """
         if isinstance(value, Schema):
             return value
@@ -89,17 +135,44 @@ class Schema(Mapping[str, Feature]):
             raise type(error)(f"{argument}= is no schema: {error}") from None
 
     def feature_spec(self) -> dict[str, Any]:
-        """For ``tf.io.parse_example``: fixed shapes as ``FixedLenFeature``, variable ones as
-        ``RaggedFeature``. TensorFlow gives the wire's dtypes; convert with ``tf.cast``, or
-        ``tf.io.decode_raw`` for raw features. Needs TensorFlow."""
+        """Make the spec that ``tf.io.parse_example`` takes. Needs TensorFlow.
+
+        TensorFlow gives the dtypes that records hold. Convert with ``tf.cast``, and raw features
+        with ``tf.io.decode_raw``.
+
+        Returns:
+            dict: Feature name to ``FixedLenFeature`` (fixed shapes) or ``RaggedFeature`` (variable
+            ones).
+
+        Raises:
+            ImportError: TensorFlow is not installed.
+
+        Example:
+            >>> import tensorflow as tf
+            >>> spec = tfs.Schema({"x": "int64"}).feature_spec()
+            >>> tf.io.parse_example([tfs.encode_example({"x": 7})], spec)["x"].numpy()
+            array([7])
+            >>> tfs.Schema.from_feature_spec(spec) == tfs.Schema({"x": "int64"})
+            True
+        """
         from tfio_store.example.feature_spec import to_spec
 
         return {name: to_spec(name, feature) for name, feature in self.items()}
 
     @classmethod
     def from_feature_spec(cls, spec: Mapping[str, Any]) -> Schema:
-        """The schema that a spec for ``tf.io.parse_example`` amounts to. ValueError for a kind of
-        feature that has no schema (``SparseFeature``, most partitions). Needs TensorFlow."""
+        """Make a schema of a spec for ``tf.io.parse_example``. Needs TensorFlow.
+
+        Args:
+            spec (dict): Feature name to a feature of ``tf.io``.
+
+        Returns:
+            Schema: What the spec amounts to.
+
+        Raises:
+            ImportError: TensorFlow is not installed.
+            ValueError: A feature has no schema: ``SparseFeature``, and most partitions.
+        """
         from tfio_store.example.feature_spec import from_spec
 
         return cls({name: from_spec(name, feature) for name, feature in spec.items()})

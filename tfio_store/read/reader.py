@@ -26,34 +26,57 @@ DEFAULT_MEMORY_BUDGET = 256 << 20
 class RecordReader:
     """Iterates the records of a source as ``bytes``; `batches` gives them without a copy.
 
-    A reader is a cursor, like a file: iterating it again goes on behind the last record, and at
-    the end of the data it stands at the beginning of the next epoch, so that each whole ``for`` is
-    an epoch. All of its iterators, of records and of batches, move that one cursor: together they
-    give each record once, go on from where `restore` puts them, and end where the epoch does.
-    After `close` they raise ValueError, as a file's do. One thread at a time. A reader pickles
-    with its cursor, and works on in a forked child.
+    A reader is a cursor, like a file. Iterating it again goes on behind the last record. At the end
+    of the data the cursor moves to the next epoch, so each whole ``for`` loop is one epoch. All
+    iterators of a reader, of records and of batches, move the same cursor: together they give each
+    record once, and they go on from where `restore` puts them. After `close` they raise ValueError.
+    Use a reader in one thread at a time. It pickles with its cursor, and works on in a forked
+    child.
 
     Args:
-        source: a path or URL, a glob, a dataset's prefix or folder with a manifest, a list of
-            those, or an open binary file object, which is read from where it stands and not
-            closed.
-        compression: "auto" goes by the first bytes of each file, never by its name; or None,
-            "GZIP", "ZLIB", "ZSTD".
-        verify: check each record's data CRC. (The CRC of its length is always checked.)
-        on_corrupt: "raise"; "skip" to lose the damaged bytes only, counted in `skipped`, with one
-            `DataLossWarning` for each file, and an error for a file in which nothing can be read;
-            or a function that is called with each `SkippedRegion`, and then nothing else is said.
-        storage_options: passed to the storage, as everywhere in fsspec.
-        memory_budget: bytes that may be in flight, wait to be decoded, or be held for shuffling.
-        max_record_bytes: longer records are refused before anything is allocated for them.
-        retry: how often and how patiently passing faults of the storage are tried again.
-        backend: "fsspec" or "obstore".
+        source (str | PathLike | list | BinaryIO): A path or URL, a glob, a dataset's prefix or
+            folder with a manifest, a list of these, or an open binary file. The file is read from
+            where it stands, and is not closed.
+        compression (str | None): "GZIP", "ZLIB", "ZSTD" or None. "auto" (default) looks at the
+            first bytes of each file, never at its name.
+        verify (bool): Check the CRC of each record's data. Default True. The CRC of its length is
+            always checked.
+        on_corrupt (str | Callable): "raise" (default). "skip" loses only the damaged bytes, counts
+            the regions in `skipped` and gives one `DataLossWarning` for each file; a file in which
+            nothing can be read is an error. A function is called with each `SkippedRegion`, without
+            a warning.
+        storage_options (dict | None): What the storage's fsspec class takes, as in the example.
+            Default None: fsspec finds the credentials, for example in the environment.
+        memory_budget (int): Bytes that may be in flight, wait to be decoded, or be held for
+            shuffling. Default 256 MiB.
+        max_record_bytes (int): A longer record is refused before memory is allocated for it.
+            Default 1 GiB.
+        retry (Retry | None): How often, and how patiently, requests are repeated after passing
+            faults of the storage. Default None: ``Retry()``.
+        backend (str): "fsspec" (default), or "obstore" to read S3, GCS and Azure through obstore.
 
     Raises:
-        FileNotFoundError, PermissionError, …: by the storage, naming the URL.
-        CorruptRecordError, TruncatedRecordError: while iterating, with the path and the offset in
-            the uncompressed stream.
-        RecordTooLargeError: likewise.
+        OSError: The storage fails: FileNotFoundError, PermissionError and others, with the URL.
+        ManifestError: A manifest or index cannot be read, or contradicts its dataset.
+        CorruptRecordError: While iterating: a checksum does not hold, or data does not decompress.
+            It gives the path, and the offset in the uncompressed stream.
+        TruncatedRecordError: While iterating: the data ends inside a record.
+        RecordTooLargeError: While iterating: a record is longer than ``max_record_bytes``.
+        ValueError: An argument is not as described, or the reader is closed.
+
+    Example:
+        >>> _ = tfs.write_table({"x": [1, 2, 3]}, "folder/train")
+        >>> with tfs.RecordReader("folder/train") as reader:
+        ...     for record in reader:
+        ...         print(tfs.decode_examples([record], {"x": "int64"})["x"])
+        [1]
+        [2]
+        [3]
+
+        A bucket of an S3 server of your own:
+
+        >>> options = {"endpoint_url": "http://localhost:9000", "key": "…", "secret": "…"}
+        >>> reader = tfs.RecordReader("s3://b/train", storage_options=options)  # doctest: +SKIP
     """
 
     def __init__(
@@ -90,7 +113,19 @@ class RecordReader:
         max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
         start: Position | None = None,
     ) -> RecordReader:
-        """A reader of a dataset that is resolved already, from ``start`` on."""
+        """Make a reader of a dataset that is resolved already.
+
+        Args:
+            dataset (Dataset): The shards to read.
+            verify (bool): See `RecordReader`. Default True.
+            on_corrupt (str | Callable): See `RecordReader`. Default "raise".
+            memory_budget (int): See `RecordReader`. Default 256 MiB.
+            max_record_bytes (int): See `RecordReader`. Default 1 GiB.
+            start (Position | None): Where to begin. Default None: at the first record.
+
+        Returns:
+            RecordReader: It stands at ``start``.
+        """
         options = Options(verify, _check_policy(on_corrupt), memory_budget, max_record_bytes)
         return cls._made(dataset, options, start or Position())
 
@@ -121,23 +156,60 @@ class RecordReader:
 
     @property
     def skipped(self) -> int:
-        """Regions passed over so far."""
+        """How many damaged regions were passed over so far (int)."""
         return self._way.skips.count
 
     # Order and sharing
 
     def shard(self, index: int, count: int) -> RecordReader:
-        """A reader of every ``count``-th block from ``index`` on: all ``count`` of them together
-        give each record once, and differ by at most one block. A stream that cannot be cut counts
-        as one block."""
+        """Make a reader of every ``count``-th block, from block ``index`` on.
+
+        All ``count`` readers together give each record once. Their numbers of blocks differ by at
+        most one. A stream that cannot be cut into blocks counts as one block.
+
+        Args:
+            index (int): This reader's share, from 0 to ``count - 1``.
+            count (int): The number of shares.
+
+        Returns:
+            RecordReader: It stands at the beginning of its share.
+
+        Raises:
+            ValueError: ``index`` is not below ``count``, or the source is a file object.
+
+        Example:
+            >>> _ = tfs.write_table({"x": [1, 2, 3]}, "train", max_shard_bytes=1)
+            >>> [len(list(tfs.RecordReader("train").shard(i, 2))) for i in range(2)]
+            [2, 1]
+        """
         return self._with_step(Share(index, count))
 
     def shuffle(self, seed: int, *, epoch: int = 0, window: int = 16) -> RecordReader:
-        """A reader of the blocks in an order that depends on ``seed`` and epoch alone, the records
-        of neighbouring blocks (about a MiB each) shuffled in memory, ``window`` MiB at a time.
+        """Make a reader that gives the records in a random order.
 
-        Each full iteration begins the next epoch. Before `shard`, workers get other blocks each
-        epoch. Two windows must fit into the memory budget, else ValueError.
+        The order of the blocks depends on ``seed`` and the epoch alone. The records of neighbouring
+        blocks (about 1 MiB each) are shuffled in memory, one window at a time. Each full iteration
+        begins the next epoch. Call it before `shard` to give each worker other blocks in each
+        epoch.
+
+        Args:
+            seed (int): The same seed gives the same orders.
+            epoch (int): The first epoch to give. Default 0.
+            window (int): MiB of memory for the records that are shuffled together. Default 16.
+
+        Returns:
+            RecordReader: It stands at the beginning of ``epoch``.
+
+        Raises:
+            ValueError: Two windows do not fit into the memory budget, or the source is a file
+                object.
+
+        Example:
+            >>> _ = tfs.write_table({"x": list(range(100))}, "train")
+            >>> reader = tfs.RecordReader("train").shuffle(seed=1)
+            >>> first, second = list(reader), list(reader)
+            >>> first == second, sorted(first) == sorted(second)
+            (False, True)
         """
         shuffled = self._with_step(Shuffle(seed, window), epoch)
         most = shuffled._route.window_most()
@@ -173,15 +245,44 @@ class RecordReader:
         return self._records
 
     def batches(self) -> Iterator[RecordBatch]:
-        """The records as batches. What `__iter__` has not used of its batch comes first."""
+        """Iterate the records as batches, to the end of the epoch.
+
+        Records that a ``for`` loop over the reader has left of its batch come first.
+
+        Yields:
+            RecordBatch: About a block of records (1 MiB), not copied.
+
+        Raises:
+            ValueError: The reader is closed.
+
+        Example:
+            >>> _ = tfs.write_table({"x": [1, 2, 3]}, "train")
+            >>> [len(batch) for batch in tfs.RecordReader("train").batches()]
+            [3]
+        """
         self._way.check_open()
         return _RestFirst(self)
 
     # Coming back
 
     def state(self) -> dict[str, Any]:
-        """Where the reader stands, as a small dict that JSON can hold. `restore` goes on with the
-        very next record, in any process, whatever the memory budget there."""
+        """Tell where the reader stands. `restore` goes on with the very next record.
+
+        Any process may restore the state, with any memory budget.
+
+        Returns:
+            dict: Small, and JSON can hold it.
+
+        Example:
+            >>> _ = tfs.write_table({"x": [1, 2, 3]}, "train")
+            >>> reader = tfs.RecordReader("train")
+            >>> _ = next(iter(reader))
+            >>> state = reader.state()
+            >>> other = tfs.RecordReader("train")
+            >>> other.restore(state)
+            >>> len(list(other))
+            2
+        """
         return self._stands_at().to_json(self._route)
 
     def _stands_at(self) -> Position:
@@ -192,7 +293,14 @@ class RecordReader:
         return self._way.position
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go to where `state` was taken. ValueError if that was another source or order."""
+        """Go to the place where `state` was taken.
+
+        Args:
+            state (dict): What `state` returned.
+
+        Raises:
+            ValueError: The state is of another source or another order, or the reader is closed.
+        """
         self._way.check_open()
         cursor = Position.from_json(state, self._route)
         self._leave(cursor)
@@ -213,7 +321,15 @@ class RecordReader:
     # Ending
 
     def close(self) -> None:
-        """Give up what is in flight. Idempotent. `state` still tells where the reader stood."""
+        """Stop reading, and drop what is in flight.
+
+        `state` still tells where the reader stood. A second call does nothing.
+
+        Example:
+            >>> _ = tfs.write_table({"x": [1, 2, 3]}, "train")
+            >>> reader = tfs.RecordReader("train")
+            >>> reader.close()
+        """
         self._leave(self._stands_at())
         self._way.close()
 

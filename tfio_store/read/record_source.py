@@ -28,28 +28,45 @@ _MERGE_GAP = 64 << 10
 
 
 class RecordSource(Sequence[bytes]):
-    """The records of a source as a sequence: ``len``, ``[i]``, ``[i:j]``, ``[[i, j, k]]``, and
-    ``[mask]`` with as many bools as there are records.
+    """The records of a source as a sequence.
+
+    It has ``len``, ``[i]``, ``[i:j]``, ``[[i, j, k]]``, and ``[mask]`` with as many bools as there
+    are records.
 
     A list of numbers is fetched in one round: each block once, neighbouring blocks in one request,
-    many requests at a time. Blocks stay decoded while ``cache_bytes`` allow. Where no manifest
-    tells the blocks, opening walks the files' headers, once. Safe to use from several threads;
-    pickles as names and numbers, and a forked child makes its own connections. Serves as a PyTorch
-    map-style dataset and as a Grain data source as it is.
+    many requests at a time. If no manifest knows the blocks, opening walks the headers of the files
+    once. A source is safe to use from several threads. It pickles as names and numbers, and a
+    forked child makes its own connections. It serves as a PyTorch map-style dataset and as a Grain
+    data source.
 
     Args:
-        source: a path or URL, a glob, a dataset's prefix or folder with a manifest, or a list of
-            those.
-        idx: text index files as DALI's ``tfrecord2idx`` writes them, one for each file of the
-            source, used instead of walking.
-        cache_bytes: how many bytes of decoded blocks are kept for later questions.
-        memory_budget: bytes in flight while a list is fetched.
-        compression, verify, storage_options, max_record_bytes, retry, backend: as in
-            `RecordReader`.
+        source (str | PathLike | list): A path or URL, a glob, a dataset's prefix or folder with a
+            manifest, or a list of these.
+        compression (str | None): See `RecordReader`. Default "auto".
+        verify (bool): See `RecordReader`. Default True.
+        storage_options (dict | None): See `RecordReader`. Default None.
+        idx (list[str] | None): Text index files as DALI's ``tfrecord2idx`` writes them, one for
+            each file of the source. They replace the walk. Default None.
+        cache_bytes (int): Bytes of decoded blocks to keep for later questions. Default 64 MiB.
+        memory_budget (int): Bytes in flight while a list is fetched. Default 256 MiB.
+        max_record_bytes (int): See `RecordReader`. Default 1 GiB.
+        retry (Retry | None): See `RecordReader`. Default None.
+        backend (str): See `RecordReader`. Default "fsspec".
 
     Raises:
-        ValueError: a shard is a compressed stream that was not written in blocks.
-        CorruptRecordError, TruncatedRecordError: with path and offset.
+        OSError: The storage fails: FileNotFoundError, PermissionError and others, with the URL.
+        ValueError: A shard is a compressed stream that was not written in blocks.
+        CorruptRecordError: A header or a record is damaged. It gives path and offset.
+        TruncatedRecordError: A file ends inside a record.
+        RecordTooLargeError: A record is longer than ``max_record_bytes``.
+
+    Example:
+        >>> _ = tfs.write_table({"x": [10, 20, 30, 40]}, "train")
+        >>> source = tfs.RecordSource("train")
+        >>> len(source)
+        4
+        >>> tfs.decode_examples(source[[3, 0]], {"x": "int64"})["x"]
+        array([40, 10])
     """
 
     def __init__(
@@ -88,7 +105,7 @@ class RecordSource(Sequence[bytes]):
 
     @property
     def dataset(self) -> Dataset:
-        """The shards and blocks that this source reads."""
+        """The shards and blocks that this source reads (Dataset)."""
         return self._dataset
 
     def __len__(self) -> int:

@@ -81,7 +81,17 @@ class Backend(NamedTuple):
 
 
 def backend() -> Backend:
-    """Which core, CRC kernel and Example codec run."""
+    """Tell which core, CRC kernel and Example codec run in this process.
+
+    Returns:
+        Backend: A named tuple. ``core`` and ``example`` are "compiled" or "pure". ``crc32c`` is
+        "portable", "sse4.2", "avx2-vpclmulqdq", "avx512-vpclmulqdq" or "armv8", and "google-crc32c"
+        with the pure core.
+
+    Example:
+        >>> tfs.backend()  # doctest: +SKIP
+        Backend(core='compiled', crc32c='avx512-vpclmulqdq', example='compiled')
+    """
     return Backend(running["core"], crc_backend(), running.get("example", "pure"))
 
 

@@ -33,11 +33,27 @@ _REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class SkippedRegion:
-    """Bytes that were passed over: ``length`` bytes from ``offset`` of the uncompressed stream of
-    ``path``.
+    """Bytes of a damaged file that were passed over.
 
-    ``length`` is None where nobody knows how much is missing: ``stored_length`` compressed bytes do
-    not inflate. Offsets behind such a gap count what came out.
+    Attributes:
+        path (str): The file's path or URL.
+        offset (int): Where the region begins, in bytes of the uncompressed stream. Behind a gap of
+            unknown length it counts only the bytes that came out.
+        length (int | None): Bytes of the uncompressed stream. None if nobody knows how many are
+            missing, because compressed data does not decompress.
+        reason (str): What is wrong.
+        stored_length (int): The compressed bytes that do not decompress. Default 0.
+
+    Example:
+        >>> with tfs.TFRecordWriter("a.tfrecord") as writer:
+        ...     writer.write_batch([b"one", b"two"])
+        >>> with open("a.tfrecord", "r+b") as file:
+        ...     _ = file.seek(12), file.write(b"X")
+        >>> regions = []
+        >>> list(tfs.RecordReader("a.tfrecord", on_corrupt=regions.append))
+        [b'two']
+        >>> regions[0].offset, regions[0].length
+        (0, 19)
     """
 
     path: str
@@ -48,7 +64,7 @@ class SkippedRegion:
 
     @property
     def size(self) -> str:
-        """How much was passed over, in words."""
+        """How much was passed over, in words (str)."""
         if self.length is None:
             return f"{self.stored_length} compressed bytes"
         return f"{self.length} bytes"

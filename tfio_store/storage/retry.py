@@ -22,16 +22,28 @@ SLOWEST_LINK = 256 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """What to do about passing faults: timeouts, resets, 408/429/5xx answers, short bodies.
+    """How to repeat requests after passing faults.
 
-    A request is made at most ``attempts`` times; other faults are raised at once.
-    Before attempt n + 1 it waits a random time of up to
-    ``min(max_delay, base_delay * 2**(n - 1))`` seconds ("full jitter", which spreads clients that a
-    store has turned away together). One attempt may take ``timeout`` seconds, and longer for many
-    bytes. Filesystems without an asynchronous interface keep to their own timeouts. An address that
-    nobody answers at (a refused connection, an unknown name) is tried for ``refused`` seconds.
+    These are timeouts, resets, 408/429/5xx answers and short bodies. Other faults are raised at
+    once. Before attempt n + 1 a request waits a random time of up to ``min(max_delay, base_delay *
+    2**(n - 1))`` seconds ("full jitter": it spreads clients that a store has turned away together).
+    The logger ``tfio_store`` tells of each repeated attempt, at level INFO.
 
-    Each attempt that is made again is told to the logger ``tfio_store``, at level INFO.
+    Args:
+        attempts (int): How often a request is made at most. Default 8.
+        base_delay (float): Seconds: the longest wait before the second attempt. Default 0.1.
+        max_delay (float): Seconds: the longest wait of all. Default 10.
+        timeout (float): Seconds for one attempt, and more for many bytes. Filesystems without an
+            asynchronous interface keep to their own timeouts. Default 30.
+        refused (float): Seconds for which an address is tried at which nobody answers (a refused
+            connection, an unknown name). Default 5.
+
+    Raises:
+        ValueError: A number is out of its range.
+
+    Example:
+        >>> _ = tfs.write_table({"x": [1, 2, 3]}, "train")
+        >>> reader = tfs.RecordReader("train", retry=tfs.Retry(attempts=3, timeout=10))
     """
 
     attempts: int = 8
@@ -50,17 +62,43 @@ class Retry:
             raise ValueError(f"Retry(timeout={self.timeout!r}): pass seconds, more than 0")
 
     def delay(self, failures: int) -> float:
-        """Seconds to wait after so many failures in a row."""
+        """Draw the time to wait before the next attempt.
+
+        Args:
+            failures (int): How many attempts have failed in a row.
+
+        Returns:
+            float: Seconds.
+        """
         # 2**failures without an overflow: nobody waits longer than max_delay anyway
         ceiling = min(self.max_delay, self.base_delay * 2.0 ** min(failures - 1, 64))
         return random.uniform(0, ceiling)
 
     def limit(self, nbytes: int) -> float:
-        """Seconds that one attempt to move ``nbytes`` may take."""
+        """Tell how long one attempt may take.
+
+        Args:
+            nbytes (int): The bytes that it moves.
+
+        Returns:
+            float: Seconds.
+        """
         return self.timeout + nbytes / SLOWEST_LINK
 
     async def run(self, attempt: Callable[[], Awaitable[T]], url: str, *, nbytes: int = 0) -> T:
-        """Await ``attempt()`` until it succeeds, or raise what stopped it, naming ``url``."""
+        """Await ``attempt()`` until it succeeds.
+
+        Args:
+            attempt (Callable): A function that returns an awaitable.
+            url (str): What to name in errors.
+            nbytes (int): The bytes that an attempt moves, for its time limit. Default 0.
+
+        Returns:
+            What ``attempt()`` gives.
+
+        Raises:
+            OSError: What stopped the last attempt, with ``url``.
+        """
         import asyncio  # costs 20 ms, which who imports the library need not wait for
 
         trials = Trials(self, url)
@@ -74,7 +112,18 @@ class Retry:
             await asyncio.sleep(pause)
 
     def run_blocking(self, attempt: Callable[[], T], url: str) -> T:
-        """`run` for a filesystem that blocks."""
+        """Call ``attempt()`` until it succeeds: `run` for a filesystem that blocks.
+
+        Args:
+            attempt (Callable): The request.
+            url (str): What to name in errors.
+
+        Returns:
+            What ``attempt()`` returns.
+
+        Raises:
+            OSError: What stopped the last attempt, with ``url``.
+        """
         trials = Trials(self, url)
         while True:
             try:

@@ -36,43 +36,62 @@ def build_index(
     retry: Retry | None = None,
     backend: str = "fsspec",
 ) -> DatasetManifest:
-    """Make a dataset of raw files that were written elsewhere: find their blocks, records and
-    checksums.
+    r"""Make a dataset of raw files that were written elsewhere.
 
-    ``save_as`` is the URL that the dataset shall have, in the files' own folder: for
-    ``s3://b/old/part-*`` perhaps ``s3://b/old/train``. The index and manifest are written there,
-    and from then on ``RecordSource("s3://b/old/train")`` and all others find the blocks without
-    looking. The files themselves are not touched. Without ``save_as`` the manifest is only
-    returned.
+    It finds their blocks, records and checksums. The files are not touched. It reads all bytes
+    once, because the manifest keeps a CRC32C of each file. Of the records it checks only the
+    headers; `verify` checks them whole.
 
-    All bytes are read once, for the CRC32C that the manifest keeps of each file; of the records
-    only the headers are checked (`verify` checks them whole).
+    Args:
+        source (str | PathLike | list): The files, as for `RecordReader`.
+        save_as (str | None): The URL that the dataset shall have, in the files' own folder: for
+            ``s3://b/old/part-*`` perhaps ``s3://b/old/train``. Index and manifest are written
+            there. From then on ``RecordSource("s3://b/old/train")`` and all others know the blocks.
+            Default None: the manifest is only returned.
+        storage_options (dict | None): See `RecordReader`. Default None.
+        memory_budget (int): Bytes that may be in flight. Default 256 MiB.
+        max_record_bytes (int): See `RecordReader`. Default 1 GiB.
+        retry (Retry | None): See `RecordReader`. Default None.
+        backend (str): See `RecordReader`. Default "fsspec".
+
+    Returns:
+        DatasetManifest: With the block table of each file.
 
     Raises:
-        ValueError: a file is compressed, does not lie in the folder of ``save_as``, is named twice,
-            or has a name that no manifest can hold (with one of ``% : ? # \\`` in it).
-        CorruptRecordError, TruncatedRecordError: a header is damaged.
-        RecordTooLargeError: a header claims more than ``max_record_bytes``.
+        ValueError: A file is compressed, does not lie in the folder of ``save_as``, is named twice,
+            or has a name that no manifest can hold (with one of ``% : ? # \`` in it).
+        CorruptRecordError: A header is damaged.
+        TruncatedRecordError: A file ends inside a record.
+        RecordTooLargeError: A header claims more than ``max_record_bytes``.
         FileExistsError: ``save_as`` has a manifest.
+
+    Example:
+        >>> for i in range(2):
+        ...     with tfs.TFRecordWriter(f"part-{i}") as writer:
+        ...         writer.write_batch([b"one", b"two"])
+        >>> tfs.build_index("part-*", "train").records
+        4
+        >>> tfs.RecordSource("train")[3]
+        b'two'
     """
     access = Access(storage_options, retry, backend)
     found = open_dataset(source, access)
     dataset = index_raw_shards(
         found, memory_budget=memory_budget, max_record_bytes=max_record_bytes
     )
-    names = _names(dataset, _common_folder(dataset, save_as))
+    place = None if save_as is None else access.open(save_as)
+    names = _names(dataset, _common_folder(dataset, place))
     describe = partial(_describe, dataset, memory_budget // _SHARDS_AT_ONCE)
     with Threads(_SHARDS_AT_ONCE, thread_name_prefix="tfio_store-index") as pool:
         shards = tuple(pool.map(describe, names, range(len(names))))
-    if save_as is None:
-        return DatasetManifest(shards, None)
-    return _save(shards, access.open(save_as))
+    return DatasetManifest(shards, None) if place is None else _save(shards, place)
 
 
-def _common_folder(dataset: Dataset, save_as: str | None) -> str:
+def _common_folder(dataset: Dataset, place: tuple[Store, str] | None) -> str:
     folders = {split_url(shard.url)[0] for shard in dataset.shards}
-    if save_as is not None:
-        folders.add(split_url(save_as)[0])
+    if place is not None:
+        store, path = place
+        folders.add(split_url(store.url(path))[0])
     if len(folders) != 1:
         raise ValueError(
             f"save_as= and the files must be in one folder, not in {', '.join(sorted(folders))}"
@@ -147,8 +166,31 @@ def write_idx(
     retry: Retry | None = None,
     backend: str = "fsspec",
 ) -> None:
-    """Write the text index of one raw file as DALI and vahidk's tfrecord read it: ``offset size``
-    per record."""
+    r"""Write the text index of one raw file, as DALI and vahidk's tfrecord read it.
+
+    Each line is ``offset size`` of one record with its framing, in bytes.
+
+    Args:
+        source (str): The path or URL of the file.
+        idx (str): The path or URL of the index.
+        storage_options (dict | None): See `RecordReader`. Default None.
+        max_record_bytes (int): See `RecordReader`. Default 1 GiB.
+        retry (Retry | None): See `RecordReader`. Default None.
+        backend (str): See `RecordReader`. Default "fsspec".
+
+    Raises:
+        OSError: The storage fails.
+        CorruptRecordError: A header is damaged.
+        TruncatedRecordError: The file ends inside a record.
+        RecordTooLargeError: A header claims more than ``max_record_bytes``.
+
+    Example:
+        >>> with tfs.TFRecordWriter("a.tfrecord") as writer:
+        ...     writer.write_batch([b"one", b"three"])
+        >>> tfs.write_idx("a.tfrecord", "a.idx")
+        >>> open("a.idx").read()
+        '0 19\n19 21\n'
+    """
     access = Access(storage_options, retry, backend)
     dataset = open_dataset(source, access, compression=None)
     (shard,) = dataset.shards

@@ -27,7 +27,19 @@ _DAY = 86400.0
 
 @dataclass(frozen=True, slots=True)
 class Leftovers:
-    """What `clean` found, as URLs."""
+    """What `clean` found, as URLs.
+
+    Attributes:
+        objects (tuple[str]): Shards, indexes and claims that no manifest names.
+        uploads (tuple[str]): Objects whose upload was begun and never ended (a multipart upload, a
+            temporary file).
+        alive (tuple[str]): Claims of writers that may be at work. Their objects were left alone.
+
+    Example:
+        >>> _ = tfs.write_table({"x": [1, 2, 3]}, "train")
+        >>> tfs.clean("train", dry_run=True)
+        Leftovers(objects=(), uploads=(), alive=())
+    """
 
     objects: tuple[str, ...]
     """Shards, indexes and claims that no manifest names."""
@@ -47,27 +59,50 @@ def clean(
     backend: str = "fsspec",
     retry: Retry | None = None,
 ) -> Leftovers:
-    """Remove what dead writers of a dataset left; with ``dry_run`` only tell.
+    """Remove what dead writers of a dataset left.
 
-    A writer keeps a claim, and renews it every few minutes while it writes. One that gave its last
-    sign of life less than ``older_than`` seconds ago is taken to be alive, and nothing of it is
-    touched; lower this to 0 when you know that nobody is writing. Cleaning up behind a writer that
-    does live makes its commit fail, or finishes it where it was decided; the dataset that is there
-    is never harmed.
+    A writer keeps a claim, and renews it every few minutes while it writes. If you clean up behind
+    a writer that is alive after all, its commit fails, or is finished if it was decided. The
+    dataset that is there is never harmed. A writer that died while it put its manifest had written
+    everything that the manifest names. `clean` finishes that commit, if no other writer has
+    committed since.
 
-    A writer that died while it put its manifest had written all that the manifest names: its commit
-    is finished, if no other writer has committed since.
+    It removes only these:
 
-    Only these are removed: names with a writer's random tag in them; shards with plain names of
-    which a writer has noted size and CRC32C, if they still have these; replaced generations whose
-    ``keep_replaced`` seconds are over (with ``keep_replaced=False`` all of them: nobody must be
-    reading them); and dead writers' claims. Never what any manifest in the folder names, nor files
-    of others, even if they are named as shards are. With ``older_than=0`` that extends to uploads
-    (not files) under any name that a shard of this dataset could have.
+    - objects whose names hold a writer's random tag;
+    - shards with plain names, if a writer has noted their size and CRC32C, and they still have
+      these;
+    - replaced generations whose ``keep_replaced`` seconds are over;
+    - claims of dead writers;
+    - with ``older_than=0``, uploads (not files) under any name that a shard of this dataset could
+      have.
+
+    It never removes what a manifest in the folder names, nor files of others, even if they are
+    named as shards are.
+
+    Args:
+        url (str): Folder and name of the dataset, as for `ShardedWriter`.
+        older_than (float): Seconds. A writer that gave a sign of life since then is taken to be
+            alive, and keeps everything. Pass 0 when you know that nobody is writing. Default 86400
+            (a day).
+        dry_run (bool): Only tell, and remove nothing. Default False.
+        keep_replaced (bool): Keep replaced generations for as long as their writers asked. Default
+            True. False removes all of them: then nobody must be reading them.
+        storage_options (dict | None): See `RecordReader`. Default None.
+        backend (str): See `RecordReader`. Default "fsspec".
+        retry (Retry | None): See `RecordReader`. Default None.
+
+    Returns:
+        Leftovers: What was removed, and which writers may be alive.
 
     Raises:
-        ManifestError: the dataset's manifest can't be read, so nobody knows what it names.
-        UncertainCommitError: a commit was to be finished, and the store does not say whether it is.
+        ManifestError: The dataset's manifest cannot be read, so nobody knows what it names.
+        UncertainCommitError: A commit was to be finished, and the store does not say whether it is.
+
+    Example:
+        >>> _ = tfs.write_table({"x": [1, 2, 3]}, "train")
+        >>> tfs.clean("train")
+        Leftovers(objects=(), uploads=(), alive=())
     """
     folder, names = locate(url, None, "", Access(storage_options, retry, backend))
     dead_before = time.time() - older_than if older_than > 0 else float("inf")

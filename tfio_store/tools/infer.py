@@ -38,20 +38,37 @@ def infer_schema(
     retry: Retry | None = None,
     backend: str = "fsspec",
 ) -> Schema:
-    """The schema that a dataset's manifest keeps; without one, what its first Examples say.
+    """Find the schema of a dataset: from its manifest, or else from its first Examples.
 
-    Args:
-        source: as for `RecordReader`; or records that are in memory.
-        sample: how many records to look at.
-        storage_options, max_record_bytes, retry, backend: as for `RecordReader`.
-
-    From records, a feature that always holds one value is a scalar, one that always holds n is of
-    shape (n,) (a record does not tell whether that was (2, 3) or (6,)), and one that varies or is
-    sometimes absent is of shape (None,). Strings are "bytes". A feature that never holds a value
+    From records, a feature that always holds one value becomes a scalar, and one that always holds
+    n values gets shape (n,), since a record does not tell (2, 3) from (6,). One that varies or is
+    sometimes absent gets shape (None,). Strings become "bytes". A feature that never holds a value
     has no dtype, and is left out.
 
-    Raises ValueError where there are no records, SchemaError where one feature holds values of
-    two kinds, CorruptRecordError where a record is not an Example.
+    Args:
+        source (str | PathLike | list | RecordBatch | list[bytes]): As for `RecordReader`; or
+            records in memory.
+        sample (int): How many records to look at. Default 1000.
+        storage_options (dict | None): See `RecordReader`. Default None.
+        max_record_bytes (int): See `RecordReader`. Default 1 GiB.
+        retry (Retry | None): See `RecordReader`. Default None.
+        backend (str): See `RecordReader`. Default "fsspec".
+
+    Returns:
+        Schema: For `decode_examples`, `TFRecordDataset` and others.
+
+    Raises:
+        ValueError: There are no records, or ``sample`` is below 1.
+        SchemaError: One feature holds values of two kinds.
+        CorruptRecordError: A record is not an Example.
+
+    Example:
+        >>> records = [tfs.encode_example({"x": x, "ids": [0] * x}) for x in (2, 1)]
+        >>> tfs.infer_schema(records)
+        Schema:
+          feature  dtype  shape    default
+          ids      int64  (None,)
+          x        int64  ()
     """
     if sample < 1:
         raise ValueError(f"sample must be at least 1, got {sample}")

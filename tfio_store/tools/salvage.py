@@ -25,8 +25,17 @@ __all__ = ["VerifyReport", "salvage", "verify"]
 class VerifyReport:
     """What a pass over a source found. ``ok`` is the answer; the rest says why.
 
-    ``skipped`` are damaged regions (their records are lost, all others are counted in ``records``);
-    ``problems`` are objects that are not what the manifest says they are.
+    Attributes:
+        records (int): Sound records. Default 0.
+        nbytes (int): Their bytes, without framing. Default 0.
+        skipped (list[SkippedRegion]): Damaged regions, whose records are lost. Default [].
+        problems (list[str]): Objects that are not what the manifest says. Default [].
+
+    Example:
+        >>> _ = tfs.write_table({"x": [1, 2, 3]}, "train")
+        >>> report = tfs.verify("train")
+        >>> report.ok, report.records
+        (True, 3)
     """
 
     records: int = 0
@@ -37,6 +46,7 @@ class VerifyReport:
 
     @property
     def ok(self) -> bool:
+        """Whether nothing was skipped and nothing is wrong (bool)."""
         return not self.skipped and not self.problems
 
     def __str__(self) -> str:
@@ -60,9 +70,33 @@ def verify(
 ) -> VerifyReport:
     """Read all of a source, check every checksum, and report.
 
-    Where a manifest tells them, each object's size and CRC32C and each shard's number of records
-    are checked too. Damage is reported, not raised; what the storage raises passes through.
-    ``on_progress`` is called with the number of records checked so far.
+    If there is a manifest, it also checks each object's size and CRC32C, and the number of records.
+    Damage is reported, not raised.
+
+    Args:
+        source (str | PathLike | list): See `RecordReader`.
+        compression (str | None): See `RecordReader`. Default "auto".
+        storage_options (dict | None): See `RecordReader`. Default None.
+        max_record_bytes (int): See `RecordReader`. Default 1 GiB.
+        on_progress (Callable | None): Called with the number of sound records so far. Default None.
+        retry (Retry | None): See `RecordReader`. Default None.
+        backend (str): See `RecordReader`. Default "fsspec".
+
+    Returns:
+        VerifyReport: Its ``ok`` is the answer.
+
+    Raises:
+        OSError: The storage fails.
+        ManifestError: A manifest or index cannot be read.
+
+    Example:
+        >>> with tfs.TFRecordWriter("a.tfrecord") as writer:
+        ...     writer.write_batch([b"one", b"two"])
+        >>> with open("a.tfrecord", "r+b") as file:
+        ...     _ = file.seek(12), file.write(b"X")
+        >>> print(tfs.verify("a.tfrecord"))
+        1 sound records, 3 bytes
+        ...a.tfrecord: the checksum of a record's data does not hold (offset 0, 19 bytes)
     """
     dataset = open_dataset(source, Access(storage_options, retry, backend), compression=compression)
     report = VerifyReport()
@@ -96,13 +130,42 @@ def salvage(
     target_compression: str | None = "same",
     target_options: Mapping[str, Any] | None = None,
 ) -> VerifyReport:
-    """Copy every sound record of ``source``, in order, to a new dataset ``target``.
+    """Copy every sound record of a source, in order, to a new dataset.
 
-    The target has ``num_shards`` shards, by default as many as the source, and is compressed as
-    most of the source's files are, unless ``target_compression`` says otherwise. It is written with
-    ``target_options``, by default those of the source; ``if_exists`` and ``keep_replaced`` are as
-    for `ShardedWriter`.
-    Returns what was copied and what was lost.
+    Args:
+        source (str | PathLike | list): See `RecordReader`.
+        target (str): Folder and name of the new dataset, as for `ShardedWriter`.
+        compression (str | None): The source's. See `RecordReader`. Default "auto".
+        storage_options (dict | None): The source's. See `RecordReader`. Default None.
+        max_record_bytes (int): See `RecordReader`. Default 1 GiB.
+        on_progress (Callable | None): Called with the number of records copied so far. Default
+            None.
+        retry (Retry | None): See `RecordReader`. Default None.
+        backend (str): See `RecordReader`. Default "fsspec".
+        num_shards (int | None): The target's. Default None: as many as the source has.
+        if_exists (str): See `ShardedWriter`. Default "error".
+        keep_replaced (float): See `ShardedWriter`. Seconds, default 3600.
+        target_compression (str | None): As for `ShardedWriter`. Default "same": what most of the
+            source's files have.
+        target_options (dict | None): The target's ``storage_options``. Default None: the source's.
+
+    Returns:
+        VerifyReport: What was copied, and what was lost.
+
+    Raises:
+        OSError: The storage fails; FileExistsError if the target exists and ``if_exists`` is
+            "error".
+        ManifestError: A manifest or index cannot be read.
+        ValueError: An argument is not as described.
+
+    Example:
+        >>> with tfs.TFRecordWriter("a.tfrecord") as writer:
+        ...     writer.write_batch([b"one", b"two"])
+        >>> with open("a.tfrecord", "r+b") as file:
+        ...     _ = file.seek(12), file.write(b"X")
+        >>> report = tfs.salvage("a.tfrecord", "good/train")
+        >>> list(tfs.RecordReader("good/train")), len(report.skipped)
+        ([b'two'], 1)
     """
     access = Access(storage_options, retry, backend)
     dataset = open_dataset(source, access, compression=compression)

@@ -40,25 +40,42 @@ def write_table(
     retry: Retry | None = None,
     backend: str = "fsspec",
 ) -> DatasetManifest:
-    """Write each row of a table as an Example; `read_table` gives the table back exactly.
+    """Write each row of a table as an Example. `read_table` gives the same table back.
 
     Args:
-        table: a dict of columns (as for `encode_examples`), a pandas DataFrame (its index is not
-            written), a pyarrow Table, RecordBatch or RecordBatchReader, or an iterable of
-            these, which have the same columns and are written one after another.
-        url: folder and name, such as ``s3://bucket/folder/train``.
-        schema: how to write some or all of the columns. By default each is kept exactly: what int64
-            and float32 hold goes as that, anything else (float64, uint64, datetimes, arrays of
-            bytes) as raw memory. ``{"price": "float32"}`` makes a float64 column one that
-            ``tf.io.parse_example`` reads, and rounds it.
-        num_shards: rows go round that many shards in turn; by default they are written in
-            order, into shards of ``max_shard_bytes`` (256 MiB).
-        compression, if_exists, keep_replaced, storage_options, retry, backend: as for
-            `ShardedWriter`.
+        table (dict | DataFrame | Table | Iterable): A dict of columns (as for `encode_examples`), a
+            pandas DataFrame (its index is not written), a pyarrow Table, RecordBatch or
+            RecordBatchReader; or an iterable of these with the same columns, which are written one
+            after another. Nulls are refused.
+        url (str): Folder and name, such as ``s3://bucket/folder/train``.
+        schema (Schema | dict | None): How to write some or all of the columns. ``{"price":
+            "float32"}`` rounds a float64 column to what ``tf.io.parse_example`` reads. Default
+            None: each column is kept exactly. What fits int64 and float32 is written as such,
+            anything else (float64, uint64, datetimes, arrays of bytes) as raw memory.
+        num_shards (int | None): Rows go round this many shards in turn. Default None: they are
+            written in order, into shards of ``max_shard_bytes``.
+        max_shard_bytes (int | None): See `ShardedWriter`. Default None: 256 MiB, if ``num_shards``
+            is None too.
+        compression (str | None): See `ShardedWriter`. Default None.
+        if_exists (str): See `ShardedWriter`. Default "error".
+        keep_replaced (float): See `ShardedWriter`. Seconds, default 3600.
+        storage_options (dict | None): See `RecordReader`. Default None.
+        retry (Retry | None): See `RecordReader`. Default None.
+        backend (str): See `ShardedWriter`. Default "fsspec".
 
-    Returns the committed manifest, which holds the schema.
+    Returns:
+        DatasetManifest: What was committed. It holds the schema.
 
-    Raises TypeError or ValueError, naming the column, for what can't be written; nulls can't.
+    Raises:
+        TypeError: The table or a column is of another type. The error names the column.
+        ValueError: A value cannot be written, or ``schema`` names what is no column.
+        FileExistsError: There is a dataset, and ``if_exists`` is "error".
+        OSError: The store fails.
+
+    Example:
+        >>> _ = tfs.write_table({"x": [1, 2], "name": ["ada", "bob"]}, "train")
+        >>> tfs.read_table("train", columns=["x"])
+        {'x': array([1, 2])}
     """
     parts = _parts(table)
     first = _normal(next(parts, {}))
@@ -92,17 +109,34 @@ def read_table(
     retry: Retry | None = None,
     backend: str = "fsspec",
 ) -> Examples:
-    """Read a dataset of Examples whole, as a dict of arrays; ``.to_arrow()`` and ``.to_pandas()``
-    make a table of it.
+    """Read a whole dataset of Examples as columns, in the order of the shards.
 
     Args:
-        source: as for `RecordReader`. columns: the columns to read; the others are stepped over
-        undecoded. schema: what the records hold; by default, what the manifest says, or without one
-        `infer_schema`. strings: as for `decode_examples`. storage_options, max_record_bytes,
-        retry, backend: as for `RecordReader`.
+        source (str | PathLike | list): See `RecordReader`.
+        columns (list[str] | None): The columns to read. The others are stepped over undecoded.
+            Default None: all of them.
+        schema (Schema | dict | None): What the records hold. Default None: what the manifest says,
+            or else `infer_schema`.
+        strings (str): See `decode_examples`. Default "object".
+        storage_options (dict | None): See `RecordReader`. Default None.
+        max_record_bytes (int): See `RecordReader`. Default 1 GiB.
+        retry (Retry | None): See `RecordReader`. Default None.
+        backend (str): See `RecordReader`. Default "fsspec".
 
-    Rows come in the order of the shards. Raises KeyError for a column that is not there,
-    SchemaError where a record is not as the schema says.
+    Returns:
+        Examples: A dict of columns, shaped as by `decode_examples`. ``.to_arrow()`` and
+        ``.to_pandas()`` make a table of it.
+
+    Raises:
+        KeyError: There is no such column.
+        SchemaError: A record is not as the schema says.
+        ValueError: There are no records to infer a schema from.
+        OSError: The storage fails.
+
+    Example:
+        >>> _ = tfs.write_table({"x": [1, 2], "name": ["ada", "bob"]}, "train")
+        >>> tfs.read_table("train").to_pandas().shape
+        (2, 2)
     """
     access = Access(storage_options, retry, backend)
     where = access.arguments | {"max_record_bytes": max_record_bytes}

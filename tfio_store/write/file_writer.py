@@ -29,24 +29,42 @@ _MEMORY = Memory.plan(64 << 20, 1)
 
 
 class TFRecordWriter(Lifecycle):
-    """Writes records to one file. The bytes are those that `tf.io.TFRecordWriter` writes
-    (compressed: other bytes of the same content).
+    """Writes records to one file, as `tf.io.TFRecordWriter` does, on any storage.
+
+    Raw files have the same bytes as TensorFlow's. Compressed ones have other bytes of the same
+    content.
+
+    A path is written whole or not at all. The file appears, or replaces the old one, when the
+    writer is closed. If an exception leaves the context, the old file stays untouched. A writer
+    that is dropped without `close` loses its records, with a warning. In a forked child the writer
+    refuses to be used, and leaving the context there ends nothing.
+
+    A file object is written to in the caller's thread. `close` flushes it, and does not close it.
+    After an exception it keeps the blocks that were written until then.
 
     Args:
-        path: a path or URL of any storage that fsspec knows, or an open binary file object.
-        options: "GZIP", "ZLIB", "ZSTD", "" or None, or a `tf.io.TFRecordOptions`, of which
-            compression_type and compression_level count (the others tune zlib's memory).
-        storage_options: as everywhere in fsspec.
-        backend: "fsspec" or "obstore".
-        retry: how patiently to ask the storage again.
+        path (str | PathLike | BinaryIO): A path, a URL of any storage that fsspec knows, or an open
+            binary file.
+        options (str | TFRecordOptions | None): "GZIP", "ZLIB", "ZSTD", "" or None (default: raw);
+            or a `tf.io.TFRecordOptions`, of which compression_type and compression_level count.
+            (The others tune zlib's memory.)
+        storage_options (dict | None): See `RecordReader`. Default None.
+        backend (str): "fsspec" (default) or "obstore"; both write through fsspec.
+        retry (Retry | None): See `RecordReader`. Default None.
 
-    A path is written whole or not at all: the file appears, or replaces the one that was there,
-    when the writer is closed; leaving the context by an exception leaves the old one untouched.
-    What such a writer was given when it is dropped without `close` is lost, with a warning. In a
-    forked child it refuses to be used, and leaving the context there ends nothing.
+    Raises:
+        OSError: The storage fails. The next call on the writer raises the first failure.
+        TypeError: An argument or a record is of another type.
+        ValueError: The compression or the backend is unknown, or the writer is closed.
 
-    A file object is written to in the caller's thread. It is flushed by `close`, and not
-    closed. After an exception it is left with the blocks that were written until then.
+    Example:
+        >>> with tfs.TFRecordWriter("a.tfrecord", "GZIP") as writer:
+        ...     writer.write(b"one")
+        ...     writer.write({"x": 2})
+        ...     writer.write_batch([b"three", b"four"])
+        ...     writer.flush()
+        >>> len(list(tfs.RecordReader("a.tfrecord")))
+        4
     """
 
     def __init__(
@@ -74,7 +92,16 @@ class TFRecordWriter(Lifecycle):
         self._frames = self._sink.frames
 
     def write(self, record: BytesLike | Mapping[str, Any]) -> None:
-        """Add one record: bytes, or a mapping, which is encoded as a `tf.train.Example`."""
+        """Add one record.
+
+        Args:
+            record (bytes-like | dict): A mapping is encoded as a `tf.train.Example`.
+
+        Raises:
+            OSError: Writing has failed.
+            TypeError: ``record`` is neither.
+            ValueError: The writer is closed.
+        """
         if self._ended:
             self._refuse()
         try:
@@ -89,7 +116,15 @@ class TFRecordWriter(Lifecycle):
     def write_batch(self, records: Iterable[BytesLike | Mapping[str, Any]] | RecordBatch) -> None:
         """Add many records, several times as fast as one by one.
 
-        After an exception in here the writer can't go on: some records may have been added.
+        If it raises, the writer cannot go on, because some of the records may have been added.
+
+        Args:
+            records (Iterable | RecordBatch): Records as `write` takes them.
+
+        Raises:
+            OSError: Writing has failed.
+            TypeError: A record is of another type.
+            ValueError: The writer is closed.
         """
         sink = self._open_sink
         try:
@@ -105,16 +140,28 @@ class TFRecordWriter(Lifecycle):
     def flush(self) -> None:
         """Hand on every record written so far, as a block of its own, and wait until it is taken.
 
-        A file object then has the bytes, and is flushed. Of a path nothing is to be seen before
-        `close`, on any storage: a local file still has its temporary name, an object store keeps
-        what it was sent (parts of 8 MiB or more; what is less waits in memory).
+        A file object then has the bytes, and is flushed. Of a path nobody sees anything before
+        `close`, on any storage: a local file keeps its temporary name, and an object store keeps
+        the parts it was sent (8 MiB or more each; less than that waits in memory).
+
+        Raises:
+            OSError: Writing has failed.
+            ValueError: The writer is closed.
         """
         self._open_sink.flush()
 
     def close(self) -> None:
-        """Write what is left and make the file visible. On a local disk it is durable then.
+        """Write what is left, and make the file visible. On a local disk it is then durable.
 
         A second call does nothing, or raises the failure of the first again.
+
+        Raises:
+            OSError: Writing has failed. Nothing is visible then.
+
+        Example:
+            >>> writer = tfs.TFRecordWriter("a.tfrecord")
+            >>> writer.write(b"one")
+            >>> writer.close()
         """
         if self._ended:
             self._end(self._failure)
@@ -130,7 +177,13 @@ class TFRecordWriter(Lifecycle):
         self._sink = None
 
     def abort(self) -> None:
-        """Give up: nothing appears under the path. Does nothing after `close`."""
+        """Give up: nothing appears under the path. After `close` it does nothing.
+
+        Example:
+            >>> writer = tfs.TFRecordWriter("a.tfrecord")
+            >>> writer.write(b"one")
+            >>> writer.abort()
+        """
         self._end(None)
 
     @property

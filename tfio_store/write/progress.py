@@ -14,7 +14,18 @@ __all__ = ["OnProgress", "Progress", "Tally"]
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a writer is. Counts never go down."""
+    """How far a writer is. The counts never go down.
+
+    Attributes:
+        records (int): Records in full blocks.
+        nbytes (int): Their bytes with framing, before compression.
+        shards (int): Shards that the store has taken whole.
+
+    Example:
+        >>> with tfs.ShardedWriter("train", num_shards=1, on_progress=print) as writer:
+        ...     writer.write(b"one")
+        Progress(records=1, nbytes=19, shards=1)
+    """
 
     records: int
     """Records in full blocks."""

@@ -37,51 +37,67 @@ ROLLING_OPEN = 3
 
 
 class ShardedWriter(Lifecycle):
-    """Writes records into shards, and publishes them all at once when it is closed.
+    """Writes records into shards, and publishes all of them at once when it is closed.
 
-    A context manager: leaving it normally commits, leaving it by an exception leaves no object
-    behind. A writer that is dropped without `close` never publishes. Not for use by several
-    threads at once. In a forked child it refuses to be used, and leaving the context there changes
-    nothing.
+    Leaving the context normally commits. Leaving it by an exception leaves no object behind. A
+    writer that is dropped without `close` never publishes. Use it in one thread at a time. In a
+    forked child it refuses to be used, and leaving the context there changes nothing.
+
+    Give either ``num_shards``, or ``max_shard_bytes`` and/or ``max_shard_records``.
 
     Args:
-        url: folder and name of the dataset, such as ``s3://bucket/folder/train``.
-        num_shards: records go round these shards in turn, unless ``shard_for`` or a key says
-            otherwise; so readers, who go shard by shard, find them in another order than they were
-            written in: of 100 records in 4 shards, number 28 is ``source[7]``. Or else
-        max_shard_bytes, max_shard_records: begin another shard before a record that would carry
-            one over either limit (bytes are counted with framing, before compression).
-        compression: None, "GZIP", "ZLIB", or "ZSTD" (which stock TensorFlow can't read).
-        level: 0 to 9, 6 unless given; for ZSTD 1 to 22, 3 unless given.
-        if_exists: "error", "overwrite" (readers keep the old dataset until the new one is
-            there), or "append" (of the same compression; several may append at once).
-        keep_replaced: seconds for which what an overwrite or append replaces stays, so that who
-            has opened it reads it to its end; a later commit or `clean` removes it then. 0: it
-            goes at once.
-        shard_for: called with each record, gives the number of its shard.
-        shuffle_seed: put all records into a random order, the same for the same seed. They wait in
-            a temporary local file; `close` then takes memory for one uncompressed shard.
-        shard_template: file names, with ``{name}``, ``{shard}`` and ``{num_shards}``.
-        schema: a `Schema`, or what one is made from, kept in the manifest. Records that are
-            mappings are checked against it; bytes are not.
-        metadata: kept in the manifest; what JSON can hold.
-        memory_budget: bytes that blocks on their way to the store may take. `write` waits
-            while they are used up.
-        verify_uploads: read every shard back before the commit, where the store itself does not
-            report a CRC32C of it.
-        on_progress: called with a `Progress` as blocks fill and shards land, in the caller's
-            thread.
-        storage_options: as everywhere in fsspec.
-        backend: "fsspec" or "obstore".
-        retry: how patiently to ask the storage again.
+        url (str): Folder and name of the dataset, such as ``s3://bucket/folder/train``.
+        num_shards (int | None): Records go round this many shards in turn, unless ``shard_for`` or
+            a key decides. Readers go shard by shard, so they find the records in another order: of
+            100 records in 4 shards, number 28 is ``source[7]``. Default None.
+        max_shard_bytes (int | None): A record that would carry the shard over this many bytes
+            begins another shard. Framing counts; the bytes are those before compression. Default
+            None.
+        max_shard_records (int | None): The same for a number of records. Default None.
+        compression (str | None): "GZIP", "ZLIB", "ZSTD" (which TensorFlow cannot read) or None
+            (default).
+        level (int | None): 0 to 9, default 6; for ZSTD 1 to 22, default 3.
+        if_exists (str): "error" (default), "overwrite" (readers keep the old dataset until the new
+            one is there) or "append" (with the same compression; several writers may append at
+            once).
+        keep_replaced (float): Seconds for which replaced objects stay, so that readers who have
+            opened them reach the end. A later commit or `clean` removes them. 0 removes them at
+            once. Default 3600.
+        shard_for (Callable | None): Called with each record; returns the number of its shard.
+            Default None.
+        shuffle_seed (int | None): Puts all records into a random order; the same seed gives the
+            same order. Records wait in a temporary local file, and `close` takes memory for one
+            uncompressed shard. Default None.
+        shard_template (str): File names, with ``{name}``, ``{shard}`` and ``{num_shards}``. Default
+            "": like ``train-00000-of-00004.tfrecord``.
+        schema (Schema | dict | None): Kept in the manifest. Records that are mappings are checked
+            against it; bytes are not. Default None.
+        metadata (dict | None): What JSON can hold. Kept in the manifest. Default None.
+        memory_budget (int): Bytes that blocks on their way to the store may take. `write` waits
+            while they are used up. Default 256 MiB.
+        verify_uploads (bool): Read each shard back before the commit, if the store does not report
+            its CRC32C. Default False.
+        on_progress (Callable | None): Called with a `Progress` when a block is full or a shard has
+            landed, in the caller's thread. Default None.
+        storage_options (dict | None): See `RecordReader`. Default None.
+        backend (str): "fsspec" (default) or "obstore"; both write through fsspec.
+        retry (Retry | None): See `RecordReader`. Default None.
 
     Raises:
-        FileExistsError: there is a dataset, and ``if_exists`` is "error"; or another
-            writer was first (then at `close`).
-        OSError: the store's failures. The first one anywhere is raised by the next call, and
-            nothing is published.
-        TypeError, ValueError: an argument is not as described.
-        SchemaError: a mapping is not as ``schema`` says.
+        FileExistsError: There is a dataset, and ``if_exists`` is "error"; or, at `close`, another
+            writer was first.
+        OSError: The store fails. The next call raises the first failure, and nothing is published.
+        TypeError: An argument is of another type.
+        ValueError: An argument is not as described, or the writer is closed.
+        SchemaError: A mapping is not as ``schema`` says.
+
+    Example:
+        >>> with tfs.ShardedWriter("folder/train", num_shards=2, compression="GZIP") as writer:
+        ...     writer.write({"x": 1})
+        ...     writer.write({"x": 2}, key=b"user 7")
+        ...     writer.write_batch([{"x": 3}, {"x": 4}])
+        >>> writer.manifest.records, [shard.name for shard in writer.manifest.shards]
+        (4, ['train-00000-of-00002.tfrecord', 'train-00001-of-00002.tfrecord'])
     """
 
     def __init__(
@@ -145,9 +161,18 @@ class ShardedWriter(Lifecycle):
             self._shards = FixedShards(streams, shard_for, block_bytes, self._tally)
 
     def write(self, record: BytesLike | Mapping[str, Any], *, key: BytesLike | None = None) -> None:
-        """Add a record: bytes, or a mapping, which is encoded as a `tf.train.Example`.
+        """Add one record.
 
-        ``key``: records of equal keys go to the same shard (by the key's CRC32C).
+        Args:
+            record (bytes-like | dict): A mapping is encoded as a `tf.train.Example`.
+            key (bytes-like | None): Records of equal keys go to the same shard, by the key's
+                CRC32C. Default None.
+
+        Raises:
+            OSError: Writing has failed.
+            SchemaError: A mapping is not as the schema says.
+            TypeError: ``record`` is neither.
+            ValueError: The writer is closed.
         """
         if self._ended:
             self._refuse()
@@ -157,8 +182,18 @@ class ShardedWriter(Lifecycle):
     def write_batch(self, records: Iterable[BytesLike | Mapping[str, Any]] | RecordBatch) -> None:
         """Add many records, several times as fast as one by one.
 
-        They go to the same shards as by `write`. After an exception in here the writer can't go
-        on, since some of the records may have been added.
+        They go to the same shards as by `write`.
+
+        If it raises, the writer cannot go on, because some of the records may have been added.
+
+        Args:
+            records (Iterable | RecordBatch): Records as `write` takes them.
+
+        Raises:
+            OSError: Writing has failed.
+            SchemaError: A mapping is not as the schema says.
+            TypeError: A record is of another type.
+            ValueError: The writer is closed.
         """
         if self._ended:
             self._refuse()
@@ -173,15 +208,24 @@ class ShardedWriter(Lifecycle):
 
     @property
     def manifest(self) -> DatasetManifest:
-        """What was committed; ValueError before `close`."""
+        """What was committed (DatasetManifest). ValueError before `close`."""
         if self._manifest is None:
             raise ValueError("the dataset is not committed; close() the writer first")
         return self._manifest
 
     def close(self) -> None:
-        """Commit: the shards, the index, and at last the manifest.
+        """Commit: write the rest of the shards, the index, and last of all the manifest.
 
         A second call does nothing, or raises the failure of the first again.
+
+        Raises:
+            FileExistsError: Another writer has committed first.
+            OSError: The store fails. Nothing is published then.
+
+        Example:
+            >>> writer = tfs.ShardedWriter("train", num_shards=1)
+            >>> writer.write(b"one")
+            >>> writer.close()
         """
         if self._ended:
             if self._manifest is None:
@@ -219,7 +263,13 @@ class ShardedWriter(Lifecycle):
         self._attempt.tidy(self._manifest)
 
     def abort(self) -> None:
-        """Give up: drop all shards, and leave nothing behind. Does nothing after `close`."""
+        """Give up: drop all shards, and leave nothing behind. After `close` it does nothing.
+
+        Example:
+            >>> writer = tfs.ShardedWriter("train", num_shards=1)
+            >>> writer.write(b"one")
+            >>> writer.abort()
+        """
         if self._manifest is None:
             self._end(None)
 

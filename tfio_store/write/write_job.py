@@ -31,22 +31,46 @@ _MEMORY_BUDGET = 64 << 20
 
 
 class WriteJob:
-    """A dataset whose shards are written by any number of workers, and committed by the driver.
+    """Writes one dataset from many processes. The driver commits it.
 
-    The driver makes the job and sends it (pickled) to workers; each task calls `write_shard` and
-    sends the `ShardInfo` back; the driver calls `commit` with all of them::
+    The driver makes the job and sends it (pickled) to workers. Each task calls `write_shard` and
+    sends the `ShardInfo` back. The driver calls `commit` with all of them.
 
-        with tfs.WriteJob("s3://bucket/ds/train", num_shards=1000) as job:
-            infos = pool.map(partial(task, job), range(1000))
-            job.commit(infos)
+    Tasks may be retried, and may run twice at the same time. Each attempt writes an object of its
+    own (``_train-00007-of-01000.tfrecord.TAG-ATTEMPT``). Only objects whose infos are committed
+    count; the others are deleted. Any copy of the job may `commit` or `abort`, and may do so again:
+    the first one decides. Leaving the context without `commit` aborts. A copy that was unpickled
+    does not, since one task must not end the job for all others.
 
-    Tasks may be retried and run twice at the same time: each attempt writes an object of its own
-    (``_train-00007-of-01000.tfrecord.TAG-ATTEMPT``), and only those whose infos are committed
-    count; the others are deleted. Any copy of the job may `commit` or `abort`, and do it again: the
-    first one decides. Leaving the context without `commit` aborts, but for a copy that was
-    unpickled, since one task does not end the job for all others.
+    Args:
+        url (str): Folder and name of the dataset, such as ``s3://bucket/folder/train``.
+        num_shards (int): How many shards the dataset has.
+        compression (str | None): See `ShardedWriter`. Default None.
+        level (int | None): See `ShardedWriter`. Default None.
+        if_exists (str): See `ShardedWriter`. Default "error".
+        keep_replaced (float): See `ShardedWriter`. Seconds, default 3600.
+        shard_template (str): See `ShardedWriter`. Default "".
+        schema (Schema | dict | None): See `ShardedWriter`. Default None.
+        metadata (dict | None): See `ShardedWriter`. Default None.
+        memory_budget (int): Bytes that one `write_shard` may take. Default 64 MiB.
+        verify_uploads (bool): See `ShardedWriter`. Default False.
+        storage_options (dict | None): See `RecordReader`. Default None.
+        backend (str): See `ShardedWriter`. Default "fsspec".
+        retry (Retry | None): See `RecordReader`. Default None.
 
-    Arguments are those of `ShardedWriter`; ``memory_budget`` is for one `write_shard`.
+    Raises:
+        FileExistsError: There is a dataset, and ``if_exists`` is "error".
+        OSError: The storage fails.
+        TypeError: An argument is of another type.
+        ValueError: An argument is not as described.
+
+    Example:
+        >>> def task(job, shard):
+        ...     return job.write_shard(shard, [{"x": shard}, {"x": shard + 10}])
+        >>> with tfs.WriteJob("train", num_shards=3) as job:
+        ...     infos = [task(job, shard) for shard in range(3)]  # or in many processes
+        ...     job.commit(infos).records
+        6
     """
 
     def __init__(
@@ -88,9 +112,20 @@ class WriteJob:
     def write_shard(
         self, shard: int, records: Iterable[BytesLike | Mapping[str, Any]] | RecordBatch
     ) -> ShardInfo:
-        """Write one shard whole; in any process, any number of times. Nothing is left if it fails.
+        """Write one shard whole, in any process, any number of times. If it fails, nothing is left.
 
-        OSError when the job has been committed or aborted in the meantime.
+        Args:
+            shard (int): Its number, from 0 to ``num_shards - 1``.
+            records (Iterable | RecordBatch): Bytes, or mappings, which are encoded as Examples.
+
+        Returns:
+            ShardInfo: What `commit` takes.
+
+        Raises:
+            OSError: The store fails, or the job was committed or aborted in the meantime.
+            SchemaError: A mapping is not as the schema says.
+            TypeError: A record is of another type.
+            ValueError: There is no such shard.
         """
         if not isinstance(shard, int) or not 0 <= shard < self.num_shards:
             raise ValueError(f"shard must be 0 to {self.num_shards - 1}, not {shard!r}")
@@ -127,18 +162,24 @@ class WriteJob:
             )
 
     def commit(self, infos: Iterable[ShardInfo]) -> DatasetManifest:
-        """Publish the dataset that ``infos`` describe, in the order of the shards.
+        """Publish the dataset, with the shards in the order of their numbers.
 
-        Where several describe the same shard the first one counts. Every object is looked at again.
-        A second call, in this process or another, changes nothing, and returns the manifest that
-        the first one landed.
+        Every object is looked at again. A second call, in this process or another, changes nothing,
+        and returns the manifest that the first one landed.
+
+        Args:
+            infos (Iterable[ShardInfo]): What `write_shard` returned. Of several for the same shard
+                the first one counts.
+
+        Returns:
+            DatasetManifest: What was committed.
 
         Raises:
-            ValueError: a shard is missing, or an info is not of this job.
-            FileExistsError: another writer was first; the job is aborted then.
-            ClaimLostError: the job was aborted, or `clean` took it for dead.
-            UncertainCommitError: the store does not say whether the dataset was published; all is
-                kept. Call `commit` again.
+            ValueError: A shard is missing, or an info is not of this job.
+            FileExistsError: Another writer was first. The job is aborted then.
+            ClaimLostError: The job was aborted, or `clean` took it for dead.
+            UncertainCommitError: The store does not say whether the dataset was published.
+                Everything is kept. Call `commit` again.
         """
         attempt = self._attempt
         claim = attempt.claim.read()
@@ -171,8 +212,13 @@ class WriteJob:
     def abort(self) -> None:
         """Remove what this job's tasks have written. Tasks that still run will fail.
 
-        Does nothing once the job has been committed, here or by another copy, nor while one commits
-        it: nothing is deleted that is part of a dataset, or may yet be.
+        It does nothing once the job was committed, here or by another copy, nor while another copy
+        commits: it deletes nothing that is part of a dataset, or may yet be.
+
+        Example:
+            >>> job = tfs.WriteJob("train", num_shards=2)
+            >>> _ = job.write_shard(0, [b"record"])
+            >>> job.abort()
         """
         if not self._is_committed:
             self._attempt.abandon(shared=True)

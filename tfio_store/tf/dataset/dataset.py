@@ -43,54 +43,72 @@ _Built: TypeAlias = (
 class TFRecordDataset(tf.data.Dataset):  # type: ignore[misc]
     """The records of TFRecord files, as `tf.data.TFRecordDataset` gives them, from any storage.
 
-    Elements are string scalars; string [batch_size] vectors with ``batch_size``; dicts of tensors
-    with ``schema``. Iterators can be saved with `tf.train.Checkpoint`.
+    Elements are tf.string scalars; with ``batch_size`` tf.string vectors [batch_size]; with
+    ``schema`` dicts of tensors. `tf.train.Checkpoint` saves iterators.
 
     Args:
-        filenames: names as TensorFlow takes them (a string, a path, lists of them, a string
-            tensor, a dataset of strings), each a path or URL of a file; also a glob, or a dataset's
-            prefix or folder with a manifest.
-        compression_type: None looks at each file's first bytes, or the manifest; "" (raw), "GZIP",
-            "ZLIB" or "ZSTD"; or a string tensor.
-        buffer_size: checked as TensorFlow does, and not used; blocks and ``memory_budget`` decide.
-        num_parallel_reads: that many files are read at once, and their records taken in turns, as
-            TensorFlow does.
-        name: taken for compatibility.
-        storage_options: passed to the storage, as everywhere in fsspec. They become part of the
-            dataset's graph, so they must be JSON-able; keep secrets in the environment where graphs
-            are sent or kept.
-        split: of a folder that TensorFlow Datasets wrote (``FOLDER/train`` is the same as FOLDER
-            and "train"), or a dataset's name in a folder of several.
-        batch_size: hand out batches, which is faster than ``.batch`` behind.
-        drop_remainder: leave out a last batch that is not full.
-        shuffle: True shuffles the blocks, and the records among 16 neighbouring blocks of the new
-            order; a number takes another window. With ``batch_size``, the windows consist of the
-            same blocks in each epoch, and come in other orders. Foreign compressed files are
-            shuffled by file, and among 10,000 records.
-        seed: of the shuffle. The same seed gives the same orders.
-        reshuffle_each_iteration: another order in each epoch.
-        shard: (number of shards, index), as of `Dataset.shard`, but whole blocks: other blocks are
-            not even read. Files where blocks are not known.
-        deterministic: False hands records out in whatever order they arrive.
-        verify: check each record's data CRC. (The CRC of its length is always checked.)
-        on_corrupt: "raise" or "skip", which loses the damaged bytes only.
-        memory_budget: bytes that may be in flight or wait to be decoded; and bytes of remote files
-            without an index that may be read to find their blocks, where blocks are wanted.
-        max_record_bytes: longer records are refused before anything is allocated for them.
-        schema: a `tfio_store.Schema`, or a feature spec of `tf.io.parse_example`.
-        retry: how often and how patiently passing faults of the storage are tried again.
-        backend: "fsspec" or "obstore".
+        filenames (str | PathLike | list | tf.Tensor | tf.data.Dataset): Names as TensorFlow takes
+            them (a string, a path, lists of these, a string tensor, a dataset of strings), each a
+            path or URL; also a glob, or a dataset's prefix or folder with a manifest.
+        compression_type (str | tf.Tensor | None): "" (raw), "GZIP", "ZLIB" or "ZSTD". Default None:
+            each file's first bytes, or the manifest, decide.
+        buffer_size (int | None): Checked as TensorFlow does, and not used: blocks and
+            ``memory_budget`` decide. Default None.
+        num_parallel_reads (int | None): Files to read at once; their records come in turns, as in
+            TensorFlow. Default None.
+        name (str | None): Accepted for compatibility. Default None.
+        storage_options (dict | None): See `RecordReader`. They become part of the dataset's graph,
+            so JSON must be able to hold them. Keep secrets in the environment if graphs are sent or
+            kept. Default None.
+        split (str | None): The split of a folder that TensorFlow Datasets wrote (``FOLDER/train``
+            is the same as FOLDER and "train"), or the name of a dataset in a folder of several.
+            Default None.
+        batch_size (int | None): Gives batches, faster than ``.batch`` does. Default None.
+        drop_remainder (bool): Leave out a last batch that is not full. Default False.
+        shuffle (bool | int): True shuffles the blocks, and the records among 16 neighbouring blocks
+            of the new order; a number sets another window. With ``batch_size`` a window has the
+            same blocks in each epoch, and the windows come in other orders. Foreign compressed
+            files are shuffled by file, and among 10,000 records. Default False.
+        seed (int | None): Of the shuffle. The same seed gives the same orders. Default None.
+        reshuffle_each_iteration (bool): Another order in each epoch. Default True.
+        shard (tuple[int, int] | None): (number of shards, index), as of `Dataset.shard`, but by
+            whole blocks: other blocks are not even read. By files if the blocks are not known.
+            Default None.
+        deterministic (bool | None): False gives records in whatever order they arrive. Default
+            None.
+        verify (bool): See `RecordReader`. Default True.
+        on_corrupt (str): "raise" (default), or "skip", which loses only the damaged bytes.
+        memory_budget (int): Bytes that may be in flight or wait to be decoded. Also the bytes of
+            remote files without an index that may be read to find their blocks. Default 256 MiB.
+        max_record_bytes (int): See `RecordReader`. Default 1 GiB.
+        schema (Schema | dict | None): A `Schema`, or a feature spec of `tf.io.parse_example`.
+            Default None: records stay strings.
+        retry (Retry | None): See `RecordReader`. Default None.
+        backend (str): See `RecordReader`. Default "fsspec".
 
     Raises:
-        ValueError, TypeError: an argument is not of the kind described.
-        ManifestError: a manifest or index that cannot be trusted.
-        TruncatedRecordError: a shard is shorter than its manifest tells, and is to be a stream.
+        TypeError: An argument is of another type.
+        ValueError: An argument is not as described.
+        ManifestError: A manifest or index cannot be trusted.
+        TruncatedRecordError: A shard that must be read as a stream is shorter than its manifest
+            tells.
+        tf.errors.NotFoundError: While iterating: there is no such file.
+        tf.errors.PermissionDeniedError: While iterating: the storage refuses.
+        tf.errors.DataLossError: While iterating: bytes are damaged. The text has the path, and the
+            offset in the uncompressed stream.
+        tf.errors.ResourceExhaustedError: While iterating: a record is over ``max_record_bytes``.
+        tf.errors.FailedPreconditionError: While iterating: a file was replaced since the dataset
+            was made, if it is read by blocks, or since reading it began.
+        tf.errors.InternalError: While iterating: the store cannot be reached. (The ops answer
+            `UnavailableError`; TensorFlow's executor turns it into this one, and says so.)
 
-    While iterating: `tf.errors.NotFoundError`, `PermissionDeniedError`, `DataLossError` (with the
-    path and the offset in the uncompressed stream), `ResourceExhaustedError` (a record over the
-    limit), `FailedPreconditionError` (a file was replaced since the dataset was made, if it is read
-    by blocks, or since reading it began), `InternalError` for a store that can't be reached
-    (TensorFlow's executor makes that of the ops' `UnavailableError`, and says so).
+    Example:
+        >>> _ = tfs.write_table({"x": [1, 2, 3]}, "train")
+        >>> schema = tfs.infer_schema("train")
+        >>> for batch in tfs.TFRecordDataset("train", batch_size=2, schema=schema):
+        ...     print(batch["x"].numpy())
+        [1 2]
+        [3]
     """
 
     def __init__(
@@ -147,14 +165,41 @@ class TFRecordDataset(tf.data.Dataset):  # type: ignore[misc]
         super().__init__(self._impl._variant_tensor)
 
     def shard(self, num_shards: Any, index: Any, name: str | None = None) -> tf.data.Dataset:
-        """As of any dataset, but whole blocks (or batches) where they are known, so that those of
-        other shards are not even read."""
+        """Take every ``num_shards``-th block (or batch), so that those of others are not even read.
+
+        If the blocks are not known, it takes elements, as `tf.data.Dataset.shard` does.
+
+        Args:
+            num_shards (int | tf.Tensor): The number of shares.
+            index (int | tf.Tensor): This share, from 0 to ``num_shards - 1``.
+            name (str | None): As in TensorFlow. Default None.
+
+        Returns:
+            tf.data.Dataset: Of the same elements.
+
+        Example:
+            >>> _ = tfs.write_table({"x": [1, 2, 3]}, "train", max_shard_bytes=1)
+            >>> dataset = tfs.TFRecordDataset("train")
+            >>> [len(list(dataset.shard(2, i))) for i in range(2)]
+            [2, 1]
+        """
         if self._reshard is None or not (isinstance(num_shards, int) and isinstance(index, int)):
             return super().shard(num_shards, index, name)
         return self._reshard(num_shards, index)
 
     def cardinality(self) -> tf.Tensor:
-        """int64 []: exact where the counts are known from a manifest or an index."""
+        """Count the elements without reading them.
+
+        The count is exact if a manifest or an index tells it.
+
+        Returns:
+            tf.Tensor: int64, shape [].
+
+        Example:
+            >>> _ = tfs.write_table({"x": [1, 2, 3]}, "train")
+            >>> int(tfs.TFRecordDataset("train").cardinality())
+            3
+        """
         # No assert_cardinality: a worker of tf.data service sees part of the elements, and it would
         # fail there.
         if self._count is None:
@@ -166,6 +211,7 @@ class TFRecordDataset(tf.data.Dataset):  # type: ignore[misc]
 
     @property
     def element_spec(self) -> Any:
+        """The type of an element, as of any `tf.data.Dataset`."""
         return self._impl.element_spec
 
 

@@ -23,17 +23,28 @@ def list_files(
     retry: Retry | None = None,
     backend: str = "fsspec",
 ) -> tf.data.Dataset:
-    """The URLs of the files that match, as a dataset of strings with known cardinality.
+    """List the files that match, as a dataset of strings with known cardinality.
 
     Args:
-        pattern: a path or URL with ``*``, ``?`` or ``[…]``, or a list of those. Names that begin
-            with "_" or "." match only patterns whose names do.
-        shuffle: in another order each epoch; False: sorted.
-        seed: of the shuffle; the same seed gives the same orders.
-        storage_options, retry, backend: as for `TFRecordDataset`.
+        pattern (str | PathLike | list): A path or URL with ``*``, ``?`` or ``[…]``, or a list of
+            these. Names that begin with "_" or "." match only patterns whose names do.
+        shuffle (bool): Another order in each epoch. Default True. False sorts.
+        seed (int | None): Of the shuffle. The same seed gives the same orders. Default None.
+        storage_options (dict | None): See `RecordReader`. Default None.
+        retry (Retry | None): See `RecordReader`. Default None.
+        backend (str): See `RecordReader`. Default "fsspec".
+
+    Returns:
+        tf.data.Dataset: Of URLs (tf.string, shape []).
 
     Raises:
-        FileNotFoundError: nothing matches a pattern.
+        FileNotFoundError: Nothing matches a pattern.
+
+    Example:
+        >>> _ = tfs.write_table({"x": [1, 2, 3]}, "train", num_shards=3)
+        >>> files = tfs.list_files("train-*.tfrecord")
+        >>> len(files), len(list(tfs.TFRecordDataset(files)))
+        (3, 3)
     """
     patterns = [pattern] if isinstance(pattern, str | os.PathLike) else list(pattern)
     access = Access(storage_options, retry, backend)

@@ -32,20 +32,32 @@ def register_filesystem(
     backend: str = "fsspec",
     cache_bytes: int | None = None,
 ) -> None:
-    """Let TensorFlow use URLs of these ``schemes``: everything in it that takes a path.
+    """Let TensorFlow use URLs of these schemes, in everything that takes a path.
 
-    ``schemes`` are what fsspec knows ("s3", "gcs", "abfs", "memory", "hf", …). ``storage_options``
-    go to their fsspec class; without them it finds credentials as it always does. ``filesystem`` is
-    an fsspec filesystem whose class and options to take instead. ``backend="obstore"`` moves the
-    bytes of S3, GCS and Azure by obstore. ``cache_bytes`` is what the blocks and read-ahead of all
-    files together may take in memory (256 MiB unless set). ``retry`` says how patiently passing
-    faults of the storage are tried again.
+    Registering a scheme again replaces its options for files that are opened from then on.
 
-    Registering a scheme again replaces its options, for files that are opened from then on.
+    Args:
+        *schemes (str): Schemes that fsspec knows: "s3", "gcs", "abfs", "memory", "hf" and others.
+        filesystem (fsspec filesystem | None): Takes its class and options from this one, in place
+            of ``storage_options``. Default None.
+        storage_options (dict | None): See `RecordReader`. Default None.
+        retry (Retry | None): See `RecordReader`. Default None.
+        backend (str): "fsspec" (default), or "obstore" to read S3, GCS and Azure through obstore.
+        cache_bytes (int | None): Bytes of memory for the blocks and the read-ahead of all files
+            together. Default None: unchanged, 256 MiB at first.
 
-    Raises ValueError for a scheme that TensorFlow itself serves, or that fsspec does not know;
-    ImportError where TensorFlow, the package that knows the scheme, or the compiled bridge is not
-    installed.
+    Raises:
+        ValueError: TensorFlow itself serves a scheme, fsspec does not know it, or two arguments
+            contradict each other.
+        TypeError: A scheme is no string.
+        ImportError: TensorFlow, or the package that serves the scheme, is not installed.
+
+    Example:
+        >>> import tensorflow as tf
+        >>> tfs.register_filesystem("memory")
+        >>> tf.io.write_file("memory://folder/file", b"text")
+        >>> tf.io.gfile.listdir("memory://folder")
+        ['file']
     """
     if not schemes:
         raise ValueError("register_filesystem(): name at least one scheme, such as 's3'")

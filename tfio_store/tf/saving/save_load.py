@@ -50,25 +50,44 @@ def save(
     retry: Retry | None = None,
     backend: str = "fsspec",
 ) -> DatasetManifest:
-    """Write every element of ``dataset`` as an Example; `load` gives them back exactly.
+    """Write every element of a dataset as an Example. `load` gives exactly the same elements back.
 
     Elements are tensors of any dtype and shape, ragged or sparse tensors, or dicts, tuples or named
-    tuples of them. float32, integers and strings become lists that ``tf.io.parse_example`` reads;
-    what these can't hold exactly (float64, uint64, bfloat16, complex, ...) and tensors of bytes and
-    bools become their memory, which ``tf.io.decode_raw`` reads.
+    tuples of these. float32, integers and strings become lists that ``tf.io.parse_example`` reads.
+    What these cannot hold exactly (float64, uint64, bfloat16, complex and others), and tensors of
+    bytes and bools, become their memory, which ``tf.io.decode_raw`` reads.
 
     Args:
-        dataset: it must end.
-        url: folder and name, such as ``s3://bucket/folder/train``.
-        num_shards: elements go round that many shards in turn; by default they are
-            written in order, into shards of ``max_shard_bytes`` (256 MiB).
-        compression, level, if_exists, keep_replaced, storage_options, retry, backend: as for
-            `ShardedWriter`.
+        dataset (tf.data.Dataset): It must end.
+        url (str): Folder and name, such as ``s3://bucket/folder/train``.
+        num_shards (int | None): Elements go round this many shards in turn. Default None: they are
+            written in order, into shards of ``max_shard_bytes``.
+        max_shard_bytes (int | None): See `ShardedWriter`. Default None: 256 MiB, if ``num_shards``
+            is None too.
+        compression (str | None): See `ShardedWriter`. Default None.
+        level (int | None): See `ShardedWriter`. Default None.
+        if_exists (str): See `ShardedWriter`. Default "error".
+        keep_replaced (float): See `ShardedWriter`. Seconds, default 3600.
+        storage_options (dict | None): See `RecordReader`. Default None.
+        retry (Retry | None): See `RecordReader`. Default None.
+        backend (str): See `ShardedWriter`. Default "fsspec".
 
-    Returns the committed manifest.
+    Returns:
+        DatasetManifest: What was committed.
 
-    Raises TypeError for elements that can't be saved (datasets, variants, ...), ValueError for a
-    dataset that never ends or, on appending, has other elements than the one that is there.
+    Raises:
+        TypeError: ``dataset`` is no dataset, or its elements cannot be saved (datasets, variants
+            and others).
+        ValueError: The dataset never ends; or, on appending, its elements are of another spec than
+            those that are there.
+        FileExistsError: There is a dataset, and ``if_exists`` is "error".
+        OSError: The store fails.
+
+    Example:
+        >>> import tensorflow as tf
+        >>> manifest = tfs.save(tf.data.Dataset.range(5), "numbers")
+        >>> [int(element) for element in tfs.load("numbers")]
+        [0, 1, 2, 3, 4]
     """
     if not isinstance(dataset, tf.data.Dataset):
         raise TypeError(f"dataset= takes a tf.data.Dataset, not {type(dataset).__name__}")
@@ -107,18 +126,35 @@ def load(
     backend: str = "fsspec",
     **options: Any,
 ) -> tf.data.Dataset:
-    """The dataset that `save` wrote: the same elements, of the same element spec.
+    """Read the dataset that `save` wrote: the same elements, of the same element spec.
+
+    Elements come in the order of the shards. Those saved with ``num_shards=n`` come in their old
+    order with ``num_parallel_reads=n``.
 
     Args:
-        url: as it was saved. batch_size, drop_remainder: as ``.batch`` behind it would; faster
-        where all shapes are fixed. storage_options, retry, backend: as for `TFRecordDataset`.
-        options: the other keyword options of `TFRecordDataset` (``shuffle``, ``seed``, ``shard``,
-            ``num_parallel_reads``, ``on_corrupt``, ...).
+        url (str): The URL that `save` was given.
+        batch_size (int | None): Gives batches as ``.batch`` does, and faster if all shapes are
+            fixed. Default None.
+        drop_remainder (bool): Leave out a last batch that is not full. Default False.
+        storage_options (dict | None): See `TFRecordDataset`. Default None.
+        retry (Retry | None): See `RecordReader`. Default None.
+        backend (str): See `RecordReader`. Default "fsspec".
+        **options (Any): Other keyword options of `TFRecordDataset`: ``shuffle``, ``seed``,
+            ``shard``, ``num_parallel_reads``, ``on_corrupt`` and others.
 
-    Records are parsed a batch at a time. Elements come in the order of the shards; those that were
-    saved with ``num_shards=n`` come in their old order with ``num_parallel_reads=n``.
+    Returns:
+        tf.data.Dataset: Of the element spec that was saved.
 
-    Raises FileNotFoundError, ManifestError, and ValueError where `save` did not write the dataset.
+    Raises:
+        FileNotFoundError: There is no dataset.
+        ManifestError: The manifest cannot be read.
+        ValueError: `save` did not write the dataset.
+
+    Example:
+        >>> import tensorflow as tf
+        >>> manifest = tfs.save(tf.data.Dataset.range(5), "numbers")
+        >>> [batch.numpy().tolist() for batch in tfs.load("numbers", batch_size=3)]
+        [[0, 1, 2], [3, 4]]
     """
     access = Access(storage_options, retry, backend)
     manifest = read_manifest(url, access)
