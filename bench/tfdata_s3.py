@@ -114,7 +114,7 @@ def main() -> None:
         names = [f"{URL}-{i:05d}-of-{SHARDS:05d}.tfrecord" for i in range(SHARDS)]
         for place, endpoint in (("as it is", direct), ("30 ms, 80 MB/s", proxy)):
             found = jobs(endpoint, names, os.path.abspath(given.peer_python), given.rounds)
-            seconds = {name: run(*job, records) for name, job in found.items()}
+            seconds = {name: run(*job, records) for name, job in found.items()}  # type: ignore[call-arg]
             best = min(taken for name, taken in seconds.items() if "tensorflow-io" in name)
             for name, taken in seconds.items():
                 speed = records * RECORD_BYTES / taken / 1e6

@@ -105,7 +105,7 @@ class Rows:
 
 def measure(folder: str, nbytes: int, rounds: int) -> list[list[str]]:
     rows = Rows(rounds)
-    for name, (size, goal) in SIZES.items():
+    for name, (size, times) in SIZES.items():
         prefix = f"{folder}/plain{size}"
         records = plain(size, nbytes)
         files = write(prefix, records)
@@ -113,7 +113,7 @@ def measure(folder: str, nbytes: int, rounds: int) -> list[list[str]]:
             "TensorFlow": native(files, 256, None, shuffle=True),
             "ours": tfs.TFRecordDataset(prefix, batch_size=256, shuffle=True),
         }
-        rows.add(f"shuffled, 256 of {name}", len(records), datasets, f"{goal}x", reduced)
+        rows.add(f"shuffled, 256 of {name}", len(records), datasets, f"{times}x", reduced)
         for file in files:
             os.unlink(file)
     for what, make, per in (("10 scalars", scalars, 170), ("tokens", tokens, 300)):
@@ -132,8 +132,8 @@ def measure(folder: str, nbytes: int, rounds: int) -> list[list[str]]:
                 how = "shuffled, parsed" if shuffle else "parsed"
                 by = "reduce" if drain is reduced else "loop"
                 goals = {("10 scalars", False): "7x", ("10 scalars", True): "10x"}
-                goal = goals.get((what, shuffle), "4x" if shuffle else "")
-                goal = goal if (batch, by) == (1024, "reduce") else ""
+                wanted = goals.get((str(what), shuffle), "4x" if shuffle else "")
+                goal = wanted if (batch, by) == (1024, "reduce") else ""
                 rows.add(f"{how}, {batch} of {what}, {by}", count, datasets, goal, drain)
     return rows.lines
 

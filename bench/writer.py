@@ -175,7 +175,7 @@ def child(kind: str, root: str, options: dict[str, Any]) -> dict[str, float]:
     if kind == "bare uploads":
         asyncio.run(bare_uploads(root.removeprefix("s3://"), options, part))
     else:
-        level = {"compression": "GZIP", "level": 1} if "GZIP" in kind else {}
+        level: dict[str, Any] = {"compression": "GZIP", "level": 1} if "GZIP" in kind else {}
         with tfs.ShardedWriter(
             f"{root}/ds/train",
             num_shards=SHARDS,

@@ -23,7 +23,7 @@ def written(s3: Place) -> Place:
     return s3
 
 
-class Streaming(torch_data.IterableDataset):  # type: ignore[misc]
+class Streaming(torch_data.IterableDataset):  # type: ignore[name-defined]
     """Each worker reads its own blocks."""
 
     def __init__(self, reader: tfs.RecordReader) -> None:

@@ -6,6 +6,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import tfio_store as tfs
 from tests.chaos.generations import NAME, Generation, check, check_objects
@@ -61,7 +62,7 @@ def write_through_faults(
 
 
 def clean(place: Place) -> tfs.Leftovers:
-    options = {"older_than": 0, "keep_replaced": False}
+    options: dict[str, Any] = {"older_than": 0, "keep_replaced": False}
     return tfs.clean(place.url(NAME), storage_options=place.storage_options, **options)
 
 

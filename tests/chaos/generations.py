@@ -50,7 +50,9 @@ class Generation:
             with tfs.WriteJob(url, num_shards=2, **options) as job:
                 job.commit([job.write_shard(i, records[i::2]) for i in range(2)])
             return
-        shards = {"max_shard_records": 700} if self.number % 3 == 1 else {"num_shards": 2}
+        shards: dict[str, Any] = (
+            {"max_shard_records": 700} if self.number % 3 == 1 else {"num_shards": 2}
+        )
         with tfs.ShardedWriter(url, **shards, **options) as writer:
             writer.write_batch(records)
 

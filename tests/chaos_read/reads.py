@@ -114,7 +114,7 @@ def some(asked: Asked, seen: Seen) -> None:
 
 
 def tfdata(asked: Asked, seen: Seen) -> None:
-    options = asked.dice.choice(
+    options: dict[str, Any] = asked.dice.choice(
         [{}, {"batch_size": 3}, {"batch_size": 64}, {"shuffle": True}, {"shard": (1, 0)}]
     )
     seen.ordered = "shuffle" not in options

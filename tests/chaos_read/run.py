@@ -39,7 +39,7 @@ def small_ranges() -> Iterator[None]:
             if "range_bytes" in vars(store):
                 kept = vars(store)["range_bytes"]
                 stack.callback(setattr, store, "range_bytes", kept)
-                store.range_bytes = RANGE  # type: ignore[attr-defined]
+                store.range_bytes = RANGE
         yield
 
 
@@ -103,7 +103,7 @@ def watched(run: Callable[[], Any], what: str, limit: float = LIMIT) -> Any:
 
     def hung() -> None:
         print(f"\nHUNG for {limit:.0f} s: {what}", file=sys.stderr, flush=True)
-        faulthandler.dump_traceback(sys.__stderr__, all_threads=True)
+        faulthandler.dump_traceback(sys.stderr, all_threads=True)
         os._exit(3)
 
     timer = threading.Timer(limit, hung)

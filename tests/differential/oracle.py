@@ -26,7 +26,8 @@ def write(records: list[bytes]) -> bytes:
 
 def read(data: bytes) -> tuple[list[bytes], bool]:
     """The records before the first damage, and whether there was none."""
-    records, at = [], 0
+    records: list[bytes] = []
+    at = 0
     while at < len(data):
         header = data[at : at + 12]
         if len(header) < 12 or masked_crc(header[:8]) != header[8:]:

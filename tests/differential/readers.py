@@ -36,7 +36,9 @@ def check_file_object(draw: Draw, world: World) -> None:
     with make_source(draw, world, names_of_files=True) as made:
         file = made.files[0]
         junk = draw.random.randbytes(draw.one("before", 0, 0, 1, 700))
-        options = {"compression": file.codec} if draw.chance("codec said", 0.3) else {}
+        options: dict[str, Any] = (
+            {"compression": file.codec} if draw.chance("codec said", 0.3) else {}
+        )
         opened: Any = io.BytesIO(junk + file.data)
         if draw.chance("fsspec", 0.5):
             made.place.put("file", junk + file.data)
@@ -128,7 +130,7 @@ def read(draw: Draw, reader: tfs.RecordReader) -> list[bytes]:
     how = draw.random.randrange(3)
     if how == 0:
         return list(reader)
-    records = []
+    records: list[bytes] = []
     if how == 1:
         iterator = iter(reader)
         for _ in range(draw.random.randrange(20)):
@@ -170,7 +172,7 @@ def check_state(
 
 def advance(draw: Draw, reader: tfs.RecordReader, count: int) -> list[bytes]:
     iterator: Iterator[bytes] = iter(reader)
-    records = []
+    records: list[bytes] = []
     for _ in range(count):
         record = next(iterator, None)
         if record is None:
@@ -202,7 +204,7 @@ def check_source(draw: Draw, world: World) -> None:
 
 def indexed(draw: Draw, made: Made, options: dict[str, Any]) -> tfs.RecordSource:
     """The source by its own files, by text indexes, or by an index that was built."""
-    files = made.source if isinstance(made.source, list) else None
+    files: list[Any] = made.source if isinstance(made.source, list) else []
     how = draw.one("index", "", "", "idx", "built") if files and not made.committed else ""
     where = {"storage_options": options["storage_options"]}
     if how == "built":
@@ -228,7 +230,7 @@ def check_indices(draw: Draw, source: tfs.RecordSource, records: list[bytes]) ->
     rng, count = draw.random, len(records)
     same(len(source), count, "len")
     for _ in range(4):
-        cut = slice(*(rng.choice((None, rng.randint(-count - 2, count + 2))) for _ in range(2)),
+        cut = slice(*(rng.choice((None, rng.randint(-count - 2, count + 2))) for _ in range(2)),  # type: ignore[call-overload]
                     rng.choice((None, 1, -1, 2, -3)))  # fmt: skip
         same(source[cut], records[cut], f"source[{cut}]")
     if draw.chance("iterated", 0.3):

@@ -49,7 +49,7 @@ def decode_one(feature: bytes, dtype: str, shape: tuple[int | None, ...] = (None
 def test_dense_columns():
     rows = [{"i": i, "m": np.full((2, 3), i), "s": [b"a", b"%d" % i], "t": "é"} for i in range(3)]
     schema = {"i": "int64", "m": ("int64", (2, 3)), "s": ("bytes", (2,)), "t": "str"}
-    decoded = decode_examples([encode_example(row) for row in rows], schema)
+    decoded = decode_examples([encode_example(row) for row in rows], schema)  # type: ignore[arg-type]
     assert decoded["i"].dtype == np.int64
     assert decoded["i"].tolist() == [0, 1, 2]
     assert decoded["m"].shape == (3, 2, 3)
@@ -91,7 +91,7 @@ def test_defaults_stand_in_for_what_is_missing():
     records = [encode_example({"i": 1, "b": [b"a", b"b"]}), wire_example(), b""]
     decoded = decode_examples(records, schema)
     assert decoded["i"].tolist() == [1, 7, 7]
-    np.testing.assert_array_equal(decoded["f"], np.float32([[1, np.nan]] * 3))
+    np.testing.assert_array_equal(decoded["f"], np.float32([[1, np.nan]] * 3))  # type: ignore[arg-type]
     assert decoded["b"].tolist() == [[b"a", b"b"], [b"zz", b"zz"], [b"zz", b"zz"]]
     assert decoded["s"].tolist() == ["é"] * 3
     assert decoded["r"].tolist() == [[5, 5]] * 3
@@ -107,7 +107,7 @@ def test_strings_as_a_batch_share_the_records_memory():
         [encode_example({"s": "abc", "r": ["x"] * i}) for i in (1, 2)]
     )
     schema = {"s": "bytes", "r": ("bytes", (None,))}
-    decoded = decode_examples(records, schema, strings="batch")
+    decoded = decode_examples(records, schema, strings="batch")  # type: ignore[arg-type]
     assert isinstance(decoded["s"], RecordBatch)
     assert decoded["s"].tolist() == [b"abc", b"abc"]
     assert decoded["r"].values.tolist() == [b"x"] * 3
@@ -115,7 +115,7 @@ def test_strings_as_a_batch_share_the_records_memory():
     ours, theirs = (np.frombuffer(batch.buffer, np.uint8) for batch in (decoded["s"], records))
     assert np.shares_memory(ours, theirs)
     with pytest.raises(ValueError, match="strings must be 'object' or 'batch'"):
-        decode_examples(records, schema, strings="numpy")
+        decode_examples(records, schema, strings="numpy")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "uint16", "int32", "uint32", "float64"])
@@ -148,7 +148,7 @@ def test_raw_features_are_memory(dtype):
     assert decoded.dtype == values.dtype
     assert decoded.tolist() == values.tolist()
     ragged = {"x": Feature(values.dtype.name, (None, 2), raw=True)}
-    column = Ragged(values.reshape(6, 2), [0, 1, 6])
+    column = Ragged(values.reshape(6, 2), [0, 1, 6])  # type: ignore[arg-type]
     decoded = decode_examples(encode_examples({"x": column}, schema=ragged), ragged)["x"]
     assert decoded.row_splits.tolist() == [0, 1, 6]
     assert decoded.values.tolist() == column.values.tolist()
@@ -174,7 +174,7 @@ def fixed32(value: float) -> bytes:
         (field(3, field(1, 1) + field(1, varint(2) + varint(-3))), "int64", [1, 2, -3]),
         (floats(0.5), "float32", [0.5]),
         (field(2, fixed32(0.5) + fixed32(2)), "float32", [0.5, 2]),
-        (field(2, fixed32(0.5) + field(1, np.float32([1, 2]).tobytes())), "float32", [0.5, 1, 2]),
+        (field(2, fixed32(0.5) + field(1, np.float32([1, 2]).tobytes())), "float32", [0.5, 1, 2]),  # type: ignore[arg-type]
         (int64s(1) + int64s(2), "int64", [1, 2]),
         (strings(b"a") + int64s(2), "int64", [2]),
         (int64s(1) + strings(b"a") + int64s(2), "int64", [2]),
@@ -302,14 +302,14 @@ def test_text_that_is_not_utf8_is_refused():
 
 def test_arguments_are_checked():
     with pytest.raises(TypeError, match="not one record"):
-        decode_examples(b"", {"x": "int64"})
+        decode_examples(b"", {"x": "int64"})  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="feature 'x': dtype must be one of"):
         decode_examples([], {"x": "int65"})
 
 
 def test_no_records():
     schema = {"x": ("float32", (2,)), "y": ("int64", (None,)), "s": "bytes"}
-    decoded = decode_examples([], schema)
+    decoded = decode_examples([], schema)  # type: ignore[arg-type]
     assert decoded["x"].shape == (0, 2)
     assert decoded["y"].tolist() == []
     assert decoded["s"].tolist() == []
@@ -345,7 +345,7 @@ def test_sequence_examples():
         for i in (2, 0, 1)
     ]
     schema = {"f": ("int64", (2,)), "w": ("str", (None,)), "gone": "float32"}
-    context, lists = decode_sequence_examples(records, {"id": "int64"}, schema)
+    context, lists = decode_sequence_examples(records, {"id": "int64"}, schema)  # type: ignore[arg-type]
     assert context["id"].tolist() == [2, 0, 1]
     assert lists["f"].tolist() == [[[2, 0], [2, 1]], [], [[1, 0]]]
     assert lists["w"].tolist() == [[["a", "a"]] * 2, [[], []], [["a"], ["a"]]]
@@ -381,7 +381,7 @@ def test_to_arrow():
     rows = {
         "i": np.arange(3, dtype=np.int32),
         "m": np.arange(12.0, dtype=np.float32).reshape(3, 2, 2),
-        "r": Ragged(np.arange(4), [0, 1, 1, 4]),
+        "r": Ragged(np.arange(4), [0, 1, 1, 4]),  # type: ignore[arg-type]
         "b": [b"\xff", b"", b"x"],
         "s": ["é", "", "x"],
         "w": Ragged.from_rows([["a"], [], ["b", "c"]]),
@@ -393,19 +393,20 @@ def test_to_arrow():
         "b": rows["b"],
         "flag": [True, False, True],
         "i": [0, 1, 2],
-        "m": rows["m"].tolist(),
+        "m": rows["m"].tolist(),  # type: ignore[attr-defined]
         "r": [[0], [], [1, 2, 3]],
         "s": rows["s"],
         "w": [["a"], [], ["b", "c"]],
     }
     for strings_ in ("object", "batch"):
-        table = decode_examples(encode_examples(rows), schema, strings=strings_).to_arrow()
+        table = decode_examples(encode_examples(rows), schema, strings=strings_).to_arrow()  # type: ignore[arg-type]
         table.validate(full=True)
         assert table.to_pydict() == expected
         assert table.schema.field("s").type == pa.large_string()
         assert table.schema.field("i").type == pa.int32()
         again = decode_examples(
-            encode_examples(dict(zip(table.column_names, table.columns, strict=True))), schema
+            encode_examples(dict(zip(table.column_names, table.columns, strict=True))),
+            schema,  # type: ignore[arg-type]
         )
         assert again["r"].tolist() == expected["r"]
         assert again["m"].tolist() == expected["m"]
@@ -417,11 +418,11 @@ def test_what_was_decoded_can_be_encoded_again():
     records = encode_examples(rows)
     schema = {"a": "int64", "r": ("float32", (None,)), "s": "bytes", "n": ("int64", (None, None))}
     for how in ("object", "batch"):
-        assert encode_examples(decode_examples(records, schema, strings=how)) == records
+        assert encode_examples(decode_examples(records, schema, strings=how)) == records  # type: ignore[arg-type]
 
 
 def test_spans_refuse_to_leave_their_buffer():
-    spans = codec_module._example.Spans
+    spans = codec_module._example.Spans  # type: ignore[attr-defined]
     with pytest.raises(ValueError, match="record 1 lies outside"):
         spans.locate(b"abc", np.array([0, 2]), np.array([0, 2]), [b"x"])
     with pytest.raises(ValueError, match="record 0 lies outside"):
@@ -432,7 +433,7 @@ def test_spans_refuse_to_leave_their_buffer():
 
 def test_spans_refuse_numbers_that_mean_nothing():
     record = encode_examples({"x": [1]})[0]
-    spans = codec_module._example.Spans.locate(
+    spans = codec_module._example.Spans.locate(  # type: ignore[attr-defined]
         record, np.array([0]), np.array([len(record)]), [b"x"]
     )
     for kind in (0, 4, 127, -1, 2**31 - 1):

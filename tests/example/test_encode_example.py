@@ -197,7 +197,7 @@ COLUMNS = {
     "numbers": ([1, 2, 3], [1, 2, 3]),
     "ragged": ((np.array([1, 2, 3]), [0, 2, 2, 3]), [[1, 2], np.empty(0, int), [3]]),
     "ragged2": (
-        Ragged(np.arange(6, dtype=np.float32).reshape(3, 2), [0, 0, 1, 3]),
+        Ragged(np.arange(6, dtype=np.float32).reshape(3, 2), [0, 0, 1, 3]),  # type: ignore[arg-type]
         [np.empty(0, np.float32), [0.0, 1.0], [2.0, 3.0, 4.0, 5.0]],
     ),
     "words": ([["a"], ["b", "c"], ["d"]], [["a"], ["b", "c"], ["d"]]),
@@ -223,7 +223,7 @@ COLUMNS = {
 def test_columns_are_the_rows_one_by_one(name):
     column, rows = COLUMNS[name]
     batch = encode_examples({"b": column, "a": [0, 1, 2]})
-    assert batch.tolist() == [encode_example({"b": row, "a": i}) for i, row in enumerate(rows)]
+    assert batch.tolist() == [encode_example({"b": row, "a": i}) for i, row in enumerate(rows)]  # type: ignore[arg-type, var-annotated]
 
 
 @pytest.mark.parametrize(
@@ -268,19 +268,20 @@ def test_no_rows_and_no_columns():
 def test_with_a_schema_columns_are_cast_or_written_raw():
     schema = {"a": "int64", "b": tfs.Feature("uint64", (2,), raw=True)}
     batch = encode_examples(
-        {"a": [1.0, 2.0], "b": np.full((2, 2), 2**64 - 1, np.uint64)}, schema=schema
+        {"a": [1.0, 2.0], "b": np.full((2, 2), 2**64 - 1, np.uint64)},
+        schema=schema,  # type: ignore[arg-type]
     )
     assert batch[1] == wire_example(entry(b"a", int64s(2)), entry(b"b", strings(b"\xff" * 16)))
     with pytest.raises(ValueError, match="feature 'a': values of dtype float64 do not fit int64"):
         encode_examples({"a": [1.5]}, schema={"a": "int64"})
     with pytest.raises(ValueError, match=r"\['b'\]"):
-        encode_examples({"a": [1]}, schema=schema)
+        encode_examples({"a": [1]}, schema=schema)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"rows of shape \(\)"):
         encode_examples({"a": [1]}, schema={"a": ("int64", (2,))})
 
 
 def test_columns_refuse_counts_that_overflow():
-    encode = codec_module._example.encode_columns
+    encode = codec_module._example.encode_columns  # type: ignore[attr-defined]
     nothing = np.zeros(0, np.int64)
     for records, width in (
         (2**32, 2**32),

@@ -42,8 +42,8 @@ def test_a_schema_is_a_sorted_mapping():
     assert SCHEMA["tokens"] == Feature("int64", (None,))
     assert len(SCHEMA) == 7
     assert Schema(dict(SCHEMA)) == SCHEMA
-    assert Schema({"z": np.int64, "s": bytes})["s"] == Feature("bytes")
-    assert Schema({"z": np.dtype("float32")})["z"] == Feature("float32")
+    assert Schema({"z": np.int64, "s": bytes})["s"] == Feature("bytes")  # type: ignore[dict-item]
+    assert Schema({"z": np.dtype("float32")})["z"] == Feature("float32")  # type: ignore[dict-item]
 
 
 def test_repr_is_a_table():

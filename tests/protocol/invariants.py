@@ -15,7 +15,7 @@ from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import RecordDecoder, crc32c
 from tfio_store.tools.clean import clean
-from tfio_store.write.commit import UncertainCommitError
+from tfio_store.write.decision import UncertainCommitError
 
 MANIFEST = f"{FOLDER}/_train.manifest.json"
 

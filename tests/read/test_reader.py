@@ -151,7 +151,7 @@ class TestFileObjects:
     def test_text_mode(self, tmp_path: Path) -> None:
         (tmp_path / "x").write_bytes(b"x" * 100)
         with (tmp_path / "x").open() as file, pytest.raises(TypeError, match="rb"):
-            list(tfs.RecordReader(file))  # type: ignore[arg-type]
+            list(tfs.RecordReader(file))
 
     def test_fsspec_file(self, place: Place) -> None:
         place.put("x", golden("many").read_bytes())

@@ -56,7 +56,8 @@ class TestClosed:
         with tfs.RecordReader(path) as reader:
             each, found = iter(reader), reader.batches()
             assert list(each) == RECORDS
-        assert next(each, None) is next(found, None) is None
+        assert next(each, None) is None
+        assert next(found, None) is None
 
     @pytest.mark.parametrize("used", [0, 3, len(RECORDS)])
     def test_the_state_stays(self, path: Path, used: int) -> None:
@@ -87,7 +88,8 @@ class TestRestored:
         state, each, found = reader.state(), iter(reader), reader.batches()
         assert list(each) == RECORDS
         reader.restore(state)
-        assert next(each, None) is next(found, None) is None
+        assert next(each, None) is None
+        assert next(found, None) is None
         assert list(reader) == RECORDS
 
     def test_a_refused_state_changes_nothing(self, path: Path) -> None:

@@ -34,7 +34,7 @@ def some_shards(place: Place, *, shards: int = 4, each: int = 3000) -> list[byte
         ]
         everything += items
         pack = [bytes, gzip.compress, zlib.compress][shard % 3]
-        place.put(f"s-{shard}", pack(framed(items)))
+        place.put(f"s-{shard}", pack(framed(items)))  # type: ignore[operator]
     return everything
 
 

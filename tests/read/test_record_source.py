@@ -69,9 +69,9 @@ class TestRecordSource:
         found = source(place, "s-*")
         for wrong in (3000, -3001, [0, 3000]):
             with pytest.raises(IndexError, match="3000 records"):
-                found[wrong]  # type: ignore[call-overload]
+                found[wrong]
         with pytest.raises(TypeError):
-            found["0"]  # type: ignore[call-overload]
+            found["0"]  # type: ignore[index]
 
     def test_empty(self, place: Place) -> None:
         place.put("none", b"")
@@ -234,7 +234,7 @@ class TestBuildIndex:
 
 class TestTextIndex:
     def test_round_trip(self, place: Place, items: list[bytes]) -> None:
-        options = {"storage_options": place.storage_options}
+        options: dict[str, Any] = {"storage_options": place.storage_options}
         tfs.write_idx(place.url("s-2"), place.url("s-2.idx"), **options)
         lines = place.get("s-2.idx").decode().splitlines()
         assert len(lines) == 2000
@@ -280,7 +280,7 @@ class TestFolders:
         ]
         info = {"name": "mnist", "fileFormat": "tfrecord", "splits": splits}
         place.put("mnist/1.0.0/dataset_info.json", json.dumps(info).encode())
-        options = {"storage_options": place.storage_options}
+        options: dict[str, Any] = {"storage_options": place.storage_options}
         found = list(tfs.RecordReader(place.url("mnist/1.0.0/train"), **options))
         assert found == [b"train0"] * 3 + [b"train1"] * 3
         assert list(tfs.RecordReader(place.url("mnist/1.0.0/test"), **options)) == [b"test0"] * 3

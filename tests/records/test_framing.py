@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
@@ -352,7 +353,8 @@ def test_decoder_fed_from_buffers(core, size, monkeypatch):
     for name in ("scan", "Buffer", "prepend"):
         monkeypatch.setattr(f"tfio_store.records.framing.{name}", getattr(core, name))
     records = [bytes([i]) * n for i, n in enumerate([100, 70_000, 0, 33_000, 250_000, 31_000] * 5)]
-    decoders, found = (RecordDecoder(), RecordDecoder()), ([], [])
+    decoders = RecordDecoder(), RecordDecoder()
+    found: tuple[list[Any], list[Any]] = [], []
     for piece in pieces(framed(*records), size):
         buffer = core.Buffer(size)
         memoryview(buffer)[: len(piece)] = piece

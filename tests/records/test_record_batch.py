@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -117,7 +118,7 @@ def test_pickles_only_what_the_records_span(core):
 
 
 def test_pickles_out_of_band(batch):
-    parts = []
+    parts: list[Any] = []
     head = pickle.dumps(batch, 5, buffer_callback=parts.append)
     assert sum(part.raw().nbytes for part in parts) >= batch.nbytes
     assert pickle.loads(head, buffers=[bytearray(part.raw()) for part in parts]) == batch

@@ -7,6 +7,7 @@ import os
 import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -517,7 +518,7 @@ def test_a_child_process_makes_its_own_connections(site: Place, method: str) -> 
         pytest.skip("memory belongs to one process")
     store, path = site.open("x")
     store.put(path, DATA)  # the parent has connections, and threads
-    context = multiprocessing.get_context(method)
+    context: Any = multiprocessing.get_context(method)
     queue = context.Queue()
     children = [context.Process(target=read_into, args=(queue, store, path)) for _ in range(2)]
     for child in children:

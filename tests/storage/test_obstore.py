@@ -386,7 +386,7 @@ def test_an_azure_token() -> None:
     assert native(store, "box").config["account_name"] == "me"
     ask = azure_credentials(store._connection.fs.service_client.credential, "")
     assert ask is not None
-    given = asyncio.run(ask())  # type: ignore[arg-type]
+    given = asyncio.run(ask())  # type: ignore[arg-type, var-annotated]
     assert given["token"] == "the-token"
     assert given["expires_at"].timestamp() == 4_000_000_000
 

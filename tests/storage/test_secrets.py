@@ -88,7 +88,7 @@ def at(kind: str, host: str) -> tuple[str, dict[str, Any], str]:
     if service == "gs":
         from google.oauth2.credentials import Credentials
 
-        options = {"endpoint_url": f"http://{host}", "token": Credentials("S3CR3T-token")}
+        options = {"endpoint_url": f"http://{host}", "token": Credentials("S3CR3T-token")}  # type: ignore[dict-item]
         return "gs://bucket/folder/x", options, backend or "fsspec"
     user = "user:pa%2FSS@" if service == "http-user" else ""
     return f"http://{user}{host}/folder/x?X-Amz-Signature=S3CR3T", {}, "fsspec"
@@ -133,7 +133,7 @@ def test_a_connection_that_is_refused(kind: str, caplog: pytest.LogCaptureFixtur
     url, options, backend = at(kind, "127.0.0.1:9")
     store, path = open_store(url, options, retry=ONCE, backend=backend)
     for action in ACTIONS.values():
-        said = said_of(lambda action=action: action(store, path), caplog)  # type: ignore[misc]
+        said = said_of(lambda action=action: action(store, path), caplog)
         assert not [secret for secret in SECRETS if secret in said], said
 
 

@@ -26,7 +26,7 @@ def records() -> list[bytes]:
 def files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """Three files, the second empty."""
     folder = tmp_path_factory.mktemp("batches")
-    parts = (records()[:20], [], records()[20:])
+    parts: tuple[list[bytes], ...] = (records()[:20], [], records()[20:])
     for name, part in zip("abc", parts, strict=True):
         with tf.io.TFRecordWriter(str(folder / name)) as writer:
             for record in part:

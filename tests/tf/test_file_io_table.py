@@ -70,7 +70,7 @@ def seeks(root: str) -> list[Any]:
         file.seek(-7, 2)
         found += [file.read(), file.read(), file.tell()]
         for where in ((-1, 0), (100, 0), (0, 3)):
-            found.append(outcome(lambda where=where: file.seek(*where) or file.tell()))  # type: ignore[misc]
+            found.append(outcome(lambda where=where: file.seek(*where) or file.tell()))
         return found
 
 
@@ -177,7 +177,7 @@ def test_as_the_local_filesystem(call: str, s3: Place, tmp_path: Path) -> None:
     answers = []
     for place in (Place(str(tmp_path)), s3):
         root = tree(place)
-        answer = outcome(lambda root=root: TABLE[call](root))  # type: ignore[misc]
+        answer = outcome(lambda root=root: TABLE[call](root))
         answers.append(repr(answer).replace(root, "ROOT"))
     assert answers[1] == DIFFERENT.get(call, answers[0])
     assert (answers[1] != answers[0]) == (call in DIFFERENT)

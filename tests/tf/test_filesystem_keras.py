@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from typing import Any
 
 import numpy as np
 import pytest
@@ -40,34 +41,34 @@ def write_examples(path: str) -> None:
             writer.write(example.SerializeToString())
 
 
-def examples(path: str) -> tf.data.Dataset:
+def examples(path: str) -> Any:
     spec = {
         "x": tf.io.FixedLenFeature([2], tf.float32),
         "y": tf.io.FixedLenFeature([1], tf.float32),
     }
 
-    def parse(record: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def parse(record: Any) -> tuple[Any, Any]:
         found = tf.io.parse_single_example(record, spec)
         return found["x"], found["y"]
 
     return tf.data.TFRecordDataset(path).map(parse).batch(32)
 
 
-def model() -> tf.keras.Model:
+def model() -> Any:
     built = tf.keras.Sequential([tf.keras.layers.Input([2]), tf.keras.layers.Dense(1)])
     built.compile(tf.keras.optimizers.SGD(0.1), "mse")
     return built
 
 
-class Scorer(tf.Module):
+class Scorer(tf.Module):  # type: ignore[name-defined]
     """A SavedModel without Keras."""
 
-    def __init__(self, trained: tf.keras.Model) -> None:
+    def __init__(self, trained: Any) -> None:
         super().__init__()
         self.kernel, self.bias = (tf.Variable(value) for value in trained.get_weights())
 
     @tf.function(input_signature=[tf.TensorSpec([None, 2], tf.float32)])
-    def __call__(self, x: tf.Tensor) -> tf.Tensor:
+    def __call__(self, x: Any) -> Any:
         return tf.matmul(x, self.kernel) + self.bias
 
 
@@ -117,7 +118,7 @@ def s3_options(root: str) -> dict[str, object]:
     from tfio_store.tf import filesystem
 
     assert filesystem._host is not None
-    return dict(filesystem._host.mounts["s3"].access.storage_options)
+    return dict(filesystem._host.mounts["s3"].access.storage_options)  # type: ignore[arg-type]
 
 
 def scalars(folder: str, tag: str) -> list[float]:

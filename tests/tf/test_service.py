@@ -53,7 +53,7 @@ def test_every_record_exactly_once(
     service: str, s3: Place, policy: str, options: dict[str, Any]
 ) -> None:
     records = [f"{i:06d}".encode().ljust(SIZE, b".") for i in range(RECORDS)]
-    where = {"storage_options": s3.storage_options}
+    where: dict[str, Any] = {"storage_options": s3.storage_options}
     with tfs.ShardedWriter(s3.url("set"), num_shards=4, compression="GZIP", **where) as writer:
         writer.write_batch(records)
     dataset = tfs.TFRecordDataset(s3.url("set"), **where, **options)
@@ -100,7 +100,7 @@ def test_files_are_shared_out_too(
 def test_workers_read_the_version_that_the_dataset_was_made_of(
     service: str, s3: Place, options: dict[str, Any]
 ) -> None:
-    where = {"storage_options": s3.storage_options}
+    where: dict[str, Any] = {"storage_options": s3.storage_options}
     with tfs.ShardedWriter(s3.url("set"), num_shards=1, compression="GZIP", **where) as writer:
         writer.write_batch([b"old" * 1_000] * 1_000)
     dataset = tfs.TFRecordDataset(s3.url("set"), **where, **options)

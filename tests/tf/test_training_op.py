@@ -26,6 +26,7 @@ from tests.tf.oracle import error_of  # noqa: E402
 from tests.tf.programs.resume import SPEC  # noqa: E402
 from tests.tf.two_workers import two_workers  # noqa: E402
 from tfio_store.dataset.source import open_dataset  # noqa: E402
+from tfio_store.storage import Access  # noqa: E402
 from tfio_store.tf.dataset import ops  # noqa: E402
 from tfio_store.tf.dataset.request import Blocks, Settings  # noqa: E402
 from tfio_store.tf.dataset.spans import Spans, block_spans  # noqa: E402
@@ -175,7 +176,8 @@ def test_it_is_the_op_that_reads(sources: dict[str, Any], monkeypatch: pytest.Mo
         batches(tfs.TFRecordDataset(sources["ZSTD"], batch_size=100, **options))
         assert calls
         calls.clear()
-    for options in ({"on_corrupt": "skip"}, {"num_parallel_reads": 2}):
+    ways: list[dict[str, Any]] = [{"on_corrupt": "skip"}, {"num_parallel_reads": 2}]
+    for options in ways:
         given = {"batch_size": 100, "shuffle": 2, "schema": SPEC, **options}
         found = batches(tfs.TFRecordDataset(sources["files"], **given))
         assert sorted(flat(found)) == list(range(COUNT))
@@ -340,7 +342,7 @@ def test_two_workers_read_every_record_once(
 
 
 def test_on_object_storage(s3: Place) -> None:
-    where = {"storage_options": s3.storage_options}
+    where: dict[str, Any] = {"storage_options": s3.storage_options}
     with tfs.ShardedWriter(s3.url("set"), num_shards=2, compression="ZSTD", **where) as writer:
         for record in RECORDS:
             writer.write(record)
@@ -420,7 +422,7 @@ def test_outputs_that_do_not_fit_the_columns(sources: dict[str, Any]) -> None:
 
 
 def read(sources: dict[str, Any], wanted: list[int], **columns: Any) -> Any:
-    source = open_dataset([sources["GZIP"]])
+    source = open_dataset([sources["GZIP"]], Access())
     spans = block_spans(source)
     blocks = Blocks(
         tf.constant([shard.address for shard in source.shards]),

@@ -40,7 +40,7 @@ def in_parts(kind: int, values: list[Any]) -> bytes:
     return packed(*values[:half]) + packed(*values[half:])
 
 
-LENGTHS = {"max_size": 4}
+LENGTHS: dict[str, Any] = {"max_size": 4}
 FEATURES = st.one_of(
     st.just(b""),
     st.lists(st.binary(max_size=30), **LENGTHS).map(lambda values: strings(*values)),
@@ -54,13 +54,14 @@ FEATURES = st.one_of(
 def values_of(dtype: Any, count: int) -> st.SearchStrategy[bytes]:
     """Features that fit a column."""
     if dtype == tf.string:
-        some = st.lists(st.binary(max_size=40), min_size=count, max_size=count)
+        some: Any = st.lists(st.binary(max_size=40), min_size=count, max_size=count)
         return some.map(lambda values: strings(*values))
     kind, one = (3, INTS) if dtype == tf.int64 else (2, REALS)
     some = st.lists(one, min_size=count, max_size=count)
     packed = int64s if kind == 3 else floats
     return st.one_of(
-        some.map(lambda values: packed(*values)), some.map(lambda values: unpacked(kind, values))
+        some.map(lambda values: packed(*values)),
+        some.map(lambda values: unpacked(kind, values)),
     )
 
 
@@ -76,7 +77,7 @@ def specs(draw: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key in draw(st.lists(st.sampled_from(KEYS), min_size=1, unique=True)):
         dtype = draw(DTYPES)
-        default = draw(st.none() | st.sampled_from(DEFAULTS[dtype]))
+        default = draw(st.none() | st.sampled_from(DEFAULTS[dtype]))  # type: ignore[call-overload]
         kind = draw(st.sampled_from(["fixed", "sequence", "sparse", "ragged", "uniform"]))
         if kind == "fixed":
             shape = draw(SHAPES)

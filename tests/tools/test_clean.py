@@ -39,7 +39,7 @@ def dead_writer(place: Place, **options: Any) -> None:
 
 def landed(writer: tfs.ShardedWriter) -> tfs.DatasetManifest:
     """Its shards are there, and its commit has not begun."""
-    return writer._finish(writer._shards.streams)  # type: ignore[union-attr]
+    return writer._finish(writer._shards.streams)
 
 
 def begin_upload(place: Place, name: str) -> Any:

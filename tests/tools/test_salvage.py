@@ -93,7 +93,8 @@ class TestSalvage:
         assert written.get(FIRST) == before
 
     def test_the_codec_is_kept_unless_another_is_named(self, written: Place) -> None:
-        for name, options_ in {"same": {}, "other": {"target_compression": "ZLIB"}}.items():
+        targets: dict[str, Any] = {"same": {}, "other": {"target_compression": "ZLIB"}}
+        for name, options_ in targets.items():
             tfs.salvage(written.url("train"), written.url(name), **options_, **options(written))
         first = [written.get(f"{name}-00000-of-00003.tfrecord") for name in ("same", "other")]
         assert detect(first[0]) == detect(written.get(FIRST))

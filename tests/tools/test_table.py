@@ -145,7 +145,7 @@ def test_a_schema_says_how_columns_are_written(tmp_path):
     write_table({"p": [0.1, 0.2], "q": [1.5, 2.5]}, f"{tmp_path}/t", schema={"p": "float32"})
     schema = infer_schema(f"{tmp_path}/t")
     assert schema == Schema({"p": "float32", "q": Feature("float64", raw=True)})
-    assert read_table(f"{tmp_path}/t")["p"].tolist() == np.float32([0.1, 0.2]).tolist()
+    assert read_table(f"{tmp_path}/t")["p"].tolist() == np.float32([0.1, 0.2]).tolist()  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="names 'z', which is no column"):
         write_table({"p": [1]}, f"{tmp_path}/u", schema={"z": "int64"})
 

@@ -71,7 +71,7 @@ def raw_pixels(found: dict[str, Any]) -> None:
     for i, (image, label, exposure) in enumerate(found["restored"]):
         np.testing.assert_array_equal(image, found["images"][i])
         assert label == i % 5
-        np.testing.assert_array_equal(exposure, np.float32([0.1 * i, 2.8]))
+        np.testing.assert_array_equal(exposure, np.float32([0.1 * i, 2.8]))  # type: ignore[arg-type]
 
 
 def pipeline(found: dict[str, Any]) -> None:

@@ -51,7 +51,7 @@ def test_a_batch_is_as_good_as_single_records(tmp_path: Path, compression: str |
     records = [os.urandom(random.randrange(3000)) for _ in range(5000)]
     expected = framed(*records)
     batch = tfs.RecordBatch.from_records(records)
-    for given in (records, iter(records), tuple(records), batch, map(memoryview, records)):
+    for given in (records, iter(records), tuple(records), batch, map(memoryview, records)):  # type: ignore[arg-type, var-annotated]
         with tfs.TFRecordWriter(tmp_path / "file", compression) as writer:
             writer.write_batch(given)
         assert content((tmp_path / "file").read_bytes(), compression) == expected
@@ -112,7 +112,7 @@ class Unbuffered(io.RawIOBase):
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 def test_a_file_object_is_written_and_flushed_but_not_closed(compression: str | None) -> None:
-    file = Unbuffered()
+    file: Any = Unbuffered()
     with tfs.TFRecordWriter(file, compression) as writer:
         writer.write(b"one")
         writer.flush()

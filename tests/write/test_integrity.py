@@ -63,7 +63,7 @@ class FlippingStore:
 def flip(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, bool], None]:
     """``flip(n, reports)``: from now on the n-th write is damaged."""
 
-    real = access.open_store
+    real = access.open_store  # type: ignore[attr-defined]
 
     def install(countdown: int, reports: bool) -> None:
         def open_flipping(*args: Any, **options: Any) -> Any:

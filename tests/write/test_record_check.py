@@ -52,7 +52,7 @@ def test_sound_records_are_written(tmp_path: Path, by: str) -> None:
     assert len(list(tfs.RecordReader(tmp_path / "t"))) == 21
 
 
-WRONG = {
+WRONG: dict[str, Any] = {
     "label": {"label": None},
     "image": {"image": [1.0, 2.0]},
     "tokens": {"tokens": [1.5]},

@@ -154,7 +154,7 @@ def test_an_overwrite_replaces_at_once_and_removes_the_old(place: Place) -> None
 
 def test_an_append_keeps_the_old_shards(place: Place) -> None:
     for i in range(3):
-        options = {"if_exists": "append", "num_shards": 2, "metadata": {"i": i}}
+        options: dict[str, Any] = {"if_exists": "append", "num_shards": 2, "metadata": {"i": i}}
         with sharded(place, keep_replaced=0, **options) as writer:
             writer.write_batch([b"%d" % i] * 10)
     assert [shard.records for shard in writer.manifest.shards] == [5] * 6

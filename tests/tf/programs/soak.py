@@ -41,7 +41,9 @@ class Sample(NamedTuple):
 
 def sources(folder: str, endpoint: str) -> list[tuple[str, dict[str, Any]]]:
     """A local and a remote dataset, raw and compressed, and foreign files."""
-    where = {"storage_options": {"endpoint_url": endpoint, "key": KEY, "secret": SECRET}}
+    where: dict[str, Any] = {
+        "storage_options": {"endpoint_url": endpoint, "key": KEY, "secret": SECRET}
+    }
     import s3fs
 
     s3fs.S3FileSystem(**where["storage_options"]).mkdir("soak")
