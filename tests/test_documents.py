@@ -1,4 +1,4 @@
-"""The code in README.md and docs/guide.md runs as it stands."""
+"""The code in README.md and docs/guide.md runs as it stands, and paths in documents exist."""
 
 from __future__ import annotations
 
@@ -30,3 +30,16 @@ def test_the_guide(place: Place) -> None:
     names: dict[str, Any] = {"URL": place.url("train"), "options": place.storage_options}
     for number, block in enumerate(blocks("docs/guide.md")):
         exec(compile(block, f"docs/guide.md, block {number}", "exec"), names)
+
+
+PATH = r"`((?:[a-z_0-9]+/)+(?:[a-z_0-9]+\.[a-z]+)?)`"
+"""A file or folder: ``read/reader.py``, ``ext/core/``."""
+
+
+@pytest.mark.parametrize("document", ["docs/architecture.md", "CONTRIBUTING.md"])
+def test_paths_exist(document: str) -> None:
+    found = re.findall(PATH, (ROOT / document).read_text(encoding="utf-8"))
+    assert len(found) > 10
+    for path in found:
+        places = (ROOT / "tfio_store" / path, ROOT / path, ROOT / "tests" / path)
+        assert any(place.exists() for place in places), f"{document} names {path}"
