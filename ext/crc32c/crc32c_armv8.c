@@ -22,9 +22,7 @@ TARGET static inline uint64_t multiply(uint64_t a, uint32_t b) {
 #include "crc32c/crc32c_lanes.h"
 
 #if defined(__APPLE__)
-static bool supported(void) {
-    return true;
-}
+static bool supported(void) { return true; }
 #else
 #include <sys/auxv.h>
 

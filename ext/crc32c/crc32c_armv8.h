@@ -8,10 +8,8 @@
 
 #if defined(__clang__)
 #define CRC32C_ARMV8_TARGET __attribute__((target("crc,aes")))
-#define CRC32C_ARMV8_STEP(state, word) \
-    ((uint64_t)__builtin_arm_crc32cd((uint32_t)(state), word))
-#define CRC32C_ARMV8_BYTE(state, byte) \
-    ((uint64_t)__builtin_arm_crc32cb((uint32_t)(state), byte))
+#define CRC32C_ARMV8_STEP(state, word) ((uint64_t)__builtin_arm_crc32cd((uint32_t)(state), word))
+#define CRC32C_ARMV8_BYTE(state, byte) ((uint64_t)__builtin_arm_crc32cb((uint32_t)(state), byte))
 #else
 #define CRC32C_ARMV8_TARGET __attribute__((target("+crc+crypto")))
 #define CRC32C_ARMV8_STEP(state, word) ((uint64_t)__crc32cd((uint32_t)(state), word))

@@ -10,7 +10,7 @@
 #define XOR3(a, b, c) _mm256_xor_si256(_mm256_xor_si256(a, b), c)
 #define LOW(a, k) _mm256_clmulepi64_epi128(a, k, 0x00)
 #define HIGH(a, k) _mm256_clmulepi64_epi128(a, k, 0x11)
-#define WITH_CRC(crc, v) \
+#define WITH_CRC(crc, v)                                                                           \
     _mm256_xor_si256(_mm256_zextsi128_si256(_mm_cvtsi32_si128((int)(uint32_t)(crc))), v)
 #define LANE(v, i) _mm256_extracti128_si256(v, i)
 

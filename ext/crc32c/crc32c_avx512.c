@@ -10,7 +10,7 @@
 #define XOR3(a, b, c) _mm512_ternarylogic_epi64(a, b, c, 0x96)
 #define LOW(a, k) _mm512_clmulepi64_epi128(a, k, 0x00)
 #define HIGH(a, k) _mm512_clmulepi64_epi128(a, k, 0x11)
-#define WITH_CRC(crc, v) \
+#define WITH_CRC(crc, v)                                                                           \
     _mm512_xor_si512(_mm512_zextsi128_si512(_mm_cvtsi32_si128((int)(uint32_t)(crc))), v)
 #define LANE(v, i) _mm512_extracti32x4_epi32(v, i)
 

@@ -17,7 +17,7 @@
 
 /* What the low and high 64 bits of a lane are multiplied by to move it over `bits`. In the reflected
  * representation a product comes out as a * b * x^33 for b in the low half of its 64 bits. */
-static uint64_t constants[3][2]; /* over 1, 2 and 4 vectors */
+static uint64_t constants[3][2];          /* over 1, 2 and 4 vectors */
 static uint64_t lane_constants[LANES][2]; /* over 1, 2, ... lanes */
 
 static void fill_pair(uint64_t pair[2], uint64_t bits) {
@@ -26,10 +26,8 @@ static void fill_pair(uint64_t pair[2], uint64_t bits) {
 }
 
 __attribute__((constructor)) static void fill_constants(void) {
-    for (int i = 0; i < 3; i++)
-        fill_pair(constants[i], (uint64_t)(8 * WIDTH) << i);
-    for (int i = 1; i < LANES; i++)
-        fill_pair(lane_constants[i], 128 * (uint64_t)i);
+    for (int i = 0; i < 3; i++) fill_pair(constants[i], (uint64_t)(8 * WIDTH) << i);
+    for (int i = 1; i < LANES; i++) fill_pair(lane_constants[i], 128 * (uint64_t)i);
 }
 
 #define FOLD(v, k, onto) XOR3(LOW(v, k), HIGH(v, k), onto)
@@ -128,8 +126,7 @@ TARGET static inline uint64_t fold(uint64_t state, const uint8_t **data, size_t 
     b = FOLD(a, over1, b);
     d = FOLD(c, over1, d);
     d = FOLD(b, over2, d);
-    for (; (size_t)(end - p) >= WIDTH; p += WIDTH)
-        d = FOLD(d, over1, LOAD(p));
+    for (; (size_t)(end - p) >= WIDTH; p += WIDTH) d = FOLD(d, over1, LOAD(p));
     *data = p;
     *size = (size_t)(end - p);
     return reduce(d);
@@ -162,11 +159,8 @@ TARGET static uint32_t extend(uint32_t crc, const uint8_t *data, size_t size) {
         data += taken.size;
         size -= taken.size;
     }
-    if (size >= STRIDE)
-        state = fold(state, &data, &size);
-    for (; size >= 8; size -= 8, data += 8)
-        state = CRC32C_SSE42_STEP(state, load64(data));
-    for (; size > 0; size--, data++)
-        state = CRC32C_SSE42_BYTE(state, *data);
+    if (size >= STRIDE) state = fold(state, &data, &size);
+    for (; size >= 8; size -= 8, data += 8) state = CRC32C_SSE42_STEP(state, load64(data));
+    for (; size > 0; size--, data++) state = CRC32C_SSE42_BYTE(state, *data);
     return ~(uint32_t)state;
 }

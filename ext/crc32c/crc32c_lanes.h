@@ -8,8 +8,8 @@
 #include "crc32c/crc32c.h"
 #include "crc32c/crc32c_polynomial.h"
 
-#define MOST_WORDS 128    /* of a lane: the three then span 3 KiB */
-#define FEWEST_BYTES 192  /* less is not worth the joining */
+#define MOST_WORDS 128   /* of a lane: the three then span 3 KiB */
+#define FEWEST_BYTES 192 /* less is not worth the joining */
 
 /* shift[k] moves a CRC over k words. In the reflected representation the product of states a and b
  * stands for a * b * x, and STEP multiplies by x^32: hence the 33 less. */
@@ -18,8 +18,7 @@ static uint32_t shift[2 * MOST_WORDS + 1];
 __attribute__((constructor)) static void fill_shift(void) {
     uint32_t word = crc32c_power(64);
     shift[1] = crc32c_power(64 - 33);
-    for (int k = 2; k <= 2 * MOST_WORDS; k++)
-        shift[k] = crc32c_multiply(shift[k - 1], word);
+    for (int k = 2; k <= 2 * MOST_WORDS; k++) shift[k] = crc32c_multiply(shift[k - 1], word);
 }
 
 /* Takes 3 * words words of data. */
@@ -45,9 +44,7 @@ TARGET static uint32_t extend(uint32_t crc, const uint8_t *data, size_t size) {
         data += 24 * words;
         size -= 24 * words;
     }
-    for (; size >= 8; size -= 8, data += 8)
-        state = STEP(state, load64(data));
-    for (; size > 0; size--, data++)
-        state = BYTE(state, *data);
+    for (; size >= 8; size -= 8, data += 8) state = STEP(state, load64(data));
+    for (; size > 0; size--, data++) state = BYTE(state, *data);
     return ~(uint32_t)state;
 }

@@ -24,15 +24,11 @@ __attribute__((constructor(101))) static void fill_table(void) {
 
 static uint32_t extend(uint32_t crc, const uint8_t *data, size_t size) {
     uint64_t state = ~crc;
-    for (; size >= 8; size -= 8, data += 8)
-        state = crc32c_portable_step(state, load64(data));
-    for (; size > 0; size--, data++)
-        state = (state >> 8) ^ crc32c_table[0][(state ^ *data) & 0xff];
+    for (; size >= 8; size -= 8, data += 8) state = crc32c_portable_step(state, load64(data));
+    for (; size > 0; size--, data++) state = (state >> 8) ^ crc32c_table[0][(state ^ *data) & 0xff];
     return ~(uint32_t)state;
 }
 
-static bool supported(void) {
-    return true;
-}
+static bool supported(void) { return true; }
 
 const crc32c_kernel crc32c_portable = {"portable", CRC32C_NO_INSTRUCTION, supported, extend};

@@ -10,7 +10,8 @@
 #define MULTIPLY multiply
 
 TARGET static inline unsigned long long multiply(uint64_t a, uint32_t b) {
-    __m128i product = _mm_clmulepi64_si128(_mm_cvtsi64_si128((long long)a), _mm_cvtsi32_si128((int)b), 0);
+    __m128i product =
+        _mm_clmulepi64_si128(_mm_cvtsi64_si128((long long)a), _mm_cvtsi32_si128((int)b), 0);
     return (unsigned long long)_mm_cvtsi128_si64(product);
 }
 

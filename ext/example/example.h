@@ -38,12 +38,12 @@ typedef enum { EX_NO_KIND = 0, EX_BYTES = 1, EX_FLOAT = 2, EX_INT64 = 3 } ex_kin
 typedef enum {
     EX_OK = 0,
     /* The bytes are not the message: */
-    EX_CUT,     /* a length reaches past its parent's end */
-    EX_VARINT,  /* a varint is cut, or longer than 10 bytes */
-    EX_TAG,     /* field number 0, or a tag over 32 bits */
-    EX_GROUP,   /* a group, or a wire type that does not exist */
-    EX_ENTRY,   /* a map entry with two keys or two values */
-    EX_PACKED,  /* packed floats whose size is no multiple of 4 */
+    EX_CUT,    /* a length reaches past its parent's end */
+    EX_VARINT, /* a varint is cut, or longer than 10 bytes */
+    EX_TAG,    /* field number 0, or a tag over 32 bits */
+    EX_GROUP,  /* a group, or a wire type that does not exist */
+    EX_ENTRY,  /* a map entry with two keys or two values */
+    EX_PACKED, /* packed floats whose size is no multiple of 4 */
     /* The message is not what the reader asked for: */
     EX_MISSING, /* no such feature, or one that holds no list */
     EX_KIND,    /* the feature holds values of another kind */
@@ -134,9 +134,9 @@ typedef struct {
 } ex_feature;
 
 /* Bytes that ex_put_* will write. They set `payload`, which writing relies on. */
-size_t ex_measure_feature(ex_feature *feature);                  /* a bare Feature */
-size_t ex_measure_features(ex_feature *features, size_t count);  /* the Features message */
-size_t ex_measure_field(size_t size);                            /* tag < 16, length, `size` bytes */
+size_t ex_measure_feature(ex_feature *feature);                 /* a bare Feature */
+size_t ex_measure_features(ex_feature *features, size_t count); /* the Features message */
+size_t ex_measure_field(size_t size);                           /* tag < 16, length, `size` bytes */
 
 /* Each returns the byte after the last written. Features are written in the order given. */
 uint8_t *ex_put_header(uint8_t *to, uint32_t field, size_t size); /* tag and length */

@@ -173,42 +173,42 @@ ALWAYS_INLINE bool short_values(ex_bytes feature, ex_kind kind, ex_bytes *body) 
 
 /* The three readers differ in their value type alone: the rows of a column, the fields of a
  * row, the values of a field. */
-#define DEFINE_READER(NAME, TYPE, KIND, TAKE)                                                     \
-    ALWAYS_INLINE ex_status NAME##_row(ex_bytes feature, TYPE *out, size_t room) {                \
-        values in = {.list_tag = TAG(KIND, LENGTH)};                                              \
-        uint32_t tag;                                                                             \
-        ex_bytes body;                                                                            \
-        bool more;                                                                                \
-        size_t taken;                                                                             \
-        ex_status status;                                                                         \
-        if (short_values(feature, KIND, &body)) {                                                 \
-            status = TAKE(TAG(1, LENGTH), body, out, room, &taken);                               \
-            return status ? status : taken == room ? EX_OK : EX_COUNT;                            \
-        }                                                                                         \
-        status = open_as(feature, KIND, &in.run);                                                 \
-        if (status) return status;                                                                \
-        while (!(status = next_values(&in, &tag, &body, &more)) && more) {                        \
-            if (UNLIKELY((status = TAKE(tag, body, out, room, &taken)))) return status;           \
-            out += taken;                                                                         \
-            room -= taken;                                                                        \
-        }                                                                                         \
-        return status ? status : room ? EX_COUNT : EX_OK;                                         \
-    }                                                                                             \
-                                                                                                  \
-    ex_status NAME(const ex_column *column, TYPE *out, size_t *failed) {                          \
-        for (size_t i = 0; i < column->records; i++) {                                            \
-            const int64_t *splits = column->splits;                                               \
-            size_t start = splits ? (size_t)splits[i] : i * column->width;                        \
-            size_t room = splits ? (size_t)splits[i + 1] - start : column->width;                 \
-            ex_status status = NAME##_row(column->slots[i], out + start, room);                   \
-            if (status == EX_MISSING && column->fallback) {                                       \
-                memcpy(out + start, column->fallback, room * sizeof(TYPE));                       \
-            } else if (UNLIKELY(status) && !(status == EX_MISSING && splits && !room)) {          \
-                *failed = i;                                                                      \
-                return status;                                                                    \
-            }                                                                                     \
-        }                                                                                         \
-        return EX_OK;                                                                             \
+#define DEFINE_READER(NAME, TYPE, KIND, TAKE)                                                      \
+    ALWAYS_INLINE ex_status NAME##_row(ex_bytes feature, TYPE *out, size_t room) {                 \
+        values in = {.list_tag = TAG(KIND, LENGTH)};                                               \
+        uint32_t tag;                                                                              \
+        ex_bytes body;                                                                             \
+        bool more;                                                                                 \
+        size_t taken;                                                                              \
+        ex_status status;                                                                          \
+        if (short_values(feature, KIND, &body)) {                                                  \
+            status = TAKE(TAG(1, LENGTH), body, out, room, &taken);                                \
+            return status ? status : taken == room ? EX_OK : EX_COUNT;                             \
+        }                                                                                          \
+        status = open_as(feature, KIND, &in.run);                                                  \
+        if (status) return status;                                                                 \
+        while (!(status = next_values(&in, &tag, &body, &more)) && more) {                         \
+            if (UNLIKELY((status = TAKE(tag, body, out, room, &taken)))) return status;            \
+            out += taken;                                                                          \
+            room -= taken;                                                                         \
+        }                                                                                          \
+        return status ? status : room ? EX_COUNT : EX_OK;                                          \
+    }                                                                                              \
+                                                                                                   \
+    ex_status NAME(const ex_column *column, TYPE *out, size_t *failed) {                           \
+        for (size_t i = 0; i < column->records; i++) {                                             \
+            const int64_t *splits = column->splits;                                                \
+            size_t start = splits ? (size_t)splits[i] : i * column->width;                         \
+            size_t room = splits ? (size_t)splits[i + 1] - start : column->width;                  \
+            ex_status status = NAME##_row(column->slots[i], out + start, room);                    \
+            if (status == EX_MISSING && column->fallback) {                                        \
+                memcpy(out + start, column->fallback, room * sizeof(TYPE));                        \
+            } else if (UNLIKELY(status) && !(status == EX_MISSING && splits && !room)) {           \
+                *failed = i;                                                                       \
+                return status;                                                                     \
+            }                                                                                      \
+        }                                                                                          \
+        return EX_OK;                                                                              \
     }
 
 DEFINE_READER(ex_read_floats, float, EX_FLOAT, take_floats)

@@ -13,9 +13,7 @@ ALWAYS_INLINE uint8_t *put_varint(uint8_t *to, uint64_t value) {
     return to;
 }
 
-size_t ex_measure_field(size_t size) {
-    return 1 + varint_size(size) + size;
-}
+size_t ex_measure_field(size_t size) { return 1 + varint_size(size) + size; }
 
 uint8_t *ex_put_header(uint8_t *to, uint32_t field, size_t size) {
     *to++ = (uint8_t)TAG(field, LENGTH);

@@ -27,24 +27,20 @@ static bool try_lock(void) {
     return !atomic_flag_test_and_set_explicit(&locked, memory_order_acquire);
 }
 
-static void unlock(void) {
-    atomic_flag_clear_explicit(&locked, memory_order_release);
-}
+static void unlock(void) { atomic_flag_clear_explicit(&locked, memory_order_release); }
 
 static slot remove_slot(size_t i) {
     slot removed = slots[i];
     used--;
     kept -= removed.capacity;
-    for (; i < used; i++)
-        slots[i] = slots[i + 1];
+    for (; i < used; i++) slots[i] = slots[i + 1];
     return removed;
 }
 
 /* The youngest that is large enough and not wastefully large: its pages are likeliest in cache. */
 static slot find_slot(size_t size) {
     for (size_t i = used; i-- > 0;)
-        if (slots[i].capacity >= size && slots[i].capacity / 2 <= size)
-            return remove_slot(i);
+        if (slots[i].capacity >= size && slots[i].capacity / 2 <= size) return remove_slot(i);
     return (slot){NULL, 0};
 }
 
@@ -67,13 +63,10 @@ void pool_give(void *memory, size_t capacity) {
         free(memory);
         return;
     }
-    while (used == SLOTS || kept + capacity > POOL_LIMIT)
-        free(remove_slot(0).memory);
+    while (used == SLOTS || kept + capacity > POOL_LIMIT) free(remove_slot(0).memory);
     slots[used++] = (slot){memory, capacity};
     kept += capacity;
     unlock();
 }
 
-size_t pool_kept(void) {
-    return kept;
-}
+size_t pool_kept(void) { return kept; }

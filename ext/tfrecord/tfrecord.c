@@ -8,14 +8,11 @@
 static const tfrecord_strategy *strategy(void) {
     switch (crc32c_active->instruction) {
 #if defined(__x86_64__)
-    case CRC32C_SSE42:
-        return &tfrecord_sse42;
+    case CRC32C_SSE42: return &tfrecord_sse42;
 #elif defined(__aarch64__)
-    case CRC32C_ARMV8:
-        return &tfrecord_armv8;
+    case CRC32C_ARMV8: return &tfrecord_armv8;
 #endif
-    default:
-        return &tfrecord_portable;
+    default: return &tfrecord_portable;
     }
 }
 
@@ -42,8 +39,7 @@ static tfrecord_fault read_header(const uint8_t *frame, uint64_t limit, uint64_t
     uint8_t header[TFRECORD_HEADER];
     memcpy(header, frame, sizeof header);
     *length = load64(header);
-    if (load32(header + 8) != masked_crc(header, 8))
-        return TFRECORD_LENGTH_CRC;
+    if (load32(header + 8) != masked_crc(header, 8)) return TFRECORD_LENGTH_CRC;
     return *length > limit ? TFRECORD_TOO_LARGE : TFRECORD_OK;
 }
 
@@ -75,13 +71,11 @@ size_t tfrecord_find(const uint8_t *data, size_t size, size_t start, uint64_t li
     for (size_t offset = start; offset < size; offset++) {
         uint64_t length = 0;
         size_t left = size - offset;
-        if (left < TFRECORD_HEADER)
-            return offset;
+        if (left < TFRECORD_HEADER) return offset;
         if (load64(data + offset) > limit || /* dismisses most offsets without a CRC */
             read_header(data + offset, limit, &length) != TFRECORD_OK)
             continue;
-        if (left < TFRECORD_OVERHEAD || left - TFRECORD_OVERHEAD < length)
-            return offset;
+        if (left < TFRECORD_OVERHEAD || left - TFRECORD_OVERHEAD < length) return offset;
         const uint8_t *record = data + offset + TFRECORD_HEADER;
         if (load32(record + length) == masked_crc(record, length)) {
             *found = true;

@@ -45,12 +45,9 @@ static int read_window(int descriptor, uint8_t *window, size_t size, size_t offs
     *got = 0;
     while (*got < size) {
         ssize_t n = pread(descriptor, window + *got, size - *got, (off_t)(offset + *got));
-        if (n < 0 && errno != EINTR)
-            return errno;
-        if (n == 0)
-            break;
-        if (n > 0)
-            *got += (size_t)n;
+        if (n < 0 && errno != EINTR) return errno;
+        if (n == 0) break;
+        if (n > 0) *got += (size_t)n;
     }
     return 0;
 }
@@ -64,22 +61,20 @@ int tfrecord_walk_file(tfrecord_cursor *cursor, int descriptor, size_t size, uin
     int error = window == NULL ? ENOMEM : 0, flags = flags_for_cached(descriptor);
     while (error == 0 && at < size && count < capacity) {
         size_t left = size - at, got = TFRECORD_HEADER;
-        if (!sparse || left < TFRECORD_HEADER ||
-            !read_cached_header(descriptor, flags, window, at))
+        if (!sparse || left < TFRECORD_HEADER || !read_cached_header(descriptor, flags, window, at))
             error = read_window(descriptor, window, left < WINDOW ? left : WINDOW, at, &got);
         step = (tfrecord_cursor){0};
-        if (error == 0)
-            tfrecord_walk(&step, window, got, limit, frames + count, capacity - count);
-        for (size_t i = 0; i < step.count; i++)
-            frames[count + i] += (int64_t)at;
+        if (error == 0) tfrecord_walk(&step, window, got, limit, frames + count, capacity - count);
+        for (size_t i = 0; i < step.count; i++) frames[count + i] += (int64_t)at;
         at += step.offset;
         count += step.count;
-        if (step.count == 0)
-            break; /* damage, or the end inside a header */
+        if (step.count == 0) break; /* damage, or the end inside a header */
         sparse = step.offset / step.count >= LONG;
     }
     free(window);
-    *cursor = (tfrecord_cursor){
-        .offset = at, .count = count, .fault = step.fault, .need = at < size ? step.need : 0};
+    *cursor = (tfrecord_cursor){.offset = at,
+                                .count = count,
+                                .fault = step.fault,
+                                .need = at < size ? step.need : 0};
     return error;
 }

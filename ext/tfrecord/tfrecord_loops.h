@@ -27,13 +27,11 @@ TARGET static inline uint64_t step_over_tail(uint64_t state, uint64_t word, unsi
 /* The CRC of a record that lies in a frame: the header before it makes it safe to read the 8 bytes
  * that end with the record's last. */
 TARGET static inline uint32_t masked_data_crc(const uint8_t *data, size_t size) {
-    if (size >= SHORT)
-        return crc32c_mask(crc32c_extend(0, data, size));
+    if (size >= SHORT) return crc32c_mask(crc32c_extend(0, data, size));
     uint64_t state = 0xffffffffu;
     const uint8_t *words_end = data + (size & ~(size_t)7);
     const uint8_t *last = data + size - 8;
-    for (; data < words_end; data += 8)
-        state = STEP(state, load64(data));
+    for (; data < words_end; data += 8) state = STEP(state, load64(data));
     state = step_over_tail(state, load64(last), 8 * (unsigned)(size & 7));
     return crc32c_mask(~(uint32_t)state);
 }
@@ -41,8 +39,7 @@ TARGET static inline uint32_t masked_data_crc(const uint8_t *data, size_t size) 
 TARGET static inline tfrecord_fault check_header(const uint8_t *frame, uint64_t limit,
                                                  uint64_t *length) {
     *length = load64(frame);
-    if (load32(frame + 8) != masked_length_crc(*length))
-        return TFRECORD_LENGTH_CRC;
+    if (load32(frame + 8) != masked_length_crc(*length)) return TFRECORD_LENGTH_CRC;
     return *length > limit ? TFRECORD_TOO_LARGE : TFRECORD_OK;
 }
 

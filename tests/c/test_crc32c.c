@@ -6,8 +6,7 @@ static uint32_t bit_by_bit(uint32_t crc, const uint8_t *data, size_t size) {
     crc = ~crc;
     for (size_t i = 0; i < size; i++) {
         crc ^= data[i];
-        for (int bit = 0; bit < 8; bit++)
-            crc = (crc >> 1) ^ ((crc & 1) ? 0x82f63b78u : 0);
+        for (int bit = 0; bit < 8; bit++) crc = (crc >> 1) ^ ((crc & 1) ? 0x82f63b78u : 0);
     }
     return ~crc;
 }

@@ -21,10 +21,8 @@ static void reuses_what_fits(void) {
 static void keeps_within_its_limit(void) {
     void *taken[100];
     size_t capacities[100];
-    for (int i = 0; i < 100; i++)
-        taken[i] = pool_take((size_t)1 << 20, &capacities[i]);
-    for (int i = 0; i < 100; i++)
-        pool_give(taken[i], capacities[i]);
+    for (int i = 0; i < 100; i++) taken[i] = pool_take((size_t)1 << 20, &capacities[i]);
+    for (int i = 0; i < 100; i++) pool_give(taken[i], capacities[i]);
     CHECK(pool_kept() > 0 && pool_kept() <= POOL_LIMIT);
 }
 
@@ -61,8 +59,7 @@ static void many_threads(void) {
     pthread_t threads[4];
     for (uintptr_t i = 0; i < 4; i++)
         CHECK(pthread_create(&threads[i], NULL, churn, (void *)(i + 1)) == 0);
-    for (int i = 0; i < 4; i++)
-        pthread_join(threads[i], NULL);
+    for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
     CHECK(pool_kept() <= POOL_LIMIT);
 }
 

@@ -26,8 +26,7 @@ static uint8_t *frame_of(size_t size, size_t *framed) {
     uint8_t *frame = copy_of("", 0);
     *framed = size + TFRECORD_OVERHEAD;
     frame = realloc(frame, *framed);
-    if (frame == NULL)
-        abort();
+    if (frame == NULL) abort();
     CHECK(tfrecord_put(frame, records, &size, 1) == frame + *framed);
     CHECK(memcmp(frame + TFRECORD_HEADER, record, size) == 0);
     free(record);
@@ -73,17 +72,15 @@ static void every_cut(void) {
 }
 
 static void header_of(uint64_t length, uint8_t header[TFRECORD_HEADER]) {
-    for (int i = 0; i < 8; i++)
-        header[i] = (uint8_t)(length >> 8 * i);
+    for (int i = 0; i < 8; i++) header[i] = (uint8_t)(length >> 8 * i);
     uint32_t crc = crc32c_mask(crc32c_extend(0, header, 8));
-    for (int i = 0; i < 4; i++)
-        header[8 + i] = (uint8_t)(crc >> 8 * i);
+    for (int i = 0; i < 4; i++) header[8 + i] = (uint8_t)(crc >> 8 * i);
 }
 
 static void huge_claims(void) {
-    const uint64_t claims[] = {1u << 31,           (uint64_t)1 << 60,   (uint64_t)1 << 62,
-                               INT64_MAX - 15,     (uint64_t)1 << 63,   UINT64_MAX - 15,
-                               UINT64_MAX - 11,    UINT64_MAX};
+    const uint64_t claims[] = {1u << 31,        (uint64_t)1 << 60, (uint64_t)1 << 62,
+                               INT64_MAX - 15,  (uint64_t)1 << 63, UINT64_MAX - 15,
+                               UINT64_MAX - 11, UINT64_MAX};
     uint8_t header[TFRECORD_HEADER];
     int64_t frames[MANY];
     for (size_t i = 0; i < sizeof claims / sizeof *claims; i++) {
@@ -119,13 +116,11 @@ static void many_at_once(void) {
             CHECK(lengths[i] == (int64_t)sizes[seen]);
             CHECK(memcmp(frames + offsets[i], records[seen], sizes[seen]) == 0);
         }
-        if (cursor.count == 0)
-            break;
+        if (cursor.count == 0) break;
     }
     CHECK(seen == MANY);
     free(frames);
-    for (size_t i = 0; i < MANY; i++)
-        free((void *)(uintptr_t)records[i]);
+    for (size_t i = 0; i < MANY; i++) free((void *)(uintptr_t)records[i]);
 }
 
 static void walk_skips_data(void) {

@@ -23,12 +23,12 @@ static const ex_bytes keys[KEYS] = {
     {(const uint8_t *)"a name over sixteen bytes", 25},
 };
 
-#define HOLD(condition)                                             \
-    do {                                                            \
-        if (!(condition)) {                                         \
-            fprintf(stderr, "line %d: %s\n", __LINE__, #condition); \
-            abort();                                                \
-        }                                                           \
+#define HOLD(condition)                                                                            \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "line %d: %s\n", __LINE__, #condition);                                \
+            abort();                                                                               \
+        }                                                                                          \
     } while (0)
 
 static void inside(ex_bytes part, ex_bytes whole) {
@@ -49,10 +49,8 @@ typedef struct {
 /* The values of a Feature by the column readers; false where they refuse it. */
 static bool read(ex_bytes feature, ex_bytes record, values *out) {
     size_t failed;
-    if (ex_kind_of(feature, &out->kind) || out->kind == EX_NO_KIND)
-        return false;
-    if (ex_count(feature, out->kind, &out->count))
-        return false;
+    if (ex_kind_of(feature, &out->kind) || out->kind == EX_NO_KIND) return false;
+    if (ex_count(feature, out->kind, &out->count)) return false;
     HOLD(out->count <= record.size && record.size <= MOST);
     int64_t splits[2] = {0, (int64_t)out->count}, count;
     ex_column column = {&feature, 1, splits, 0, NULL};
@@ -87,12 +85,9 @@ static void check_dense(ex_bytes feature, const values *good) {
 }
 
 static bool same_values(const values *a, const values *b) {
-    if (a->kind != b->kind || a->count != b->count)
-        return false;
-    if (a->kind == EX_INT64)
-        return memcmp(a->int64s, b->int64s, a->count * sizeof(int64_t)) == 0;
-    if (a->kind == EX_FLOAT)
-        return memcmp(a->floats, b->floats, a->count * sizeof(float)) == 0;
+    if (a->kind != b->kind || a->count != b->count) return false;
+    if (a->kind == EX_INT64) return memcmp(a->int64s, b->int64s, a->count * sizeof(int64_t)) == 0;
+    if (a->kind == EX_FLOAT) return memcmp(a->floats, b->floats, a->count * sizeof(float)) == 0;
     for (size_t i = 0; i < a->count; i++) {
         ex_bytes one = a->strings[i], two = b->strings[i];
         if (one.size != two.size || (one.size && memcmp(one.data, two.data, one.size)))
@@ -127,11 +122,9 @@ static void check_again(const values *good) {
 static void check_features(ex_bytes record, const ex_bytes *slots) {
     static values found;
     for (size_t i = 0; i < KEYS; i++) {
-        if (slots[i].data == NULL)
-            continue;
+        if (slots[i].data == NULL) continue;
         inside(slots[i], record);
-        if (!read(slots[i], record, &found))
-            continue;
+        if (!read(slots[i], record, &found)) continue;
         check_dense(slots[i], &found);
         check_again(&found);
     }
@@ -141,11 +134,9 @@ static void check_lists(ex_bytes record, const ex_bytes *slots) {
     static ex_bytes steps[MOST];
     size_t count, again;
     for (size_t i = 0; i < KEYS; i++) {
-        if (slots[i].data == NULL || ex_steps(slots[i], NULL, &count))
-            continue;
+        if (slots[i].data == NULL || ex_steps(slots[i], NULL, &count)) continue;
         HOLD(ex_steps(slots[i], steps, &again) == EX_OK && again == count && count <= MOST);
-        for (size_t k = 0; k < count; k++)
-            inside(steps[k], record);
+        for (size_t k = 0; k < count; k++) inside(steps[k], record);
     }
 }
 
@@ -172,8 +163,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
     uint32_t guess[KEYS];
     ex_bytes slots[KEYS];
     ex_keys wanted;
-    if (size > MOST || ex_table_size(KEYS) > 16)
-        return 0;
+    if (size > MOST || ex_table_size(KEYS) > 16) return 0;
     uint8_t *data = malloc(size + !size);
     HOLD(data != NULL);
     memcpy(data, input, size);

@@ -51,15 +51,13 @@ static void take_value(source *from, ex_kind kind, values *out, size_t i) {
     switch (kind) {
     case EX_INT64:
         out->int64s[i] = (int64_t)take_number(from, size % 9);
-        if (size & 0x80)
-            out->int64s[i] = -(out->int64s[i] & INT64_MAX);
+        if (size & 0x80) out->int64s[i] = -(out->int64s[i] & INT64_MAX);
         break;
     case EX_FLOAT:
         bits = (uint32_t)take_number(from, 4);
         memcpy(&out->floats[i], &bits, sizeof bits);
         break;
-    default:
-        out->strings[i] = take(from, size);
+    default: out->strings[i] = take(from, size);
     }
 }
 
@@ -73,10 +71,8 @@ static size_t take_features(source *from, ex_feature *features, uint8_t keys[][6
         *now = (ex_feature){.kind = (ex_kind)(shape & 3)};
         now->key = make_key(keys[count], (uint8_t)count, 1u + (shape >> 2) % 64);
         now->count = now->kind == EX_NO_KIND ? 0 : take_number(from, 1);
-        if (now->count > from->size + 1)
-            now->count = from->size + 1;
-        for (size_t i = 0; i < now->count; i++)
-            take_value(from, now->kind, &columns[count], i);
+        if (now->count > from->size + 1) now->count = from->size + 1;
+        for (size_t i = 0; i < now->count; i++) take_value(from, now->kind, &columns[count], i);
         now->values = now->kind == EX_INT64   ? (void *)columns[count].int64s
                       : now->kind == EX_FLOAT ? (void *)columns[count].floats
                                               : (void *)columns[count].strings;
@@ -100,8 +96,7 @@ static void check_feature(ex_bytes slot, const ex_feature *put) {
     ex_kind kind;
     size_t count, failed;
     HOLD(slot.data != NULL && ex_kind_of(slot, &kind) == EX_OK && kind == put->kind);
-    if (kind == EX_NO_KIND)
-        return;
+    if (kind == EX_NO_KIND) return;
     HOLD(ex_count(slot, kind, &count) == EX_OK && count == put->count);
     ex_column column = {&slot, 1, NULL, count, NULL};
     if (kind == EX_BYTES) {
@@ -121,12 +116,10 @@ static void check_located(ex_bytes record, const ex_feature *features, size_t co
     ex_bytes names[FEATURES], slots[FEATURES];
     ex_keys wanted;
     HOLD(ex_table_size(FEATURES) <= 32);
-    for (size_t i = 0; i < count; i++)
-        names[i] = features[i].key;
+    for (size_t i = 0; i < count; i++) names[i] = features[i].key;
     ex_keys_init(&wanted, names, count, table, guess);
     HOLD(ex_locate(&wanted, record, EX_FEATURES, slots, 1) == EX_OK);
-    for (size_t i = 0; i < count; i++)
-        check_feature(slots[i], &features[i]);
+    for (size_t i = 0; i < count; i++) check_feature(slots[i], &features[i]);
 }
 
 static void check_walked(ex_bytes record, const ex_feature *features, size_t count) {

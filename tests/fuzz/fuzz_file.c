@@ -53,8 +53,7 @@ static unsigned draw(unsigned below) {
 static ssize_t read_at(void *to, size_t size, off_t offset) {
     size_t at = (size_t)offset < file.size ? (size_t)offset : file.size;
     size_t got = file.size - at < size ? file.size - at : size;
-    if ((file.manner & SHORT) && got > 1)
-        got = 1 + draw((unsigned)got);
+    if ((file.manner & SHORT) && got > 1) got = 1 + draw((unsigned)got);
     memcpy(to, file.data + at, got);
     return (ssize_t)got;
 }
@@ -71,8 +70,7 @@ int __real_close(int descriptor);
 int __wrap_close(int descriptor);
 
 ssize_t __wrap_pread(int descriptor, void *to, size_t size, off_t offset) {
-    if (descriptor != DESCRIPTOR)
-        return __real_pread(descriptor, to, size, offset);
+    if (descriptor != DESCRIPTOR) return __real_pread(descriptor, to, size, offset);
     HOLD(offset >= 0);
     if ((file.manner & INTERRUPTED) && draw(3) == 0) {
         errno = EINTR;
@@ -107,15 +105,12 @@ int __wrap_open(const char *path, int flags, ...) {
 }
 
 int __wrap_fstat(int descriptor, struct stat *status) {
-    if (descriptor != DESCRIPTOR)
-        return __real_fstat(descriptor, status);
+    if (descriptor != DESCRIPTOR) return __real_fstat(descriptor, status);
     *status = (struct stat){.st_mode = S_IFREG, .st_size = (off_t)file.claimed};
     return 0;
 }
 
-int __wrap_close(int descriptor) {
-    return descriptor == DESCRIPTOR ? 0 : __real_close(descriptor);
-}
+int __wrap_close(int descriptor) { return descriptor == DESCRIPTOR ? 0 : __real_close(descriptor); }
 
 /* ---- TensorFlow and Python ------------------------------------------------------------------ */
 
@@ -146,9 +141,7 @@ bool call_begin(call *now, TF_OpKernelContext *context, int inputs) {
     return true;
 }
 
-void call_end(call *now) {
-    op.why = (failure){.code = now->why.code};
-}
+void call_end(call *now) { op.why = (failure){.code = now->why.code}; }
 
 bool input_text(call *now, int input, int64_t index, char *text, size_t size) {
     const char *value = input == 0 ? "/fuzzed" : input == 1 ? op.codec : op.version;
@@ -183,16 +176,14 @@ bool records_add(record_list *list, const part *found, failure *why) {
         size_t size = (size_t)op.all->lengths[op.count];
         HOLD((size_t)found->lengths[i] == size);
         HOLD((size_t)found->offsets[i] + size <= found->bytes.size);
-        HOLD(!memcmp(found->bytes.data + found->offsets[i],
-                     file.data + op.all->offsets[op.count], size));
+        HOLD(!memcmp(found->bytes.data + found->offsets[i], file.data + op.all->offsets[op.count],
+                     size));
     }
     (void)why;
     return true;
 }
 
-void records_delete(record_list *list) {
-    (void)list;
-}
+void records_delete(record_list *list) { (void)list; }
 
 bool output_records(call *now, int index, const record_list *records) {
     (void)now, (void)index, (void)records;
@@ -218,8 +209,11 @@ int64_t *output_numbers(call *now, int index, int64_t n) {
 static void check_stream(uint64_t limit, size_t start) {
     static truth all;
     /* What was cut off before `start` is nobody's. */
-    bool automatic = file.manner & AUTOMATIC, cut = file.claimed > file.size && start < file.claimed;
-    read_settings settings = {.options = "{}", .verify = !(file.manner & UNVERIFIED), .limit = limit};
+    bool automatic = file.manner & AUTOMATIC,
+         cut = file.claimed > file.size && start < file.claimed;
+    read_settings settings = {.options = "{}",
+                              .verify = !(file.manner & UNVERIFIED),
+                              .limit = limit};
     bool raw = file.claimed == 0 || (file.size >= TFRECORD_HEADER && header_holds(file.data));
     read_truth(&all, file.data, file.size, start, limit, settings.verify);
     op.codec = automatic ? "auto" : "";
@@ -229,20 +223,18 @@ static void check_stream(uint64_t limit, size_t start) {
     for (size_t before = SIZE_MAX; before != op.count;) {
         before = op.count;
         read_stream(&settings, NULL);
-        if (op.lent || op.why.code != TF_OK)
-            break;
+        if (op.lent || op.why.code != TF_OK) break;
         HOLD(op.next[0] - op.position[0] == (int64_t)(op.count - before));
         memcpy(op.position, op.next, sizeof op.next);
         if (before < op.count)
-            HOLD(op.next[1] == all.offsets[op.count - 1] + all.lengths[op.count - 1] +
-                                   TFRECORD_FOOTER);
+            HOLD(op.next[1] ==
+                 all.offsets[op.count - 1] + all.lengths[op.count - 1] + TFRECORD_FOOTER);
     }
     HOLD(!cut || op.lent || op.why.code != TF_OK);
     if ((cut || file.failed) && (op.lent || op.why.code != TF_OK))
         return; /* Python reads the file anew, and meets what there is to meet */
     HOLD(op.lent == (automatic && !raw));
-    if (op.lent)
-        return;
+    if (op.lent) return;
     bool damaged = all.says.fault != TFRECORD_OK || all.says.need > 0 || start > file.claimed;
     TF_Code code = all.says.fault == TFRECORD_TOO_LARGE ? TF_RESOURCE_EXHAUSTED : TF_DATA_LOSS;
     HOLD(op.count == all.count && op.why.code == (damaged ? code : TF_OK));
@@ -261,8 +253,7 @@ static void check_walk(uint64_t limit, size_t start, size_t capacity) {
         offset += load64(file.data + offset) + TFRECORD_OVERHEAD;
     }
     HOLD(cursor.offset == offset);
-    if (error != 0)
-        return;
+    if (error != 0) return;
     bool stopped = cursor.count == capacity || offset >= file.size;
     if (!stopped && file.size - offset >= TFRECORD_HEADER)
         HOLD(cursor.fault ==
@@ -273,8 +264,7 @@ static void check_walk(uint64_t limit, size_t start, size_t capacity) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
     static truth all;
-    if (size < OPTIONS || size > (size_t)TFRECORD_OVERHEAD * MOST)
-        return 0;
+    if (size < OPTIONS || size > (size_t)TFRECORD_OVERHEAD * MOST) return 0;
     uint64_t limit = choose_limit(input[0]);
     size_t capacity = input[0] & 4 ? MOST : (input[0] >> 4) + 1u;
     lender.read_stream = lend_stream;
@@ -299,7 +289,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
 
 size_t LLVMFuzzerCustomMutator(uint8_t *input, size_t size, size_t max_size, unsigned seed) {
     size = LLVMFuzzerMutate(input, size, max_size);
-    if (size > OPTIONS && seed % 2 == 0)
-        mend(input + OPTIONS, size - OPTIONS, seed / 2);
+    if (size > OPTIONS && seed % 2 == 0) mend(input + OPTIONS, size - OPTIONS, seed / 2);
     return size;
 }

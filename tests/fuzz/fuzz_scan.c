@@ -19,8 +19,7 @@ size_t LLVMFuzzerMutate(uint8_t *input, size_t size, size_t max_size);
 /* One of the kernels that this CPU runs. */
 static void use_kernel(size_t choice) {
     size_t count = 0, seen = 0;
-    for (size_t i = 0; crc32c_kernels[i] != NULL; i++)
-        count += crc32c_kernels[i]->supported();
+    for (size_t i = 0; crc32c_kernels[i] != NULL; i++) count += crc32c_kernels[i]->supported();
     for (size_t i = 0; crc32c_kernels[i] != NULL; i++)
         if (crc32c_kernels[i]->supported() && seen++ == choice % count)
             crc32c_active = crc32c_kernels[i];
@@ -76,7 +75,8 @@ static void check_walk(const uint8_t *data, size_t size, uint64_t limit, size_t 
     HOLD(cursor.offset == offset);
     bool stopped = cursor.count == capacity || offset >= size;
     if (!stopped && size - offset >= TFRECORD_HEADER)
-        HOLD(cursor.fault == (header_holds(data + offset) ? TFRECORD_TOO_LARGE : TFRECORD_LENGTH_CRC));
+        HOLD(cursor.fault ==
+             (header_holds(data + offset) ? TFRECORD_TOO_LARGE : TFRECORD_LENGTH_CRC));
     else
         HOLD(cursor.fault == TFRECORD_OK && cursor.need == (stopped ? 0 : TFRECORD_HEADER));
 }
@@ -95,8 +95,7 @@ static void check_find(const uint8_t *data, size_t size, size_t start, uint64_t 
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
     static truth all;
-    if (size < OPTIONS || size > (size_t)TFRECORD_OVERHEAD * MOST)
-        return 0;
+    if (size < OPTIONS || size > (size_t)TFRECORD_OVERHEAD * MOST) return 0;
     uint64_t limit = choose_limit(input[0]);
     size_t capacity = input[0] & 4 ? MOST : (input[0] >> 4) + 1u;
     size_t place = input[1] >> 3; /* 0 to 31, over the whole of the data */
@@ -119,7 +118,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
 
 size_t LLVMFuzzerCustomMutator(uint8_t *input, size_t size, size_t max_size, unsigned seed) {
     size = LLVMFuzzerMutate(input, size, max_size);
-    if (size > OPTIONS && seed % 2 == 0)
-        mend(input + OPTIONS, size - OPTIONS, seed / 2);
+    if (size > OPTIONS && seed % 2 == 0) mend(input + OPTIONS, size - OPTIONS, seed / 2);
     return size;
 }

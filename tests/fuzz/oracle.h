@@ -12,12 +12,12 @@
 #include "memory/bytes.h"
 #include "tfrecord/tfrecord.h"
 
-#define HOLD(condition)                                                        \
-    do {                                                                       \
-        if (!(condition)) {                                                    \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);    \
-            abort();                                                           \
-        }                                                                      \
+#define HOLD(condition)                                                                            \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                        \
+            abort();                                                                               \
+        }                                                                                          \
     } while (0)
 
 #define PLAIN __attribute__((no_sanitize("address", "undefined", "coverage"), unused))
@@ -29,16 +29,14 @@ static uint32_t oracle_table[256];
 PLAIN __attribute__((constructor)) static void fill_oracle_table(void) {
     for (uint32_t byte = 0; byte < 256; byte++) {
         uint32_t state = byte;
-        for (int bit = 0; bit < 8; bit++)
-            state = (state >> 1) ^ ((state & 1) ? 0x82f63b78u : 0);
+        for (int bit = 0; bit < 8; bit++) state = (state >> 1) ^ ((state & 1) ? 0x82f63b78u : 0);
         oracle_table[byte] = state;
     }
 }
 
 PLAIN static uint32_t oracle_crc(uint32_t crc, const uint8_t *data, size_t size) {
     crc = ~crc;
-    for (size_t i = 0; i < size; i++)
-        crc = (crc >> 8) ^ oracle_table[(crc ^ data[i]) & 0xff];
+    for (size_t i = 0; i < size; i++) crc = (crc >> 8) ^ oracle_table[(crc ^ data[i]) & 0xff];
     return ~crc;
 }
 
@@ -55,8 +53,7 @@ PLAIN static bool header_holds(const uint8_t *frame) {
 PLAIN static size_t judge(const uint8_t *data, size_t size, uint64_t limit, bool verify,
                           tfrecord_cursor *says) {
     *says = (tfrecord_cursor){0};
-    if (size == 0)
-        return 0;
+    if (size == 0) return 0;
     if (size < TFRECORD_HEADER) {
         says->need = TFRECORD_HEADER;
         return 0;
@@ -112,10 +109,8 @@ PLAIN static void mend(uint8_t *data, size_t size, unsigned seed) {
             store64(frame, load64(frame) % (size - offset));
         store32(frame + 8, oracle_masked(frame, 8));
         uint64_t length = load64(frame);
-        if (size - offset < TFRECORD_OVERHEAD || length > size - offset - TFRECORD_OVERHEAD)
-            return;
-        if (seed % 5 != 0)
-            store32(frame + 12 + length, oracle_masked(frame + 12, length));
+        if (size - offset < TFRECORD_OVERHEAD || length > size - offset - TFRECORD_OVERHEAD) return;
+        if (seed % 5 != 0) store32(frame + 12 + length, oracle_masked(frame + 12, length));
         offset += length + TFRECORD_OVERHEAD;
         seed = seed * 1664525u + 1013904223u;
     }

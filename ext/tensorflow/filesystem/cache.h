@@ -21,8 +21,8 @@
 
 /* A status to be: code 0 is success; the reason is malloc'ed, or NULL. */
 typedef struct {
-  int code;
-  char *reason;
+    int code;
+    char *reason;
 } fs_error;
 
 void fs_error_set(fs_error *error, int code, const char *reason);

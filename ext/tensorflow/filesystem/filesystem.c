@@ -15,14 +15,14 @@
 #include "tensorflow/filesystem/filesystem.h"
 
 static void report(fs_error *error, TF_Status *status) {
-  tf.SetStatus(status, (TF_Code)error->code, error->reason ? error->reason : "");
-  fs_error_clear(error);
+    tf.SetStatus(status, (TF_Code)error->code, error->reason ? error->reason : "");
+    fs_error_clear(error);
 }
 
 static bool enter(fs_error *error) {
-  if (fs_gate_enter()) return true;
-  fs_error_set(error, TF_UNAVAILABLE, "the Python interpreter is shutting down");
-  return false;
+    if (fs_gate_enter()) return true;
+    fs_error_set(error, TF_UNAVAILABLE, "the Python interpreter is shutting down");
+    return false;
 }
 
 /* ---- reading ---- */
@@ -31,19 +31,19 @@ static void reader_cleanup(TF_RandomAccessFile *file) { fs_reader_close(file->pl
 
 static int64_t reader_read(const TF_RandomAccessFile *file, uint64_t offset, size_t n, char *buffer,
                            TF_Status *status) {
-  fs_error error = {0};
-  const int64_t got = fs_reader_read(file->plugin_file, offset, n, buffer, &error);
-  if (got >= 0 && (size_t)got < n) fs_error_set(&error, TF_OUT_OF_RANGE, "the file ends here");
-  report(&error, status);
-  return got;
+    fs_error error = {0};
+    const int64_t got = fs_reader_read(file->plugin_file, offset, n, buffer, &error);
+    if (got >= 0 && (size_t)got < n) fs_error_set(&error, TF_OUT_OF_RANGE, "the file ends here");
+    report(&error, status);
+    return got;
 }
 
 static void new_reader(const TF_Filesystem *filesystem, const char *path, TF_RandomAccessFile *file,
                        TF_Status *status) {
-  (void)filesystem;
-  fs_error error = {0};
-  file->plugin_file = fs_reader_open(path, &error);
-  report(&error, status);
+    (void)filesystem;
+    fs_error error = {0};
+    file->plugin_file = fs_reader_open(path, &error);
+    report(&error, status);
 }
 
 /* ---- writing ---- */
@@ -52,112 +52,112 @@ static void writer_cleanup(TF_WritableFile *file) { fs_writer_release(file->plug
 
 static void writer_append(const TF_WritableFile *file, const char *bytes, size_t n,
                           TF_Status *status) {
-  fs_error error = {0};
-  fs_writer_append(file->plugin_file, bytes, n, &error);
-  report(&error, status);
+    fs_error error = {0};
+    fs_writer_append(file->plugin_file, bytes, n, &error);
+    report(&error, status);
 }
 
 static int64_t writer_tell(const TF_WritableFile *file, TF_Status *status) {
-  tf.SetStatus(status, TF_OK, "");
-  return fs_writer_position(file->plugin_file);
+    tf.SetStatus(status, TF_OK, "");
+    return fs_writer_position(file->plugin_file);
 }
 
 /* A flush need not reach the store; it could do so only by writing the whole object anew. */
 static void writer_flush(const TF_WritableFile *file, TF_Status *status) {
-  (void)file;
-  tf.SetStatus(status, TF_OK, "");
+    (void)file;
+    tf.SetStatus(status, TF_OK, "");
 }
 
 static void writer_sync(const TF_WritableFile *file, TF_Status *status) {
-  fs_error error = {0};
-  fs_writer_sync(file->plugin_file, &error);
-  report(&error, status);
+    fs_error error = {0};
+    fs_writer_sync(file->plugin_file, &error);
+    report(&error, status);
 }
 
 static void writer_close(const TF_WritableFile *file, TF_Status *status) {
-  fs_error error = {0};
-  fs_writer_finish(file->plugin_file, &error);
-  report(&error, status);
+    fs_error error = {0};
+    fs_writer_finish(file->plugin_file, &error);
+    report(&error, status);
 }
 
 static void open_writer(const char *path, bool append, TF_WritableFile *file, TF_Status *status) {
-  fs_error error = {0};
-  file->plugin_file = fs_writer_open(path, append, &error);
-  report(&error, status);
+    fs_error error = {0};
+    file->plugin_file = fs_writer_open(path, append, &error);
+    report(&error, status);
 }
 
 static void new_writer(const TF_Filesystem *filesystem, const char *path, TF_WritableFile *file,
                        TF_Status *status) {
-  (void)filesystem;
-  open_writer(path, false, file, status);
+    (void)filesystem;
+    open_writer(path, false, file, status);
 }
 
 static void new_appender(const TF_Filesystem *filesystem, const char *path, TF_WritableFile *file,
                          TF_Status *status) {
-  (void)filesystem;
-  open_writer(path, true, file, status);
+    (void)filesystem;
+    open_writer(path, true, file, status);
 }
 
 /* ---- memory regions: the whole file, read once ---- */
 
 typedef struct {
-  uint64_t size;
-  char bytes[];
+    uint64_t size;
+    char bytes[];
 } region;
 
 static void region_cleanup(TF_ReadOnlyMemoryRegion *file) { free(file->plugin_memory_region); }
 
 static const void *region_data(const TF_ReadOnlyMemoryRegion *file) {
-  return ((const region *)file->plugin_memory_region)->bytes;
+    return ((const region *)file->plugin_memory_region)->bytes;
 }
 
 static uint64_t region_length(const TF_ReadOnlyMemoryRegion *file) {
-  return ((const region *)file->plugin_memory_region)->size;
+    return ((const region *)file->plugin_memory_region)->size;
 }
 
 static region *read_region(fs_reader *reader, fs_error *error) {
-  const uint64_t size = fs_reader_size(reader);
-  if (!size) {
-    fs_error_set(error, TF_INVALID_ARGUMENT, "an empty file has no memory region");
+    const uint64_t size = fs_reader_size(reader);
+    if (!size) {
+        fs_error_set(error, TF_INVALID_ARGUMENT, "an empty file has no memory region");
+        return NULL;
+    }
+    region *whole = malloc(sizeof *whole + size);
+    if (!whole) {
+        fs_error_set(error, TF_RESOURCE_EXHAUSTED, "no memory for the whole file");
+        return NULL;
+    }
+    whole->size = size;
+    if (fs_reader_read(reader, 0, size, whole->bytes, error) == (int64_t)size) return whole;
+    free(whole);
     return NULL;
-  }
-  region *whole = malloc(sizeof *whole + size);
-  if (!whole) {
-    fs_error_set(error, TF_RESOURCE_EXHAUSTED, "no memory for the whole file");
-    return NULL;
-  }
-  whole->size = size;
-  if (fs_reader_read(reader, 0, size, whole->bytes, error) == (int64_t)size) return whole;
-  free(whole);
-  return NULL;
 }
 
 static void new_region(const TF_Filesystem *filesystem, const char *path,
                        TF_ReadOnlyMemoryRegion *file, TF_Status *status) {
-  (void)filesystem;
-  fs_error error = {0};
-  fs_reader *reader = fs_reader_open(path, &error);
-  file->plugin_memory_region = reader ? read_region(reader, &error) : NULL;
-  if (reader) fs_reader_close(reader);
-  report(&error, status);
+    (void)filesystem;
+    fs_error error = {0};
+    fs_reader *reader = fs_reader_open(path, &error);
+    file->plugin_memory_region = reader ? read_region(reader, &error) : NULL;
+    if (reader) fs_reader_close(reader);
+    report(&error, status);
 }
 
 /* ---- paths ---- */
 
 static void run(fs_operation operation, const char *path, const char *target, TF_Status *status) {
-  fs_error error = {0};
-  if (enter(&error)) {
-    host_run(operation, path, target, &error);
-    fs_gate_leave();
-  }
-  report(&error, status);
+    fs_error error = {0};
+    if (enter(&error)) {
+        host_run(operation, path, target, &error);
+        fs_gate_leave();
+    }
+    report(&error, status);
 }
 
-#define PATH_OPERATION(name, operation)                                                         \
-  static void name(const TF_Filesystem *filesystem, const char *path, TF_Status *status) {      \
-    (void)filesystem;                                                                           \
-    run(operation, path, NULL, status);                                                         \
-  }
+#define PATH_OPERATION(name, operation)                                                            \
+    static void name(const TF_Filesystem *filesystem, const char *path, TF_Status *status) {       \
+        (void)filesystem;                                                                          \
+        run(operation, path, NULL, status);                                                        \
+    }
 
 PATH_OPERATION(create_dir, FS_CREATE_DIRECTORY)
 PATH_OPERATION(create_dirs, FS_CREATE_DIRECTORIES)
@@ -167,122 +167,122 @@ PATH_OPERATION(path_exists, FS_EXISTS)
 
 static void delete_tree(const TF_Filesystem *filesystem, const char *path,
                         uint64_t *undeleted_files, uint64_t *undeleted_dirs, TF_Status *status) {
-  (void)filesystem;
-  fs_error error = {0};
-  if (enter(&error)) {
-    host_run(FS_DELETE_TREE, path, NULL, &error);
-    fs_gate_leave();
-  }
-  *undeleted_files = 0;
-  *undeleted_dirs = error.code ? 1 : 0;
-  report(&error, status);
+    (void)filesystem;
+    fs_error error = {0};
+    if (enter(&error)) {
+        host_run(FS_DELETE_TREE, path, NULL, &error);
+        fs_gate_leave();
+    }
+    *undeleted_files = 0;
+    *undeleted_dirs = error.code ? 1 : 0;
+    report(&error, status);
 }
 
 static void rename_file(const TF_Filesystem *filesystem, const char *from, const char *to,
                         TF_Status *status) {
-  (void)filesystem;
-  run(FS_RENAME, from, to, status);
+    (void)filesystem;
+    run(FS_RENAME, from, to, status);
 }
 
 static void copy_file(const TF_Filesystem *filesystem, const char *from, const char *to,
                       TF_Status *status) {
-  (void)filesystem;
-  run(FS_COPY, from, to, status);
+    (void)filesystem;
+    run(FS_COPY, from, to, status);
 }
 
 static bool is_directory(const TF_Filesystem *filesystem, const char *path, TF_Status *status) {
-  (void)filesystem;
-  fs_error error = {0};
-  if (enter(&error)) {
-    host_run(FS_IS_DIRECTORY, path, NULL, &error);
-    fs_gate_leave();
-  }
-  const bool yes = !error.code;
-  report(&error, status);
-  return yes;
+    (void)filesystem;
+    fs_error error = {0};
+    if (enter(&error)) {
+        host_run(FS_IS_DIRECTORY, path, NULL, &error);
+        fs_gate_leave();
+    }
+    const bool yes = !error.code;
+    report(&error, status);
+    return yes;
 }
 
 static bool paths_exist(const TF_Filesystem *filesystem, char **paths, int count,
                         TF_Status **statuses) {
-  (void)filesystem;
-  bool all = true;
-  for (int i = 0; i < count; i++) {
-    fs_error error = {0};
-    if (enter(&error)) {
-      host_run(FS_EXISTS, paths[i], NULL, &error);
-      fs_gate_leave();
+    (void)filesystem;
+    bool all = true;
+    for (int i = 0; i < count; i++) {
+        fs_error error = {0};
+        if (enter(&error)) {
+            host_run(FS_EXISTS, paths[i], NULL, &error);
+            fs_gate_leave();
+        }
+        all = all && !error.code;
+        if (statuses) report(&error, statuses[i]);
+        fs_error_clear(&error);
     }
-    all = all && !error.code;
-    if (statuses) report(&error, statuses[i]);
-    fs_error_clear(&error);
-  }
-  return all;
+    return all;
 }
 
 static bool stat_path(const char *path, fs_stat *found, TF_Status *status) {
-  fs_error error = {0};
-  if (enter(&error)) {
-    host_stat(path, found, &error);
-    fs_gate_leave();
-  }
-  const bool ok = !error.code;
-  report(&error, status);
-  return ok;
+    fs_error error = {0};
+    if (enter(&error)) {
+        host_stat(path, found, &error);
+        fs_gate_leave();
+    }
+    const bool ok = !error.code;
+    report(&error, status);
+    return ok;
 }
 
 static void stat_op(const TF_Filesystem *filesystem, const char *path, TF_FileStatistics *out,
                     TF_Status *status) {
-  (void)filesystem;
-  fs_stat found = {0};
-  if (!stat_path(path, &found, status)) return;
-  *out = (TF_FileStatistics){found.size, found.mtime_ns, found.is_directory != 0};
+    (void)filesystem;
+    fs_stat found = {0};
+    if (!stat_path(path, &found, status)) return;
+    *out = (TF_FileStatistics){found.size, found.mtime_ns, found.is_directory != 0};
 }
 
 static int64_t file_size(const TF_Filesystem *filesystem, const char *path, TF_Status *status) {
-  (void)filesystem;
-  fs_stat found = {0};
-  if (!stat_path(path, &found, status)) return -1;
-  if (found.is_directory) tf.SetStatus(status, TF_FAILED_PRECONDITION, "it is a directory");
-  return found.size;
+    (void)filesystem;
+    fs_stat found = {0};
+    if (!stat_path(path, &found, status)) return -1;
+    if (found.is_directory) tf.SetStatus(status, TF_FAILED_PRECONDITION, "it is a directory");
+    return found.size;
 }
 
 static int names(int (*ask)(const char *, char ***, fs_error *), const char *path, char ***entries,
                  TF_Status *status) {
-  fs_error error = {0};
-  int count = -1;
-  if (enter(&error)) {
-    count = ask(path, entries, &error);
-    fs_gate_leave();
-  }
-  report(&error, status);
-  return count;
+    fs_error error = {0};
+    int count = -1;
+    if (enter(&error)) {
+        count = ask(path, entries, &error);
+        fs_gate_leave();
+    }
+    report(&error, status);
+    return count;
 }
 
 static int get_children(const TF_Filesystem *filesystem, const char *path, char ***entries,
                         TF_Status *status) {
-  (void)filesystem;
-  return names(host_children, path, entries, status);
+    (void)filesystem;
+    return names(host_children, path, entries, status);
 }
 
 static int get_matching_paths(const TF_Filesystem *filesystem, const char *glob, char ***entries,
                               TF_Status *status) {
-  (void)filesystem;
-  return names(host_glob, glob, entries, status);
+    (void)filesystem;
+    return names(host_glob, glob, entries, status);
 }
 
 static char *translate_name(const TF_Filesystem *filesystem, const char *uri) {
-  (void)filesystem;
-  return fs_path_clean(uri);
+    (void)filesystem;
+    return fs_path_clean(uri);
 }
 
 static void flush_caches(const TF_Filesystem *filesystem) {
-  (void)filesystem;
-  fs_cache_clear();
+    (void)filesystem;
+    fs_cache_clear();
 }
 
 static void init(TF_Filesystem *filesystem, TF_Status *status) {
-  filesystem->plugin_filesystem = NULL; /* paths carry their scheme; there is nothing to keep */
-  tf.SetStatus(status, TF_OK, "");
+    filesystem->plugin_filesystem = NULL; /* paths carry their scheme; there is nothing to keep */
+    tf.SetStatus(status, TF_OK, "");
 }
 
 static void cleanup(TF_Filesystem *filesystem) { (void)filesystem; }
@@ -340,30 +340,30 @@ void fs_plugin_offer(const char *scheme) { pending_scheme = scheme; }
 
 /* TensorFlow frees what it gets, so each table is a copy. */
 static void *copy_of(const void *table, size_t size) {
-  void *copy = malloc(size);
-  return copy ? memcpy(copy, table, size) : NULL;
+    void *copy = malloc(size);
+    return copy ? memcpy(copy, table, size) : NULL;
 }
 
-#define OFFER(ops, field, table)               \
-  do {                                         \
-    (ops)->field##_abi = TF_FILESYSTEM_ABI;    \
-    (ops)->field##_api = TF_FILESYSTEM_API;    \
-    (ops)->field##_size = sizeof(table);       \
-    (ops)->field = copy_of(&table, sizeof(table)); \
-  } while (0)
+#define OFFER(ops, field, table)                                                                   \
+    do {                                                                                           \
+        (ops)->field##_abi = TF_FILESYSTEM_ABI;                                                    \
+        (ops)->field##_api = TF_FILESYSTEM_API;                                                    \
+        (ops)->field##_size = sizeof(table);                                                       \
+        (ops)->field = copy_of(&table, sizeof(table));                                             \
+    } while (0)
 
 __attribute__((visibility("default"))) void TF_InitPlugin(TF_FilesystemPluginInfo *info);
 
 void TF_InitPlugin(TF_FilesystemPluginInfo *info) {
-  info->plugin_memory_allocate = malloc;
-  info->plugin_memory_free = free;
-  info->num_schemes = 0;
-  info->ops = pending_scheme ? calloc(1, sizeof *info->ops) : NULL;
-  if (!info->ops) return; /* loaded by somebody else than register_filesystem: offers nothing */
-  info->num_schemes = 1;
-  info->ops->scheme = strdup(pending_scheme);
-  OFFER(info->ops, filesystem_ops, FILESYSTEM_OPS);
-  OFFER(info->ops, random_access_file_ops, READER_OPS);
-  OFFER(info->ops, writable_file_ops, WRITER_OPS);
-  OFFER(info->ops, read_only_memory_region_ops, REGION_OPS);
+    info->plugin_memory_allocate = malloc;
+    info->plugin_memory_free = free;
+    info->num_schemes = 0;
+    info->ops = pending_scheme ? calloc(1, sizeof *info->ops) : NULL;
+    if (!info->ops) return; /* loaded by somebody else than register_filesystem: offers nothing */
+    info->num_schemes = 1;
+    info->ops->scheme = strdup(pending_scheme);
+    OFFER(info->ops, filesystem_ops, FILESYSTEM_OPS);
+    OFFER(info->ops, random_access_file_ops, READER_OPS);
+    OFFER(info->ops, writable_file_ops, WRITER_OPS);
+    OFFER(info->ops, read_only_memory_region_ops, REGION_OPS);
 }

@@ -9,11 +9,11 @@ static atomic_int inside;
 static atomic_bool closed;
 
 bool fs_gate_enter(void) {
-  /* Counted first and asked afterwards, so that whoever closes sees us or we see the closing. */
-  atomic_fetch_add(&inside, 1);
-  if (!atomic_load(&closed)) return true;
-  atomic_fetch_sub(&inside, 1);
-  return false;
+    /* Counted first and asked afterwards, so that whoever closes sees us or we see the closing. */
+    atomic_fetch_add(&inside, 1);
+    if (!atomic_load(&closed)) return true;
+    atomic_fetch_sub(&inside, 1);
+    return false;
 }
 
 void fs_gate_leave(void) { atomic_fetch_sub(&inside, 1); }
@@ -21,12 +21,12 @@ void fs_gate_leave(void) { atomic_fetch_sub(&inside, 1); }
 void fs_gate_close(void) { atomic_store(&closed, true); }
 
 bool fs_gate_drain(double seconds) {
-  const struct timespec nap = {0, 1000000};
-  for (double waited = 0; atomic_load(&inside) > 0; waited += 1e-3) {
-    if (waited >= seconds) return false;
-    nanosleep(&nap, NULL);
-  }
-  return true;
+    const struct timespec nap = {0, 1000000};
+    for (double waited = 0; atomic_load(&inside) > 0; waited += 1e-3) {
+        if (waited >= seconds) return false;
+        nanosleep(&nap, NULL);
+    }
+    return true;
 }
 
 void fs_gate_after_fork(void) { atomic_store(&inside, 0); }

@@ -5,5 +5,5 @@
 void *fs_gil_release(void) { return PyGILState_Check() ? PyEval_SaveThread() : NULL; }
 
 void fs_gil_restore(void *released) {
-  if (released) PyEval_RestoreThread(released);
+    if (released) PyEval_RestoreThread(released);
 }

@@ -9,27 +9,27 @@
 /* What a file is now. `version` is malloc'ed: equal versions have equal bytes; NULL if the store
  * does not say. */
 typedef struct {
-  uint64_t size;
-  char *version;
+    uint64_t size;
+    char *version;
 } fs_snapshot;
 
 typedef struct {
-  int64_t size;
-  int64_t mtime_ns;
-  int is_directory;
+    int64_t size;
+    int64_t mtime_ns;
+    int is_directory;
 } fs_stat;
 
 /* Operations of one path, or two, without an answer. */
 typedef enum {
-  FS_EXISTS,
-  FS_IS_DIRECTORY,
-  FS_CREATE_DIRECTORY,
-  FS_CREATE_DIRECTORIES,
-  FS_DELETE_FILE,
-  FS_DELETE_DIRECTORY,
-  FS_DELETE_TREE,
-  FS_RENAME,
-  FS_COPY,
+    FS_EXISTS,
+    FS_IS_DIRECTORY,
+    FS_CREATE_DIRECTORY,
+    FS_CREATE_DIRECTORIES,
+    FS_DELETE_FILE,
+    FS_DELETE_DIRECTORY,
+    FS_DELETE_TREE,
+    FS_RENAME,
+    FS_COPY,
 } fs_operation;
 
 void host_run(fs_operation operation, const char *path, const char *target, fs_error *error);

@@ -6,13 +6,13 @@
 #include "tensorflow/filesystem/cache.h"
 
 struct fs_object {
-  char *key; /* NULL: private */
-  uint64_t size;
-  size_t handles; /* open files */
-  size_t refs;    /* handles and ranges */
-  fs_range **blocks;
-  size_t block_count;
-  fs_object *next; /* in its bucket of the table */
+    char *key; /* NULL: private */
+    uint64_t size;
+    size_t handles; /* open files */
+    size_t refs;    /* handles and ranges */
+    fs_range **blocks;
+    size_t block_count;
+    fs_object *next; /* in its bucket of the table */
 };
 
 /* The object of this key and size, made if need be; with key NULL always a new one. It has no
