@@ -12,6 +12,10 @@ from libc.string cimport memcpy, strdup
 cdef extern from "<stdbool.h>" nogil:
     ctypedef bint c_bool "bool"
 
+cdef extern from "pthread.h" nogil:
+    int pthread_atfork(void (*prepare)() noexcept nogil, void (*parent)() noexcept nogil,
+                       void (*child)() noexcept nogil)
+
 cdef extern from "tensorflow/abi.h" nogil:
     ctypedef enum TF_Code:
         TF_CANCELLED

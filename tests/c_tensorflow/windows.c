@@ -1,33 +1,13 @@
 /* Windows that many calls read at once, each some of the blocks: run under ASan, UBSan and TSan by
- * `make test-tensorflow-c`. TensorFlow's tensors are stand-ins; the lender frames numbered records, and
- * damages or refuses some blocks. */
+ * `make test-tensorflow-c`. TensorFlow's tensors are stand-ins. */
 #define _DEFAULT_SOURCE
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "tensorflow/ops/windows.h"
-#include "tfrecord/tfrecord.h"
-
-enum { BLOCKS = 60, RECORDS = 50, RECORD = 24, GROUPS_COUNT = 12, BATCH = 25, THREADS = 8 };
+enum { BLOCKS = 60, RECORDS = 50, GROUPS_COUNT = 12, BATCH = 25, THREADS = 8 };
 enum { SPANS_OF_GROUP = BLOCKS / GROUPS_COUNT, GROUP_RECORDS = SPANS_OF_GROUP * RECORDS };
 enum { BATCHES = GROUP_RECORDS / BATCH, ROUNDS = 6 };
-enum { BLOCK_BYTES = RECORDS * (RECORD + TFRECORD_OVERHEAD) };
-enum { REFUSED = 22, DAMAGED = 37, DAMAGED_FROM = 20 };
+enum { REFUSED = 22, DAMAGED = 37, FROM = 20 };
 
-struct tf_abi tf;
-
-static atomic_int lent_now;
-
-#define CHECK(condition)                                                                         \
-    do {                                                                                         \
-        if (!(condition)) {                                                                      \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                      \
-            abort();                                                                             \
-        }                                                                                        \
-    } while (0)
+#include "tensorflow/ops/windows.h"
+#include "stand_in.h"
 
 /* --- TensorFlow --------------------------------------------------------------------------------- */
 
@@ -55,41 +35,6 @@ static const char *string_data(const TF_TString *string) {
 
 static size_t string_size(const TF_TString *string) {
     return strlen(string_data(string));
-}
-
-/* --- the lender --------------------------------------------------------------------------------- */
-
-static void begin_block(const block_request *block, const read_settings *settings) {
-    (void)block, (void)settings;
-}
-
-static bool read_block(const block_request *block, const read_settings *settings, part *found,
-                       failure *why) {
-    uint8_t records[RECORDS][RECORD];
-    const uint8_t *pointers[RECORDS];
-    size_t sizes[RECORDS];
-    int64_t number = block->start / BLOCK_BYTES;
-    (void)settings;
-    if (number == REFUSED)
-        return fail(why, TF_UNAVAILABLE, "refused");
-    for (int i = 0; i < RECORDS; i++) {
-        memset(records[i], 0, RECORD);
-        snprintf((char *)records[i], RECORD, "%d", (int)number * RECORDS + i);
-        pointers[i] = records[i];
-        sizes[i] = RECORD;
-    }
-    uint8_t *bytes = malloc(BLOCK_BYTES);
-    tfrecord_put(bytes, pointers, sizes, RECORDS);
-    if (number == DAMAGED)
-        bytes[DAMAGED_FROM * (RECORD + TFRECORD_OVERHEAD) + TFRECORD_HEADER] ^= 1;
-    found->bytes = (chunk){.data = bytes, .size = BLOCK_BYTES, .lender = bytes};
-    lent_now++;
-    return true;
-}
-
-static void return_lent(void *bytes) {
-    free(bytes);
-    lent_now--;
 }
 
 /* --- calls -------------------------------------------------------------------------------------- */
@@ -177,8 +122,7 @@ int main(void) {
     tf.Dim = tensor_dim;
     tf.StringGetDataPointer = string_data;
     tf.StringGetSize = string_size;
-    lender = (tf_lender){.begin_block = begin_block, .read_block = read_block};
-    chunk_return_lent = return_lent;
+    use_lender();
     url.opaque[0] = (uintptr_t)"memory://blocks";
     codec.opaque[0] = version.opaque[0] = (uintptr_t)"";
     for (int64_t b = 0; b < BLOCKS; b++) {

@@ -5,10 +5,6 @@ the block cache comes here, with the GIL, and goes on to the `Host` that `serve`
 """
 
 
-cdef extern from "pthread.h" nogil:
-    int pthread_atfork(void (*prepare)() noexcept nogil, void (*parent)() noexcept nogil,
-                       void (*child)() noexcept nogil)
-
 cdef extern from "Python.h":
     void PyErr_SetInterrupt()
 

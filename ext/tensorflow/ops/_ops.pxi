@@ -47,17 +47,23 @@ cdef extern from "tensorflow/ops/lender.h" nogil:
         int64_t records
         int64_t file_blocks
     ctypedef struct tf_lender:
-        void (*begin_block)(
+        void *(*begin_block)(
             const block_request *block, const read_settings *settings
         ) noexcept
+        void (*drop_fetch)(void *fetch) noexcept
         c_bool (*read_block)(
-            const block_request *block, const read_settings *settings, part *found, failure *why
+            const block_request *block, const read_settings *settings, void *fetch, part *found,
+            failure *why
         ) noexcept
         c_bool (*read_stream)(
             const char *url, const char *codec, char *version, const int64_t *position,
             const read_settings *settings, part *found, int64_t *next, failure *why
         ) noexcept
     tf_lender lender
+
+
+cdef extern from "tensorflow/ops/lent.h" nogil:
+    void lent_after_fork()
 
 
 cdef extern from "tensorflow/ops/kernels.h" nogil:
@@ -80,8 +86,10 @@ def load_ops(begin_block, read_block, read_stream, classify):
     _read_stream, _classify = read_stream, classify
     chunk_return_lent = return_lent
     lender.begin_block = begin
+    lender.drop_fetch = drop
     lender.read_block = lend_block
     lender.read_stream = lend_stream
+    pthread_atfork(NULL, NULL, lent_after_fork)
     cdef const char *problem = tf_kernels_register()
     if problem != NULL:
         raise ImportError(f"this TensorFlow does not go with the ops: {problem.decode()}")
@@ -145,22 +153,36 @@ cdef c_bool fail_exception(failure *why, object error) noexcept:
         return fail(why, TF_UNKNOWN, b"an error that could not be described")
 
 
-cdef void begin(const block_request *block, const read_settings *settings) noexcept with gil:
+cdef void *begin(const block_request *block, const read_settings *settings) noexcept with gil:
     try:
-        _begin_block(
+        future = _begin_block(
             block.url.decode(), block.codec.decode(), block.version.decode(),
             (block.start, block.stop), block.raw_stop - block.raw_start,
             settings.options.decode(),
         )
+        Py_INCREF(future)
+        return <void *> future
     except BaseException:
-        pass  # read_block meets the same, and says it
+        return NULL  # read_block meets the same, and says it
+
+
+cdef void drop(void *fetch) noexcept with gil:
+    future = <object> fetch
+    Py_DECREF(future)
+    future.cancel()
 
 
 cdef c_bool lend_block(
-    const block_request *block, const read_settings *settings, part *found, failure *why
+    const block_request *block, const read_settings *settings, void *fetch, part *found,
+    failure *why
 ) noexcept with gil:
+    future = None
+    if fetch != NULL:
+        future = <object> fetch
+        Py_DECREF(future)
     try:
         answer = _read_block(
+            future,
             block.url.decode(), block.codec.decode(), block.version.decode(),
             (block.start, block.stop), (block.raw_start, block.raw_stop),
             settings.options.decode(), settings.verify, settings.skip_corrupt, settings.limit,

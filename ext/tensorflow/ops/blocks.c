@@ -114,9 +114,7 @@ static bool begin_span(call *now, const request *asked, const span_row *span, vo
     named_block named;
     if (!input_block(now, asked, span, &named))
         return false;
-    if (settings->skip_corrupt)
-        lender.begin_block(&named.block, settings);
-    else if (!is_raw_local(named.url, named.codec, settings))
+    if (!is_raw_local(named.url, named.codec, settings))
         lent_begin(&named.block, settings);
     return true;
 }

@@ -19,12 +19,14 @@ typedef struct {
 } block_request;
 
 typedef struct {
-    /* Begins to fetch and decompress the block, so that read_block need not wait long. Its failure is
-     * read_block's. */
-    void (*begin_block)(const block_request *block, const read_settings *settings);
-    /* The block's uncompressed bytes; with skip_corrupt, found->table too, of all its good records. */
-    bool (*read_block)(const block_request *block, const read_settings *settings, part *found,
-                       failure *why);
+    /* Begins to fetch and decompress the block. The answer is for read_block or drop_fetch, once.
+     * NULL: it could not be begun, and read_block will tell why. */
+    void *(*begin_block)(const block_request *block, const read_settings *settings);
+    void (*drop_fetch)(void *fetch);
+    /* The block's uncompressed bytes; with skip_corrupt, found->table too, of all its good records.
+     * `fetch` may be NULL. */
+    bool (*read_block)(const block_request *block, const read_settings *settings, void *fetch,
+                       part *found, failure *why);
     /* The next records from `position` on; `next` is the position behind them. No records and no
      * failure: the stream has ended. A position is (records, offset): how many records lie before
      * it, and at which byte of a raw stream it is, or -1 where the stream is compressed. `version`,

@@ -6,16 +6,17 @@
 #include <string.h>
 #include <time.h>
 
-typedef enum { BEGUN, LOADING, LOADED, FAILED } lent_state;
+typedef enum { NEW, BEGINNING, BEGUN, LOADING, LOADED, FAILED } lent_state;
 
 struct lent_block {
     uint64_t hash; /* of what follows, which tells one block from another */
     char *url, *version, *options;
     int64_t start, stop;
-    bool verify;
+    bool verify, skip_corrupt;
     uint64_t limit;
 
     lent_state state;
+    void *fetch; /* BEGUN: on its way in Python */
     part found;
     failure why; /* FAILED: why there is no block. LOADED: what is wrong behind its good records */
     int64_t left; /* records that nobody has taken yet */
@@ -28,7 +29,7 @@ struct lent_block {
 tf_lender lender;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* over all that follows, and all blocks */
-static pthread_cond_t loaded = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static lent_block *newest, *oldest;
 static size_t kept;
 
@@ -59,6 +60,7 @@ static bool is_same(const lent_block *known, uint64_t hash, const block_request 
                     const read_settings *settings) {
     return known->hash == hash && known->start == block->start && known->stop == block->stop &&
            known->verify == settings->verify && known->limit == settings->limit &&
+           known->skip_corrupt == settings->skip_corrupt &&
            strcmp(known->url, block->url) == 0 && strcmp(known->version, block->version) == 0 &&
            strcmp(known->options, settings->options) == 0;
 }
@@ -96,7 +98,9 @@ static void forget(lent_block *block, lent_block **unused) {
 static void free_blocks(lent_block *unused) {
     while (unused != NULL) {
         lent_block *next = unused->older;
-        part_release(&unused->found); /* enters Python */
+        if (unused->fetch != NULL)
+            lender.drop_fetch(unused->fetch);
+        part_release(&unused->found); /* enters Python, as that did */
         free(unused->url);
         free(unused->version);
         free(unused->options);
@@ -139,6 +143,7 @@ static lent_block *add(const block_request *block, const read_settings *settings
     added->start = block->start;
     added->stop = block->stop;
     added->verify = settings->verify;
+    added->skip_corrupt = settings->skip_corrupt;
     added->limit = settings->limit;
     added->left = block->records;
     added->nbytes = (size_t)(block->raw_stop - block->raw_start);
@@ -156,18 +161,31 @@ static lent_block *add(const block_request *block, const read_settings *settings
 
 /* --- the calls ---------------------------------------------------------------------------------- */
 
-void lent_begin(const block_request *block, const read_settings *settings) {
-    lent_block *unused = NULL;
+void lent_begin(const block_request *asked, const read_settings *settings) {
+    lent_block *unused = NULL, *added = NULL;
     pthread_mutex_lock(&lock);
-    bool begun = find(block, settings, &unused) != NULL || add(block, settings, &unused) == NULL;
+    if (find(asked, settings, &unused) == NULL)
+        added = add(asked, settings, &unused);
+    if (added != NULL) {
+        added->refs++;
+        added->state = BEGINNING;
+    }
     pthread_mutex_unlock(&lock);
     free_blocks(unused);
-    if (!begun)
-        lender.begin_block(block, settings);
+    if (added == NULL)
+        return;
+    void *fetch = lender.begin_block(asked, settings);
+    pthread_mutex_lock(&lock);
+    added->fetch = fetch;
+    added->state = fetch != NULL ? BEGUN : NEW;
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+    lent_release(added);
 }
 
 /* Fetches the block and looks its records up; one thread does, the others wait. */
-static void load(lent_block *block, const block_request *asked, const read_settings *settings) {
+static void load(lent_block *block, const block_request *asked, const read_settings *settings,
+                 void *fetch) {
     part found = {0};
     failure why = {TF_OK, ""};
     search all = {.url = asked->url,
@@ -176,20 +194,20 @@ static void load(lent_block *block, const block_request *asked, const read_setti
                   .whole = true,
                   .verify = settings->verify,
                   .limit = settings->limit};
-    bool had = lender.read_block(asked, settings, &found, &why);
-    if (had)
+    bool had = lender.read_block(asked, settings, fetch, &found, &why);
+    if (had && !settings->skip_corrupt)
         part_search(&found, &all, &why);
     pthread_mutex_lock(&lock);
     block->found = found;
     block->why = why;
     block->state = had ? LOADED : FAILED;
-    pthread_cond_broadcast(&loaded);
+    pthread_cond_broadcast(&changed);
     pthread_mutex_unlock(&lock);
 }
 
 /* The block, perhaps still to be loaded, with a reference for the caller. */
 static lent_block *claim(const block_request *asked, const read_settings *settings, int64_t taking,
-                         bool *mine, lent_block **unused) {
+                         lent_block **unused) {
     lent_block *block = find(asked, settings, unused);
     if (block == NULL)
         block = add(asked, settings, unused);
@@ -197,40 +215,47 @@ static lent_block *claim(const block_request *asked, const read_settings *settin
         return NULL;
     block->refs++;
     block->used = now();
-    *mine = block->state == BEGUN;
-    if (*mine)
-        block->state = LOADING;
     block->left -= taking;
     if (block->left <= 0)
         forget(block, unused);
     return block;
 }
 
+/* With the lock, which is let go meanwhile. */
+static void wait_loaded(lent_block *block, const block_request *asked,
+                        const read_settings *settings) {
+    while (block->state == BEGINNING)
+        pthread_cond_wait(&changed, &lock);
+    if (block->state == NEW || block->state == BEGUN) {
+        void *fetch = block->fetch;
+        block->fetch = NULL;
+        block->state = LOADING;
+        pthread_mutex_unlock(&lock);
+        load(block, asked, settings, fetch);
+        pthread_mutex_lock(&lock);
+    }
+    while (block->state == LOADING)
+        pthread_cond_wait(&changed, &lock);
+}
+
 lent_block *lent_take(const block_request *asked, const read_settings *settings, int64_t taking,
                       failure *why) {
-    bool mine = false;
     lent_block *unused = NULL;
     pthread_mutex_lock(&lock);
-    lent_block *block = claim(asked, settings, taking, &mine, &unused);
-    pthread_mutex_unlock(&lock);
-    free_blocks(unused);
-    if (block == NULL) {
-        fail(why, TF_RESOURCE_EXHAUSTED, "%s: out of memory", asked->url);
-        return NULL;
-    }
-    if (mine)
-        load(block, asked, settings);
-    pthread_mutex_lock(&lock);
-    while (block->state == LOADING)
-        pthread_cond_wait(&loaded, &lock);
-    unused = NULL;
-    bool had = block->state == LOADED;
-    if (!had && is_listed(block))
+    lent_block *block = claim(asked, settings, taking, &unused);
+    if (block != NULL)
+        wait_loaded(block, asked, settings);
+    bool had = block != NULL && block->state == LOADED;
+    if (block != NULL && !had && is_listed(block))
         forget(block, &unused); /* the next to ask tries again */
     pthread_mutex_unlock(&lock);
     free_blocks(unused);
     if (had)
         return block;
+    if (block == NULL) {
+        fail(why, TF_RESOURCE_EXHAUSTED, "%s: out of memory", asked->url);
+        return NULL;
+    }
     *why = block->why;
     lent_release(block);
     return NULL;
@@ -239,10 +264,21 @@ lent_block *lent_take(const block_request *asked, const read_settings *settings,
 void lent_forget(void) {
     lent_block *unused = NULL;
     pthread_mutex_lock(&lock);
-    while (newest != NULL)
-        forget(newest, &unused);
+    const time_t moment = now();
+    for (lent_block *block = newest, *older; block != NULL; block = older) {
+        older = block->older;
+        if (block->version[0] == '\0' || moment - block->used >= LENT_SECONDS)
+            forget(block, &unused);
+    }
     pthread_mutex_unlock(&lock);
     free_blocks(unused);
+}
+
+void lent_after_fork(void) {
+    pthread_mutex_init(&lock, NULL);
+    pthread_cond_init(&changed, NULL);
+    newest = oldest = NULL; /* lost: to free them would enter Python */
+    kept = 0;
 }
 
 void lent_release(lent_block *block) {

@@ -1,9 +1,10 @@
-/* Blocks that Python fetched and decompressed, for the calls of the ops that each take some of their
- * records: fetched, decompressed and checked once, and let go when the last record was taken.
+/* Blocks that Python fetches and decompresses, for the calls of the ops that each take some of their
+ * records: fetched ahead, decompressed and checked once, and let go when the last record was taken.
+ * There is no other place where blocks are kept.
  *
- * Only ever a cache: whatever is not found is fetched. At most LENT_BYTES of blocks are kept, none is
- * used that nobody has come for in LENT_SECONDS (an iterator was dropped), and a new dataset or iterator
- * begins without any: where nobody knows a file's version, it may be another by then.
+ * Only ever a cache: whatever is not found is fetched. At most LENT_BYTES of blocks are kept, and none
+ * is used that nobody has come for in LENT_SECONDS (an iterator was dropped). A new iterator begins
+ * without those whose version nobody knows: the file may be another by then.
  */
 #ifndef TFIO_STORE_TF_LENT_H
 #define TFIO_STORE_TF_LENT_H
@@ -24,8 +25,11 @@ lent_block *lent_take(const block_request *block, const read_settings *settings,
                       failure *why);
 void lent_release(lent_block *block);
 
-/* Drops all blocks; calls that hold one keep it. */
+/* Drops the blocks of no known version, and those that nobody came for; calls that hold one keep it. */
 void lent_forget(void);
+
+/* In a forked child, where nobody goes on with what its parent began. */
+void lent_after_fork(void);
 
 /* Its good records, and what is wrong behind the last of them (TF_OK: nothing). */
 const part *lent_records(const lent_block *block);

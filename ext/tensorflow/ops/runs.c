@@ -40,12 +40,15 @@ static part slice(const part *whole, size_t skip, size_t take) {
                   .end = whole->end};
 }
 
+/* With skip_corrupt it is read whole, since nobody knows which of its records are good. */
 static bool read_lent(const block_request *block, const read_settings *settings,
                       const search *wanted, run *next, failure *why) {
-    next->lent = lent_take(block, settings, (int64_t)wanted->take, why);
+    bool whole = settings->skip_corrupt;
+    next->lent = lent_take(block, settings, whole ? block->records : (int64_t)wanted->take, why);
     if (next->lent == NULL)
         return false;
-    next->found = slice(lent_records(next->lent), wanted->skip, wanted->take);
+    next->found = whole ? slice(lent_records(next->lent), 0, SIZE_MAX)
+                        : slice(lent_records(next->lent), wanted->skip, wanted->take);
     const failure *damage = lent_damage(next->lent);
     if (next->found.count == wanted->take || damage->code == TF_OK)
         return true;
@@ -58,10 +61,8 @@ bool run_read(call *now, const request *asked, const span_row *span, const read_
     named_block named;
     if (!input_block(now, asked, span, &named))
         return false;
-    if (settings->skip_corrupt) {
+    if (settings->skip_corrupt)
         named.block.file_blocks = file_blocks(asked, span->block);
-        return lender.read_block(&named.block, settings, &next->found, &now->why);
-    }
     search wanted = {.url = named.url,
                      .base = named.block.raw_start,
                      .skip = (size_t)span->skip,
@@ -71,7 +72,7 @@ bool run_read(call *now, const request *asked, const span_row *span, const read_
     bool good = is_raw_local(named.url, named.codec, settings)
                     ? read_local(&named.block, &wanted, &next->found, &now->why)
                     : read_lent(&named.block, settings, &wanted, next, &now->why);
-    if (!good || next->found.count == wanted.take)
+    if (!good || settings->skip_corrupt || next->found.count == wanted.take)
         return good;
     return fail(&now->why, TF_DATA_LOSS,
                 "%s: the data ends inside a block: %zu of its records are missing (offset %" PRId64

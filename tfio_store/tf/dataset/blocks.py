@@ -133,7 +133,6 @@ class BlockReader:
         partial: bool = True,
         window: int = 1,
     ) -> None:
-        ops.forget_blocks()
         files = [shard.address for shard in dataset.shards]
         codecs = [shard.compression or "" for shard in dataset.shards]
         versions = [shard.version.etag or "" for shard in dataset.shards]

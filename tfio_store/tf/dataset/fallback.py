@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from tfio_store.tf.dataset.request import Blocks, Settings
 
-__all__ = ["forget_blocks", "raise_error", "read_blocks", "read_stream"]
+__all__ = ["raise_error", "read_blocks", "read_stream"]
 
 _UINT64 = (1 << 64) - 1
 _LATE = (DataLossError, RecordTooLargeError)
@@ -63,6 +63,7 @@ def read_blocks(
             return _strings(_shuffled(records, seeds)), f"{code}:{text}".encode()
         return _strings(_shuffled(records, seeds)), b""
 
+    _kept.drop()  # a new dataset, whose files may have been overwritten
     inputs = [*blocks.inputs(wanted).values(), seeds]
     records, error = _call(read, inputs, [tf.string, tf.string])
     return records, error
@@ -95,7 +96,7 @@ class _Kept:
         """The block with its ``records``, ``taking`` of which this uses up."""
         data, left = self._blocks.pop(block, (None, records))
         if data is None:
-            data = runtime.read_block(*block)
+            data = runtime.read_block(None, *block)
         if left > taking:
             self._blocks[block] = (data, left - taking)
         while len(self._blocks) > self.MOST:
@@ -107,11 +108,6 @@ class _Kept:
 
 
 _kept = _Kept()
-
-
-def forget_blocks() -> None:
-    """See `tfio_store.tf.dataset.ops.forget_blocks`."""
-    _kept.drop()
 
 
 def _read_span(

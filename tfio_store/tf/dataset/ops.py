@@ -26,7 +26,6 @@ from tfio_store.tf.dataset.request import Blocks, Settings
 __all__ = [
     "begin_blocks",
     "bridge",
-    "forget_blocks",
     "raise_error",
     "read_blocks",
     "read_examples",
@@ -60,17 +59,6 @@ _NATIVE = _load()
 def bridge() -> str:
     """ "native", or "tensorflow" where the ops are made of TensorFlow's own."""
     return "native" if _NATIVE else "tensorflow"
-
-
-def forget_blocks() -> None:
-    """Drop what is kept of blocks: for a new dataset, whose files may have been overwritten, which
-    is only seen where the store tells versions. (The bridge does so by itself, for each
-    iterator.)"""
-    runtime.drop_begun()
-    if not _NATIVE:
-        from tfio_store.tf.dataset import fallback
-
-        fallback.forget_blocks()
 
 
 def begin_blocks(blocks: Blocks, wanted: tf.Tensor, settings: Settings) -> tf.Tensor:

@@ -11,10 +11,9 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from tfio_store.dataset.model import Block, Dataset, Shard
@@ -25,9 +24,8 @@ from tfio_store.read.reader import RecordReader
 from tfio_store.read.recover_block import recover_block
 from tfio_store.records.compression import StreamError, codec_name, decompress_block
 from tfio_store.records.framing import RecordBatch
-from tfio_store.storage import ReplacedError, Version
+from tfio_store.storage import ReplacedError, Version, threads
 from tfio_store.storage.redaction import redacted
-from tfio_store.tf.dataset.begun_blocks import BegunBlocks, then
 from tfio_store.tf.dataset.block_skips import BlockSkips
 from tfio_store.tf.dataset.carried_access import from_json
 from tfio_store.tf.status import code_of, explained
@@ -35,17 +33,38 @@ from tfio_store.tf.status import code_of, explained
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
-__all__ = ["begin_block", "classify", "drop_begun", "read_block", "read_stream"]
+__all__ = ["begin_block", "classify", "read_block", "read_stream"]
 
 STREAMS_KEPT = 256
 IDLE_SECONDS = 30.0
 """A stream that nobody goes on with (an iterator was dropped) gives up its memory after this."""
 STREAM_BUDGET = 32 << 20
-BLOCKS_BUDGET = 256 << 20
 
-
-_blocks = BegunBlocks(BLOCKS_BUDGET)
 _skips = BlockSkips()
+
+
+def _then(first: Future[BytesLike], change: Callable[[BytesLike], BytesLike]) -> Future[BytesLike]:
+    """What ``change`` makes of what ``first`` brings, made by one of as many threads as cores."""
+    pool = threads.pool("decode", os.cpu_count() or 1)
+    changed: Future[BytesLike] = Future()
+
+    def run() -> None:
+        if not changed.set_running_or_notify_cancel():
+            return
+        try:
+            changed.set_result(change(first.result()))
+        except BaseException as error:
+            changed.set_exception(error)
+
+    def schedule(_: object) -> None:
+        try:
+            pool.submit(run)
+        except RuntimeError as error:  # the interpreter is on its way out
+            if changed.set_running_or_notify_cancel():
+                changed.set_exception(error)
+
+    first.add_done_callback(schedule)
+    return changed
 
 
 class _Stored(NamedTuple):
@@ -64,23 +83,18 @@ class _Stored(NamedTuple):
         fetched = store.read(path, self.start, self.stop, etag=self.version or None)
         if not codec:
             return fetched
-        return then(fetched, lambda data: decompress_block(data, codec, nbytes=nbytes))
+        return _then(fetched, lambda data: decompress_block(data, codec, nbytes=nbytes))
 
 
 def begin_block(
     url: str, codec: str, version: str, stored: tuple[int, int], nbytes: int, options: str
-) -> None:
-    """Have a block fetched and decompressed (to ``nbytes``) that `read_block` will want."""
-    wanted = _Stored(url, version, *stored, options)
-    _blocks.begin(wanted, nbytes, partial(wanted.load, codec, nbytes))
-
-
-def drop_begun() -> None:
-    """Forget what was begun: where nobody knows a file's version, it may be another by now."""
-    _blocks.drop()
+) -> Future[BytesLike]:
+    """A block on its way, to be decompressed (to ``nbytes``), that `read_block` will want."""
+    return _Stored(url, version, *stored, options).load(codec, nbytes)
 
 
 def read_block(
+    fetch: Future[BytesLike] | None,
     url: str,
     codec: str,
     version: str,
@@ -95,13 +109,14 @@ def read_block(
     """The uncompressed bytes of one block, or, with ``skip_corrupt``, its good records: then it is
     one of the ``file_blocks`` by which the file is read, of all of which there is one warning.
 
-    ``stored`` and ``raw`` are bytes from and to, of the object and of the uncompressed stream.
+    ``fetch`` is what `begin_block` answered, if it was called. ``stored`` and ``raw`` are bytes
+    from and to, of the object and of the uncompressed stream.
     ReplacedError where the object is no longer of this ``version`` ("": whichever it is).
     """
     nbytes, shown = raw[1] - raw[0], redacted(url)
     wanted = _Stored(url, version, *stored, options)
     try:
-        data = _blocks.take(wanted, partial(wanted.load, codec, nbytes))
+        data = (fetch or wanted.load(codec, nbytes)).result()
     except StreamError as error:
         if not skip_corrupt:
             raise CorruptRecordError(str(error), path=shown, offset=raw[0]) from error
