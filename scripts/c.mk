@@ -1,0 +1,38 @@
+# Our C without Python: test programs under sanitizers, and fuzzers. Every warning is an error.
+STRICT := -std=c11 -g -Wall -Wextra -Wconversion -Wsign-compare -Werror
+HEADERS := $(filter %.h,$(EXT_FILES)) $(wildcard tests/c*/*.h) tests/fuzz/oracle.h
+PYTHON_H = $(shell $(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("include"))')
+
+CORE_C := $(wildcard ext/crc32c/*.c ext/tfrecord/*.c ext/memory/*.c)
+EXAMPLE_C := $(wildcard ext/example/example_*.c)
+BLOCKS_C := $(addprefix ext/tensorflow/ops/,part.c chunk.c) $(CORE_C)
+
+core_C := $(wildcard tests/c/*.c) $(CORE_C)
+filesystem_C := tests/c_filesystem/stress.c $(addprefix ext/tensorflow/filesystem/,cache.c object.c reader.c gate.c)
+lent_C := tests/c_tensorflow/lent.c ext/tensorflow/ops/lent.c $(BLOCKS_C)
+windows_C := tests/c_tensorflow/windows.c ext/tensorflow/call.c \
+	$(addprefix ext/tensorflow/ops/,window.c windows.c runs.c records.c request.c lent.c) $(BLOCKS_C)
+
+SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all
+
+.SECONDEXPANSION:
+build/%-asan: $$($$*_C) $(HEADERS)
+	@mkdir -p build
+	$(CC) $(STRICT) -O1 $(SANITIZE) -Iext $(filter %.c,$^) -o $@ -pthread
+build/%-tsan: $$($$*_C) $(HEADERS)
+	@mkdir -p build
+	$(CC) $(STRICT) -O1 -fsanitize=thread -Iext $(filter %.c,$^) -o $@ -pthread
+
+fuzz-scan_C := $(CORE_C)
+fuzz-file_C := $(addprefix ext/tensorflow/ops/,stream.c request.c) $(BLOCKS_C)
+fuzz-example_C := $(EXAMPLE_C)
+fuzz-example-write_C := $(EXAMPLE_C)
+FUZZERS := $(addprefix build/fuzz-,scan file example example-write)
+
+# Windows and chunks so small that short files cross many; system calls that the target plays.
+build/fuzz-file: FUZZ_FLAGS := -DWINDOW='((size_t)48)' -DLONG='((size_t)24)' -DSTREAM_CHUNK='((uint64_t)64)' \
+	$(foreach call,pread preadv2 fstatfs open fstat close,-Wl,--wrap=$(call))
+
+$(FUZZERS): build/%: tests/fuzz/$$(subst -,_,$$*).c $$($$*_C) $(HEADERS)
+	@mkdir -p build
+	clang $(STRICT) -O2 $(SANITIZE) -fsanitize=fuzzer -Iext $(FUZZ_FLAGS) $(filter %.c,$^) -o $@
