@@ -1,4 +1,4 @@
-"""Block tables, and the index: those of every shard in one binary object. No I/O.
+"""Block tables, and the index: one binary object with the tables of every shard. No I/O.
 
 All numbers are little-endian; the arrays are as `BlockTable` has them::
 
@@ -9,8 +9,7 @@ All numbers are little-endian; the arrays are as `BlockTable` has them::
                 i64 records[blocks + 1]
     u32         CRC32C of all of the above
 
-nbytes, records and crc32c repeat the manifest's, so that an index can't be taken for another
-generation's.
+nbytes, records and crc32c repeat the manifest's. So an index of another generation is recognised.
 """
 
 from __future__ import annotations

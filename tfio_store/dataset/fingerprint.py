@@ -1,4 +1,4 @@
-"""`Fingerprint`: what tells an object that a writer wrote from another of the same name."""
+"""`Fingerprint`: tells a writer's own object from another one of the same name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Fingerprint"]
 class Fingerprint:
     """An object's name within the dataset's folder, its bytes, and their CRC32C.
 
-    Size and CRC are None where the name alone proves whose it is.
+    Size and CRC are None if the name alone proves whose it is.
     """
 
     name: str

@@ -16,7 +16,7 @@ from tfio_store.storage import Access, Store
 __all__ = ["Folder", "FoundManifest", "locate"]
 
 _READS = 64
-"""How often a manifest is read again because its index has gone."""
+"""How often a manifest is read again if its index has gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class FoundManifest:
     data: bytes
 
     def holds(self, generation: str) -> bool:
-        """Whether the writer of this generation has committed, this manifest or an earlier one."""
+        """Whether the writer of this generation has committed this manifest or an earlier one."""
         found = self.manifest
         return found is not None and generation in (found.generation, *found.history)
 

@@ -1,9 +1,8 @@
 """A dataset's manifest and index as values, to and from bytes. No I/O.
 
-The manifest is JSON, for people and other programs. The index is binary: the block
-tables of every shard. Both come from outside when they are read: every number is checked
-against the bytes at hand before anything is allocated for it, and every name against leaving
-the dataset's folder.
+The manifest is JSON, for people and other programs. The index is binary: the block tables of every
+shard. Both come from outside when they are read. So each number is checked against the bytes at
+hand before memory is allocated for it, and no name may leave the dataset's folder.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ class DatasetManifest:
     """None, "GZIP", "ZLIB" or "ZSTD"."""
     schema: dict[str, Any] | None = None
     metadata: dict[str, Any] | None = None
-    """What the writer's caller wanted kept, JSON-able."""
+    """What the writer's caller wants kept. JSON can hold it."""
     index: str | None = None
     generation: str | None = None
     """Drawn at random by each writer: no two manifests of a dataset have the same."""
@@ -219,7 +218,8 @@ class DatasetManifest:
 def describe(
     codec: str | None, schema: Mapping[str, Any] | None, metadata: Mapping[str, Any] | None
 ) -> DatasetManifest:
-    """A manifest without shards. What JSON can't hold is refused now, not after the writing."""
+    """Make a manifest without shards. It refuses what JSON can't hold now, not after the
+    writing."""
     manifest = DatasetManifest(
         (),
         codec,
@@ -320,9 +320,8 @@ def _count(document: dict[str, Any], key: str) -> int:
 
 
 def check_name(name: str) -> str:
-    """``name`` if it is a relative path that stays in its folder on every store; else ValueError.
-
-    Percent signs and the like are refused since an HTTP server may decode them.
+    """Return ``name``. ValueError unless it is a relative path that stays in its folder on every
+    store, without what an HTTP server may decode (percent signs and the like).
     """
     try:
         name.encode()

@@ -41,7 +41,8 @@ ROLLING_TEMPLATE = "{name}-{shard:05d}.tfrecord"
 MANIFEST_SUFFIX = ".manifest.json"
 
 DEFAULT_SHARD_BYTES = 256 << 20
-"""Where shards roll over when nobody said: large enough to read fast, small enough to share out."""
+"""The default size at which shards roll over: large enough to read fast, small enough to share
+out."""
 
 LONGEST_TEMPLATE = 255
 
@@ -49,7 +50,7 @@ _TAG = r"([0-9a-f]{12})(?:-[0-9a-f]{8})?"
 
 
 def new_tag() -> str:
-    """48 random bits in hex: names that no other writer has."""
+    """Draw 48 random bits in hex, for names that no other writer has."""
     return secrets.token_hex(6)
 
 
@@ -81,7 +82,7 @@ class DatasetNames:
         return _with_tag(f"_{self.name}.index", tag)
 
     def index_try(self, tag: str) -> str:
-        """One of any number of tries to commit, in names that share ``tag``."""
+        """The index name of one try to commit. All tries share ``tag``."""
         return self.index(f"{tag}-{secrets.token_hex(4)}")
 
     def claim(self, tag: str | None) -> str:
@@ -92,7 +93,7 @@ class DatasetNames:
         return f"_{plain}.{tag}" if tag else plain
 
     def attempt(self, shard: int, tag: str) -> str:
-        """One of any number of attempts at the same shard, in names that share ``tag``."""
+        """The name of one attempt at a shard. All attempts share ``tag``."""
         return self.shard(shard, f"{tag}-{secrets.token_hex(4)}")
 
     def shard_of(self, attempt: str) -> str:
@@ -104,7 +105,7 @@ class DatasetNames:
         return re.fullmatch(self._pattern(), filename) is not None
 
     def like(self, template: str | None) -> DatasetNames:
-        """The same dataset's names by another template. ValueError for one that is none."""
+        """The same dataset's names by another template. ValueError if it is no template."""
         count = 1 if template is not None and "{num_shards" in template else None
         return DatasetNames(self.name, count, template or "")
 
@@ -165,7 +166,8 @@ def _check_dataset_name(name: str) -> None:
 
 
 def _check_template(names: DatasetNames) -> None:
-    """Templates come from claims and manifests too: none may make a name or a search for ever."""
+    """Templates also come from claims and manifests. None of them may build endless names or
+    searches."""
     if len(names.template) > LONGEST_TEMPLATE:
         raise ValueError(f"shard_template has {len(names.template)} letters, over the limit")
     parsed = [part for part in Formatter().parse(names.template) if part[1] is not None]
@@ -203,10 +205,10 @@ def _check_template(names: DatasetNames) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RollOver:
-    """When a shard is full: before a record that would carry it over either limit."""
+    """Says when a shard is full: before a record that would carry it over a limit."""
 
     max_bytes: int | None = None
-    """Framed bytes before compression (known as records come, hence the same on every run)."""
+    """Framed bytes before compression. They are known as records come, so every run cuts alike."""
     max_records: int | None = None
 
     def __post_init__(self) -> None:

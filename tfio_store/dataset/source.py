@@ -1,8 +1,8 @@
-"""What a user names, resolved to a `Dataset`: `open_dataset`.
+"""`open_dataset`: turns what a user names into a `Dataset`.
 
-A source is a URL or path of one file, a glob, a dataset's prefix or folder with a manifest, a
-split of a folder that TFDS wrote, or a list of any of these. An existing file is always that
-file; only what is no file is looked up as a dataset.
+A source is a URL or path of one file, a glob, a dataset's prefix or folder with a manifest, a split
+of a folder that TFDS wrote, or a list of any of these. If a file has that name, the file is meant.
+Otherwise the name is looked up as a dataset.
 """
 
 from __future__ import annotations
@@ -141,8 +141,8 @@ class _Resolver:
 
 
 def _visible(found: list[ObjectInfo], pattern: str) -> list[ObjectInfo]:
-    """Without the names that begin with "_" or ".", unless the pattern's name does: indexes,
-    manifests and the like are no records."""
+    """Drop names that begin with "_" or ".", unless the pattern's name does. Indexes, manifests and
+    the like hold no records."""
     if not _name(pattern).startswith(("*", "?", "[")):
         return found
     return [info for info in found if not _name(info.path).startswith(("_", "."))]

@@ -1,7 +1,7 @@
 """Text index files as DALI's and vahidk's ``tfrecord2idx`` write them: ``offset size`` of each
 frame, line by line.
 
-Read with suspicion: they come from outside, and may be those of another file.
+They come from outside, and may belong to another file. So they are checked.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ __all__ = ["format_idx", "parse_idx"]
 
 
 def format_idx(frames: Int64Array, nbytes: int) -> bytes:
-    """The text for a file of ``nbytes`` whose frames begin at the offsets ``frames``."""
+    """Write the text for a file of ``nbytes`` bytes whose frames begin at the offsets
+    ``frames``."""
     sizes = np.diff(np.append(frames, nbytes))
     return "".join(f"{at} {size}\n" for at, size in zip(frames, sizes, strict=True)).encode()
 

@@ -1,6 +1,6 @@
 """Folders that TensorFlow Datasets wrote: ``dataset_info.json`` names splits and shard lengths.
 
-One split is read, never all: FOLDER/train, or FOLDER where there is but one.
+It reads one split, never all: FOLDER/train, or FOLDER if it has only one.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _TEMPLATE = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"
 def tfds_shards(store: Store, path: str) -> list[tuple[str, int]] | None:
     """Path and record count of every shard of a split; None if TFDS wrote no such folder.
 
-    ManifestError for a description that is none, or that points out of the folder. ValueError where
-    the split is not named, or there is none of that name.
+    ManifestError for a description that is none, or that points out of the folder. ValueError if
+    the split is not named, or there is no split of that name.
     """
     folder, _, split = path.rpartition("/")
     for where, wanted in ((path, None), (folder, split)):

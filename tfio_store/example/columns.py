@@ -1,4 +1,4 @@
-"""A table's columns, in whatever form users have them, to the few forms that the codec writes.
+"""Turns a table's columns, in any form that users have, into the few forms that the codec writes.
 
 The codec takes (key, values, row_splits or None, width) with flat values: a float32 or int64 array,
 a list of bytes and str, or (buffer, offsets, lengths) of byte strings.
@@ -110,7 +110,7 @@ def _list_of_scalars(name: str, rows: list[Any]) -> Any:
 
 
 def _list_shape(row: Any) -> tuple[int, ...] | None:
-    """None for one that is ragged itself."""
+    """None for a column that is ragged itself."""
     if not isinstance(row, (list, tuple)):
         return tuple(np.shape(row))
     inner = {_list_shape(item) for item in row}
@@ -174,7 +174,7 @@ def _check_shape(name: str, column: Any, feature: Feature) -> None:
 
 
 def _as_feature(name: str, values: Any, feature: Feature) -> Any:
-    """The values in the feature's dtype; ValueError where integers would change."""
+    """Cast the values to the feature's dtype. ValueError if integers would change."""
     if feature.dtype in ("bytes", "str"):
         if values.dtype.kind not in "SUTO":
             raise TypeError(
@@ -205,7 +205,8 @@ def _raw(values: Any, splits: Int64Array | None) -> tuple[Any, Int64Array | None
 
 
 def _fixed_strings(values: npt.NDArray[Any]) -> tuple[Any, Int64Array, Int64Array]:
-    """numpy's "S": each item in its own cell; the zeros that fill the cell are not part of it."""
+    """numpy's "S" puts each item into a cell of its own. The zeros that fill the cell are no part
+    of it."""
     flat = np.ascontiguousarray(values).ravel()
     lengths = np.char.str_len(flat).astype(np.int64)
     offsets = np.arange(len(flat), dtype=np.int64) * flat.itemsize
@@ -214,7 +215,8 @@ def _fixed_strings(values: npt.NDArray[Any]) -> tuple[Any, Int64Array, Int64Arra
 
 
 def schema_of(columns: Mapping[str, Any]) -> Schema:
-    """The schema that keeps normal columns exactly: what int64 and float32 can't hold goes raw."""
+    """Make the schema that keeps columns exactly: what int64 and float32 can't hold is written
+    raw."""
     return Schema({name: _feature_of(column) for name, column in columns.items()})
 
 

@@ -1,5 +1,4 @@
-"""One column of a batch of Examples: from where its values lie to the array that a schema
-describes."""
+"""Makes the array that a schema describes of one column of a batch of Examples."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ Int64Array = npt.NDArray[np.int64]
 
 
 def keys_of(name: str, feature: Feature) -> list[bytes]:
-    """What a record calls a feature: one key, or two for one that is ragged within the record."""
+    """The keys of a feature in a record: one, or two if it is ragged within the record."""
     key = name.encode()
     return [key, key + ROW_LENGTHS.encode()] if feature.nested else [key]
 

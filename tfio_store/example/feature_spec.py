@@ -1,6 +1,6 @@
 """`Feature` to and from what ``tf.io.parse_example`` takes.
 
-Whoever asks for it has TensorFlow: this is the one module below `tfio_store.tf` that imports it.
+Its callers have TensorFlow. No other module below `tfio_store.tf` imports it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _FROM_TF = {dtype: name for name, dtype in _TO_TF.items()}
 
 
 def to_spec(name: str, feature: Feature) -> Any:
-    """The feature of the spec."""
+    """Make the feature of a spec."""
     dtype, ragged = _TO_TF[feature.wire], tf.io.RaggedFeature
     if feature.raw:
         default = None
@@ -42,7 +42,7 @@ def to_spec(name: str, feature: Feature) -> Any:
 
 
 def from_spec(name: str, spec: Any) -> Feature:
-    """Of a feature of a spec. ValueError for a kind that has no `Feature`."""
+    """Make a `Feature` of a feature of a spec. ValueError for a kind that has none."""
     if isinstance(spec, tf.io.RaggedFeature):
         return Feature(_dtype(name, spec.dtype), _ragged_shape(name, spec))
     if isinstance(spec, tf.io.VarLenFeature):

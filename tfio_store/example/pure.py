@@ -1,7 +1,7 @@
-"""tf.train.Example in plain Python: what `_example` does, and how it would be said without speed.
+"""tf.train.Example in plain Python: what `_example` does, written for clarity instead of speed.
 
-Used where the compiled module can't be loaded, and by tests as its twin. The wire format is drawn
-in ext/example/example.h.
+It is used if the compiled module can't be loaded, and by tests as its twin. The wire format is
+drawn in ext/example/example.h.
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ def _entries(record: memoryview, map_field: int) -> Iterator[tuple[bytes, memory
 
 
 def _open(feature: memoryview) -> tuple[int, list[memoryview]]:
-    """The kind, and the lists of the last run of that kind: Feature is a oneof."""
+    """Return the kind, and the lists of the last run of that kind, because Feature is a oneof."""
     kind = 0
     lists: list[memoryview] = []
     for number, wire, body in _fields(feature):

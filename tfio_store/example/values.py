@@ -1,8 +1,8 @@
 """What a feature's value may be.
 
-A feature holds int64, float32 or bytes, and nothing else; `plain` brings whatever a user has to
-one of these three without losing anything but what float32 always loses, or says which feature
-can't be.
+A feature holds int64, float32 or bytes, and nothing else. `plain` turns a user's value into one of
+these three. It loses only what float32 always loses. If a value can't be turned, the error names
+the feature.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["check_keys", "expand", "flat_strings", "plain", "plain_array"]
 
 
 def check_keys(mapping: Any) -> None:
-    """TypeError unless ``mapping`` is one from str."""
+    """TypeError unless ``mapping`` is a mapping whose keys are str."""
     if not isinstance(mapping, Mapping):
         raise TypeError(f"features must be a mapping of names to values, not {_kind(mapping)}")
     for key in mapping:
@@ -29,7 +29,8 @@ def check_keys(mapping: Any) -> None:
 
 
 def expand(mapping: Any) -> dict[str, Any]:
-    """A dict in which each `Ragged` is two features: its values, and the lengths of its rows."""
+    """Return a dict in which each `Ragged` is two features: its values, and the lengths of its
+    rows."""
     check_keys(mapping)
     result: dict[str, Any] = {}
     for name, value in mapping.items():

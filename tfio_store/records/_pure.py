@@ -141,7 +141,7 @@ def _checked_limit(limit: int) -> int:
 
 
 def _read_header(view: memoryview, offset: int, limit: int) -> tuple[str | None, int]:
-    """Why the header at ``offset`` is refused, and the length it claims, 0 when it is cut."""
+    """Return why the header at ``offset`` is refused, and the length it claims (0 if it is cut)."""
     if len(view) - offset < HEADER_BYTES:
         return None, 0
     header = bytes(view[offset : offset + HEADER_BYTES])
@@ -154,7 +154,7 @@ def _read_header(view: memoryview, offset: int, limit: int) -> tuple[str | None,
 def _check_record(
     view: memoryview, offset: int, length: int, verify: bool
 ) -> tuple[str | None, int]:
-    """Why the record is refused, and the bytes that its frame takes if they are not all there."""
+    """Return why the record is refused, and how many bytes its frame takes if some are missing."""
     if len(view) - offset < HEADER_BYTES:
         return None, HEADER_BYTES
     if len(view) - offset < length + FRAME_OVERHEAD:

@@ -164,7 +164,7 @@ def _check_bounds(size: int, offsets: Int64Array, lengths: Int64Array) -> None:
 
 
 def _compact(batch: RecordBatch) -> RecordBatch:
-    """The same records over no more bytes than they span, or than they are where gaps are wide."""
+    """Keep only the bytes that the records span; if gaps are wide, only the records' own bytes."""
     if not len(batch):
         return RecordBatch(b"", (), ())
     low = int(batch.offsets.min())

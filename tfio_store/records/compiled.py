@@ -1,4 +1,4 @@
-"""The compiled modules of this process, and Python in the place of those that were not built."""
+"""Loads the compiled modules, and their Python twins in place of those that were not built."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ __all__ = ["ADVICE", "load", "running"]
 ADVICE = "install a wheel, or install again where there is a C compiler"
 
 running: dict[str, str] = {}
-"""What `load` was asked for by name, and which it took: "compiled" or "pure"."""
+"""What `load` took for each name: "compiled" or "pure"."""
 
 
 def load(name: str, compiled: str, pure: str) -> Any:
-    """The module ``compiled``, or ``pure`` where it is missing or TFIO_STORE_CORE says so.
+    """Import ``compiled``, or ``pure`` if it is missing or TFIO_STORE_CORE asks for it.
 
-    The first that is missing is told by a RuntimeWarning.
+    A RuntimeWarning tells of the first one that is missing.
     """
     choice = os.environ.get("TFIO_STORE_CORE", "")
     if choice not in ("", "compiled", "pure"):

@@ -69,7 +69,7 @@ _WINDOW_BITS = {"GZIP": _GZIP, "ZLIB": zlib.MAX_WBITS, "DEFLATE": _RAW_DEFLATE}
 _MAX_DEFLATE_RATIO = 1032  # a match of 258 bytes takes at least two bits
 _MAX_ZSTD_RATIO = 1 << 15  # a block of 128 KiB that repeats one byte takes four
 _SLICE = 256 << 10
-_ZSTD_SLICES = (64, 4 << 10)  # bytes of input at a time, least and most: output can't be limited
+_ZSTD_SLICES = (64, 4 << 10)  # bytes of input at a time, from and to: zstd can't limit output
 _ADLER_BASE = 65521
 
 
@@ -82,7 +82,7 @@ class StreamError(Exception):
 
 
 def codec_name(name: str | None, *, argument: str = "compression") -> str | None:
-    """``name`` as `CODECS` has it ("" is None, as in TensorFlow); ValueError for others."""
+    """Return ``name`` as in `CODECS` ("" is None, as in TensorFlow). ValueError for any other."""
     codec = name or None
     if codec not in CODECS:
         raise ValueError(f'{argument} must be None, "GZIP", "ZLIB" or "ZSTD", not {name!r}')
@@ -124,11 +124,11 @@ class Compressor:
         return bytes(_zstd_compressor(self.level).compress(block))
 
     def checksum(self, block: BytesLike) -> int:
-        """What the trailer needs to know of a block (an Adler-32 for ZLIB)."""
+        """The checksum of a block for the trailer (an Adler-32 for ZLIB)."""
         return zlib.adler32(block) if self.codec == "ZLIB" else self.EMPTY
 
     def add(self, checksum: int, of_block: int, block_bytes: int) -> int:
-        """``checksum`` of the blocks so far, and now of one more that has ``block_bytes``."""
+        """Extend ``checksum`` of the blocks so far by a block of ``block_bytes`` bytes."""
         return _adler32_combine(checksum, of_block, block_bytes) if self.codec == "ZLIB" else 1
 
     def trailer(self, checksum: int, *, empty: bool) -> bytes:
@@ -169,7 +169,7 @@ def _deflate_piece(block: BytesLike, level: int) -> bytes:
 
 
 def _adler32_combine(first: int, second: int, second_length: int) -> int:
-    """Adler-32 of a+b from those of a and b: zlib's ``adler32_combine``, which Python lacks."""
+    """Adler-32 of a+b, from those of a and b. (Python lacks zlib's ``adler32_combine``.)"""
     low = ((first & 0xFFFF) + (second & 0xFFFF) - 1) % _ADLER_BASE
     high = (first >> 16) + (second >> 16) + second_length * ((first & 0xFFFF) - 1)
     return (high % _ADLER_BASE) << 16 | low
@@ -194,8 +194,8 @@ def _zstd_compressor(level: int) -> Any:
 def decompress_block(data: BytesLike, codec: str | None, *, nbytes: int) -> BytesLike:
     """One block out of a shard (as a `BlockTable` bounds it), whose decompressed size is known.
 
-    Nothing beyond ``nbytes`` is ever allocated, whatever ``data`` claims. StreamError if it does
-    not decode to exactly that.
+    Never allocates more than ``nbytes``, whatever ``data`` claims. StreamError if ``data`` does not
+    decode to exactly ``nbytes``.
     """
     if codec is None:
         raw: BytesLike = data
@@ -276,7 +276,8 @@ class Decompressor:
         self._failure: StreamError | None = None
 
     def feed(self, data: BytesLike) -> None:
-        """More compressed bytes. The caller must not change them until they are read through."""
+        """Take more compressed bytes. The caller must not change them until all of them are
+        read."""
         view = memoryview(data).cast("B")
         self._input = memoryview(bytes(self._input) + view) if len(self._input) else view
 
@@ -337,7 +338,7 @@ class Decompressor:
         return bytes(out)
 
     def _adapt(self, came: int, limit: int) -> None:
-        """Bring a step's output near what is asked for."""
+        """Adapt the step, so that its output comes near ``limit``."""
         least, most = _ZSTD_SLICES
         if came > limit:
             self._slice = max(least, self._slice * limit // came)
@@ -349,7 +350,7 @@ class Decompressor:
         return f"the {what} data do not decode ({error})"
 
     def finish(self) -> None:
-        """The input has ended: StreamError, ``truncated``, when that is inside a member."""
+        """Say that the input has ended. StreamError (``truncated``) if it ends inside a member."""
         if self._failure is not None:
             raise self._failure
         if self._member is not None:

@@ -1,7 +1,7 @@
 """Framing without I/O: the compiled core where it loads, its Python twin where not.
 
-All other modules take the core's names from here. `RecordDecoder` is the one thing
-added: it is fed a stream in pieces of any size and answers batches of whole records.
+All other modules take the core's names from here. It adds only `RecordDecoder`, which takes a
+stream in pieces of any size and gives batches of whole records.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class RecordDecoder:
 
     @property
     def offset(self) -> int:
-        """Where in the stream the next frame lies that was not yet returned."""
+        """Where the next frame that was not yet returned lies in the stream."""
         return self._offset
 
     @property
@@ -155,8 +155,8 @@ class RecordDecoder:
     def feed(self, data: BytesLike) -> RecordBatch:
         """The records that ``data`` completes.
 
-        It is not copied, if what was fed before ended on a frame boundary, or if it is a view of
-        the beginning of a `Buffer`, which has room for the end of what was fed before.
+        ``data`` is not copied if the data before it ended on a frame boundary. Nor is it copied if
+        it is a view of the beginning of a `Buffer`, which has room for the rest of the data before.
         """
         with self._inside:
             self._check()
@@ -172,7 +172,7 @@ class RecordDecoder:
     def reserve(self, nbytes: int) -> memoryview:
         """Writable memory for the stream's next ``nbytes`` bytes; `commit` says how many came.
 
-        Nothing of a view that was reserved before may be written any more.
+        Views that were reserved earlier must not be written any more.
         """
         with self._inside:
             self._check()
@@ -201,7 +201,7 @@ class RecordDecoder:
             raise self._error.with_traceback(None)
 
     def _joined(self, view: memoryview) -> memoryview | None:
-        """What is carried and ``view`` as one run, if that takes no copy of ``view``."""
+        """Join what is carried and ``view`` into one run, if this needs no copy of ``view``."""
         if self._filled == 0:
             return view
         if self._filled + len(view) < self._need:  # a long record gathers in one place

@@ -1,4 +1,4 @@
-"""What a file that is no TFRecord file looks like, by its first bytes: for error messages."""
+"""Guess from its first bytes what a file is that holds no TFRecords. For error messages."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _PRINTABLE = frozenset(string.printable.encode())
 
 
 def looks_like(head: BytesLike) -> str | None:
-    """What a file that begins so seems to be, in a few words; None if nobody can tell."""
+    """Say in a few words what a file with these first bytes seems to be; None if unknown."""
     data = bytes(memoryview(head)[:HEAD_BYTES])
     for at, magic, name in _MAGIC:
         if data[at : at + len(magic)] == magic:
@@ -85,6 +85,6 @@ def _is_text(data: bytes) -> bool:
 
 
 def hint(head: BytesLike) -> str:
-    """What `looks_like` says, to be put behind an error's reason; "" where it says nothing."""
+    """The answer of `looks_like`, to append to an error's reason; "" if there is none."""
     found = looks_like(head)
     return "" if found is None else f"; the file looks like {found}"

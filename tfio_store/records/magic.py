@@ -1,4 +1,4 @@
-"""Which codec an object's first bytes speak of."""
+"""Recognise a codec by an object's first bytes."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ __all__ = ["begins_raw", "detect"]
 
 
 def detect(first_bytes: BytesLike) -> str | None:
-    """The codec that an object's first bytes speak of; None if they are, or may be, raw records.
-
-    A raw file begins with a length whose CRC holds, and that is looked at first, so that no record
-    length can pass for a magic number. Give 64 bytes or more where the object has them.
+    """Return the codec of an object with these first bytes; None if they are, or may be, raw
+    records. A raw file begins with a length whose CRC holds. This is checked first, so that no
+    record length passes for a magic number. Give 64 bytes or more if the object has them.
     """
     head = bytes(memoryview(first_bytes)[:512])
     if begins_raw(head):
@@ -36,7 +35,7 @@ def begins_raw(head: bytes) -> bool:
 
 
 def _is_zlib(head: bytes) -> bool:
-    """A zlib header is two weak bytes: what follows must inflate too."""
+    """Two bytes of a zlib header prove little, so what follows must inflate too."""
     if len(head) < 2 or head[0] & 0x8F != 0x08 or int.from_bytes(head[:2], "big") % 31:
         return False
     try:

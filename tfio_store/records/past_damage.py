@@ -1,8 +1,8 @@
 """Decompression past damage: as far as the data inflate, then from the next member on.
 
-What comes out of a damaged member is handed over too: a member's checksum tells that a byte of it
-is wrong, and the records' own checksums tell which records that concerns. The next member is looked
-for by its magic bytes, and must inflate for a while before it is believed.
+What comes out of a damaged member is handed over too. The member's checksum says that some byte is
+wrong, and the records' own checksums say which records are hit. The next member is found by its
+magic bytes. It must inflate for a while before it is believed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["Gap", "RecoveringDecompressor"]
 
 _STEP = {"GZIP": 64 << 10, "ZLIB": 64 << 10, "DEFLATE": 64 << 10, "ZSTD": 1 << 10}
-"""Bytes of input at a time: always so many, or what is found would depend on how it was fed."""
+"""Bytes of input at a time. The number is fixed, so that the result does not depend on how data is
+fed."""
 
 _MOST = 1 << 20
 """Bytes of output at a time (but for ZSTD)."""
@@ -69,13 +70,13 @@ class RecoveringDecompressor:
         """Bytes of a gap so far whose end is not found yet, and its reason."""
 
     def feed(self, data: BytesLike) -> Iterator[bytes | Gap]:
-        """What comes out, in order. Must be read to its end before more is fed."""
+        """Iterate the output in order. Read it to its end before you feed more."""
         view = memoryview(data).cast("B")
         self._input = memoryview(bytes(self._input) + view) if len(self._input) else view
         yield from self._run(final=False)
 
     def finish(self) -> Iterator[bytes | Gap]:
-        """What only the end of the data tells."""
+        """Give what can be decided only at the end of the data."""
         yield from self._run(final=True)
         if self._member is not None and self._codec != "DEFLATE":
             self._gap = (0, f"the {self._codec} data ends too early")
@@ -121,7 +122,7 @@ class RecoveringDecompressor:
             yield out
 
     def _up_to_damage(self, member: Any, piece: memoryview) -> Iterator[bytes]:
-        """What a member gives before the damage in ``piece``."""
+        """Give what the member yields before the damage in ``piece``."""
         while member is not None:
             member, out, left = self._longest(member, piece)
             self._take(len(piece) - len(left))
@@ -152,7 +153,7 @@ class RecoveringDecompressor:
         self._fresh = self._fresh and not nbytes
 
     def _lose(self, reason: str) -> None:
-        """Begin a gap here; a member that began here is not to be found again."""
+        """Begin a gap here. A member that began here must not be found again."""
         self._gap = (0, reason)
         if self._fresh or self._member is None:
             self._pass(1)
@@ -170,7 +171,7 @@ class RecoveringDecompressor:
         return gap
 
     def _search(self, final: bool) -> bool:
-        """Go to the next member; whether there is one (else more must be fed)."""
+        """Go to the next member. False if more data must be fed to find one."""
         beginning = _BEGINNINGS.get(self._codec)
         while beginning is not None and (found := beginning.search(self._input)) is not None:
             self._pass(found.start())

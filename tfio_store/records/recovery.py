@@ -71,12 +71,12 @@ class SkippedRegion:
 
 
 class RecoveringDecoder:
-    """`RecordDecoder` with another answer to damage: it looks for the next record that checks out.
+    """A `RecordDecoder` that goes on behind damage: it looks for the next record that checks out.
 
-    Where the length of a damaged record can be believed and a believable header follows it,
-    that header is next: a record's own bytes may hold frames (a TFRecord file as a
-    record), and those must not be taken for records of this file. Anywhere else the search
-    goes byte by byte for a frame of which both checksums hold.
+    If the length of a damaged record can be believed, and a believable header follows it, that
+    header is next. For a record's own bytes may hold frames (a TFRecord file as a record), and
+    these are not records of this file. Otherwise it searches byte by byte for a frame whose two
+    checksums hold.
 
     ``on_skip`` is called with each region once its end is known, before records behind it are
     returned.
@@ -117,8 +117,8 @@ class RecoveringDecoder:
         return batch
 
     def interrupt(self, reason: str, stored_length: int) -> RecordBatch:
-        """Say that bytes are missing here: what is fed next follows on something else. Returns the
-        records before; reports what is missing."""
+        """Say that bytes are missing here: what is fed next does not continue what was fed before.
+        Returns the records before the gap, and reports the gap."""
         batch = self.finish()
         self._on_skip(SkippedRegion(self._path, self._base, None, reason, stored_length))
         return batch
@@ -137,8 +137,7 @@ class RecoveringDecoder:
         return _joined(buffer, batches)
 
     def _walk(self, buffer: memoryview, final: bool) -> tuple[list[RecordBatch], int]:
-        """Batches of good records, and where in the buffer the first byte still in question
-        lies."""
+        """Return batches of good records, and where the first undecided byte lies in the buffer."""
         batches: list[RecordBatch] = []
         at = 0
         while True:
@@ -169,8 +168,8 @@ class RecoveringDecoder:
         self._damage = (self._base + at, _REASONS[fault] + what)
 
     def _search(self, buffer: memoryview, at: int, final: bool) -> int:
-        """The next frame that checks out, which ends the damage; or where to search on when more
-        is fed."""
+        """Find the next frame that checks out: it ends the damage. Or say where to search on
+        later."""
         while at < len(buffer):
             at, found = find_record(buffer, start=at, max_record_bytes=self._max)
             if found:
@@ -185,8 +184,7 @@ class RecoveringDecoder:
         return len(buffer)
 
     def _follower(self, buffer: memoryview, at: int, fault: str | None) -> int | None:
-        """Where the frame behind a damaged one begins, if the damaged one's length can be
-        believed."""
+        """Where the next frame begins, if the length of the damaged one can be believed."""
         if fault != "data_crc":
             return None
         return at + FRAME_OVERHEAD + int.from_bytes(buffer[at : at + 8], "little")
@@ -201,9 +199,9 @@ class RecoveringDecoder:
         )
 
     def _swallowed(self, extent: memoryview, at: int) -> int:
-        """Where in the extent of a damaged record, which may have lost bytes, others begin that
-        fill the rest of it; its end where none do. A file that is the record's data does not
-        count: it ends before the data's CRC."""
+        """Find where other records begin inside the extent of a damaged record, and fill the rest
+        of it; its end if there are none. (A damaged record may have lost bytes.) A file that is the
+        record's data does not count: it ends before the data's CRC."""
         while at < len(extent):
             at, found = find_record(extent, start=at, max_record_bytes=self._max)
             if not found:

@@ -1,4 +1,4 @@
-"""`Access`: how storage is reached, made once at the public edge and handed through whole."""
+"""`Access`: how storage is reached. A public function makes it once, and hands it on whole."""
 
 from __future__ import annotations
 

@@ -14,11 +14,11 @@ T = TypeVar("T")
 
 
 class MalformedAnswerError(OSError):
-    """A store that said "success" and not what belongs to it; a proxy may have answered."""
+    """A store said "success", and not what belongs to it. Perhaps a proxy answered."""
 
 
 async def well_formed(work: Awaitable[T], url: str) -> T:
-    """``work``, whose failure to find its way in an answer becomes an error that names ``url``."""
+    """Run ``work``. If it fails to find its way in an answer, raise an error that names ``url``."""
     try:
         return await work
     except OSError:

@@ -26,8 +26,7 @@ _inherited: list[Connection] = []
 
 
 def _keep_inherited() -> None:
-    """Whatever a parent had open must be neither collected nor closed at exit in its child: see
-    Connection."""
+    """What a parent has open must be neither collected nor closed in its child. See Connection."""
     for connection in list(_connections):
         _inherited.append(connection)
         for _, fs in connection._by_process.values():
@@ -39,13 +38,13 @@ os.register_at_fork(after_in_child=_keep_inherited)
 
 
 class Connection:
-    """Makes ``cls(**options)`` when first asked for it, once in each process.
+    """Makes ``cls(**options)`` on first use, once in each process.
 
-    fsspec shares instances between all who ask with the same options, and with them the listings
-    that they cache: ours is nobody else's, and caches none. A forked child cannot use its parent's
-    sockets and loop, nor close them (the two share one epoll set): it makes its own instance and
-    lets the other be. Instances close themselves by waiting for their loop; one that nobody wants
-    any more is therefore closed by a thread (see `tfio_store.storage.process`).
+    fsspec shares instances between all callers with the same options, and with them their cached
+    listings. Our instance is not shared, and caches nothing. A forked child can neither use nor
+    close its parent's sockets and loop, because the two share one epoll set. So it makes its own
+    instance, and leaves the other alone. An instance waits for its loop when it closes. So a thread
+    closes one that nobody wants any more (see `tfio_store.storage.process`).
     """
 
     def __init__(
@@ -78,7 +77,7 @@ class Connection:
         return fs
 
     def check_for(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Have wrong options fail here, as themselves, and not on the loop."""
+        """Let wrong options fail here, with their own error, and not on the loop."""
         try:
             self.fs  # noqa: B018
         except BaseException:
@@ -116,8 +115,8 @@ class Connection:
 
 
 def on_loop() -> bool:
-    """Whether this is the thread whose loop does all connections' requests. To wait there for one
-    would be to wait for ever; only a finalizer can get into that."""
+    """Whether this thread's loop does the requests of all connections. It must not wait for a
+    request: that would be for ever. Only a finalizer can get there."""
     try:
         return asyncio.get_running_loop() is get_loop()
     except RuntimeError:
@@ -135,8 +134,8 @@ def close(fs: Any) -> None:
 
 
 def finalizers_of(fs: Any) -> Iterator[weakref.finalize[Any, Any]]:
-    """What the class of ``fs`` has registered to be called at its end; Python has no public way to
-    find them, and fsspec's classes keep none."""
+    """The finalizers that the class of ``fs`` has registered. Python has no public way to find
+    them, and fsspec's classes keep no list."""
     for finalizer in list(getattr(weakref.finalize, "_registry", ())):
         alive = finalizer.peek()
         if alive is not None and alive[0] is fs:

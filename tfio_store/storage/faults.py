@@ -1,7 +1,7 @@
-"""What went wrong in a storage client, as Python's own OSErrors that name the object.
+"""Turns failures of a storage client into Python's own OSErrors that name the object.
 
-Clients are recognised by the names of their exception types and by the HTTP
-status they carry, so that none of them has to be imported (or installed).
+It recognises clients by the names of their exception types, and by their HTTP status. So no client
+has to be imported or installed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class ShortBodyError(ConnectionError):
 
 
 class RequestTimeoutError(TimeoutError):
-    """A type of its own, since asyncio hands TimeoutError itself on without its filename."""
+    """A type of its own, because asyncio drops the filename of a plain TimeoutError."""
 
 
 TRANSIENT_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504})
@@ -64,7 +64,7 @@ TRANSIENT_TYPES = frozenset(
     }
 )  # fmt: skip
 
-# What no second attempt will mend, although its type says otherwise.
+# Faults that no second attempt mends, although their types say otherwise.
 PERMANENT_TYPES = frozenset(
     {("aiohttp", "ClientSSLError"), ("aiohttp", "InvalidURL"), ("botocore", "SSLError")}
 )
@@ -83,7 +83,7 @@ REFUSED = frozenset(
         errno.EROFS, errno.EFBIG, errno.ENAMETOOLONG,
     }
 )  # fmt: skip
-"""Answers that say that a request was not carried out, nor will be."""
+"""Answers that say that a request was not carried out, and will not be."""
 
 KIND_OF_STATUS: dict[int, type[OSError]] = {
     401: PermissionError,
@@ -112,7 +112,7 @@ NO_MORE_WORK = (
     "cannot schedule new futures after", "can't start new thread at interpreter shutdown",
     "can't create new thread at interpreter shutdown",
 )  # fmt: skip
-"""What executors and threads say then, in a RuntimeError that clients dress up as they please."""
+"""What executors and threads say at that time, in a RuntimeError that clients may wrap."""
 
 NOT_STORAGE = (
     AssertionError, AttributeError, ImportError, MemoryError, NameError, NotImplementedError,
@@ -164,7 +164,7 @@ def is_transient(fault: BaseException) -> bool:
 
 
 def is_refused(fault: BaseException) -> bool:
-    """Whether nobody takes the connection: another attempt soon will hardly find somebody."""
+    """Whether nobody takes the connection. Another attempt soon will hardly do better."""
     return any(
         isinstance(each, ConnectionRefusedError | socket.gaierror)
         or errno_in(each) == errno.ECONNREFUSED
@@ -173,7 +173,7 @@ def is_refused(fault: BaseException) -> bool:
 
 
 def is_shutdown(fault: BaseException) -> bool:
-    """Whether the interpreter ends, and with it the threads that would do the work."""
+    """Whether the interpreter is ending, and with it the threads that would do the work."""
     return any(
         isinstance(each, RuntimeError) and str(each).startswith(NO_MORE_WORK)
         for each in chain_of(fault)
@@ -181,7 +181,7 @@ def is_shutdown(fault: BaseException) -> bool:
 
 
 def chain_of(fault: BaseException | None) -> Iterator[BaseException]:
-    """A fault and what it came of, as clients tell."""
+    """A fault and its causes, as clients chain them."""
     seen: set[int] = set()
     while fault is not None and id(fault) not in seen:
         seen.add(id(fault))
@@ -193,7 +193,7 @@ def chain_of(fault: BaseException | None) -> Iterator[BaseException]:
 
 
 def kind_of(fault: BaseException) -> type[OSError]:
-    """The OSError class that says the same as a client's exception."""
+    """The OSError class with the meaning of a client's exception."""
     for kind in ERRNO_OF_KIND:
         if isinstance(fault, kind):
             return kind
@@ -208,7 +208,7 @@ def kind_of(fault: BaseException) -> type[OSError]:
 
 
 def explanation(fault: BaseException, kind: type[OSError]) -> str:
-    """The client's own words where they add something to what ``kind`` says."""
+    """The client's own words, if they add something to ``kind``."""
     if kind in ERRNO_OF_KIND:
         code, text = code_of(fault), os.strerror(ERRNO_OF_KIND[kind])
         return text if code is None or code.isdecimal() else f"{text} ({code})"
@@ -219,8 +219,9 @@ def explanation(fault: BaseException, kind: type[OSError]) -> str:
 
 
 def named(fault: Exception, url: str, attempts: int = 1) -> Exception:
-    """What ``fault`` means as an OSError whose filename is ``url``, caused by ``fault``; itself, if
-    it says so already or is no storage's. No secret is in it, nor in its chain."""
+    """Turn ``fault`` into an OSError whose filename is ``url``, caused by ``fault``. Return
+    ``fault`` itself if it says so already, or is not of the storage. Neither it nor its chain shows
+    a secret."""
     if isinstance(fault, NOT_STORAGE):
         return fault
     if is_shutdown(fault):
@@ -245,8 +246,8 @@ def named(fault: Exception, url: str, attempts: int = 1) -> Exception:
 
 
 def may_arrive(failure: BaseException) -> bool:
-    """Whether a request that failed so, or an attempt before it, may have been carried out or may
-    yet be."""
+    """Whether the failed request, or an attempt before it, may have been carried out or may yet
+    be."""
     if not isinstance(failure, OSError) or failure.errno not in REFUSED:
         return True
     return getattr(failure, "attempts", 1) > 1
@@ -259,7 +260,7 @@ def errno_in(fault: BaseException) -> int | None:
 
 @contextlib.contextmanager
 def naming(url: str) -> Iterator[None]:
-    """Whatever a storage client raises inside becomes an OSError that names ``url``."""
+    """Turn every exception of a storage client inside into an OSError that names ``url``."""
     try:
         yield
     except Exception as fault:

@@ -1,4 +1,4 @@
-"""Any filesystem that fsspec has a class for, through what all of those classes offer."""
+"""Any filesystem that fsspec has a class for. It uses only what all of those classes offer."""
 
 from __future__ import annotations
 
@@ -33,25 +33,25 @@ __all__ = ["FsspecStore"]
 T = TypeVar("T")
 
 SPOOL_BYTES = 8 << 20
-"""How much of an object being written stays in memory, before it moves to a temporary file."""
+"""Bytes of an object being written that stay in memory before it moves to a temporary file."""
 
 LARGE_RANGE = 64 << 20
-"""Ranges longer than this are cut to the object first: some filesystems allocate what is asked."""
+"""Longer ranges are first cut to the object's size: some filesystems allocate all that is asked."""
 
 LOOKS = 4
 """How often an object that changes while it is read is read again."""
 
 CHANGED = ("mtime", "modified", "last_modified", "LastModified", "modifiedTime", "updated")
-"""Under what names filesystems tell when a file was changed."""
+"""The names under which filesystems tell when a file was changed."""
 
 
 class FsspecStore:
-    """A `Store` over an fsspec filesystem of which nothing more is known.
+    """A `Store` over an fsspec filesystem about which nothing more is known.
 
     Such a filesystem cannot decide conditions, so `conditional` is False: ``if_absent`` and
-    ``if_match`` look first and then write. Where it has a rename of its own (SFTP, HDFS, SMB),
-    an upload may show its beginning before its end has arrived, so objects are written
-    under a temporary name.
+    ``if_match`` look first, and then write. If it has a rename of its own (SFTP, HDFS, SMB), an
+    upload may show its beginning before its end has arrived. So objects are written under a
+    temporary name.
     """
 
     conditional = False
@@ -278,8 +278,8 @@ class SpooledOutput:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A range of a filesystem that tells neither the size nor the version with the bytes: what it
-    answers is checked against a look at the object, after the bytes have come."""
+    """A range of a filesystem that tells neither size nor version with the bytes. After the bytes
+    have come, a look at the object checks them."""
 
     path: str
     url: str
@@ -324,8 +324,8 @@ def object_info(path: str, found: Mapping[str, Any], url: str) -> ObjectInfo:
 
 
 def version_of(found: Mapping[str, Any]) -> str | None:
-    """What tells an object's versions apart: what the filesystem has for it, or else when and where
-    it was written."""
+    """What tells an object's versions apart: the filesystem's own mark, or else when and where it
+    was written."""
     etag = next((found[key] for key in ("ETag", "etag", "generation") if found.get(key)), None)
     if etag:
         return str(etag).strip('"')

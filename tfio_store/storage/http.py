@@ -1,7 +1,7 @@
 """Objects behind http:// and https:// URLs, in the session that fsspec's class has set up.
 
-Looking and reading are requests of our own: fsspec's takes any failure of a look for "not found",
-and what a server without ranges sends for the range.
+It looks and reads by requests of its own. fsspec takes any failed look for "not found", and the
+answer of a server without ranges for the range.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 __all__ = ["HTTPStore"]
 
 STORED_BYTES = {"Accept-Encoding": "identity"}
-"""Ranges are of what is stored, not of what a server might compress on its way."""
+"""A range counts the stored bytes, not those that a server might compress on the way."""
 
 
 class HTTPStore(FsspecStore):
-    """A `Store` of URLs. Its paths are the URLs; `url` leaves out what they hold of signatures."""
+    """A `Store` of URLs. Its paths are the URLs. `url` leaves out their signatures."""
 
     def info(self, path: str) -> ObjectInfo:
         return self._connection.wait(self._retry.run(lambda: self._look(path), self.url(path)))
@@ -105,8 +105,8 @@ def version_of(answer: Answer) -> str | None:
 
 
 def condition(version: Version) -> dict[str, str]:
-    """If-Match for what may be an ETag. A weak one ("W/…") matches nothing, by HTTP's rules, and a
-    date is none: of those, the answer's are compared."""
+    """The If-Match header for an ETag. By HTTP's rules a weak one ("W/…") matches nothing, and a
+    date is no ETag. For these the answer's values are compared."""
     etag = version.etag
     if etag is None or etag.startswith("W/") or etag.endswith(" GMT"):
         return {}

@@ -1,4 +1,4 @@
-"""Answers of HTTP services that we ask ourselves."""
+"""Answers of HTTP services that this library asks without a client."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Answer:
 
 
 class StatusError(Exception):
-    """A status that is none of those that the request may end with."""
+    """The answer has a status that the request must not end with."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(status, text)

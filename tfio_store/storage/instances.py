@@ -1,4 +1,4 @@
-"""From an fsspec filesystem that a caller has made to what `open_store` needs to make its own."""
+"""Finds the options of a caller's fsspec filesystem, with which `open_store` makes its own."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ __all__ = ["options_of"]
 def options_of(filesystem: Any, scheme: str) -> dict[str, Any]:
     """The storage options of an fsspec ``filesystem``.
 
-    Its class is made to serve ``scheme`` where fsspec knows none for it.
-
-    Raises TypeError for what is no fsspec filesystem, ValueError for one that was made with
-    positional arguments.
+    If fsspec knows no class for ``scheme``, the filesystem's class now serves it. Raises TypeError
+    if it is no fsspec filesystem, ValueError if it was made with positional arguments.
     """
     import fsspec
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["LocalStore"]
 
 LOOKS = 10
-"""How often a file that is written to in place while it is read is read again."""
+"""How often a file is read again if somebody writes into it meanwhile."""
 
 
 class LocalStore:
@@ -145,8 +145,8 @@ class LocalStore:
 
 
 class LocalOutput:
-    """A file being written under a temporary name. Unbuffered: a forked child that ends would write
-    what is in its copy of a buffer once more."""
+    """A file being written under a temporary name. It is unbuffered: a forked child that ends would
+    write its copy of a buffer once more."""
 
     def __init__(self, path: str, if_match: str | None) -> None:
         self._owner = Owner()
@@ -209,7 +209,7 @@ class LocalOutput:
 
 
 def write_all(file: IO[bytes], data: BytesLike) -> None:
-    """All of ``data`` to an unbuffered file, which may take less at a time."""
+    """Write all of ``data`` to an unbuffered file, which may take less at a time."""
     left = memoryview(data).cast("B")
     while len(left):
         left = left[file.write(left) :]
@@ -225,7 +225,7 @@ def described(path: str, status: os.stat_result) -> ObjectInfo:
 
 
 def being_written(temporary: str) -> PendingUpload | None:
-    """None where it has gone since it was listed."""
+    """None if it has gone since it was listed."""
     folder, name = os.path.split(temporary)
     try:
         changed = os.stat(temporary).st_mtime
@@ -235,7 +235,7 @@ def being_written(temporary: str) -> PendingUpload | None:
 
 
 def described_file(path: str) -> ObjectInfo | None:
-    """None for what is no regular file, or has gone since it was listed."""
+    """None if it is no regular file, or has gone since it was listed."""
     try:
         status = os.stat(path)
     except FileNotFoundError:
@@ -244,7 +244,7 @@ def described_file(path: str) -> ObjectInfo | None:
 
 
 def read_range(path: str, start: int, stop: int, version: Version) -> memoryview:
-    """Into pooled memory: fresh pages for every range would cost more than the reading itself."""
+    """Read into pooled memory. Fresh pages for every range would cost more than reading."""
     with naming(path):
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -258,15 +258,15 @@ def read_range(path: str, start: int, stop: int, version: Version) -> memoryview
 
 
 def opened(path: str, descriptor: int, version: Version) -> int:
-    """The size of a file just opened, which must be the version that is read."""
+    """Return the size of a file just opened, and check that it is the version to read."""
     info = described(path, os.fstat(descriptor))
     version.hold(info.etag, path)
     return info.size
 
 
 def read_cached(path: str, start: int, stop: int, version: Version) -> memoryview | None:
-    """The range if all of it is in the page cache: copying that here and now costs less than
-    waking a thread, on a busy machine by far. None where it is not, or nobody can tell."""
+    """Return the range if all of it is in the page cache, else None. Copying it at once costs less
+    than waking a thread, on a busy machine by far."""
     if not hasattr(os, "RWF_NOWAIT"):
         return None
     with contextlib.suppress(OSError):  # which read_range meets again and reports
@@ -305,7 +305,7 @@ def files_below(folder: str, *, temporary: bool = False) -> Iterator[str]:
 
 
 def unless_missing(fault: OSError) -> None:
-    """os.walk passes errors by unless told otherwise; a folder that is not there is empty."""
+    """os.walk drops errors unless it is told otherwise. A missing folder counts as empty."""
     if not isinstance(fault, (FileNotFoundError, NotADirectoryError)):
         raise fault
 
@@ -344,7 +344,7 @@ def sync_folder(folder: str) -> None:
 
 
 def rename_if_absent(source: str, target: str) -> None:
-    """A hard link fails when its name is taken, which a rename does not."""
+    """Put the file in place by a hard link. It fails if the name is taken; a rename would not."""
     try:
         os.link(source, target)
     except OSError as fault:
@@ -359,10 +359,9 @@ def rename_if_absent(source: str, target: str) -> None:
 
 @contextlib.contextmanager
 def unchanged(path: str, etag: str) -> Iterator[None]:
-    """Hold the one right to replace the file that has this etag, or raise FileExistsError.
-
-    Whoever replaces a file locks the file that it found. The second to get that lock finds that
-    the path leads to another file by now. No lock file is left behind, since there is none.
+    """Hold the right to replace the file with this etag, or raise FileExistsError. A writer locks
+    the file that it found. The second writer that gets the lock finds another file at the path.
+    There is no lock file, so none is left behind.
     """
     with contextlib.ExitStack() as stack:
         try:

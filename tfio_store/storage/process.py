@@ -1,4 +1,4 @@
-"""Which process something belongs to, and how it is let go of when nobody wants it any more.
+"""Says which process an object belongs to, and lets go of objects that nobody wants any more.
 
 A forked child inherits every object, and nothing of what stands behind some of them: threads,
 uploads, temporary files, a place in a store. Those stay the parent's.
@@ -37,7 +37,7 @@ class Owner:
         return self._pid == os.getpid()
 
     def check(self, what: str) -> None:
-        """Raise RuntimeError in any other process. ``what``: the thing, as the caller knows it."""
+        """Raise RuntimeError in any other process. ``what``: the caller's name for the object."""
         if not self.is_here:
             raise RuntimeError(
                 f"{what} belongs to process {self._pid}, which forked this one: "
@@ -45,14 +45,14 @@ class Owner:
             )
 
     def later(self, work: Work) -> None:
-        """Have ``work`` done soon by a thread; its exceptions are dropped. For finalizers: takes no
-        lock. Does nothing in another process, nor once the interpreter leaves."""
+        """Let a thread do ``work`` soon. Its exceptions are dropped. It is for finalizers, so it
+        takes no lock. It does nothing in another process, nor while the interpreter ends."""
         if self.is_here and not sys.is_finalizing():
             _afterwards.add(work)
 
 
 class Afterwards:
-    """The thread that hands out what finalizers leave to be done, each to a thread of its own."""
+    """The thread that takes the work of finalizers, and gives each piece to a thread of its own."""
 
     def __init__(self) -> None:
         self.forget()
@@ -64,7 +64,7 @@ class Afterwards:
         self._works: SimpleQueue[Work] = SimpleQueue()
 
     def start(self) -> None:
-        """Must have been called before `add`, which may not wait for a thread to start."""
+        """Call this before `add`, which must not wait for a thread to start."""
         if self._started:
             return
         with self._lock:

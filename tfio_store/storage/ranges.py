@@ -1,4 +1,4 @@
-"""Whether an answer is what was asked for: all of a range, and nothing else."""
+"""Checks that an answer is what was asked for: all of a range, and nothing else."""
 
 from __future__ import annotations
 
@@ -28,10 +28,9 @@ def whole_body(data: Data, announced: int | str | None) -> Data:
 def whole_range(
     data: Data, announced: int | str | None, partial: str | None, start: int, stop: int
 ) -> Data:
-    """Bytes [start, stop) of an object, fewer only where it ends.
-
-    ``partial`` is the Content-Range of an answer with status 206 ("" where it has none), None for
-    the whole object, which servers send that do not know ranges.
+    """Return bytes [start, stop) of an object, fewer only where the object ends. ``partial`` is the
+    Content-Range of an answer with status 206 ("" if it has none). It is None if the answer is the
+    whole object, as from a server that does not know ranges.
     """
     whole_body(data, announced)
     if partial is None:
@@ -49,7 +48,7 @@ def whole_range(
 
 
 def nothing_there(start: int, info: ObjectInfo) -> bytes:
-    """The answer to a range that the store has refused: nothing, if it begins at or behind the
+    """The answer to a range that the store has refused: no bytes, if it begins at or behind the
     end."""
     if start < info.size:
         raise short(f"refused bytes from {start}, although the object has {info.size}")
@@ -57,7 +56,7 @@ def nothing_there(start: int, info: ObjectInfo) -> bytes:
 
 
 def check_size(size: int, most: int | None, url: str) -> None:
-    """OSError for an object larger than who asked for it can believe."""
+    """Raise OSError if an object is larger than the caller can believe."""
     if most is not None and size > most:
         raise OSError(errno.EFBIG, f"it has {size} bytes, and at most {most} are expected", url)
 

@@ -1,4 +1,4 @@
-"""Ordered read-ahead: many ranges in flight, a budget of bytes, and one place to stop it all."""
+"""Ordered read-ahead: many ranges in flight, a budget of bytes, and one place that stops all."""
 
 from __future__ import annotations
 
@@ -23,10 +23,9 @@ Tag = TypeVar("Tag")
 
 @dataclass(frozen=True, slots=True)
 class Fetch(Generic[Tag]):
-    """Bytes ``start:stop`` of an object, and what the asker wants to remember of them.
-
-    ``cost`` is what the range occupies of the budget once it is worked on: its own length, or more
-    where it is to be decompressed. ``version``: whose bytes these must be.
+    """Bytes ``start:stop`` of an object, and the caller's tag for them. ``cost`` is what the range
+    takes of the budget while it is worked on: its own length, or more if it is decompressed.
+    ``version``: the version that the bytes must be of.
     """
 
     store: Store
@@ -39,14 +38,12 @@ class Fetch(Generic[Tag]):
 
 
 class ReadAhead(Iterator[tuple[Fetch[Tag], "BytesLike"]]):
-    """The ranges' bytes in the order asked for, fetched ahead of their use.
-
-    At most ``budget`` bytes are out or waiting (a single larger range goes alone), in as many
-    requests as the store likes. The window begins at half of that, so that somebody who wants
-    three records does not pay for everything that could be in flight.
-
-    An object that ends before a range does is a TruncatedRecordError, unless ``may_be_short``: then
-    what there is comes, and `Version.end` says where the object ends.
+    """Gives the ranges' bytes in order, fetched ahead of their use. At most ``budget`` bytes are in
+    flight or wait (a single larger range goes alone), in as many requests as the store likes. The
+    window begins at half of that: a reader that wants three records must not pay for everything
+    that could be in flight. If an object ends before a range does, that is a TruncatedRecordError.
+    With ``may_be_short`` the bytes that exist come instead, and `Version.end` says where the object
+    ends.
 
     Closing gives up every request; an abandoned iterator closes itself. Neither waits: to cancel a
     future takes its lock, so that is left to a thread.

@@ -17,14 +17,14 @@ Factory = Callable[[str, Mapping[str, Any], Retry], Store]
 """Makes a store for (scheme, storage options, retry). Importable by name, so that stores pickle."""
 
 KEPT_STORES = 32
-"""Stores stay open for whoever asks next; beyond this many the longest unused one is let go."""
+"""Stores stay open for the next caller. Beyond this many, the one unused for longest is dropped."""
 
 _stores: OrderedDict[Hashable, Store] = OrderedDict()
 _lock = threading.Lock()
 
 
 def _renew_lock() -> None:
-    """Another thread may have held the lock when this process was forked off."""
+    """Make a new lock, because another thread may have held the old one at the fork."""
     global _lock
     _lock = threading.Lock()
 
@@ -46,7 +46,8 @@ def shared_store(factory: Factory, scheme: str, options: Mapping[str, Any], retr
 
 
 def frozen(value: Any) -> Hashable:
-    """Options as a dict key: equal for equal options, apart for objects that only look alike."""
+    """Turn options into a dict key: equal for equal options, and different for objects that only
+    look alike."""
     if isinstance(value, Mapping):
         return frozenset((key, frozen(item)) for key, item in value.items())
     if isinstance(value, (list, tuple)):

@@ -99,7 +99,7 @@ class Retry:
         Raises:
             OSError: What stopped the last attempt, with ``url``.
         """
-        import asyncio  # costs 20 ms, which who imports the library need not wait for
+        import asyncio  # imported late: it takes 20 ms
 
         trials = Trials(self, url)
         while True:
@@ -145,7 +145,7 @@ class Trials:
         self._refused = 0.0  # seconds waited for somebody to answer
 
     def after(self, fault: Exception) -> float | Exception:
-        """Seconds until the next attempt; what to raise instead of making one."""
+        """Return the seconds until the next attempt, or the exception to raise in place of one."""
         self._failures += 1
         retry = self._retry
         if self._failures >= retry.attempts or not is_transient(fault):

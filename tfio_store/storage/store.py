@@ -26,7 +26,8 @@ __all__ = ["ObjectInfo", "Output", "PendingUpload", "Store"]
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
-    """One stored object. ``crc32c`` is what the store computed or checked, None if it won't say."""
+    """One stored object. ``crc32c`` is what the store computed or checked; None if it tells
+    none."""
 
     path: str
     size: int
@@ -41,15 +42,15 @@ class PendingUpload:
     path: str
     token: str
     begun: float | None = None
-    """When, in Unix time; None where nobody knows."""
+    """When, in Unix time. None if nobody knows."""
 
 
 class Output(Protocol):
     """A new object being written. Nobody sees it before `commit`."""
 
     def write(self, data: BytesLike) -> None:
-        """Take ``data``, in order. The caller must not change it afterwards. May upload in the
-        background; a failure is raised here or at `commit`, with its cause."""
+        """Take ``data``, in order. The caller must not change it afterwards. The upload may run in
+        the background. A failure is raised here or at `commit`, with its cause."""
 
     def commit(self, *, if_absent: bool = False, crc32c: int | None = None) -> ObjectInfo:
         """Make the object visible, whole, at once. ``if_absent``: FileExistsError when the path is
@@ -69,11 +70,11 @@ class Store(Protocol):
 
     @property
     def range_bytes(self) -> int:
-        """How many bytes are best asked for in one request when much is to be read."""
+        """How many bytes one request should ask for, if there is much to read."""
 
     @property
     def in_flight(self) -> int:
-        """How many such requests at a time bring the most."""
+        """How many such requests at a time are fastest."""
 
     def url(self, path: str) -> str:
         """The path as a person would type it, without credentials."""
@@ -82,23 +83,22 @@ class Store(Protocol):
         """FileNotFoundError, IsADirectoryError, PermissionError."""
 
     def get(self, path: str, *, most: int | None = None) -> tuple[bytes, ObjectInfo]:
-        """All of a small object by one request, and the size and etag of just these bytes.
-
-        FileNotFoundError, IsADirectoryError; OSError if it has more than ``most`` bytes. (Where
-        nothing is known of a filesystem but its fsspec class, looks are requests of their own.)"""
+        """Read a small object whole by one request, with the size and etag of exactly these bytes.
+        FileNotFoundError, IsADirectoryError; OSError if it has more than ``most`` bytes. (If only
+        the fsspec class of a filesystem is known, a look is a request of its own.)"""
 
     def read(
         self, path: str, start: int, stop: int, *, etag: str | Version | None = None
     ) -> Future[BytesLike]:
-        """Begin reading bytes [start, stop). The result has exactly that many, fewer only where the
-        object is known to end. Cancelling the future gives the request up. Passing faults are
-        retried, and short answers are such faults.
-
-        With ``etag`` the bytes are of that version, else ReplacedError; a `Version` that knows none
-        yet holds that of the first answer."""
+        """Begin to read bytes [start, stop). The result has exactly that many, and fewer only if
+        the object is known to end there. Cancelling the future cancels the request. Passing faults
+        are retried; a short answer is one. With ``etag`` the bytes are of that version, or
+        ReplacedError is raised. A `Version` that knows no etag yet takes that of the first
+        answer."""
 
     def list(self, folder: str) -> Iterator[ObjectInfo]:
-        """Every object below ``folder``, at any depth, sorted by path; none is no error."""
+        """Every object below ``folder``, at any depth, sorted by path. An empty folder is no
+        error."""
 
     def glob(self, pattern: str) -> builtins.list[ObjectInfo]:
         """The objects that match, sorted by path."""
@@ -106,22 +106,22 @@ class Store(Protocol):
     def open_output(
         self, path: str, *, part_bytes: int | None = None, if_match: str | None = None
     ) -> Output:
-        """Begin an object. With ``if_match`` it replaces the object of that etag and no other:
-        `Output.commit` raises FileExistsError once that is gone or another is there."""
+        """Begin an object. With ``if_match`` it replaces only the object of that etag. If that is
+        gone, or another is there, `Output.commit` raises FileExistsError."""
 
     def put(
         self, path: str, data: BytesLike, *, if_absent: bool = False, if_match: str | None = None
     ) -> ObjectInfo:
-        """Write a small object in one atomic request. FileExistsError when ``if_absent`` finds one,
-        or the object's etag is no longer ``if_match`` (nor is it when the object is gone).
-        PermissionError where it still is, and the store refuses all the same."""
+        """Write a small object in one atomic request. FileExistsError if ``if_absent`` finds an
+        object, or if no object has the etag ``if_match`` any more. PermissionError if it still has
+        that etag, and the store refuses all the same."""
 
     def delete(self, paths: Iterable[str]) -> None:
         """Missing ones are no error."""
 
     def delete_version(self, path: str, etag: str | None) -> None:
-        """Delete the object if it still has this etag, and leave it otherwise. Where the service
-        can't compare, it is looked at first. None: whichever it is."""
+        """Delete the object if it still has this etag, and leave it otherwise. If the service can't
+        compare, look first. With None, delete any version."""
 
     def pending_uploads(self, folder: str) -> builtins.list[PendingUpload]:
         """Uploads under ``folder`` that a dead writer left (multipart uploads, temporary files)."""

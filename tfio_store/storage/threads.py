@@ -18,7 +18,7 @@ WORKERS = 16
 
 
 class Threads(ThreadPoolExecutor):
-    """An executor that nobody shuts down while it is in use, but for the interpreter."""
+    """An executor that only the interpreter shuts down while it is in use."""
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         try:
@@ -33,8 +33,8 @@ _pools: dict[tuple[int, str], Threads] = {}
 
 
 def pool(work: str = "io", workers: int = WORKERS) -> Threads:
-    """This process's executor for that work, "io" being the reads of filesystems that block;
-    threads start as they are needed."""
+    """This process's executor for a kind of work. "io" is reading from filesystems that block.
+    Threads start as they are needed."""
     key = (os.getpid(), work)
     found = _pools.get(key)
     if found is None:

@@ -1,4 +1,4 @@
-"""Which version of an object a reader reads, and whether an answer is of that version."""
+"""The version of an object that a reader reads, and the check that an answer is of it."""
 
 from __future__ import annotations
 
@@ -25,11 +25,9 @@ class ConditionRefusedError(PermissionError):
 
 
 class Version:
-    """One version of an object, told by its etag: not known before the first answer, held from then
-    on.
-
-    All ranges that belong together share one, so that none waits to learn it: the first answer
-    decides, and the others must agree. Pickles with what is known.
+    """One version of an object, known by its etag. The first answer tells the etag, and from then
+    on it stays. All ranges that belong together share one Version, so that none has to wait: the
+    first answer decides, and the others must agree. It pickles with what is known.
     """
 
     __slots__ = ("_known", "end")
@@ -37,7 +35,7 @@ class Version:
     def __init__(self, etag: str | None = None) -> None:
         self._known = {} if etag is None else {"etag": etag}
         self.end: int | None = None
-        """Where a reader found the object to end, before it was expected to."""
+        """Where the object ended, if a reader found it shorter than expected."""
 
     @classmethod
     def of(cls, etag: str | Version | None) -> Version:
@@ -48,8 +46,8 @@ class Version:
         return self._known.get("etag")
 
     def hold(self, etag: str | None, url: str) -> None:
-        """Take the etag of an answer. Raises ReplacedError if another one is held. Of an answer
-        without one nothing can be said."""
+        """Take the etag of an answer. Raises ReplacedError if another etag is known. An answer
+        without an etag tells nothing."""
         if etag is not None and self._known.setdefault("etag", etag) != etag:  # setdefault: atomic
             raise self.replaced(url)
 
