@@ -1,4 +1,4 @@
-"""`build_index` and `write_idx`: what makes files that came without an index reachable at
+"""`build_index` and `write_idx`: they make records of files without an index reachable at
 random."""
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def _save(shards: tuple[ShardInfo, ...], place: tuple[Store, str]) -> DatasetMan
     store, path = place
     folder, name = split_url(path)
     names = DatasetNames(name)
-    # tagged: until the manifest is there, the plain name may be that of somebody else's index
+    # tagged, because until the manifest is there the plain name may be another index's
     manifest = DatasetManifest(shards, None, index=names.index(new_tag()))
     index_path = f"{folder}/{manifest.index}"
     store.put(index_path, manifest.index_bytes())

@@ -1,4 +1,4 @@
-"""`clean`: remove what writers left that died, or lost, or could not tidy up."""
+"""`clean`: remove what writers left behind that died, lost, or could not tidy up."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Leftovers:
     uploads: tuple[str, ...]
     """Objects whose upload was begun and never ended (a multipart upload, a temporary file)."""
     alive: tuple[str, ...]
-    """Claims of writers that may be at work; what is theirs was left alone."""
+    """Claims of writers that may be at work. Their objects were left alone."""
 
 
 def clean(
@@ -106,8 +106,9 @@ def clean(
     """
     folder, names = locate(url, None, "", Access(storage_options, retry, backend))
     dead_before = time.time() - older_than if older_than > 0 else float("inf")
-    # In this order. A writer puts its claim first of all: who begins an upload after it was looked
-    # for claims has its claim seen, and who commits after that has its manifest seen.
+    # The order matters: uploads, names, manifest, claims. A writer puts its claim before anything
+    # else. So the claim of every upload seen here is seen too, and if that writer commits
+    # meanwhile, its manifest is seen.
     uploads = _uploads(folder)
     found = _Found(folder, names, folder.names(), dead_before)
     found.read_manifest()  # ManifestError, before anything is touched
@@ -200,7 +201,7 @@ class _Found:
         data = self.folder.read(name)
         if data is None:
             if was_there:
-                self.alive[tag] = name  # it has ended just now, and tidies up itself
+                self.alive[tag] = name  # its writer has just ended, and tidies up itself
             return
         claim = read_claim(data[0], self.names.name, plain=tag == "")
         if claim is None or (tag and claim.generation != tag):
@@ -212,7 +213,7 @@ class _Found:
             self.dead.append(_Dead(name, claim, hold))
 
     def settle(self) -> None:
-        """End what dead writers have begun: commit what was decided, give up all else."""
+        """End what dead writers have begun: commit what was decided, and give up the rest."""
         for one in self.dead:
             if not self._is_settled(one):
                 tag = "" if one.claim.plain else one.claim.generation
@@ -220,7 +221,7 @@ class _Found:
         self.dead = [one for one in self.dead if one.claim.generation not in self.alive]
 
     def _is_settled(self, one: _Dead) -> bool:
-        """False when somebody else is at it."""
+        """False if another process is doing it."""
         one.landed = self._has_landed(one.claim)
         if one.landed:
             return True
@@ -231,14 +232,14 @@ class _Found:
             return False
         decide(self.folder, self.names, one.claim.proposal, one.claim.generation)
         one.landed = self._has_landed(one.claim)
-        return one.landed  # else another was first: the next `clean` sees that
+        return one.landed  # if not, another was first; the next `clean` sees that
 
     def _has_landed(self, claim: Claim) -> bool:
         found = self.folder.manifest(self.names.manifest, index=False)
         return found is not None and found.holds(claim.generation)
 
     def _can_land(self, one: _Dead) -> bool:
-        """Whether the manifest that it proposed can still be put, and all it names is there."""
+        """Whether its proposed manifest can still be put, and everything that it names is there."""
         planned, proposal = one.planned(), one.claim.proposal
         if planned is None or proposal is None or planned.index is None:
             return False
@@ -252,7 +253,7 @@ class _Found:
         return self.folder.read(planned.index) is not None
 
     def look(self, *, keep_replaced: bool, settled: bool) -> None:
-        """What is needed, and what is not any more."""
+        """Find what is still needed, and what is not."""
         current = self.read_manifest()
         if current is not None:
             lasting, gone = current.without_expired(time.time() if keep_replaced else float("inf"))
@@ -270,7 +271,7 @@ class _Found:
                 self.noted += one.claim.landing
 
     def doomed(self) -> dict[str, str | None]:
-        """The objects to delete; with an etag those that are deleted in that version only."""
+        """The objects to delete. With an etag, only that version is deleted."""
         found: dict[str, str | None] = {
             name: None
             for name in self.present
@@ -280,13 +281,14 @@ class _Found:
             name = noted.name
             if name in self.stays or name in found or not self.names.may_own(name):
                 continue
-            # not only what was listed: a shard may have appeared before its writer was given up
+            # not only listed names: a shard may have appeared before its writer was given up
             if (info := held(self.folder, noted)) is not None:
                 found[name] = info.etag
         return found
 
     def _is_left(self, name: str) -> bool:
-        """A name that proves alone that a writer of this dataset left it, who is not at work."""
+        """Whether the name alone proves that a writer of this dataset left it, which is not at
+        work."""
         tag = tag_in(name, self.known)
         if tag is None or tag in self.alive:
             return False
@@ -315,8 +317,8 @@ class _Found:
         if tag is None or tag in self.alive:
             return False
         if tag == "" and not self._is_claim(name):
-            # A plain name may be somebody else's. And a request to begin an upload whose answer
-            # was lost is one that its writer, long gone, never knew of.
+            # A plain name may be somebody else's. And if the answer to the request that began an
+            # upload was lost, its writer never knew of the upload.
             return alone or any(one.claim.plain for one in self.dead)
         return old or any(one.claim.generation == tag for one in self.dead)
 

@@ -1,4 +1,4 @@
-"""`infer_schema`: what the Examples of a source hold, from the manifest or from a look at some."""
+"""`infer_schema`: finds the schema of a source's Examples, in the manifest or by a look at some."""
 
 from __future__ import annotations
 

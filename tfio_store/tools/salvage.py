@@ -1,4 +1,4 @@
-"""`verify` tells what of a source is sound; `salvage` copies all that is."""
+"""`verify` tells what is sound in a source. `salvage` copies everything sound."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def salvage(
 
 
 def _codec(dataset: Dataset) -> str | None:
-    """What most of the files are compressed with."""
+    """The compression of most of the files."""
     codecs = Counter(codec_of(dataset, i) for i in range(len(dataset.shards)))
     return codecs.most_common(1)[0][0] if codecs else None
 
@@ -198,7 +198,7 @@ def _sound_batches(
     max_record_bytes: int,
     on_progress: Callable[[int], None] | None,
 ) -> Iterator[RecordBatch]:
-    """Every record that checks out; the report is kept on the way."""
+    """Iterate the sound records, and keep the report meanwhile."""
     with RecordReader.of(
         dataset, on_corrupt=report.skipped.append, max_record_bytes=max_record_bytes
     ) as reader:

@@ -183,7 +183,7 @@ def _schema(schema: SchemaLike) -> Schema:
 
 
 def _full_schema(columns: Mapping[str, Any], chosen: SchemaLike) -> Schema:
-    """What was asked for, and for the other columns what keeps them exactly."""
+    """The chosen schema, and for the other columns one that keeps them exactly."""
     wanted = _schema(chosen)
     for name in wanted:
         if name not in columns:

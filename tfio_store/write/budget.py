@@ -1,4 +1,4 @@
-"""How a writer's memory budget is shared out among what holds bytes on their way to the store."""
+"""Shares out a writer's memory budget among the blocks and parts on their way to the store."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MEMORY_BUDGET = 256 << 20
 _MIB = 1 << 20
 _LEAST_BLOCK, _MOST_BLOCK = 64 << 10, _MIB
 _LEAST_PART, _MOST_PART = 5 * _MIB, 16 * _MIB  # S3 takes no smaller part
-_IN_FLIGHT = 128 * _MIB  # what a process's uploads hold at most, see storage.multipart
+_IN_FLIGHT = 128 * _MIB  # the most that a process's uploads hold, see storage.cloud.multipart
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """The claim: a small object that a writer keeps from its beginning to its end.
 
-It says which names are the writer's own, so that no two writers write the same object; and from the
-claims that dead writers leave behind, `clean` learns what to remove. It has a state, which changes
+It says which names are the writer's own, so that no two writers write the same object. A dead
+writer leaves its claim behind. From it `clean` learns what to remove. A claim has a state, which changes
 by compare-and-swap only, so that of all who act for one writer (copies of a job, `clean`) one
 decides what becomes of it::
 
@@ -34,13 +34,14 @@ _STATES = ("open", "committing", "aborted")
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """The manifest that a writer has decided to put, and what goes once it has landed."""
+    """The manifest that a writer has decided to put, and the objects to delete once it has
+    landed."""
 
     base: str | None
-    """The etag of the manifest in whose place it goes; None if there must be none."""
+    """The etag of the manifest that it replaces. None if there must be no manifest."""
     manifest: bytes
     doomed: tuple[Fingerprint, ...] = ()
-    """Objects that no manifest names any more."""
+    """Objects that no manifest will name any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +51,16 @@ class Claim:
     generation: str
     names: DatasetNames
     plain: bool = False
-    """Whether it claims the plain names (told by its own name)."""
+    """Whether it claims the plain names. (Its own name tells.)"""
     state: State = "open"
     alive: float = 0.0
     """The writer's last sign of life, in Unix time."""
     landing: tuple[Fingerprint, ...] = ()
-    """Shards that were let appear under plain names, which a stranger's file may bear as well."""
+    """Shards that may appear under plain names. A stranger's file may have such a name too."""
     proposal: Proposal | None = None
-    """While it is committing."""
+    """The manifest that is being committed, in the state "committing"."""
     by: str = ""
-    """Who is to put it."""
+    """The process that is to put the manifest."""
     turn: int = 0
     """How often it has changed: no two versions of a claim are the same bytes."""
 
@@ -90,7 +91,7 @@ class Claim:
 
 
 def read_claim(data: bytes, name: str, *, plain: bool) -> Claim | None:
-    """The claim of a writer of the dataset ``name``; None for what is none that can be read."""
+    """Parse the claim of a writer of the dataset ``name``. None if it is no readable claim."""
     try:
         return _parse(json.loads(data), name, plain)
     except (ValueError, TypeError, KeyError, RecursionError, OverflowError):

@@ -1,23 +1,23 @@
-"""The commit protocol: how a dataset comes to be there whole, or not at all.
+"""The commit protocol: a dataset is there whole, or not at all.
 
 1.  *Claim.* A writer begins by putting a small claim object. The first writer of a dataset puts
-    ``_train.claim``, if no such object is there, and having it, it looks: if there is no
-    manifest and no file with a plain shard name, then the plain names are its own. Every other
-    writer (an overwrite, an append, one that comes second, one that finds what a dead writer
-    left) draws a tag, puts ``_train.claim.TAG``, and has the tag in all its names. So no
-    two writers ever write the same object, and none writes an object that a manifest names.
+    ``_train.claim``, if no such object is there. Then it looks. If there is no manifest and no file
+    with a plain shard name, the plain names are its own. Every other writer (an overwrite, an
+    append, one that comes second, one that finds what a dead writer left) draws a tag, puts
+    ``_train.claim.TAG``, and has the tag in all its names. So two writers never write the same
+    object, and no writer writes an object that a manifest names.
 2.  *Shards and index.* They become visible one by one; nobody looks for them yet.
 3.  *Decision.* The claim changes from open to committing, and holds the manifest from then on.
     Nobody aborts the writer any more; anybody can finish what it began.
-4.  *Manifest.* One conditional put: the first manifest if there is none, another only in the
-    place of the very one that it replaces. It decides, at once, what the dataset is. Then it
-    is read back: nothing is deleted before it has been seen. An append that finds another
-    manifest in the way takes that as its base, and goes back to 3.
-5.  *Tidying up.* What the manifest replaced stays for ``keep_replaced`` seconds, for who has
-    opened it; what has stayed for so long is deleted now, and last the claim.
+4.  *Manifest.* One conditional put. The first manifest goes in if there is none, and a later one
+    only in the place of the very one that it replaces. The put decides, at once, what the dataset is.
+    Then the manifest is read back. Nothing is deleted before it has been seen. An append that finds
+    another manifest in the way takes that as its base, and goes back to 3.
+5.  *Tidying up.* What the manifest replaced stays for ``keep_replaced`` seconds, for readers that
+    have opened it. Objects whose time is over are deleted now, and the claim last.
 
-A writer that dies before 3 has changed nothing for readers; one that dies after it has left all
-that is needed to finish. Either leaves its claim, by which `clean` knows what to do.
+A writer that dies before 3 has changed nothing for readers. One that dies after 3 has left
+everything that is needed to finish. Either leaves its claim, which tells `clean` what to do.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ __all__ = ["KEEP_REPLACED", "Attempt", "IfExists", "Plan", "begin"]
 IfExists = Literal["error", "overwrite", "append"]
 
 KEEP_REPLACED = 3600.0
-"""Seconds that a replaced generation stays for its readers."""
+"""Seconds for which a replaced generation stays for its readers."""
 
 APPEND_TRIES = 200
 LONGEST_WAIT = 2.0
@@ -58,7 +58,7 @@ LONGEST_WAIT = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a writer is to do at its commit."""
+    """What a writer does at its commit."""
 
     if_exists: IfExists
     codec: str | None
@@ -87,10 +87,9 @@ class Plan:
 
 
 class Attempt:
-    """One writer's try at a dataset. Picklable; its copies may do any step, once or twice.
-
-    ``plain``: whether the plain names are its own; else all its names carry ``generation``.
-    ``base`` is the etag of the manifest that was there when it began, None if there was none.
+    """One writer's try at a dataset. It pickles, and its copies may do any step, once or twice.
+    ``plain``: whether the plain names are its own. If not, all its names carry ``generation``.
+    ``base`` is the etag of the manifest that was there when it began, or None.
     """
 
     def __init__(
@@ -110,11 +109,11 @@ class Attempt:
         self.base = base
         self.claim = HeldClaim(folder, names, generation, plain=plain)
         self.undecided = False
-        """Whether the manifest may have landed, or may yet: then nothing must be deleted."""
+        """Whether the manifest may have landed, or may land yet. Then nothing must be deleted."""
         self._proposed: Proposal | None = None
         self._tried = False
         self._lost = False
-        """Whether another manifest is in the place of the one that was proposed."""
+        """Whether another manifest has taken the place of the proposed one."""
 
     def __reduce__(self) -> tuple[object, ...]:
         kept = (self.folder, self.names, self.plan, self.generation, self.plain, self.base)
@@ -124,9 +123,9 @@ class Attempt:
         return self.names.shard(shard, None if self.plain else self.generation)
 
     def commit(self, manifest: DatasetManifest) -> DatasetManifest:
-        """Steps 3 and 4 for shards that have landed; the manifest that is there then.
+        """Do steps 3 and 4 for shards that have landed. Returns the manifest that is there then.
 
-        A second call, of this or of a copy, gives what the first one landed.
+        A second call, on this or on a copy, returns what the first one landed.
 
         Raises:
             FileExistsError: another writer was first.
@@ -140,8 +139,8 @@ class Attempt:
             return self._unless_landed(error)
 
     def _unless_landed(self, error: Exception) -> DatasetManifest:
-        """After a failure: the manifest that another process (a copy, `clean`) has landed for this
-        one. Else the decision is withdrawn, and ``error`` raised."""
+        """After a failure, return the manifest that another process (a copy, `clean`) has landed
+        for this one. If there is none, withdraw the decision and raise ``error``."""
         if isinstance(error, UncertainCommitError):
             raise error
         try:
@@ -156,7 +155,7 @@ class Attempt:
             return landed
         claim = None if withdrawn else self.claim.read()
         if claim is not None and claim.state == "committing":
-            self.undecided = True  # somebody else is about to put the manifest
+            self.undecided = True  # another process is about to put the manifest
             raise uncertain(self.folder, self.names, error) from error
         self._proposed = None
         raise error
@@ -164,7 +163,7 @@ class Attempt:
     def _commit(self, manifest: DatasetManifest) -> DatasetManifest:
         earlier: list[str] = []
         for tries in range(APPEND_TRIES):
-            if tries:  # apart from the others that were too late
+            if tries:  # so that writers that came too late do not try in step
                 time.sleep(random.uniform(0, min(LONGEST_WAIT, 0.02 * 2 ** min(tries, 16))))
             base = self._current()
             if base is not None and base.holds(self.generation):
@@ -187,7 +186,7 @@ class Attempt:
         raise self._too_late(f" {APPEND_TRIES} times in a row; append again later")
 
     def _decide(self, proposal: Proposal) -> FoundManifest | None:
-        self.undecided = True  # whatever ends this, Ctrl-C too, unless the store says that it's off
+        self.undecided = True  # whatever ends this, also Ctrl-C, unless the store refuses
         try:
             landed = decide(self.folder, self.names, proposal, self.generation)
         except UncertainCommitError:
@@ -204,9 +203,8 @@ class Attempt:
         return found.manifest if found is not None and found.holds(self.generation) else None
 
     def tidy(self, manifest: DatasetManifest, *, sweep: bool = False) -> None:
-        """Step 5. The commit stands whatever happens here, and `clean` gets what is left.
-
-        ``sweep``: also what tasks wrote that the manifest does not name.
+        """Do step 5. The commit stands whatever happens here, and `clean` removes what is left.
+        ``sweep``: also delete what tasks wrote and the manifest does not name.
         """
         try:
             claim = self.claim.read()
@@ -226,9 +224,8 @@ class Attempt:
             )
 
     def abandon(self, shards: Sequence[Fingerprint] = (), *, shared: bool = False) -> None:
-        """Give up: delete what was written, and last the claim. Not what has landed or may yet.
-
-        ``shared``: copies of this attempt may be at work, which wrote other shards.
+        """Give up: delete what was written, and last the claim, but not what has landed or may land
+        yet. ``shared``: copies of this attempt may be at work, and wrote other shards.
         """
         if self.undecided:
             return
@@ -239,7 +236,7 @@ class Attempt:
             given_up = claim is not None and claim.state != "committing"
         if not given_up and self.claim.read() is not None:
             return  # a copy commits it
-        # A claim can come back by a request that arrives late. What has landed is in the manifest.
+        # A late request can bring a claim back. What has landed is in the manifest.
         found = self.folder.manifest(self.names.manifest, index=False, damaged=True)
         if found is not None and found.holds(self.generation):
             return
@@ -250,12 +247,12 @@ class Attempt:
         if shared or self._tried:
             self.folder.delete(own_objects(self.folder, self.names, self.generation))
         if not (self.plain and any(shard.etag is None for shard in shards)):
-            self.claim.release()  # else what may appear yet is known by it
+            self.claim.release()  # if not, it tells of what may appear yet
 
     def _abandon_plain(
         self, shards: Sequence[Fingerprint], found: FoundManifest | None, given_up: bool
     ) -> None:
-        """Plain names may be another writer's, once this one's claim is gone."""
+        """Once this claim is gone, another writer may have the plain names."""
         if not given_up and self.folder.read(self.names.claim(None)) is not None:
             if shards:
                 warnings.warn(
@@ -272,7 +269,7 @@ class Attempt:
             self.folder.delete([self.names.index(None)])
 
     def _current(self) -> FoundManifest | None:
-        """The manifest to build upon. FileExistsError when it may not be replaced."""
+        """Return the manifest to build upon. FileExistsError if it must not be replaced."""
         append = self.plan.append
         found = self.folder.manifest(self.names.manifest, index=append, damaged=not append)
         if append or (found is not None and found.holds(self.generation)):
@@ -282,7 +279,7 @@ class Attempt:
         return found
 
     def _as_landed(self, found: FoundManifest) -> DatasetManifest:
-        """With the block tables, if they can be had: the commit has succeeded in any case."""
+        """Add the block tables, if they can be read. The commit has succeeded in any case."""
         assert found.manifest is not None
         try:
             return self.landed() or found.manifest
@@ -290,7 +287,7 @@ class Attempt:
             return found.manifest
 
     def _complete(self, manifest: DatasetManifest, base: FoundManifest | None) -> DatasetManifest:
-        """With its names, behind the shards that it is appended to, and with what it replaces."""
+        """Add its names, the shards that it is appended to, and the objects that it replaces."""
         old = base.manifest if base else None
         kept = old if self.plan.append else None
         if kept is not None:
@@ -315,7 +312,7 @@ class Attempt:
         self.claim.check()
         self.folder.put(str(whole.index), whole.index_bytes(), if_absent=True)
         self._tried = True
-        self._proposed = proposal  # before the claim: whether that has changed may be unknown
+        self._proposed = proposal  # first, because the claim's change may stay unknown
         self.claim.propose(proposal)
 
     def _too_late(self, how: str = "") -> FileExistsError:

@@ -1,4 +1,4 @@
-"""The one request that commits a dataset, and what became of it."""
+"""The one request that commits a dataset, and its outcome."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class UncertainCommitError(OSError):
 def decide(
     folder: Folder, names: DatasetNames, proposal: Proposal, generation: str
 ) -> FoundManifest | None:
-    """Put the manifest, and look. What is there when it has landed; None when it never will.
+    """Put the manifest, and look. Returns what is there if it has landed; None if it never will.
 
     Raises:
         UncertainCommitError: it may have landed, or may land yet.
@@ -45,7 +45,7 @@ def decide(
         return found
     as_before = (found.etag if found is not None else None) == proposal.base
     if failure is None or may_arrive(failure):
-        # The condition holds no more: if the store decides conditions, a late request fails too.
+        # The condition no longer holds. If the store decides conditions, a late request fails too.
         if failure is None or as_before or not store.conditional:
             raise uncertain(folder, names, failure) from failure
     elif as_before:

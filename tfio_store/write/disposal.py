@@ -1,9 +1,9 @@
-"""What a dataset's writers may delete, and deleting it.
+"""Decides what a dataset's writers may delete, and deletes it.
 
-A name is this dataset's own if one of its templates makes it. A tagged name proves whose it is:
-nobody else draws tags. A plain one (``train-00000-of-00016.tfrecord``) proves nothing, since
-TensorFlow names its files so too: it goes only with the size and CRC32C that its writer noted.
-What another manifest in the folder names stays in any case.
+A name is this dataset's own if one of its templates makes it. A tagged name proves whose it is,
+because nobody else draws tags. A plain one (``train-00000-of-00016.tfrecord``) proves nothing,
+because TensorFlow uses such names too. It is deleted only if it has the size and CRC32C that its
+writer noted. An object that another manifest in the folder names stays in any case.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ def patterns(names: DatasetNames, templates: Iterable[str | None]) -> list[Datas
 
 
 def tag_in(name: str, known: Sequence[DatasetNames]) -> str | None:
-    """As `DatasetNames.tag_of`, by any of the patterns."""
+    """Return what `DatasetNames.tag_of` does, by any of the patterns."""
     return next((tag for one in known if (tag := one.tag_of(name)) is not None), None)
 
 
 def replaced_by(
     new: DatasetManifest, old: DatasetManifest, names: DatasetNames
 ) -> tuple[Fingerprint, ...]:
-    """The objects of ``old`` that ``new`` does not name, and that were written by this library."""
+    """The objects of ``old`` that ``new`` does not name, and that this library has written."""
     known = patterns(names, [old.shard_template])
     stays = new.names()
     gone = [
         Fingerprint(shard.name, shard.nbytes, shard.crc32c)
         for shard in old.shards
         if shard.name not in stays
-        # without a template they are somebody's files that were indexed where they lie
+        # without a template they are foreign files that were only indexed
         and (tag_in(shard.name, known) or (old.shard_template and tag_in(shard.name, known) == ""))
     ]
     if old.index is not None and old.index not in stays and tag_in(old.index, known) is not None:
@@ -63,7 +63,7 @@ def replaced_by(
 def dispose(
     folder: Folder, names: DatasetNames, doomed: Sequence[Fingerprint], current: DatasetManifest
 ) -> None:
-    """Delete what a landed manifest has doomed, but for what is somebody else's, or in use."""
+    """Delete what a landed manifest has doomed, except objects of others, and objects in use."""
     if not doomed:
         return
     stays = current.names() | current.replaced_names() | named_by_neighbours(folder, names)
@@ -73,7 +73,7 @@ def dispose(
 
 
 def delete_plain(folder: Folder, shards: Iterable[Fingerprint]) -> None:
-    """Delete shards with plain names, where it is these that lie there."""
+    """Delete shards with plain names, if the objects are really these."""
     for shard in shards:
         found = held(folder, shard)
         if found is not None:
@@ -113,6 +113,6 @@ def named_by_neighbours(folder: Folder, names: DatasetNames) -> set[str]:
 
 
 def own_objects(folder: Folder, names: DatasetNames, generation: str) -> list[str]:
-    """What lies in the folder under this generation's tag, but for its claim."""
+    """The objects in the folder with this generation's tag, except its claim."""
     claim = names.claim(generation)
     return [name for name in folder.names() if names.tag_of(name) == generation and name != claim]

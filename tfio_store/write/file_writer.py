@@ -239,7 +239,7 @@ class _ToStore:
             if_absent=False,
             on_failure=on_failure,
         )
-        # Opened here and now, for a path that can't be written to is best told of at once.
+        # It opens at once, so that an error about the path comes at once.
         self._stream = self._uploads.open(name, store.open_output(path))
         self.frames = self._stream.frames
         self.owner = self._uploads.owner
@@ -302,11 +302,11 @@ class _ToFile:
         self._flush_file()
 
     def abort(self) -> None:
-        """What was written can't be taken back."""
+        """Do nothing: what was written can't be taken back."""
 
 
 def _compression(options: Any) -> tuple[str | None, int | None]:
-    """Codec and level out of a name or a `tf.io.TFRecordOptions`."""
+    """Find codec and level in a name or a `tf.io.TFRecordOptions`."""
     if options is None or isinstance(options, str):
         return codec_name(options, argument="options"), None
     if not hasattr(options, "compression_type"):

@@ -25,14 +25,15 @@ _TRIES = 16
 
 
 class ClaimLostError(OSError):
-    """The writer's claim is gone, or was given up by somebody else: it must not commit."""
+    """The writer's claim is gone, or another process has given it up. The writer must not
+    commit."""
 
 
 def put_claim(folder: Folder, names: DatasetNames, generation: str, *, plain: bool) -> bool:
-    """Put a claim. Whether the plain names are the writer's; else it is one to tagged names.
-
-    They are, if it wants them, if nobody else claims them and, which nobody can change then, there
-    is neither a manifest nor a file with a plain shard's name.
+    """Put a claim. Returns whether it claims the plain names; if not, it claims tagged names. The
+    plain names are the writer's if it wants them, if nobody else claims them, and if there is
+    neither a manifest nor a file with a plain shard's name. (With the claim put, nobody can change
+    that.)
     """
     claim = Claim(generation, names, alive=time.time())
     if plain and _put(folder, names.claim(None), claim.to_bytes()):
@@ -45,7 +46,7 @@ def put_claim(folder: Folder, names: DatasetNames, generation: str, *, plain: bo
 
 
 def _put(folder: Folder, name: str, data: bytes) -> bool:
-    """Never over another: an attempt that arrives late must not undo what the claim has become."""
+    """Never replace a claim: a late request must not undo a later state."""
     try:
         folder.put(name, data, if_absent=True)
     except FileExistsError:
@@ -55,10 +56,9 @@ def _put(folder: Folder, name: str, data: bytes) -> bool:
 
 
 def swap(folder: Folder, name: str, data: bytes, etag: str | None) -> tuple[bool, str | None]:
-    """Replace a small object of this etag. Whether it holds ``data`` now, and its etag.
-
-    False where it has changed or is gone. Other failures are raised if it is as it was: ``data``
-    may arrive later then, unless the object has changed by that time.
+    """Replace a small object of this etag. Returns whether it holds ``data`` now, and its etag.
+    False if it has changed or is gone. If the object is as it was, other failures are raised. Then
+    ``data`` may still arrive later, unless the object has changed by that time.
     """
     try:
         return True, folder.store.put(folder.join(name), data, if_match=etag).etag
@@ -66,7 +66,7 @@ def swap(folder: Folder, name: str, data: bytes, etag: str | None) -> tuple[bool
         found = folder.read(name)
         if found is not None and found[0] == data:
             return True, found[1]  # the answer was lost
-        # Of an etag that is a digest, an earlier version may have come back.
+        # If an etag is a digest, an earlier version may have come back.
         if found is not None and found[1] == etag and not isinstance(error, FileExistsError):
             raise
         return False, None
@@ -90,20 +90,20 @@ class HeldClaim:
         self._lock = threading.Lock()
 
     def read(self) -> Claim | None:
-        """As it is in the store now; None when it is gone, or another writer's."""
+        """Read the claim from the store. None if it is gone, or another writer's."""
         with self._lock:
             return self._read()
 
     def check(self) -> None:
-        """ClaimLostError when the writer must not go on."""
+        """Raise ClaimLostError if the writer must not go on."""
         claim = self.read()
         if claim is None:
             raise self._gone()
         self._check_not_aborted(claim)
 
     def beat(self) -> None:
-        """A sign of life, if the last one is long ago. It matters to `clean` alone: not to the
-        writer, whom a failure here must not stop."""
+        """Give a sign of life, if the last one is long ago. Only `clean` needs it, so a failure
+        here must not stop the writer."""
         if time.time() - self._beaten < BEAT_SECONDS:
             return
         self._beaten = time.time()
@@ -111,7 +111,8 @@ class HeldClaim:
             self._change(lambda claim: claim.at(time.time()))
 
     def announce(self, shards: Sequence[Fingerprint]) -> None:
-        """Before shards appear under plain names. ClaimLostError when they must not."""
+        """Note shards before they appear under plain names. ClaimLostError if they must not
+        appear."""
         if not self._plain:
             return
 
@@ -122,7 +123,8 @@ class HeldClaim:
         self._change(announced)
 
     def propose(self, proposal: Proposal) -> None:
-        """From open (or another proposal) to committing. ClaimLostError when it has ended."""
+        """Go from open (or another proposal) to committing. ClaimLostError if the claim has
+        ended."""
 
         def proposed(claim: Claim) -> Claim:
             self._check_not_aborted(claim)
@@ -132,7 +134,7 @@ class HeldClaim:
         self._change(proposed)
 
     def take_over(self, proposal: Proposal) -> bool:
-        """Become the one who is to put the manifest. False when the claim has changed."""
+        """Become the process that puts the manifest. False if the claim has changed."""
         self._contested = True
         return self._changed(
             lambda claim: claim.at(time.time(), by=self._id),
@@ -140,10 +142,9 @@ class HeldClaim:
         )
 
     def withdraw(self, *, lost: bool) -> bool:
-        """From committing back to open. Whether that could be done.
-
-        It can't once another is to put the manifest, or was before: that request may be under way.
-        It can if it is ``lost``: another manifest is in the place where this one was to go.
+        """Go from committing back to open. Returns whether that was possible. It is not if another
+        process puts the manifest, or did before: its request may be under way. It is if the
+        proposal is ``lost``: another manifest has taken its place.
         """
         return self._changed(
             lambda claim: claim.at(time.time(), state="open", proposal=None, by=""),
@@ -153,9 +154,8 @@ class HeldClaim:
         )
 
     def give_up(self, *, of: Proposal | None = None) -> bool:
-        """To aborted. Whether it is now, and so whether what the writer wrote may go.
-
-        Not from committing, unless the proposal is ``of``, of which the caller knows that it can't
+        """Go to aborted. Returns whether it is aborted now, so that the writer's objects may be
+        deleted. Not from committing, unless the proposal is ``of``: the caller knows that it can't
         land any more.
         """
         return self._changed(
@@ -164,7 +164,7 @@ class HeldClaim:
         )
 
     def release(self) -> None:
-        """Delete it, the last thing of all."""
+        """Delete the claim, as the very last step."""
         with self._lock:
             if self._plain:
                 seen = self._seen or (self._read() and self._seen)
@@ -175,7 +175,7 @@ class HeldClaim:
             self._seen = None
 
     def _changed(self, change: Callable[[Claim], Claim], allowed: Callable[[Claim], bool]) -> bool:
-        """False when the claim is gone, or may not be changed so."""
+        """False if the claim is gone, or must not change so."""
 
         def checked(claim: Claim) -> Claim:
             if not allowed(claim):

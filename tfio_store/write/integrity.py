@@ -1,4 +1,4 @@
-"""Whether the store holds what was written: sizes and CRC32Cs, as it reports them or read back."""
+"""Checks that the store holds what was written: sizes and CRC32Cs, reported or read back."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class WrongContentError(OSError):
 
 
 def check_stored(stored: ObjectInfo, url: str, *, nbytes: int, crc: int) -> None:
-    """WrongContentError unless ``stored`` has that size and, where it tells, that CRC32C."""
+    """WrongContentError unless ``stored`` has that size, and that CRC32C if it tells one."""
     if stored.size != nbytes:
         raise WrongContentError(
             errno.EIO, f"{nbytes} bytes were written, and the store holds {stored.size}", url
@@ -52,7 +52,7 @@ def check_shards(folder: Folder, shards: Iterable[ShardInfo]) -> None:
 
 
 def read_back(store: Store, path: str, *, nbytes: int, crc: int) -> None:
-    """WrongContentError unless the object's bytes, read now, have that CRC32C."""
+    """Read the object's bytes. WrongContentError unless they have that CRC32C."""
     found = stored_crc32c(store, path, nbytes)
     if found != crc:
         raise WrongContentError(
@@ -63,7 +63,7 @@ def read_back(store: Store, path: str, *, nbytes: int, crc: int) -> None:
 
 
 def stored_crc32c(store: Store, path: str, nbytes: int) -> int:
-    """The CRC32C of an object's bytes, read now."""
+    """Read an object's bytes and compute their CRC32C."""
     found = 0
     starts = range(0, nbytes, _RANGE)
     reads = (store.read(path, start, min(start + _RANGE, nbytes)) for start in starts)

@@ -11,7 +11,7 @@ __all__ = ["Lifecycle"]
 
 
 class Lifecycle:
-    """What all writers do alike. Each begins open, and ends once.
+    """The part that all writers share. A writer begins open, and ends once.
 
     A writer that failed, in whichever thread, raises its failure at every later call.
     """
@@ -33,7 +33,7 @@ class Lifecycle:
         self._ended = True
 
     def _stop(self, failure: BaseException) -> None:
-        """Called in another thread, when something failed there."""
+        """Another thread calls this when it has failed."""
         if not self._ended:
             self._set_ended(failure)
 

@@ -27,8 +27,8 @@ _UPLOAD_THREADS = 16
 class Pipeline:
     """Threads and memory shared by all the shards of one writer.
 
-    ``budget`` in bytes. ``on_failure`` is a weak reference to what the writer wants called: were it
-    a strong one, threads would keep a dropped writer alive.
+    ``budget`` in bytes. ``on_failure`` is a weak reference to the writer's function. With a strong
+    one, threads would keep a dropped writer alive.
     """
 
     def __init__(
@@ -84,11 +84,11 @@ class Pipeline:
         return self._cpu.submit(task)
 
     def serial(self) -> SerialQueue:
-        """A queue for one shard's uploads."""
+        """Make a queue for one shard's uploads."""
         return SerialQueue(self._io)
 
     def shut_down(self) -> None:
-        """End the threads, once what they are doing is done; what waits is dropped."""
+        """End the threads after their current work. What waits is dropped."""
         self._cpu.shutdown(wait=False, cancel_futures=True)
         self._io.shutdown(wait=False, cancel_futures=True)
 

@@ -1,4 +1,4 @@
-"""Which shard each record goes to, and the shards that are open for it.
+"""Decides which shard each record goes to, and keeps the open shards.
 
 `FixedShards` knows their number from the start and keeps all open; `RollingShards` opens one
 after the other. Both frame records into their shards' blocks, and push blocks that are full.
@@ -36,8 +36,8 @@ def push(stream: ShardStream, tally: Tally) -> None:
 class FixedShards:
     """A known number of shards, all open.
 
-    A record goes to the shard that its key hashes to, or else to the one that
-    ``shard_for(record)`` says, or else to the next in turn.
+    A key's hash decides a record's shard, or else ``shard_for(record)`` does, or else the next
+    shard in turn takes it.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class RollingShards:
         """Every record is in its shard already."""
 
     def _stop(self, ends: np.ndarray[Any, np.dtype[np.int64]], start: int) -> int:
-        """Up to which record of the run the open shard still has room (for at least one)."""
+        """Up to which record of the run the open shard has room. At least one record fits."""
         stop = len(ends)
         if self._limits.max_bytes is not None:
             before = int(ends[start - 1]) if start else 0

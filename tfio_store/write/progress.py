@@ -1,4 +1,4 @@
-"""What a writer tells of its progress."""
+"""The progress that a writer reports."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ OnProgress = Callable[[Progress], object]
 
 
 class Tally:
-    """Counts, and tells the caller's function of them, in the caller's thread."""
+    """Keeps the counts, and calls the caller's function with them, in the caller's thread."""
 
     def __init__(self, on_progress: OnProgress | None) -> None:
         self._on_progress = on_progress

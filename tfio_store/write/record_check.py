@@ -1,4 +1,4 @@
-"""Whether dict records are what their dataset's schema says."""
+"""Checks that dict records are what their dataset's schema says."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __all__ = ["RecordCheck"]
 
 
 class RecordCheck:
-    """Of records before they are written: SchemaError for a mapping that readers could not decode
-    by the schema, or that holds what the schema does not know of. Records that are bytes already
-    pass unseen, and all do where there is no schema."""
+    """Checks records before they are written. SchemaError for a mapping that readers could not
+    decode by the schema, or that holds a feature that the schema lacks. Records that are bytes pass
+    unchecked. Without a schema all records do."""
 
     def __init__(self, schema: object) -> None:
         self._schema = None if schema is None else Schema.of(schema)

@@ -1,4 +1,4 @@
-"""Many records at once to frame writers: in runs small enough that blocks keep their size."""
+"""Cuts many records into runs for frame writers, small enough that blocks keep their size."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ _RECORDS = 4096
 
 
 def runs(records: Iterable[Any] | RecordBatch, nbytes: int) -> Iterator[Run]:
-    """``records`` cut into runs of about ``nbytes`` at most, or of one larger record."""
+    """Cut ``records`` into runs of about ``nbytes`` at most. A larger record is a run of its
+    own."""
     if isinstance(records, RecordBatch):
         yield from _cut_batch(records, nbytes)
         return
@@ -38,7 +39,7 @@ def runs(records: Iterable[Any] | RecordBatch, nbytes: int) -> Iterator[Run]:
 
 
 def _cut_list(run: list[Any], nbytes: int) -> Iterator[list[Any]]:
-    """Halve until small enough: an even spread of sizes costs one look, an uneven one a few."""
+    """Halve until small enough. Even sizes cost one look, uneven sizes a few."""
     if len(run) == 1 or _roughly(run) <= nbytes:
         yield run
         return

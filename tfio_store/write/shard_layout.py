@@ -1,4 +1,4 @@
-"""What a shard's bytes are, told by its blocks: header, pieces, trailer, table and CRC. No I/O."""
+"""Lays a shard out from its blocks: header, pieces, trailer, table and CRC. No I/O."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Piece", "ShardLayout", "make_piece"]
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A block as it is stored, and what the shard needs to know of it."""
+    """A block as it is stored, with its counts and checksums for the shard."""
 
     data: BytesLike
     nbytes: int
@@ -44,7 +44,7 @@ def make_piece(compressor: Compressor, block: BytesLike, records: int) -> Piece:
 
 
 class ShardLayout:
-    """Where the blocks of one shard come to lie, as they are added in order."""
+    """The places of one shard's blocks, which are added in order."""
 
     def __init__(self, compressor: Compressor) -> None:
         self._compressor = compressor

@@ -25,10 +25,9 @@ __all__ = ["ShardStream"]
 
 
 class ShardStream:
-    """Frames records into blocks, compresses these in parallel, and writes them out in order.
-
-    All methods but `commit` and `info` belong to the caller's thread. An upload thread opens an
-    output that is not given, with the first block: so opening many shards waits for no round trip.
+    """Frames records into blocks, compresses these in parallel, and writes them out in order. All
+    methods except `commit` and `info` belong to the caller's thread. If no output is given, an
+    upload thread opens one with the first block. So opening many shards waits for no round trip.
     """
 
     def __init__(
@@ -56,9 +55,9 @@ class ShardStream:
         self._queue = pipeline.serial()
 
     def push(self) -> int:
-        """Hand the records that wait in ``frames`` over as one block; its bytes before compression.
-
-        Waits while the memory budget is used up; raises what failed earlier in any thread.
+        """Hand over the records that wait in ``frames`` as one block. Returns its bytes before
+        compression. Waits while the memory budget is used up. Raises an earlier failure of any
+        thread.
         """
         records = self.frames.records
         if not records:
@@ -92,7 +91,7 @@ class ShardStream:
         return self._output
 
     def drained(self) -> Future[None]:
-        """Done when the output has taken all blocks pushed so far; fails if anything failed."""
+        """Done when the output has taken all blocks pushed so far. Fails if anything failed."""
         return self._queue.submit(self._pipeline.check)
 
     def end(self) -> Future[None]:
@@ -145,7 +144,7 @@ class ShardStream:
             raise
 
     def fingerprint(self) -> Fingerprint:
-        """What the shard's object is told by, once it has ended."""
+        """The fingerprint of the shard's object, once the shard has ended."""
         return Fingerprint(self.name, self._layout.nbytes, self._layout.crc32c, self._etag)
 
     def info(self) -> ShardInfo:
@@ -153,7 +152,7 @@ class ShardStream:
         return self._layout.info(self.name)
 
     def abort(self) -> Future[None]:
-        """Drop the object, once the block under way is through. The pipeline must have failed."""
+        """Drop the object, after the block under way. The pipeline must have failed."""
         return self._queue.submit(self._abort)
 
     def _abort(self) -> None:

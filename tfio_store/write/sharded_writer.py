@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["ShardedWriter"]
 
 ROLLING_OPEN = 3
-"""Shards that roll over are written one at a time, while those before still land."""
+"""Shards that roll over are written one at a time, while earlier ones still upload."""
 
 
 class ShardedWriter(Lifecycle):
@@ -240,7 +240,7 @@ class ShardedWriter(Lifecycle):
         self._commit(described)
 
     def _raise_failure(self, failure: BaseException | None) -> None:
-        """What stopped the writer, after cleaning up behind it. An abort is no failure."""
+        """Clean up, and raise what stopped the writer. An abort is no failure."""
         self._end(failure)
         if failure is not None:
             raise failure
@@ -274,7 +274,7 @@ class ShardedWriter(Lifecycle):
             self._end(None)
 
     def _end(self, failure: BaseException | None) -> None:
-        """Stop, once, and remove what was written unless a manifest may yet name it."""
+        """Stop once, and remove what was written, unless a manifest may yet name it."""
         self._set_ended(failure)
         attempt, self._attempt = self._attempt, None
         if attempt is None or not self._uploads.owner.is_here:

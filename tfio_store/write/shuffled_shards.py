@@ -1,4 +1,4 @@
-"""Shards whose records come in a random order: a uniform permutation of all that is written."""
+"""Shards with records in a random order: a uniform permutation of all written records."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Extent(NamedTuple):
 
 @contextmanager
 def _naming_the_disk() -> Iterator[None]:
-    """The file has no name: an error tells of its folder, and how to choose another."""
+    """The file has no name. So an error tells its folder, and how to choose another."""
     try:
         yield
     except OSError as error:
@@ -50,11 +50,10 @@ def _naming_the_disk() -> Iterator[None]:
 
 
 class ShuffledShards:
-    """Each record goes to a shard drawn at random, and each shard's records are permuted.
-
-    Together that is a uniform permutation. In between the records lie in a temporary local
-    file without a name, which no crash leaves behind. Writing the shards out takes memory for
-    one of them, uncompressed. The same seed and records give the same shards.
+    """Each record goes to a shard drawn at random, and each shard's records are permuted. Together
+    that is a uniform permutation. Meanwhile the records lie in a temporary local file. It has no
+    name, so no crash leaves it behind. Writing the shards out takes memory for one of them,
+    uncompressed. The same seed and records give the same shards.
     """
 
     def __init__(
@@ -97,7 +96,7 @@ class ShuffledShards:
             self._append(int(shard), frames.take())
 
     def _draw(self, count: int) -> npt.NDArray[np.int64]:
-        """The shards of the next records, whatever runs they come in."""
+        """Draw the shards of the next records. Runs of any size give the same shards."""
         while len(self._drawn) < count:
             more = self._shard_dice.integers(len(self.streams), size=_DRAWN_AT_ONCE)
             self._drawn = np.concatenate([self._drawn, more])

@@ -1,4 +1,4 @@
-"""All shards of one writer, from opening to being visible, or to leaving nothing behind."""
+"""All shards of one writer, from opening until they are visible or gone."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class ShardUploads:
         late = [stream for name, stream in self._streams.items() if name not in self._landing]
         for end in [stream.end() for stream in late]:
             end.result()
-        # Only now that every byte of every shard has been taken does the first become visible.
+        # The first shard becomes visible only after every byte of every shard has been taken.
         if self._claim is not None and late:
             self._claim.announce([stream.fingerprint() for stream in late])
         for stream in late:
@@ -99,9 +99,8 @@ class ShardUploads:
             future.result()
 
     def abort(self) -> list[Fingerprint]:
-        """Drop every shard; those that may be visible, for deletion.
-
-        Does nothing in a forked child: all of this is its parent's.
+        """Drop every shard. Returns those that may be visible, to be deleted. Does nothing in a
+        forked child, because everything here is its parent's.
         """
         if not self._pipeline.owner.is_here:
             return []
@@ -113,7 +112,7 @@ class ShardUploads:
 
     @property
     def owner(self) -> Owner:
-        """Of the threads, and of all that they write."""
+        """The process that owns the threads, and everything that they write."""
         return self._pipeline.owner
 
     def check(self) -> None:
@@ -126,6 +125,6 @@ class ShardUploads:
 
 
 def _wait_quietly(futures: Iterable[Future[None]]) -> None:
-    """What can't be aborted (the store is gone) is left to `clean`."""
+    """Abort, and leave to `clean` what can't be aborted because the store is gone."""
     for future in futures:
         future.exception()

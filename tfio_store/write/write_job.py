@@ -232,6 +232,6 @@ class WriteJob:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        # a task is not the one to end the job for all others, nor is a forked child
+        # neither a task nor a forked child ends the job for all others
         if not self._is_copy and self._owner.is_here:
             self.abort()
