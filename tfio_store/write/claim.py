@@ -1,9 +1,9 @@
 """The claim: a small object that a writer keeps from its beginning to its end.
 
 It says which names are the writer's own, so that no two writers write the same object. A dead
-writer leaves its claim behind. From it `clean` learns what to remove. A claim has a state, which changes
-by compare-and-swap only, so that of all who act for one writer (copies of a job, `clean`) one
-decides what becomes of it::
+writer leaves its claim behind. From it `clean` learns what to remove. A claim has a state, which
+changes by compare-and-swap only, so that of all who act for one writer (copies of a job, `clean`)
+one decides what becomes of it::
 
     open <─────> committing ──────> (deleted: the manifest landed)
       └────────────┴──> aborted ──> (deleted: nothing of the writer is left)

@@ -10,9 +10,9 @@
 3.  *Decision.* The claim changes from open to committing, and holds the manifest from then on.
     Nobody aborts the writer any more; anybody can finish what it began.
 4.  *Manifest.* One conditional put. The first manifest goes in if there is none, and a later one
-    only in the place of the very one that it replaces. The put decides, at once, what the dataset is.
-    Then the manifest is read back. Nothing is deleted before it has been seen. An append that finds
-    another manifest in the way takes that as its base, and goes back to 3.
+    only in the place of the very one that it replaces. The put decides, at once, what the dataset
+    is. Then the manifest is read back. Nothing is deleted before it has been seen. An append that
+    finds another manifest in the way takes that as its base, and goes back to 3.
 5.  *Tidying up.* What the manifest replaced stays for ``keep_replaced`` seconds, for readers that
     have opened it. Objects whose time is over are deleted now, and the claim last.
 
