@@ -1,4 +1,4 @@
-"""What stands where a name would be whose package is not installed."""
+"""Stand-ins for names whose package is not installed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def is_missing(package: str) -> bool:
 
 
 def stand_in(name: str, package: str) -> type:
-    """A class that says, when it is called, how to install ``package``. So the name is there to be
+    """Make a class that says how to install ``package`` when it is called. So the name can be
     listed, imported and described."""
     text = (
         f"tfio_store.{name} needs {package}, which is not installed: "

@@ -28,7 +28,7 @@ INTERNAL = 13
 UNAVAILABLE = 14
 DATA_LOSS = 15
 
-# The first that fits: subclasses stand before their bases.
+# The first one that fits counts. So subclasses stand before their bases.
 CODES: tuple[tuple[type[BaseException], int], ...] = (
     (DataLossError, DATA_LOSS),
     (RecordTooLargeError, RESOURCE_EXHAUSTED),
@@ -65,7 +65,7 @@ CODES_OF_ERRNO = {
 
 
 def code_of(error: BaseException) -> int:
-    """The code of the same meaning; INTERNAL for what nobody foresaw."""
+    """The code of the same meaning. INTERNAL for an unforeseen exception."""
     if is_shutdown(error):
         return UNAVAILABLE
     if isinstance(error, OSError) and not isinstance(error, ReplacedError):

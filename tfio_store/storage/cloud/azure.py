@@ -29,14 +29,14 @@ PAGE_OBJECTS = 5000
 ID_LENGTH = 52
 """Characters of a block's id."""
 SHORTEST_ID = 16
-"""What leaves room for a number and for enough of a random token."""
+"""Long enough for a number and a random token."""
 
 
 class AzureStore(AzureCopies):
     """A `Store` of block blobs. Its paths are ``container/name``.
 
-    Blocks that were staged and never committed are seen by nobody and cannot be deleted; the
-    service forgets them after a week.
+    Nobody sees blocks that were staged and never committed, and nobody can delete them. The service
+    forgets them after a week.
     """
 
     async def _info(self, path: str) -> ObjectInfo:
@@ -142,7 +142,7 @@ class AzureStore(AzureCopies):
         return ObjectInfo(path, len(data), unquoted(answer["etag"]))
 
     async def _own_success(self, path: str, token: str, fault: Exception) -> Any:
-        """The blob, if ``fault`` is a condition lost to an attempt of ours, unknown to us."""
+        """The blob, if an earlier attempt of ours, whose answer was lost, made ``fault`` happen."""
         if status_of(fault) not in (409, 412):
             raise fault
         lost = FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.url(path))
@@ -210,12 +210,12 @@ class AzureUpload:
         self._blocks[number] = await self._store._ask(self._path, attempt, nbytes=len(data))
 
     def _block_id(self, number: int) -> str:
-        """Of nobody else's block."""
+        """An id that no other writer uses."""
         return f"{number:06}-{self._token}{self._token}"[: self._id_length]
 
     async def _adopt_length(self) -> bool:
-        """The service wants all ids of a blob to be of one length, those too of blocks that a dead
-        writer has left, which it keeps for a week. Whether that is a length we can do with."""
+        """Whether the length of the blob's block ids suits us. The service wants one length for all
+        ids of a blob, also for blocks of a dead writer, which it keeps for a week."""
         _, left = await self._store._blob(self._path).get_block_list("uncommitted", **ONCE)
         lengths = {len(str(block.id)) for block in left}
         if len(lengths) != 1 or min(lengths) < SHORTEST_ID:

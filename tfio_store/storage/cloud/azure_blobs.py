@@ -23,7 +23,7 @@ FORMS = (
 )
 
 ONCE = {"retry_total": 0}
-"""The SDK's retries off: they are ours, and two layers would multiply."""
+"""Turn the SDK's retries off. We retry, and two layers would multiply."""
 
 
 class AzureConnection(Connection):
@@ -35,7 +35,7 @@ class AzureConnection(Connection):
 
 
 class AzureBlobs(BucketStore):
-    """What a store of block blobs asks of the client. Its paths are ``container/name``."""
+    """The requests of a store of block blobs to the client. Paths are ``container/name``."""
 
     def __init__(self, scheme: str, options: Mapping[str, Any], retry: Retry) -> None:
         from adlfs import AzureBlobFileSystem

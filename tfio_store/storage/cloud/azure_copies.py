@@ -1,4 +1,4 @@
-"""Copies on Azure, which go on behind the answer that announces them."""
+"""Copies on Azure, which go on after the answer that announces them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STALLED = 600.0
 
 
 class AzureCopies(AzureBlobs):
-    """What a store of block blobs knows of copies."""
+    """Copies for a store of block blobs."""
 
     async def _copy(self, source: str, target: str) -> None:
         found = await self._properties(source)

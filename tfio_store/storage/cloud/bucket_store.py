@@ -40,7 +40,7 @@ LOOKS_AGAIN = (0.05, 0.2, 0.75)
 class BucketStore(ABC):
     """A `Store` over requests that one subclass for each service makes. Paths are ``bucket/key``.
 
-    The methods with an underscore run on the connection's loop, and see to their own retries.
+    Methods with an underscore run on the connection's loop, and retry by themselves.
     """
 
     conditional = True
@@ -101,8 +101,8 @@ class BucketStore(ABC):
             raise
 
     def _stays(self, path: str, etag: str) -> bool:
-        """Whether the object keeps this etag. A store may answer that the condition is lost a
-        moment before it shows what the winner has written (Ceph does)."""
+        """Whether the object keeps this etag. A store may say that the condition is lost a moment
+        before it shows what the winner has written (Ceph does)."""
         for pause in LOOKS_AGAIN:
             if self._etag_now(path) != etag:
                 return False
@@ -145,7 +145,8 @@ class BucketStore(ABC):
 
     @abstractmethod
     async def _page(self, prefix: str, deep: bool, token: str | None) -> Page:
-        """Objects whose paths begin with ``prefix``, by path; of its level only, unless deep."""
+        """Objects whose paths begin with ``prefix``, sorted by path. Unless ``deep``, only those of
+        its level."""
 
     @abstractmethod
     async def _put(
@@ -163,7 +164,7 @@ class BucketStore(ABC):
         """Have the service copy an object. Returns once the copy is whole, and raises otherwise."""
 
     async def _delete_version(self, path: str, etag: str | None) -> None:
-        """For services that delete without conditions."""
+        """The default, for services that delete without conditions."""
         try:
             found = await self._info(path)
         except (FileNotFoundError, IsADirectoryError):
@@ -172,7 +173,7 @@ class BucketStore(ABC):
             await self._delete(path)
 
     async def _pending(self, prefix: str) -> builtins.list[PendingUpload]:
-        """For services that show nobody what has been uploaded in part, and forget it in time."""
+        """The default, for services that list no partial uploads, and forget them in time."""
         del prefix
         return []
 
@@ -192,11 +193,11 @@ class BucketStore(ABC):
                 return
 
     async def _ask(self, path: str, ask: Callable[[], Awaitable[T]], *, nbytes: int = 0) -> T:
-        """``ask()``, made again on passing faults."""
+        """Await ``ask()``, and repeat it after passing faults."""
         return await self._retry.run(ask, self.url(path), nbytes=nbytes)
 
     async def _missing_or_folder(self, path: str) -> OSError:
-        """What to raise for a path without an object."""
+        """Make the exception for a path without an object."""
         found, _ = await self._page(path.rstrip("/") + "/", True, None)
         if found:
             return self._is_folder(path)
@@ -207,7 +208,7 @@ class BucketStore(ABC):
 
 
 async def at_once(limit: int, work: Iterable[Any]) -> None:
-    """Await all of ``work``, so many at a time; after a failure nothing new begins."""
+    """Await all of ``work``, at most ``limit`` at a time. After a failure nothing new begins."""
     waiting = iter(work)
 
     async def take_turns() -> None:

@@ -1,7 +1,7 @@
-"""Copies that a store makes by itself, on the word of none: what it says it copied is looked at.
+"""Copies that a store makes by itself. We look at each copy, whatever the store says.
 
-A rename is a copy and then a delete of the source, so a copy that was only begun, or only
-announced, loses the object.
+A rename is a copy, and then a delete of the source. If the copy was only begun, or only announced,
+the object would be lost.
 """
 
 from __future__ import annotations

@@ -35,8 +35,8 @@ __all__ = ["GCSStore"]
 class GCSStore(GCSCopies):
     """A `Store` of GCS objects. Their etags are generations.
 
-    Uploads that are neither finished nor cancelled are listed nowhere; the service forgets them
-    after a week.
+    No listing shows uploads that are neither finished nor cancelled. The service forgets them after
+    a week.
     """
 
     def __init__(self, scheme: str, options: Mapping[str, Any], retry: Retry) -> None:

@@ -1,7 +1,7 @@
 """Requests to Google Cloud Storage in the session and with the credentials that gcsfs has set up.
 
-The JSON API's own requests rather than gcsfs's functions: those know no condition but "create",
-and retry on their own.
+It uses the JSON API itself, not gcsfs's functions: these know no condition except "create", and
+retry on their own.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class GCSClient:
         )
 
     async def metadata(self, path: str) -> dict[str, Any] | None:
-        """The object's resource; None when there is no object."""
+        """The object's resource. None if there is no object."""
         answer = await self.ask("GET", object_url(path))
         if answer.status == 404:
             return None
@@ -96,6 +96,6 @@ def checksum_of(resource: Mapping[str, Any]) -> int | None:
 
 
 def described(path: str, resource: Mapping[str, Any]) -> ObjectInfo:
-    """The generation stands in for the ETag: it is what conditions compare."""
+    """The generation serves as the ETag, because conditions compare it."""
     size = int(resource["size"])
     return ObjectInfo(path, size, str(resource["generation"]), checksum_of(resource))

@@ -16,7 +16,7 @@ __all__ = ["GCSCopies"]
 
 
 class GCSCopies(BucketStore):
-    """What a store of GCS objects knows of copies."""
+    """Copies for a store of GCS objects."""
 
     _client: GCSClient
 

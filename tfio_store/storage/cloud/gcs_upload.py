@@ -1,4 +1,5 @@
-"""A resumable upload to Google Cloud Storage: one part after the other, the last one commits."""
+"""A resumable upload to Google Cloud Storage: parts go one after the other, and the last one
+commits."""
 
 from __future__ import annotations
 
@@ -30,16 +31,14 @@ Put = Callable[[str, bytearray, bool, str | None], Awaitable[ObjectInfo]]
 
 
 class GCSUpload:
-    """One resumable upload. Its condition has to be named when it begins.
-
-    That is ``if_match`` where it is given, "still absent" where nothing is there, and else none: an
-    object that appears meanwhile makes even a commit that does not ask for it fail, which is the
-    safe side to err on.
+    """One resumable upload. It must name its condition when it begins. That is ``if_match`` if
+    given, "still absent" if nothing is there, and otherwise none. So if an object appears
+    meanwhile, even a commit that asks for no condition fails. That is the safe side.
     """
 
     least_part_bytes = 256 << 10
     part_step = 256 << 10
-    """The protocol's: every part but the last is a multiple of it."""
+    """From the protocol: every part but the last is a multiple of it."""
     ordered = True
     equal_parts = False
 
@@ -121,7 +120,8 @@ class GCSUpload:
     async def _carry(
         self, data: bytearray, size: int | None, checksum: str | None = None
     ) -> Mapping[str, Any] | None:
-        """Send a part; ``size`` of the whole with the last one, which is answered by the object."""
+        """Send a part. The last one comes with the ``size`` of the whole, and its answer is the
+        object."""
         stop, tried = self._offset + len(data), False
 
         async def attempt() -> Mapping[str, Any] | None:
@@ -172,8 +172,8 @@ class GCSUpload:
         return answer.expect(200, 201).document()
 
     def _lost(self, status: int) -> OSError:
-        """The service has forgotten the session, and every byte that it had taken. While all of
-        them are still here, another session takes them."""
+        """Begin another session: the service has forgotten this one and its bytes. That works while
+        all of them are still here."""
         if self._offset:
             return OSError(
                 errno.EIO,
@@ -186,7 +186,7 @@ class GCSUpload:
 
 
 def received(answer: Answer) -> int:
-    """Bytes that the service has kept, from the last one's number in its answer."""
+    """How many bytes the service has kept, by the number of the last one in its answer."""
     last = answer.headers.get("Range", "").rpartition("-")[2]
     return int(last) + 1 if last else 0
 

@@ -1,4 +1,4 @@
-"""An object that is uploaded in parts, in the background, while its next part fills."""
+"""Uploads an object in parts, in the background, while its next part fills."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ T = TypeVar("T")
 
 DEFAULT_PART_BYTES = 8 << 20
 PARTS_IN_FLIGHT = 8
-"""How many parts of one object travel at once."""
+"""How many parts of one object are in flight at once."""
 BYTES_IN_FLIGHT = 64 << 20
-"""How many bytes of parts, of all objects being written, travel at once in a process."""
+"""Bytes of parts in flight at once in a process, for all objects together."""
 PARTS_PER_SIZE = 1000
-"""Stores allow 10,000 parts or more: with twice the size after each thousand that is terabytes."""
+"""Stores allow 10,000 parts or more. With twice the size after each thousand, that is terabytes."""
 
 
 class Upload(Protocol):
-    """What a store can do for one object in parts. Each request sees to its own retries."""
+    """The requests of a store for one object in parts. Each request retries by itself."""
 
     url: str
     least_part_bytes: int
-    """What every part but the last must have."""
+    """The least bytes of every part but the last."""
     part_step: int
-    """What the size of each of those must be a multiple of."""
+    """The size of each of these parts is a multiple of it."""
     ordered: bool
-    """Whether a part may only be sent once the one before it has arrived."""
+    """Whether a part must wait until the one before it has arrived."""
     equal_parts: bool
 
     async def put(self, data: bytearray, *, if_absent: bool, crc32c: int) -> ObjectInfo:
-        """The whole object at once, for one that ends before its first part is full."""
+        """Write the whole object at once, if it ends before its first part is full."""
 
     async def send(self, number: int, data: bytearray, crc32c: int, *, last: bool) -> None:
         """Upload part ``number``, counted from 0. The first call begins the upload."""
@@ -53,11 +53,11 @@ class Upload(Protocol):
     async def finish(self, *, size: int, crc32c: int, if_absent: bool) -> ObjectInfo: ...
 
     async def discard(self) -> None:
-        """Make the store forget the parts. Called once no part travels any more."""
+        """Make the store forget the parts. Called when no part is in flight any more."""
 
 
 class ByteGate:
-    """Lets so many bytes through at once; one part may always pass, however large."""
+    """Lets so many bytes through at once. A single part may always pass, however large."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -79,7 +79,7 @@ _gate = ByteGate(BYTES_IN_FLIGHT)
 
 
 def _renew_gate() -> None:
-    """What travels in a parent does not travel in its child."""
+    """Make a new gate in a child: its parent's parts are not in flight there."""
     global _gate
     _gate = ByteGate(BYTES_IN_FLIGHT)
 
@@ -88,7 +88,7 @@ os.register_at_fork(after_in_child=_renew_gate)
 
 
 class MultipartOutput:
-    """The `Output` over an `Upload`. Holds one part in memory, and those that travel."""
+    """The `Output` over an `Upload`. It holds one part in memory, and those in flight."""
 
     def __init__(self, upload: Upload, connection: Connection, part_bytes: int | None) -> None:
         self._owner = Owner()
@@ -108,7 +108,8 @@ class MultipartOutput:
         self._check("write")
         left = memoryview(data).cast("B")
         while len(left):
-            # A full part waits for the byte after it: the last part is known by being last.
+            # A full part waits for the byte after it, because the last part must be sent as the
+            # last.
             if len(self._filling) == self._part_bytes:
                 self._send(last=False)
             room = self._part_bytes - len(self._filling)
@@ -187,7 +188,8 @@ class MultipartOutput:
             self._part_bytes *= 2
 
     def _wait_until_travelling(self, most: int) -> None:
-        """Wait for the oldest parts until at most ``most`` travel; raise the first failure."""
+        """Wait for the oldest parts until at most ``most`` are in flight. Raise the first
+        failure."""
         while len(self._travelling) > most:
             self._result(self._travelling[0])
             del self._travelling[0]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["S3Store"]
 
 PIECE_BYTES = 256 << 10
-"""What is taken from a connection at a time: what has arrived, up to this."""
+"""The most bytes to take from a connection at a time, of those that have arrived."""
 
 
 class S3Store(S3Copies):
@@ -101,7 +101,7 @@ class S3Store(S3Copies):
     async def _refused(
         self, path: str, start: int, stop: int, version: Version, fault: Exception
     ) -> BytesLike:
-        """What a refused range means: of another version, behind the end, or neither."""
+        """Find what a refused range means: another version, behind the end, or neither."""
         found = await self._client.head(*self._client.split(path))
         if not found:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.url(path))
@@ -166,8 +166,8 @@ class S3Store(S3Copies):
 
 
 async def received(body: Any, nbytes: int) -> memoryview:
-    """A body of at most ``nbytes`` as it arrives, into pooled memory: a list of its pieces to be
-    joined would be the range once more."""
+    """Read a body of at most ``nbytes`` into pooled memory as it arrives. A list of pieces, to be
+    joined, would take the range's memory twice."""
     view, got = memoryview(Buffer(nbytes)), 0
     while piece := await body.read(PIECE_BYTES):
         if got + len(piece) > nbytes:

@@ -13,7 +13,7 @@ from tfio_store.storage.retry import Retry
 __all__ = ["S3Client", "as_checksum", "checksum_of"]
 
 CONNECTIONS = 64
-"""Requests that may travel at once; botocore's default of 10 would queue a reader's ranges."""
+"""Requests in flight at once. botocore's default of 10 would queue a reader's ranges."""
 
 
 class S3Client:
@@ -24,9 +24,9 @@ class S3Client:
 
         self.connection = Connection(S3FileSystem, tuned(options, retry), once)
         self.checksums = True
-        """Whether the store takes CRC32C checksums. Unlearned when it refuses one."""
+        """Whether the store takes CRC32C checksums. False once it has refused one."""
         self.quotes_etags = True
-        """Whether the store knows an ETag in quotes, as HTTP has it, in a condition."""
+        """Whether the store understands an ETag in quotes in a condition, as HTTP has it."""
         self.conditions: bool | None = None
         """Whether the store heeds If-None-Match; None until a write has shown it."""
 
@@ -42,10 +42,9 @@ class S3Client:
         return bucket, key
 
     async def call(self, method: str, **params: Any) -> dict[str, Any]:
-        """``method`` of the botocore client, with ``s3_additional_kwargs`` where they apply.
-
-        Not through s3fs's own way to call, which drops parameters that this botocore does not know:
-        a condition must be sent or refused.
+        """Call ``method`` of the botocore client, with ``s3_additional_kwargs`` where they apply.
+        s3fs's own call would drop parameters that this botocore does not know. But a condition must
+        be sent, or refused.
         """
         fs = self.connection.fs
         await fs.set_session()
@@ -54,7 +53,7 @@ class S3Client:
         return answer
 
     async def head(self, bucket: str, key: str) -> dict[str, Any]:
-        """The object's headers; empty when there is no object."""
+        """The object's headers. Empty if there is no object."""
         try:
             return await self.call("head_object", Bucket=bucket, Key=key, ChecksumMode="ENABLED")
         except Exception as fault:
@@ -63,12 +62,12 @@ class S3Client:
             raise
 
     def metadata(self, ours: Mapping[str, str]) -> dict[str, str]:
-        """What the user's options put on each object, and ours."""
+        """The parameters that the user's options put on each object, and ours."""
         return {**self.connection.fs.s3_additional_kwargs.get("Metadata", {}), **ours}
 
 
 def tuned(options: Mapping[str, Any], retry: Retry) -> dict[str, Any]:
-    """The user's options, and ours where the user has none."""
+    """The user's options, and ours for what the user has not set."""
     import botocore.config
 
     config: dict[str, Any] = {
@@ -76,7 +75,7 @@ def tuned(options: Mapping[str, Any], retry: Retry) -> dict[str, Any]:
         "connect_timeout": min(retry.timeout, 10),
         "read_timeout": retry.timeout,
         "retries": {"total_max_attempts": 1},  # the retries are ours; two layers would multiply
-        # checksums are ours too: botocore's trailing ones trip up other stores than Amazon's
+        # checksums are ours too: stores other than Amazon's fail on botocore's trailing ones
         "request_checksum_calculation": "when_required",
         "response_checksum_validation": "when_required",
     }
@@ -96,7 +95,7 @@ def as_checksum(crc32c: int) -> str:
 
 
 def checksum_of(answer: Mapping[str, Any]) -> int | None:
-    """The CRC32C of the whole object in an answer; None where there is none, or one of CRCs."""
+    """The CRC32C of the whole object in an answer. None if there is none, or only a CRC of CRCs."""
     text = answer.get("ChecksumCRC32C")
     if not text or "-" in text or answer.get("ChecksumType", "FULL_OBJECT") != "FULL_OBJECT":
         return None

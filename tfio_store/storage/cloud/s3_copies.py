@@ -22,7 +22,7 @@ PARTS_AT_ONCE = 4
 
 
 class S3Copies(BucketStore):
-    """What a store of S3 objects knows of copies."""
+    """Copies for a store of S3 objects."""
 
     _client: S3Client
 

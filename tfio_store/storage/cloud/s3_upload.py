@@ -1,9 +1,9 @@
 """Writing to S3: one PUT for a small object, a multipart upload for a large one.
 
-A request whose answer is lost is made again, by us or behind our back by aiohttp, although the
-first may have been carried out. What then looks like a lost condition (412) or a vanished upload
-(404) may be our own success; the random token that conditional writes and multipart uploads carry
-in their metadata tells.
+If the answer to a request is lost, the request is made again, by us or by aiohttp on its own. But
+the first one may have been carried out. So a lost condition (412) or a vanished upload (404) may be
+our own success. Conditional writes and multipart uploads carry a random token in their metadata,
+which tells.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["S3Upload", "put_object"]
 TOKEN = "tfio-store-attempt"
 
 UNKNOWN_CHECKSUM = frozenset({"InvalidArgument", "InvalidRequest", "NotImplemented"})
-"""What stores answer that do not take CRC32C checksums, among other things."""
+"""Answers of stores that do not take CRC32C checksums. (They have other meanings too.)"""
 
 
 async def put_object(
@@ -166,7 +166,7 @@ class S3Upload:
         return upload
 
     async def _confirmed(self, answer: Mapping[str, Any], size: int) -> ObjectInfo:
-        """What the store has now: some (Ceph 16) do not say on completion."""
+        """Look at the stored object: some stores (Ceph 16) do not tell on completion."""
         try:
             found = await self._retry.run(
                 lambda: self._client.head(*self._object.values()), self.url
@@ -201,9 +201,8 @@ class S3Upload:
 async def checksummed(
     client: S3Client, method: str, params: Mapping[str, Any], checksum: Mapping[str, str]
 ) -> dict[str, Any]:
-    """The call with a checksum for the store to verify, or without where it takes none.
-
-    The payload's SHA-256 is part of the signature in any case.
+    """Call with a checksum for the store to verify, or without one if it takes none. The payload's
+    SHA-256 is part of the signature in any case.
     """
     if client.checksums:
         try:
@@ -219,9 +218,8 @@ async def checksummed(
 async def learn_conditions(
     client: S3Client, retry: Retry, params: Mapping[str, Any], url: str
 ) -> None:
-    """Write what was just written again: a store that heeds conditions refuses it.
-
-    Not every store does (rclone's and s3rver do not), and those that do not say nothing.
+    """Write the same again: a store that heeds conditions refuses it. Some stores ignore conditions
+    in silence (rclone's, s3rver).
     """
 
     async def attempt() -> bool:

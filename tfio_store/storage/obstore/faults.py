@@ -1,4 +1,4 @@
-"""What obstore's exceptions mean. Most are one type, whose text has to tell them apart.
+"""Finds the meaning of obstore's exceptions. Most are of one type, and only the text differs.
 
 Their text holds what was asked for, signatures included, so that they are no cause to hand on.
 """
@@ -15,11 +15,11 @@ from tfio_store.storage.redaction import redacted
 __all__ = ["RefusedError", "is_beyond_end", "meaning"]
 
 WRONG_RANGE = ("UnexpectedRange", "NoContentRange", "ParseContentRange", "InvalidContentRange")
-"""Answers of another range than was asked for, or that do not say of which."""
+"""Answers with another range than was asked for, or without a range."""
 
 
 class RefusedError(OSError):
-    """A request that obstore did not get through, and that no second attempt would."""
+    """A request that obstore could not make, and could not make a second time."""
 
 
 def status_in(fault: BaseException) -> int | None:
@@ -33,7 +33,7 @@ def is_beyond_end(fault: BaseException) -> bool:
 
 
 def meaning(fault: Exception, url: str) -> OSError:
-    """``fault`` as an OSError with errno and ``url``: ConnectionError when it may pass."""
+    """Turn ``fault`` into an OSError with errno and ``url``: ConnectionError if it may pass."""
     if isinstance(fault, FileNotFoundError):
         return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), url)
     # the first line; Rust's view of the matter follows

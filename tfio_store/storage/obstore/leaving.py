@@ -15,7 +15,7 @@ __all__ = ["let_go"]
 LONGEST_S = 5.0
 STEP_S = 0.02
 STEPS = 10
-"""So many looks in a row must find all of them asleep."""
+"""This many looks in a row must find all of them asleep."""
 
 BLIND_S = 0.25
 """Where threads cannot be seen."""
@@ -24,7 +24,7 @@ TASKS = "/proc/self/task"
 
 
 def let_go() -> None:
-    """Wait until Rust's threads sleep, but not for ever."""
+    """Wait until Rust's threads sleep, for a limited time."""
     if not os.path.isdir(TASKS):
         time.sleep(BLIND_S)
         return

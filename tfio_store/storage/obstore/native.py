@@ -20,7 +20,7 @@ __all__ = ["UnfitError", "azure_native", "gcs_native", "s3_native"]
 Credentials = Callable[[], Awaitable[dict[str, Any]]]
 
 GOOD_FOR = timedelta(minutes=10)
-"""How long obstore takes an answer of ours for good; who is asked renews what expires in time."""
+"""How long obstore keeps an answer of ours. The client that we ask renews what expires."""
 
 AZURE_SCOPE = "https://storage.azure.com/.default"
 
@@ -186,7 +186,7 @@ async def azure_native(fs: Any, container: str, timeout: float) -> Any:
 
 
 def azure_credentials(credential: Any, query: str) -> Credentials | None:
-    """Of the SDK's kinds of credential, or a signed URL's query; None for an anonymous client."""
+    """Find the SDK's kind of credential, or a signed URL's query. None for an anonymous client."""
     if credential is None and not query:
         return None
 

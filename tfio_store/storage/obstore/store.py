@@ -32,7 +32,7 @@ __all__ = ["ObstoreAzureStore", "ObstoreGCSStore", "ObstoreS3Store"]
 atexit.register(let_go)
 
 UNPLAIN = re.compile(r"^/|//|/$|(^|/)\.\.?(/|$)|[\x00-\x1f\x7f]")
-"""Keys that obstore cannot name; some of them it takes for others (``/a`` for ``a``)."""
+"""Keys that obstore cannot name. It takes some of them for others (``/a`` for ``a``)."""
 
 _used_by: int | None = None
 """The process that used obstore first: its forked children inherit a runtime without threads."""
@@ -66,7 +66,7 @@ class ObstoreReads(BucketStore):
 
     @cached_property
     def _once_refused(self) -> set[str]:
-        """Buckets for which fsspec was answered what obstore was refused."""
+        """Buckets in which fsspec got what obstore was refused."""
         return set()
 
     @abstractmethod
@@ -144,8 +144,8 @@ class ObstoreReads(BucketStore):
             return None
 
     def _distrust(self, bucket: str, refusal: RefusedError) -> None:
-        """After a first refusal ask anew where the bucket is, which fsspec may have learned by now
-        (its region); after a second leave obstore alone."""
+        """After a first refusal ask again where the bucket is: fsspec may know its region by now.
+        After a second one, leave the bucket to fsspec."""
         self._natives.pop(bucket, None)
         if bucket in self._once_refused:
             log.warning("%s: read through fsspec from now on: %s", self.url(bucket), refusal)

@@ -1,8 +1,7 @@
 """Registration by an environment variable, for programs whose code cannot be changed.
 
-With ``TFIO_STORE_FILESYSTEMS=s3,gcs`` set, importing tfio_store registers these schemes: at once
-where TensorFlow is imported already, otherwise when it is. A program that never imports TensorFlow
-is not made to.
+With ``TFIO_STORE_FILESYSTEMS=s3,gcs`` set, importing tfio_store registers these schemes: at once if
+TensorFlow is imported already, or else when it is. This never imports TensorFlow by itself.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ def named_schemes() -> list[str]:
 
 
 def register_named() -> None:
-    """Register them all. One that fails is warned of, and the program goes on."""
+    """Register all of them. If one fails, a warning says so, and the program goes on."""
     from tfio_store.tf.filesystem import register_filesystem
 
     for scheme in named_schemes():

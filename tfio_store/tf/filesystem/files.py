@@ -50,7 +50,7 @@ class ReadFile:
         self.snapshot = self.look_again()
 
     def look_again(self) -> Snapshot:
-        """The file as it is now."""
+        """Look at the file as it is now."""
         info = self._store.info(self._path)
         return Snapshot(info.size, f"{self.url}\n{info.etag}" if info.etag else None)
 
@@ -62,7 +62,7 @@ class ReadFile:
         future.add_done_callback(arrived)
 
     def close(self) -> None:
-        """Give up what was fetched ahead and has not come. For finalizers too."""
+        """Cancel what was fetched ahead and has not come. Finalizers may call it."""
         under_way = self._under_way.copy()
         if under_way:
             self._owner.later(partial(cancel_all, under_way))
@@ -74,10 +74,10 @@ def cancel_all(futures: Iterable[Future[BytesLike]]) -> None:
 
 
 class WriteFile:
-    """A file being written. Its bytes are seen when it is finished, whole; or at a sync.
+    """A file being written. It appears whole when it is finished, or at a sync.
 
-    What is appended goes to the version that was there when the file was opened, and is refused
-    once somebody else has written another; so is what follows a sync.
+    An append goes to the version that was there when the file was opened. It is refused if somebody
+    else has written another version. The same holds for what follows a sync.
 
     A sync is how an event file shows itself while the program runs. An object cannot grow, so each
     sync writes it anew with what came since. To keep that from taking quadratic time, a file of
@@ -133,8 +133,8 @@ class WriteFile:
                 self.finish()
 
     def leave(self) -> bool:
-        """At exit, show what a log has; False for a file that was not finished and is now lost.
-        A forked child leaves it all to its parent."""
+        """At exit, show what an event file has. False for a file that was not finished, and is now
+        lost. A forked child leaves everything to its parent."""
         if not self.owner.is_here:
             return True
         with self._lock:
@@ -165,7 +165,7 @@ class WriteFile:
         )
 
     def _opened(self) -> Output:
-        """The output that takes what comes next; it begins with what is published already."""
+        """The output for what comes next. It begins with what is published already."""
         if self._finished:
             raise ValueError("it was written to after it was closed")
         if self._output is None:
@@ -188,7 +188,8 @@ class WriteFile:
 
     @contextlib.contextmanager
     def _working(self) -> Iterator[None]:
-        """After a failure all that follows fails too: the bytes of a failed write are gone."""
+        """After a failure every later call fails too, because the bytes of a failed write are
+        gone."""
         self.owner.check("the file")
         if self._failed:
             raise OSError(errno.EIO, "an earlier write to it failed; nothing of it is kept")

@@ -1,4 +1,4 @@
-"""What a listing said about names, for the questions that follow it."""
+"""Remembers what a listing said about names, for the questions that follow it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ SECONDS = 5.0
 class Hints:
     """Whether listed paths are folders, remembered for a few seconds.
 
-    ``tf.io.gfile.walk`` asks ``isdir`` of every name that a listing gave it: without this, 10,000
-    requests for 10,000 keys. Nothing but ``isdir`` uses it, and any change made here clears it; so
-    the worst that somebody else's change can do is to be seen a few seconds late.
+    ``tf.io.gfile.walk`` asks ``isdir`` about every name of a listing. Without the memory, 10,000
+    keys would take 10,000 requests. Only ``isdir`` uses it, and any change made here clears it. So
+    at worst somebody else's change is seen a few seconds late.
     """
 
     def __init__(self) -> None:

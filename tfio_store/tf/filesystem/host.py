@@ -1,8 +1,8 @@
-"""What TensorFlow's filesystem calls mean on a store.
+"""Carries out TensorFlow's filesystem calls on a store.
 
-The calls arrive with whole URLs, cleaned ("//", "." and ".." are gone), from any thread. What
-TensorFlow expects of each is written in its header ``filesystem_interface.h``; where that leaves a
-choice, the local filesystem decides, so that a program sees the same on both.
+The calls arrive with whole URLs, cleaned ("//", "." and ".." are gone), from any thread.
+TensorFlow's header ``filesystem_interface.h`` says what it expects of each. Where the header leaves
+a choice, this does what the local filesystem does, so that a program sees the same on both.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Mount:
         return self.access.open(url)
 
     def folders(self, url: str) -> Folders:
-        """Folders are fsspec's, whoever carries the bytes."""
+        """fsspec shows the folders, whichever backend moves the bytes."""
         store, _ = replace(self.access, backend="fsspec").open(url)
         if store not in self._folders:
             self._folders[store] = folders_of(store)
@@ -83,7 +83,7 @@ class Host:
 
     def finish_writer(self, writer: WriteFile, data: bytes) -> None:
         """Make a file visible, with its last bytes. Some of TensorFlow's own finalizers close files
-        (a record writer's does): where they must not wait, the file is as good as dropped."""
+        (a record writer's does). If they must not wait, the file counts as dropped."""
         if on_loop():
             self.release_writer(writer, data)
             return
@@ -92,8 +92,8 @@ class Host:
         writer.finish()
 
     def release_writer(self, writer: WriteFile, data: bytes) -> None:
-        """A file is dropped. Nothing that nobody closed is lost, but a thread sees to that: this
-        may be a finalizer. Whoever asks for a path from here on waits until it is done."""
+        """Handle a dropped file. An unclosed file is not lost: a thread finishes it, because this
+        may be a finalizer. From now on every call on a path waits for it."""
         if writer.is_finished or not writer.owner.is_here:
             return
         ended: Future[None] = Future()
@@ -133,7 +133,7 @@ class Host:
         self.stat(url)
 
     def is_directory(self, url: str) -> None:
-        """Returns for a folder, raises for anything else: TensorFlow's answer is the status."""
+        """Return for a folder, raise for anything else. The status is TensorFlow's answer."""
         known = self._hints.is_folder(url)
         if known is None:
             known = self.stat(url).is_folder
@@ -236,7 +236,7 @@ class Host:
         self._copy(url, path, target)
 
     def rename(self, url: str, target: str) -> None:
-        """A copy and a delete: atomic for nobody who looks at both names meanwhile."""
+        """A copy and a delete. It is not atomic: meanwhile one may see both names."""
         store, path, folders = self._place(url)
         found = folders.stat(path)
         if url == target:
@@ -275,12 +275,12 @@ class Host:
         return code_of(fault), f"{path}: {explained(fault, words)}".encode("utf-8", "replace")
 
     def report_lost(self, url: str, fault: BaseException | None = None) -> None:
-        """A file that nobody closed could not be finished; there is only the log to tell."""
+        """Log that a file which nobody closed could not be finished. Nobody else can be told."""
         why = f": {fault}" if fault else ", since it was still open when the program ended"
         log.error("%s: nothing of it was kept%s", url, why)
 
     def leave(self) -> None:
-        """The interpreter is leaving: show what event files have, drop what is half written."""
+        """The interpreter is ending: show what event files have, and drop half-written files."""
         self._settle()
         with self._lock:
             writers = list(self._writers)
@@ -308,7 +308,8 @@ class Host:
             wait(self._ending.copy())
 
     def _after_fork(self) -> None:
-        """A forked child has none of its parent's files, nor perhaps a free lock."""
+        """Start afresh in a forked child. It has none of its parent's files, and perhaps no free
+        lock."""
         self._lock = threading.Lock()
         self._writers: weakref.WeakSet[WriteFile] = weakref.WeakSet()
         self._ending: set[Future[None]] = set()

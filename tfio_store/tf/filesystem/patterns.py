@@ -33,7 +33,8 @@ def matcher(segment: str) -> re.Pattern[str]:
 
 
 def closing(segment: str, at: int) -> int:
-    """Where the set that begins at ``at`` ends; -1 when it does not, and "[" stands for itself."""
+    """Where the set that begins at ``at`` ends. -1 if it does not end: then "[" stands for
+    itself."""
     first = at + 2 if segment[at + 1 : at + 2] in ("^", "!") else at + 1
     return segment.find("]", first + 1)
 

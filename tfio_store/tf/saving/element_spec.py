@@ -1,7 +1,7 @@
 """Element specs as JSON, and elements as flat lists of leaves.
 
-A spec is a nest (dicts, tuples, named tuples) of tensor, ragged and sparse specs. Nothing of it is
-pickled: the JSON says what it is in words, and reading it back makes nothing but specs.
+A spec is a nest (dicts, tuples, named tuples) of tensor, ragged and sparse specs. Nothing is
+pickled. The JSON describes the spec in words, and reading it makes nothing but specs.
 """
 
 from __future__ import annotations

@@ -22,11 +22,11 @@ from tfio_store.records.framing import RecordBatch
 __all__ = ["Leaf", "Stored", "leaf_of"]
 
 SHAPE = "/shape"
-"""Ends the name of the feature that holds a shape that the schema can't tell."""
+"""The ending of the name of a feature that holds a shape which the schema can't tell."""
 
 _INTEGERS = (tf.int16, tf.int32, tf.int64, tf.uint16, tf.uint32)
 _HALF_BYTES = {"int4": tf.int8, "uint4": tf.uint8}
-"""What no op reinterprets travels as the next larger type, which holds every value."""
+"""Types that no op reinterprets travel as the next larger type, which holds every value."""
 
 
 @dataclass(frozen=True)
@@ -48,15 +48,15 @@ class Stored:
 
     @property
     def rows(self) -> bool:
-        """Only the first dimension is open, so the number of values tells it."""
+        """Whether only the first dimension is open. Then the number of values tells it."""
         if self.fixed or self.shape.rank is None or not self.shape[1:].is_fully_defined():
             return False
         return bool(self.shape[1:].num_elements() != 0)
 
     @property
     def raw(self) -> bool:
-        """Kept as memory: what lists would round, and tensors of bytes, which lists would slow
-        down."""
+        """Whether it is kept as memory. Lists would round some types, and slow down tensors of
+        bytes."""
         if self.dtype in (tf.bool, tf.int8, tf.uint8):
             return bool(self.shape.rank != 0)
         return bool(self.dtype not in (tf.float32, tf.string, *_INTEGERS))

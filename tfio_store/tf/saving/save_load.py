@@ -1,8 +1,7 @@
 """`save` and `load`: a tf.data.Dataset of tensors to a dataset of Examples and back.
 
-Unlike ``tf.data.Dataset.save``, what is written are TFRecord shards that any reader of Examples
-takes, on any storage, committed at once; the manifest holds their schema, and the element spec in
-JSON.
+Unlike ``tf.data.Dataset.save`` it writes TFRecord shards, on any storage, committed at once. Any
+reader of Examples can read them. The manifest holds their schema, and the element spec in JSON.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from tfio_store.write.sharded_writer import ShardedWriter
 __all__ = ["load", "save"]
 
 SPEC = "element_spec"
-"""The manifest's metadata under this key say what the elements were."""
+"""The key of the element spec in the manifest's metadata."""
 
 _BATCH_BYTES = 1 << 20
 _BATCH_MOST = 1024
@@ -210,7 +209,7 @@ def _check_same(layout: _Layout, url: str, access: Access) -> None:
 
 
 def _as_is(function: Any) -> Any:
-    """For `Dataset.map`: these have no control flow on tensors, and AutoGraph takes its time."""
+    """Mark a function for `Dataset.map` that has no control flow on tensors: AutoGraph is slow."""
     return tf.autograph.experimental.do_not_convert(function)
 
 
@@ -237,7 +236,7 @@ class _Layout:
 
     @property
     def batch_size(self) -> int:
-        """About a MiB of elements; few where their size is open."""
+        """About 1 MiB of elements. Few elements if their size is open."""
         sizes = [p.shape.num_elements() or 256 for p in self.parts if not p.empty]
         return max(1, min(_BATCH_MOST, _BATCH_BYTES // (8 * sum(sizes) + 64)))
 
@@ -254,7 +253,7 @@ class _Layout:
             yield encode_examples(columns) if columns else RecordBatch.from_records([b""] * count)
 
     def _flatten(self, *element: Any) -> dict[str, Any]:
-        """The tensors to store, by feature; and one more to count the elements by."""
+        """The tensors to store, by feature, and one more that counts the elements."""
         nest = element if type(self.spec) is tuple else element[0]  # as Dataset.map hands them over
         result: dict[str, Any] = {"": tf.zeros([], tf.int64)}
         found = element_spec.leaves(nest, self.spec)

@@ -1,8 +1,8 @@
 """The folder view of a store, for callers that think in directories.
 
-Object stores have keys and no folders: a folder is there when a key below it is, or a *marker*, an
-empty object whose key ends in "/", which consoles, Hadoop and this module make in place of an empty
-folder. Elsewhere folders are what the filesystem says.
+Object stores have keys and no folders. A folder exists if a key below it exists, or a *marker*: an
+empty object whose key ends in "/". Consoles, Hadoop and this module make markers for empty folders.
+Elsewhere folders are what the filesystem says.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SPECIAL = {
     "S3Store": ("tfio_store.tf.filesystem.folders.s3_folders", "S3Folders"),
     "AzureStore": ("tfio_store.tf.filesystem.folders.azure_folders", "AzureFolders"),
 }
-"""Stores whose folders need more than their fsspec class has."""
+"""Stores whose folders need more than their fsspec class offers."""
 
 
 class Folders(Protocol):
@@ -33,13 +33,14 @@ class Folders(Protocol):
         """FileNotFoundError when there is neither a file nor a folder. A file comes first."""
 
     def is_folder(self, path: str) -> bool:
-        """Whether a folder, or anything below it, is there."""
+        """Whether the folder, or anything below it, exists."""
 
     def entries(self, folder: str) -> list[Entry]:
-        """What is directly in ``folder``, sorted by name. FileNotFoundError where there is none."""
+        """The entries directly in ``folder``, sorted by name. FileNotFoundError if there is no
+        folder."""
 
     def make(self, folder: str) -> None:
-        """Make ``folder``, whose parent is there."""
+        """Make ``folder``. Its parent exists."""
 
     def remove(self, folder: str) -> None:
         """Remove an empty folder."""
@@ -51,7 +52,7 @@ class Folders(Protocol):
         """Make ``target`` an equal file, within the store where it can."""
 
     def move_tree(self, source: str, target: str) -> None:
-        """Give a folder another name: all is copied, then all is deleted."""
+        """Rename a folder: copy everything, then delete everything."""
 
 
 def folders_of(store: Store) -> Folders:

@@ -23,7 +23,7 @@ Call = Callable[..., Any]
 class FsspecFolders:
     """`Folders` by the methods that every fsspec filesystem has.
 
-    Where the filesystem shows no empty folders, those made here are remembered by this process.
+    If the filesystem shows no empty folders, this process remembers those that it has made.
     """
 
     def __init__(self, call: Call) -> None:
@@ -157,7 +157,7 @@ def entry_of(info: Mapping[str, Any]) -> Entry:
 
 
 def mtime_of(info: Mapping[str, Any]) -> int:
-    """Nanoseconds since the epoch, whatever the filesystem calls it; 0: it does not say."""
+    """Nanoseconds since the epoch, under any name that filesystems use. 0 if unknown."""
     value = next((info[key] for key in MTIME_KEYS if info.get(key)), None)
     if isinstance(value, str):
         with contextlib.suppress(ValueError):
