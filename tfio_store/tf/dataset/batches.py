@@ -2,8 +2,8 @@
 
     range(n_batches) ─ begin to fetch ─ read
 
-Handing records out one by one to collect them again costs several times what reading them does, so
-each call of the op makes one batch.
+To hand out records one by one, and collect them again, costs several times as much as reading them.
+So each call of the op makes one batch.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ __all__ = ["FEW", "batch_dataset", "can_batch", "raw_local", "too_small"]
 
 
 FEW = 16
-"""Records of a batch, below which it may be too small."""
+"""A batch with fewer records may be too small."""
 
 _CALL_BYTES = 16 << 10
-"""What is read in the time that a call takes."""
+"""Bytes that are read in the time of one call."""
 
 
 def can_batch(options: Options, parallel_reads: int | None) -> bool:
-    """Whether batches are runs of records in the order of the files, and all counts hold."""
+    """Whether batches are runs of records in the order of the files, with exact counts."""
     return (
         options.batch_size is not None
         and options.shuffle is False
@@ -50,8 +50,8 @@ def too_small(dataset: Dataset, options: Options) -> bool:
 
 
 def raw_local(dataset: Dataset) -> Dataset | None:
-    """The dataset, known to be raw, if all its files are raw and local: then batches need no
-    blocks, but every frame's place."""
+    """The dataset, marked as raw, if all its files are raw and local. Then batches need the place
+    of every frame, and no blocks."""
     found = {}
     for i, shard in enumerate(dataset.shards):
         if "://" in shard.url or not (shard.compression is None or _looks_raw(dataset, i)):
@@ -99,5 +99,5 @@ def _spans(dataset: Dataset, batch_size: int, options: Options) -> Spans:
         except (DataLossError, RecordTooLargeError):
             if not dataset.has_blocks:
                 raise
-            # by the blocks that a manifest tells, so that reading misses what is not there
+            # by the manifest's blocks, so that reading notices what is missing
     return batch_spans(dataset, batch_size)

@@ -1,7 +1,7 @@
-"""What is skipped of files whose blocks are read one by one. Knows no TensorFlow.
+"""Tracks what is skipped in files whose blocks are read one by one. Knows no TensorFlow.
 
-A block knows nothing of its file's others, which are read in any order and by any thread. Here they
-are put together again: a pass over a file is each of its blocks once.
+Blocks of a file are read in any order, by any thread, and know nothing of each other. Here they
+come together: a pass over a file is each of its blocks once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from tfio_store.storage.process import quietly
 __all__ = ["BlockSkips"]
 
 IDLE_SECONDS = 5.0
-"""A pass that waits so long for its next block tells what it has: the rest may never be read."""
+"""After waiting so long for its next block, a pass tells what it has: the rest may never be
+read."""
 OVERLAPPING = 2
 """Passes over one file at a time: the next epoch begins before the last one has ended."""
 FILES = 4096
@@ -35,10 +36,9 @@ class _Pass:
 
 
 class BlockSkips:
-    """One `DataLossWarning` for each pass over a damaged file; a file of which nothing could be
-    read is an error, met by whoever reads the last of its blocks.
-
-    A pass that never ends (over a share of the blocks, or cut short) is told of while it waits.
+    """Gives one `DataLossWarning` for each pass over a damaged file. A file in which nothing could
+    be read is an error, which the reader of its last block gets. A pass that never ends (over a
+    share of the blocks, or cut short) warns while it waits.
     """
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class BlockSkips:
         atexit.register(self._tell, 0.0)
 
     def forget(self) -> None:
-        """A forked child has neither the thread nor, perhaps, a free lock."""
+        """Start afresh in a forked child. It has no thread, and perhaps no free lock."""
         self._lock = threading.Lock()
         self._passes: OrderedDict[Hashable, list[_Pass]] = OrderedDict()
         self._watched = False
@@ -91,7 +91,8 @@ class BlockSkips:
         return passes[-1]
 
     def _given_up(self, key: Hashable, ended: _Pass | None) -> list[_Pass]:
-        """Forget a pass that has ended, and those that there are too many of, which are given."""
+        """Forget a pass that has ended. If there are too many passes, forget and return the
+        oldest."""
         passes = self._passes[key]
         if ended is not None:
             passes.remove(ended)
@@ -109,7 +110,7 @@ class BlockSkips:
                 return
             self._watched = True
         work = threading.Thread(target=self._run, name="tfio_store-skips", daemon=True)
-        quietly(work.start)  # where no thread starts any more, `atexit` tells
+        quietly(work.start)  # if no thread starts any more, `atexit` tells
 
     def _run(self) -> None:
         while True:
@@ -123,11 +124,11 @@ class BlockSkips:
                     return
 
     def _tell(self, idle: float) -> None:
-        """Say what is untold of the passes that wait for so many seconds."""
+        """Warn of passes that have waited for so many seconds."""
         before = time.monotonic() - idle
         with self._lock:
             waiting = [
                 each for passes in self._passes.values() for each in passes if each.used <= before
             ]
         for each in waiting:
-            quietly(each.file.say)  # a warning that is made an error has nobody to go to here
+            quietly(each.file.say)  # nobody here could catch a warning that is made an error

@@ -1,4 +1,4 @@
-"""What `ops.read_examples` makes of a feature spec: its columns, and features of their tensors."""
+"""Turns a feature spec into columns for `ops.read_examples`, and their tensors into features."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _Column:
     layout: int
     shape: tuple[int, ...] = ()
     fallback: Any = None
-    """A flat array of what stands for missing values."""
+    """A flat array of the defaults for missing values."""
 
     def encoded(self) -> bytes:
         key = self.key.encode()
@@ -86,12 +86,12 @@ class Columns:
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """Of the op."""
+        """The op's attributes."""
         dtypes = [dtype for column in self.columns for dtype in column.dtypes()]
         return {"columns": b"".join(column.encoded() for column in self.columns), "Tout": dtypes}
 
     def features(self, tensors: Iterable[tf.Tensor], rows: int | None) -> dict[str, Any]:
-        """As `tf.io.parse_example` gives them, of the op's outputs."""
+        """Make the features of `tf.io.parse_example` from the op's outputs."""
         left = iter(tensors)
         found = {
             column.key: column.joined([next(left) for _ in column.dtypes()], rows)
@@ -101,7 +101,7 @@ class Columns:
 
 
 def columns_of(spec: Mapping[str, Any]) -> Columns | None:
-    """None for what the op does not parse, or TensorFlow refuses."""
+    """None if the op does not parse it, or TensorFlow refuses it."""
     found: dict[str, _Column] = {}
     for name, feature in spec.items():
         for column in _columns(name, feature):
@@ -178,7 +178,7 @@ def _padded(name: str, feature: Any) -> _Column | None:
 
 
 def _flat(value: Any, dtype: tf.DType) -> tuple[Any, ...] | None:
-    """A default's values in a row. None of them where they are known to a graph alone."""
+    """A default's values in a row. None if only a graph knows them."""
     if value is None:
         return None
     try:

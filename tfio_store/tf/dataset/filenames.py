@@ -13,10 +13,8 @@ __all__ = ["known_names", "names_dataset"]
 
 
 def known_names(filenames: Any) -> list[str] | None:
-    """All the names, flat, or None where only running the graph will tell.
-
-    TypeError when they aren't text, worded like TensorFlow's own; ValueError for what TensorFlow
-    makes no tensor of either.
+    """All the names, flat. None if only running the graph tells. TypeError, in TensorFlow's words,
+    if they are no text. ValueError if TensorFlow can't make a tensor of them.
     """
     if isinstance(filenames, tf.data.Dataset):
         return None
@@ -55,7 +53,7 @@ def _array_names(value: Any) -> list[str]:
 
 
 def names_dataset(filenames: Any) -> tf.data.Dataset:
-    """Names that come at run time, as a dataset of string scalars. TypeError as TensorFlow's."""
+    """Names that come at run time, as a dataset of string scalars. TypeError like TensorFlow's."""
     if isinstance(filenames, tf.data.Dataset):
         spec = filenames.element_spec
         if not isinstance(spec, tf.TensorSpec) or spec.dtype != tf.string:

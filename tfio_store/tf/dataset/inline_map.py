@@ -1,8 +1,8 @@
 """`Dataset.map` for functions of one op that takes microseconds.
 
-A map hands each call to a thread, and that one each op of the function to another: to wake them
-takes longer than a batch of short records does. TensorFlow has switches against both, but hardly
-documents them; where they are missing, maps are as ever.
+A map hands each call to a thread, and that thread hands each op of the function to another. Waking
+them takes longer than reading a batch of short records. TensorFlow has switches against both, but
+hardly documents them. Where they are missing, maps work as usual.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def _switches(name: str) -> Collection[str]:
 
 
 def _switched(name: str, **switches: bool) -> Callable[..., tf.data.Dataset] | None:
-    """The dataset class of that name, with those of the switches on that it has."""
+    """The dataset class of that name, with the switches on that it has."""
     kind = getattr(map_op, name, None)
     if kind is None:
         return None

@@ -1,4 +1,4 @@
-"""What a `TFRecordDataset` was asked for, checked."""
+"""The checked arguments of a `TFRecordDataset`."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Options:
 
     @property
     def wants_blocks(self) -> bool:
-        """Whether it is worth finding the blocks of files that came without."""
+        """Whether it is worth finding the blocks of files without an index."""
         wanted = self.shard is not None or self.batch_size is not None
         return wanted or self.shuffle is not False
 
@@ -66,7 +66,7 @@ class Options:
 
 
 def check_buffer_size(value: Any) -> None:
-    """TypeError for what TensorFlow takes for no number of bytes."""
+    """TypeError unless TensorFlow would take it as a number of bytes."""
     if value is None or isinstance(value, int) or (np.ndim(value) == 0 and _is_int64(value)):
         return
     raise TypeError(f"buffer_size= takes a number of bytes, int64, not {value!r}")

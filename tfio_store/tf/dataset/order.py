@@ -1,4 +1,4 @@
-"""In which order numbers (of blocks, batches or files) come, and how a pipeline of them ends.
+"""The order of numbers (of blocks, batches or files), and how a pipeline of them ends.
 
 Many stages of tf.data let go of their input once that has ended, and with it of where its shuffle
 stands: who saves an iterator then gets other epochs after the restore than before. Stages also read
@@ -39,7 +39,7 @@ END = "11:"
 
 
 def numbers(count: int, options: Options) -> tf.data.Dataset:
-    """int64 []: those of ``count`` that this shard has, in the order wanted."""
+    """int64 []: those of ``count`` that this shard has, in the wanted order."""
     shards, index = options.shard or (1, 0)
     # not Dataset.shard, which takes every n-th of whatever tf.data service hands a worker
     found = tf.data.Dataset.range(index, count, shards)

@@ -1,4 +1,4 @@
-"""From runs of records to what the user asked for: records, batches, parsed batches."""
+"""Turns runs of records into what the user asked for: records, batches, parsed batches."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def finish(runs: tf.data.Dataset, options: Options, *, single: bool = False) -> 
         return records
     if not single and all(isinstance(f, tf.io.FixedLenFeature) for f in spec.values()):
         return runs.interleave(lambda run: _parsed_run(run, spec), cycle_length=1)
-    # what several Examples are parsed to depends on their neighbours (padding, dense shapes)
+    # parsing several Examples at once depends on their neighbours (padding, dense shapes)
     return records.map(
         lambda record: tf.io.parse_single_example(record, spec),
         num_parallel_calls=tf.data.AUTOTUNE,
@@ -34,8 +34,8 @@ def finish(runs: tf.data.Dataset, options: Options, *, single: bool = False) -> 
 
 
 def _parsed_run(run: tf.Tensor, spec: Mapping[str, Any]) -> tf.data.Dataset:
-    """The Examples of a run parsed together, which takes a tenth of the time; where one of them is
-    bad, one by one, so that those before it arrive."""
+    """Parse the Examples of a run together, in a tenth of the time. If one of them is bad, parse
+    one by one, so that those before it arrive."""
     together = tf.data.Dataset.from_tensors(run).map(lambda some: tf.io.parse_example(some, spec))
     singly = tf.data.Dataset.from_tensor_slices(run).map(
         lambda record: tf.io.parse_single_example(record, spec)
@@ -45,7 +45,7 @@ def _parsed_run(run: tf.Tensor, spec: Mapping[str, Any]) -> tf.data.Dataset:
 
 
 def parsed(batches: tf.data.Dataset, options: Options) -> tf.data.Dataset:
-    """Batches of strings as they are, or as dicts of tensors where there is a feature spec."""
+    """Batches of strings as they are, or as dicts of tensors if there is a feature spec."""
     spec = options.feature_spec
     if spec is None:
         return batches

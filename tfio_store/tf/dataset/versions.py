@@ -1,4 +1,4 @@
-"""Which version of each file the graph of a dataset is to read. Knows no TensorFlow."""
+"""The version of each file that a dataset's graph must read. Knows no TensorFlow."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ def hold_versions(dataset: Dataset) -> None:
 
 
 def _look_at(dataset: Dataset, shards: list[int]) -> dict[int, ObjectInfo]:
-    """What the store tells of these shards' objects, so far as there are any. Their versions are
-    held."""
+    """Ask the store about these shards' objects, if they exist. Their versions are kept."""
 
     def look(index: int) -> None:
         store, path = dataset.open(index)
@@ -45,9 +44,8 @@ def _look_at(dataset: Dataset, shards: list[int]) -> dict[int, ObjectInfo]:
 
 
 def check_sizes(dataset: Dataset, *, skip_corrupt: bool) -> None:
-    """That a manifest's shards are as long as it tells: a stream ends where its file does.
-
-    TruncatedRecordError for the first that is shorter; with ``skip_corrupt`` a warning for each.
+    """Check that a manifest's shards are as long as it tells, because a stream ends where its file
+    does. TruncatedRecordError for the first shorter one. With ``skip_corrupt`` a warning for each.
     """
     counted = [i for i, shard in enumerate(dataset.shards) if shard.records is not None]
     for index, info in _look_at(dataset, counted).items():

@@ -1,4 +1,4 @@
-"""Which records are shuffled together, and in which batches they come. No TensorFlow.
+"""Decides which records are shuffled together, and in which batches they come. No TensorFlow.
 
 A *window* is a run of whole batches of the shuffled blocks, about as many records as ``shuffle=``
 blocks have. No batch crosses the bounds of a window; the blocks there belong to both sides. What is
@@ -21,7 +21,7 @@ __all__ = ["Windows", "window_spans"]
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """How the batches of some records are shared out among windows."""
+    """Shares out the batches of some records among windows."""
 
     batches: int
     """Whole ones."""
