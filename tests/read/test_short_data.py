@@ -123,14 +123,14 @@ def test_a_manifest_that_claims_fewer_bytes(tmp_path: Path, nbytes: int, policy:
     manifest_says(place, nbytes)
     with pytest.raises((tfs.ManifestError, tfs.TruncatedRecordError)):
         tfs.RecordSource(place.url("train"))
-    with pytest.raises((tfs.ManifestError, tfs.TruncatedRecordError)):
-        list(tfs.RecordReader(place.url("train"), on_corrupt=policy).shuffle(1))
-    if policy == "skip" and nbytes > 100_000:
-        with pytest.warns(tfs.DataLossWarning):
-            assert read(place, "train", on_corrupt=policy) == RECORDS[:2_500]
-    else:
-        with pytest.raises((tfs.ManifestError, tfs.TruncatedRecordError)):
-            read(place, "train", on_corrupt=policy)
+    for arrange in (list, lambda reader: sorted(reader.shuffle(1))):
+        if policy == "skip" and nbytes > 100_000:
+            with pytest.warns(tfs.DataLossWarning):
+                found = arrange(tfs.RecordReader(place.url("train"), on_corrupt=policy))
+            assert found == RECORDS[:2_500]
+        else:
+            with pytest.raises((tfs.ManifestError, tfs.TruncatedRecordError)):
+                arrange(tfs.RecordReader(place.url("train"), on_corrupt=policy))
 
 
 @pytest.mark.parametrize("compression", ["GZIP", "ZLIB", "ZSTD"])

@@ -21,6 +21,7 @@ from tfio_store.errors import (
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, HEADER_BYTES, walk, walk_file
 from tfio_store.records.lookalike import HEAD_BYTES, hint
 from tfio_store.records.magic import detect
+from tfio_store.records.warning import warn
 from tfio_store.storage import Store
 from tfio_store.storage.faults import naming
 from tfio_store.storage.local import LocalStore
@@ -37,6 +38,8 @@ __all__ = [
     "frame_bounds",
     "frame_offsets",
     "index_raw_shards",
+    "indexed_shard",
+    "is_remote",
     "with_idx",
 ]
 
@@ -52,11 +55,14 @@ def index_raw_shards(
     *,
     memory_budget: int,
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+    instead: str | None = None,
 ) -> Dataset:
     """The dataset with the blocks of every raw shard known, and no shard's compression "auto".
 
     Reads the headers of raw shards that have no block table: on a remote store that is reading
-    the shard, unless its records are larger than what one request brings.
+    the shard, unless its records are larger than what one request brings. A warning tells of more
+    than ``memory_budget`` bytes of that; and where the caller says what it does ``instead``, it is
+    not done, and the dataset comes back as it was.
     Compressed streams stay as they are.
 
     Raises:
@@ -71,15 +77,37 @@ def index_raw_shards(
     ]
     if not missing:
         return dataset
+    long = _warn_of_long_walk([dataset.shards[i] for i in missing], memory_budget, instead)
+    if long and instead is not None:
+        return dataset
     workers = min(_SHARDS_AT_ONCE, len(missing))
     share = memory_budget // workers
 
     def look(index: int) -> Shard:
-        return _indexed(dataset, index, share, max_record_bytes)
+        return indexed_shard(dataset, index, budget=share, max_record_bytes=max_record_bytes)
 
     with Threads(workers, thread_name_prefix="tfio_store-index") as pool:
         found = dict(zip(missing, pool.map(look, missing), strict=True))
     return dataset.with_shards(found)
+
+
+def _warn_of_long_walk(shards: list[Shard], memory_budget: int, instead: str | None) -> bool:
+    """Whether the headers of these shards are so far away that walking is a work of its own."""
+    remote = [shard.nbytes for shard in shards if is_remote(shard.url)]
+    if sum(remote) <= memory_budget:
+        return False
+    walked = "are read whole for it, in every process that wants to know where their blocks lie"
+    warn(
+        f"{sum(remote) >> 20} MiB in {len(remote)} remote files have no index, and "
+        f"{instead or walked}. Write an index with tfio_store.build_index"
+        + ("" if instead is None else ", or allow for reading them by a larger memory_budget=")
+    )
+    return True
+
+
+def is_remote(url: str) -> bool:
+    """Whether reading is worth many requests at once."""
+    return "://" in url and not url.startswith(("file://", "memory://"))
 
 
 def codec_of(dataset: Dataset, index: int) -> str | None:
@@ -92,7 +120,10 @@ def codec_of(dataset: Dataset, index: int) -> str | None:
     return detect(head.result())
 
 
-def _indexed(dataset: Dataset, index: int, budget: int, max_record_bytes: int) -> Shard:
+def indexed_shard(
+    dataset: Dataset, index: int, *, budget: int, max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES
+) -> Shard:
+    """A shard with its codec, and its blocks if it is raw. Raises as `index_raw_shards`."""
     shard = dataset.shards[index]
     store, path = dataset.open(index)
     codec = codec_of(dataset, index)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import warnings
 
 from tfio_store.dataset.folder import Folder
 from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.model import Dataset, Shard
 from tfio_store.dataset.names import MANIFEST_SUFFIX, manifest_name, split_url
 from tfio_store.errors import ManifestError
+from tfio_store.records.warning import warn
 from tfio_store.storage import Access, Store
 
 __all__ = ["committed_shards", "find_manifest", "read_manifest", "read_whole", "with_known_blocks"]
@@ -107,7 +107,7 @@ def _shards_of(dataset: Dataset, prefix: str) -> dict[str, Shard]:
         found = folder.manifest(manifest_name(stem))
         shards = committed_shards(folder, found.manifest) if found and found.manifest else []
     except (ManifestError, FileNotFoundError) as error:
-        warnings.warn(f"read without its manifest: {error}", RuntimeWarning, stacklevel=4)
+        warn(f"read without its manifest: {error}")
         return {}
     return {shard.url: shard for shard in shards}
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from typing_extensions import TypeIs
 
 from tfio_store.dataset.model import Dataset, Shard
-from tfio_store.read.plan import Piece, Unit
+from tfio_store.read.plan import StreamPart
 from tfio_store.records.compression import codec_name
 from tfio_store.records.framing import Buffer
 
@@ -38,19 +38,18 @@ class FileStream:
         self._stands = 0
         """How many bytes of the stream were read, or passed over."""
 
-    def pieces(self, start: int) -> Iterator[tuple[Piece, BytesLike]]:
-        """The stream's bytes in pieces, from byte ``start`` of it on."""
+    def parts(self, start: int) -> Iterator[tuple[StreamPart, BytesLike]]:
+        """The stream's bytes in parts, from byte ``start`` of it on."""
         if start != self._stands:
             self._seek(start)
-        unit = Unit(0, None)
         chunk, first = self._next(), True
         while True:
             following = self._next() if chunk else chunk
             stop = start + len(chunk)
-            yield Piece(0, (unit,), start, stop, first=first, last=not following), chunk
+            yield StreamPart(0, 0, start, stop, first=first, last=not following), chunk
             if not following:
                 return
-            start, first, chunk = start + len(chunk), False, following
+            start, first, chunk = stop, False, following
 
     def _seek(self, offset: int) -> None:
         if self._origin is None:

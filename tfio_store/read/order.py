@@ -63,6 +63,16 @@ class Shuffle:
     def window_bytes(self) -> int:
         return self.window << 20
 
+    def check_room(self, nbytes: int, budget: int) -> None:
+        """ValueError if two windows of a source of ``nbytes`` do not fit into a memory budget."""
+        most = min(nbytes, self.window_bytes)
+        if 2 * most > budget:
+            raise ValueError(
+                f"window={self.window} takes up to {most >> 20} MiB of this source's records, two "
+                f"at a time, and memory_budget= allows {budget >> 20} MiB in all: pass a smaller "
+                "window= or a larger memory_budget="
+            )
+
     def __str__(self) -> str:
         return f"shuffle(seed={self.seed}, window={self.window})"
 

@@ -1,14 +1,15 @@
-"""From a dataset to the ranges that a reader fetches: units, runs and pieces.
+"""From a dataset to the ranges that a reader fetches.
 
-A *unit* is a block, or a whole shard where that is read as one stream. A `Run` is what is decoded
-together: a stream, or the blocks of one merged range.
+A *unit* is a block, or a whole shard where that is read as one stream. A range brings a part of a
+stream, or a run of blocks that lie close together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 
@@ -19,25 +20,20 @@ from tfio_store.records.compression import most_ratio
 from tfio_store.records.framing import FRAME_OVERHEAD
 from tfio_store.storage.read_ahead import Fetch, split_range
 
-__all__ = ["RECORD_COST", "Piece", "Unit", "Units", "fetches"]
+__all__ = ["RECORD_COST", "BlockRun", "StreamPart", "Units", "fetches"]
 
 RECORD_COST = 32
 """Bytes that a record takes in memory beside its frame: where it lies, before and after shuffling.
 """
+
+_MERGE_GAP = 64 << 10
+"""Blocks closer than this are fetched as one: a request costs more than the bytes between."""
 
 _MOST = 1 << 44
 """More bytes than any machine has, of which many add up."""
 
 _COST_OF_EMPTY = (FRAME_OVERHEAD + RECORD_COST) // FRAME_OVERHEAD
 """What records cost, at most, for each byte of their frames."""
-
-
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """``block`` is None for a shard that is read as one stream."""
-
-    shard: int
-    block: Block | None
 
 
 class Units:
@@ -48,27 +44,29 @@ class Units:
     """
 
     def __init__(self, dataset: Dataset, *, streams: bool) -> None:
-        self._dataset = dataset
+        self.dataset = dataset
         self._streams = streams
         counts = [1 if table is None else len(table) for table in self.tables()]
-        self._starts = np.zeros(len(counts) + 1, np.int64)
-        np.cumsum(counts, out=self._starts[1:])
+        self.starts = np.zeros(len(counts) + 1, np.int64)
+        """int64 [n_shards + 1]: the number of each shard's first unit."""
+        np.cumsum(counts, out=self.starts[1:])
 
     def __len__(self) -> int:
-        return int(self._starts[-1])
+        return int(self.starts[-1])
 
-    def __getitem__(self, number: int) -> Unit:
-        shard = int(np.searchsorted(self._starts, number, side="right")) - 1
+    def __getitem__(self, number: int) -> tuple[int, Block | None]:
+        """A unit's shard, and which block of it; None for a shard that is read as one stream."""
+        shard = int(np.searchsorted(self.starts, number, side="right")) - 1
         if self._table(shard) is None:
-            return Unit(shard, None)
-        return Unit(shard, self._dataset.shard_block(shard, number - int(self._starts[shard])))
+            return shard, None
+        return shard, self.dataset.block(shard, number - int(self.starts[shard]))
 
     def tables(self) -> Iterator[BlockTable | None]:
         """Of each shard the blocks that are units; None where the whole shard is one."""
-        return map(self._table, range(len(self._dataset.shards)))
+        return map(self._table, range(len(self.dataset.shards)))
 
     def _table(self, shard: int) -> BlockTable | None:
-        known = self._dataset.shards[shard]
+        known = self.dataset.shards[shard]
         return None if self._streams and known.compression is None else known.blocks
 
     @cached_property
@@ -81,7 +79,7 @@ class Units:
         """Of each unit the most bytes of memory that its records can take."""
         most: Order = self.costs.copy()
         for number in np.flatnonzero(most < 0):
-            shard = self._dataset.shards[self[int(number)].shard]
+            shard = self.dataset.shards[self[int(number)][0]]
             cost = shard.nbytes * most_ratio(shard.compression) * _COST_OF_EMPTY
             most[number] = min(cost, _MOST)  # a manifest claims what it likes
         return most
@@ -93,89 +91,78 @@ def _costs(table: BlockTable) -> Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """What one range is for: a part of a stream, or one or several whole blocks.
-
-    ``position`` is where the first of the units stands in the reader's order; ``start`` and
-    ``stop`` are the object's bytes of the range; ``first`` and ``last`` mark the ends of a stream.
-    """
+class StreamPart:
+    """What one range is for: a part of a stream, bytes ``start:stop`` of its shard. ``first`` and
+    ``last`` mark the stream's ends. ``position`` is where it stands in the reader's order."""
 
     position: int
-    units: tuple[Unit, ...]
+    shard: int
     start: int
     stop: int
     first: bool = True
     last: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class BlockRun:
+    """What one range is for: whole blocks of a shard that lie close together. ``position`` is where
+    the first stands in the reader's order; the others follow."""
+
+    position: int
+    blocks: tuple[Block, ...]
+
+
+Part: TypeAlias = StreamPart | BlockRun
+
+
 def fetches(
-    dataset: Dataset, units: Units, order: Order, *, position: int = 0, start: int = 0
-) -> Iterator[Fetch[Piece]]:
+    units: Units, order: Order, *, position: int = 0, start: int = 0
+) -> Iterator[Fetch[Part]]:
     """The ranges of the units from ``position`` of the order on. ``start``: where in the first
     one, if it is a stream of raw records, reading begins."""
-    run = _Run(dataset)
+    dataset, run = units.dataset, list[Block]()
     for at in range(position, len(order)):
-        unit = units[int(order[at])]
-        if unit.block is None:
-            yield from run.take()
-            yield from _stream(dataset, at, unit, start)
+        shard, block = units[int(order[at])]
+        if run and (block is None or not _continues(dataset, run, block)):
+            yield _run_fetch(dataset, at - len(run), run)
+            run = []
+        if block is None:
+            yield from _stream_fetches(dataset, at, shard, start)
         else:
-            if not run.add(at, unit):
-                yield from run.take()
-                run.add(at, unit)
+            run.append(block)
         start = 0
-    yield from run.take()
+    if run:
+        yield _run_fetch(dataset, len(order) - len(run), run)
 
 
-def _stream(dataset: Dataset, position: int, unit: Unit, start: int) -> Iterator[Fetch[Piece]]:
-    store, path = dataset.open(unit.shard)
-    shard = dataset.shards[unit.shard]
+def _stream_fetches(
+    dataset: Dataset, position: int, index: int, start: int
+) -> Iterator[Fetch[Part]]:
+    store, path = dataset.open(index)
+    shard = dataset.shards[index]
     stop = max(start, shard.nbytes)
     for begin, end in split_range(start, stop, store.range_bytes):
         missing = shard.version.end is not None and begin >= shard.version.end
         ask, end = (begin, stop) if missing else (end, end)  # of what is missing nothing is asked
-        piece = Piece(position, (unit,), begin, end, first=begin == start, last=end == stop)
-        yield Fetch(store, path, begin, ask, piece, ask - begin, shard.version)
+        part = StreamPart(position, index, begin, end, first=begin == start, last=end == stop)
+        yield Fetch(store, path, begin, ask, part, ask - begin, shard.version)
         if missing:
             return
 
 
-class _Run:
-    """Consecutive blocks that one range fetches."""
+def _continues(dataset: Dataset, run: list[Block], block: Block) -> bool:
+    """Whether one request may bring a block with those before it."""
+    gap = block.start - run[-1].stop
+    if block.shard != run[0].shard or not 0 <= gap <= _MERGE_GAP:
+        return False
+    store, _ = dataset.open(block.shard)
+    return block.stop - run[0].start <= store.range_bytes
 
-    def __init__(self, dataset: Dataset) -> None:
-        self._dataset = dataset
-        self._units: list[Unit] = []
-        self._position = 0
 
-    def add(self, position: int, unit: Unit) -> bool:
-        """Whether the block continues the run; it always begins an empty one."""
-        if not self._units:
-            self._position = position
-        elif not self._adjoins(unit):
-            return False
-        self._units.append(unit)
-        return True
-
-    def _adjoins(self, unit: Unit) -> bool:
-        first, last, block = self._units[0].block, self._units[-1].block, unit.block
-        assert first is not None
-        assert last is not None
-        assert block is not None
-        store, _ = self._dataset.open(unit.shard)
-        adjacent = block.shard == last.shard and block.start == last.stop
-        return adjacent and block.stop - first.start <= store.range_bytes
-
-    def take(self) -> Iterable[Fetch[Piece]]:
-        """The run as one range, and begin a new one."""
-        if not self._units:
-            return ()
-        first, last = self._units[0].block, self._units[-1].block
-        assert first is not None
-        assert last is not None
-        piece = Piece(self._position, tuple(self._units), first.start, last.stop)
-        self._units = []
-        store, path = self._dataset.open(first.shard)
-        cost = max(last.stop - first.start, last.raw_stop - first.raw_start)
-        version = self._dataset.shards[first.shard].version
-        return (Fetch(store, path, first.start, last.stop, piece, cost, version),)
+def _run_fetch(dataset: Dataset, position: int, run: list[Block]) -> Fetch[Part]:
+    start, stop, shard = run[0].start, run[-1].stop, run[0].shard
+    store, path = dataset.open(shard)
+    raw = sum(block.raw_stop - block.raw_start for block in run)
+    version = dataset.shards[shard].version
+    part = BlockRun(position, tuple(run))
+    return Fetch(store, path, start, stop, part, max(stop - start, raw), version)

@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from tfio_store.read.decode import NO_OFFSET, Located
+from tfio_store.read.located import NO_OFFSET, Located
 from tfio_store.read.route import Route
 
 __all__ = ["Position"]

@@ -6,15 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, BinaryIO
 
-from tfio_store.dataset.header_walk import index_raw_shards
 from tfio_store.dataset.model import Dataset
 from tfio_store.dataset.source import Source, open_dataset
 from tfio_store.read.file_object import FileStream, is_file_object
 from tfio_store.read.order import Share, Shuffle
 from tfio_store.read.position import Position
-from tfio_store.read.route import Route
 from tfio_store.read.skips import OnCorrupt
-from tfio_store.read.traversal import Options, Traversal
+from tfio_store.read.traversal import Options, Shared, Traversal
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch, RecordIterator
 from tfio_store.storage import Access, Retry
 
@@ -95,12 +93,12 @@ class RecordReader:
         options = Options(verify, _check_policy(on_corrupt), memory_budget, max_record_bytes)
         if is_file_object(source):
             file = FileStream(source, compression)
-            self._set(file.dataset, options, Position(), file)
+            self._set(Shared(file.dataset), options, Position(), file)
             return
         dataset = open_dataset(
             source, Access(storage_options, retry, backend), compression=compression
         )
-        self._set(dataset, options, Position())
+        self._set(Shared(dataset), options, Position())
 
     @classmethod
     def of(
@@ -127,27 +125,25 @@ class RecordReader:
             RecordReader: It stands at ``start``.
         """
         options = Options(verify, _check_policy(on_corrupt), memory_budget, max_record_bytes)
-        return cls._made(dataset, options, start or Position())
+        return cls._made(Shared(dataset), options, start or Position())
 
     @classmethod
-    def _made(cls, dataset: Dataset, options: Options, cursor: Position) -> RecordReader:
+    def _made(cls, shared: Shared, options: Options, cursor: Position) -> RecordReader:
         reader = cls.__new__(cls)
-        reader._set(dataset, options, cursor)
+        reader._set(shared, options, cursor)
         return reader
 
     def _set(
         self,
-        dataset: Dataset,
+        shared: Shared,
         options: Options,
         cursor: Position,
         file: FileStream | None = None,
     ) -> None:
-        self._dataset = dataset
+        self._shared = shared
         self._options = options
-        skip_damage = options.on_corrupt != "raise"
-        self._route = Route(dataset, options.steps, streams=not options.steps or skip_damage)
         self._file = file
-        self._way = Traversal(self._route, options, cursor, file)
+        self._way = Traversal(shared, options, cursor, file)
         self._begin_records()
 
     def _begin_records(self) -> None:
@@ -211,30 +207,20 @@ class RecordReader:
             >>> first == second, sorted(first) == sorted(second)
             (False, True)
         """
-        shuffled = self._with_step(Shuffle(seed, window), epoch)
-        most = shuffled._route.window_most()
-        if 2 * most > self._options.memory_budget:
-            raise ValueError(
-                f"window={window} takes up to {most >> 20} MiB of this source's records, two at a "
-                f"time, and memory_budget= allows {self._options.memory_budget >> 20} MiB in all: "
-                "pass a smaller window= or a larger memory_budget="
-            )
-        return shuffled
+        step = Shuffle(seed, window)
+        step.check_room(
+            sum(shard.nbytes for shard in self._shared.dataset.shards), self._options.memory_budget
+        )
+        return self._with_step(step, epoch)
 
     def _with_step(self, step: Share | Shuffle, epoch: int | None = None) -> RecordReader:
         if self._file is not None:
             raise ValueError(
                 "source= is a file object: only sources named by path can be cut into blocks"
             )
-        options = self._options
-        dataset = index_raw_shards(
-            self._dataset,
-            memory_budget=options.memory_budget,
-            max_record_bytes=options.max_record_bytes,
-        )
-        epoch = options.epoch if epoch is None else epoch
-        options = replace(options, steps=(*options.steps, step), epoch=epoch)
-        return RecordReader._made(dataset, options, Position(epoch=epoch))
+        epoch = self._options.epoch if epoch is None else epoch
+        options = replace(self._options, steps=(*self._options.steps, step), epoch=epoch)
+        return RecordReader._made(self._shared, options, Position(epoch=epoch))
 
     # Iterating
 
@@ -283,7 +269,7 @@ class RecordReader:
             >>> len(list(other))
             2
         """
-        return self._stands_at().to_json(self._route)
+        return self._stands_at().to_json(self._way.route)
 
     def _stands_at(self) -> Position:
         """Behind the last record that was given out, which may be in the midst of a batch."""
@@ -302,7 +288,7 @@ class RecordReader:
             ValueError: The state is of another source or another order, or the reader is closed.
         """
         self._way.check_open()
-        cursor = Position.from_json(state, self._route)
+        cursor = Position.from_json(state, self._way.route)
         self._leave(cursor)
 
     def _leave(self, cursor: Position) -> None:
@@ -316,7 +302,7 @@ class RecordReader:
             raise TypeError(
                 "a reader of an open file object does not pickle; name the file by its path"
             )
-        return _rebuild, (self._dataset, self._options, self.state())
+        return RecordReader._made, (self._shared, self._options, self._stands_at())
 
     # Ending
 
@@ -369,12 +355,6 @@ class _RestFirst(Iterator[RecordBatch]):
     def __next__(self) -> RecordBatch:
         rest = None if self._batches.ended else self._reader._records.take_rest()
         return next(self._batches) if rest is None else rest
-
-
-def _rebuild(dataset: Dataset, options: Options, state: dict[str, Any]) -> RecordReader:
-    reader = RecordReader._made(dataset, options, Position())
-    reader.restore(state)
-    return reader
 
 
 def _check_policy(on_corrupt: OnCorrupt) -> OnCorrupt:

@@ -7,24 +7,22 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
 from typing import Any, SupportsIndex, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from tfio_store.dataset.header_walk import index_raw_shards, with_idx
-from tfio_store.dataset.model import Block, Dataset, decode_block
+from tfio_store.dataset.model import Dataset
 from tfio_store.dataset.source import Source, open_dataset
+from tfio_store.read.fetch import fetch_blocks
+from tfio_store.read.located import Decoding
+from tfio_store.read.plan import Units
 from tfio_store.read.record_numbers import is_number, record_numbers
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
 from tfio_store.storage import Access, Retry
-from tfio_store.storage.read_ahead import Fetch, ReadAhead
 
 __all__ = ["RecordSource"]
-
-_MERGE_GAP = 64 << 10
-"""Ranges closer than this are fetched as one: a request costs more than the bytes between."""
 
 
 class RecordSource(Sequence[bytes]):
@@ -98,6 +96,7 @@ class RecordSource(Sequence[bytes]):
                     "reached by its number; copy it with ShardedWriter, which compresses in blocks"
                 )
         self._dataset = dataset
+        self._units = Units(dataset, streams=False)
         self._verify = verify
         self._memory_budget = memory_budget
         self._max_record_bytes = max_record_bytes
@@ -155,7 +154,7 @@ class RecordSource(Sequence[bytes]):
             mine = shards == shard
             rest = numbers[mine] - starts[shard]
             block = np.searchsorted(table.records, rest, side="right") - 1
-            blocks[mine] = block + self._dataset.block_starts[shard]
+            blocks[mine] = block + self._units.starts[shard]
             within[mine] = rest - table.records[block]
         return blocks, within
 
@@ -168,55 +167,23 @@ class RecordSource(Sequence[bytes]):
                 missing.append(number)
             else:
                 yield number, batch
-        with closing(ReadAhead(self._ranges(missing), budget=self._memory_budget)) as ahead:
-            for fetch, data in ahead:
-                for number, block in fetch.tag:
-                    stored: Any = memoryview(data)[
-                        block.start - fetch.start : block.stop - fetch.start
-                    ]
-                    if len(fetch.tag) > 1:
-                        stored = bytes(stored)  # or a cached block would keep its neighbours' bytes
-                    batch = decode_block(
-                        self._dataset.shards[block.shard],
-                        block,
-                        stored,
-                        verify=self._verify,
-                        max_record_bytes=self._max_record_bytes,
-                    )
-                    self._cache.put(number, batch)
-                    yield number, batch
-
-    def _ranges(self, numbers: list[int]) -> Iterator[Fetch[list[tuple[int, Block]]]]:
-        """Neighbouring blocks as one range, up to what the store likes in one request."""
-        run: list[tuple[int, Block]] = []
-        for number in numbers:
-            block = self._dataset.block(number)
-            if run and not self._near(run[0][1], run[-1][1], block):
-                yield self._range(run)
-                run = []
-            run.append((number, block))
-        if run:
-            yield self._range(run)
-
-    def _near(self, first: Block, last: Block, block: Block) -> bool:
-        store, _ = self._dataset.open(block.shard)
-        return (
-            block.shard == last.shard
-            and block.start - last.stop <= _MERGE_GAP
-            and block.stop - first.start <= store.range_bytes
-        )
-
-    def _range(self, run: list[tuple[int, Block]]) -> Fetch[list[tuple[int, Block]]]:
-        first, last = run[0][1], run[-1][1]
-        store, path = self._dataset.open(first.shard)
-        cost = sum(
-            max(block.stop - block.start, block.raw_stop - block.raw_start) for _, block in run
-        )
-        version = self._dataset.shards[first.shard].version
-        return Fetch(store, path, first.start, last.stop, run, cost, version)
+        how = Decoding(self._verify, self._max_record_bytes)
+        wanted = np.array(missing, np.int64)
+        for located in fetch_blocks(self._units, wanted, how, budget=self._memory_budget):
+            number, batch = missing[located.position], _alone(located.batch)
+            self._cache.put(number, batch)
+            yield number, batch
 
     def __repr__(self) -> str:
         return f"<RecordSource of {len(self)} records in {len(self._dataset.shards)} shards>"
+
+
+def _alone(batch: RecordBatch) -> RecordBatch:
+    """The batch in memory of its own, if it is a part of more: kept, it would keep all of that."""
+    whole = memoryview(batch.buffer).obj
+    if len(memoryview(whole)) <= len(batch.buffer):
+        return batch
+    return RecordBatch(bytes(batch.buffer), batch.offsets, batch.lengths)
 
 
 class _BlockCache:

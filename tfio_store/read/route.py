@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from tfio_store.dataset.model import Dataset
-from tfio_store.read.decode import NO_OFFSET
+from tfio_store.read.located import NO_OFFSET
 from tfio_store.read.order import Order, Share, Shuffle, rearrange
 from tfio_store.read.plan import Units
 from tfio_store.read.shuffle import Windows
@@ -90,16 +90,16 @@ class Route:
     def _records(self, numbers: Order) -> int:
         units = [self.units[int(number)] for number in numbers]
         known = [
-            self.dataset.shards[unit.shard].records if unit.block is None else unit.block.records
-            for unit in units
+            self.dataset.shards[shard].records if block is None else block.records
+            for shard, block in units
         ]
         return sum(sys.maxsize if count is None else count for count in known)
 
     def offsets_to(self, position: int, epoch: int) -> int:
         """The largest offset of a unit in which a reader can go on from one, else `NO_OFFSET`."""
-        unit = self.units[int(self.order(epoch)[position])]
-        shard = self.dataset.shards[unit.shard]
-        if self.shuffle is not None or unit.block is not None:
+        index, block = self.units[int(self.order(epoch)[position])]
+        shard = self.dataset.shards[index]
+        if self.shuffle is not None or block is not None:
             return NO_OFFSET
         if shard.compression not in ("auto", None):
             return NO_OFFSET

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from tfio_store.read.decode import Located
+from tfio_store.read.located import Located
 from tfio_store.read.order import Order, Shuffle, record_permutation
 from tfio_store.read.plan import RECORD_COST
 from tfio_store.records.framing import FRAME_OVERHEAD, RecordBatch

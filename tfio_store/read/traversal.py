@@ -8,25 +8,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cached_property
 
-from tfio_store.read.decode import Decoding, Located, decode
+from tfio_store.dataset.header_walk import index_raw_shards
+from tfio_store.dataset.model import Dataset
+from tfio_store.read.fetch import decode, fetch_blocks
 from tfio_store.read.file_object import FileStream
-from tfio_store.read.order import Order, Share, Shuffle
-from tfio_store.read.plan import Piece, fetches
+from tfio_store.read.located import Decoding, Located
+from tfio_store.read.order import Share, Shuffle
 from tfio_store.read.position import Position
 from tfio_store.read.route import Route
 from tfio_store.read.shuffle import shuffled
 from tfio_store.read.skips import OnCorrupt, Skips
 from tfio_store.records.framing import RecordBatch
-from tfio_store.storage.read_ahead import ReadAhead
 
-if TYPE_CHECKING:
-    from typing_extensions import Buffer as BytesLike
-
-__all__ = ["Options", "Traversal"]
+__all__ = ["Options", "Shared", "Traversal"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +38,27 @@ class Options:
     epoch: int = 0
 
 
+@dataclass(slots=True)
+class Shared:
+    """The dataset of a reader and of all that are made of it: the first that needs the blocks of
+    files without an index finds them for all."""
+
+    dataset: Dataset
+
+    def with_blocks(self, options: Options) -> Dataset:
+        self.dataset = index_raw_shards(
+            self.dataset,
+            memory_budget=options.memory_budget,
+            max_record_bytes=options.max_record_bytes,
+        )
+        return self.dataset
+
+
 class Traversal:
     """Batches from a position on, epoch after epoch; after a fork it goes on by itself."""
 
     def __init__(
-        self, route: Route, options: Options, position: Position, file: FileStream | None
+        self, shared: Shared, options: Options, position: Position, file: FileStream | None
     ) -> None:
         self.position = position
         self.current: Located | None = None
@@ -54,11 +67,22 @@ class Traversal:
         """How often the end of an epoch was reached."""
         self.closed = False
         self.skips = Skips(options.on_corrupt)
-        self._route = route
+        self._shared = shared
         self._options = options
         self._file = file
         self._pipeline: Iterator[Located] | None = None
         self._pid = os.getpid()
+
+    @cached_property
+    def route(self) -> Route:
+        """Made when it is first needed: it may take reading to find the blocks."""
+        options = self._options
+        streams = not options.steps or options.on_corrupt != "raise"
+        dataset = self._shared.dataset if streams else self._shared.with_blocks(options)
+        route = Route(dataset, options.steps, streams=streams)
+        if route.shuffle is not None:
+            route.shuffle.check_room(route.window_most(), options.memory_budget)
+        return route
 
     def next_batch(self) -> RecordBatch | None:
         """The next batch, behind which the position moves; None at the end of the epoch. ValueError
@@ -98,28 +122,19 @@ class Traversal:
 
     def _start(self) -> Iterator[Located]:
         """The pipeline from the position on. It must not hold this object, which holds it."""
-        options, position, route = self._options, self.position, self._route
+        options, position, route = self._options, self.position, self.route
         skips = None if options.on_corrupt == "raise" else self.skips
         how = Decoding(options.verify, options.max_record_bytes, skips)
         order = route.order(position.epoch)
+        start = max(position.offset, 0)
         if self._file is not None:
-            pieces = self._file.pieces(max(position.offset, 0))
+            located = decode(route.dataset, self._file.parts(start), how)
         else:
             # one window is gathered while the one before it is still in use
             budget = options.memory_budget - 2 * route.window_most()
-            pieces = _pieces(route, order, position, budget)
-        located = decode(route.dataset, pieces, how)
+            at = position.position
+            located = fetch_blocks(route.units, order, how, budget=budget, position=at, start=start)
         if route.shuffle is not None:
             windows = route.windows(order)
             located = shuffled(located, route.shuffle, windows, epoch=position.epoch)
         return position.resume(located)
-
-
-def _pieces(
-    route: Route, order: Order, position: Position, budget: int
-) -> Iterator[tuple[Piece, BytesLike]]:
-    start = max(position.offset, 0)
-    ranges = fetches(route.dataset, route.units, order, position=position.position, start=start)
-    with closing(ReadAhead(ranges, budget=budget, may_be_short=True)) as ahead:
-        for fetch, data in ahead:
-            yield fetch.tag, data

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from tfio_store.dataset.block_tables import ShardInfo
-from tfio_store.dataset.header_walk import frame_offsets, index_raw_shards
+from tfio_store.dataset.header_walk import frame_offsets, indexed_shard
 from tfio_store.dataset.manifest import DatasetManifest, check_name
 from tfio_store.dataset.model import Dataset
 from tfio_store.dataset.names import DatasetNames, new_tag, split_url
@@ -75,13 +75,11 @@ def build_index(
         b'two'
     """
     access = Access(storage_options, retry, backend)
-    found = open_dataset(source, access)
-    dataset = index_raw_shards(
-        found, memory_budget=memory_budget, max_record_bytes=max_record_bytes
-    )
+    dataset = open_dataset(source, access)
     place = None if save_as is None else access.open(save_as)
     names = _names(dataset, _common_folder(dataset, place))
-    describe = partial(_describe, dataset, memory_budget // _SHARDS_AT_ONCE)
+    share = memory_budget // _SHARDS_AT_ONCE
+    describe = partial(_describe, dataset, share, max_record_bytes)
     with Threads(_SHARDS_AT_ONCE, thread_name_prefix="tfio_store-index") as pool:
         shards = tuple(pool.map(describe, names, range(len(names))))
     return DatasetManifest(shards, None) if place is None else _save(shards, place)
@@ -115,8 +113,14 @@ def _names(dataset: Dataset, folder: str) -> list[str]:
     return names
 
 
-def _describe(dataset: Dataset, memory_budget: int, name: str, index: int) -> ShardInfo:
+def _describe(
+    dataset: Dataset, memory_budget: int, max_record_bytes: int, name: str, index: int
+) -> ShardInfo:
     shard = dataset.shards[index]
+    if shard.blocks is None:
+        shard = indexed_shard(
+            dataset, index, budget=memory_budget, max_record_bytes=max_record_bytes
+        )
     if shard.blocks is None or shard.compression is not None:
         raise ValueError(
             f"{shard.url}: is compressed; only raw files can be indexed where they are. "

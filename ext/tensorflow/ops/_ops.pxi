@@ -157,7 +157,7 @@ cdef void *begin(const block_request *block, const read_settings *settings) noex
     try:
         future = _begin_block(
             block.url.decode(), block.codec.decode(), block.version.decode(),
-            (block.start, block.stop), block.raw_stop - block.raw_start,
+            (block.start, block.stop), (block.raw_start, block.raw_stop),
             settings.options.decode(),
         )
         Py_INCREF(future)

@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import math
 import os
-import warnings
 from dataclasses import replace
 from typing import Any
 
 import tensorflow as tf
 
+from tfio_store.dataset.header_walk import is_remote
 from tfio_store.dataset.model import Dataset
+from tfio_store.records.warning import warn
 from tfio_store.tf.dataset import ops, order
 from tfio_store.tf.dataset.columns import Columns
 from tfio_store.tf.dataset.inline_map import map_in_parallel, map_in_place
@@ -34,7 +35,6 @@ __all__ = [
     "block_dataset",
     "element_count",
     "interleaved",
-    "is_remote",
     "mixed_blocks",
 ]
 
@@ -100,11 +100,6 @@ def interleaved(
     )
 
 
-def is_remote(url: str) -> bool:
-    """Whether reading is worth many requests at once."""
-    return "://" in url and not url.startswith(("file://", "memory://"))
-
-
 def mixed_blocks(spans: Spans, options: Options) -> int:
     """Blocks (groups of ``spans``) whose records are mixed: as many as are asked for and memory has
     room for, twice: those handed out and those read meanwhile."""
@@ -112,11 +107,9 @@ def mixed_blocks(spans: Spans, options: Options) -> int:
     most = max(1, options.memory_budget // (2 * nbytes))
     wanted = max(1, min(options.window, spans.count))
     if wanted > most and options.shuffle is not True:
-        warnings.warn(
+        warn(
             f"shuffle={wanted} blocks take {2 * wanted * nbytes >> 20} MiB: {most} are mixed, "
-            "which memory_budget= has room for; pass a larger one",
-            RuntimeWarning,
-            stacklevel=6,
+            "which memory_budget= has room for; pass a larger one"
         )
     return min(wanted, most)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
@@ -16,9 +15,10 @@ from tfio_store.dataset.model import Dataset
 from tfio_store.dataset.source import open_dataset
 from tfio_store.errors import DataLossError, RecordTooLargeError
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
+from tfio_store.records.warning import warn
 from tfio_store.storage import Access, Retry
 from tfio_store.tf.dataset.batches import FEW, batch_dataset, can_batch, raw_local, too_small
-from tfio_store.tf.dataset.blocks import block_dataset, is_remote
+from tfio_store.tf.dataset.blocks import block_dataset
 from tfio_store.tf.dataset.carried_access import to_json
 from tfio_store.tf.dataset.filenames import known_names, names_dataset
 from tfio_store.tf.dataset.options import (
@@ -33,6 +33,8 @@ from tfio_store.tf.dataset.streams import files_at_once, stream_dataset
 from tfio_store.tf.dataset.versions import check_sizes, hold_versions
 
 __all__ = ["TFRecordDataset"]
+
+_AS_STREAMS = "are read as streams: sharded and shuffled by file, and batched more slowly"
 
 _Built: TypeAlias = (
     "tuple[tf.data.Dataset, int | None, Callable[[int, int], tf.data.Dataset] | None]"
@@ -244,18 +246,19 @@ def _build(
         if raw is not None and (options.batch_size or 0) >= FEW:
             hold_versions(raw)
             return _from_blocks(raw, options, parallel_reads)
-        if options.wants_blocks and _worth_indexing(dataset, options):
+        if options.wants_blocks:
             dataset = index_raw_shards(
                 dataset,
                 memory_budget=options.memory_budget,
                 max_record_bytes=options.settings.max_record_bytes,
+                instead=_AS_STREAMS,
             )
         if dataset.has_blocks:
             hold_versions(dataset)
             return _from_blocks(dataset, options, parallel_reads)
     except (DataLossError, RecordTooLargeError) as error:
         # reading will tell, behind the good records, as TensorFlow does
-        _warn_of_streams(f"{error}: with damage before their blocks are known, the files", 4)
+        warn(f"{error}: with damage before their blocks are known, the files {_AS_STREAMS}")
     check_sizes(dataset, skip_corrupt=options.settings.skip_corrupt)
     files = _files(
         [shard.address for shard in dataset.shards],
@@ -265,43 +268,15 @@ def _build(
     return stream_dataset(files, options, parallel_reads, at_once=at_once), None, None
 
 
-def _worth_indexing(dataset: Dataset, options: Options) -> bool:
-    """Whether finding the blocks of files that came without is a small part of the work: walking
-    the headers of files on a remote store reads all of them."""
-    unknown = [
-        shard.nbytes
-        for shard in dataset.shards
-        if shard.blocks is None and shard.compression in ("auto", None) and is_remote(shard.url)
-    ]
-    worth = sum(unknown) <= options.memory_budget
-    if not worth:
-        _warn_of_streams(
-            f"{sum(unknown) >> 20} MiB in {len(unknown)} remote files have no index, and", 5
-        )
-    return worth
-
-
-def _warn_of_streams(why: str, level: int) -> None:
-    warnings.warn(
-        f"{why} are read as streams: sharded and shuffled by file, and batched more slowly. Write "
-        "an index with tfio_store.build_index, or allow for reading remote files first by a larger "
-        "memory_budget=",
-        RuntimeWarning,
-        stacklevel=level,
-    )
-
-
-def _warn_of_workers(level: int) -> None:
+def _warn_of_workers() -> None:
     cluster = json.loads(os.environ.get("TF_CONFIG") or "{}").get("cluster", {})
     workers = sum(len(cluster.get(job, ())) for job in ("chief", "worker"))
     if workers > 1:
-        warnings.warn(
+        warn(
             f"TF_CONFIG names {workers} workers. This dataset is read by blocks: "
             "AutoShardPolicy.FILE finds no files and fails, and AUTO becomes DATA, with which "
             f"every worker reads everything. Pass shard=({workers}, index) and AutoShardPolicy.OFF "
-            "to have each read its share; or shard=(1, 0) and DATA if that is wanted",
-            RuntimeWarning,
-            stacklevel=level,
+            "to have each read its share; or shard=(1, 0) and DATA if that is wanted"
         )
 
 
@@ -311,7 +286,7 @@ def _from_blocks(dataset: Dataset, options: Options, parallel_reads: int | None)
 
     sharded = None if options.shard is not None else reshard
     if options.shard is None:
-        _warn_of_workers(5)
+        _warn_of_workers()
     if can_batch(options, parallel_reads) and not too_small(dataset, options):
         return batch_dataset(dataset, options), None, sharded
     if can_shuffle(options, parallel_reads) and not too_small(dataset, options):

@@ -14,15 +14,16 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from tfio_store.dataset.model import Block, Dataset, Shard
-from tfio_store.errors import CorruptRecordError
-from tfio_store.read.decode import NO_OFFSET
+from tfio_store.errors import DataLossError
+from tfio_store.read.block import inflate_block, recover_block
+from tfio_store.read.located import NO_OFFSET
 from tfio_store.read.position import Position
 from tfio_store.read.reader import RecordReader
-from tfio_store.read.recover_block import recover_block
-from tfio_store.records.compression import StreamError, codec_name, decompress_block
+from tfio_store.records.compression import codec_name
 from tfio_store.records.framing import RecordBatch
 from tfio_store.storage import ReplacedError, Version, threads
 from tfio_store.storage.redaction import redacted
@@ -77,20 +78,26 @@ class _Stored(NamedTuple):
     stop: int
     options: str
 
-    def load(self, codec: str, nbytes: int) -> Future[BytesLike]:
-        """The bytes, decompressed to ``nbytes`` if there is a codec."""
+    def load(self, codec: str, raw: tuple[int, int]) -> Future[BytesLike]:
+        """The bytes, decompressed if there is a codec."""
         store, path = from_json(self.options).open(self.url)
         fetched = store.read(path, self.start, self.stop, etag=self.version or None)
         if not codec:
-            return fetched
-        return _then(fetched, lambda data: decompress_block(data, codec, nbytes=nbytes))
+            return fetched  # of which the op takes what is there
+        block = Block(0, self.start, self.stop, *raw, 0)
+        return _then(fetched, partial(inflate_block, redacted(self.url), codec, block))
 
 
 def begin_block(
-    url: str, codec: str, version: str, stored: tuple[int, int], nbytes: int, options: str
+    url: str,
+    codec: str,
+    version: str,
+    stored: tuple[int, int],
+    raw: tuple[int, int],
+    options: str,
 ) -> Future[BytesLike]:
-    """A block on its way, to be decompressed (to ``nbytes``), that `read_block` will want."""
-    return _Stored(url, version, *stored, options).load(codec, nbytes)
+    """A block on its way, to be decompressed, that `read_block` will want."""
+    return _Stored(url, version, *stored, options).load(codec, raw)
 
 
 def read_block(
@@ -113,21 +120,21 @@ def read_block(
     from and to, of the object and of the uncompressed stream.
     ReplacedError where the object is no longer of this ``version`` ("": whichever it is).
     """
-    nbytes, shown = raw[1] - raw[0], redacted(url)
     wanted = _Stored(url, version, *stored, options)
     try:
-        data = (fetch or wanted.load(codec, nbytes)).result()
-    except StreamError as error:
+        data = (fetch or wanted.load(codec, raw)).result()
+    except DataLossError:
         if not skip_corrupt:
-            raise CorruptRecordError(str(error), path=shown, offset=raw[0]) from error
-        data, damaged = wanted.load("", nbytes).result(), codec or None
+            raise
+        data, damaged = wanted.load("", raw).result(), codec
     else:
-        damaged = None
+        damaged = ""
     if not skip_corrupt:
         return data
-    block = Block(0, *(stored if damaged else raw), *raw, 0, 0)  # where `data` is from
+    block = Block(0, *(stored if damaged else raw), *raw, 0)  # where `data` is from
+    shown = redacted(url)
     batch, regions = recover_block(
-        shown, damaged, data, block, verify=verify, max_record_bytes=max_record_bytes
+        shown, damaged or None, block, data, verify=verify, max_record_bytes=max_record_bytes
     )
     way = (options, version, verify, max_record_bytes)
     _skips.read(way, shown, (stored[0], file_blocks), len(batch), regions)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 from tfio_store.dataset.model import Dataset
 from tfio_store.errors import DataLossWarning, TruncatedRecordError
+from tfio_store.records.warning import warn
 from tfio_store.storage import ObjectInfo
 
 __all__ = ["check_sizes", "hold_versions"]
@@ -59,4 +59,4 @@ def check_sizes(dataset: Dataset, *, skip_corrupt: bool) -> None:
         )
         if not skip_corrupt:
             raise error
-        warnings.warn(f"{error}: skipped", DataLossWarning, stacklevel=5)
+        warn(f"{error}: skipped", DataLossWarning)

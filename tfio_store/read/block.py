@@ -1,25 +1,59 @@
-"""What a damaged block still holds."""
+"""The stored bytes of one block to its records: decompressed, checked, and past damage."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tfio_store.dataset.model import Block
-from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
+from tfio_store.dataset.model import Block, Shard
+from tfio_store.errors import CorruptRecordError, ManifestError, TruncatedRecordError
+from tfio_store.records.compression import StreamError, decompress_block
+from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch, RecordDecoder
 from tfio_store.records.past_damage import Gap, RecoveringDecompressor
 from tfio_store.records.recovery import RecoveringDecoder, SkippedRegion
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
-__all__ = ["recover_block"]
+__all__ = ["decode_block", "inflate_block", "recover_block"]
+
+
+def decode_block(
+    shard: Shard, block: Block, data: BytesLike, *, verify: bool, max_record_bytes: int
+) -> RecordBatch:
+    """The records of a block from its stored ``data``.
+
+    DataLossError with the shard's URL and the offset of the damage in the uncompressed stream;
+    ManifestError where the block holds another number of records than its index says.
+    """
+    decoder = RecordDecoder(
+        verify=verify, max_record_bytes=max_record_bytes, path=shard.url, offset=block.raw_start
+    )
+    batch = decoder.feed(inflate_block(shard.url, shard.compression, block, data))
+    decoder.finish()
+    if len(batch) != block.records:
+        raise ManifestError(
+            f"{shard.url}: the block at offset {block.start} holds {len(batch)} records where "
+            f"its index says {block.records}; rebuild the index with tfio_store.build_index"
+        )
+    return batch
+
+
+def inflate_block(url: str, codec: str | None, block: Block, data: BytesLike) -> BytesLike:
+    """The uncompressed bytes of a block, as many as it has. DataLossError as `decode_block`."""
+    missing = block.stop - block.start - len(memoryview(data))
+    if missing:
+        raise TruncatedRecordError(_ends_early(missing), path=url, offset=block.raw_start)
+    try:
+        return decompress_block(data, codec, nbytes=block.raw_stop - block.raw_start)
+    except StreamError as error:
+        raise CorruptRecordError(str(error), path=url, offset=block.raw_start) from error
 
 
 def recover_block(
     url: str,
     codec: str | None,
-    data: BytesLike,
     block: Block,
+    data: BytesLike,
     *,
     verify: bool = True,
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
@@ -46,11 +80,14 @@ def recover_block(
     return RecordBatch.from_records(record for batch in batches for record in batch), skipped
 
 
+def _ends_early(missing: int) -> str:
+    return f"the file ends inside or before a block, {missing} bytes of which are missing"
+
+
 def _missing(url: str, codec: str | None, block: Block, nbytes: int) -> SkippedRegion:
-    text = f"the file ends inside or before a block, {nbytes} bytes of which are missing"
     if codec is None:
-        return SkippedRegion(url, block.raw_stop - nbytes, nbytes, text)
-    return SkippedRegion(url, block.raw_start, None, text, nbytes)
+        return SkippedRegion(url, block.raw_stop - nbytes, nbytes, _ends_early(nbytes))
+    return SkippedRegion(url, block.raw_start, None, _ends_early(nbytes), nbytes)
 
 
 def _inflated(

@@ -1,0 +1,133 @@
+"""`fetch_blocks`: the batches of any blocks of a dataset, in order, within a budget of bytes.
+
+All reading of blocks goes through it: a sequential reader asks for all of them, a shuffled one for
+a permutation, a source for those that hold the wanted records. A shard that can't be cut stands
+among them as one block.
+
+Streams are decoded in order, in the caller's thread. Compressed blocks are independent: they are
+decompressed by the process's threads for that ahead of their use, and handed out in order all the
+same. Who drops the iterator leaves the few blocks that are under way to end unseen.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
+from contextlib import closing
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from tfio_store.dataset.model import Block, Dataset, Shard
+from tfio_store.errors import DataLossError
+from tfio_store.read.block import decode_block, recover_block
+from tfio_store.read.located import Decoding, Located
+from tfio_store.read.order import Order
+from tfio_store.read.plan import BlockRun, StreamPart, Units, fetches
+from tfio_store.read.stream import ShardStream
+from tfio_store.records.recovery import SkippedRegion
+from tfio_store.storage import threads
+from tfio_store.storage.read_ahead import ReadAhead
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer as BytesLike
+
+__all__ = ["decode", "fetch_blocks"]
+
+
+def fetch_blocks(
+    units: Units, numbers: Order, how: Decoding, *, budget: int, position: int = 0, start: int = 0
+) -> Iterator[Located]:
+    """Batches of the units of these numbers, from ``position`` of them on. Empty ones are left out.
+
+    ``budget``: bytes that may be in flight, or fetched and not yet decoded. ``start``: where in
+    the first unit, if it is a stream of raw records, reading begins.
+    """
+    ranges = fetches(units, numbers, position=position, start=start)
+    with closing(ReadAhead(ranges, budget=budget, may_be_short=True)) as ahead:
+        yield from decode(units.dataset, ((fetch.tag, data) for fetch, data in ahead), how)
+
+
+def decode(
+    dataset: Dataset, parts: Iterable[tuple[StreamPart | BlockRun, BytesLike]], how: Decoding
+) -> Iterator[Located]:
+    """Located batches of the parts, in order. Empty ones are left out."""
+    stream: ShardStream | None = None
+    blocks = _BlockDecoders(dataset, how)
+    for part, data in parts:
+        if isinstance(part, BlockRun):
+            yield from blocks.feed(part, data)
+            continue
+        yield from blocks.drain()
+        if part.first or stream is None:
+            stream = ShardStream(dataset.shards[part.shard], part, how)
+        yield from stream.feed(part, data)
+        if part.last or stream.must_end:
+            yield from stream.finish()
+    yield from blocks.drain()
+
+
+@dataclass(frozen=True, slots=True)
+class _Decoded:
+    located: Located
+    shard: Shard
+    skipped: list[SkippedRegion]
+
+
+@cache
+def _cores() -> int:
+    # asked once: to ask takes a good part of the time that a tiny file does
+    return os.cpu_count() or 1
+
+
+class _BlockDecoders:
+    """Blocks in, located batches out, in order."""
+
+    def __init__(self, dataset: Dataset, how: Decoding) -> None:
+        self._shards = dataset.shards
+        self._how = how
+        self._workers = _cores()
+        self._waiting: deque[Future[_Decoded]] = deque()
+
+    def feed(self, run: BlockRun, data: BytesLike) -> Iterator[Located]:
+        view, start = memoryview(data), run.blocks[0].start
+        for position, block in enumerate(run.blocks, run.position):
+            stored = view[block.start - start : block.stop - start]
+            if self._shards[block.shard].compression is None:
+                yield from self.drain()
+                yield from self._out(self._decode(position, block, stored))
+                continue
+            while len(self._waiting) >= 2 * self._workers:
+                yield from self._out(self._waiting.popleft().result())
+            pool = threads.pool("decode", self._workers)
+            self._waiting.append(pool.submit(self._decode, position, block, stored))
+
+    def drain(self) -> Iterator[Located]:
+        while self._waiting:
+            yield from self._out(self._waiting.popleft().result())
+
+    def _out(self, decoded: _Decoded) -> Iterator[Located]:
+        # reported here and not where it was found: the caller's function runs in the caller's
+        # thread
+        batch, skips, shard = decoded.located.batch, self._how.skips, decoded.shard
+        if skips is not None:
+            for region in decoded.skipped:
+                skips(region)
+            assert shard.blocks is not None
+            skips.read(shard.url, len(batch), parts=len(shard.blocks))
+        if len(batch):
+            yield decoded.located
+
+    def _decode(self, position: int, block: Block, data: memoryview) -> _Decoded:
+        how, shard = self._how, self._shards[block.shard]
+        limits: dict[str, Any] = {"verify": how.verify, "max_record_bytes": how.max_record_bytes}
+        skipped: list[SkippedRegion] = []
+        try:
+            batch = decode_block(shard, block, data, **limits)
+        except DataLossError:
+            if how.skips is None:
+                raise
+            batch, skipped = recover_block(shard.url, shard.compression, block, data, **limits)
+        return _Decoded(Located(batch, position, 0), shard, skipped)

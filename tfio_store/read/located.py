@@ -1,0 +1,51 @@
+"""What decoders are asked for, and what they give: batches that know where they stand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tfio_store.read.skips import Skips
+from tfio_store.records.framing import RecordBatch
+
+__all__ = ["NO_OFFSET", "Decoding", "Located", "end_of"]
+
+NO_OFFSET = -1
+"""In the place of an offset where records can't be reached by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoding:
+    """How to decode. ``skips`` None: damage raises."""
+
+    verify: bool
+    max_record_bytes: int
+    skips: Skips | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """A batch and where it stands: at ``position`` of the reader's order, behind ``records``
+    records of that unit.
+
+    ``base`` is the stream offset of the batch's buffer where the unit is a stream of raw records,
+    so that a reader can come back to any record by its offset; else None.
+    """
+
+    batch: RecordBatch
+    position: int
+    records: int
+    base: int | None = None
+
+    def offset(self, index: int) -> int:
+        """Stream offset of record ``index``'s frame (of the end of the last, for
+        ``len(batch)``); `NO_OFFSET` without a base."""
+        if self.base is None:
+            return NO_OFFSET
+        if index < len(self.batch):
+            return self.base + int(self.batch.offsets[index]) - 12
+        return self.base + end_of(self.batch)
+
+
+def end_of(batch: RecordBatch) -> int:
+    """Where in its buffer the last frame of a batch ends."""
+    return int(batch.offsets[-1]) + int(batch.lengths[-1]) + 4
