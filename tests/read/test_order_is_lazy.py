@@ -1,4 +1,4 @@
-"""`shard` and `shuffle` ask nothing of the store: the first record does, and a long walk is told."""
+"""`shard` and `shuffle` ask nothing of the store: the first record does. A long walk is told."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def _warn_of_long_walk(shards: list[Shard], memory_budget: int, instead: str | N
     remote = [shard.nbytes for shard in shards if is_remote(shard.url)]
     if sum(remote) <= memory_budget:
         return False
-    walked = "are read whole for it, in every process that wants to know where their blocks lie"
+    walked = "are read whole to find their blocks, in each process that needs them"
     warn(
         f"{sum(remote) >> 20} MiB in {len(remote)} remote files have no index, and "
         f"{instead or walked}. Write an index with tfio_store.build_index"
