@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from tfio_store.storage.answers import unquoted
 from tfio_store.storage.cloud.azure_blobs import ONCE, described
 from tfio_store.storage.cloud.azure_copies import AzureCopies
 from tfio_store.storage.cloud.bucket_store import Page
+from tfio_store.storage.cloud.mark import Mark
 from tfio_store.storage.faults import ShortBodyError, code_of, status_of
 from tfio_store.storage.ranges import check_size, nothing_there, whole_body, whole_range
 from tfio_store.storage.store import ObjectInfo
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["AzureStore"]
 
-TOKEN = "tfio_store_attempt"
+MARK_KEY = "tfio_store_attempt"
+"""Azure takes identifiers only."""
 PAGE_OBJECTS = 5000
 
 ID_LENGTH = 52
@@ -126,8 +127,8 @@ class AzureStore(AzureCopies):
     async def _put(
         self, path: str, data: bytes | bytearray, if_absent: bool, if_match: str | None
     ) -> ObjectInfo:
-        token = secrets.token_hex(16)
-        options = {"metadata": {TOKEN: token}, **condition(if_absent, if_match)}
+        mark = Mark(MARK_KEY)
+        options = {"metadata": mark.metadata, **condition(if_absent, if_match)}
         options["overwrite"] = not if_absent
 
         async def attempt() -> Any:
@@ -136,12 +137,12 @@ class AzureStore(AzureCopies):
                     bytes(data), validate_content=True, **options, **ONCE
                 )
             except Exception as fault:
-                return await self._own_success(path, token, fault)
+                return await self._own_success(path, mark, fault)
 
         answer = await self._ask(path, attempt, nbytes=len(data))
         return ObjectInfo(path, len(data), unquoted(answer["etag"]))
 
-    async def _own_success(self, path: str, token: str, fault: Exception) -> Any:
+    async def _own_success(self, path: str, mark: Mark, fault: Exception) -> Any:
         """The blob, if an earlier attempt of ours, whose answer was lost, made ``fault`` happen."""
         if status_of(fault) not in (409, 412):
             raise fault
@@ -150,7 +151,7 @@ class AzureStore(AzureCopies):
             current = await self._blob(path).get_blob_properties(**ONCE)
         except Exception as missing:
             raise (lost if status_of(missing) == 404 else missing) from fault
-        if current.metadata.get(TOKEN) != token:
+        if not mark.is_on(current.metadata):
             raise lost from fault
         return current
 
@@ -181,7 +182,7 @@ class AzureUpload:
         self._if_match = if_match
         self._store = store
         self._path = path
-        self._token = secrets.token_hex(16)
+        self._mark = Mark(MARK_KEY)
         self._blocks: dict[int, str] = {}
         self._id_length = ID_LENGTH
 
@@ -211,7 +212,7 @@ class AzureUpload:
 
     def _block_id(self, number: int) -> str:
         """An id that no other writer uses."""
-        return f"{number:06}-{self._token}{self._token}"[: self._id_length]
+        return f"{number:06}-{self._mark.text * 2}"[: self._id_length]
 
     async def _adopt_length(self) -> bool:
         """Whether the length of the blob's block ids suits us. The service wants one length for all
@@ -233,16 +234,16 @@ class AzureUpload:
             try:
                 return await self._store._blob(self._path).commit_block_list(
                     blocks,
-                    metadata={TOKEN: self._token},
+                    metadata=self._mark.metadata,
                     **condition(if_absent, self._if_match),
                     **ONCE,
                 )
             except Exception as fault:
-                return await self._store._own_success(self._path, self._token, fault)
+                return await self._store._own_success(self._path, self._mark, fault)
 
         await self._store._ask(self._path, attempt)
         found = await self._store._properties(self._path)
-        if found.size != size and found.metadata.get(TOKEN) == self._token:
+        if found.size != size and self._mark.is_on(found.metadata):
             raise OSError(errno.EIO, f"the store has {found.size} of {size} bytes", self.url)
         return ObjectInfo(self._path, size, unquoted(found.etag))
 

@@ -20,7 +20,8 @@ from tfio_store.storage.cloud.gcs_client import (
     split,
 )
 from tfio_store.storage.cloud.gcs_copies import GCSCopies
-from tfio_store.storage.cloud.gcs_upload import TOKEN, GCSUpload, carries
+from tfio_store.storage.cloud.gcs_upload import GCSUpload
+from tfio_store.storage.cloud.mark import Mark
 from tfio_store.storage.ranges import check_size, nothing_there, whole_body, whole_range
 from tfio_store.storage.retry import Retry
 from tfio_store.storage.store import ObjectInfo
@@ -117,8 +118,8 @@ class GCSStore(GCSCopies):
     async def _put(
         self, path: str, data: bytes | bytearray, if_absent: bool, if_match: str | None
     ) -> ObjectInfo:
-        token = secrets.token_hex(16)
-        headers, body = related(split(path)[1], data, token)
+        mark = Mark()
+        headers, body = related(split(path)[1], data, mark)
         condition = "0" if if_absent else if_match
 
         async def attempt() -> Mapping[str, Any]:
@@ -133,7 +134,7 @@ class GCSStore(GCSCopies):
             if answer.status != 412:
                 return answer.expect(200).document()
             current = await self._client.metadata(path)
-            if current is not None and carries(current, token):
+            if current is not None and mark.is_on(current.get("metadata")):
                 return current  # an attempt whose answer was lost
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.url(path))
 
@@ -154,13 +155,13 @@ class GCSStore(GCSCopies):
         await self._ask(path, attempt)
 
 
-def related(name: str, data: bytes | bytearray, token: str) -> tuple[dict[str, str], bytes]:
+def related(name: str, data: bytes | bytearray, mark: Mark) -> tuple[dict[str, str], bytes]:
     """A multipart/related request: the object's resource, then its bytes. The CRC is verified."""
     boundary = secrets.token_hex(16)
     resource = {
         "name": name,
         "crc32c": as_checksum(crc32c_of(data)),
-        "metadata": {TOKEN: token},
+        "metadata": mark.metadata,
     }
     head = (
         f"--{boundary}\r\nContent-Type: application/json; charset=UTF-8\r\n\r\n"

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -18,14 +17,14 @@ from tfio_store.storage.cloud.gcs_client import (
     object_url,
     split,
 )
+from tfio_store.storage.cloud.mark import Mark
 from tfio_store.storage.faults import ShortBodyError
 from tfio_store.storage.http_status import Answer
 from tfio_store.storage.retry import Retry
 from tfio_store.storage.store import ObjectInfo
 
-__all__ = ["TOKEN", "GCSUpload", "carries"]
+__all__ = ["GCSUpload"]
 
-TOKEN = "tfio-store-attempt"
 
 Put = Callable[[str, bytearray, bool, str | None], Awaitable[ObjectInfo]]
 
@@ -56,7 +55,7 @@ class GCSUpload:
         self._retry = retry
         self._path = path
         self._put = put
-        self._token = secrets.token_hex(16)
+        self._mark = Mark()
         self._session: str | None = None
         self._was_absent = False
         self._offset = 0
@@ -102,7 +101,7 @@ class GCSUpload:
     async def _begin(self) -> None:
         current = await self._retry.run(lambda: self._client.metadata(self._path), self.url)
         self._was_absent = current is None
-        resource = {"name": split(self._path)[1], "metadata": {TOKEN: self._token}}
+        resource = {"name": split(self._path)[1], "metadata": self._mark.metadata}
 
         async def attempt() -> str:
             answer = await self._client.ask_json(
@@ -162,7 +161,7 @@ class GCSUpload:
     async def _committed(self, answer: Answer) -> Mapping[str, Any]:
         if answer.status in (404, 410, 412):
             current = await self._client.metadata(self._path)
-            if current is not None and carries(current, self._token):
+            if current is not None and self._mark.is_on(current.get("metadata")):
                 return current  # by an attempt whose answer was lost
             if answer.status == 412:
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.url)
@@ -189,7 +188,3 @@ def received(answer: Answer) -> int:
     """How many bytes the service has kept, by the number of the last one in its answer."""
     last = answer.headers.get("Range", "").rpartition("-")[2]
     return int(last) + 1 if last else 0
-
-
-def carries(resource: Mapping[str, Any], token: str) -> bool:
-    return bool(resource.get("metadata", {}).get(TOKEN) == token)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import errno
-import secrets
 from collections.abc import Mapping
 from typing import Any
 
 from tfio_store.storage.cloud.bucket_store import BucketStore, at_once
 from tfio_store.storage.cloud.copies import check_copy
+from tfio_store.storage.cloud.mark import Mark
 from tfio_store.storage.cloud.s3_client import S3Client
-from tfio_store.storage.cloud.s3_upload import TOKEN, carries
 from tfio_store.storage.faults import ShortBodyError
 
 __all__ = ["S3Copies"]
@@ -40,11 +39,12 @@ class S3Copies(BucketStore):
             if copy.etag != etag:
                 raise OSError(errno.EIO, "the store has another object there than the copy", url)
         else:
-            token = secrets.token_hex(16)
-            metadata = {**found.get("Metadata", {}), TOKEN: token}
+            mark = Mark()
+            metadata = {**found.get("Metadata", {}), **mark.metadata}
             await self._copy_parts(target, place, info.size, metadata)
             bucket, key = self._client.split(target)
-            if not carries(await self._call(target, "head_object", Bucket=bucket, Key=key), token):
+            there = await self._call(target, "head_object", Bucket=bucket, Key=key)
+            if not mark.is_on(there.get("Metadata")):
                 raise OSError(errno.EIO, "the store has another object there than the copy", url)
             copy = await self._info(target)
         check_copy(info, copy, url)

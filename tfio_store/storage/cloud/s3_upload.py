@@ -1,9 +1,9 @@
 """Writing to S3: one PUT for a small object, a multipart upload for a large one.
 
-If the answer to a request is lost, the request is made again, by us or by aiohttp on its own. But
-the first one may have been carried out. So a lost condition (412) or a vanished upload (404) may be
-our own success. Conditional writes and multipart uploads carry a random token in their metadata,
-which tells.
+A request whose answer is lost is made again, by us or behind our back by aiohttp, although the
+first may have been carried out. What then looks like a lost condition (412) or a vanished upload
+(404) may be our own success; the mark that conditional writes and multipart uploads carry
+in their metadata tells.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-import secrets
 import warnings
 from collections.abc import Mapping
 from typing import Any
 
 from tfio_store.records.framing import crc32c as crc32c_of
+from tfio_store.storage.cloud.mark import Mark
 from tfio_store.storage.cloud.s3_client import S3Client, as_checksum, checksum_of
 from tfio_store.storage.faults import code_of, status_of
 from tfio_store.storage.retry import Retry
@@ -24,7 +24,6 @@ from tfio_store.storage.store import ObjectInfo
 
 __all__ = ["S3Upload", "put_object"]
 
-TOKEN = "tfio-store-attempt"
 
 UNKNOWN_CHECKSUM = frozenset({"InvalidArgument", "InvalidRequest", "NotImplemented"})
 """Answers of stores that do not take CRC32C checksums. (They have other meanings too.)"""
@@ -43,9 +42,9 @@ async def put_object(
     path, url = target
     bucket, key = client.split(path)
     params: dict[str, Any] = {"Bucket": bucket, "Key": key, "Body": data}
-    token = secrets.token_hex(16)
+    mark = Mark()
     if if_absent or if_match is not None:
-        params["Metadata"] = client.metadata({TOKEN: token})
+        params["Metadata"] = client.metadata(mark.metadata)
     checksum = {"ChecksumCRC32C": as_checksum(crc32c_of(data))}
 
     async def attempt() -> Mapping[str, Any]:
@@ -56,7 +55,7 @@ async def put_object(
             if not is_lost(fault, if_match):
                 raise
             current = await client.head(bucket, key)
-            if carries(current, token):
+            if mark.is_on(current.get("Metadata")):
                 return current
             if "IfMatch" in condition and etag_of(current) == if_match and client.quotes_etags:
                 client.quotes_etags = False  # Ceph 16 compares the quotes too
@@ -87,7 +86,7 @@ class S3Upload:
         self._path = path
         bucket, key = client.split(path)
         self._object = {"Bucket": bucket, "Key": key}
-        self._token = secrets.token_hex(16)
+        self._mark = Mark()
         self._beginning: asyncio.Future[str] | None = None
         self._checksums = True
         self._parts: dict[int, dict[str, Any]] = {}
@@ -155,7 +154,7 @@ class S3Upload:
             return
 
     async def _begin(self) -> str:
-        params = {**self._object, "Metadata": self._client.metadata({TOKEN: self._token})}
+        params = {**self._object, "Metadata": self._client.metadata(self._mark.metadata)}
         checksum = {"ChecksumAlgorithm": "CRC32C", "ChecksumType": "FULL_OBJECT"}
         answer = await self._retry.run(
             lambda: checksummed(self._client, "create_multipart_upload", params, checksum),
@@ -173,7 +172,7 @@ class S3Upload:
             )
         except PermissionError:  # may write but not look
             found = {}
-        if carries(found, self._token):  # and not somebody else's, written since
+        if self._mark.is_on(found.get("Metadata")):  # and not somebody else's, written since
             if found["ContentLength"] != size:
                 raise OSError(
                     errno.EIO, f"the store has {found['ContentLength']} of {size} bytes", self.url
@@ -193,7 +192,7 @@ class S3Upload:
                 ) from fault
             if status_of(fault) in (404, 412):
                 current = await self._client.head(*self._object.values())
-                if carries(current, self._token):
+                if self._mark.is_on(current.get("Metadata")):
                     return current
             raise
 
@@ -259,7 +258,3 @@ def is_lost(fault: Exception, if_match: str | None) -> bool:
 def etag_of(answer: Mapping[str, Any]) -> str | None:
     etag = answer.get("ETag")
     return etag.strip('"') if etag else None
-
-
-def carries(answer: Mapping[str, Any], token: str) -> bool:
-    return bool(answer.get("Metadata", {}).get(TOKEN) == token)
