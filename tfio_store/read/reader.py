@@ -161,7 +161,8 @@ class RecordReader:
         """Make a reader of every ``count``-th block, from block ``index`` on.
 
         All ``count`` readers together give each record once. Their numbers of blocks differ by at
-        most one. A stream that cannot be cut into blocks counts as one block.
+        most one. A stream that cannot be cut into blocks counts as one block. Nothing is read
+        before the first record.
 
         Args:
             index (int): This reader's share, from 0 to ``count - 1``.
@@ -186,7 +187,7 @@ class RecordReader:
         The order of the blocks depends on ``seed`` and the epoch alone. The records of neighbouring
         blocks (about 1 MiB each) are shuffled in memory, one window at a time. Each full iteration
         begins the next epoch. Call it before `shard` to give each worker other blocks in each
-        epoch.
+        epoch. Nothing is read before the first record.
 
         Args:
             seed (int): The same seed gives the same orders.
@@ -198,7 +199,7 @@ class RecordReader:
 
         Raises:
             ValueError: Two windows do not fit into the memory budget, or the source is a file
-                object.
+                object. If the sizes of the files do not prove the former, the first record does.
 
         Example:
             >>> _ = tfs.write_table({"x": list(range(100))}, "train")
