@@ -1,4 +1,4 @@
-"""A dataset's folder in its store: small objects by name."""
+"""A dataset's folder in its store: small objects by name, and its manifest."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from tfio_store.dataset.manifest import DatasetManifest
-from tfio_store.dataset.names import DatasetNames, split_url
+from tfio_store.dataset.names import MANIFEST_SUFFIX, DatasetNames, manifest_name, split_url
 from tfio_store.errors import ManifestError
 from tfio_store.storage import Access, Store
 
-__all__ = ["Folder", "FoundManifest", "locate"]
+__all__ = ["Folder", "FoundManifest", "find_manifest", "locate", "read_manifest"]
 
 _READS = 64
 """How often a manifest is read again if its index has gone."""
@@ -126,3 +126,41 @@ def locate(
     names = DatasetNames(split_url(os.fspath(url))[1], num_shards, template)
     store, path = access.open(url)
     return Folder(store, split_url(path)[0]), names
+
+
+def read_manifest(source: object, access: Access) -> DatasetManifest | None:
+    """The manifest, without its index, of a dataset's prefix or folder; None for any other source.
+
+    ManifestError where it cannot be trusted.
+    """
+    if not isinstance(source, str | os.PathLike):
+        return None
+    store, path = access.open(source)
+    if any(c in path for c in "*?[") and store.glob(path):
+        return None  # a pattern, and not a folder with such a name
+    found = find_manifest(store, path.rstrip("/"), index=False)
+    return found[1] if found else None
+
+
+def find_manifest(
+    store: Store, path: str, *, index: bool = True
+) -> tuple[Folder, DatasetManifest] | None:
+    """A dataset named by its prefix, or by a folder that holds just one; None where there is none.
+
+    The manifest has its block tables, unless ``index`` is False.
+    """
+    parent, stem = split_url(path)
+    folder = Folder(store, parent)
+    found = folder.manifest(manifest_name(stem), index=index) if stem else None
+    if found is not None and found.manifest is not None:
+        return folder, found.manifest
+    folder = Folder(store, path)
+    names = sorted(folder.names(f"_*{MANIFEST_SUFFIX}"))
+    if len(names) > 1:
+        stems = [name.removeprefix("_").removesuffix(MANIFEST_SUFFIX) for name in names]
+        raise ValueError(
+            f"{store.url(path)}: holds several datasets; name one of "
+            + ", ".join(store.url(f"{path}/{stem}") for stem in stems)
+        )
+    found = folder.manifest(names[0], index=index) if names else None
+    return (folder, found.manifest) if found and found.manifest else None

@@ -12,7 +12,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TypeAlias
 
-from tfio_store.dataset.manifests import committed_shards, find_manifest, with_known_blocks
+from tfio_store.dataset.committed import committed_shards, with_known_blocks
+from tfio_store.dataset.folder import find_manifest
 from tfio_store.dataset.model import Dataset, Shard
 from tfio_store.dataset.tfds import tfds_shards
 from tfio_store.records.compression import codec_name

@@ -9,8 +9,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from tfio_store.dataset.folder import Folder
 from tfio_store.dataset.manifest import check_name
-from tfio_store.dataset.manifests import read_whole
 from tfio_store.errors import ManifestError
 from tfio_store.storage import Store
 
@@ -27,9 +27,9 @@ def tfds_shards(store: Store, path: str) -> list[tuple[str, int]] | None:
     """
     folder, _, split = path.rpartition("/")
     for where, wanted in ((path, None), (folder, split)):
-        data = read_whole(store, f"{where}/dataset_info.json") if where else None
-        if data is not None:
-            found = _described(store, where, data)
+        stored = Folder(store, where).read("dataset_info.json") if where else None
+        if stored is not None:
+            found = _described(store, where, stored[0])
             return [(f"{where}/{name}", n) for name, n in _chosen(found, wanted, store.url(where))]
     return None
 

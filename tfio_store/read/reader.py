@@ -12,7 +12,7 @@ from tfio_store.read.file_object import FileStream, is_file_object
 from tfio_store.read.order import Share, Shuffle
 from tfio_store.read.position import Position
 from tfio_store.read.skips import OnCorrupt
-from tfio_store.read.traversal import Options, Shared, Traversal
+from tfio_store.read.traversal import ReaderOptions, Shared, Traversal
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch, RecordIterator
 from tfio_store.storage import Access, Retry
 
@@ -90,7 +90,7 @@ class RecordReader:
         retry: Retry | None = None,
         backend: str = "fsspec",
     ) -> None:
-        options = Options(verify, _check_policy(on_corrupt), memory_budget, max_record_bytes)
+        options = ReaderOptions(verify, _check_policy(on_corrupt), memory_budget, max_record_bytes)
         if is_file_object(source):
             file = FileStream(source, compression)
             self._set(Shared(file.dataset), options, Position(), file)
@@ -124,11 +124,11 @@ class RecordReader:
         Returns:
             RecordReader: It stands at ``start``.
         """
-        options = Options(verify, _check_policy(on_corrupt), memory_budget, max_record_bytes)
+        options = ReaderOptions(verify, _check_policy(on_corrupt), memory_budget, max_record_bytes)
         return cls._made(Shared(dataset), options, start or Position())
 
     @classmethod
-    def _made(cls, shared: Shared, options: Options, cursor: Position) -> RecordReader:
+    def _made(cls, shared: Shared, options: ReaderOptions, cursor: Position) -> RecordReader:
         reader = cls.__new__(cls)
         reader._set(shared, options, cursor)
         return reader
@@ -136,7 +136,7 @@ class RecordReader:
     def _set(
         self,
         shared: Shared,
-        options: Options,
+        options: ReaderOptions,
         cursor: Position,
         file: FileStream | None = None,
     ) -> None:

@@ -23,11 +23,11 @@ from tfio_store.read.shuffle import shuffled
 from tfio_store.read.skips import OnCorrupt, Skips
 from tfio_store.records.framing import RecordBatch
 
-__all__ = ["Options", "Shared", "Traversal"]
+__all__ = ["ReaderOptions", "Shared", "Traversal"]
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ReaderOptions:
     """What a reader was asked for; with the dataset, all that its pickle holds."""
 
     verify: bool
@@ -45,7 +45,7 @@ class Shared:
 
     dataset: Dataset
 
-    def with_blocks(self, options: Options) -> Dataset:
+    def with_blocks(self, options: ReaderOptions) -> Dataset:
         self.dataset = index_raw_shards(
             self.dataset,
             memory_budget=options.memory_budget,
@@ -58,7 +58,7 @@ class Traversal:
     """Batches from a position on, epoch after epoch; after a fork it goes on by itself."""
 
     def __init__(
-        self, shared: Shared, options: Options, position: Position, file: FileStream | None
+        self, shared: Shared, options: ReaderOptions, position: Position, file: FileStream | None
     ) -> None:
         self.position = position
         self.current: Located | None = None

@@ -16,7 +16,7 @@ from tfio_store.storage.process import Owner
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
-__all__ = ["Fetch", "ReadAhead", "split_range"]
+__all__ = ["Fetch", "ReadAhead", "cancel_all", "split_range"]
 
 Tag = TypeVar("Tag")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, TypeGuard, cast
 
-from tfio_store.dataset.manifests import read_manifest
+from tfio_store.dataset.folder import read_manifest
 from tfio_store.dataset.source import Source
 from tfio_store.errors import SchemaError
 from tfio_store.example.codec import infer_features

@@ -48,12 +48,16 @@ def replaced_by(
     """The objects of ``old`` that ``new`` does not name, and that this library has written."""
     known = patterns(names, [old.shard_template])
     stays = new.names()
+
+    def written_here(shard: str) -> bool:
+        tag = tag_in(shard, known)
+        # without a template they are foreign files that were only indexed
+        return bool(tag) or (tag == "" and bool(old.shard_template))
+
     gone = [
         Fingerprint(shard.name, shard.nbytes, shard.crc32c)
         for shard in old.shards
-        if shard.name not in stays
-        # without a template they are foreign files that were only indexed
-        and (tag_in(shard.name, known) or (old.shard_template and tag_in(shard.name, known) == ""))
+        if shard.name not in stays and written_here(shard.name)
     ]
     if old.index is not None and old.index not in stays and tag_in(old.index, known) is not None:
         gone.append(Fingerprint(old.index))

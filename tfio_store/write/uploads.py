@@ -115,10 +115,6 @@ class ShardUploads:
         """The process that owns the threads, and everything that they write."""
         return self._pipeline.owner
 
-    def check(self) -> None:
-        """Raise the first failure of any thread."""
-        self._pipeline.check()
-
     def close(self) -> None:
         """End the threads."""
         self._pipeline.shut_down()

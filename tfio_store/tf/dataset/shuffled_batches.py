@@ -23,7 +23,7 @@ from tfio_store.tf.dataset.columns import Columns, columns_of
 from tfio_store.tf.dataset.inline_map import MAPS_CAN_END, map_in_place
 from tfio_store.tf.dataset.options import Options
 from tfio_store.tf.dataset.spans import Spans, block_spans
-from tfio_store.tf.dataset.windows import Windows, window_spans
+from tfio_store.tf.dataset.windows import BatchWindows, window_spans
 
 __all__ = ["can_shuffle", "fused_columns", "shuffled_dataset"]
 
@@ -69,7 +69,7 @@ def shuffled_dataset(dataset: Dataset, options: Options) -> tuple[tf.data.Datase
     return found, element_count(blocks, options)
 
 
-def _rows(reader: BlockReader, windows: Windows, options: Options, *, ends: bool) -> Any:
+def _rows(reader: BlockReader, windows: BatchWindows, options: Options, *, ends: bool) -> Any:
     """int64 [3]: window, batch in it, and the window's seed. Without end where a map can tell the
     end; see `tfio_store.tf.dataset.order`."""
     found = order.numbers(windows.count, replace(options, shard=None))
@@ -86,7 +86,7 @@ def _rows(reader: BlockReader, windows: Windows, options: Options, *, ends: bool
     return order.slices(map_in_place(seeded, batches))
 
 
-def _calls(spans: Spans, windows: Windows, options: Options) -> int:
+def _calls(spans: Spans, windows: BatchWindows, options: Options) -> int:
     """Calls at once, whose windows memory has room for: those handed out, and one that is begun."""
     most = options.memory_budget // max(1, spans.largest_group()) - 1
     return max(1, min(_CALLS_PER_CORE * (os.cpu_count() or 1), windows.per_window * most))

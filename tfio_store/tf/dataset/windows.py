@@ -16,11 +16,11 @@ import numpy as np
 
 from tfio_store.tf.dataset.spans import Int64Array, Spans, cut
 
-__all__ = ["Windows", "window_spans"]
+__all__ = ["BatchWindows", "window_spans"]
 
 
 @dataclass(frozen=True, slots=True)
-class Windows:
+class BatchWindows:
     """Shares out the batches of some records among windows."""
 
     batches: int
@@ -48,11 +48,13 @@ class Windows:
         return np.append(starts, ends).astype(np.int64)
 
 
-def window_spans(spans: Spans, batch_size: int, blocks: int, seed: int) -> tuple[Spans, Windows]:
+def window_spans(
+    spans: Spans, batch_size: int, blocks: int, seed: int
+) -> tuple[Spans, BatchWindows]:
     """``spans`` are whole blocks. Windows of about ``blocks`` of them, and their batches."""
     records = spans.records
     total, count = int(records.sum()), len(records)
     wanted = total * blocks // max(1, count)
-    windows = Windows(total // batch_size, max(1, wanted // batch_size), total % batch_size)
+    windows = BatchWindows(total // batch_size, max(1, wanted // batch_size), total % batch_size)
     order = np.random.Generator(np.random.PCG64(seed)).permutation(count)
     return cut(spans.table[order], windows.bounds(batch_size), spans.files), windows

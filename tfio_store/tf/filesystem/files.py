@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import errno
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tfio_store.storage.process import Owner
+from tfio_store.storage.read_ahead import cancel_all
 from tfio_store.storage.store import ObjectInfo, Output, Store
 from tfio_store.storage.version import ReplacedError
 
@@ -66,11 +67,6 @@ class ReadFile:
         under_way = self._under_way.copy()
         if under_way:
             self._owner.later(partial(cancel_all, under_way))
-
-
-def cancel_all(futures: Iterable[Future[BytesLike]]) -> None:
-    for future in futures:
-        future.cancel()
 
 
 class WriteFile:

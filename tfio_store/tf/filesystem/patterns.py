@@ -14,7 +14,7 @@ def is_pattern(segment: str) -> bool:
     return WILD.search(segment) is not None
 
 
-def matcher(segment: str) -> re.Pattern[str]:
+def segment_matcher(segment: str) -> re.Pattern[str]:
     r"""``*`` any run, ``?`` any one, ``[a-z]`` one of, ``[^a-z]`` none of, ``\x`` x itself."""
     found, at = [], 0
     while at < len(segment):
@@ -61,7 +61,7 @@ def expand(
         last = index + 1 == len(segments)
         listed = is_pattern(segment)
         if listed:
-            matches = matcher(segment).fullmatch
+            matches = segment_matcher(segment).fullmatch
             below = zip(found, names(found, last), strict=True)
             found = [f"{folder}/{name}" for folder, has in below for name in has if matches(name)]
         else:

@@ -11,8 +11,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from tfio_store.dataset.folder import read_manifest
 from tfio_store.dataset.manifest import DatasetManifest
-from tfio_store.dataset.manifests import read_manifest
 from tfio_store.dataset.names import DEFAULT_SHARD_BYTES
 from tfio_store.errors import ManifestError
 from tfio_store.example import encode_examples
