@@ -102,15 +102,20 @@ lint: $(VENV)/.dev ## ruff: rules and format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-lint-c: ## every C file of ours compiles without a warning
+lint-c: ## every C file of ours compiles without a warning and has the one format
+	@scripts/lint_c_format.sh
 	@for file in $(filter %.c,$(EXT_FILES)); do $(CC) $(STRICT) -Iext -I$(PYTHON_H) -fsyntax-only $$file || exit 1; done
 
-types: $(VENV)/.dev ## mypy: strict for the package, and over tests and benchmarks
-	$(BIN)/mypy
+COMPILED := tfio_store.records._core tfio_store.example._example tfio_store.tf._tensorflow
 
-format: $(VENV)/.dev ## give all Python the one format
+types: $(VENV)/.dev ## mypy: strict for the package, and over tests and benchmarks; stubtest for the stubs
+	$(BIN)/mypy
+	$(BIN)/stubtest --concise --allowlist tests/stubtest.txt $(COMPILED)
+
+format: $(VENV)/.dev ## give all Python and C the one format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	@scripts/lint_c_format.sh -i
 
 ##@ Long runs
 

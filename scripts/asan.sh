@@ -6,7 +6,7 @@ python=$PWD/.venv/bin/python cc=${CC:-cc}
 if [ ! build/asan/.ready -nt setup.py ] || [ -n "$(find ext tfio_store -newer build/asan/.ready -name '*.[cphy]*' -print -quit)" ]; then
 	$python -m pip install --quiet --disable-pip-version-check 'setuptools>=77' 'cython>=3.1,<4'
 	CFLAGS='-fsanitize=address -fno-omit-frame-pointer -O1 -g' \
-		$python setup.py -q build --build-base build/asan-objects --build-lib build/asan
+		TFIO_STORE_CORE=compiled $python setup.py -q build --build-base build/asan-objects --build-lib build/asan
 	ln -sfn ../../tests ../../bench build/asan
 	touch build/asan/.ready
 fi

@@ -27,11 +27,16 @@ fuzz-scan_C := $(CORE_C)
 fuzz-file_C := $(addprefix ext/tensorflow/ops/,stream.c request.c) $(BLOCKS_C)
 fuzz-example_C := $(EXAMPLE_C)
 fuzz-example-write_C := $(EXAMPLE_C)
-FUZZERS := $(addprefix build/fuzz-,scan file example example-write)
+fuzz-decode_C := ext/tensorflow/call.c $(EXAMPLE_C) $(CORE_C) \
+	$(addprefix ext/tensorflow/ops/,chunk.c columns.c decode.c decoding.c fault.c lists.c records.c tiles.c values.c)
+FUZZERS := $(addprefix build/fuzz-,scan file example example-write decode)
 
 # Windows and chunks so small that short files cross many; system calls that the target plays.
 build/fuzz-file: FUZZ_FLAGS := -DWINDOW='((size_t)48)' -DLONG='((size_t)24)' -DSTREAM_CHUNK='((uint64_t)64)' \
 	$(foreach call,pread preadv2 fstatfs open fstat close,-Wl,--wrap=$(call))
+
+# Tiles so small that a few records fill several; tensors that the target plays.
+build/fuzz-decode: FUZZ_FLAGS := -DTILE='((size_t)3)' -DSTRINGS='((size_t)4)'
 
 $(FUZZERS): build/%: tests/fuzz/$$(subst -,_,$$*).c $$($$*_C) $(HEADERS)
 	@mkdir -p build

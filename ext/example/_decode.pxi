@@ -1,6 +1,6 @@
 """Reading tf.train.Example: where the wanted features of each record lie, and columns of them."""
 
-KINDS = ("no", "bytes", "float", "int64")
+cdef tuple KINDS = ("no", "bytes", "float", "int64")
 
 cdef Py_ssize_t MOST = sys.maxsize // sizeof(ex_bytes)  # values whose bytes can be counted
 cdef uint8_t NOTHING = 0  # an address for what has no bytes

@@ -55,6 +55,7 @@ TARGETS = (
     Target("fuzz_file", "file_corpus"),
     Target("fuzz_example", "example_corpus"),
     Target("fuzz_example_write", "example_write_corpus", most=128),
+    Target("fuzz_decode", "decode_corpus", most=400),
     Target("codecs"),
 )
 

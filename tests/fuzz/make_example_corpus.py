@@ -1,7 +1,8 @@
-"""Writes the seeds that fuzzing the Example codec starts from."""
+"""Writes the seeds that fuzzing the Example codec and TensorFlow's decoder starts from."""
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 from tests.support.examples import entry, field, floats, int64s, strings, varint, wire_example
@@ -27,11 +28,57 @@ SEEDS = {
 }
 
 
+FIXED, PADDED, RAGGED, RAGGED32, SPARSE = range(5)
+BYTES, FLOAT, INT64 = 1, 2, 3
+
+
+def column(
+    key: bytes, kind: int, layout: int, dims: tuple[int, ...] = (), fallback: bytes | None = None
+) -> bytes:
+    """As ext/tensorflow/ops/columns.h draws it."""
+    head = struct.pack("<BBBBI", kind, layout, len(dims), fallback is not None, len(key))
+    return head + struct.pack(f"<{len(dims)}q", *dims) + key + (fallback or b"")
+
+
+def batch(columns: list[bytes], *records: bytes) -> bytes:
+    """An input of `fuzz_decode.c`."""
+    parts = [b"".join(columns), *records]
+    sized = (struct.pack("<H", len(part)) + part for part in parts)
+    return struct.pack("<B", len(records)) + b"".join(sized)
+
+
+def rows(feature: str, values: list[list[object]]) -> list[bytes]:
+    return [encode_example({feature: row, "b": [i]}) for i, row in enumerate(values)]
+
+
+INTS = rows("a", [[1, 2], [3, 4], [], [5, 6], [-7, 2**40], [9, 10], [11, 12, 13]])
+TEXTS = rows("a", [["x", ""], ["y" * 40, "z"], ["1", "2", "3", "4", "5", "6"], []])
+ZERO = struct.pack("<q", 0)
+
+DECODE_SEEDS = {
+    "fixed": batch([column(b"a", INT64, FIXED, (2,)), column(b"b", INT64, FIXED)], *INTS[:2]),
+    "fallback": batch([column(b"a", INT64, FIXED, (2,), ZERO * 2)], *INTS[:6]),
+    "ragged": batch([column(b"a", INT64, RAGGED), column(b"b", INT64, RAGGED32)], *INTS),
+    "sparse": batch([column(b"a", INT64, SPARSE), column(b"c", FLOAT, SPARSE)], *INTS),
+    "padded": batch([column(b"a", INT64, PADDED, (), ZERO)], *INTS),
+    "pairs": batch([column(b"a", INT64, PADDED, (2,), ZERO)], *INTS[:6]),
+    "texts": batch([column(b"a", BYTES, RAGGED), column(b"b", INT64, FIXED)], *TEXTS),
+    "padded texts": batch([column(b"a", BYTES, PADDED, (), struct.pack("<I", 1) + b"?")], *TEXTS),
+    "floats": batch([column(b"a", FLOAT, FIXED, (1, 2))], *rows("a", [[0.5, 1.5]] * 5)),
+    "missing": batch([column(b"c", FLOAT, FIXED)], *INTS),
+    "kind": batch([column(b"a", FLOAT, FIXED, (2,))], *INTS),
+    "wide": batch([column(b"a", INT64, FIXED, (2**30, 2**20))], *INTS),
+    "nothing": batch([column(b"a", BYTES, FIXED, (0,))], *INTS[2:3]),
+    "damaged": batch([column(b"a", INT64, RAGGED)], INTS[0], b"\x0b"),
+}
+
+
 def main() -> None:
-    folder = Path(__file__).parent / "example_corpus"
-    folder.mkdir(exist_ok=True)
-    for name, record in SEEDS.items():
-        (folder / f"seed-{name}").write_bytes(record)
+    here = Path(__file__).parent
+    for folder, seeds in ((here / "example_corpus", SEEDS), (here / "decode_corpus", DECODE_SEEDS)):
+        folder.mkdir(exist_ok=True)
+        for name, data in seeds.items():
+            (folder / f"seed-{name.replace(' ', '-')}").write_bytes(data)
 
 
 if __name__ == "__main__":

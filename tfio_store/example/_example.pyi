@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import Buffer as BytesLike
 
-Int64Array = npt.NDArray[np.int64]
+_Int64Array = npt.NDArray[np.int64]
 
 class Spans:
     """Where the wanted features of each record of a batch lie, column by column.
@@ -27,21 +27,21 @@ class Spans:
     @staticmethod
     def locate(
         buffer: BytesLike,
-        offsets: Int64Array,
-        lengths: Int64Array,
+        offsets: _Int64Array,
+        lengths: _Int64Array,
         keys: list[bytes],
         map_field: int = 1,
     ) -> Spans:
         """``keys`` must differ. CorruptRecordError, with the record's offset."""
     def __len__(self) -> int:
         """The number of records."""
-    def counts(self, column: int, kind: int) -> Int64Array:
+    def counts(self, column: int, kind: int) -> _Int64Array:
         """How many values each record has; 0 where the feature is absent."""
     def floats(
         self,
         column: int,
         *,
-        splits: Int64Array | None = None,
+        splits: _Int64Array | None = None,
         width: int = 1,
         fallback: npt.NDArray[np.float32] | None = None,
     ) -> npt.NDArray[np.float32]: ...
@@ -49,33 +49,33 @@ class Spans:
         self,
         column: int,
         *,
-        splits: Int64Array | None = None,
+        splits: _Int64Array | None = None,
         width: int = 1,
-        fallback: Int64Array | None = None,
-    ) -> Int64Array: ...
+        fallback: _Int64Array | None = None,
+    ) -> _Int64Array: ...
     def objects(
         self,
         column: int,
         *,
-        splits: Int64Array | None = None,
+        splits: _Int64Array | None = None,
         width: int = 1,
         fallback: list[bytes] | None = None,
     ) -> npt.NDArray[Any]:
         """An object array of bytes."""
     def spans(
-        self, column: int, *, splits: Int64Array | None = None, width: int = 1
-    ) -> tuple[Int64Array, Int64Array]:
+        self, column: int, *, splits: _Int64Array | None = None, width: int = 1
+    ) -> tuple[_Int64Array, _Int64Array]:
         """(offsets, lengths) of byte strings in the buffer."""
     def joined(
         self,
         column: int,
         *,
-        splits: Int64Array | None = None,
+        splits: _Int64Array | None = None,
         width: int = 1,
         fallback: list[bytes] | None = None,
-    ) -> tuple[npt.NDArray[np.uint8], Int64Array]:
+    ) -> tuple[npt.NDArray[np.uint8], _Int64Array]:
         """Byte strings copied end to end, and their offsets, one more than there are strings."""
-    def steps(self, column: int) -> tuple[Int64Array, Spans]:
+    def steps(self, column: int) -> tuple[_Int64Array, Spans]:
         """Of a feature list: row_splits, and the steps of all records as records of one column."""
 
 def describe(record: BytesLike, map_field: int = 1, /) -> list[tuple[bytes, int, int]]:
@@ -91,8 +91,8 @@ def encode_sequence_example(
     """One serialized SequenceExample; see `tfio_store.encode_sequence_example`."""
 
 def encode_columns(
-    columns: list[tuple[bytes, Any, Int64Array | None, int]], records: int, /
-) -> tuple[memoryview, Int64Array]:
+    columns: list[tuple[bytes, Any, _Int64Array | None, int]], records: int, /
+) -> tuple[memoryview, _Int64Array]:
     """Examples of a table: (their bytes end to end, int64[records + 1] offsets).
 
     A column is (key, values, row_splits or None, width): record i has the flat values

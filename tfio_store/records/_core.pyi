@@ -1,7 +1,7 @@
 """The compiled core: CRC32C, record framing and record batches. No I/O.
 
-`tfio_store.records._pure` answers to the same names in Python. Only `tfio_store.framing`
-imports either; everything else imports `tfio_store.framing`.
+`tfio_store.records._pure` answers to the same names in Python. Only `tfio_store.records.framing`
+imports either; everything else imports that.
 """
 
 from collections.abc import Iterable, Iterator
@@ -9,9 +9,9 @@ from typing import Any, NamedTuple, SupportsIndex, final, overload
 
 import numpy as np
 import numpy.typing as npt
-from typing_extensions import Buffer as BytesLike
+from typing_extensions import Buffer as BytesLike, Self
 
-Int64Array = npt.NDArray[np.int64]
+_Int64Array = npt.NDArray[np.int64]
 
 FRAME_OVERHEAD: int
 """Bytes that framing adds to a record: 8 (length) + 4 (its CRC) + 4 (the data's CRC)."""
@@ -41,7 +41,7 @@ class Buffer:
     fills one chunk after another does not pay the page faults of fresh memory.
     """
 
-    def __init__(self, nbytes: int) -> None: ...
+    def __new__(cls, nbytes: int) -> Self: ...
     def __len__(self) -> int: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
@@ -59,7 +59,7 @@ class RecordBatch:
     only the bytes that the records span.
     """
 
-    def __init__(self, buffer: BytesLike, offsets: npt.ArrayLike, lengths: npt.ArrayLike) -> None:
+    def __new__(cls, buffer: BytesLike, offsets: npt.ArrayLike, lengths: npt.ArrayLike) -> Self:
         """Raises ValueError when a record would lie outside ``buffer``."""
     @classmethod
     def from_records(cls, records: Iterable[BytesLike]) -> RecordBatch: ...
@@ -67,23 +67,23 @@ class RecordBatch:
     def buffer(self) -> memoryview:
         """The whole underlying buffer, read-only, uint8."""
     @property
-    def offsets(self) -> Int64Array: ...
+    def offsets(self) -> _Int64Array: ...
     @property
-    def lengths(self) -> Int64Array: ...
+    def lengths(self) -> _Int64Array: ...
     @property
     def nbytes(self) -> int:
         """Bytes of all the records, without framing."""
     def __len__(self) -> int: ...
     @overload
-    def __getitem__(self, index: SupportsIndex) -> bytes: ...
+    def __getitem__(self, index: SupportsIndex, /) -> bytes: ...
     @overload
-    def __getitem__(self, index: slice) -> RecordBatch: ...
+    def __getitem__(self, index: slice, /) -> RecordBatch: ...
     def take(self, indices: npt.ArrayLike) -> RecordBatch:
         """The records at ``indices``, in that order, sharing the buffer."""
     def view(self, index: SupportsIndex) -> memoryview: ...
     def tolist(self) -> list[bytes]: ...
     def __iter__(self) -> Iterator[bytes]: ...
-    def __eq__(self, other: object) -> bool: ...
+    def __eq__(self, other: object, /) -> bool: ...
     def to_arrow(self) -> Any:
         """A pyarrow.Array of type binary_view over the same memory."""
 
@@ -116,7 +116,7 @@ def scan(
 
 def walk(
     buffer: BytesLike, *, start: int = 0, max_record_bytes: int = ...
-) -> tuple[Int64Array, int, str | None]:
+) -> tuple[_Int64Array, int, str | None]:
     """Headers only, for indexing: (frame offsets, end, fault).
 
     Records' data is skipped, not checked, and the last frame may reach past the
@@ -126,7 +126,7 @@ def walk(
 
 def walk_file(
     descriptor: int, nbytes: int, *, max_record_bytes: int = ...
-) -> tuple[Int64Array, int, str | None]:
+) -> tuple[_Int64Array, int, str | None]:
     """As `walk`, over the first ``nbytes`` bytes of an open file, reading no more than it must.
 
     ``end`` is short of ``nbytes`` where the file is, or where it ends inside a header. OSError
@@ -148,7 +148,7 @@ class FrameWriter:
     writer as it was. RuntimeError when one thread calls while another is inside.
     """
 
-    def __init__(self, reserve: int = 0) -> None:
+    def __new__(cls, reserve: int = 0) -> Self:
         """``reserve``: bytes to make room for at the first record."""
     @property
     def nbytes(self) -> int:
@@ -176,7 +176,7 @@ class RecordIterator:
     batch.
     """
 
-    def __init__(self, batches: Iterator[RecordBatch]) -> None: ...
+    def __new__(cls, batches: Iterator[RecordBatch]) -> Self: ...
     @property
     def batch(self) -> RecordBatch | None: ...
     @property

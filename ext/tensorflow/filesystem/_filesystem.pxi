@@ -191,7 +191,7 @@ cdef public int host_glob(const char *pattern, char ***names, fs_error *error) n
 
 # ---- reading ----
 
-cdef class Arrival:
+cdef class _Arrival:
     """Called back when the bytes of ranges that follow one another are there. Owns them until then.
     """
 
@@ -310,13 +310,13 @@ cdef public void host_close_reader(void *file) noexcept with gil:
 cdef public void host_fetch(void *file, fs_range **ranges, size_t count,
                             size_t request) noexcept with gil:
     cdef size_t n
-    cdef Arrival arrival
+    cdef _Arrival arrival
     reader = <object>file
     if request > <size_t>reader.range_bytes:
         request = reader.range_bytes
     while count:
         n = adjacent(ranges, count, request)
-        arrival = Arrival.__new__(Arrival)
+        arrival = _Arrival.__new__(_Arrival)
         arrival.path = reader.url
         try:
             arrival.take(ranges, n)

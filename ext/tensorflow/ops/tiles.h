@@ -5,7 +5,9 @@
 
 #include "tensorflow/ops/columns.h"
 
-enum { TILE = 1024 };
+#ifndef TILE /* fuzzing builds this with a small one */
+#define TILE ((size_t)1024)
+#endif
 
 typedef struct {
     const ex_bytes *records;

@@ -1,7 +1,9 @@
 #include "tensorflow/ops/values.h"
 
 /* Strings are found first and copied then: so many at a time. */
-enum { STRINGS = 1024 };
+#ifndef STRINGS /* fuzzing builds this with a small one */
+#define STRINGS ((size_t)1024)
+#endif
 
 static bool reserve(chunk *scratch, size_t strings, failure *why) {
     size_t nbytes = strings * sizeof(ex_bytes);
