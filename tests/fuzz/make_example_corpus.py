@@ -68,6 +68,7 @@ DECODE_SEEDS = {
     "missing": batch([column(b"c", FLOAT, FIXED)], *INTS),
     "kind": batch([column(b"a", FLOAT, FIXED, (2,))], *INTS),
     "wide": batch([column(b"a", INT64, FIXED, (2**30, 2**20))], *INTS),
+    "wide nothing": batch([column(b"a", INT64, FIXED, (2**50, 0))], *INTS),
     "nothing": batch([column(b"a", BYTES, FIXED, (0,))], *INTS[2:3]),
     "damaged": batch([column(b"a", INT64, RAGGED)], INTS[0], b"\x0b"),
 }
