@@ -1,4 +1,4 @@
-"""The stored bytes of one block to its records: decompressed, checked, and past damage."""
+"""Turns the stored bytes of one block into records: decompressed, checked, also past damage."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def decode_block(
     """The records of a block from its stored ``data``.
 
     DataLossError with the shard's URL and the offset of the damage in the uncompressed stream;
-    ManifestError where the block holds another number of records than its index says.
+    ManifestError if the block holds another number of records than its index says.
     """
     decoder = RecordDecoder(
         verify=verify, max_record_bytes=max_record_bytes, path=shard.url, offset=block.raw_start
@@ -58,11 +58,11 @@ def recover_block(
     verify: bool = True,
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
 ) -> tuple[RecordBatch, list[SkippedRegion]]:
-    """The records of a block's stored ``data`` that check out, and the regions between them.
+    """The sound records in a block's stored ``data``, and the regions between them.
 
-    A compressed block is inflated as far as that goes, and its records are verified in any case.
-    Where the file ends too soon, what it lacks is a region too. Of the block, only where it lies,
-    stored and in the uncompressed stream, is used.
+    A compressed block is decompressed as far as it goes, and its records are always verified. If
+    the file ends too soon, the missing bytes are a region too. It uses only the block's places,
+    stored and in the uncompressed stream.
     """
     skipped: list[SkippedRegion] = []
     decoder = RecoveringDecoder(

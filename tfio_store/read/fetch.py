@@ -1,12 +1,12 @@
 """`fetch_blocks`: the batches of any blocks of a dataset, in order, within a budget of bytes.
 
-All reading of blocks goes through it: a sequential reader asks for all of them, a shuffled one for
-a permutation, a source for those that hold the wanted records. A shard that can't be cut stands
-among them as one block.
+All reading of blocks goes through it. A sequential reader asks for all of them, a shuffled one for
+a permutation, and a source for those that hold the wanted records. A shard that can't be cut counts
+as one block.
 
-Streams are decoded in order, in the caller's thread. Compressed blocks are independent: they are
-decompressed by the process's threads for that ahead of their use, and handed out in order all the
-same. Who drops the iterator leaves the few blocks that are under way to end unseen.
+Streams are decoded in order, in the caller's thread. Compressed blocks are independent. The
+process's threads decompress them ahead of their use, and they come in order all the same. If the
+iterator is dropped, the few blocks under way end unseen.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class _Decoded:
 
 @cache
 def _cores() -> int:
-    # asked once: to ask takes a good part of the time that a tiny file does
+    # asked once: asking takes a good part of the time of reading a tiny file
     return os.cpu_count() or 1
 
 
@@ -109,8 +109,7 @@ class _BlockDecoders:
             yield from self._out(self._waiting.popleft().result())
 
     def _out(self, decoded: _Decoded) -> Iterator[Located]:
-        # reported here and not where it was found: the caller's function runs in the caller's
-        # thread
+        # reported here, so that the caller's function runs in the caller's thread
         batch, skips, shard = decoded.located.batch, self._how.skips, decoded.shard
         if skips is not None:
             for region in decoded.skipped:

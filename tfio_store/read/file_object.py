@@ -21,7 +21,7 @@ _CHUNK = 1 << 20
 
 
 def is_file_object(source: object) -> TypeIs[BinaryIO]:
-    """Whether this is something to read bytes from."""
+    """Whether one can read bytes from this object."""
     return callable(getattr(source, "read", None))
 
 
@@ -71,8 +71,8 @@ def _seekable(file: BinaryIO) -> bool:
 
 
 def _read(file: BinaryIO) -> memoryview:
-    """The next megabyte, or what is left: short reads are continued, since file objects may
-    give less than asked for at any time."""
+    """The next megabyte, or what is left. It continues short reads, because a file object may give
+    less than asked for at any time."""
     readinto = getattr(file, "readinto", None)
     buffer = Buffer(_CHUNK)
     view, got = memoryview(buffer), 0

@@ -1,4 +1,4 @@
-"""What decoders are asked for, and what they give: batches that know where they stand."""
+"""The options of decoders, and their results: batches that know where they stand."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tfio_store.records.framing import RecordBatch
 __all__ = ["NO_OFFSET", "Decoding", "Located", "end_of"]
 
 NO_OFFSET = -1
-"""In the place of an offset where records can't be reached by one."""
+"""Stands in place of an offset if records can't be reached by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +27,8 @@ class Located:
     """A batch and where it stands: at ``position`` of the reader's order, behind ``records``
     records of that unit.
 
-    ``base`` is the stream offset of the batch's buffer where the unit is a stream of raw records,
-    so that a reader can come back to any record by its offset; else None.
+    If the unit is a stream of raw records, ``base`` is the stream offset of the batch's buffer: by
+    it a reader comes back to any record. Otherwise it is None.
     """
 
     batch: RecordBatch

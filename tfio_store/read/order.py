@@ -1,8 +1,8 @@
-"""Which units a reader visits, and in which order: sharing out and shuffling.
+"""Decides which units a reader visits, and in which order: sharing out and shuffling.
 
-A *unit* is what is handed out whole: a block, or a shard that cannot be cut. Sharing and shuffling
-are functions of a list of unit numbers, so that they compose in the order they are asked for:
-shuffle-then-shard gives every worker other units each epoch, shard-then-shuffle always the same.
+A *unit* is handed out whole: a block, or a shard that cannot be cut. Sharing and shuffling are
+functions of a list of unit numbers. So they compose in the order of the calls: shuffle-then-shard
+gives every worker other units in each epoch, shard-then-shuffle always the same.
 """
 
 from __future__ import annotations
@@ -86,12 +86,12 @@ def rearrange(count: int, steps: tuple[Share | Shuffle, ...], epoch: int) -> Ord
 
 
 def record_permutation(count: int, seed: int, epoch: int, position: int, records: int) -> Order:
-    """How the records of one window are ordered: by nothing but where the window begins, so that a
-    reader which resumes there finds the same."""
+    """The order of the records of one window. It depends only on where the window begins, so that a
+    reader which resumes there finds the same order."""
     return _generator(seed, epoch, position, records, 1).permutation(count)
 
 
 def _generator(*entropy: int) -> np.random.Generator:
-    # PCG64 by name: default_rng may change its generator, and a saved position would then mean
+    # PCG64 by name: default_rng may change its generator, and then a saved position would mean
     # another record
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(entropy)))

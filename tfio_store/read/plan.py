@@ -1,7 +1,7 @@
-"""From a dataset to the ranges that a reader fetches.
+"""Turns a dataset into the ranges that a reader fetches.
 
-A *unit* is a block, or a whole shard where that is read as one stream. A range brings a part of a
-stream, or a run of blocks that lie close together.
+A *unit* is a block, or a whole shard that is read as one stream. A range brings a part of a stream,
+or a run of blocks that lie close together.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from tfio_store.storage.read_ahead import Fetch, split_range
 __all__ = ["RECORD_COST", "BlockRun", "StreamPart", "Units", "fetches"]
 
 RECORD_COST = 32
-"""Bytes that a record takes in memory beside its frame: where it lies, before and after shuffling.
+"""Bytes of memory for a record beside its frame: its places before and after shuffling.
 """
 
 _MERGE_GAP = 64 << 10
-"""Blocks closer than this are fetched as one: a request costs more than the bytes between."""
+"""Blocks closer than this come by one request, which costs more than the bytes between them."""
 
 _MOST = 1 << 44
 """More bytes than any machine has, of which many add up."""
 
 _COST_OF_EMPTY = (FRAME_OVERHEAD + RECORD_COST) // FRAME_OVERHEAD
-"""What records cost, at most, for each byte of their frames."""
+"""The most memory that records take for each byte of their frames."""
 
 
 class Units:
     """The units of a dataset, numbered in its order.
 
-    ``streams``: shards whose blocks are known are read as streams all the same where that is as
-    good (raw shards in order) or better (past damage, a block table can't be relied on).
+    ``streams``: read shards as streams, although their blocks are known, if this is as good (raw
+    shards in order) or better (past damage a block table is not reliable).
     """
 
     def __init__(self, dataset: Dataset, *, streams: bool) -> None:
@@ -62,7 +62,7 @@ class Units:
         return shard, self.dataset.block(shard, number - int(self.starts[shard]))
 
     def tables(self) -> Iterator[BlockTable | None]:
-        """Of each shard the blocks that are units; None where the whole shard is one."""
+        """For each shard the blocks that are units. None if the whole shard is one unit."""
         return map(self._table, range(len(self.dataset.shards)))
 
     def _table(self, shard: int) -> BlockTable | None:
@@ -71,12 +71,12 @@ class Units:
 
     @cached_property
     def costs(self) -> Order:
-        """Of each unit the bytes of memory that its records take; -1 for a stream."""
+        """For each unit the bytes of memory that its records take. -1 for a stream."""
         found = [np.full(1, -1) if table is None else _costs(table) for table in self.tables()]
         return np.concatenate([np.zeros(0, np.int64), *found])
 
     def most(self) -> Order:
-        """Of each unit the most bytes of memory that its records can take."""
+        """For each unit the most bytes of memory that its records can take."""
         most: Order = self.costs.copy()
         for number in np.flatnonzero(most < 0):
             shard = self.dataset.shards[self[int(number)][0]]
@@ -143,7 +143,7 @@ def _stream_fetches(
     stop = max(start, shard.nbytes)
     for begin, end in split_range(start, stop, store.range_bytes):
         missing = shard.version.end is not None and begin >= shard.version.end
-        ask, end = (begin, stop) if missing else (end, end)  # of what is missing nothing is asked
+        ask, end = (begin, stop) if missing else (end, end)  # nothing is asked of missing bytes
         part = StreamPart(position, index, begin, end, first=begin == start, last=end == stop)
         yield Fetch(store, path, begin, ask, part, ask - begin, shard.version)
         if missing:
@@ -151,7 +151,7 @@ def _stream_fetches(
 
 
 def _continues(dataset: Dataset, run: list[Block], block: Block) -> bool:
-    """Whether one request may bring a block with those before it."""
+    """Whether one request may fetch a block together with those before it."""
     gap = block.start - run[-1].stop
     if block.shard != run[0].shard or not 0 <= gap <= _MERGE_GAP:
         return False

@@ -1,4 +1,4 @@
-"""Where a reader stands, and how it comes back there."""
+"""The place where a reader stands, and the way back to it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Position:
     offset: int = NO_OFFSET
 
     def at(self, located: Located, index: int) -> Position:
-        """Of record ``index`` of a batch of the same epoch."""
+        """The position of record ``index`` of a batch of the same epoch."""
         return replace(
             self,
             position=located.position,

@@ -198,8 +198,8 @@ class RecordReader:
             RecordReader: It stands at the beginning of ``epoch``.
 
         Raises:
-            ValueError: Two windows do not fit into the memory budget, or the source is a file
-                object. If the sizes of the files do not prove the former, the first record does.
+            ValueError: Two windows do not fit into the memory budget (at once if the sizes of the
+                files prove it, else with the first record), or the source is a file object.
 
         Example:
             >>> _ = tfs.write_table({"x": list(range(100))}, "train")

@@ -1,4 +1,4 @@
-"""What may stand between the brackets of a `RecordSource`: numpy's meanings, Python's errors."""
+"""Reads what stands between the brackets of a `RecordSource`: numpy's meanings, Python's errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _KINDS = "a record's number, a slice, a list or array of numbers, or a mask"
 
 
 def is_number(index: Any) -> bool:
-    """Whether this is one number (also as a 0-d array). TypeError where it is neither that nor
+    """Whether this is one number (also as a 0-d array). TypeError if it is neither one nor
     several."""
     if isinstance(index, bool | np.bool_) or _is_mask(index, 0):
         raise TypeError(f"a source takes {_KINDS}, not one bool")
@@ -57,7 +57,7 @@ def record_numbers(indices: Iterable[Any], size: int) -> npt.NDArray[np.int64]:
 
 
 def _one_by_one(values: Iterable[Any], size: int) -> npt.NDArray[np.int64]:
-    """Of objects, or numbers that no array holds. TypeError for what is no integer."""
+    """The same for objects, or numbers that no array holds. TypeError for what is no integer."""
     numbers = []
     for value in values:
         if isinstance(value, bool | np.bool_):

@@ -144,7 +144,7 @@ class RecordSource(Sequence[bytes]):
     def _locate(
         self, numbers: npt.NDArray[np.int64]
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Of each record number: its block's number, and its place in that block."""
+        """For each record number: its block's number, and its place in that block."""
         starts = self._dataset.record_starts
         shards = np.searchsorted(starts, numbers, side="right") - 1
         blocks, within = np.zeros_like(numbers), np.zeros_like(numbers)
@@ -159,7 +159,7 @@ class RecordSource(Sequence[bytes]):
         return blocks, within
 
     def _batches(self, numbers: list[int]) -> Iterator[tuple[int, RecordBatch]]:
-        """The blocks of these numbers: what is cached first, then the rest, fetched together."""
+        """The blocks of these numbers: first the cached ones, then the rest, fetched together."""
         missing = []
         for number in numbers:
             batch = self._cache.get(number)
@@ -179,7 +179,8 @@ class RecordSource(Sequence[bytes]):
 
 
 def _alone(batch: RecordBatch) -> RecordBatch:
-    """The batch in memory of its own, if it is a part of more: kept, it would keep all of that."""
+    """Give the batch memory of its own, if it is part of more. Otherwise the cache would keep all
+    of that."""
     whole = memoryview(batch.buffer).obj
     if len(memoryview(whole)) <= len(batch.buffer):
         return batch
@@ -187,7 +188,7 @@ def _alone(batch: RecordBatch) -> RecordBatch:
 
 
 class _BlockCache:
-    """The decoded blocks used last, up to a number of bytes. Pickles empty; each process has its
+    """The decoded blocks used last, up to a number of bytes. It pickles empty. Each process has its
     own."""
 
     def __init__(self, limit: int) -> None:

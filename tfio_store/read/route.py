@@ -1,4 +1,4 @@
-"""A reader's way through a dataset: its units in their order, and what tells it from others."""
+"""A reader's way through a dataset: its units in order, and marks that identify the way."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Route"]
 class Route:
     """The units of a dataset after sharing and shuffling.
 
-    ``streams``: read shards as streams where that is as good or better; see `Units`.
+    ``streams``: see `Units`.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Route:
 
     @property
     def shuffle(self) -> Shuffle | None:
-        """The step that shuffles records: the last one that shuffles at all."""
+        """The step that shuffles records: the last of the shuffling steps."""
         return next((step for step in reversed(self.steps) if isinstance(step, Shuffle)), None)
 
     def windows(self, order: Order) -> Windows:
@@ -63,12 +63,12 @@ class Route:
 
     @cached_property
     def steps_text(self) -> str:
-        """What was asked for, such as "shuffle(seed=3, window=16).shard(0, 2)"."""
+        """The steps as text, such as "shuffle(seed=3, window=16).shard(0, 2)"."""
         return ".".join(map(str, self.steps)) or "in order"
 
     @cached_property
     def blocks(self) -> str:
-        """A digest of the units' bounds: another index cuts the same files otherwise."""
+        """A digest of the units' bounds: another index cuts the same files at other places."""
         crc = 0
         for table in self.units.tables():
             for bounds in (np.zeros(1),) if table is None else (table.raw_offsets, table.records):
@@ -76,8 +76,8 @@ class Route:
         return f"{len(self.units)}-{crc:08x}"
 
     def records_from(self, position: int, epoch: int) -> int | None:
-        """How many records lie between a position and where the next begins, as far as is known;
-        None where a reader can't stand."""
+        """How many records lie between a position and the next one, as far as is known. None if a
+        reader can't stand there."""
         order = self.order(epoch)
         if position >= len(order):
             return None
@@ -96,7 +96,7 @@ class Route:
         return sum(sys.maxsize if count is None else count for count in known)
 
     def offsets_to(self, position: int, epoch: int) -> int:
-        """The largest offset of a unit in which a reader can go on from one, else `NO_OFFSET`."""
+        """The largest offset from which a reader can go on in a unit, or `NO_OFFSET`."""
         index, block = self.units[int(self.order(epoch)[position])]
         shard = self.dataset.shards[index]
         if self.shuffle is not None or block is not None:

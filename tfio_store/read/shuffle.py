@@ -1,8 +1,8 @@
 """Shuffling records in memory, window after window, so that a reader can resume inside one.
 
 A window is neighbouring blocks of the reader's order that take so many bytes of memory, or, in a
-stream (which has no blocks), the next records that do. Both depend on the data alone, not on
-how it was fetched.
+stream (which has no blocks), the next records that do. Both depend only on the data, not on how it
+was fetched.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def shuffled(
 
 
 class _Gathered:
-    """Batches of one window, copied into one buffer as they come: gathered later, they would all be
-    in memory twice. The copy costs a tenth of a millisecond a block."""
+    """Batches of one window, copied into one buffer as they come. Gathered later, all would be in
+    memory twice. The copy costs a tenth of a millisecond a block."""
 
     def __init__(self, first: Located) -> None:
         self.position, self.records = first.position, first.records
@@ -84,7 +84,7 @@ class _Gathered:
         self._buffer += memoryview(batch.buffer)[start:stop]
 
     def take(self, order: Order) -> RecordBatch:
-        """All records in another order. What was gathered is not kept."""
+        """All records in another order. The gathered batches are dropped."""
         if self._only is not None:
             whole, self._only = self._only, None
         else:

@@ -1,4 +1,4 @@
-"""What was passed over of each file: counted, told of, and said once for each."""
+"""Counts what was passed over in each file, and warns once for each."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class FileSkips:
 
     @property
     def untold(self) -> bool:
-        """Whether there are regions that `say` has not told of."""
+        """Whether there are regions that `say` has not reported."""
         return self.regions > self.told
 
     def add(self, region: SkippedRegion) -> None:
@@ -41,8 +41,8 @@ class FileSkips:
             self.first = region  # blocks come in any order
 
     def end(self, url: str) -> None:
-        """Behind the whole file: warn of what was skipped. CorruptRecordError where there was
-        nothing else."""
+        """At the end of the file, warn of what was skipped. CorruptRecordError if there was nothing
+        else."""
         if self.first is not None and not self.records:
             raise CorruptRecordError(
                 f"nothing in this file can be read: {self.first.reason}",
@@ -69,9 +69,9 @@ class FileSkips:
 
 
 class Skips:
-    """Called with each damaged region. A function that the user gave is told of it, and that is
-    all. Otherwise there is one `DataLossWarning` for each file, when it was read to its end or
-    nobody goes on reading; and a file in which nothing could be read is an error.
+    """Called with each damaged region. If the user gave a function, it is called, and nothing more.
+    Otherwise each file gives one `DataLossWarning`, when it was read to its end or nobody reads on.
+    A file in which nothing could be read is an error.
     """
 
     def __init__(self, on_corrupt: OnCorrupt = "skip") -> None:
@@ -89,9 +89,8 @@ class Skips:
 
     def read(self, url: str, records: int, *, parts: int) -> None:
         """Say that one of a file's ``parts`` was read, with so many good records. Behind the last
-        one, warns of what was skipped; CorruptRecordError where there was nothing else.
-
-        ``parts`` is 0 where not all of the file is read.
+        one, warns of what was skipped; CorruptRecordError if there was nothing else. ``parts`` is 0
+        if not all of the file is read.
         """
         if self._tell is not None:
             return
@@ -107,7 +106,7 @@ class Skips:
             file.say()
 
     def say(self) -> None:
-        """Warn of what was not said yet: reading goes no further, or begins anew."""
+        """Warn of what is still unsaid, because reading stops or begins anew."""
         for url in list(self._files):
             self._files.pop(url).say()
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["ShardStream"]
 
 _RAW_PIECE = 1 << 20
-"""How much is decompressed at a time: small enough for a core's cache."""
+"""Bytes to decompress at a time: few enough for a core's cache."""
 
 
 class ShardStream:
@@ -43,13 +43,13 @@ class ShardStream:
             self._codec, self._known = None, True
         self._inflater: _Inflater | RecoveringDecompressor | None = None
         self._contradiction = ""
-        """How the first bytes belie the codec that was named, to be put behind an error."""
+        """Say how the first bytes contradict the named codec, to append to an error."""
         self._frames = _frame_decoder(how, self._shard.url, part.start)
         self._records = 0
 
     @property
     def must_end(self) -> bool:
-        """Whether there is no use in feeding more: the file has ended, and that is an error."""
+        """Whether feeding more is useless: the file has ended, and that is an error."""
         return self._missing > 0 and self._how.skips is None
 
     def feed(self, part: StreamPart, data: BytesLike) -> Iterator[Located]:
@@ -160,7 +160,7 @@ def _contradiction(codec: str, first_bytes: BytesLike) -> str:
 
 
 class _Inflater:
-    """A `Decompressor` as a stream has it: what comes out of each piece."""
+    """A `Decompressor` for a stream: it gives what comes out of each piece."""
 
     def __init__(self, codec: str) -> None:
         self._decompressor = Decompressor(codec)

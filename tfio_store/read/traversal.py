@@ -1,7 +1,7 @@
 """A reader's way through its data.
 
-The reader and the iterators that it hands out both hold this, and so neither holds the other:
-whatever is dropped goes at once, and not when the garbage collector finds a cycle.
+The reader and its iterators both hold this, and so do not hold each other. So a dropped object goes
+at once, not when the garbage collector finds a cycle.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["ReaderOptions", "Shared", "Traversal"]
 
 @dataclass(frozen=True, slots=True)
 class ReaderOptions:
-    """What a reader was asked for; with the dataset, all that its pickle holds."""
+    """A reader's arguments. Its pickle holds these and the dataset."""
 
     verify: bool
     on_corrupt: OnCorrupt
@@ -40,8 +40,8 @@ class ReaderOptions:
 
 @dataclass(slots=True)
 class Shared:
-    """The dataset of a reader and of all that are made of it: the first that needs the blocks of
-    files without an index finds them for all."""
+    """The dataset of a reader, and of all readers made from it. The first of them that needs the
+    blocks of files without an index finds them for all."""
 
     dataset: Dataset
 
@@ -64,7 +64,7 @@ class Traversal:
         self.current: Located | None = None
         """The last batch given."""
         self.passes = 0
-        """How often the end of an epoch was reached."""
+        """How many epochs have ended."""
         self.closed = False
         self.skips = Skips(options.on_corrupt)
         self._shared = shared
@@ -75,7 +75,7 @@ class Traversal:
 
     @cached_property
     def route(self) -> Route:
-        """Made when it is first needed: it may take reading to find the blocks."""
+        """Made on first use, because finding the blocks may take reading."""
         options = self._options
         streams = not options.steps or options.on_corrupt != "raise"
         dataset = self._shared.dataset if streams else self._shared.with_blocks(options)
@@ -93,7 +93,7 @@ class Traversal:
         try:
             located = next(self._pipeline, None)
         except BaseException:
-            self.stop()  # whoever asks again meets the same fault again, not an early end
+            self.stop()  # so that the next call meets the same fault again, not an early end
             raise
         if located is None:
             self.stop()
@@ -121,7 +121,7 @@ class Traversal:
             raise ValueError("the reader is closed")
 
     def _start(self) -> Iterator[Located]:
-        """The pipeline from the position on. It must not hold this object, which holds it."""
+        """Make the pipeline from the position on. It must not hold this object, which holds it."""
         options, position, route = self._options, self.position, self.route
         skips = None if options.on_corrupt == "raise" else self.skips
         how = Decoding(options.verify, options.max_record_bytes, skips)
