@@ -24,7 +24,7 @@ build/%-tsan: $$($$*_C) $(HEADERS)
 	$(CC) $(STRICT) -O1 -fsanitize=thread -Iext $(filter %.c,$^) -o $@ -pthread
 
 fuzz-scan_C := $(CORE_C)
-fuzz-file_C := $(addprefix ext/tensorflow/ops/,stream.c request.c) $(BLOCKS_C)
+fuzz-file_C := $(addprefix ext/tensorflow/ops/,stream.c stream_file.c request.c) $(BLOCKS_C)
 fuzz-example_C := $(EXAMPLE_C)
 fuzz-example-write_C := $(EXAMPLE_C)
 fuzz-decode_C := ext/tensorflow/call.c $(EXAMPLE_C) $(CORE_C) \

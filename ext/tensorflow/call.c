@@ -44,10 +44,14 @@ bool input_rows(call *now, int input, int64_t columns, const int64_t **rows, int
     return true;
 }
 
+int64_t input_count(const call *now, int input) {
+    const TF_Tensor *tensor = now->inputs[input];
+    return tf.NumDims(tensor) == 0 ? 1 : tf.Dim(tensor, 0);
+}
+
 bool input_text(call *now, int input, int64_t index, char *text, size_t size) {
     const TF_Tensor *tensor = now->inputs[input];
-    int64_t n = tf.NumDims(tensor) == 0 ? 1 : tf.Dim(tensor, 0);
-    if (index < 0 || index >= n)
+    if (index < 0 || index >= input_count(now, input))
         return fail(&now->why, TF_INVALID_ARGUMENT, "input %d has no element %" PRId64, input,
                     index);
     const TF_TString *string = (const TF_TString *)tf.TensorData(tensor) + index;

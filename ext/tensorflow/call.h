@@ -21,6 +21,9 @@ void call_end(call *now);
 /* Rows of an int64 matrix [n, columns], or of a vector or scalar where columns is 1. */
 bool input_rows(call *now, int input, int64_t columns, const int64_t **rows, int64_t *n);
 
+/* How many elements a vector or scalar has. */
+int64_t input_count(const call *now, int input);
+
 /* A string of a tensor, with a final NUL, in `text`. */
 bool input_text(call *now, int input, int64_t index, char *text, size_t size);
 

@@ -107,7 +107,12 @@ int __wrap_open(const char *path, int flags, ...) {
 int __wrap_fstat(int descriptor, struct stat *status) {
     if (descriptor != DESCRIPTOR) return __real_fstat(descriptor, status);
     *status = (struct stat){.st_mode = S_IFREG, .st_size = (off_t)file.claimed};
-    return 0;
+    unsigned what = file.manner & FAILING ? draw(32) : 2;
+    if (what > 1) return 0;
+    file.failed = true;
+    status->st_ino = 1; /* another file */
+    errno = EIO;
+    return (int)what - 1;
 }
 
 int __wrap_close(int descriptor) { return descriptor == DESCRIPTOR ? 0 : __real_close(descriptor); }
@@ -119,7 +124,7 @@ tf_lender lender;
 static struct {
     const char *codec;
     char version[MAX_VERSION];
-    int64_t position[2], next[2];
+    int64_t position[3], next[3];
     failure why;
     size_t count;     /* records that came, of all calls */
     bool lent;        /* Python was asked instead */
@@ -132,6 +137,15 @@ static bool lend_stream(const char *url, const char *codec, char *version,
     (void)url, (void)codec, (void)position, (void)settings, (void)found, (void)next, (void)why;
     HOLD(version[0] != '\0'); /* of the file that was looked at */
     op.lent = true;
+    return true;
+}
+
+/* As it is: no records begin where no header holds. */
+static bool inflate(const char *codec, const chunk *stored, size_t limit, chunk *raw) {
+    failure ignored;
+    HOLD(strcmp(codec, "auto") == 0 && stored->size <= limit);
+    if (draw(2) == 0 || !chunk_take(raw, stored->size, &ignored)) return false;
+    memcpy(raw->memory, stored->data, stored->size);
     return true;
 }
 
@@ -154,9 +168,15 @@ bool input_text(call *now, int input, int64_t index, char *text, size_t size) {
 bool input_rows(call *now, int input, int64_t columns, const int64_t **rows, int64_t *n) {
     HOLD(input == 3 && columns == 1);
     *rows = op.position;
-    *n = 2;
+    *n = 3;
     (void)now;
     return true;
+}
+
+int64_t input_count(const call *now, int input) {
+    HOLD(input == 0);
+    (void)now;
+    return 1;
 }
 
 struct record_list {
@@ -191,19 +211,31 @@ bool output_records(call *now, int index, const record_list *records) {
 }
 
 bool output_text(call *now, int index, const char *text) {
-    HOLD(index == 1 && text[0] != '\0' && strlen(text) < sizeof op.version);
+    HOLD(index == 1 && strlen(text) < sizeof op.version);
     memcpy(op.version, text, strlen(text) + 1);
     (void)now;
     return true;
 }
 
 int64_t *output_numbers(call *now, int index, int64_t n) {
-    HOLD(index == 2 && n == 2);
+    HOLD(index == 2 && n == 3);
     (void)now;
     return op.next;
 }
 
 /* ---- what is held --------------------------------------------------------------------------- */
+
+/* A call that does not fail brings records, and stands behind them. */
+static void check_position(size_t before, const int64_t *offsets, const int64_t *lengths) {
+    HOLD(op.count > before);
+    if (op.next[0] == 1) {
+        HOLD(op.next[1] == 0 && op.next[2] == -1 && op.version[0] == '\0');
+        return;
+    }
+    HOLD(op.next[0] == 0 && op.version[0] != '\0');
+    HOLD(op.next[1] - op.position[1] == (int64_t)(op.count - before));
+    HOLD(op.next[2] == offsets[op.count - 1] + lengths[op.count - 1] + TFRECORD_FOOTER);
+}
 
 /* Calls until nothing comes: all records from `start` on, then the damage or the end. */
 static void check_stream(uint64_t limit, size_t start) {
@@ -219,25 +251,23 @@ static void check_stream(uint64_t limit, size_t start) {
     op.codec = automatic ? "auto" : "";
     op.count = 0, op.all = &all, op.lent = false, file.failed = false;
     op.version[0] = '\0';
-    op.position[0] = 7, op.position[1] = (int64_t)start;
-    for (size_t before = SIZE_MAX; before != op.count;) {
-        before = op.count;
+    op.position[0] = 0, op.position[1] = start > 0 ? 7 : 0, op.position[2] = (int64_t)start;
+    for (;;) {
+        size_t before = op.count;
         read_stream(&settings, NULL);
         if (op.lent || op.why.code != TF_OK) break;
-        HOLD(op.next[0] - op.position[0] == (int64_t)(op.count - before));
+        check_position(before, all.offsets, all.lengths);
         memcpy(op.position, op.next, sizeof op.next);
-        if (before < op.count)
-            HOLD(op.next[1] ==
-                 all.offsets[op.count - 1] + all.lengths[op.count - 1] + TFRECORD_FOOTER);
     }
-    HOLD(!cut || op.lent || op.why.code != TF_OK);
-    if ((cut || file.failed) && (op.lent || op.why.code != TF_OK))
+    bool ended = op.why.code == TF_OUT_OF_RANGE;
+    HOLD(!cut || op.lent || !ended);
+    if ((cut || file.failed) && (op.lent || !ended))
         return; /* Python reads the file anew, and meets what there is to meet */
     HOLD(op.lent == (automatic && !raw));
     if (op.lent) return;
     bool damaged = all.says.fault != TFRECORD_OK || all.says.need > 0 || start > file.claimed;
     TF_Code code = all.says.fault == TFRECORD_TOO_LARGE ? TF_RESOURCE_EXHAUSTED : TF_DATA_LOSS;
-    HOLD(op.count == all.count && op.why.code == (damaged ? code : TF_OK));
+    HOLD(op.count == all.count && op.why.code == (damaged ? code : TF_OUT_OF_RANGE));
 }
 
 static void check_walk(uint64_t limit, size_t start, size_t capacity) {
@@ -268,6 +298,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
     uint64_t limit = choose_limit(input[0]);
     size_t capacity = input[0] & 4 ? MOST : (input[0] >> 4) + 1u;
     lender.read_stream = lend_stream;
+    lender.inflate = inflate;
     file.size = file.claimed = size - OPTIONS;
     file.manner = file.random = input[1];
     uint8_t *data = malloc(file.size + !file.size);

@@ -48,7 +48,7 @@ def records(tiny: list[str]) -> list[bytes]:
     return [b"%d %d" % (i, k) for i in range(len(tiny)) for k in range((FILES - 1 - i) % 3)]
 
 
-def test_small_files_share_a_scan_and_are_opened_once(
+def test_small_files_share_a_scan_and_need_no_reader(
     tiny: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[str] = []
@@ -59,10 +59,10 @@ def test_small_files_share_a_scan_and_are_opened_once(
         return open_stream(self, *position)
 
     monkeypatch.setattr(runtime._Stream, "open", noted)
-    assert streams.files_at_once([100] * FILES) == FILES // 256
+    assert streams.files_at_once([100] * FILES) == FILES // 64
     found = [record.numpy() for record in tfs.TFRecordDataset(tiny)]
     assert found == records(tiny)
-    assert sorted(opened) == [name for i, name in enumerate(tiny) if i % 3 == 0]
+    assert opened == []
 
 
 def test_a_checkpoint_among_small_files(tiny: list[str], tmp_path: Path) -> None:
@@ -82,9 +82,10 @@ def test_a_checkpoint_among_small_files(tiny: list[str], tmp_path: Path) -> None
     [
         pytest.param([], 1, id="none"),
         pytest.param([0] * 10, 1, id="few"),
-        pytest.param([100] * 10_000, 39, id="many small"),
+        pytest.param([100] * 10_000, 156, id="many small"),
         pytest.param([1 << 20] * 10_000, 1, id="many large"),
         pytest.param([1 << 18] * 10_000, 4, id="a MiB at once"),
+        pytest.param([1 << 13] * 10_000, 128, id="a MiB of smaller ones"),
     ],
 )
 def test_how_many_files_share_a_scan(sizes: list[int], at_once: int) -> None:

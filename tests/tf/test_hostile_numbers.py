@@ -20,10 +20,21 @@ MOST = 2**63 - 1
 
 @pytest.mark.parametrize("codec", ["", "auto"])
 @pytest.mark.parametrize(
-    "position", [(0, MOST), (0, 1 << 40), (0, MOST - 20), (MOST, 0), (MOST, MOST), (-1, 0)]
+    "position",
+    [
+        (0, 0, MOST),
+        (0, 0, 1 << 40),
+        (0, 0, MOST - 20),
+        (0, MOST, 0),
+        (0, MOST, MOST),
+        (0, -1, 0),
+        (2, 0, -1),
+        (-1, 0, -1),
+        (MOST, 0, -1),
+    ],
 )
 def test_a_stream_refuses_a_position_that_is_none(
-    tmp_path: Path, codec: str, position: tuple[int, int]
+    tmp_path: Path, codec: str, position: tuple[int, int, int]
 ) -> None:
     path = str(tmp_path / "records")
     with tfs.TFRecordWriter(path) as writer:
@@ -34,7 +45,7 @@ def test_a_stream_refuses_a_position_that_is_none(
     def read() -> Any:
         wanted = tf.constant(position, tf.int64)
         return ops.read_stream(
-            tf.constant(path), tf.constant(codec), tf.constant(""), wanted, settings
+            tf.constant([path]), tf.constant([codec]), tf.constant(""), wanted, settings
         )
 
     with pytest.raises((tf.errors.DataLossError, tf.errors.InvalidArgumentError)):

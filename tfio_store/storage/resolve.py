@@ -18,6 +18,7 @@ __all__ = ["open_store"]
 
 ENTRY_POINTS = "tfio_store.stores"
 BACKENDS = ("fsspec", "obstore")
+USUAL_RETRY = Retry()
 
 EXTRAS = {
     "s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs",
@@ -52,12 +53,12 @@ def open_store(
     if not text:
         raise ValueError("url: pass a path or URL, not an empty string")
     if is_chained(text):
-        return open_chain(text, storage_options or {}, retry or Retry())
+        return open_chain(text, storage_options or {}, retry or USUAL_RETRY)
     scheme = scheme_of(text)
     factory = factory_of(scheme, backend)
     path, found_options = split(scheme, text)
     options = {**found_options, **(storage_options or {})}
-    return shared_store(factory, scheme, options, retry or Retry()), path
+    return shared_store(factory, scheme, options, retry or USUAL_RETRY), path
 
 
 def open_chain(url: str, options: Mapping[str, Any], retry: Retry) -> tuple[Store, str]:
@@ -74,6 +75,8 @@ def open_chain(url: str, options: Mapping[str, Any], retry: Retry) -> tuple[Stor
 
 def scheme_of(url: str) -> str:
     """The URL's scheme in lower case; "file" for a path without one."""
+    if "://" not in url:  # as of 10,000 local files, which are not to be searched one by one
+        return "file"
     found = re.match(r"([A-Za-z][A-Za-z0-9+.-]*)://", url)
     if found is None:
         return "file"
@@ -82,21 +85,24 @@ def scheme_of(url: str) -> str:
 
 def is_chained(url: str) -> bool:
     """Whether this is one of fsspec's chains, as in ``simplecache::s3://bucket/key``."""
+    if "://" not in url or "::" not in url:
+        return False
     return re.match(r"[A-Za-z][\w+.-]*(://.*)?::[A-Za-z][\w+.-]*://", url, re.DOTALL) is not None
 
 
 def split(scheme: str, url: str) -> tuple[str, dict[str, Any]]:
     """The path within the store, and the options that the URL itself carries."""
-    import fsspec
-
     if scheme == "file":
-        return os.path.abspath(os.path.expanduser(re.sub(r"^(?i:file|local)://", "", url))), {}
+        named = re.sub(r"^(?i:file|local)://", "", url) if "://" in url else url
+        return os.path.abspath(os.path.expanduser(named)), {}
     if scheme in ("s3", "s3a", "gs", "gcs"):  # whose keys may hold anything, "?" and "#" too
         return url.partition("://")[2].strip("/"), {}
     if scheme in ("abfs", "abfss", "az"):
         return split_azure(url)
     if scheme not in OWN_SCHEMES and scheme in plugins():
         return url.partition("://")[2], {}
+    import fsspec
+
     cls = fsspec.get_filesystem_class(scheme)
     return cls._strip_protocol(url), cls._get_kwargs_from_urls(url)
 

@@ -11,13 +11,14 @@ def load_ops(
     begin_block: Callable[..., None],
     read_block: Callable[..., BytesLike | RecordBatch],
     read_stream: Callable[..., tuple[RecordBatch, str, tuple[int, int]]],
+    inflate: Callable[[bytes, str, int], bytes | None],
     classify: Callable[[BaseException], tuple[int, str]],
 ) -> None:
     """Register the ops with the TensorFlow that is imported; once per process.
 
-    ``begin_block``, ``read_block`` and ``read_stream`` (see `tfio_store.tf.dataset.runtime`) serve
-    whatever is not a raw local file; ``classify`` turns what they raise into a TensorFlow error
-    code and a message.
+    ``begin_block``, ``read_block``, ``read_stream`` and ``inflate`` (see
+    `tfio_store.tf.dataset.runtime`) serve whatever is not a raw local file; ``classify`` turns what
+    they raise into a TensorFlow error code and a message.
 
     Raises:
         ImportError: this TensorFlow lacks a function of the C ABI, or refuses an op.

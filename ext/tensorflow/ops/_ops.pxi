@@ -59,6 +59,9 @@ cdef extern from "tensorflow/ops/lender.h" nogil:
             const char *url, const char *codec, char *version, const int64_t *position,
             const read_settings *settings, part *found, int64_t *next, failure *why
         ) noexcept
+        c_bool (*inflate)(
+            const char *codec, const chunk *stored, size_t limit, chunk *raw
+        ) noexcept
     tf_lender lender
 
 
@@ -73,22 +76,24 @@ cdef extern from "tensorflow/ops/kernels.h" nogil:
 cdef object _begin_block = None
 cdef object _read_block = None
 cdef object _read_stream = None
+cdef object _inflate = None
 cdef object _classify = None
 
 
-def load_ops(begin_block, read_block, read_stream, classify):
+def load_ops(begin_block, read_block, read_stream, inflate, classify):
     """Register the ops; what their kernels call for all but raw local files. Once per process."""
-    global _begin_block, _read_block, _read_stream, _classify, chunk_return_lent
+    global _begin_block, _read_block, _read_stream, _inflate, _classify, chunk_return_lent
     if _read_block is not None:
         raise RuntimeError("the TensorFlow bridge is loaded already")
     load_abi()
     _begin_block, _read_block = begin_block, read_block
-    _read_stream, _classify = read_stream, classify
+    _read_stream, _inflate, _classify = read_stream, inflate, classify
     chunk_return_lent = return_lent
     lender.begin_block = begin
     lender.drop_fetch = drop
     lender.read_block = lend_block
     lender.read_stream = lend_stream
+    lender.inflate = lend_inflated
     pthread_atfork(NULL, NULL, lent_after_fork)
     cdef const char *problem = tf_kernels_register()
     if problem != NULL:
@@ -212,3 +217,17 @@ cdef c_bool lend_stream(
         return True
     except BaseException as error:
         return fail_exception(why, error)
+
+
+cdef c_bool lend_inflated(
+    const char *codec, const chunk *stored, size_t limit, chunk *raw
+) noexcept with gil:
+    try:
+        data = PyBytes_FromStringAndSize(<const char *> stored.data, <Py_ssize_t> stored.size)
+        inflated = _inflate(data, codec.decode(), limit)
+        if inflated is None:
+            return False
+        lend(inflated, raw)
+        return True
+    except BaseException:
+        return False  # read_stream meets the same, and says it

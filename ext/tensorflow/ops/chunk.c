@@ -63,6 +63,13 @@ static bool fail_errno(failure *why, const char *url, int number) {
     return fail(why, code, "%s: %s", url, reason);
 }
 
+static bool fail_replaced(failure *why, const char *url) {
+    return fail(why, TF_FAILED_PRECONDITION,
+                "%s: was replaced while it was being read; make the dataset again to read what is "
+                "there now",
+                url);
+}
+
 /* As `described` in tfio_store/storage/local.py does. */
 static void set_version(local_file *file, const struct stat *status) {
     const uint64_t changed = (uint64_t)status->st_mtim.tv_sec * 1000000000u +
@@ -87,10 +94,17 @@ bool local_open(local_file *file, const char *url, const char *version, failure 
     if (version[0] == '\0' || strcmp(version, file->version) == 0)
         return true;
     local_close(file);
-    return fail(why, TF_FAILED_PRECONDITION,
-                "%s: was replaced while it was being read; make the dataset again to read what is "
-                "there now",
-                url);
+    return fail_replaced(why, url);
+}
+
+bool local_unchanged(const local_file *file, failure *why) {
+    struct stat status;
+    local_file now = *file;
+    if (fstat(file->descriptor, &status) != 0)
+        return fail_errno(why, file->url, errno);
+    now.size = (uint64_t)status.st_size;
+    set_version(&now, &status);
+    return strcmp(now.version, file->version) == 0 || fail_replaced(why, file->url);
 }
 
 void local_close(local_file *file) {

@@ -50,6 +50,10 @@ typedef struct {
 
 /* Fails with FAILED_PRECONDITION if the file is no longer the one of `version`; "" takes any. */
 bool local_open(local_file *file, const char *url, const char *version, failure *why);
+
+/* Fails with FAILED_PRECONDITION if anybody has written into it since. */
+bool local_unchanged(const local_file *file, failure *why);
+
 void local_close(local_file *file);
 
 /* Reads bytes [start, stop) into a chunk of the pool; fewer only where the file ended when it was

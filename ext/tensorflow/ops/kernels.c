@@ -95,7 +95,7 @@ static const op OPS[] = {
     },
     {
         .name = "TfioStoreReadStream",
-        .inputs = {"file: string", "codec: string", "version: string", "position: int64"},
+        .inputs = {"files: string", "codecs: string", "version: string", "position: int64"},
         .outputs = {"records: string", "version_out: string", "next: int64"},
         .attributes = {SETTINGS_ATTRIBUTES},
         .infer = infer_unknown,

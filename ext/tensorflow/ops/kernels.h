@@ -3,7 +3,7 @@
  *   TfioStoreReadBlocks   runs of records of known blocks: any block, any process, any order
  *   TfioStoreReadExamples one batch: of the records of known blocks, shuffled and decoded as asked for
  *   TfioStoreBeginBlocks  has the same blocks fetched, and answers at once
- *   TfioStoreReadStream   the next records of a file of which no blocks are known
+ *   TfioStoreReadStream   the next records of files of which no blocks are known
  *   TfioStoreRaise        fails with an error that an earlier op put into a string
  *
  * All are stateless functions of their inputs, so that tf.data can checkpoint and ship what is made

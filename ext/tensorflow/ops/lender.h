@@ -34,6 +34,9 @@ typedef struct {
     bool (*read_stream)(const char *url, const char *codec, char *version,
                         const int64_t position[2], const read_settings *settings, part *found,
                         int64_t next[2], failure *why);
+    /* What the `stored` bytes of a whole file inflate to, if that is at most `limit` bytes and nothing is
+     * wrong with them; false else. The codec may be "auto". */
+    bool (*inflate)(const char *codec, const chunk *stored, size_t limit, chunk *raw);
 } tf_lender;
 
 extern tf_lender lender; /* set by the module */

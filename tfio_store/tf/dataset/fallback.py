@@ -156,24 +156,30 @@ def _read_span(
 
 
 def read_stream(
-    file: Any, codec: Any, version: Any, position: Any, settings: Settings
+    files: Any, codecs: Any, version: Any, position: Any, settings: Settings
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """See `tfio_store.tf.dataset.ops.read_stream`."""
 
-    def read(file: bytes, codec: bytes, version: bytes, position: Any) -> tuple[Any, bytes, Any]:
-        batch, held, after = runtime.read_stream(
-            file.decode(),
-            codec.decode(),
-            version.decode(),
-            (int(position[0]), int(position[1])),
-            settings.access,
-            settings.verify,
-            settings.skip_corrupt,
-            settings.max_record_bytes,
-        )
-        return _strings(batch.tolist()), held.encode(), np.array(after, np.int64)
+    def read(files: Any, codecs: Any, version: bytes, position: Any) -> tuple[Any, bytes, Any]:
+        file, *stands = map(int, position)
+        held = version.decode()
+        while file < len(files):
+            batch, held, after = runtime.read_stream(
+                files[file].decode(),
+                codecs[file].decode(),
+                held,
+                (stands[0], stands[1]),
+                settings.access,
+                settings.verify,
+                settings.skip_corrupt,
+                settings.max_record_bytes,
+            )
+            if len(batch):
+                return _strings(batch.tolist()), held.encode(), np.array([file, *after], np.int64)
+            file, stands, held = file + 1, [0, -1], ""
+        raise StopIteration  # OUT_OF_RANGE
 
-    inputs = [file, codec, version, position]
+    inputs = [files, codecs, version, position]
     records, held, after = _call(read, inputs, [tf.string, tf.string, tf.int64])
     return records, held, after
 

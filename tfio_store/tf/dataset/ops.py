@@ -39,7 +39,11 @@ def _load() -> bool:
     else:
         try:
             bridge_module().load_ops(
-                runtime.begin_block, runtime.read_block, runtime.read_stream, runtime.classify
+                runtime.begin_block,
+                runtime.read_block,
+                runtime.read_stream,
+                runtime.inflate,
+                runtime.classify,
             )
             return True
         except ImportError as error:
@@ -119,30 +123,36 @@ def read_examples(
 
 
 def read_stream(
-    file: tf.Tensor, codec: tf.Tensor, version: tf.Tensor, position: tf.Tensor, settings: Settings
+    files: tf.Tensor,
+    codecs: tf.Tensor,
+    version: tf.Tensor,
+    position: tf.Tensor,
+    settings: Settings,
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """The next records of a file: (string [n], version that they are of: string [], position
-    behind them: int64 [2]); n = 0 at the end.
+    """The next records of files, string [f], one file after the other: (string [n], version that
+    the file at the position behind them is read in: string [], that position: int64 [3]).
+    OUT_OF_RANGE where there are no more.
 
-    ``codec`` may also be "auto". A position is (records before it, byte offset or -1); start at
-    (0, -1) with the version "", and go on with those that came.
+    ``codecs`` may also be "auto". A position is (file, records before it, byte offset or -1); start
+    at (0, 0, -1) with the version "", and go on with those that came. Small local files are read
+    several at a time.
     """
     if _NATIVE:
         records, held, after = _apply(
             "TfioStoreReadStream",
             settings,
-            file=file,
-            codec=codec,
+            files=files,
+            codecs=codecs,
             version=version,
             position=position,
         )
     else:
         from tfio_store.tf.dataset import fallback
 
-        records, held, after = fallback.read_stream(file, codec, version, position, settings)
+        records, held, after = fallback.read_stream(files, codecs, version, position, settings)
     records.set_shape([None])
     held.set_shape([])
-    after.set_shape([2])
+    after.set_shape([3])
     return records, held, after
 
 

@@ -23,8 +23,9 @@ from tfio_store.read.block import inflate_block, recover_block
 from tfio_store.read.located import NO_OFFSET
 from tfio_store.read.position import Position
 from tfio_store.read.reader import RecordReader
-from tfio_store.records.compression import codec_name
+from tfio_store.records.compression import codec_name, decompress
 from tfio_store.records.framing import RecordBatch
+from tfio_store.records.magic import detect
 from tfio_store.storage import ReplacedError, Version, threads
 from tfio_store.storage.redaction import redacted
 from tfio_store.tf.dataset.block_skips import BlockSkips
@@ -34,7 +35,7 @@ from tfio_store.tf.status import code_of, explained
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
-__all__ = ["begin_block", "classify", "read_block", "read_stream"]
+__all__ = ["begin_block", "classify", "inflate", "read_block", "read_stream"]
 
 STREAMS_KEPT = 256
 IDLE_SECONDS = 30.0
@@ -250,6 +251,13 @@ def read_stream(
         return RecordBatch.from_records([]), held, position
     _streams.keep(stream._replace(version=held), records + len(batch), opened)
     return batch, held, (records + len(batch), opened.reader.state()["offset"])
+
+
+def inflate(stored: bytes, codec: str, limit: int) -> bytes | None:
+    """What a whole file holds, uncompressed, or None where its codec can't be told. StreamError
+    where that is damaged or more than ``limit`` bytes."""
+    found = detect(stored) if codec == "auto" else codec_name(codec)
+    return None if found is None else decompress(stored, found, limit=limit)
 
 
 # --- errors ---------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ __all__ = ["files_at_once", "stream_dataset"]
 _READ_AHEAD = 2
 _SHUFFLE_RECORDS = 10_000
 _SCAN_BYTES = 1 << 20
-_SCANS = 256
+_SCANS = 64
 _BEGIN = (0, 0, -1)
 
 
@@ -81,7 +81,7 @@ def _mark_as_files(names: tf.Tensor) -> None:
 def _runs(names: tf.Tensor, codecs: tf.Tensor, settings: Settings) -> tf.data.Dataset:
     """The files' records as string [n] tensors, in order."""
     steps = tf.data.Dataset.range(np.iinfo(np.int64).max)
-    state = [tf.constant(_BEGIN, tf.int64), tf.constant(""), tf.constant("")]
+    state = [tf.constant(_BEGIN, tf.int64), tf.constant("")]
     runs = tf.TensorSpec([None], tf.string)
     return order.scanned(steps, _reading(settings), state, [names, codecs], [runs])
 
@@ -94,22 +94,14 @@ def _reading(settings: Settings) -> Any:
     def step(
         position: tf.Tensor,
         version: tf.Tensor,
-        text: tf.Tensor,
-        _: tf.Tensor,
+        number: tf.Tensor,
         names: tf.Tensor,
         codecs: tf.Tensor,
     ) -> tuple[tf.Tensor, ...]:
-        file = position[0]
-        records, held, after = ops.read_stream(
-            names[file], codecs[file], version, position[1:], settings
-        )
-        ended = tf.equal(tf.size(records), 0)
-        later = tf.where(ended, [file + 1, 0, -1], tf.concat([[file], after], 0))
-        last = tf.equal(later[0], tf.size(names, tf.int64))
-        # a state, though it is always "": what nobody takes is not run
-        told = ops.raise_error(tf.where(last, order.END, ""), text)
-        return later, tf.where(ended, "", held), told, records
+        del number
+        records, held, after = ops.read_stream(names, codecs, version, position, settings)
+        return after, held, records
 
     position, number = tf.TensorSpec([3], tf.int64), tf.TensorSpec([], tf.int64)
     text, texts = tf.TensorSpec([], tf.string), tf.TensorSpec([None], tf.string)
-    return order.concrete(step, position, text, text, number, texts, texts)
+    return order.concrete(step, position, text, number, texts, texts)

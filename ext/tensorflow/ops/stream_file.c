@@ -1,0 +1,119 @@
+/* Raw local files are read and checked here. Small local ones that are compressed, or read past damage, are
+ * tried as a whole, and where all is well that is it. Python reads everything else, and finds the words
+ * for what is wrong. */
+#include "tensorflow/ops/stream_file.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "crc32c/crc32c.h"
+#include "memory/bytes.h"
+#include "tfrecord/tfrecord.h"
+
+/* Stored bytes up to which a file is tried as a whole: a larger one takes Python's reader no longer. */
+#define SMALL (STREAM_CHUNK / 4)
+
+/* Whether a file begins with a record: nothing else has a length whose checksum holds. */
+static bool looks_raw(const local_file *file) {
+    chunk head;
+    failure ignored;
+    if (!local_read(file, 0, TFRECORD_HEADER, &head, &ignored)) return false;
+    bool raw = head.size == 0;
+    if (head.size == TFRECORD_HEADER)
+        raw = load32(head.data + 8) == crc32c_mask(crc32c_extend(0, head.data, 8));
+    chunk_release(&head);
+    return raw;
+}
+
+/* Moves behind what was found. The end is not looked at by a later call: that nobody has written into the
+ * file meanwhile must be seen now. */
+static bool move_to(stream *from, const local_file *file, const part *found, uint64_t offset,
+                    failure *why) {
+    from->position[0] += (int64_t)found->count;
+    from->position[1] = (int64_t)offset;
+    from->ended = offset == file->size && local_unchanged(file, why);
+    return from->ended || offset != file->size;
+}
+
+static bool next_raw(stream *from, const local_file *file, const read_settings *settings,
+                     part *found, failure *why) {
+    uint64_t start = from->position[1] < 0 ? 0 : (uint64_t)from->position[1], size = STREAM_CHUNK;
+    if (start > file->size)
+        return fail(why, TF_DATA_LOSS,
+                    "%s: to be read from offset %" PRIu64 ", and has %" PRIu64 " bytes", from->url,
+                    start, file->size);
+    const uint64_t left = file->size - start;
+    search wanted = {.url = from->url,
+                     .base = (int64_t)start,
+                     .take = SIZE_MAX,
+                     .verify = settings->verify,
+                     .limit = settings->limit};
+    for (;;) {
+        wanted.whole = size >= left;
+        if (!local_read(file, start, start + (wanted.whole ? left : size), &found->bytes, why))
+            return false;
+        bool good = part_search(found, &wanted, why);
+        if (!good || found->count > 0 || wanted.whole)
+            return move_to(from, file, found, start + found->end, why) && good;
+        /* One record larger than the chunk. Its length is checked, and a claim beyond the file's end costs
+         * no more than the file. */
+        if (found->bytes.size < TFRECORD_HEADER)
+            return fail(why, TF_DATA_LOSS, "%s: was cut while it was read", from->url);
+        const uint64_t length = load64(found->bytes.data);
+        size = length < left ? length + TFRECORD_OVERHEAD : left;
+        part_release(found);
+    }
+}
+
+/* All records of a file of which nothing is damaged. Where this fails, nothing has happened. */
+static bool read_whole(const stream *from, const local_file *file, bool raw,
+                       const read_settings *settings, part *found) {
+    failure ignored;
+    chunk stored;
+    const search wanted = {.url = from->url,
+                           .take = SIZE_MAX,
+                           .whole = true,
+                           .verify = settings->verify || settings->skip_corrupt,
+                           .limit = settings->limit};
+    if (!local_read(file, 0, file->size, &stored, &ignored)) return false;
+    bool good = raw || lender.inflate(from->codec, &stored, STREAM_CHUNK, &found->bytes);
+    if (raw)
+        found->bytes = stored;
+    else
+        chunk_release(&stored);
+    good = good && part_search(found, &wanted, &ignored) && local_unchanged(file, &ignored);
+    if (!good) part_release(found);
+    return good;
+}
+
+static bool next_lent(stream *from, const read_settings *settings, part *found, failure *why) {
+    int64_t next[2] = {0, -1};
+    if (!lender.read_stream(from->url, from->codec, from->version, from->position, settings, found,
+                            next, why))
+        return false;
+    from->ended = found->count == 0;
+    memcpy(from->position, next, sizeof next);
+    return true;
+}
+
+bool stream_next(stream *from, const read_settings *settings, part *found, failure *why) {
+    const bool automatic = strcmp(from->codec, "auto") == 0;
+    const bool ours = is_raw_local(from->url, automatic ? "" : from->codec, settings);
+    local_file file;
+    failure ignored;
+    if (local_path(from->url) == NULL) return next_lent(from, settings, found, why);
+    if (!local_open(&file, from->url, from->version, ours ? why : &ignored))
+        return !ours && next_lent(from, settings, found, why);
+    memcpy(from->version, file.version, sizeof file.version);
+    const bool raw = automatic ? looks_raw(&file) : from->codec[0] == '\0';
+    const bool whole = from->position[0] == 0 && from->position[1] <= 0 && file.size <= SMALL;
+    bool good = true, lent = false;
+    if (ours && raw)
+        good = next_raw(from, &file, settings, found, why);
+    else if (whole && read_whole(from, &file, raw, settings, found))
+        from->ended = true;
+    else
+        lent = true;
+    local_close(&file);
+    return lent ? next_lent(from, settings, found, why) : good;
+}

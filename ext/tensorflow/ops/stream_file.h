@@ -1,0 +1,24 @@
+/* Reading one file from a position on: what TfioStoreReadStream does with each of its files. */
+#ifndef TFIO_STORE_TF_STREAM_FILE_H
+#define TFIO_STORE_TF_STREAM_FILE_H
+
+#include "tensorflow/ops/lender.h"
+#include "tensorflow/ops/request.h"
+
+#ifndef STREAM_CHUNK /* fuzzing builds this with a small one */
+#define STREAM_CHUNK ((uint64_t)1 << 20)
+#endif
+
+/* A file, and where in it reading stands. */
+typedef struct {
+    char url[MAX_NAME], codec[MAX_CODEC]; /* the codec may be "auto" */
+    char version[MAX_VERSION]; /* which is read; "": any, and then the one that is found */
+    int64_t position[2]; /* records before it, and its byte offset, or -1 where nobody knows one */
+    bool ended;
+} stream;
+
+/* Reads the next records, about STREAM_CHUNK of them, and moves behind them. False for a failure: the
+ * stream then stands behind part->count good records, where reading meets the failure again. */
+bool stream_next(stream *from, const read_settings *settings, part *found, failure *why);
+
+#endif
