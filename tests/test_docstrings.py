@@ -32,6 +32,13 @@ NAMES = [f"tfio_store.{name}" for name in tfs.__all__] + [
     for door in sorted(ROOT.glob("[a-z]*.py"))
     for name in door_names(door)
 ]
+each_name = pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.tensorflow] * (name[11:] in tfs._TENSORFLOW))
+        for name in NAMES
+    ],
+)
 SECTIONS = ("Args", "Attributes", "Returns", "Yields", "Raises", "Example")
 COMPILED = ("RecordBatch", "crc32c", "masked_crc32c")
 TWINS = {getattr(tfs, name): getattr(_pure, name) for name in COMPILED}
@@ -141,7 +148,7 @@ def examples(obj: Any) -> str:
     return sections(document(obj)).get("Example", "")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_name
 def test_form(name: str) -> None:
     obj = found(name)
     check_form(name, obj)
@@ -150,7 +157,7 @@ def test_form(name: str) -> None:
             check_form(f"{name}.{method}", member)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_name
 def test_there_is_an_example(name: str) -> None:
     obj = found(name)
     if inspect.isclass(obj) and issubclass(obj, Exception):
@@ -167,7 +174,7 @@ def test_there_is_an_example(name: str) -> None:
             assert f".{method}(" in shown, f"no example shows {name}.{method}"
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_name
 def test_examples_run(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -176,7 +183,7 @@ def test_examples_run(
     for number, (own, one) in enumerate([(name, obj), *members]):
         for package in ("tensorflow", "pyarrow", "pandas"):
             if re.search(rf"import {package}|to_{package[2:]}\(", examples(one)):
-                pytest.importorskip(package)
+                pytest.importorskip(package, exc_type=ImportError)
         folder = tmp_path / str(number)
         folder.mkdir()
         monkeypatch.chdir(folder)

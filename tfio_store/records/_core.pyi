@@ -1,7 +1,7 @@
 """The compiled core: CRC32C, record framing and record batches. No I/O.
 
-`tfio_store.records._pure` answers to the same names in Python. Only `tfio_store.records.framing`
-imports either; everything else imports that.
+`tfio_store.records._pure` has the same names in Python. `tfio_store.records.framing` takes one of
+the two, and everything else imports that.
 """
 
 from collections.abc import Iterable, Iterator

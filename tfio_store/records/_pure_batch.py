@@ -1,4 +1,4 @@
-"""Memory and record batches of the pure core. Docstrings are in `_core.pyi`."""
+"""Memory and record batches of the pure core. Docstrings are the compiled core's."""
 
 from __future__ import annotations
 
