@@ -5,10 +5,10 @@ PYTHON_H = $(shell $(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("inc
 
 CORE_C := $(wildcard ext/crc32c/*.c ext/tfrecord/*.c ext/memory/*.c)
 EXAMPLE_C := $(wildcard ext/example/example_*.c)
-BLOCKS_C := $(addprefix ext/tensorflow/ops/,part.c chunk.c) $(CORE_C)
+BLOCKS_C := ext/tensorflow/failure.c $(addprefix ext/tensorflow/ops/,part.c chunk.c) $(CORE_C)
 
 core_C := $(wildcard tests/c/*.c) $(CORE_C)
-filesystem_C := tests/c_filesystem/stress.c $(addprefix ext/tensorflow/filesystem/,cache.c object.c reader.c gate.c)
+filesystem_C := tests/c_filesystem/stress.c ext/tensorflow/failure.c $(addprefix ext/tensorflow/filesystem/,cache.c object.c reader.c gate.c)
 lent_C := tests/c_tensorflow/lent.c ext/tensorflow/ops/lent.c $(BLOCKS_C)
 windows_C := tests/c_tensorflow/windows.c ext/tensorflow/call.c \
 	$(addprefix ext/tensorflow/ops/,window.c windows.c runs.c records.c request.c lent.c) $(BLOCKS_C)
@@ -27,7 +27,7 @@ fuzz-scan_C := $(CORE_C)
 fuzz-file_C := $(addprefix ext/tensorflow/ops/,stream.c stream_file.c request.c) $(BLOCKS_C)
 fuzz-example_C := $(EXAMPLE_C)
 fuzz-example-write_C := $(EXAMPLE_C)
-fuzz-decode_C := ext/tensorflow/call.c $(EXAMPLE_C) $(CORE_C) \
+fuzz-decode_C := ext/tensorflow/failure.c ext/tensorflow/call.c $(EXAMPLE_C) $(CORE_C) \
 	$(addprefix ext/tensorflow/ops/,chunk.c columns.c decode.c decoding.c fault.c lists.c records.c tiles.c values.c)
 FUZZERS := $(addprefix build/fuzz-,scan file example example-write decode)
 

@@ -25,6 +25,12 @@ cdef extern from "tensorflow/abi.h" nogil:
         TF_UNAVAILABLE
     const char *tf_abi_load()
 
+cdef extern from "tensorflow/failure.h" nogil:
+    ctypedef struct failure:
+        TF_Code code
+        char message[2048]
+    c_bool fail(failure *why, TF_Code code, const char *format, ...)
+
 
 cdef int load_abi() except -1:
     """Look up TensorFlow's C functions."""

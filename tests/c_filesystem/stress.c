@@ -87,7 +87,7 @@ static void *fetcher(void *number) {
 void *fs_gil_release(void) { return NULL; }
 void fs_gil_restore(void *released) { (void)released; }
 
-void *host_open_reader(const char *path, fs_snapshot *snapshot, fs_error *error) {
+void *host_open_reader(const char *path, fs_snapshot *snapshot, failure *error) {
     (void)error;
     host_file *file = calloc(1, sizeof *file);
     file->object = atoi(path);
@@ -97,7 +97,7 @@ void *host_open_reader(const char *path, fs_snapshot *snapshot, fs_error *error)
     return file;
 }
 
-void host_look_again(void *file, fs_snapshot *snapshot, fs_error *error) {
+void host_look_again(void *file, fs_snapshot *snapshot, failure *error) {
     (void)error;
     const int object = ((host_file *)file)->object;
     char path[16];
@@ -137,12 +137,12 @@ static void read_once(fs_reader *reader, int object, uint64_t *at, unsigned *see
     static const size_t LENGTHS[] = {12, 4096, 256 << 10, 3 << 20, 24 << 20};
     const size_t n = LENGTHS[rand_r(seed) % (rand_r(seed) % 10 ? 4 : 5)];
     if (rand_r(seed) % 4 == 0) *at = SIZES[object] ? (uint64_t)rand_r(seed) % SIZES[object] : 0;
-    fs_error error = {0};
+    failure error = {0};
     const int64_t got = fs_reader_read(reader, *at, n, buffer, &error);
     atomic_fetch_add(got < 0 ? &failures : &reads, 1);
     if (got >= 0) check(object, *at, n, buffer, got);
     if (got >= 0) *at += (uint64_t)got;
-    fs_error_clear(&error);
+    error.code = TF_OK;
 }
 
 static void *reading(void *number) {
@@ -152,7 +152,7 @@ static void *reading(void *number) {
         const int object = rand_r(&seed) % OBJECTS;
         char path[16];
         snprintf(path, sizeof path, "%d", object);
-        fs_error error = {0};
+        failure error = {0};
         fs_reader *reader = fs_reader_open(path, &error);
         uint64_t at = 0;
         for (int i = rand_r(&seed) % 20; i > 0 && !atomic_load(&stop); i--)

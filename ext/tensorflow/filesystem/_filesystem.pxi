@@ -14,18 +14,14 @@ cdef extern from "tensorflow/filesystem/gate.h" nogil:
     void fs_gate_after_fork()
 
 cdef extern from "tensorflow/filesystem/cache.h" nogil:
-    ctypedef struct fs_error:
-        int code
-        char *reason
     ctypedef struct fs_range:
         pass
-    void fs_error_set(fs_error *error, int code, const char *reason)
     uint64_t fs_range_start(const fs_range *range)
     size_t fs_range_size(const fs_range *range)
     void fs_range_fill(fs_range *range, const void *bytes, size_t size)
-    void fs_range_fail(fs_range *range, int code, const char *reason)
+    void fs_range_fail(fs_range *range, TF_Code code, const char *reason)
     void fs_cache_set_budget(size_t bytes)
-    void fs_cache_abandon(int code, const char *reason)
+    void fs_cache_abandon(TF_Code code, const char *reason)
     void fs_cache_before_fork()
     void fs_cache_after_fork(bint child)
 
@@ -124,21 +120,21 @@ cdef bytes encoded(str text):
 
 # ---- errors ----
 
-cdef void set_error(fs_error *error, fault, path) noexcept:
+cdef void set_error(failure *error, fault, path) noexcept:
     """What an exception means to TensorFlow."""
     try:
         if isinstance(fault, KeyboardInterrupt):
             PyErr_SetInterrupt()  # it belongs to whoever called TensorFlow, so raise it again there
         code, reason = host.status(fault, path)
-        fs_error_set(error, code, reason)
+        fail(error, <TF_Code> <int> code, b"%s", <const char *> reason)
     except BaseException:
-        fs_error_set(error, TF_UNAVAILABLE, b"the error could not be described")
+        fail(error, TF_UNAVAILABLE, b"the error could not be described")
 
 
 # ---- operations on paths ----
 
 cdef public void host_run(fs_operation operation, const char *path, const char *target,
-                          fs_error *error) noexcept with gil:
+                          failure *error) noexcept with gil:
     try:
         name = decoded(path)
         method = getattr(host, OPERATIONS[operation])
@@ -150,7 +146,7 @@ cdef public void host_run(fs_operation operation, const char *path, const char *
         set_error(error, fault, decoded(path))
 
 
-cdef public void host_stat(const char *path, fs_stat *out, fs_error *error) noexcept with gil:
+cdef public void host_stat(const char *path, fs_stat *out, failure *error) noexcept with gil:
     try:
         found = host.stat(decoded(path))
         out.size = found.size
@@ -173,7 +169,7 @@ cdef int give_names(list names, char ***out) except -1:
     return <int>i
 
 
-cdef public int host_children(const char *path, char ***names, fs_error *error) noexcept with gil:
+cdef public int host_children(const char *path, char ***names, failure *error) noexcept with gil:
     try:
         return give_names(host.children(decoded(path)), names)
     except BaseException as fault:
@@ -181,7 +177,7 @@ cdef public int host_children(const char *path, char ***names, fs_error *error) 
         return -1
 
 
-cdef public int host_glob(const char *pattern, char ***names, fs_error *error) noexcept with gil:
+cdef public int host_glob(const char *pattern, char ***names, failure *error) noexcept with gil:
     try:
         return give_names(host.glob(decoded(pattern)), names)
     except BaseException as fault:
@@ -234,12 +230,11 @@ cdef class _Arrival:
         return 0
 
     cdef void fail(self, fault) noexcept:
-        cdef fs_error error = fs_error(0, NULL)
+        cdef failure error
         set_error(&error, fault, self.path)
-        self.fail_all(error.code, error.reason)
-        free(error.reason)
+        self.fail_all(error.code, error.message)
 
-    cdef void fail_all(self, int code, const char *reason) noexcept:
+    cdef void fail_all(self, TF_Code code, const char *reason) noexcept:
         cdef size_t i, count = self.count
         self.count = 0
         for i in range(count):
@@ -278,7 +273,7 @@ cdef int describe(snapshot, fs_snapshot *out) except -1:
 
 
 cdef public void *host_open_reader(const char *path, fs_snapshot *snapshot,
-                                   fs_error *error) noexcept with gil:
+                                   failure *error) noexcept with gil:
     try:
         reader = host.open_reader(decoded(path))
         describe(reader.snapshot, snapshot)
@@ -290,7 +285,7 @@ cdef public void *host_open_reader(const char *path, fs_snapshot *snapshot,
 
 
 cdef public void host_look_again(void *file, fs_snapshot *snapshot,
-                                 fs_error *error) noexcept with gil:
+                                 failure *error) noexcept with gil:
     reader = <object>file
     try:
         describe(reader.look_again(), snapshot)
@@ -330,7 +325,7 @@ cdef public void host_fetch(void *file, fs_range **ranges, size_t count,
 # ---- writing ----
 
 cdef public void *host_open_writer(const char *path, int append, uint64_t *position,
-                                   fs_error *error) noexcept with gil:
+                                   failure *error) noexcept with gil:
     try:
         writer = host.open_writer(decoded(path), append=bool(append))
         position[0] = writer.position
@@ -342,7 +337,7 @@ cdef public void *host_open_writer(const char *path, int append, uint64_t *posit
 
 
 cdef public void host_write(void *file, const char *data, size_t size,
-                            fs_error *error) noexcept with gil:
+                            failure *error) noexcept with gil:
     writer = <object>file
     try:
         writer.write(data[:size])
@@ -350,7 +345,7 @@ cdef public void host_write(void *file, const char *data, size_t size,
         set_error(error, fault, writer.url)
 
 
-cdef public void host_sync(void *file, fs_error *error) noexcept with gil:
+cdef public void host_sync(void *file, failure *error) noexcept with gil:
     writer = <object>file
     try:
         writer.sync()
@@ -359,7 +354,7 @@ cdef public void host_sync(void *file, fs_error *error) noexcept with gil:
 
 
 cdef public void host_finish(void *file, const char *data, size_t size,
-                             fs_error *error) noexcept with gil:
+                             failure *error) noexcept with gil:
     writer = <object>file
     try:
         host.finish_writer(writer, data[:size])

@@ -17,8 +17,9 @@ struct fs_range {
     bool block;           /* the cache's own, in object->blocks */
     bool unread;          /* a block fetched ahead that nobody has asked for yet */
     fs_state state;
-    fs_error error;
-    size_t refs; /* readers, the fetch, and the cache while it holds the block */
+    TF_Code code; /* of FS_FAILED */
+    char *reason; /* likewise: malloc'ed, or NULL */
+    size_t refs;  /* readers, the fetch, and the cache while it holds the block */
     pthread_cond_t arrived;
     fs_range *newer, *older; /* in `pending` or in `held` */
 };
@@ -32,19 +33,6 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static fs_list pending; /* on their way */
 static fs_list held;    /* ready blocks, the first to go being the oldest */
 static size_t used, budget = (size_t)256 << 20, open_handles;
-
-/* ---- errors ---- */
-
-void fs_error_set(fs_error *error, int code, const char *reason) {
-    fs_error_clear(error);
-    error->code = code;
-    error->reason = strdup(reason);
-}
-
-void fs_error_clear(fs_error *error) {
-    free(error->reason);
-    *error = (fs_error){0};
-}
 
 /* ---- lists; all that follows until the public functions runs under the lock ---- */
 
@@ -88,7 +76,7 @@ static fs_range *range_new(fs_object *object, uint64_t start, size_t size, size_
 static void range_unref(fs_range *range) {
     if (--range->refs) return;
     if (range->block) free(range->bytes);
-    fs_error_clear(&range->error);
+    free(range->reason);
     pthread_cond_destroy(&range->arrived);
     fs_object_unref(range->object);
     free(range);
@@ -146,8 +134,9 @@ static void range_settle(fs_range *range, fs_state state) {
         block_forget(range);
 }
 
-static void range_settle_failed(fs_range *range, int code, const char *reason) {
-    fs_error_set(&range->error, code, reason);
+static void range_settle_failed(fs_range *range, TF_Code code, const char *reason) {
+    range->code = code;
+    range->reason = strdup(reason);
     range_settle(range, FS_FAILED);
 }
 
@@ -253,20 +242,19 @@ void fs_range_fill(fs_range *range, const void *bytes, size_t size) {
     pthread_mutex_unlock(&lock);
 }
 
-void fs_range_fail(fs_range *range, int code, const char *reason) {
+void fs_range_fail(fs_range *range, TF_Code code, const char *reason) {
     pthread_mutex_lock(&lock);
     if (range->state == FS_PENDING) range_settle_failed(range, code, reason);
     range_unref(range);
     pthread_mutex_unlock(&lock);
 }
 
-bool fs_range_wait(fs_range *range, fs_error *error) {
+bool fs_range_wait(fs_range *range, failure *error) {
     pthread_mutex_lock(&lock);
     while (range->state == FS_PENDING || range->state == FS_COPYING)
         pthread_cond_wait(&range->arrived, &lock);
     const bool ready = range->state == FS_READY;
-    if (!ready)
-        fs_error_set(error, range->error.code, range->error.reason ? range->error.reason : "");
+    if (!ready) fail(error, range->code, "%s", range->reason ? range->reason : "");
     pthread_mutex_unlock(&lock);
     return ready;
 }
@@ -325,7 +313,7 @@ void fs_cache_clear(void) {
     pthread_mutex_unlock(&lock);
 }
 
-void fs_cache_abandon(int code, const char *reason) {
+void fs_cache_abandon(TF_Code code, const char *reason) {
     pthread_mutex_lock(&lock);
     for (fs_range *at = pending.oldest, *newer; at; at = newer) {
         newer = at->newer;

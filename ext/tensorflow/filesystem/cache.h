@@ -17,16 +17,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "tensorflow/failure.h"
+
 #define FS_BLOCK_BYTES ((uint64_t)2 << 20)
-
-/* A status to be: code 0 is success; the reason is malloc'ed, or NULL. */
-typedef struct {
-    int code;
-    char *reason;
-} fs_error;
-
-void fs_error_set(fs_error *error, int code, const char *reason);
-void fs_error_clear(fs_error *error);
 
 typedef struct fs_object fs_object;
 
@@ -61,10 +54,10 @@ size_t fs_range_size(const fs_range *range);
 
 /* From the fetching side, once per range: its bytes, or why there are none. */
 void fs_range_fill(fs_range *range, const void *bytes, size_t size);
-void fs_range_fail(fs_range *range, int code, const char *reason);
+void fs_range_fail(fs_range *range, TF_Code code, const char *reason);
 
 /* Waits until the range is ready (true) or has failed (false, and why in *error). */
-bool fs_range_wait(fs_range *range, fs_error *error);
+bool fs_range_wait(fs_range *range, failure *error);
 
 /* Copies bytes of a ready range that begin `skip` bytes into it. */
 void fs_range_copy(const fs_range *range, size_t skip, void *destination, size_t size);
@@ -85,7 +78,7 @@ size_t fs_cache_share(void);
 void fs_cache_clear(void);
 
 /* Fails all that is on its way: at exit, when nothing will arrive any more. */
-void fs_cache_abandon(int code, const char *reason);
+void fs_cache_abandon(TF_Code code, const char *reason);
 
 /* Around fork(): no other thread is in the cache while the process is copied, and in the child all
  * that was on its way fails, since the threads that were bringing it do not exist there. */

@@ -14,14 +14,14 @@
 #include "tensorflow/filesystem/writer.h"
 #include "tensorflow/filesystem/filesystem.h"
 
-static void report(fs_error *error, TF_Status *status) {
-    tf.SetStatus(status, (TF_Code)error->code, error->reason ? error->reason : "");
-    fs_error_clear(error);
+static void report(failure *error, TF_Status *status) {
+    tf.SetStatus(status, error->code, error->message);
+    error->code = TF_OK;
 }
 
-static bool enter(fs_error *error) {
+static bool enter(failure *error) {
     if (fs_gate_enter()) return true;
-    fs_error_set(error, TF_UNAVAILABLE, "the Python interpreter is shutting down");
+    fail(error, TF_UNAVAILABLE, "the Python interpreter is shutting down");
     return false;
 }
 
@@ -31,9 +31,9 @@ static void reader_cleanup(TF_RandomAccessFile *file) { fs_reader_close(file->pl
 
 static int64_t reader_read(const TF_RandomAccessFile *file, uint64_t offset, size_t n, char *buffer,
                            TF_Status *status) {
-    fs_error error = {0};
+    failure error = {0};
     const int64_t got = fs_reader_read(file->plugin_file, offset, n, buffer, &error);
-    if (got >= 0 && (size_t)got < n) fs_error_set(&error, TF_OUT_OF_RANGE, "the file ends here");
+    if (got >= 0 && (size_t)got < n) fail(&error, TF_OUT_OF_RANGE, "the file ends here");
     report(&error, status);
     return got;
 }
@@ -41,7 +41,7 @@ static int64_t reader_read(const TF_RandomAccessFile *file, uint64_t offset, siz
 static void new_reader(const TF_Filesystem *filesystem, const char *path, TF_RandomAccessFile *file,
                        TF_Status *status) {
     (void)filesystem;
-    fs_error error = {0};
+    failure error = {0};
     file->plugin_file = fs_reader_open(path, &error);
     report(&error, status);
 }
@@ -52,7 +52,7 @@ static void writer_cleanup(TF_WritableFile *file) { fs_writer_release(file->plug
 
 static void writer_append(const TF_WritableFile *file, const char *bytes, size_t n,
                           TF_Status *status) {
-    fs_error error = {0};
+    failure error = {0};
     fs_writer_append(file->plugin_file, bytes, n, &error);
     report(&error, status);
 }
@@ -69,19 +69,19 @@ static void writer_flush(const TF_WritableFile *file, TF_Status *status) {
 }
 
 static void writer_sync(const TF_WritableFile *file, TF_Status *status) {
-    fs_error error = {0};
+    failure error = {0};
     fs_writer_sync(file->plugin_file, &error);
     report(&error, status);
 }
 
 static void writer_close(const TF_WritableFile *file, TF_Status *status) {
-    fs_error error = {0};
+    failure error = {0};
     fs_writer_finish(file->plugin_file, &error);
     report(&error, status);
 }
 
 static void open_writer(const char *path, bool append, TF_WritableFile *file, TF_Status *status) {
-    fs_error error = {0};
+    failure error = {0};
     file->plugin_file = fs_writer_open(path, append, &error);
     report(&error, status);
 }
@@ -115,15 +115,15 @@ static uint64_t region_length(const TF_ReadOnlyMemoryRegion *file) {
     return ((const region *)file->plugin_memory_region)->size;
 }
 
-static region *read_region(fs_reader *reader, fs_error *error) {
+static region *read_region(fs_reader *reader, failure *error) {
     const uint64_t size = fs_reader_size(reader);
     if (!size) {
-        fs_error_set(error, TF_INVALID_ARGUMENT, "an empty file has no memory region");
+        fail(error, TF_INVALID_ARGUMENT, "an empty file has no memory region");
         return NULL;
     }
     region *whole = malloc(sizeof *whole + size);
     if (!whole) {
-        fs_error_set(error, TF_RESOURCE_EXHAUSTED, "no memory for the whole file");
+        fail(error, TF_RESOURCE_EXHAUSTED, "no memory for the whole file");
         return NULL;
     }
     whole->size = size;
@@ -135,7 +135,7 @@ static region *read_region(fs_reader *reader, fs_error *error) {
 static void new_region(const TF_Filesystem *filesystem, const char *path,
                        TF_ReadOnlyMemoryRegion *file, TF_Status *status) {
     (void)filesystem;
-    fs_error error = {0};
+    failure error = {0};
     fs_reader *reader = fs_reader_open(path, &error);
     file->plugin_memory_region = reader ? read_region(reader, &error) : NULL;
     if (reader) fs_reader_close(reader);
@@ -145,7 +145,7 @@ static void new_region(const TF_Filesystem *filesystem, const char *path,
 /* ---- paths ---- */
 
 static void run(fs_operation operation, const char *path, const char *target, TF_Status *status) {
-    fs_error error = {0};
+    failure error = {0};
     if (enter(&error)) {
         host_run(operation, path, target, &error);
         fs_gate_leave();
@@ -168,7 +168,7 @@ PATH_OPERATION(path_exists, FS_EXISTS)
 static void delete_tree(const TF_Filesystem *filesystem, const char *path,
                         uint64_t *undeleted_files, uint64_t *undeleted_dirs, TF_Status *status) {
     (void)filesystem;
-    fs_error error = {0};
+    failure error = {0};
     if (enter(&error)) {
         host_run(FS_DELETE_TREE, path, NULL, &error);
         fs_gate_leave();
@@ -192,7 +192,7 @@ static void copy_file(const TF_Filesystem *filesystem, const char *from, const c
 
 static bool is_directory(const TF_Filesystem *filesystem, const char *path, TF_Status *status) {
     (void)filesystem;
-    fs_error error = {0};
+    failure error = {0};
     if (enter(&error)) {
         host_run(FS_IS_DIRECTORY, path, NULL, &error);
         fs_gate_leave();
@@ -207,20 +207,20 @@ static bool paths_exist(const TF_Filesystem *filesystem, char **paths, int count
     (void)filesystem;
     bool all = true;
     for (int i = 0; i < count; i++) {
-        fs_error error = {0};
+        failure error = {0};
         if (enter(&error)) {
             host_run(FS_EXISTS, paths[i], NULL, &error);
             fs_gate_leave();
         }
         all = all && !error.code;
         if (statuses) report(&error, statuses[i]);
-        fs_error_clear(&error);
+        error.code = TF_OK;
     }
     return all;
 }
 
 static bool stat_path(const char *path, fs_stat *found, TF_Status *status) {
-    fs_error error = {0};
+    failure error = {0};
     if (enter(&error)) {
         host_stat(path, found, &error);
         fs_gate_leave();
@@ -246,9 +246,9 @@ static int64_t file_size(const TF_Filesystem *filesystem, const char *path, TF_S
     return found.size;
 }
 
-static int names(int (*ask)(const char *, char ***, fs_error *), const char *path, char ***entries,
+static int names(int (*ask)(const char *, char ***, failure *), const char *path, char ***entries,
                  TF_Status *status) {
-    fs_error error = {0};
+    failure error = {0};
     int count = -1;
     if (enter(&error)) {
         count = ask(path, entries, &error);

@@ -32,16 +32,16 @@ typedef enum {
     FS_COPY,
 } fs_operation;
 
-void host_run(fs_operation operation, const char *path, const char *target, fs_error *error);
-void host_stat(const char *path, fs_stat *stat, fs_error *error);
+void host_run(fs_operation operation, const char *path, const char *target, failure *error);
+void host_stat(const char *path, fs_stat *stat, failure *error);
 
 /* Names below a folder, or paths that match: *names is malloc'ed, and so is each of them. */
-int host_children(const char *path, char ***names, fs_error *error);
-int host_glob(const char *pattern, char ***names, fs_error *error);
+int host_children(const char *path, char ***names, failure *error);
+int host_glob(const char *pattern, char ***names, failure *error);
 
 /* A file to read from. The answer is released by host_close_reader. */
-void *host_open_reader(const char *path, fs_snapshot *snapshot, fs_error *error);
-void host_look_again(void *file, fs_snapshot *snapshot, fs_error *error);
+void *host_open_reader(const char *path, fs_snapshot *snapshot, failure *error);
+void host_look_again(void *file, fs_snapshot *snapshot, failure *error);
 void host_close_reader(void *file);
 
 /* Begins fetching these ranges, all at once, and sees to it that each is filled or failed. Those that
@@ -50,10 +50,10 @@ void host_fetch(void *file, fs_range **ranges, size_t count, size_t request);
 
 /* A file to write. Released by host_release_writer with what was not yet written; it has the file
  * finished if host_finish did not, and waits for nothing. */
-void *host_open_writer(const char *path, int append, uint64_t *position, fs_error *error);
-void host_write(void *file, const char *bytes, size_t size, fs_error *error);
-void host_sync(void *file, fs_error *error);
-void host_finish(void *file, const char *data, size_t size, fs_error *error);
+void *host_open_writer(const char *path, int append, uint64_t *position, failure *error);
+void host_write(void *file, const char *bytes, size_t size, failure *error);
+void host_sync(void *file, failure *error);
+void host_finish(void *file, const char *data, size_t size, failure *error);
 void host_release_writer(void *file, const char *data, size_t size);
 
 #endif

@@ -74,23 +74,23 @@ static void batch_add(fs_reader *reader, batch *asked, fs_range *range) {
 
 /* ---- opening and closing ---- */
 
-static fs_object *open_snapshot(fs_snapshot *snapshot, fs_error *error) {
+static fs_object *open_snapshot(fs_snapshot *snapshot, failure *error) {
     fs_object *object = fs_object_open(snapshot->version, snapshot->size);
     free(snapshot->version);
-    if (!object) fs_error_set(error, TF_RESOURCE_EXHAUSTED, "out of memory");
+    if (!object) fail(error, TF_RESOURCE_EXHAUSTED, "out of memory");
     return object;
 }
 
-fs_reader *fs_reader_open(const char *path, fs_error *error) {
+fs_reader *fs_reader_open(const char *path, failure *error) {
     if (!fs_gate_enter()) {
-        fs_error_set(error, TF_UNAVAILABLE, LEAVING);
+        fail(error, TF_UNAVAILABLE, "%s", LEAVING);
         return NULL;
     }
     fs_snapshot snapshot = {0};
     fs_reader *reader = calloc(1, sizeof *reader);
     void *host = reader ? host_open_reader(path, &snapshot, error) : NULL;
     fs_object *object = host ? open_snapshot(&snapshot, error) : NULL;
-    if (!reader) fs_error_set(error, TF_RESOURCE_EXHAUSTED, "out of memory");
+    if (!reader) fail(error, TF_RESOURCE_EXHAUSTED, "out of memory");
     if (object) {
         reader->host = host;
         reader->object = object;
@@ -221,7 +221,7 @@ static bool next_piece(fs_reader *reader, fs_object *object, uint64_t at, uint64
 
 /* Waits for a piece and puts its bytes in place. A block that another reader asked for and gave up
  * (its file was closed) is asked for anew. */
-static bool finish_piece(fs_reader *reader, fs_object *object, piece *part, fs_error *error) {
+static bool finish_piece(fs_reader *reader, fs_object *object, piece *part, failure *error) {
     for (int attempt = 0;; attempt++) {
         const uint64_t start = fs_range_start(part->range);
         const bool ready = fs_range_wait(part->range, error);
@@ -236,13 +236,13 @@ static bool finish_piece(fs_reader *reader, fs_object *object, piece *part, fs_e
         if (!part->range) return false;
         if (mine) batch_add(reader, &asked, part->range);
         batch_send(reader, &asked);
-        fs_error_clear(error);
+        error->code = TF_OK;
     }
 }
 
 /* Reads [offset, offset + n), all of it inside the object. */
 static bool read_pieces(fs_reader *reader, fs_object *object, uint64_t offset, size_t n,
-                        uint64_t ahead, char *buffer, fs_error *error) {
+                        uint64_t ahead, char *buffer, failure *error) {
     piece parts[IN_FLIGHT]; /* a ring */
     size_t first = 0, last = 0;
     uint64_t at = offset, done = offset;
@@ -253,7 +253,7 @@ static bool read_pieces(fs_reader *reader, fs_object *object, uint64_t offset, s
         while (ok && at < stop && last - first < IN_FLIGHT) {
             piece *part = &parts[last % IN_FLIGHT];
             ok = next_piece(reader, object, at, stop, buffer + (at - offset), &asked, part);
-            if (!ok) fs_error_set(error, TF_RESOURCE_EXHAUSTED, "out of memory");
+            if (!ok) fail(error, TF_RESOURCE_EXHAUSTED, "out of memory");
             if (ok) last++, at += part->size;
         }
         if (!ok) break;
@@ -271,12 +271,12 @@ static bool read_pieces(fs_reader *reader, fs_object *object, uint64_t offset, s
  * an event file), so see whether it did. */
 static void look_again(fs_reader *reader) {
     fs_snapshot snapshot = {0};
-    fs_error error = {0};
+    failure error = {0};
     if (!fs_gate_enter()) return;
     host_look_again(reader->host, &snapshot, &error);
     fs_gate_leave();
     fs_object *now = error.code ? NULL : open_snapshot(&snapshot, &error);
-    fs_error_clear(&error);
+    error.code = TF_OK;
     if (!now) return;
     pthread_mutex_lock(&reader->lock);
     fs_object *before = reader->object;
@@ -299,7 +299,7 @@ static fs_object *current_object(fs_reader *reader, uint64_t offset) {
 }
 
 static int64_t read_now(fs_reader *reader, uint64_t offset, size_t n, char *buffer,
-                        fs_error *error) {
+                        failure *error) {
     fs_object *object = current_object(reader, offset);
     const uint64_t size = fs_object_size(object);
     const uint64_t left = offset < size ? size - offset : 0;
@@ -310,8 +310,7 @@ static int64_t read_now(fs_reader *reader, uint64_t offset, size_t n, char *buff
     return ok ? (int64_t)length : -1;
 }
 
-int64_t fs_reader_read(fs_reader *reader, uint64_t offset, size_t n, char *buffer,
-                       fs_error *error) {
+int64_t fs_reader_read(fs_reader *reader, uint64_t offset, size_t n, char *buffer, failure *error) {
     const bool inside = fs_gate_enter(); /* outside there is no GIL, but maybe the bytes */
     void *released = inside ? fs_gil_release() : NULL;
     const int64_t got = read_now(reader, offset, n, buffer, error);

@@ -23,24 +23,24 @@ struct fs_writer {
 static const char *const LEAVING =
     "the Python interpreter is shutting down; close files before the program ends";
 
-static bool enter(fs_error *error) {
+static bool enter(failure *error) {
     if (fs_gate_enter()) return true;
-    fs_error_set(error, TF_UNAVAILABLE, LEAVING);
+    fail(error, TF_UNAVAILABLE, "%s", LEAVING);
     return false;
 }
 
 /* The buffer, to Python. Inside the gate. */
-static bool drain(fs_writer *writer, fs_error *error) {
+static bool drain(fs_writer *writer, failure *error) {
     if (writer->filled) host_write(writer->host, writer->buffer, writer->filled, error);
     writer->filled =
         0; /* also after a failure: the host has noted it, and fails all that follows */
     return !error->code;
 }
 
-fs_writer *fs_writer_open(const char *path, bool append, fs_error *error) {
+fs_writer *fs_writer_open(const char *path, bool append, failure *error) {
     fs_writer *writer = malloc(sizeof *writer);
     if (!writer) {
-        fs_error_set(error, TF_RESOURCE_EXHAUSTED, "out of memory");
+        fail(error, TF_RESOURCE_EXHAUSTED, "out of memory");
         return NULL;
     }
     writer->filled = 0;
@@ -55,14 +55,14 @@ fs_writer *fs_writer_open(const char *path, bool append, fs_error *error) {
     return NULL;
 }
 
-static bool append_through(fs_writer *writer, const char *bytes, size_t n, fs_error *error) {
+static bool append_through(fs_writer *writer, const char *bytes, size_t n, failure *error) {
     if (!enter(error)) return false;
     if (drain(writer, error)) host_write(writer->host, bytes, n, error);
     fs_gate_leave();
     return !error->code;
 }
 
-void fs_writer_append(fs_writer *writer, const char *bytes, size_t n, fs_error *error) {
+void fs_writer_append(fs_writer *writer, const char *bytes, size_t n, failure *error) {
     if (writer->log || n > BUFFER_BYTES - writer->filled) {
         if (!append_through(writer, bytes, n, error)) return;
     } else {
@@ -74,14 +74,14 @@ void fs_writer_append(fs_writer *writer, const char *bytes, size_t n, fs_error *
 
 int64_t fs_writer_position(const fs_writer *writer) { return (int64_t)writer->position; }
 
-void fs_writer_sync(fs_writer *writer, fs_error *error) {
+void fs_writer_sync(fs_writer *writer, failure *error) {
     writer->log = true;
     if (!enter(error)) return;
     if (drain(writer, error)) host_sync(writer->host, error);
     fs_gate_leave();
 }
 
-void fs_writer_finish(fs_writer *writer, fs_error *error) {
+void fs_writer_finish(fs_writer *writer, failure *error) {
     if (!enter(error)) return;
     host_finish(writer->host, writer->buffer, writer->filled, error);
     writer->filled = 0;

@@ -2,15 +2,11 @@
 
 
 cdef extern from "tensorflow/ops/chunk.h" nogil:
-    ctypedef struct failure:
-        TF_Code code
-        char message[2048]
     ctypedef struct chunk:
         const uint8_t *data
         size_t size
         void *memory
         void *lender
-    c_bool fail(failure *why, TF_Code code, const char *format, ...)
     c_bool chunk_take(chunk *bytes, size_t size, failure *why)
     void (*chunk_return_lent)(void *lender) noexcept
 

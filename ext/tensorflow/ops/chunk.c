@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -13,15 +12,6 @@
 #include "memory/pool.h"
 
 void (*chunk_return_lent)(void *lender);
-
-bool fail(failure *why, TF_Code code, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    why->code = code;
-    vsnprintf(why->message, sizeof why->message, format, arguments);
-    va_end(arguments);
-    return false;
-}
 
 bool chunk_take(chunk *bytes, size_t size, failure *why) {
     *bytes = (chunk){0};

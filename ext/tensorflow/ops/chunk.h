@@ -6,17 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "tensorflow/abi.h"
-
-/* Why something did not work: what a TensorFlow status is made of. */
-typedef struct {
-    TF_Code code; /* TF_OK: nothing happened */
-    char message[2048];
-} failure;
-
-/* Sets a failure, printf-like, and answers false. */
-bool fail(failure *why, TF_Code code, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+#include "tensorflow/failure.h"
 
 typedef struct {
     const uint8_t *data;
