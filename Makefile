@@ -103,6 +103,7 @@ lint: $(VENV)/.dev ## ruff: rules and format
 	$(BIN)/ruff format --check .
 
 lint-c: ## every C file of ours compiles without a warning and has the one format
+	@scripts/lint_c_format.sh
 	@for file in $(filter %.c,$(EXT_FILES)); do $(CC) $(STRICT) -Iext -I$(PYTHON_H) -fsyntax-only $$file || exit 1; done
 
 COMPILED := tfio_store.records._core tfio_store.example._example tfio_store.tf._tensorflow

@@ -3,36 +3,34 @@
 #include <inttypes.h>
 #include <string.h>
 
-static bool check_status(call *now) {
+static bool check_status(kernel_call *now) {
     TF_Code code = tf.GetCode(now->status);
     return code == TF_OK || fail(&now->why, code, "%s", tf.Message(now->status));
 }
 
-bool call_begin(call *now, TF_OpKernelContext *context, int inputs) {
+bool call_begin(kernel_call *now, TF_OpKernelContext *context, int inputs) {
     now->context = context;
     now->status = tf.NewStatus();
     now->why.code = TF_OK; /* its message is large, and not cleared */
     memset(now->inputs, 0, sizeof now->inputs);
     for (int i = 0; i < inputs; i++) {
         tf.GetInput(context, i, &now->inputs[i], now->status);
-        if (!check_status(now))
-            return false;
+        if (!check_status(now)) return false;
     }
     return true;
 }
 
-void call_end(call *now) {
+void call_end(kernel_call *now) {
     if (now->why.code != TF_OK) {
         tf.SetStatus(now->status, now->why.code, now->why.message);
         tf.OpKernelContext_Failure(now->context, now->status);
     }
     for (int i = 0; i < MAX_INPUTS; i++)
-        if (now->inputs[i] != NULL)
-            tf.DeleteTensor(now->inputs[i]);
+        if (now->inputs[i] != NULL) tf.DeleteTensor(now->inputs[i]);
     tf.DeleteStatus(now->status);
 }
 
-bool input_rows(call *now, int input, int64_t columns, const int64_t **rows, int64_t *n) {
+bool input_rows(kernel_call *now, int input, int64_t columns, const int64_t **rows, int64_t *n) {
     const TF_Tensor *tensor = now->inputs[input];
     int dims = tf.NumDims(tensor);
     bool right = columns == 1 ? dims <= 1 : dims == 2 && tf.Dim(tensor, 1) == columns;
@@ -44,12 +42,12 @@ bool input_rows(call *now, int input, int64_t columns, const int64_t **rows, int
     return true;
 }
 
-int64_t input_count(const call *now, int input) {
+int64_t input_count(const kernel_call *now, int input) {
     const TF_Tensor *tensor = now->inputs[input];
     return tf.NumDims(tensor) == 0 ? 1 : tf.Dim(tensor, 0);
 }
 
-bool input_text(call *now, int input, int64_t index, char *text, size_t size) {
+bool input_text(kernel_call *now, int input, int64_t index, char *text, size_t size) {
     const TF_Tensor *tensor = now->inputs[input];
     if (index < 0 || index >= input_count(now, input))
         return fail(&now->why, TF_INVALID_ARGUMENT, "input %d has no element %" PRId64, input,
@@ -64,12 +62,11 @@ bool input_text(call *now, int input, int64_t index, char *text, size_t size) {
 }
 
 size_t type_size(TF_DataType type) {
-    if (type == TF_STRING)
-        return sizeof(TF_TString);
+    if (type == TF_STRING) return sizeof(TF_TString);
     return type == TF_INT64 ? sizeof(int64_t) : sizeof(int32_t);
 }
 
-void *output_tensor(call *now, int index, TF_DataType type, const int64_t *dims, int rank) {
+void *output_tensor(kernel_call *now, int index, TF_DataType type, const int64_t *dims, int rank) {
     static char nothing[sizeof(TF_TString)];
     size_t nbytes = type_size(type);
     for (int i = 0; i < rank; i++)
@@ -80,34 +77,31 @@ void *output_tensor(call *now, int index, TF_DataType type, const int64_t *dims,
         }
     TF_Tensor *tensor =
         tf.AllocateOutput(now->context, index, type, dims, rank, nbytes, now->status);
-    if (!check_status(now))
-        return NULL;
+    if (!check_status(now)) return NULL;
     void *data = tf.TensorData(tensor);
     tf.DeleteTensor(tensor); /* our handle; the context keeps the tensor */
     return nbytes > 0 ? data : nothing;
 }
 
-int64_t *output_numbers(call *now, int index, int64_t n) {
+int64_t *output_numbers(kernel_call *now, int index, int64_t n) {
     return output_tensor(now, index, TF_INT64, &n, n < 0 ? 0 : 1);
 }
 
-bool output_text(call *now, int index, const char *text) {
+bool output_text(kernel_call *now, int index, const char *text) {
     TF_TString *string = output_tensor(now, index, TF_STRING, NULL, 0);
-    if (string == NULL)
-        return false;
+    if (string == NULL) return false;
     tf.StringCopy(string, text, strlen(text));
     return true;
 }
 
-bool output_strings(call *now, int index, const ex_bytes *bytes, size_t count) {
+bool output_strings(kernel_call *now, int index, const ex_bytes *bytes, size_t count) {
     const int64_t n = (int64_t)count;
     TF_TString *strings = output_tensor(now, index, TF_STRING, &n, 1);
-    if (strings == NULL)
-        return false;
+    if (strings == NULL) return false;
     strings_copy(bytes, count, strings);
     return true;
 }
 
-bool output_records(call *now, int index, const record_list *records) {
+bool output_records(kernel_call *now, int index, const record_list *records) {
     return output_strings(now, index, records_all(records), records_count(records));
 }

@@ -11,33 +11,33 @@ typedef struct {
     TF_Status *status;
     TF_Tensor *inputs[MAX_INPUTS];
     failure why;
-} call;
+} kernel_call;
 
-bool call_begin(call *now, TF_OpKernelContext *context, int inputs);
+bool call_begin(kernel_call *now, TF_OpKernelContext *context, int inputs);
 
 /* Tells TensorFlow if anything failed. */
-void call_end(call *now);
+void call_end(kernel_call *now);
 
 /* Rows of an int64 matrix [n, columns], or of a vector or scalar where columns is 1. */
-bool input_rows(call *now, int input, int64_t columns, const int64_t **rows, int64_t *n);
+bool input_rows(kernel_call *now, int input, int64_t columns, const int64_t **rows, int64_t *n);
 
 /* How many elements a vector or scalar has. */
-int64_t input_count(const call *now, int input);
+int64_t input_count(const kernel_call *now, int input);
 
 /* A string of a tensor, with a final NUL, in `text`. */
-bool input_text(call *now, int input, int64_t index, char *text, size_t size);
+bool input_text(kernel_call *now, int input, int64_t index, char *text, size_t size);
 
 /* Output `index`: n numbers to be filled in (NULL: out of memory), or a scalar for n = -1 … */
-int64_t *output_numbers(call *now, int index, int64_t n);
+int64_t *output_numbers(kernel_call *now, int index, int64_t n);
 /* … a string scalar … */
-bool output_text(call *now, int index, const char *text);
+bool output_text(kernel_call *now, int index, const char *text);
 /* … or copies of bytes, or of records, string [count]. */
-bool output_strings(call *now, int index, const ex_bytes *bytes, size_t count);
-bool output_records(call *now, int index, const record_list *records);
+bool output_strings(kernel_call *now, int index, const ex_bytes *bytes, size_t count);
+bool output_records(kernel_call *now, int index, const record_list *records);
 
 /* Output `index` of any shape, to be filled in. Strings in it are initialised. NULL: there is no room, or
  * the op was declared with another type. */
-void *output_tensor(call *now, int index, TF_DataType type, const int64_t *dims, int rank);
+void *output_tensor(kernel_call *now, int index, TF_DataType type, const int64_t *dims, int rank);
 
 /* Bytes of one value. */
 size_t type_size(TF_DataType type);

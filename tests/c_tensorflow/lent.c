@@ -8,7 +8,7 @@ enum { REFUSED = 7, DAMAGED = 11, FROM = 40 };
 
 #include "stand_in.h"
 
-static void check_records(const part *whole, int64_t number, size_t skip, size_t take) {
+static void check_records(const record_part *whole, int64_t number, size_t skip, size_t take) {
     uint8_t expected[RECORD];
     for (size_t i = skip; i < skip + take && i < whole->count; i++) {
         fill_record(expected, number, (int64_t)i);
@@ -32,10 +32,8 @@ static void *work(void *argument) {
                                .raw_stop = (number + 1) * BLOCK_BYTES,
                                .records = RECORDS};
         failure why;
-        if (rand_r(&seed) % 3 == 0)
-            lent_begin(&asked, &settings);
-        if (rand_r(&seed) % 500 == 0)
-            lent_forget();
+        if (rand_r(&seed) % 3 == 0) lent_begin(&asked, &settings);
+        if (rand_r(&seed) % 500 == 0) lent_forget();
         lent_block *block = lent_take(&asked, &settings, (int64_t)take, &why);
         CHECK((block == NULL) == (number == REFUSED));
         if (block == NULL) {
@@ -45,8 +43,7 @@ static void *work(void *argument) {
         CHECK(lent_records(block)->count == (number == DAMAGED ? FROM : RECORDS));
         CHECK((lent_damage(block)->code == TF_DATA_LOSS) == (number == DAMAGED));
         check_records(lent_records(block), number, skip, take);
-        if (rand_r(&seed) % 50 == 0)
-            usleep(100);
+        if (rand_r(&seed) % 50 == 0) usleep(100);
         lent_release(block);
     }
     return NULL;
@@ -55,8 +52,12 @@ static void *work(void *argument) {
 /* Whoever takes a block's last record lets it go. */
 static void check_let_go(void) {
     read_settings settings = {.options = "{\"alone\": 1}", .verify = true, .limit = 1 << 20};
-    block_request asked = {.url = "memory://alone", .codec = "", .version = "",
-                           .stop = BLOCK_BYTES, .raw_stop = BLOCK_BYTES, .records = RECORDS};
+    block_request asked = {.url = "memory://alone",
+                           .codec = "",
+                           .version = "",
+                           .stop = BLOCK_BYTES,
+                           .raw_stop = BLOCK_BYTES,
+                           .records = RECORDS};
     failure why;
     int before = lent_now, reads = read_now;
     for (int i = 0; i < 4; i++) {
@@ -102,8 +103,12 @@ static void check_begun(void) {
 /* A block of another version of its file is another block. */
 static void check_versions(void) {
     read_settings settings = {.options = "{}", .verify = true, .limit = 1 << 20};
-    block_request asked = {.url = "memory://again", .codec = "", .version = "first",
-                           .stop = BLOCK_BYTES, .raw_stop = BLOCK_BYTES, .records = RECORDS};
+    block_request asked = {.url = "memory://again",
+                           .codec = "",
+                           .version = "first",
+                           .stop = BLOCK_BYTES,
+                           .raw_stop = BLOCK_BYTES,
+                           .records = RECORDS};
     failure why;
     int reads = read_now;
     for (int i = 0; i < 4; i++) {
@@ -125,8 +130,7 @@ int main(void) {
         seeds[i] = i + 1;
         pthread_create(&threads[i], NULL, work, &seeds[i]);
     }
-    for (int i = 0; i < THREADS; i++)
-        pthread_join(threads[i], NULL);
+    for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
     CHECK(lent_now <= BLOCKS);
     lent_forget();
     CHECK(lent_now == 0 && begun_now == 0);

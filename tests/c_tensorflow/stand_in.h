@@ -45,7 +45,7 @@ static void drop_fetch(void *fetch) {
 }
 
 static bool read_block(const block_request *block, const read_settings *settings, void *fetch,
-                       part *found, failure *why) {
+                       record_part *found, failure *why) {
     uint8_t records[RECORDS][RECORD];
     const uint8_t *pointers[RECORDS];
     size_t sizes[RECORDS];
@@ -73,7 +73,7 @@ static void return_lent(void *bytes) {
 }
 
 static void use_lender(void) {
-    lender = (tf_lender){
-        .begin_block = begin_block, .drop_fetch = drop_fetch, .read_block = read_block};
+    lender =
+        (tf_lender){.begin_block = begin_block, .drop_fetch = drop_fetch, .read_block = read_block};
     chunk_return_lent = return_lent;
 }

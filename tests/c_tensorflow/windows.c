@@ -17,25 +17,17 @@ struct TF_Tensor {
     const void *data;
 };
 
-static void *tensor_data(const TF_Tensor *tensor) {
-    return (void *)tensor->data;
-}
+static void *tensor_data(const TF_Tensor *tensor) { return (void *)tensor->data; }
 
-static int tensor_dims(const TF_Tensor *tensor) {
-    return tensor->dims;
-}
+static int tensor_dims(const TF_Tensor *tensor) { return tensor->dims; }
 
-static int64_t tensor_dim(const TF_Tensor *tensor, int index) {
-    return tensor->dim[index];
-}
+static int64_t tensor_dim(const TF_Tensor *tensor, int index) { return tensor->dim[index]; }
 
 static const char *string_data(const TF_TString *string) {
     return (const char *)(uintptr_t)string->opaque[0];
 }
 
-static size_t string_size(const TF_TString *string) {
-    return strlen(string_data(string));
-}
+static size_t string_size(const TF_TString *string) { return strlen(string_data(string)); }
 
 /* --- calls -------------------------------------------------------------------------------------- */
 
@@ -44,26 +36,26 @@ static span_row spans[BLOCKS];
 static int64_t groups[GROUPS_COUNT + 1];
 static TF_TString url, codec, version;
 static TF_Tensor names[3] = {{1, {1}, &url}, {1, {1}, &codec}, {1, {1}, &version}};
-static windows *all;
+static window_cache *all;
 static atomic_int next_row, seen[BLOCKS * RECORDS];
 
-static void begin_call(call *now, request *asked) {
+static void begin_call(kernel_call *now, blocks_request *asked) {
     memset(now, 0, sizeof *now);
-    for (int i = FILES; i <= VERSIONS; i++)
-        now->inputs[i] = &names[i - FILES];
-    *asked = (request){.table = table,
-                       .spans = spans,
-                       .groups = groups,
-                       .table_rows = BLOCKS,
-                       .span_rows = BLOCKS,
-                       .group_rows = GROUPS_COUNT + 1};
+    for (int i = FILES; i <= VERSIONS; i++) now->inputs[i] = &names[i - FILES];
+    *asked = (blocks_request){.table = table,
+                              .spans = spans,
+                              .groups = groups,
+                              .table_rows = BLOCKS,
+                              .span_rows = BLOCKS,
+                              .group_rows = GROUPS_COUNT + 1};
 }
 
 static bool is_whole(int64_t group) {
     return REFUSED / SPANS_OF_GROUP != group && DAMAGED / SPANS_OF_GROUP != group;
 }
 
-static void check_batch(const window *from, int64_t group, int64_t batch, const request *asked) {
+static void check_batch(const record_window *from, int64_t group, int64_t batch,
+                        const blocks_request *asked) {
     const ex_bytes *records = records_all(window_records(from));
     size_t good = records_count(window_records(from)), first = (size_t)batch * BATCH;
     if (is_whole(group))
@@ -88,12 +80,12 @@ static void *work(void *argument) {
     while ((row = next_row++) < ROUNDS * GROUPS_COUNT * BATCHES) {
         int64_t group = row / BATCHES % GROUPS_COUNT, batch = row % BATCHES;
         uint64_t seed = (uint64_t)(row / (GROUPS_COUNT * BATCHES));
-        call now;
-        request asked;
+        kernel_call now;
+        blocks_request asked;
         begin_call(&now, &asked);
         shared_window *held = windows_take(all, &now, &asked, group, seed, BATCH);
         CHECK(held != NULL);
-        window *from = windows_window(held);
+        record_window *from = windows_window(held);
         window_read(from, &now, &asked, &settings, &seed);
         CHECK(now.why.code == TF_OK && window_expected(from) == GROUP_RECORDS);
         check_batch(from, group, batch, &asked);
@@ -103,8 +95,8 @@ static void *work(void *argument) {
 }
 
 static void check_refusals(void) {
-    call now;
-    request asked;
+    kernel_call now;
+    blocks_request asked;
     begin_call(&now, &asked);
     CHECK(windows_take(all, &now, &asked, GROUPS_COUNT, 0, 1) == NULL);
     CHECK(now.why.code == TF_INVALID_ARGUMENT);
@@ -123,27 +115,23 @@ int main(void) {
     tf.StringGetDataPointer = string_data;
     tf.StringGetSize = string_size;
     use_lender();
-    url.opaque[0] = (uintptr_t)"memory://blocks";
-    codec.opaque[0] = version.opaque[0] = (uintptr_t)"";
+    url.opaque[0] = (uintptr_t) "memory://blocks";
+    codec.opaque[0] = version.opaque[0] = (uintptr_t) "";
     for (int64_t b = 0; b < BLOCKS; b++) {
         int64_t at = b * BLOCK_BYTES;
         table[b] = (block_row){0, at, at + BLOCK_BYTES, at, at + BLOCK_BYTES, RECORDS};
         spans[b] = (span_row){b, 0, RECORDS};
     }
-    for (int64_t g = 0; g <= GROUPS_COUNT; g++)
-        groups[g] = g * SPANS_OF_GROUP;
+    for (int64_t g = 0; g <= GROUPS_COUNT; g++) groups[g] = g * SPANS_OF_GROUP;
     all = windows_new();
     check_refusals();
-    for (int i = 0; i < THREADS; i++)
-        pthread_create(&threads[i], NULL, work, NULL);
-    for (int i = 0; i < THREADS; i++)
-        pthread_join(threads[i], NULL);
+    for (int i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, work, NULL);
+    for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
     windows_delete(all);
     lent_forget();
     CHECK(lent_now == 0);
     for (int i = 0; i < BLOCKS * RECORDS; i++)
-        if (is_whole(i / GROUP_RECORDS))
-            CHECK(seen[i] == ROUNDS);
+        if (is_whole(i / GROUP_RECORDS)) CHECK(seen[i] == ROUNDS);
     printf("%d batches\n", ROUNDS * GROUPS_COUNT * BATCHES);
     return 0;
 }

@@ -106,7 +106,7 @@ static void check_sparse(const TF_Tensor *tensor, int64_t records) {
         HOLD(0 <= at[0] && at[0] < records && 0 <= at[1] && at[1] < shape[1]);
 }
 
-static void check_column(const column *each, int64_t records) {
+static void check_column(const wanted_column *each, int64_t records) {
     const TF_Tensor *first = &tensors[each->output];
     const TF_Tensor *values = first + column_values(each->layout);
     for (int i = 0; i < column_outputs(each->layout); i++) HOLD(first[i].data != NULL);
@@ -140,8 +140,8 @@ static size_t cut_size(const uint8_t **input, size_t *left) {
     return size < *left ? size : *left;
 }
 
-static void decode(const columns *wanted, const ex_bytes *records, size_t count) {
-    call now = {0};
+static void decode(const column_list *wanted, const ex_bytes *records, size_t count) {
+    kernel_call now = {0};
     decode_fault fault;
     bool good = decode_examples(&now, wanted, records, count, &fault);
     if (good) {
@@ -159,7 +159,7 @@ static void decode(const columns *wanted, const ex_bytes *records, size_t count)
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
     ex_bytes records[RECORDS];
-    columns wanted;
+    column_list wanted;
     failure why = {TF_OK, ""};
     tf.GetCode = get_code;
     tf.Message = get_message;

@@ -132,8 +132,8 @@ static struct {
 } op;
 
 static bool lend_stream(const char *url, const char *codec, char *version,
-                        const int64_t position[2], const read_settings *settings, part *found,
-                        int64_t next[2], failure *why) {
+                        const int64_t position[2], const read_settings *settings,
+                        record_part *found, int64_t next[2], failure *why) {
     (void)url, (void)codec, (void)position, (void)settings, (void)found, (void)next, (void)why;
     HOLD(version[0] != '\0'); /* of the file that was looked at */
     op.lent = true;
@@ -149,15 +149,15 @@ static bool inflate(const char *codec, const chunk *stored, size_t limit, chunk 
     return true;
 }
 
-bool call_begin(call *now, TF_OpKernelContext *context, int inputs) {
+bool call_begin(kernel_call *now, TF_OpKernelContext *context, int inputs) {
     (void)context, (void)inputs;
     memset(&now->why.code, 0, sizeof now->why.code);
     return true;
 }
 
-void call_end(call *now) { op.why = (failure){.code = now->why.code}; }
+void call_end(kernel_call *now) { op.why = (failure){.code = now->why.code}; }
 
-bool input_text(call *now, int input, int64_t index, char *text, size_t size) {
+bool input_text(kernel_call *now, int input, int64_t index, char *text, size_t size) {
     const char *value = input == 0 ? "/fuzzed" : input == 1 ? op.codec : op.version;
     HOLD(index == 0 && strlen(value) < size);
     memcpy(text, value, strlen(value) + 1);
@@ -165,7 +165,7 @@ bool input_text(call *now, int input, int64_t index, char *text, size_t size) {
     return true;
 }
 
-bool input_rows(call *now, int input, int64_t columns, const int64_t **rows, int64_t *n) {
+bool input_rows(kernel_call *now, int input, int64_t columns, const int64_t **rows, int64_t *n) {
     HOLD(input == 3 && columns == 1);
     *rows = op.position;
     *n = 3;
@@ -173,7 +173,7 @@ bool input_rows(call *now, int input, int64_t columns, const int64_t **rows, int
     return true;
 }
 
-int64_t input_count(const call *now, int input) {
+int64_t input_count(const kernel_call *now, int input) {
     HOLD(input == 0);
     (void)now;
     return 1;
@@ -190,7 +190,7 @@ record_list *records_new(size_t records, failure *why) {
     return &list;
 }
 
-bool records_add(record_list *list, const part *found, failure *why) {
+bool records_add(record_list *list, const record_part *found, failure *why) {
     HOLD(found->count == list->count && op.count + found->count <= op.all->count);
     for (size_t i = 0; i < found->count; i++, op.count++) {
         size_t size = (size_t)op.all->lengths[op.count];
@@ -205,19 +205,19 @@ bool records_add(record_list *list, const part *found, failure *why) {
 
 void records_delete(record_list *list) { (void)list; }
 
-bool output_records(call *now, int index, const record_list *records) {
+bool output_records(kernel_call *now, int index, const record_list *records) {
     (void)now, (void)index, (void)records;
     return true;
 }
 
-bool output_text(call *now, int index, const char *text) {
+bool output_text(kernel_call *now, int index, const char *text) {
     HOLD(index == 1 && strlen(text) < sizeof op.version);
     memcpy(op.version, text, strlen(text) + 1);
     (void)now;
     return true;
 }
 
-int64_t *output_numbers(call *now, int index, int64_t n) {
+int64_t *output_numbers(kernel_call *now, int index, int64_t n) {
     HOLD(index == 2 && n == 3);
     (void)now;
     return op.next;

@@ -12,7 +12,7 @@ cdef extern from "tensorflow/ops/chunk.h" nogil:
 
 
 cdef extern from "tensorflow/ops/part.h" nogil:
-    ctypedef struct part:
+    ctypedef struct record_part:
         chunk bytes
         chunk table
         int64_t *offsets
@@ -48,12 +48,12 @@ cdef extern from "tensorflow/ops/lender.h" nogil:
         ) noexcept
         void (*drop_fetch)(void *fetch) noexcept
         c_bool (*read_block)(
-            const block_request *block, const read_settings *settings, void *fetch, part *found,
+            const block_request *block, const read_settings *settings, void *fetch, record_part *found,
             failure *why
         ) noexcept
         c_bool (*read_stream)(
             const char *url, const char *codec, char *version, const int64_t *position,
-            const read_settings *settings, part *found, int64_t *next, failure *why
+            const read_settings *settings, record_part *found, int64_t *next, failure *why
         ) noexcept
         c_bool (*inflate)(
             const char *codec, const chunk *stored, size_t limit, chunk *raw
@@ -117,7 +117,7 @@ cdef int lend(object data, chunk *bytes) except -1:
     return 0
 
 
-cdef int lend_batch(object batch, part *found, failure *why) except -1:
+cdef int lend_batch(object batch, record_part *found, failure *why) except -1:
     """Export a RecordBatch: its buffer, and a copy of where its records lie."""
     cdef const int64_t[::1] offsets = batch.offsets
     cdef const int64_t[::1] lengths = batch.lengths
@@ -174,7 +174,7 @@ cdef void drop(void *fetch) noexcept with gil:
 
 
 cdef c_bool lend_block(
-    const block_request *block, const read_settings *settings, void *fetch, part *found,
+    const block_request *block, const read_settings *settings, void *fetch, record_part *found,
     failure *why
 ) noexcept with gil:
     future = None
@@ -200,7 +200,7 @@ cdef c_bool lend_block(
 
 cdef c_bool lend_stream(
     const char *url, const char *codec, char *version, const int64_t *position,
-    const read_settings *settings, part *found, int64_t *next, failure *why
+    const read_settings *settings, record_part *found, int64_t *next, failure *why
 ) noexcept with gil:
     try:
         batch, held, after = _read_stream(

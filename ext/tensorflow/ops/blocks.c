@@ -13,31 +13,31 @@ enum { SEED = REQUEST_INPUT_COUNT, READ_INPUT_COUNT };
 typedef struct {
     const read_settings *settings;
     size_t spans;
-    run *runs; /* of the spans read so far */
+    span_run *runs; /* of the spans read so far */
     size_t run_count;
-} reading;
+} blocks_reading;
 
-static bool count_span(call *now, const request *asked, const span_row *span, void *state) {
-    reading *all = state;
+static bool count_span(kernel_call *now, const blocks_request *asked, const span_row *span,
+                       void *state) {
+    blocks_reading *all = state;
     (void)now, (void)asked, (void)span;
     all->spans++;
     return true;
 }
 
 /* False leaves the good records before the damage. */
-static bool read_span(call *now, const request *asked, const span_row *span, void *state) {
-    reading *all = state;
+static bool read_span(kernel_call *now, const blocks_request *asked, const span_row *span,
+                      void *state) {
+    blocks_reading *all = state;
     return run_read(now, asked, span, all->settings, &all->runs[all->run_count++]);
 }
 
-static record_list *join_runs(const reading *all, failure *why) {
+static record_list *join_runs(const blocks_reading *all, failure *why) {
     size_t total = 0;
-    for (size_t i = 0; i < all->run_count; i++)
-        total += all->runs[i].found.count;
+    for (size_t i = 0; i < all->run_count; i++) total += all->runs[i].found.count;
     record_list *records = records_new(total, why);
     for (size_t i = 0; i < all->run_count && records != NULL; i++) {
-        if (records_add(records, &all->runs[i].found, why))
-            continue;
+        if (records_add(records, &all->runs[i].found, why)) continue;
         records_delete(records);
         records = NULL;
     }
@@ -46,7 +46,8 @@ static record_list *join_runs(const reading *all, failure *why) {
 
 /* The records as far as they are good, whose bytes `all` holds; with `partial`, damage behind some of
  * them goes to `late`. NULL: the call fails. */
-static record_list *read_all(call *now, const request *asked, reading *all, failure *late) {
+static record_list *read_all(kernel_call *now, const blocks_request *asked, blocks_reading *all,
+                             failure *late) {
     failure why;
     all->runs = calloc(all->spans + 1, sizeof *all->runs);
     if (all->runs == NULL) {
@@ -55,8 +56,7 @@ static record_list *read_all(call *now, const request *asked, reading *all, fail
     }
     bool good = each_span(now, asked, read_span, all);
     record_list *records = NULL;
-    if (good || all->settings->partial)
-        records = join_runs(all, good ? &now->why : &why);
+    if (good || all->settings->partial) records = join_runs(all, good ? &now->why : &why);
     if (!good && records != NULL && records_count(records) > 0) {
         *late = now->why;
         now->why.code = TF_OK;
@@ -64,43 +64,37 @@ static record_list *read_all(call *now, const request *asked, reading *all, fail
     return records;
 }
 
-static void reading_release(reading *all) {
-    for (size_t i = 0; i < all->run_count; i++)
-        run_release(&all->runs[i]);
+static void reading_release(blocks_reading *all) {
+    for (size_t i = 0; i < all->run_count; i++) run_release(&all->runs[i]);
     free(all->runs);
 }
 
 /* "15:what happened", as TfioStoreRaise reads it. */
-static bool output_error(call *now, int index, const failure *why) {
+static bool output_error(kernel_call *now, int index, const failure *why) {
     char text[sizeof why->message + 16] = "";
-    if (why->code != TF_OK)
-        snprintf(text, sizeof text, "%d:%s", (int)why->code, why->message);
+    if (why->code != TF_OK) snprintf(text, sizeof text, "%d:%s", (int)why->code, why->message);
     return output_text(now, index, text);
 }
 
 /* The records, shuffled if there is a seed, and what is wrong behind them. */
-static void output_read(call *now, record_list *records, const failure *late) {
+static void output_read(kernel_call *now, record_list *records, const failure *late) {
     const int64_t *seed = NULL;
     int64_t seeds = 0;
-    if (!input_rows(now, SEED, 1, &seed, &seeds))
-        return;
-    if (seeds > 0)
-        records_shuffle(records, (uint64_t)seed[0]);
-    if (output_records(now, 0, records))
-        output_error(now, 1, late);
+    if (!input_rows(now, SEED, 1, &seed, &seeds)) return;
+    if (seeds > 0) records_shuffle(records, (uint64_t)seed[0]);
+    if (output_records(now, 0, records)) output_error(now, 1, late);
 }
 
 void read_blocks(void *kernel, TF_OpKernelContext *context) {
-    call now;
-    request asked;
-    reading all = {.settings = kernel};
+    kernel_call now;
+    blocks_request asked;
+    blocks_reading all = {.settings = kernel};
     failure late;
     late.code = TF_OK;
     if (call_begin(&now, context, READ_INPUT_COUNT) && input_request(&now, &asked) &&
         each_span(&now, &asked, count_span, &all)) {
         record_list *records = read_all(&now, &asked, &all, &late);
-        if (now.why.code == TF_OK)
-            output_read(&now, records, &late);
+        if (now.why.code == TF_OK) output_read(&now, records, &late);
         records_delete(records);
     }
     reading_release(&all);
@@ -109,25 +103,23 @@ void read_blocks(void *kernel, TF_OpKernelContext *context) {
 
 /* --- begin -------------------------------------------------------------------------------------- */
 
-static bool begin_span(call *now, const request *asked, const span_row *span, void *state) {
+static bool begin_span(kernel_call *now, const blocks_request *asked, const span_row *span,
+                       void *state) {
     const read_settings *settings = state;
     named_block named;
-    if (!input_block(now, asked, span, &named))
-        return false;
-    if (!is_raw_local(named.url, named.codec, settings))
-        lent_begin(&named.block, settings);
+    if (!input_block(now, asked, span, &named)) return false;
+    if (!is_raw_local(named.url, named.codec, settings)) lent_begin(&named.block, settings);
     return true;
 }
 
 void begin_blocks(void *kernel, TF_OpKernelContext *context) {
-    call now;
-    request asked;
+    kernel_call now;
+    blocks_request asked;
     if (call_begin(&now, context, REQUEST_INPUT_COUNT) && input_request(&now, &asked) &&
         each_span(&now, &asked, begin_span, kernel)) {
         bool scalar = tf.NumDims(now.inputs[WANTED]) == 0;
         int64_t *same = output_numbers(&now, 0, scalar ? -1 : asked.wanted_rows);
-        if (same != NULL)
-            memcpy(same, asked.wanted, (size_t)asked.wanted_rows * sizeof *same);
+        if (same != NULL) memcpy(same, asked.wanted, (size_t)asked.wanted_rows * sizeof *same);
     }
     call_end(&now);
 }

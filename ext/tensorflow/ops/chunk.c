@@ -24,10 +24,8 @@ bool chunk_take(chunk *bytes, size_t size, failure *why) {
 }
 
 void chunk_release(chunk *bytes) {
-    if (bytes->memory != NULL)
-        pool_give(bytes->memory, bytes->capacity);
-    if (bytes->lender != NULL)
-        chunk_return_lent(bytes->lender);
+    if (bytes->memory != NULL) pool_give(bytes->memory, bytes->capacity);
+    if (bytes->lender != NULL) chunk_return_lent(bytes->lender);
     *bytes = (chunk){0};
 }
 
@@ -62,8 +60,8 @@ static bool fail_replaced(failure *why, const char *url) {
 
 /* As `described` in tfio_store/storage/local.py does. */
 static void set_version(local_file *file, const struct stat *status) {
-    const uint64_t changed = (uint64_t)status->st_mtim.tv_sec * 1000000000u +
-                             (uint64_t)status->st_mtim.tv_nsec;
+    const uint64_t changed =
+        (uint64_t)status->st_mtim.tv_sec * 1000000000u + (uint64_t)status->st_mtim.tv_nsec;
     snprintf(file->version, sizeof file->version, "%" PRIx64 "-%" PRIx64 "-%" PRIx64,
              (uint64_t)status->st_ino, changed, (uint64_t)status->st_size);
 }
@@ -72,17 +70,17 @@ bool local_open(local_file *file, const char *url, const char *version, failure 
     struct stat status;
     file->url = url;
     file->descriptor = open(local_path(url), O_RDONLY | O_CLOEXEC);
-    if (file->descriptor < 0)
-        return fail_errno(why, url, errno);
-    int error = fstat(file->descriptor, &status) != 0 ? errno : S_ISDIR(status.st_mode) ? EISDIR : 0;
+    if (file->descriptor < 0) return fail_errno(why, url, errno);
+    int error = fstat(file->descriptor, &status) != 0 ? errno
+                : S_ISDIR(status.st_mode)             ? EISDIR
+                                                      : 0;
     if (error != 0) {
         local_close(file);
         return fail_errno(why, url, error);
     }
     file->size = (uint64_t)status.st_size;
     set_version(file, &status);
-    if (version[0] == '\0' || strcmp(version, file->version) == 0)
-        return true;
+    if (version[0] == '\0' || strcmp(version, file->version) == 0) return true;
     local_close(file);
     return fail_replaced(why, url);
 }
@@ -90,29 +88,22 @@ bool local_open(local_file *file, const char *url, const char *version, failure 
 bool local_unchanged(const local_file *file, failure *why) {
     struct stat status;
     local_file now = *file;
-    if (fstat(file->descriptor, &status) != 0)
-        return fail_errno(why, file->url, errno);
+    if (fstat(file->descriptor, &status) != 0) return fail_errno(why, file->url, errno);
     now.size = (uint64_t)status.st_size;
     set_version(&now, &status);
     return strcmp(now.version, file->version) == 0 || fail_replaced(why, file->url);
 }
 
-void local_close(local_file *file) {
-    close(file->descriptor);
-}
+void local_close(local_file *file) { close(file->descriptor); }
 
-bool local_read(const local_file *file, uint64_t start, uint64_t stop, chunk *bytes,
-                failure *why) {
-    if (stop > file->size)
-        stop = file->size;
-    if (!chunk_take(bytes, start < stop ? (size_t)(stop - start) : 0, why))
-        return false;
+bool local_read(const local_file *file, uint64_t start, uint64_t stop, chunk *bytes, failure *why) {
+    if (stop > file->size) stop = file->size;
+    if (!chunk_take(bytes, start < stop ? (size_t)(stop - start) : 0, why)) return false;
     size_t done = 0;
     while (done < bytes->size) {
         ssize_t got = pread(file->descriptor, (uint8_t *)bytes->memory + done, bytes->size - done,
                             (off_t)(start + done));
-        if (got < 0 && errno == EINTR)
-            continue;
+        if (got < 0 && errno == EINTR) continue;
         if (got < 0) {
             int number = errno;
             chunk_release(bytes);
@@ -120,7 +111,8 @@ bool local_read(const local_file *file, uint64_t start, uint64_t stop, chunk *by
         }
         if (got == 0) {
             chunk_release(bytes);
-            return fail(why, TF_DATA_LOSS, "%s: ends at byte %" PRIu64 ", and had %" PRIu64
+            return fail(why, TF_DATA_LOSS,
+                        "%s: ends at byte %" PRIu64 ", and had %" PRIu64
                         " bytes when it was opened: it was cut meanwhile",
                         file->url, start + done, file->size);
         }

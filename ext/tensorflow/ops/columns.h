@@ -40,21 +40,21 @@ typedef struct {
     size_t width;         /* values of a record, or in each of its values where they are PADDED */
     const void *fallback; /* float, int64_t or ex_bytes; NULL: there is none */
     int output;           /* the first of its outputs */
-} column;
+} wanted_column;
 
 typedef struct {
     size_t count;
-    column *all;
+    wanted_column *all;
     ex_bytes *keys;
     ex_keys found; /* of the keys; `guess` is each call's own */
     int outputs;
     bool lists; /* some column is not FIXED */
     char *text; /* the attribute, which keys and strings lie in */
-} columns;
+} column_list;
 
 /* Takes `text` over, of `size` bytes, whatever it answers. Needs `columns_release` in any case. */
-bool columns_parse(columns *of, char *text, size_t size, failure *why);
-void columns_release(columns *of);
+bool columns_parse(column_list *of, char *text, size_t size, failure *why);
+void columns_release(column_list *of);
 
 /* Outputs of a column, and which of them are its values. */
 int column_outputs(column_layout layout);

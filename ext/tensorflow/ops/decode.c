@@ -8,38 +8,37 @@
 /* --- fixed columns ------------------------------------------------------------------------------ */
 
 /* A schema may come from a file: a width that the records can't fill gets no memory. */
-static bool can_fill(const decoding *all, const column *each) {
-    size_t least = each->kind == EX_FLOAT ? 4 : each->kind == EX_BYTES ? 2 : 1, values = 0, nbytes = 0;
+static bool can_fill(const batch_decoding *all, const wanted_column *each) {
+    size_t least = each->kind == EX_FLOAT   ? 4
+                   : each->kind == EX_BYTES ? 2
+                                            : 1,
+           values = 0, nbytes = 0;
     size_t given = 0;
-    if (each->fallback != NULL)
-        return true;
-    for (size_t i = 0; i < all->tiles.count; i++)
-        given += all->tiles.records[i].size;
+    if (each->fallback != NULL) return true;
+    for (size_t i = 0; i < all->tiles.count; i++) given += all->tiles.records[i].size;
     return !__builtin_mul_overflow(each->width, all->tiles.count, &values) &&
            !__builtin_mul_overflow(values, least, &nbytes) && nbytes <= given;
 }
 
-static bool take_outputs(decoding *all) {
+static bool take_outputs(batch_decoding *all) {
     for (size_t k = 0; k < all->wanted->count; k++) {
-        const column *each = &all->wanted->all[k];
+        const wanted_column *each = &all->wanted->all[k];
         int64_t dims[MAX_RANK + 1] = {(int64_t)all->tiles.count};
-        if (each->layout != COLUMN_FIXED)
-            continue;
+        if (each->layout != COLUMN_FIXED) continue;
         memcpy(dims + 1, each->dims, (size_t)each->rank * sizeof *dims);
         if (!can_fill(all, each))
-            dims[0] = 0; /* some record is at fault, and reading it says so before anything is written */
+            dims[0] =
+                0; /* some record is at fault, and reading it says so before anything is written */
         all->values[k] = output_tensor(all->now, each->output, each->type, dims, each->rank + 1);
-        if (all->values[k] == NULL)
-            return false;
-        if (dims[0] == 0)
-            all->values[k] = NULL;
+        if (all->values[k] == NULL) return false;
+        if (dims[0] == 0) all->values[k] = NULL;
     }
     return true;
 }
 
 /* The first record that does not hold as many values as it must. */
-static bool find_short(decoding *all, size_t k, size_t start) {
-    const column *each = &all->wanted->all[k];
+static bool find_short(batch_decoding *all, size_t k, size_t start) {
+    const wanted_column *each = &all->wanted->all[k];
     size_t n = tile_count(&all->tiles, start), count = 0;
     for (size_t i = 0; i < n; i++) {
         ex_status status = ex_count(tile_column(&all->tiles, start, k)[i], each->kind, &count);
@@ -49,10 +48,9 @@ static bool find_short(decoding *all, size_t k, size_t start) {
     return true;
 }
 
-static bool read_fixed(decoding *all, size_t k, size_t start) {
-    const column *each = &all->wanted->all[k];
-    if (all->values[k] == NULL)
-        return find_short(all, k, start);
+static bool read_fixed(batch_decoding *all, size_t k, size_t start) {
+    const wanted_column *each = &all->wanted->all[k];
+    if (all->values[k] == NULL) return find_short(all, k, start);
     ex_column source = {.slots = tile_column(&all->tiles, start, k),
                         .records = tile_count(&all->tiles, start),
                         .width = each->width,
@@ -61,14 +59,13 @@ static bool read_fixed(decoding *all, size_t k, size_t start) {
     char *to = all->values[k];
     to += start * each->width * type_size(each->type);
     ex_status status = read_values(&source, each->kind, to, &all->scratch, &row, &all->now->why);
-    if (status != EX_OK)
-        return decoding_fail(all, k, start, row, status);
+    if (status != EX_OK) return decoding_fail(all, k, start, row, status);
     return all->now->why.code == TF_OK;
 }
 
 /* --- all ---------------------------------------------------------------------------------------- */
 
-static bool decode_tile(decoding *all, size_t start) {
+static bool decode_tile(batch_decoding *all, size_t start) {
     size_t failed = 0;
     ex_status status = tile_locate(&all->tiles, start, &failed);
     if (status != EX_OK) {
@@ -77,27 +74,23 @@ static bool decode_tile(decoding *all, size_t start) {
     }
     for (size_t k = 0; k < all->wanted->count; k++) {
         bool fixed = all->wanted->all[k].layout == COLUMN_FIXED;
-        if (fixed ? !read_fixed(all, k, start) : !count_lists(all, k, start))
-            return false;
+        if (fixed ? !read_fixed(all, k, start) : !count_lists(all, k, start)) return false;
     }
     return true;
 }
 
-static bool decode_tiles(decoding *all) {
+static bool decode_tiles(batch_decoding *all) {
     for (size_t start = 0; start < all->tiles.count; start += TILE)
-        if (!decode_tile(all, start))
-            return false;
+        if (!decode_tile(all, start)) return false;
     for (size_t k = 0; k < all->wanted->count; k++)
-        if (all->wanted->all[k].layout != COLUMN_FIXED && !read_lists(all, k))
-            return false;
+        if (all->wanted->all[k].layout != COLUMN_FIXED && !read_lists(all, k)) return false;
     return true;
 }
 
 /* One piece of the pool for what is noted of each column. */
-static bool take_notes(decoding *all, chunk *notes) {
+static bool take_notes(batch_decoding *all, chunk *notes) {
     size_t columns = all->wanted->count, counts = 0;
-    for (size_t k = 0; k < columns; k++)
-        counts += all->wanted->all[k].layout != COLUMN_FIXED;
+    for (size_t k = 0; k < columns; k++) counts += all->wanted->all[k].layout != COLUMN_FIXED;
     size_t records = all->tiles.count + 1;
     if (!chunk_take(notes, columns * 2 * sizeof(void *) + counts * records * sizeof(int64_t),
                     &all->now->why))
@@ -114,9 +107,9 @@ static bool take_notes(decoding *all, chunk *notes) {
     return true;
 }
 
-bool decode_examples(call *now, const columns *wanted, const ex_bytes *records, size_t count,
-                     decode_fault *fault) {
-    decoding all = {.now = now, .wanted = wanted, .fault = fault};
+bool decode_examples(kernel_call *now, const column_list *wanted, const ex_bytes *records,
+                     size_t count, decode_fault *fault) {
+    batch_decoding all = {.now = now, .wanted = wanted, .fault = fault};
     chunk notes = {0};
     *fault = (decode_fault){.status = EX_OK};
     bool good = tiles_begin(&all.tiles, wanted, records, count, wanted->lists, &now->why) &&

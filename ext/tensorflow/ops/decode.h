@@ -6,7 +6,7 @@
 #include "tensorflow/ops/fault.h"
 
 /* Makes all of the op's outputs. */
-bool decode_examples(call *now, const columns *wanted, const ex_bytes *records, size_t count,
-                     decode_fault *fault);
+bool decode_examples(kernel_call *now, const column_list *wanted, const ex_bytes *records,
+                     size_t count, decode_fault *fault);
 
 #endif

@@ -7,16 +7,16 @@
 
 /* What decoding goes by. */
 typedef struct {
-    call *now;
-    const columns *wanted;
+    kernel_call *now;
+    const column_list *wanted;
     tiles tiles;
     void **values;    /* of each FIXED column: its output */
     int64_t **counts; /* of each other: values of each record, and one place more */
     chunk scratch;
     decode_fault *fault;
-} decoding;
+} batch_decoding;
 
 /* Sets the fault of a tile's row; answers false. */
-bool decoding_fail(decoding *all, size_t k, size_t start, size_t row, ex_status status);
+bool decoding_fail(batch_decoding *all, size_t k, size_t start, size_t row, ex_status status);
 
 #endif

@@ -17,30 +17,29 @@ enum { GROUP, BATCH, SEED, WANTED_COUNT };
 typedef struct {
     read_settings *settings;
     int64_t batch_size;
-    columns columns; /* none: records as they are */
-    windows *shared;
-} examples;
+    column_list columns; /* none: records as they are */
+    window_cache *shared;
+} examples_kernel;
 
 /* --- the kernel --------------------------------------------------------------------------------- */
 
 void examples_delete(void *kernel) {
-    examples *of = kernel;
-    if (of == NULL)
-        return;
+    examples_kernel *of = kernel;
+    if (of == NULL) return;
     settings_delete(of->settings);
     columns_release(&of->columns);
     windows_delete(of->shared);
     free(of);
 }
 
-static void examples_fill(examples *of, TF_OpKernelConstruction *context, TF_Status *status) {
+static void examples_fill(examples_kernel *of, TF_OpKernelConstruction *context,
+                          TF_Status *status) {
     size_t size = 0;
     failure why = {TF_OK, ""};
     of->shared = windows_new();
     of->batch_size = (int64_t)size_attribute(context, "batch_size", status);
     char *text = text_attribute(context, "columns", &size, status);
-    if (tf.GetCode(status) != TF_OK)
-        return;
+    if (tf.GetCode(status) != TF_OK) return;
     if (of->shared == NULL)
         fail(&why, TF_RESOURCE_EXHAUSTED, "out of memory");
     else if (of->batch_size < 1)
@@ -52,10 +51,9 @@ static void examples_fill(examples *of, TF_OpKernelConstruction *context, TF_Sta
 void *examples_new(TF_OpKernelConstruction *context) {
     lent_forget(); /* a kernel is made when an iterator is */
     read_settings *settings = settings_new(context);
-    if (settings == NULL)
-        return NULL; /* which was told */
+    if (settings == NULL) return NULL; /* which was told */
     TF_Status *status = tf.NewStatus();
-    examples *of = calloc(1, sizeof *of);
+    examples_kernel *of = calloc(1, sizeof *of);
     if (of != NULL) {
         of->settings = settings;
         examples_fill(of, context, status);
@@ -75,8 +73,8 @@ void *examples_new(TF_OpKernelConstruction *context) {
 /* --- outputs ------------------------------------------------------------------------------------ */
 
 /* Which record of which file does not parse. */
-static void fail_record(call *now, const request *asked, const window *of, const uint8_t *record,
-                        const decode_fault *fault) {
+static void fail_record(kernel_call *now, const blocks_request *asked, const record_window *of,
+                        const uint8_t *record, const decode_fault *fault) {
     const span_row *span = NULL;
     int64_t offset = 0;
     named_block named;
@@ -87,8 +85,8 @@ static void fail_record(call *now, const request *asked, const window *of, const
     decode_fail(fault, place, &now->why);
 }
 
-static void output_rows(call *now, const examples *of, const request *asked, const window *from,
-                        size_t first, size_t count) {
+static void output_rows(kernel_call *now, const examples_kernel *of, const blocks_request *asked,
+                        const record_window *from, size_t first, size_t count) {
     const ex_bytes *records = records_all(window_records(from)) + first;
     decode_fault fault;
     if (of->columns.count == 0)
@@ -98,8 +96,8 @@ static void output_rows(call *now, const examples *of, const request *asked, con
 }
 
 /* Records [first, last) of those that the window announces. */
-static void output_batch(call *now, const examples *of, const request *asked, const window *from,
-                         int64_t first, int64_t last) {
+static void output_batch(kernel_call *now, const examples_kernel *of, const blocks_request *asked,
+                         const record_window *from, int64_t first, int64_t last) {
     const record_list *good = window_records(from);
     int64_t count = good != NULL ? (int64_t)records_count(good) : 0;
     if (last > count || good == NULL)
@@ -110,25 +108,25 @@ static void output_batch(call *now, const examples *of, const request *asked, co
 
 /* --- the op ------------------------------------------------------------------------------------- */
 
-static void read_group(call *now, const examples *of, const request *asked) {
-    window *whole = window_new(now, asked, asked->wanted[GROUP]);
-    if (whole == NULL)
-        return;
+static void read_group(kernel_call *now, const examples_kernel *of, const blocks_request *asked) {
+    record_window *whole = window_new(now, asked, asked->wanted[GROUP]);
+    if (whole == NULL) return;
     window_read(whole, now, asked, of->settings, NULL);
     output_batch(now, of, asked, whole, 0, window_expected(whole));
     window_delete(whole);
 }
 
-static void read_shuffled(call *now, const examples *of, const request *asked) {
+static void read_shuffled(kernel_call *now, const examples_kernel *of,
+                          const blocks_request *asked) {
     int64_t group = asked->wanted[GROUP], batch = asked->wanted[BATCH], first = 0;
     uint64_t seed = (uint64_t)asked->wanted[SEED];
     shared_window *held = windows_take(of->shared, now, asked, group, seed, of->batch_size);
-    if (held == NULL)
-        return;
-    window *from = windows_window(held);
+    if (held == NULL) return;
+    record_window *from = windows_window(held);
     int64_t expected = window_expected(from);
     if (batch < 0 || __builtin_mul_overflow(batch, of->batch_size, &first) || first >= expected) {
-        fail(&now->why, TF_INVALID_ARGUMENT, "group %" PRId64 " has no batch %" PRId64, group, batch);
+        fail(&now->why, TF_INVALID_ARGUMENT, "group %" PRId64 " has no batch %" PRId64, group,
+             batch);
     } else {
         window_read(from, now, asked, of->settings, &seed);
         int64_t left = expected - first;
@@ -138,17 +136,18 @@ static void read_shuffled(call *now, const examples *of, const request *asked) {
     windows_give(of->shared, held);
 }
 
-static bool check_outputs(call *now, const examples *of) {
-    int declared = tf.NumOutputs(now->context), made = of->columns.count > 0 ? of->columns.outputs : 1;
-    return declared == made || fail(&now->why, TF_INVALID_ARGUMENT,
-                                    "Tout has %d types, and the columns have %d outputs", declared,
-                                    made);
+static bool check_outputs(kernel_call *now, const examples_kernel *of) {
+    int declared = tf.NumOutputs(now->context),
+        made = of->columns.count > 0 ? of->columns.outputs : 1;
+    return declared == made ||
+           fail(&now->why, TF_INVALID_ARGUMENT,
+                "Tout has %d types, and the columns have %d outputs", declared, made);
 }
 
 void read_examples(void *kernel, TF_OpKernelContext *context) {
-    const examples *of = kernel;
-    call now;
-    request asked;
+    const examples_kernel *of = kernel;
+    kernel_call now;
+    blocks_request asked;
     if (call_begin(&now, context, REQUEST_INPUT_COUNT) && check_outputs(&now, of) &&
         input_request(&now, &asked)) {
         bool whole = asked.wanted_rows == 1;

@@ -3,8 +3,7 @@
 static const char *const KINDS[] = {"no", "bytes", "float", "int64"};
 
 bool decode_fail(const decode_fault *fault, const char *place, failure *why) {
-    if (fault->status == EX_OK)
-        return false;
+    if (fault->status == EX_OK) return false;
     int size = (int)(fault->key.size < 512 ? fault->key.size : 512);
     const char *name = (const char *)fault->key.data;
     ex_kind found = EX_NO_KIND;
@@ -13,10 +12,11 @@ bool decode_fail(const decode_fault *fault, const char *place, failure *why) {
         return fail(why, TF_INVALID_ARGUMENT, "%s is not a tf.train.Example: %s", place,
                     ex_reason(fault->status));
     if (fault->status == EX_MISSING)
-        return fail(why, TF_INVALID_ARGUMENT,
-                    "%s: feature '%.*s' (%s) is required and is missing: give it a default, or take "
-                    "a feature that may be missing",
-                    place, size, name, KINDS[fault->column->kind]);
+        return fail(
+            why, TF_INVALID_ARGUMENT,
+            "%s: feature '%.*s' (%s) is required and is missing: give it a default, or take "
+            "a feature that may be missing",
+            place, size, name, KINDS[fault->column->kind]);
     if (fault->status == EX_KIND) {
         ex_kind_of(fault->feature, &found);
         return fail(why, TF_INVALID_ARGUMENT, "%s: feature '%.*s' holds %s values, not %s ones",
@@ -24,8 +24,8 @@ bool decode_fail(const decode_fault *fault, const char *place, failure *why) {
     }
     if (fault->status == EX_COUNT) {
         ex_count(fault->feature, fault->column->kind, &count);
-        return fail(why, TF_INVALID_ARGUMENT, "%s: feature '%.*s' holds %zu values, not %s%zu", place,
-                    size, name, count,
+        return fail(why, TF_INVALID_ARGUMENT, "%s: feature '%.*s' holds %zu values, not %s%zu",
+                    place, size, name, count,
                     fault->column->layout == COLUMN_PADDED ? "a multiple of " : "",
                     fault->column->width);
     }

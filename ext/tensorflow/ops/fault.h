@@ -8,7 +8,7 @@
 /* What is wrong with which record. */
 typedef struct {
     size_t record;
-    const column *column; /* NULL: the record as a whole */
+    const wanted_column *column; /* NULL: the record as a whole */
     ex_bytes key, feature;
     ex_status status; /* EX_OK: now->why tells */
 } decode_fault;

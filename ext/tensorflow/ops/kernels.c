@@ -12,7 +12,7 @@ enum { MAX_OUTPUTS = 3, MAX_ATTRIBUTES = 8 };
 
 static void raise_error(void *kernel, TF_OpKernelContext *context) {
     (void)kernel;
-    call now;
+    kernel_call now;
     char text[sizeof now.why.message + 16], *message = NULL;
     if (call_begin(&now, context, 2) && input_text(&now, 0, 0, text, sizeof text) && text[0]) {
         long code = strtol(text, &message, 10);
@@ -45,7 +45,7 @@ typedef struct {
     void *(*create)(TF_OpKernelConstruction *context);
     void (*compute)(void *kernel, TF_OpKernelContext *context);
     void (*destroy)(void *kernel);
-} op;
+} op_definition;
 
 /* A kernel is made when an iterator is, in whatever process that runs. */
 static void *reader_new(TF_OpKernelConstruction *context) {
@@ -58,11 +58,9 @@ static void *nothing_new(TF_OpKernelConstruction *context) {
     return NULL;
 }
 
-static void nothing_delete(void *kernel) {
-    (void)kernel;
-}
+static void nothing_delete(void *kernel) { (void)kernel; }
 
-static const op OPS[] = {
+static const op_definition OPS[] = {
     {
         .name = "TfioStoreReadBlocks",
         .inputs = {REQUEST_INPUTS, "seed: int64"},
@@ -77,7 +75,8 @@ static const op OPS[] = {
         .name = "TfioStoreReadExamples",
         .inputs = {REQUEST_INPUTS},
         .outputs = {"values: Tout"},
-        .attributes = {SETTINGS_ATTRIBUTES, "batch_size: int", "columns: string", "Tout: list(type)"},
+        .attributes = {SETTINGS_ATTRIBUTES, "batch_size: int", "columns: string",
+                       "Tout: list(type)"},
         .infer = infer_unknown,
         .create = examples_new,
         .compute = read_examples,
@@ -114,7 +113,7 @@ static const op OPS[] = {
     },
 };
 
-static void register_op(const op *each, TF_Status *status) {
+static void register_op(const op_definition *each, TF_Status *status) {
     TF_OpDefinitionBuilder *builder = tf.NewOpDefinitionBuilder(each->name);
     for (int i = 0; i < MAX_INPUTS && each->inputs[i] != NULL; i++)
         tf.OpDefinitionBuilderAddInput(builder, each->inputs[i]);
@@ -124,8 +123,7 @@ static void register_op(const op *each, TF_Status *status) {
         tf.OpDefinitionBuilderAddAttr(builder, each->attributes[i]);
     tf.OpDefinitionBuilderSetShapeInferenceFunction(builder, each->infer);
     tf.RegisterOpDefinition(builder, status);
-    if (tf.GetCode(status) != TF_OK)
-        return;
+    if (tf.GetCode(status) != TF_OK) return;
     TF_KernelBuilder *kernel =
         tf.NewKernelBuilder(each->name, "CPU", each->create, each->compute, each->destroy);
     tf.RegisterKernelBuilder(each->name, kernel, status);

@@ -26,14 +26,14 @@ typedef struct {
     /* The block's uncompressed bytes; with skip_corrupt, found->table too, of all its good records.
      * `fetch` may be NULL. */
     bool (*read_block)(const block_request *block, const read_settings *settings, void *fetch,
-                       part *found, failure *why);
+                       record_part *found, failure *why);
     /* The next records from `position` on; `next` is the position behind them. No records and no
      * failure: the stream has ended. A position is (records, offset): how many records lie before
      * it, and at which byte of a raw stream it is, or -1 where the stream is compressed. `version`,
      * of MAX_VERSION bytes, is which the records must be of; "" becomes the one that is found. */
     bool (*read_stream)(const char *url, const char *codec, char *version,
-                        const int64_t position[2], const read_settings *settings, part *found,
-                        int64_t next[2], failure *why);
+                        const int64_t position[2], const read_settings *settings,
+                        record_part *found, int64_t next[2], failure *why);
     /* What the `stored` bytes of a whole file inflate to, if that is at most `limit` bytes and nothing is
      * wrong with them; false else. The codec may be "auto". */
     bool (*inflate)(const char *codec, const chunk *stored, size_t limit, chunk *raw);

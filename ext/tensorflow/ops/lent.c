@@ -17,12 +17,12 @@ struct lent_block {
 
     lent_state state;
     void *fetch; /* BEGUN: on its way in Python */
-    part found;
-    failure why; /* FAILED: why there is no block. LOADED: what is wrong behind its good records */
+    record_part found;
+    failure why;  /* FAILED: why there is no block. LOADED: what is wrong behind its good records */
     int64_t left; /* records that nobody has taken yet */
     size_t nbytes;
     time_t used;
-    size_t refs;        /* calls, and the list */
+    size_t refs; /* calls, and the list */
     lent_block *newer, *older;
 };
 
@@ -43,8 +43,7 @@ static time_t now(void) {
 
 static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t size) {
     const unsigned char *p = bytes; /* FNV-1a */
-    for (size_t i = 0; i < size; i++)
-        hash = (hash ^ p[i]) * 0x100000001b3u;
+    for (size_t i = 0; i < size; i++) hash = (hash ^ p[i]) * 0x100000001b3u;
     return hash;
 }
 
@@ -60,8 +59,8 @@ static bool is_same(const lent_block *known, uint64_t hash, const block_request 
                     const read_settings *settings) {
     return known->hash == hash && known->start == block->start && known->stop == block->stop &&
            known->verify == settings->verify && known->limit == settings->limit &&
-           known->skip_corrupt == settings->skip_corrupt &&
-           strcmp(known->url, block->url) == 0 && strcmp(known->version, block->version) == 0 &&
+           known->skip_corrupt == settings->skip_corrupt && strcmp(known->url, block->url) == 0 &&
+           strcmp(known->version, block->version) == 0 &&
            strcmp(known->options, settings->options) == 0;
 }
 
@@ -80,9 +79,7 @@ static void link_newest(lent_block *block) {
 }
 
 /* The caller's reference goes; answers the block if it was the last, to be freed without the lock. */
-static lent_block *unref(lent_block *block) {
-    return --block->refs == 0 ? block : NULL;
-}
+static lent_block *unref(lent_block *block) { return --block->refs == 0 ? block : NULL; }
 
 static void forget(lent_block *block, lent_block **unused) {
     unlink_block(block);
@@ -98,8 +95,7 @@ static void forget(lent_block *block, lent_block **unused) {
 static void free_blocks(lent_block *unused) {
     while (unused != NULL) {
         lent_block *next = unused->older;
-        if (unused->fetch != NULL)
-            lender.drop_fetch(unused->fetch);
+        if (unused->fetch != NULL) lender.drop_fetch(unused->fetch);
         part_release(&unused->found); /* enters Python, as that did */
         free(unused->url);
         free(unused->version);
@@ -109,9 +105,7 @@ static void free_blocks(lent_block *unused) {
     }
 }
 
-static bool is_listed(const lent_block *block) {
-    return block->left != INT64_MIN;
-}
+static bool is_listed(const lent_block *block) { return block->left != INT64_MIN; }
 
 static void make_room(time_t moment, lent_block **unused) {
     while (oldest != newest && (kept > LENT_BYTES || moment - oldest->used >= LENT_SECONDS))
@@ -122,8 +116,7 @@ static lent_block *find(const block_request *block, const read_settings *setting
                         lent_block **unused) {
     uint64_t hash = hash_of(block, settings);
     lent_block *known = newest;
-    while (known != NULL && !is_same(known, hash, block, settings))
-        known = known->older;
+    while (known != NULL && !is_same(known, hash, block, settings)) known = known->older;
     if (known != NULL && now() - known->used >= LENT_SECONDS) {
         forget(known, unused);
         known = NULL;
@@ -134,8 +127,7 @@ static lent_block *find(const block_request *block, const read_settings *setting
 static lent_block *add(const block_request *block, const read_settings *settings,
                        lent_block **unused) {
     lent_block *added = calloc(1, sizeof *added);
-    if (added == NULL)
-        return NULL;
+    if (added == NULL) return NULL;
     added->hash = hash_of(block, settings);
     added->url = strdup(block->url);
     added->version = strdup(block->version);
@@ -164,16 +156,14 @@ static lent_block *add(const block_request *block, const read_settings *settings
 void lent_begin(const block_request *asked, const read_settings *settings) {
     lent_block *unused = NULL, *added = NULL;
     pthread_mutex_lock(&lock);
-    if (find(asked, settings, &unused) == NULL)
-        added = add(asked, settings, &unused);
+    if (find(asked, settings, &unused) == NULL) added = add(asked, settings, &unused);
     if (added != NULL) {
         added->refs++;
         added->state = BEGINNING;
     }
     pthread_mutex_unlock(&lock);
     free_blocks(unused);
-    if (added == NULL)
-        return;
+    if (added == NULL) return;
     void *fetch = lender.begin_block(asked, settings);
     pthread_mutex_lock(&lock);
     added->fetch = fetch;
@@ -186,17 +176,16 @@ void lent_begin(const block_request *asked, const read_settings *settings) {
 /* Fetches the block and looks its records up; one thread does, the others wait. */
 static void load(lent_block *block, const block_request *asked, const read_settings *settings,
                  void *fetch) {
-    part found = {0};
+    record_part found = {0};
     failure why = {TF_OK, ""};
-    search all = {.url = asked->url,
-                  .base = asked->raw_start,
-                  .take = (size_t)asked->records,
-                  .whole = true,
-                  .verify = settings->verify,
-                  .limit = settings->limit};
+    record_search all = {.url = asked->url,
+                         .base = asked->raw_start,
+                         .take = (size_t)asked->records,
+                         .whole = true,
+                         .verify = settings->verify,
+                         .limit = settings->limit};
     bool had = lender.read_block(asked, settings, fetch, &found, &why);
-    if (had && !settings->skip_corrupt)
-        part_search(&found, &all, &why);
+    if (had && !settings->skip_corrupt) part_search(&found, &all, &why);
     pthread_mutex_lock(&lock);
     block->found = found;
     block->why = why;
@@ -209,23 +198,19 @@ static void load(lent_block *block, const block_request *asked, const read_setti
 static lent_block *claim(const block_request *asked, const read_settings *settings, int64_t taking,
                          lent_block **unused) {
     lent_block *block = find(asked, settings, unused);
-    if (block == NULL)
-        block = add(asked, settings, unused);
-    if (block == NULL)
-        return NULL;
+    if (block == NULL) block = add(asked, settings, unused);
+    if (block == NULL) return NULL;
     block->refs++;
     block->used = now();
     block->left -= taking;
-    if (block->left <= 0)
-        forget(block, unused);
+    if (block->left <= 0) forget(block, unused);
     return block;
 }
 
 /* With the lock, which is let go meanwhile. */
 static void wait_loaded(lent_block *block, const block_request *asked,
                         const read_settings *settings) {
-    while (block->state == BEGINNING)
-        pthread_cond_wait(&changed, &lock);
+    while (block->state == BEGINNING) pthread_cond_wait(&changed, &lock);
     if (block->state == NEW || block->state == BEGUN) {
         void *fetch = block->fetch;
         block->fetch = NULL;
@@ -234,8 +219,7 @@ static void wait_loaded(lent_block *block, const block_request *asked,
         load(block, asked, settings, fetch);
         pthread_mutex_lock(&lock);
     }
-    while (block->state == LOADING)
-        pthread_cond_wait(&changed, &lock);
+    while (block->state == LOADING) pthread_cond_wait(&changed, &lock);
 }
 
 lent_block *lent_take(const block_request *asked, const read_settings *settings, int64_t taking,
@@ -243,15 +227,13 @@ lent_block *lent_take(const block_request *asked, const read_settings *settings,
     lent_block *unused = NULL;
     pthread_mutex_lock(&lock);
     lent_block *block = claim(asked, settings, taking, &unused);
-    if (block != NULL)
-        wait_loaded(block, asked, settings);
+    if (block != NULL) wait_loaded(block, asked, settings);
     bool had = block != NULL && block->state == LOADED;
     if (block != NULL && !had && is_listed(block))
         forget(block, &unused); /* the next to ask tries again */
     pthread_mutex_unlock(&lock);
     free_blocks(unused);
-    if (had)
-        return block;
+    if (had) return block;
     if (block == NULL) {
         fail(why, TF_RESOURCE_EXHAUSTED, "%s: out of memory", asked->url);
         return NULL;
@@ -291,10 +273,6 @@ void lent_release(lent_block *block) {
     }
 }
 
-const part *lent_records(const lent_block *block) {
-    return &block->found;
-}
+const record_part *lent_records(const lent_block *block) { return &block->found; }
 
-const failure *lent_damage(const lent_block *block) {
-    return &block->why;
-}
+const failure *lent_damage(const lent_block *block) { return &block->why; }

@@ -32,7 +32,7 @@ void lent_forget(void);
 void lent_after_fork(void);
 
 /* Its good records, and what is wrong behind the last of them (TF_OK: nothing). */
-const part *lent_records(const lent_block *block);
+const record_part *lent_records(const lent_block *block);
 const failure *lent_damage(const lent_block *block);
 
 #endif

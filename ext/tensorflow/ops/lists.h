@@ -5,9 +5,9 @@
 #include "tensorflow/ops/decoding.h"
 
 /* Counts the values of column k in a tile. */
-bool count_lists(decoding *all, size_t k, size_t start);
+bool count_lists(batch_decoding *all, size_t k, size_t start);
 
 /* Makes the outputs of column k, of which all is counted. */
-bool read_lists(decoding *all, size_t k);
+bool read_lists(batch_decoding *all, size_t k);
 
 #endif

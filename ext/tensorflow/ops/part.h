@@ -11,22 +11,22 @@ typedef struct {
     int64_t *lengths;
     size_t count;
     size_t end; /* where in `bytes` the first byte behind the last record lies */
-} part;
+} record_part;
 
 /* What is looked for, and what to call it when it is damaged. */
 typedef struct {
     const char *url;
-    int64_t base;   /* offset of the chunk's first byte in the uncompressed stream */
-    size_t skip;    /* records to pass by, by their headers alone */
-    size_t take;    /* records wanted at most */
-    bool whole;     /* the chunk holds nothing but whole records: an incomplete one is damage */
+    int64_t base; /* offset of the chunk's first byte in the uncompressed stream */
+    size_t skip;  /* records to pass by, by their headers alone */
+    size_t take;  /* records wanted at most */
+    bool whole;   /* the chunk holds nothing but whole records: an incomplete one is damage */
     bool verify;
     uint64_t limit; /* bytes that a record may have */
-} search;
+} record_search;
 
 /* Finds records in part->bytes. False for damage: part->count good ones lie before it. */
-bool part_search(part *found, const search *wanted, failure *why);
+bool part_search(record_part *found, const record_search *wanted, failure *why);
 
-void part_release(part *found);
+void part_release(record_part *found);
 
 #endif

@@ -19,7 +19,7 @@ record_list *records_new(size_t records, failure *why) {
     return list;
 }
 
-bool records_add(record_list *list, const part *found, failure *why) {
+bool records_add(record_list *list, const record_part *found, failure *why) {
     if (found->count > list->capacity - list->count)
         return fail(why, TF_INTERNAL, "more records came than were announced");
     const uint8_t *bytes = found->bytes.data;
@@ -47,22 +47,15 @@ void records_shuffle(record_list *list, uint64_t seed) {
     }
 }
 
-size_t records_count(const record_list *list) {
-    return list->count;
-}
+size_t records_count(const record_list *list) { return list->count; }
 
-const ex_bytes *records_all(const record_list *list) {
-    return list->records;
-}
+const ex_bytes *records_all(const record_list *list) { return list->records; }
 
 void strings_copy(const ex_bytes *bytes, size_t count, TF_TString *strings) {
     for (size_t i = 0; i < count; i++) {
-        if (i + STRINGS_AHEAD < count)
-            __builtin_prefetch(bytes[i + STRINGS_AHEAD].data);
+        if (i + STRINGS_AHEAD < count) __builtin_prefetch(bytes[i + STRINGS_AHEAD].data);
         tf.StringCopy(&strings[i], (const char *)bytes[i].data, bytes[i].size);
     }
 }
 
-void records_delete(record_list *list) {
-    free(list);
-}
+void records_delete(record_list *list) { free(list); }

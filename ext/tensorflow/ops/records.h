@@ -15,7 +15,7 @@ typedef struct record_list record_list;
 record_list *records_new(size_t records, failure *why);
 
 /* Appends a part's records; false if there is no room for them. */
-bool records_add(record_list *list, const part *found, failure *why);
+bool records_add(record_list *list, const record_part *found, failure *why);
 
 /* Puts the records into an order that the seed alone decides. */
 void records_shuffle(record_list *list, uint64_t seed);

@@ -6,7 +6,7 @@
 
 enum { TABLE_COLUMNS = 6, SPAN_COLUMNS = 3 };
 
-bool input_request(call *now, request *asked) {
+bool input_request(kernel_call *now, blocks_request *asked) {
     const int64_t *table = NULL, *spans = NULL;
     if (!input_rows(now, TABLE, TABLE_COLUMNS, &table, &asked->table_rows) ||
         !input_rows(now, SPANS, SPAN_COLUMNS, &spans, &asked->span_rows) ||
@@ -18,7 +18,8 @@ bool input_request(call *now, request *asked) {
     return true;
 }
 
-bool group_spans(call *now, const request *asked, int64_t group, int64_t *first, int64_t *last) {
+bool group_spans(kernel_call *now, const blocks_request *asked, int64_t group, int64_t *first,
+                 int64_t *last) {
     *first = *last = 0;
     if (group < 0)
         return true; /* nothing: what `TfioStoreRaise` needs to get behind the last block */
@@ -27,12 +28,11 @@ bool group_spans(call *now, const request *asked, int64_t group, int64_t *first,
     *first = asked->groups[group];
     *last = asked->groups[group + 1];
     bool right = 0 <= *first && *first <= *last && *last <= asked->span_rows;
-    return right ||
-           fail(&now->why, TF_INVALID_ARGUMENT, "group %" PRId64 " makes no sense", group);
+    return right || fail(&now->why, TF_INVALID_ARGUMENT, "group %" PRId64 " makes no sense", group);
 }
 
 /* A table claims what it likes: nothing is allocated for more records than its bytes can hold. */
-bool check_span(call *now, const request *asked, const span_row *span) {
+bool check_span(kernel_call *now, const blocks_request *asked, const span_row *span) {
     if (span->block < 0 || span->block >= asked->table_rows)
         return fail(&now->why, TF_INVALID_ARGUMENT, "there is no block %" PRId64, span->block);
     const block_row *row = &asked->table[span->block];
@@ -40,15 +40,14 @@ bool check_span(call *now, const request *asked, const span_row *span) {
                  row->raw_start <= row->raw_stop && 0 <= row->records &&
                  row->records <= (row->raw_stop - row->raw_start) / TFRECORD_OVERHEAD &&
                  0 <= span->skip && 0 <= span->take;
-    return right || fail(&now->why, TF_INVALID_ARGUMENT, "block %" PRId64 " makes no sense",
-                         span->block);
+    return right ||
+           fail(&now->why, TF_INVALID_ARGUMENT, "block %" PRId64 " makes no sense", span->block);
 }
 
-bool each_span(call *now, const request *asked, span_visitor *visit, void *state) {
+bool each_span(kernel_call *now, const blocks_request *asked, span_visitor *visit, void *state) {
     int64_t first = 0, last = 0;
     for (int64_t i = 0; i < asked->wanted_rows; i++) {
-        if (!group_spans(now, asked, asked->wanted[i], &first, &last))
-            return false;
+        if (!group_spans(now, asked, asked->wanted[i], &first, &last)) return false;
         for (int64_t s = first; s < last; s++)
             if (!check_span(now, asked, &asked->spans[s]) ||
                 !visit(now, asked, &asked->spans[s], state))
@@ -57,22 +56,21 @@ bool each_span(call *now, const request *asked, span_visitor *visit, void *state
     return true;
 }
 
-int64_t span_records(const request *asked, const span_row *span) {
+int64_t span_records(const blocks_request *asked, const span_row *span) {
     const block_row *row = &asked->table[span->block];
     int64_t left = row->records > span->skip ? row->records - span->skip : 0;
     return span->take < left ? span->take : left;
 }
 
-int64_t file_blocks(const request *asked, int64_t block) {
+int64_t file_blocks(const blocks_request *asked, int64_t block) {
     int64_t file = asked->table[block].file, first = block, last = block;
-    while (first > 0 && asked->table[first - 1].file == file)
-        first--;
-    while (last < asked->table_rows - 1 && asked->table[last + 1].file == file)
-        last++;
+    while (first > 0 && asked->table[first - 1].file == file) first--;
+    while (last < asked->table_rows - 1 && asked->table[last + 1].file == file) last++;
     return last - first + 1;
 }
 
-bool input_block(call *now, const request *asked, const span_row *span, named_block *named) {
+bool input_block(kernel_call *now, const blocks_request *asked, const span_row *span,
+                 named_block *named) {
     const block_row *row = &asked->table[span->block];
     named->block = (block_request){
         .url = named->url,

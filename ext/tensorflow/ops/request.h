@@ -8,8 +8,8 @@
 enum { MAX_NAME = 4096, MAX_CODEC = 16 };
 
 /* The inputs that `input_request` reads, in this order. */
-#define REQUEST_INPUTS                                                                           \
-    "files: string", "codecs: string", "versions: string", "table: int64", "spans: int64",       \
+#define REQUEST_INPUTS                                                                             \
+    "files: string", "codecs: string", "versions: string", "table: int64", "spans: int64",         \
         "groups: int64", "wanted: int64"
 enum { FILES, CODECS, VERSIONS, TABLE, SPANS, GROUPS, WANTED, REQUEST_INPUT_COUNT };
 
@@ -30,24 +30,26 @@ typedef struct {
     const int64_t *groups; /* group g is spans [groups[g], groups[g + 1]) */
     const int64_t *wanted; /* numbers of groups; negative: nothing */
     int64_t table_rows, span_rows, group_rows, wanted_rows;
-} request;
+} blocks_request;
 
-bool input_request(call *now, request *asked);
+bool input_request(kernel_call *now, blocks_request *asked);
 
 /* The spans of a group: [*first, *last), none for a negative number. They are not checked. */
-bool group_spans(call *now, const request *asked, int64_t group, int64_t *first, int64_t *last);
+bool group_spans(kernel_call *now, const blocks_request *asked, int64_t group, int64_t *first,
+                 int64_t *last);
 
 /* Whether a span and its block make sense. */
-bool check_span(call *now, const request *asked, const span_row *span);
+bool check_span(kernel_call *now, const blocks_request *asked, const span_row *span);
 
 /* What is done with each span that a call asks for, in order; false ends it. */
-typedef bool span_visitor(call *now, const request *asked, const span_row *span, void *state);
+typedef bool span_visitor(kernel_call *now, const blocks_request *asked, const span_row *span,
+                          void *state);
 
 /* Spans are checked before they are visited. */
-bool each_span(call *now, const request *asked, span_visitor *visit, void *state);
+bool each_span(kernel_call *now, const blocks_request *asked, span_visitor *visit, void *state);
 
 /* How many records of its block a span has. */
-int64_t span_records(const request *asked, const span_row *span);
+int64_t span_records(const blocks_request *asked, const span_row *span);
 
 /* A block, and the memory of its names. */
 typedef struct {
@@ -56,9 +58,10 @@ typedef struct {
 } named_block;
 
 /* How many blocks the file of this one has, which stand together in the table. */
-int64_t file_blocks(const request *asked, int64_t block);
+int64_t file_blocks(const blocks_request *asked, int64_t block);
 
-bool input_block(call *now, const request *asked, const span_row *span, named_block *named);
+bool input_block(kernel_call *now, const blocks_request *asked, const span_row *span,
+                 named_block *named);
 
 /* Whether the op reads the file itself. */
 bool is_raw_local(const char *url, const char *codec, const read_settings *settings);

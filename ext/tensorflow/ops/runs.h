@@ -7,16 +7,16 @@
 
 /* Records that were read, and what their bytes belong to. */
 typedef struct {
-    part found;
+    record_part found;
     lent_block *lent; /* NULL: `found` owns them */
-} run;
+} span_run;
 
 /* Reads a span that was checked. False, with now->why, leaves the good records before the damage in
  * next->found. `next` must be zero. */
-bool run_read(call *now, const request *asked, const span_row *span, const read_settings *settings,
-              run *next);
+bool run_read(kernel_call *now, const blocks_request *asked, const span_row *span,
+              const read_settings *settings, span_run *next);
 
 /* Idempotent. */
-void run_release(run *done);
+void run_release(span_run *done);
 
 #endif

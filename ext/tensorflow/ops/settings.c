@@ -4,8 +4,7 @@
 
 void settings_delete(void *kernel) {
     read_settings *settings = kernel;
-    if (settings != NULL)
-        free(settings->options);
+    if (settings != NULL) free(settings->options);
     free(settings);
 }
 
@@ -14,8 +13,7 @@ char *text_attribute(TF_OpKernelConstruction *context, const char *name, size_t 
     int32_t list_size = 0, size = 0;
     if (tf.GetCode(status) == TF_OK)
         tf.OpKernelConstruction_GetAttrSize(context, name, &list_size, &size, status);
-    if (tf.GetCode(status) != TF_OK)
-        return NULL;
+    if (tf.GetCode(status) != TF_OK) return NULL;
     *length = (size_t)size;
     char *text = calloc(1, (size_t)size + 1);
     if (text == NULL)

@@ -14,8 +14,8 @@ typedef struct {
     uint64_t limit;
 } read_settings;
 
-#define SETTINGS_ATTRIBUTES                                                                      \
-    "options: string = '{}'", "verify: bool = true", "skip_corrupt: bool = false",               \
+#define SETTINGS_ATTRIBUTES                                                                        \
+    "options: string = '{}'", "verify: bool = true", "skip_corrupt: bool = false",                 \
         "partial: bool = false", "max_record_bytes: int = 1073741824"
 
 /* A kernel's state, as TF_NewKernelBuilder wants it; NULL and a failed construction if they make no

@@ -9,14 +9,14 @@
 /* What one call reads: parts of up to so many files. */
 enum { MAX_PARTS = 64 };
 typedef struct {
-    part all[MAX_PARTS];
+    record_part all[MAX_PARTS];
     size_t count, records;
     uint64_t nbytes;
 } parts;
 
 enum { NAMES, NAME_CODECS, VERSION, POSITION };
 
-static bool input_position(call *now, int64_t files, const int64_t **position) {
+static bool input_position(kernel_call *now, int64_t files, const int64_t **position) {
     int64_t n = 0;
     if (!input_rows(now, POSITION, 1, position, &n)) return false;
     bool right = n == 3 && 0 <= (*position)[0] && (*position)[0] <= files && 0 <= (*position)[1] &&
@@ -34,11 +34,11 @@ static void begin_file(stream *from) {
 
 /* Reads on from a file until there is enough, or nothing more to be had at once. `file` becomes the one
  * where the stream stands. */
-static bool read_files(call *now, const read_settings *settings, stream *from, int64_t *file,
+static bool read_files(kernel_call *now, const read_settings *settings, stream *from, int64_t *file,
                        int64_t files, parts *found) {
     while (*file < files && found->count < MAX_PARTS && found->nbytes < STREAM_CHUNK) {
-        part *next = &found->all[found->count];
-        *next = (part){0};
+        record_part *next = &found->all[found->count];
+        *next = (record_part){0};
         if (!input_text(now, NAMES, *file, from->url, sizeof from->url) ||
             !input_text(now, NAME_CODECS, *file, from->codec, sizeof from->codec))
             return false;
@@ -54,7 +54,7 @@ static bool read_files(call *now, const read_settings *settings, stream *from, i
     return true;
 }
 
-static void output_stream(call *now, const parts *found, const stream *from, int64_t file) {
+static void output_stream(kernel_call *now, const parts *found, const stream *from, int64_t file) {
     record_list *records = records_new(found->records, &now->why);
     bool given = records != NULL;
     for (size_t i = 0; given && i < found->count; i++)
@@ -68,7 +68,7 @@ static void output_stream(call *now, const parts *found, const stream *from, int
     records_delete(records);
 }
 
-static void read_on(call *now, const read_settings *settings, parts *found) {
+static void read_on(kernel_call *now, const read_settings *settings, parts *found) {
     const int64_t *position = NULL;
     const int64_t files = input_count(now, NAMES);
     stream from;
@@ -87,7 +87,7 @@ static void read_on(call *now, const read_settings *settings, parts *found) {
 }
 
 void read_stream(void *kernel, TF_OpKernelContext *context) {
-    call now;
+    kernel_call now;
     parts found;
     found.count = found.records = 0;
     found.nbytes = 0;

@@ -27,7 +27,7 @@ static bool looks_raw(const local_file *file) {
 
 /* Moves behind what was found. The end is not looked at by a later call: that nobody has written into the
  * file meanwhile must be seen now. */
-static bool move_to(stream *from, const local_file *file, const part *found, uint64_t offset,
+static bool move_to(stream *from, const local_file *file, const record_part *found, uint64_t offset,
                     failure *why) {
     from->position[0] += (int64_t)found->count;
     from->position[1] = (int64_t)offset;
@@ -36,18 +36,18 @@ static bool move_to(stream *from, const local_file *file, const part *found, uin
 }
 
 static bool next_raw(stream *from, const local_file *file, const read_settings *settings,
-                     part *found, failure *why) {
+                     record_part *found, failure *why) {
     uint64_t start = from->position[1] < 0 ? 0 : (uint64_t)from->position[1], size = STREAM_CHUNK;
     if (start > file->size)
         return fail(why, TF_DATA_LOSS,
                     "%s: to be read from offset %" PRIu64 ", and has %" PRIu64 " bytes", from->url,
                     start, file->size);
     const uint64_t left = file->size - start;
-    search wanted = {.url = from->url,
-                     .base = (int64_t)start,
-                     .take = SIZE_MAX,
-                     .verify = settings->verify,
-                     .limit = settings->limit};
+    record_search wanted = {.url = from->url,
+                            .base = (int64_t)start,
+                            .take = SIZE_MAX,
+                            .verify = settings->verify,
+                            .limit = settings->limit};
     for (;;) {
         wanted.whole = size >= left;
         if (!local_read(file, start, start + (wanted.whole ? left : size), &found->bytes, why))
@@ -67,14 +67,14 @@ static bool next_raw(stream *from, const local_file *file, const read_settings *
 
 /* All records of a file of which nothing is damaged. Where this fails, nothing has happened. */
 static bool read_whole(const stream *from, const local_file *file, bool raw,
-                       const read_settings *settings, part *found) {
+                       const read_settings *settings, record_part *found) {
     failure ignored;
     chunk stored;
-    const search wanted = {.url = from->url,
-                           .take = SIZE_MAX,
-                           .whole = true,
-                           .verify = settings->verify || settings->skip_corrupt,
-                           .limit = settings->limit};
+    const record_search wanted = {.url = from->url,
+                                  .take = SIZE_MAX,
+                                  .whole = true,
+                                  .verify = settings->verify || settings->skip_corrupt,
+                                  .limit = settings->limit};
     if (!local_read(file, 0, file->size, &stored, &ignored)) return false;
     bool good = raw || lender.inflate(from->codec, &stored, STREAM_CHUNK, &found->bytes);
     if (raw)
@@ -86,7 +86,8 @@ static bool read_whole(const stream *from, const local_file *file, bool raw,
     return good;
 }
 
-static bool next_lent(stream *from, const read_settings *settings, part *found, failure *why) {
+static bool next_lent(stream *from, const read_settings *settings, record_part *found,
+                      failure *why) {
     int64_t next[2] = {0, -1};
     if (!lender.read_stream(from->url, from->codec, from->version, from->position, settings, found,
                             next, why))
@@ -96,7 +97,7 @@ static bool next_lent(stream *from, const read_settings *settings, part *found, 
     return true;
 }
 
-bool stream_next(stream *from, const read_settings *settings, part *found, failure *why) {
+bool stream_next(stream *from, const read_settings *settings, record_part *found, failure *why) {
     const bool automatic = strcmp(from->codec, "auto") == 0;
     const bool ours = is_raw_local(from->url, automatic ? "" : from->codec, settings);
     local_file file;

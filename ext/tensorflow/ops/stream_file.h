@@ -19,6 +19,6 @@ typedef struct {
 
 /* Reads the next records, about STREAM_CHUNK of them, and moves behind them. False for a failure: the
  * stream then stands behind part->count good records, where reading meets the failure again. */
-bool stream_next(stream *from, const read_settings *settings, part *found, failure *why);
+bool stream_next(stream *from, const read_settings *settings, record_part *found, failure *why);
 
 #endif

@@ -3,39 +3,36 @@
 #include <string.h>
 
 enum {
-    AHEAD = 8,   /* records that are called into the cache before their turn: they come in any order */
+    AHEAD =
+        8, /* records that are called into the cache before their turn: they come in any order */
     LINE = 64,   /* bytes of a cache line */
     PADDING = 12 /* columns a power of two apart would share the same few sets of the cache */
 };
 
-static size_t least(size_t a, size_t b) {
-    return a < b ? a : b;
-}
+static size_t least(size_t a, size_t b) { return a < b ? a : b; }
 
-bool tiles_begin(tiles *of, const columns *wanted, const ex_bytes *records, size_t count, bool all,
-                 failure *why) {
+bool tiles_begin(tiles *of, const column_list *wanted, const ex_bytes *records, size_t count,
+                 bool all, failure *why) {
     size_t slots = 0, guesses = wanted->count * sizeof(uint32_t), nbytes = 0;
-    *of = (tiles){.records = records, .count = count, .columns = wanted->count, .keys = wanted->found};
+    *of = (tiles){.records = records,
+                  .count = count,
+                  .columns = wanted->count,
+                  .keys = wanted->found};
     of->stride = least(count, TILE) + PADDING;
     of->kept = all ? (count + TILE - 1) / TILE : 1;
     if (__builtin_mul_overflow(of->stride * of->kept, of->columns, &slots) ||
         __builtin_mul_overflow(slots, sizeof(ex_bytes), &nbytes))
         return fail(why, TF_RESOURCE_EXHAUSTED, "out of memory");
-    if (!chunk_take(&of->memory, nbytes + guesses, why))
-        return false;
+    if (!chunk_take(&of->memory, nbytes + guesses, why)) return false;
     of->slots = of->memory.memory;
     of->keys.guess = (uint32_t *)(void *)(of->slots + slots);
     memset(of->keys.guess, 0, guesses);
     return true;
 }
 
-void tiles_release(tiles *of) {
-    chunk_release(&of->memory);
-}
+void tiles_release(tiles *of) { chunk_release(&of->memory); }
 
-size_t tile_count(const tiles *of, size_t start) {
-    return least(of->count - start, TILE);
-}
+size_t tile_count(const tiles *of, size_t start) { return least(of->count - start, TILE); }
 
 static ex_bytes *column_slots(const tiles *of, size_t start, size_t k) {
     size_t tile = of->kept > 1 ? start / TILE : 0;
@@ -56,8 +53,8 @@ ex_status tile_locate(tiles *of, size_t start, size_t *failed) {
             __builtin_prefetch(later + LINE);
             __builtin_prefetch(later + 2 * LINE);
         }
-        ex_status status = ex_locate(&of->keys, of->records[start + i], EX_FEATURES, slots + i,
-                                     of->stride);
+        ex_status status =
+            ex_locate(&of->keys, of->records[start + i], EX_FEATURES, slots + i, of->stride);
         if (status != EX_OK) {
             *failed = start + i;
             return status;

@@ -12,16 +12,16 @@
 typedef struct {
     const ex_bytes *records;
     size_t count, columns;
-    size_t stride;  /* slots from one column of a tile to the next */
-    size_t kept;    /* tiles of which there are slots: all, or one */
+    size_t stride; /* slots from one column of a tile to the next */
+    size_t kept;   /* tiles of which there are slots: all, or one */
     ex_keys keys;
     ex_bytes *slots;
     chunk memory;
 } tiles;
 
 /* With `all`, every tile's slots stay until the end; else each tile takes the place of the last. */
-bool tiles_begin(tiles *of, const columns *wanted, const ex_bytes *records, size_t count, bool all,
-                 failure *why);
+bool tiles_begin(tiles *of, const column_list *wanted, const ex_bytes *records, size_t count,
+                 bool all, failure *why);
 void tiles_release(tiles *of);
 
 /* How many records the tile has that begins at record `start`. */

@@ -5,7 +5,7 @@
 
 #include "tfrecord/tfrecord.h"
 
-struct window {
+struct record_window {
     pthread_mutex_t lock; /* over all that follows, until the window is ready */
     pthread_cond_t now_ready;
     int64_t first; /* of its spans in the request */
@@ -15,16 +15,15 @@ struct window {
     bool ready;
     record_list *records;
     failure why;
-    run runs[];
+    span_run runs[];
 };
 
 /* --- its life ----------------------------------------------------------------------------------- */
 
-static bool join(window *of, const uint64_t *seed) {
+static bool join(record_window *of, const uint64_t *seed) {
     size_t total = 0, spans = of->failed < of->spans ? of->failed + 1 : of->spans;
     failure why;
-    for (size_t i = 0; i < spans; i++)
-        total += of->runs[i].found.count;
+    for (size_t i = 0; i < spans; i++) total += of->runs[i].found.count;
     of->records = records_new(total, &why);
     for (size_t i = 0; i < spans && of->records != NULL; i++)
         if (!records_add(of->records, &of->runs[i].found, &why)) {
@@ -35,31 +34,27 @@ static bool join(window *of, const uint64_t *seed) {
         of->why = why;
         return false;
     }
-    if (seed != NULL)
-        records_shuffle(of->records, *seed);
+    if (seed != NULL) records_shuffle(of->records, *seed);
     return true;
 }
 
 /* The last span was read: what is needed from here on are the bytes and the list. */
-static void finish(window *of, const uint64_t *seed) {
+static void finish(record_window *of, const uint64_t *seed) {
     join(of, seed);
     for (size_t i = 0; i < of->spans; i++)
-        if (of->runs[i].lent == NULL)
-            chunk_release(&of->runs[i].found.table);
+        if (of->runs[i].lent == NULL) chunk_release(&of->runs[i].found.table);
     of->ready = true;
     pthread_cond_broadcast(&of->now_ready);
 }
 
-window *window_new(call *now, const request *asked, int64_t group) {
+record_window *window_new(kernel_call *now, const blocks_request *asked, int64_t group) {
     int64_t first = 0, last = 0, expected = 0;
-    if (!group_spans(now, asked, group, &first, &last))
-        return NULL;
+    if (!group_spans(now, asked, group, &first, &last)) return NULL;
     for (int64_t s = first; s < last; s++) {
-        if (!check_span(now, asked, &asked->spans[s]))
-            return NULL;
+        if (!check_span(now, asked, &asked->spans[s])) return NULL;
         expected += span_records(asked, &asked->spans[s]);
     }
-    window *of = calloc(1, sizeof *of + (size_t)(last - first) * sizeof *of->runs);
+    record_window *of = calloc(1, sizeof *of + (size_t)(last - first) * sizeof *of->runs);
     if (of == NULL) {
         fail(&now->why, TF_RESOURCE_EXHAUSTED, "out of memory");
         return NULL;
@@ -69,16 +64,13 @@ window *window_new(call *now, const request *asked, int64_t group) {
     of->first = first;
     of->expected = expected;
     of->failed = of->spans = (size_t)(last - first);
-    if (of->spans == 0)
-        finish(of, NULL);
+    if (of->spans == 0) finish(of, NULL);
     return of;
 }
 
-void window_delete(window *of) {
-    if (of == NULL)
-        return;
-    for (size_t i = 0; i < of->spans; i++)
-        run_release(&of->runs[i]);
+void window_delete(record_window *of) {
+    if (of == NULL) return;
+    for (size_t i = 0; i < of->spans; i++) run_release(&of->runs[i]);
     records_delete(of->records);
     pthread_mutex_destroy(&of->lock);
     pthread_cond_destroy(&of->now_ready);
@@ -88,7 +80,7 @@ void window_delete(window *of) {
 /* --- reading ------------------------------------------------------------------------------------ */
 
 /* With the lock, which is let go meanwhile. What lies behind damage is not read. */
-static void read_span(window *of, size_t i, call *now, const request *asked,
+static void read_span(record_window *of, size_t i, kernel_call *now, const blocks_request *asked,
                       const read_settings *settings) {
     bool wanted = i < of->failed;
     pthread_mutex_unlock(&of->lock);
@@ -102,34 +94,26 @@ static void read_span(window *of, size_t i, call *now, const request *asked,
     now->why.code = TF_OK; /* the window's failure is not the call's, whose records may be good */
 }
 
-void window_read(window *of, call *now, const request *asked, const read_settings *settings,
-                 const uint64_t *seed) {
+void window_read(record_window *of, kernel_call *now, const blocks_request *asked,
+                 const read_settings *settings, const uint64_t *seed) {
     pthread_mutex_lock(&of->lock);
     while (of->begun < of->spans) {
         read_span(of, of->begun++, now, asked, settings);
-        if (++of->done == of->spans)
-            finish(of, seed);
+        if (++of->done == of->spans) finish(of, seed);
     }
-    while (!of->ready)
-        pthread_cond_wait(&of->now_ready, &of->lock);
+    while (!of->ready) pthread_cond_wait(&of->now_ready, &of->lock);
     pthread_mutex_unlock(&of->lock);
 }
 
 /* --- what was read ------------------------------------------------------------------------------ */
 
-int64_t window_expected(const window *of) {
-    return of->expected;
-}
+int64_t window_expected(const record_window *of) { return of->expected; }
 
-const record_list *window_records(const window *of) {
-    return of->records;
-}
+const record_list *window_records(const record_window *of) { return of->records; }
 
-const failure *window_damage(const window *of) {
-    return &of->why;
-}
+const failure *window_damage(const record_window *of) { return &of->why; }
 
-bool window_place(const window *of, const request *asked, const uint8_t *record,
+bool window_place(const record_window *of, const blocks_request *asked, const uint8_t *record,
                   const span_row **span, int64_t *offset) {
     for (size_t i = 0; i < of->spans; i++) {
         const chunk *bytes = &of->runs[i].found.bytes;

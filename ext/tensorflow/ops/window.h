@@ -10,28 +10,28 @@
 #include "tensorflow/ops/records.h"
 #include "tensorflow/ops/runs.h"
 
-typedef struct window window;
+typedef struct record_window record_window;
 
 /* The window of a group, of which nothing is read. NULL: the group makes no sense, or no memory. */
-window *window_new(call *now, const request *asked, int64_t group);
+record_window *window_new(kernel_call *now, const blocks_request *asked, int64_t group);
 
 /* Reads what nobody has read yet, and waits for the rest. With `seed` the records are shuffled. */
-void window_read(window *of, call *now, const request *asked, const read_settings *settings,
-                 const uint64_t *seed);
+void window_read(record_window *of, kernel_call *now, const blocks_request *asked,
+                 const read_settings *settings, const uint64_t *seed);
 
 /* Records that its spans announce. */
-int64_t window_expected(const window *of);
+int64_t window_expected(const record_window *of);
 
 /* Once it is read: the records as far as they are good, NULL if there was no memory … */
-const record_list *window_records(const window *of);
+const record_list *window_records(const record_window *of);
 /* … and what is wrong behind them (TF_OK: nothing). */
-const failure *window_damage(const window *of);
+const failure *window_damage(const record_window *of);
 
 /* Where a record of it lies: a span of the request, and the offset in the uncompressed stream. */
-bool window_place(const window *of, const request *asked, const uint8_t *record,
+bool window_place(const record_window *of, const blocks_request *asked, const uint8_t *record,
                   const span_row **span, int64_t *offset);
 
 /* NULL is no window. */
-void window_delete(window *of);
+void window_delete(record_window *of);
 
 #endif

@@ -11,10 +11,10 @@ struct shared_window {
     int64_t left;     /* records that nobody has taken yet */
     size_t refs;      /* calls, and the list */
     shared_window *older;
-    window *of;
+    record_window *of;
 };
 
-struct windows {
+struct window_cache {
     pthread_mutex_t lock; /* over the list and what it holds but for the windows themselves */
     shared_window *newest;
     size_t count;
@@ -35,10 +35,9 @@ static uint64_t mix(uint64_t hash, const void *bytes, size_t size) {
     return hash;
 }
 
-static uint64_t mix_text(uint64_t hash, const call *now, int input, int64_t index) {
+static uint64_t mix_text(uint64_t hash, const kernel_call *now, int input, int64_t index) {
     const TF_Tensor *tensor = now->inputs[input];
-    if (index < 0 || index >= tf.Dim(tensor, 0))
-        return hash; /* reading will tell */
+    if (index < 0 || index >= tf.Dim(tensor, 0)) return hash; /* reading will tell */
     const TF_TString *text = (const TF_TString *)tf.TensorData(tensor) + index;
     size_t size = tf.StringGetSize(text);
     return mix(mix(hash, &size, sizeof size), tf.StringGetDataPointer(text), size);
@@ -46,7 +45,8 @@ static uint64_t mix_text(uint64_t hash, const call *now, int input, int64_t inde
 
 /* Kernels may serve more than one dataset: TensorFlow makes one for all ops of equal attributes that
  * are run eagerly. */
-static uint64_t content_of(const call *now, const request *asked, int64_t first, int64_t last) {
+static uint64_t content_of(const kernel_call *now, const blocks_request *asked, int64_t first,
+                           int64_t last) {
     uint64_t hash = 0;
     int64_t file = -1;
     for (int64_t s = first; s < last; s++) {
@@ -60,13 +60,12 @@ static uint64_t content_of(const call *now, const request *asked, int64_t first,
     return hash;
 }
 
-static bool find_content(call *now, const request *asked, int64_t group, uint64_t *content) {
+static bool find_content(kernel_call *now, const blocks_request *asked, int64_t group,
+                         uint64_t *content) {
     int64_t first = 0, last = 0;
-    if (!group_spans(now, asked, group, &first, &last))
-        return false;
+    if (!group_spans(now, asked, group, &first, &last)) return false;
     for (int64_t s = first; s < last; s++)
-        if (!check_span(now, asked, &asked->spans[s]))
-            return false;
+        if (!check_span(now, asked, &asked->spans[s])) return false;
     *content = content_of(now, asked, first, last);
     return true;
 }
@@ -75,27 +74,24 @@ static bool find_content(call *now, const request *asked, int64_t group, uint64_
 
 /* The reference goes; answers the window if it was the last, to be deleted without the lock: that may
  * enter Python. */
-static shared_window *unref(shared_window *held) {
-    return --held->refs == 0 ? held : NULL;
-}
+static shared_window *unref(shared_window *held) { return --held->refs == 0 ? held : NULL; }
 
-static shared_window *unlink_window(windows *all, shared_window *old) {
+static shared_window *unlink_window(window_cache *all, shared_window *old) {
     shared_window **at = &all->newest;
-    while (*at != old)
-        at = &(*at)->older;
+    while (*at != old) at = &(*at)->older;
     *at = old->older;
     all->count--;
     return unref(old);
 }
 
-static shared_window *oldest(const windows *all) {
+static shared_window *oldest(const window_cache *all) {
     shared_window *last = all->newest;
-    while (last->older != NULL)
-        last = last->older;
+    while (last->older != NULL) last = last->older;
     return last;
 }
 
-static shared_window *find(const windows *all, int64_t group, uint64_t seed, uint64_t content) {
+static shared_window *find(const window_cache *all, int64_t group, uint64_t seed,
+                           uint64_t content) {
     shared_window *known = all->newest;
     while (known != NULL &&
            (known->group != group || known->seed != seed || known->content != content))
@@ -103,14 +99,13 @@ static shared_window *find(const windows *all, int64_t group, uint64_t seed, uin
     return known;
 }
 
-static shared_window *add(windows *all, call *now, const request *asked, int64_t group,
-                          uint64_t seed, uint64_t content) {
+static shared_window *add(window_cache *all, kernel_call *now, const blocks_request *asked,
+                          int64_t group, uint64_t seed, uint64_t content) {
     shared_window *added = calloc(1, sizeof *added);
-    window *of = added != NULL ? window_new(now, asked, group) : NULL;
+    record_window *of = added != NULL ? window_new(now, asked, group) : NULL;
     if (of == NULL) {
         free(added);
-        if (now->why.code == TF_OK)
-            fail(&now->why, TF_RESOURCE_EXHAUSTED, "out of memory");
+        if (now->why.code == TF_OK) fail(&now->why, TF_RESOURCE_EXHAUSTED, "out of memory");
         return NULL;
     }
     *added = (shared_window){group, seed, content, window_expected(of), 1, all->newest, of};
@@ -120,60 +115,51 @@ static shared_window *add(windows *all, call *now, const request *asked, int64_t
 }
 
 static void delete_window(shared_window *unused) {
-    if (unused != NULL)
-        window_delete(unused->of);
+    if (unused != NULL) window_delete(unused->of);
     free(unused);
 }
 
 /* --- the calls ---------------------------------------------------------------------------------- */
 
-windows *windows_new(void) {
-    windows *all = calloc(1, sizeof *all);
-    if (all != NULL)
-        pthread_mutex_init(&all->lock, NULL);
+window_cache *windows_new(void) {
+    window_cache *all = calloc(1, sizeof *all);
+    if (all != NULL) pthread_mutex_init(&all->lock, NULL);
     return all;
 }
 
-void windows_delete(windows *all) {
-    if (all == NULL)
-        return;
-    while (all->newest != NULL)
-        delete_window(unlink_window(all, all->newest));
+void windows_delete(window_cache *all) {
+    if (all == NULL) return;
+    while (all->newest != NULL) delete_window(unlink_window(all, all->newest));
     pthread_mutex_destroy(&all->lock);
     free(all);
 }
 
-shared_window *windows_take(windows *all, call *now, const request *asked, int64_t group,
-                            uint64_t seed, int64_t taking) {
+shared_window *windows_take(window_cache *all, kernel_call *now, const blocks_request *asked,
+                            int64_t group, uint64_t seed, int64_t taking) {
     uint64_t content = 0;
-    if (!find_content(now, asked, group, &content))
-        return NULL;
+    if (!find_content(now, asked, group, &content)) return NULL;
     shared_window *surplus = NULL;
     pthread_mutex_lock(&all->lock);
     shared_window *held = find(all, group, seed, content);
     if (held == NULL) {
         held = add(all, now, asked, group, seed, content);
-        if (all->count > MAX_WINDOWS)
-            surplus = unlink_window(all, oldest(all));
+        if (all->count > MAX_WINDOWS) surplus = unlink_window(all, oldest(all));
     }
     if (held != NULL) {
         held->refs++;
         held->left -= taking;
-        if (held->left <= 0)
-            unlink_window(all, held); /* never the last reference: ours is there */
+        if (held->left <= 0) unlink_window(all, held); /* never the last reference: ours is there */
     }
     pthread_mutex_unlock(&all->lock);
     delete_window(surplus);
     return held;
 }
 
-void windows_give(windows *all, shared_window *held) {
+void windows_give(window_cache *all, shared_window *held) {
     pthread_mutex_lock(&all->lock);
     shared_window *last = unref(held);
     pthread_mutex_unlock(&all->lock);
     delete_window(last);
 }
 
-window *windows_window(shared_window *held) {
-    return held->of;
-}
+record_window *windows_window(shared_window *held) { return held->of; }
