@@ -76,23 +76,26 @@ class Backend(NamedTuple):
     crc32c: str
     """The CRC kernel: "portable", "sse4.2", "avx2-vpclmulqdq", "avx512-vpclmulqdq", "armv8"; or
     "google-crc32c", with the pure core."""
-    example: str
-    """"compiled" or "pure": what encodes and decodes Examples."""
+
+    @property
+    def example(self) -> str:
+        """What encodes and decodes Examples: "compiled" or "pure"."""
+        return running.get("example", "pure")
 
 
 def backend() -> Backend:
     """Tell which core, CRC kernel and Example codec run in this process.
 
     Returns:
-        Backend: A named tuple. ``core`` and ``example`` are "compiled" or "pure". ``crc32c`` is
-        "portable", "sse4.2", "avx2-vpclmulqdq", "avx512-vpclmulqdq" or "armv8", and "google-crc32c"
-        with the pure core.
+        Backend: A named tuple of ``core`` ("compiled" or "pure") and ``crc32c`` ("portable",
+        "sse4.2", "avx2-vpclmulqdq", "avx512-vpclmulqdq" or "armv8", and "google-crc32c" with the
+        pure core). Its attribute ``example`` is "compiled" or "pure", too.
 
     Example:
         >>> tfs.backend()  # doctest: +SKIP
-        Backend(core='compiled', crc32c='avx512-vpclmulqdq', example='compiled')
+        Backend(core='compiled', crc32c='avx512-vpclmulqdq')
     """
-    return Backend(running["core"], crc_backend(), running.get("example", "pure"))
+    return Backend(running["core"], crc_backend())
 
 
 _EMPTY = RecordBatch(b"", (), ())
