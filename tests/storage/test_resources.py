@@ -49,7 +49,7 @@ def test_writers_wait_rather_than_fill_memory(ceph: Place, shaped: Proxy) -> Non
     def watch() -> None:
         nonlocal held
         while not done.is_set():
-            held = max(held, multipart._gate._held)
+            held = max(held, multipart._gate.here._held)
             time.sleep(0.001)
 
     def write(number: int) -> None:
@@ -66,7 +66,7 @@ def test_writers_wait_rather_than_fill_memory(ceph: Place, shaped: Proxy) -> Non
     done.set()
     watcher.join()
     assert 2 * multipart.DEFAULT_PART_BYTES <= held <= multipart.BYTES_IN_FLIGHT
-    assert multipart._gate._held == 0
+    assert multipart._gate.here._held == 0
     assert len(ceph.names()) == 4
 
 
@@ -82,7 +82,7 @@ def test_an_abort_while_parts_travel_leaves_nothing(
         output.abort()
     assert store.pending_uploads(place.open()[1]) == []
     assert ceph.names() == []
-    assert multipart._gate._held == 0
+    assert multipart._gate.here._held == 0
 
 
 def test_a_dropped_output_gives_its_upload_up(ceph: Place) -> None:
@@ -91,7 +91,7 @@ def test_a_dropped_output_gives_its_upload_up(ceph: Place) -> None:
     output.write(bytes(30 << 20))
     del output
     assert eventually(lambda: store.pending_uploads(ceph.open()[1]) == [])
-    assert eventually(lambda: multipart._gate._held == 0)
+    assert eventually(lambda: multipart._gate.here._held == 0)
 
 
 def test_cancelled_reads_close_their_connections(ceph: Place, shaped: Proxy) -> None:

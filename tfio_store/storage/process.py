@@ -16,10 +16,36 @@ import sys
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
+from typing import Generic, TypeVar
 
-__all__ = ["Owner"]
+__all__ = ["Owner", "PerProcess", "quietly"]
 
+T = TypeVar("T")
 Work = Callable[[], object]
+
+
+class PerProcess(Generic[T]):
+    """State of the whole process: a lock, a table, an executor.
+
+    Each process makes its own when it first asks. A forked child has neither its parent's threads
+    nor, perhaps, a free lock. The parent's stays referenced, so that the child does not tear down
+    what it does not own.
+    """
+
+    __slots__ = ("_by_process", "_make")
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._by_process: dict[int, T] = {}
+
+    @property
+    def here(self) -> T:
+        """The one of this process."""
+        pid = os.getpid()
+        found = self._by_process.get(pid)
+        if found is None:
+            found = self._by_process.setdefault(pid, self._make())  # of two threads, one wins
+        return found
 
 
 class Owner:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
+from tfio_store.storage.process import PerProcess
 from tfio_store.storage.retry import Retry
 from tfio_store.storage.store import Store
 
@@ -20,22 +20,13 @@ KEPT_STORES = 32
 """Stores stay open for the next caller. Beyond this many, the one unused for longest is dropped."""
 
 _stores: OrderedDict[Hashable, Store] = OrderedDict()
-_lock = threading.Lock()
-
-
-def _renew_lock() -> None:
-    """Make a new lock, because another thread may have held the old one at the fork."""
-    global _lock
-    _lock = threading.Lock()
-
-
-os.register_at_fork(after_in_child=_renew_lock)
+_lock = PerProcess(threading.Lock)
 
 
 def shared_store(factory: Factory, scheme: str, options: Mapping[str, Any], retry: Retry) -> Store:
     """The one store of this process for these arguments."""
     key = (factory, scheme, frozen(options), retry)
-    with _lock:
+    with _lock.here:
         store = _stores.get(key)
         if store is None:
             store = _stores[key] = factory(scheme, options, retry)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
 
 from tfio_store.storage.faults import SHUTTING_DOWN
+from tfio_store.storage.process import PerProcess
 
 __all__ = ["Threads", "pool"]
 
@@ -27,17 +27,13 @@ class Threads(ThreadPoolExecutor):
             raise RuntimeError(SHUTTING_DOWN) from error
 
 
-# By process: a forked child inherits the parent's executor but none of its threads. The parent's
-# stays referenced, so that the child does not tear down what it does not own.
-_pools: dict[tuple[int, str], Threads] = {}
+_pools: PerProcess[dict[str, Threads]] = PerProcess(dict)
 
 
 def pool(work: str = "io", workers: int = WORKERS) -> Threads:
     """This process's executor for a kind of work. "io" is reading from filesystems that block.
     Threads start as they are needed."""
-    key = (os.getpid(), work)
-    found = _pools.get(key)
-    if found is None:
-        made = Threads(workers, thread_name_prefix=f"tfio_store-{work}")
-        found = _pools.setdefault(key, made)
-    return found
+    pools = _pools.here
+    if work not in pools:
+        pools.setdefault(work, Threads(workers, thread_name_prefix=f"tfio_store-{work}"))
+    return pools[work]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import threading
 from collections.abc import Coroutine, Iterable
 from concurrent.futures import Future
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from tfio_store.records.framing import crc32c as crc32c_of, crc32c_combine
 from tfio_store.storage.answers import well_formed
 from tfio_store.storage.connection import Connection
-from tfio_store.storage.process import Owner
+from tfio_store.storage.process import Owner, PerProcess
 from tfio_store.storage.store import ObjectInfo
 
 if TYPE_CHECKING:
@@ -75,16 +74,8 @@ class ByteGate:
             self._changed.notify_all()
 
 
-_gate = ByteGate(BYTES_IN_FLIGHT)
-
-
-def _renew_gate() -> None:
-    """Make a new gate in a child: its parent's parts are not in flight there."""
-    global _gate
-    _gate = ByteGate(BYTES_IN_FLIGHT)
-
-
-os.register_at_fork(after_in_child=_renew_gate)
+_gate = PerProcess(partial(ByteGate, BYTES_IN_FLIGHT))
+"""What travels in a parent does not travel in its child."""
 
 
 class MultipartOutput:
@@ -171,7 +162,7 @@ class MultipartOutput:
         data, self._filling = self._filling, bytearray()
         crc = crc32c_of(data)
         self._crc32c = crc32c_combine(self._crc32c, crc, len(data))
-        gate = _gate
+        gate = _gate.here
         gate.enter(len(data))
         try:
             work = self._upload.send(self._sent, data, crc, last=last)

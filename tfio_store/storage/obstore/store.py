@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import os
 import re
 from abc import abstractmethod
 from functools import cached_property
@@ -19,6 +18,7 @@ from tfio_store.storage.log import log
 from tfio_store.storage.obstore.faults import RefusedError, is_beyond_end, meaning
 from tfio_store.storage.obstore.leaving import let_go
 from tfio_store.storage.obstore.native import UnfitError, azure_native, gcs_native, s3_native
+from tfio_store.storage.process import Owner
 from tfio_store.storage.ranges import nothing_there, whole_range
 from tfio_store.storage.version import Version
 
@@ -34,7 +34,7 @@ atexit.register(let_go)
 UNPLAIN = re.compile(r"^/|//|/$|(^|/)\.\.?(/|$)|[\x00-\x1f\x7f]")
 """Keys that obstore cannot name. It takes some of them for others (``/a`` for ``a``)."""
 
-_used_by: int | None = None
+_used_by: Owner | None = None
 """The process that used obstore first: its forked children inherit a runtime without threads."""
 
 
@@ -42,8 +42,8 @@ def is_forked() -> bool:
     """Whether this is the child of a process that has used obstore. Notes the use, too."""
     global _used_by
     if _used_by is None:
-        _used_by = os.getpid()
-    return _used_by != os.getpid()
+        _used_by = Owner()
+    return not _used_by.is_here
 
 
 class ObstoreReads(BucketStore):

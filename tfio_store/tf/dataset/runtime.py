@@ -27,6 +27,7 @@ from tfio_store.records.compression import codec_name, decompress
 from tfio_store.records.framing import RecordBatch
 from tfio_store.records.magic import detect
 from tfio_store.storage import ReplacedError, Version, threads
+from tfio_store.storage.process import PerProcess
 from tfio_store.storage.redaction import redacted
 from tfio_store.tf.dataset.block_skips import BlockSkips
 from tfio_store.tf.dataset.carried_access import from_json
@@ -216,16 +217,7 @@ class _OpenStreams:
         return old
 
 
-_streams = _OpenStreams()
-
-
-def _forget_streams() -> None:
-    """A forked child can use neither its parent's connections nor a lock that may be held."""
-    global _streams
-    _streams = _OpenStreams()
-
-
-os.register_at_fork(after_in_child=_forget_streams)
+_streams = PerProcess(_OpenStreams)
 
 
 def read_stream(
@@ -243,13 +235,13 @@ def read_stream(
     position is (records, byte offset or -1)."""
     stream = _Stream(url, codec, version, options, verify, skip_corrupt, max_record_bytes)
     records, offset = position
-    opened = _streams.take(stream, records) or stream.open(records, offset)
+    opened = _streams.here.take(stream, records) or stream.open(records, offset)
     batch = next((batch for batch in opened.batches if len(batch)), None)
     held = opened.version.etag or ""
     if batch is None:
         opened.reader.close()
         return RecordBatch.from_records([]), held, position
-    _streams.keep(stream._replace(version=held), records + len(batch), opened)
+    _streams.here.keep(stream._replace(version=held), records + len(batch), opened)
     return batch, held, (records + len(batch), opened.reader.state()["offset"])
 
 

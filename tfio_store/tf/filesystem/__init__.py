@@ -9,6 +9,7 @@ from typing import Any
 
 from tfio_store.storage import Access, Retry
 from tfio_store.storage.instances import options_of
+from tfio_store.storage.process import PerProcess
 from tfio_store.tf.compiled import bridge_module
 from tfio_store.tf.filesystem.host import Host, Mount
 
@@ -21,7 +22,7 @@ INSTEAD = {
 }
 
 _host: Host | None = None
-_lock = threading.Lock()
+_lock = PerProcess(threading.Lock)
 
 
 def register_filesystem(
@@ -65,7 +66,7 @@ def register_filesystem(
         raise ValueError("pass either filesystem= or storage_options=, not both")
     if cache_bytes is not None and cache_bytes < 0:
         raise ValueError(f"cache_bytes={cache_bytes!r}: pass bytes, 0 or more")
-    with _lock:
+    with _lock.here:
         host = _running_host()
         for scheme in schemes:
             _check(scheme, host)
