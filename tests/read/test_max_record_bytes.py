@@ -26,8 +26,8 @@ def long(tmp_path: Path) -> str:
 
 
 WALKS: dict[str, Callable[..., Any]] = {
-    "shuffle": lambda url, folder, **limit: tfs.RecordReader(url, **limit).shuffle(1),
-    "shard": lambda url, folder, **limit: tfs.RecordReader(url, **limit).shard(0, 2),
+    "shuffle": lambda url, folder, **limit: tfs.RecordReader(url, **limit).shuffle(1).state(),
+    "shard": lambda url, folder, **limit: tfs.RecordReader(url, **limit).shard(0, 2).state(),
     "source": lambda url, folder, **limit: tfs.RecordSource(url, **limit),
     "write_idx": lambda url, folder, **limit: tfs.write_idx(url, folder + "/idx", **limit),
 }

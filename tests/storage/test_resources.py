@@ -32,7 +32,8 @@ def connections_to(proxy: Shaped) -> int:
     )
 
 
-def eventually(condition: Callable[[], bool], seconds: float = 20) -> bool:
+def eventually(condition: Callable[[], bool], seconds: float = 90) -> bool:
+    """Whether it comes true. One request alone may take 30 s before it is made again."""
     deadline = time.monotonic() + seconds
     while not condition() and time.monotonic() < deadline:
         gc.collect()
