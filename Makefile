@@ -110,7 +110,7 @@ COMPILED := tfio_store.records._core tfio_store.example._example tfio_store.tf._
 
 types: $(VENV)/.dev ## mypy: strict for the package, and over tests and benchmarks; stubtest for the stubs
 	$(BIN)/mypy
-	$(BIN)/stubtest --concise --allowlist tests/stubtest.txt $(COMPILED)
+	$(BIN)/stubtest --mypy-config-file pyproject.toml --concise --allowlist tests/stubtest.txt $(COMPILED)
 
 format: $(VENV)/.dev ## give all Python and C the one format
 	$(BIN)/ruff check --fix .
