@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import random
+import sys
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -33,7 +35,23 @@ def in_threads(work: Callable[[int], None], count: int = 4) -> list[BaseExceptio
     return errors
 
 
+@pytest.fixture
+def restless() -> Iterator[None]:
+    """Threads take turns as often as they can."""
+    interval, trace = sys.getswitchinterval(), threading.gettrace()
+
+    def at_each_line(*_: object) -> Any:
+        return at_each_line
+
+    sys.setswitchinterval(1e-6)
+    threading.settrace(at_each_line)
+    yield
+    threading.settrace(trace)
+    sys.setswitchinterval(interval)
+
+
 @both_cores
+@pytest.mark.usefixtures("restless")
 def test_one_iterator_gives_each_record_once(core):
     batches = [
         core.RecordBatch.from_records([b"%d.%d" % (n, i) for i in range(50)]) for n in range(40)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import operator
 import pickle
+import threading
 from collections.abc import Iterable, Iterator
-from typing import Any, SupportsIndex, cast, final, overload
+from typing import Any, SupportsIndex, final, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -181,6 +182,7 @@ class RecordIterator:
         self._batch: RecordBatch | None = None
         self._position = 0
         self._fetching = False
+        self._lock = threading.Lock()  # two threads must not take one record
 
     @property
     def batch(self) -> RecordBatch | None:
@@ -194,27 +196,39 @@ class RecordIterator:
         return self
 
     def __next__(self) -> bytes:
-        while self._batch is None or self._position >= len(self._batch):
+        while True:
+            with self._lock:
+                batch = self._batch
+                if batch is not None and self._position < len(batch):
+                    self._position += 1
+                    return batch[self._position - 1]
+                if self._fetching:
+                    raise RuntimeError(
+                        "another thread is fetching this RecordIterator's next batch"
+                    )
+                self._fetching = True
             self._fetch()
-        self._position += 1
-        return self._batch[self._position - 1]
 
     def take_rest(self) -> RecordBatch | None:
-        batch, start = self._batch, self._position
-        self._batch, self._position = None, 0
+        with self._lock:
+            batch, start = self._batch, self._position
+            self._batch, self._position = None, 0
         return None if batch is None or start >= len(batch) else batch[start:]
 
     def _fetch(self) -> None:
-        if self._fetching:
-            raise RuntimeError("another thread is fetching this RecordIterator's next batch")
-        self._fetching = True
         try:
-            batch = cast(object, next(self._batches))
+            batch: object = next(self._batches)
             if not isinstance(batch, RecordBatch):
                 raise TypeError(f"batches must yield RecordBatch, got {type(batch).__name__}")
-            self._batch, self._position = batch, 0
         except StopIteration:
-            self._batch, self._position = None, 0
+            self._stand_before(None)
             raise
-        finally:
+        except BaseException:
+            self._fetching = False
+            raise
+        self._stand_before(batch)
+
+    def _stand_before(self, batch: RecordBatch | None) -> None:
+        with self._lock:
+            self._batch, self._position = batch, 0
             self._fetching = False
