@@ -287,3 +287,19 @@ def test_what_the_op_does_not_parse_is_parsed_by_tensorflow(tmp_path: Path) -> N
     assert columns_of({"x": tf.io.FixedLenSequenceFeature([], tf.int64)}) is None
     with pytest.raises(TypeError, match="int32"):
         tfs.TFRecordDataset(path, schema={"x": tf.io.FixedLenFeature([], tf.int32)}, batch_size=20)
+
+
+@pytest.mark.parametrize("count", [0, 3])
+def test_features_come_in_the_order_of_parse_example(tmp_path: Path, count: int) -> None:
+    spec = {
+        "r": tf.io.RaggedFeature(tf.int64),
+        "b": tf.io.FixedLenFeature([], tf.float32, 0.5),
+        "z": tf.io.VarLenFeature(tf.float32),
+        "a": tf.io.FixedLenFeature([], tf.int64, 1),
+    }
+    with tfs.ShardedWriter(str(tmp_path / "d"), num_shards=1) as writer:
+        writer.write_batch([b""] * count)
+    dataset = tfs.TFRecordDataset(str(tmp_path / "d"), batch_size=2, schema=spec)
+    strings = tf.data.Dataset.from_tensors(tf.constant([], tf.string))
+    wanted = strings.map(lambda batch: tf.io.parse_example(batch, spec))
+    assert list(dataset.element_spec) == list(wanted.element_spec)

@@ -103,13 +103,23 @@ class Columns:
 def columns_of(spec: Mapping[str, Any]) -> Columns | None:
     """None if the op does not parse it, or TensorFlow refuses it."""
     found: dict[str, _Column] = {}
-    for name, feature in spec.items():
+    if not all(isinstance(name, str) for name in spec):
+        return None
+    for name, feature in sorted(spec.items(), key=_rank):
         for column in _columns(name, feature):
             if column is None or found.setdefault(column.key, column) != column:
                 return None
     if not found or (_composite(spec) and _compose is None):
         return None
     return Columns(tuple(found.values()), spec)
+
+
+def _rank(named: tuple[str, Any]) -> tuple[int, str]:
+    """Where `tf.io.parse_example` has a feature: sparse ones first, and ragged ones last."""
+    name, feature = named
+    if isinstance(feature, tf.io.VarLenFeature | tf.io.SparseFeature):
+        return 0, name
+    return 1 + isinstance(feature, tf.io.RaggedFeature), name
 
 
 def _composite(spec: Mapping[str, Any]) -> bool:
@@ -124,7 +134,7 @@ def _composite(spec: Mapping[str, Any]) -> bool:
 
 
 def _columns(name: str, feature: Any) -> list[_Column | None]:
-    if not isinstance(name, str) or getattr(feature, "dtype", None) not in _KINDS:
+    if getattr(feature, "dtype", None) not in _KINDS:
         return [None]
     if isinstance(feature, tf.io.FixedLenFeature):
         return [_fixed(name, feature)]
