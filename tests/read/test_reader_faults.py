@@ -61,9 +61,10 @@ def test_a_lasting_fault_names_the_object(written: Place, shaped: Callable[..., 
 
 def test_nothing_is_left_running(written: Place) -> None:
     list(tfs.RecordReader(written.url("x-*"), storage_options=written.storage_options))
-    before = threading.active_count()
-    for _ in range(20):
+    before = set(threading.enumerate())
+    for _ in range(40):
         reader = tfs.RecordReader(written.url("x-*"), storage_options=written.storage_options)
         next(iter(reader))
         reader.close()
-    assert threading.active_count() <= before
+    # Shared pools, and the event loop's own, may still grow to their size. A reader leaves nothing.
+    assert len(set(threading.enumerate()) - before) < 20

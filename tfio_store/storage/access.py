@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tfio_store.storage.resolve import BACKENDS, open_store
+from tfio_store.storage.resolve import check_backend, open_store
 from tfio_store.storage.retry import Retry
 from tfio_store.storage.store import Store
 
@@ -33,9 +33,7 @@ class Access:
             object.__setattr__(self, "storage_options", dict(self.storage_options) or None)
         if self.retry is not None and not isinstance(self.retry, Retry):
             raise TypeError(f"retry= takes a tfio_store.Retry, not {type(self.retry).__name__}")
-        if self.backend not in BACKENDS:
-            names = ", ".join(map(repr, BACKENDS))
-            raise ValueError(f"backend={self.backend!r}: pass one of {names}")
+        check_backend(self.backend)
 
     def open(self, url: str | os.PathLike[str]) -> tuple[Store, str]:
         """The store that keeps ``url``, and the object's path in it; see `open_store`."""

@@ -14,7 +14,7 @@ from tfio_store.storage.store import Store
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ["open_store"]
+__all__ = ["check_backend", "open_store"]
 
 ENTRY_POINTS = "tfio_store.stores"
 BACKENDS = ("fsspec", "obstore")
@@ -47,8 +47,7 @@ def open_store(
     Raises ValueError for an unknown scheme or backend, ImportError where the package that knows the
     scheme is not installed; both say what to install.
     """
-    if backend not in BACKENDS:
-        raise ValueError(f"backend={backend!r}: pass one of {', '.join(map(repr, BACKENDS))}")
+    check_backend(backend)
     text = os.fsdecode(os.fspath(url))
     if not text:
         raise ValueError("url: pass a path or URL, not an empty string")
@@ -59,6 +58,12 @@ def open_store(
     path, found_options = split(scheme, text)
     options = {**found_options, **(storage_options or {})}
     return shared_store(factory, scheme, options, retry or USUAL_RETRY), path
+
+
+def check_backend(backend: object) -> None:
+    """Raise ValueError that names the argument, unless there is such a backend."""
+    if backend not in BACKENDS:
+        raise ValueError(f"backend={backend!r}: pass one of {', '.join(map(repr, BACKENDS))}")
 
 
 def open_chain(url: str, options: Mapping[str, Any], retry: Retry) -> tuple[Store, str]:
