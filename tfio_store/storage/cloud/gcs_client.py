@@ -14,6 +14,7 @@ from urllib.parse import quote, urlencode
 
 from tfio_store.storage.connection import Connection
 from tfio_store.storage.http_status import Answer
+from tfio_store.storage.private import of_gcsfs
 from tfio_store.storage.store import ObjectInfo
 
 __all__ = ["GCSClient", "checksum_of", "described"]
@@ -41,15 +42,15 @@ class GCSClient:
         from yarl import URL
 
         fs = self.connection.fs
-        await fs._set_session()
-        target = url if url.startswith("http") else fs._location + url
-        query = urlencode(fs._get_params(params))
+        await of_gcsfs.open_session(fs)
+        target = url if url.startswith("http") else of_gcsfs.location(fs) + url
+        query = urlencode(of_gcsfs.request_params(fs, params))
         if query:
             target += ("&" if "?" in target else "?") + query
         async with fs.session.request(
             method,
             URL(target, encoded=True),
-            headers=fs._get_headers(headers),
+            headers=of_gcsfs.request_headers(fs, headers),
             data=data,
             allow_redirects=False,  # 308 is how a resumable upload says "go on"
         ) as answer:

@@ -3,7 +3,7 @@
 Those have merged the settings that users have: storage options, environment variables, fsspec's
 and the clouds' own configuration files. Their clients say where a bucket is and with what
 credentials it is asked for; obstore is told exactly that, and what it would find in the environment
-by itself is overridden. The clients' private functions stand here and nowhere else.
+by itself is overridden.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
+
+from tfio_store.storage.private import of_azure, of_gcsfs, of_s3fs
 
 __all__ = ["UnfitError", "azure_native", "gcs_native", "s3_native"]
 
@@ -71,7 +73,7 @@ async def s3_native(fs: Any, bucket: str) -> Any:
     config = client.meta.config
     url, region = await s3_endpoint(client, bucket)
     check(not config.proxies and not config.client_cert, "a proxy or client certificate is set")
-    extra = dict(fs._get_s3_method_kwargs(client.get_object))
+    extra = of_s3fs.method_options(fs, client.get_object)
     pays = extra.pop("RequestPayer", None) == "requester"
     check(not extra, f"s3_additional_kwargs {sorted(extra)} concern reading")
     settings = {
@@ -81,7 +83,7 @@ async def s3_native(fs: Any, bucket: str) -> Any:
     }  # fmt: skip
     options = timeouts(config.connect_timeout, config.read_timeout)
     if url.startswith("https://"):
-        options |= await asyncio.to_thread(trust, client._endpoint.http_session._verify)
+        options |= await asyncio.to_thread(trust, of_s3fs.trusted_certificates(client))
     return made(S3Store, bucket, settings, options, s3_credentials(client))
 
 
@@ -103,10 +105,7 @@ async def s3_endpoint(client: Any, bucket: str) -> tuple[str, str]:
         "has_streaming_input": False,
         "auth_type": operation.auth_type,
     }
-    params = await client._emit_api_params(
-        api_params={"Bucket": bucket, "Key": "key"}, operation_model=operation, context=context
-    )
-    url, headers, _ = await client._resolve_endpoint_ruleset(operation, params, context)
+    url, headers = await of_s3fs.endpoint_of(client, operation, bucket, context)
     signing = context.get("signing") or {}
     check(
         not headers and context["auth_type"] in (None, "none", "v4"),
@@ -124,7 +123,7 @@ def s3_credentials(client: Any) -> Credentials | None:
     if version is UNSIGNED:
         return None
     check(version in (None, "v4", "s3v4"), f"signature_version is {version!r}")
-    found = client._request_signer._credentials
+    found = of_s3fs.credentials(client)
     check(found is not None, "there are no credentials")
 
     async def ask() -> dict[str, Any]:
@@ -146,21 +145,21 @@ async def gcs_native(fs: Any, bucket: str, timeout: float) -> Any:
     """Raises UnfitError."""
     from obstore.store import GCSStore
 
-    await fs._set_session()
-    check(not fs.session_kwargs and not fs._use_client_cert, "session_kwargs or mTLS are set")
-    params = fs._get_params({})
-    headers = await asyncio.to_thread(fs._get_headers, None)
+    await of_gcsfs.open_session(fs)
+    check(not fs.session_kwargs and not of_gcsfs.uses_mtls(fs), "session_kwargs or mTLS are set")
+    params = of_gcsfs.request_params(fs, {})
+    headers = await asyncio.to_thread(of_gcsfs.request_headers, fs)
     signed = headers.pop("Authorization", headers.pop("authorization", None)) is not None
     if "userProject" in params:
         headers["x-goog-user-project"] = params.pop("userProject")
     check(not params, f"{sorted(params)} go with each request")
 
     async def ask() -> dict[str, Any]:
-        fresh = await asyncio.to_thread(fs._get_headers, None)
+        fresh = await asyncio.to_thread(of_gcsfs.request_headers, fs)
         header = fresh.get("Authorization") or fresh.get("authorization") or ""
         return {"token": header.removeprefix("Bearer "), "expires_at": in_time()}
 
-    settings = {"base_url": fs._location.rstrip("/")}
+    settings = {"base_url": of_gcsfs.location(fs)}
     options = {**timeouts(min(timeout, 10), timeout), "default_headers": headers}
     return made(GCSStore, bucket, settings, options, ask if signed else None)
 
@@ -173,7 +172,7 @@ async def azure_native(fs: Any, container: str, timeout: float) -> Any:
     from obstore.store import AzureStore
 
     service = fs.service_client
-    check(not service._config.proxy_policy.proxies, "a proxy is set")
+    check(not of_azure.proxies(service), "a proxy is set")
     url = urlsplit(service.get_container_client(container).url)
     folder = url.path.rpartition("/")[0]
     settings = {
