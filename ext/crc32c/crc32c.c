@@ -10,7 +10,7 @@ const crc32c_kernel *const crc32c_kernels[] = {
     &crc32c_portable, NULL,
 };
 
-/* Right before the constructor has run too, only slow. */
+/* The portable kernel serves until the constructor has run. */
 const crc32c_kernel *crc32c_active = &crc32c_portable;
 
 __attribute__((constructor)) static void choose_kernel(void) {

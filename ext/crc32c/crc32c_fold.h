@@ -1,6 +1,6 @@
-/* Folding: data is a polynomial, and a vector of it may be replaced by the product of that vector and
- * x^d modulo the CRC's polynomial, added d bits further on. Four vectors are folded at a time, over
- * each other, until one is left; the CRC of that one is the CRC of all. After V. Gopal et al., "Fast
+/* Folding. Data is a polynomial. A vector of it may be multiplied by x^d modulo the CRC's polynomial,
+ * and added d bits further on: the CRC stays the same. Four vectors are folded at a time, over each
+ * other, until one is left. The CRC of that one is the CRC of all. After V. Gopal et al., "Fast
  * CRC Computation for Generic Polynomials Using PCLMULQDQ" (Intel, 2009).
  *
  * A file that includes this defines TARGET; VECTOR, a type of LANES times 128 bits; LOAD(p),
@@ -50,8 +50,8 @@ TARGET static inline uint64_t reduce(VECTOR v) {
     return CRC32C_SSE42_STEP(state, (uint64_t)_mm_extract_epi64(sum, 1));
 }
 
-/* Folding keeps one port of the CPU busy, and the CRC instruction another: so while four vectors are
- * folded, three lanes behind the folded part take some words each. */
+/* Folding keeps one port of the CPU busy. The CRC instruction uses another. So three lanes behind the
+ * folded part take some words each while four vectors are folded. */
 #define BESIDE 4 /* words of each lane to four vectors */
 #define MOST_STEPS 96
 #define FEWEST_STEPS (LANES == 4 ? 20 : 5) /* below, joining costs more than it gains */

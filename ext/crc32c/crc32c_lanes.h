@@ -1,5 +1,5 @@
-/* Three lanes: a CRC instruction answers after three cycles, but one can be started in each. So three
- * parts of the data are taken at once, and their CRCs are joined by a carry-less multiplication.
+/* Three lanes. A CRC instruction answers after three cycles, but one can start in each cycle. So three
+ * parts of the data are taken at once. A carry-less multiplication joins their CRCs.
  *
  * A file that includes this defines TARGET (attributes of functions), STEP(state, word), BYTE(state,
  * byte) and MULTIPLY(state, constant), the 64-bit carry-less product of two 32-bit values.

@@ -13,10 +13,9 @@
  *   FloatList       { repeated float value = 1 [packed]; }
  *   Int64List       { repeated int64 value = 1 [packed]; }
  *
- * Reading goes in two steps, so that features nobody asked for are stepped over
- * and each column is decoded in one tight loop: `ex_locate` notes where the wanted
- * features of one record lie, and the `ex_read_*` family decodes one column over
- * many records. Of a key that repeats, the last entry counts, as in protobuf.
+ * Reading takes two steps. `ex_locate` notes where the wanted features of one record
+ * lie, and steps over the others. Then `ex_read_*` decodes one column over many
+ * records in one tight loop. Where a key repeats, the last entry counts, as in protobuf.
  * Unknown fields are skipped. Groups (an encoding that protobuf retired) and map
  * entries with two keys or two values are refused, as TensorFlow's own parser does.
  */
@@ -50,7 +49,7 @@ typedef enum {
     EX_COUNT    /* the feature holds another number of values */
 } ex_status;
 
-/* One sentence for people; static memory. */
+/* One sentence for people, in static memory. */
 const char *ex_reason(ex_status status);
 
 /* ---- reading ---------------------------------------------------------- */
@@ -114,8 +113,8 @@ typedef struct {
     const void *fallback;
 } ex_column;
 
-/* Counts per record, 0 for absent features; `counts` has `records` places. On
- * failure `*failed` is the record. */
+/* Counts the values of each record: 0 where the feature is absent. `counts` has `records`
+ * places. On failure `*failed` is the record. */
 ex_status ex_count_column(const ex_column *column, ex_kind kind, int64_t *counts, size_t *failed);
 
 ex_status ex_read_floats(const ex_column *column, float *out, size_t *failed);
@@ -138,7 +137,7 @@ size_t ex_measure_feature(ex_feature *feature);                 /* a bare Featur
 size_t ex_measure_features(ex_feature *features, size_t count); /* the Features message */
 size_t ex_measure_field(size_t size);                           /* tag < 16, length, `size` bytes */
 
-/* Each returns the byte after the last written. Features are written in the order given. */
+/* Each returns the byte after the last one written. Features are written in the given order. */
 uint8_t *ex_put_header(uint8_t *to, uint32_t field, size_t size); /* tag and length */
 uint8_t *ex_put_bytes(uint8_t *to, uint32_t field, ex_bytes bytes);
 uint8_t *ex_put_feature(uint8_t *to, const ex_feature *feature);

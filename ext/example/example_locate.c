@@ -41,8 +41,8 @@ static ex_status read_entry(ex_bytes entry, ex_bytes *key, ex_bytes *value) {
     return EX_OK;
 }
 
-/* The front of a map as every serializer writes it, with lengths of one byte: false, and nothing
- * taken, where it is anything else. Only a short cut for `next_field` and `read_entry`. */
+/* A short cut for `next_field` and `read_entry`: takes the front of a map as every serializer writes
+ * it, with lengths of one byte. If it is anything else, it takes nothing and answers false. */
 ALWAYS_INLINE bool short_entry(ex_bytes *in, ex_bytes *key, ex_bytes *value) {
     const uint8_t *at = in->data;
     if (in->size < 6 || at[0] != TAG(1, LENGTH) || at[2] != TAG(1, LENGTH)) return false;
@@ -108,7 +108,7 @@ ALWAYS_INLINE bool same(ex_bytes a, ex_bytes b) {
     return true;
 }
 
-/* Eight bytes a step. It only has to tell a schema's keys apart; those are the user's, so
+/* Takes eight bytes a step. It only has to tell a schema's keys apart. The user chose those, so
  * nobody can flood the table. */
 static uint64_t hash_bytes(ex_bytes key) {
     const uint64_t odd = 0x9e3779b97f4a7c15u;
@@ -150,8 +150,8 @@ void ex_keys_init(ex_keys *self, const ex_bytes *keys, size_t count, ex_key_slot
     }
 }
 
-/* Index + 1 of a key, 0 if nobody wants it. Records of one dataset mostly hold the same
- * keys in the same order, so the key met at this place before is tried first. */
+/* Finds a key: its index + 1, or 0 if nobody wants it. Records of one dataset mostly hold the same
+ * keys in the same order. So the key that stood at this place before is tried first. */
 ALWAYS_INLINE uint32_t find(ex_keys *self, ex_bytes key, size_t place) {
     if (place < self->count) {
         uint32_t guess = self->guess[place];

@@ -3,9 +3,9 @@
 
 /* ---- one feature ---------------------------------------------- */
 
-/* Feature is a oneof: a list of another kind clears what came before, one of the same
- * kind adds to it. So the values are the lists of the last run of one kind, and `run` the
- * bytes of the Feature that hold it. */
+/* Feature is a oneof. A list of another kind clears what came before; one of the same kind
+ * adds to it. So the values are the lists of the last run of one kind. `run` is the bytes of
+ * the Feature that hold that run. */
 ALWAYS_INLINE ex_status open_feature(ex_bytes feature, ex_kind *kind, ex_bytes *run) {
     *kind = EX_NO_KIND;
     *run = feature;
@@ -64,7 +64,7 @@ static size_t count_varints(ex_bytes packed) {
     return count;
 }
 
-/* How many values one field of a list holds; fields of a foreign wire type hold none. */
+/* Counts the values of one field of a list. A field of a foreign wire type holds none. */
 ALWAYS_INLINE size_t values_in(ex_kind kind, uint32_t tag, ex_bytes body) {
     uint32_t type = tag & 7;
     if (kind == EX_BYTES) return type == LENGTH;
@@ -107,7 +107,7 @@ ex_status ex_steps(ex_bytes feature_list, ex_bytes *steps, size_t *count) {
 
 /* ---- columns -------------------------------------------------- */
 
-/* Each take_* moves the values of one field to `out`, of which `room` places are free. */
+/* Each take_* moves the values of one field to `out`, where `room` places are free. */
 
 ALWAYS_INLINE ex_status take_floats(uint32_t tag, ex_bytes body, float *out, size_t room,
                                     size_t *taken) {
@@ -160,8 +160,8 @@ ex_status ex_count_column(const ex_column *column, ex_kind kind, int64_t *counts
     return EX_OK;
 }
 
-/* The one field of values of a Feature as serializers write small ones: a list that holds one field of
- * known length, each length of one byte. Only a short cut for `open_as` and `next_values`. */
+/* A short cut for `open_as` and `next_values`: takes the values of a small Feature as serializers
+ * write it. That is a list of one field of known length, with lengths of one byte. */
 ALWAYS_INLINE bool short_values(ex_bytes feature, ex_kind kind, ex_bytes *body) {
     const uint8_t *at = feature.data;
     size_t size = feature.size;
@@ -171,8 +171,8 @@ ALWAYS_INLINE bool short_values(ex_bytes feature, ex_kind kind, ex_bytes *body) 
     return true;
 }
 
-/* The three readers differ in their value type alone: the rows of a column, the fields of a
- * row, the values of a field. */
+/* The three readers differ in their value type alone. Each goes over the rows of a column, the
+ * fields of a row, and the values of a field. */
 #define DEFINE_READER(NAME, TYPE, KIND, TAKE)                                                      \
     ALWAYS_INLINE ex_status NAME##_row(ex_bytes feature, TYPE *out, size_t room) {                 \
         values in = {.list_tag = TAG(KIND, LENGTH)};                                               \

@@ -1,4 +1,4 @@
-/* The wire, one field at a time: what the files of the Example codec share. */
+/* The wire, one field at a time. The files of the Example codec share it. */
 #ifndef TFIO_STORE_EXAMPLE_WIRE_H
 #define TFIO_STORE_EXAMPLE_WIRE_H
 
@@ -22,7 +22,7 @@ enum { TAG_BITS = 3, MAX_VARINT = 10 };
 static inline ex_status long_varint(ex_bytes *in, uint64_t *value) {
     uint64_t result = 0;
     for (size_t i = 0; i < in->size && i < MAX_VARINT; i++) {
-        /* Of the tenth byte one bit counts; the others fall off, as in protobuf. */
+        /* One bit of the tenth byte counts. The others fall off, as in protobuf. */
         result |= (uint64_t)(in->data[i] & 0x7f) << (7 * i);
         if (in->data[i] < 0x80) {
             in->data += i + 1;
@@ -44,8 +44,8 @@ ALWAYS_INLINE ex_status get_varint(ex_bytes *in, uint64_t *value) {
     return long_varint(in, value);
 }
 
-/* Take the field at the front of `in`. `body` is its payload: what a length
- * counts, the 4 or 8 bytes of a fixed field, or the bytes of a varint. */
+/* Take the field at the front of `in`. `body` is its payload: the bytes that a length counts,
+ * the 4 or 8 bytes of a fixed field, or the bytes of a varint. */
 ALWAYS_INLINE ex_status next_field(ex_bytes *in, uint32_t *tag, ex_bytes *body) {
     uint64_t wide, size;
     ex_status status = get_varint(in, &wide);

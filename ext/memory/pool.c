@@ -1,7 +1,7 @@
-/* See pool.h. A handful of slots, the oldest given up first.
+/* See pool.h. There are a few slots; the oldest is given up first.
  *
- * The lock is only ever tried: whoever finds it taken uses malloc and free. So no thread waits, and a
- * child forked while another thread held it still works.
+ * A thread tries the lock and never waits for it: if another holds it, malloc and free serve. So a
+ * child that was forked while a thread held the lock still works.
  */
 #include "memory/pool.h"
 

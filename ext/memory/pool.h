@@ -1,5 +1,5 @@
-/* Reused memory: chunks of a reader and blocks of a writer come and go by the megabyte, and memory
- * fresh from the kernel costs a page fault per 4 KiB, several times what scanning it costs. */
+/* Reused memory. A reader's chunks and a writer's blocks come and go by the megabyte. Fresh memory
+ * costs a page fault for each 4 KiB: several times what scanning it costs. */
 #ifndef TFIO_STORE_POOL_H
 #define TFIO_STORE_POOL_H
 
@@ -8,10 +8,10 @@
 /* At most this much unused memory is kept in the process. */
 #define POOL_LIMIT ((size_t)64 << 20)
 
-/* At least `size` bytes, content arbitrary; *capacity is what was given. NULL when out of memory. */
+/* Takes at least `size` bytes of any content; *capacity is how many. NULL if there is no memory. */
 void *pool_take(size_t size, size_t *capacity);
 
-/* Gives back memory of pool_take, with the capacity it answered. Any thread may. */
+/* Gives back memory of pool_take, with the capacity that it told. Any thread may call it. */
 void pool_give(void *memory, size_t capacity);
 
 /* Bytes now kept for reuse. */

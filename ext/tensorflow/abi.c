@@ -14,7 +14,7 @@ static const char *const LIBRARIES[] = {"libtensorflow_framework.so.2", "libtens
 #endif
 enum { LIBRARY_COUNT = sizeof LIBRARIES / sizeof LIBRARIES[0] };
 
-/* RTLD_NOLOAD: a second copy of TensorFlow must never be loaded beside the one in use. */
+/* RTLD_NOLOAD: never load a second copy of TensorFlow beside the one in use. */
 static void *symbol(const char *name) {
     for (int i = 0; i < LIBRARY_COUNT; i++) {
         void *library = dlopen(LIBRARIES[i], RTLD_LAZY | RTLD_NOLOAD);

@@ -1,9 +1,9 @@
 /* The part of TensorFlow's C ABI that this library calls, declared here so that it builds without
  * TensorFlow and one binary serves every TensorFlow from 2.16 on.
  *
- * The functions are looked up at run time in the TensorFlow that the process has already loaded
- * (Python loads it with local symbols, so the dynamic linker alone would not find them) and called
- * through `tf`:  tf.SetStatus(status, TF_DATA_LOSS, "...").
+ * The functions are looked up at run time, in the TensorFlow that the process has loaded already.
+ * The dynamic linker alone would not find them, because Python loads it with local symbols. They are
+ * called through `tf`:  tf.SetStatus(status, TF_DATA_LOSS, "...").
  *
  * Signatures follow tensorflow/c/{tf_status,tf_tensor,tf_tstring,ops,kernels}.h and
  * tensorflow/c/experimental/filesystem/filesystem_interface.h, the same in 2.16 and 2.21.
@@ -123,8 +123,8 @@ struct tf_abi {
 
 extern struct tf_abi tf;
 
-/* Fill `tf`. NULL on success, or the name of the library or function that is missing; then `tf` must
- * not be used. TensorFlow must have been imported. Idempotent; call it with the GIL held. */
+/* Fill `tf`. NULL on success. Otherwise the name of the library or function that is missing, and `tf`
+ * must not be used. Import TensorFlow before. Call it with the GIL held, as often as you like. */
 const char *tf_abi_load(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* One call of a kernel: its inputs, its outputs, and how it goes. */
+/* One call of a kernel: its inputs, its outputs, and how it went. */
 #ifndef TFIO_STORE_TF_CALL_H
 #define TFIO_STORE_TF_CALL_H
 

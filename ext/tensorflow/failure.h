@@ -1,4 +1,4 @@
-/* Why something did not work: what a TensorFlow status is made of. */
+/* Why something did not work. A TensorFlow status is made of it. */
 #ifndef TFIO_STORE_TF_FAILURE_H
 #define TFIO_STORE_TF_FAILURE_H
 

@@ -60,7 +60,7 @@ static void list_remove(fs_list *list, fs_range *range) {
 
 static size_t block_index(const fs_range *range) { return (size_t)(range->start / FS_BLOCK_BYTES); }
 
-/* What a block counts for in the budget: small objects cost their bookkeeping too. */
+/* The part of the budget that a block takes. Small objects cost their bookkeeping too. */
 static size_t cost_of(size_t size) { return size + sizeof(fs_range); }
 
 static fs_range *range_new(fs_object *object, uint64_t start, size_t size, size_t refs) {
@@ -82,7 +82,7 @@ static void range_unref(fs_range *range) {
     free(range);
 }
 
-/* The cache lets go of a block; whoever still reads it keeps it alive. */
+/* The cache lets go of a block. Whoever still reads it keeps it alive. */
 static void block_forget(fs_range *block) {
     block->object->blocks[block_index(block)] = NULL;
     used -= cost_of(block->size);
@@ -121,7 +121,7 @@ static fs_range *block_new(fs_object *object, size_t index, bool ahead) {
     return block;
 }
 
-/* A range leaves the state of being on its way, and those who wait for it wake up. */
+/* A range is no longer on its way. Those who wait for it wake up. */
 static void range_settle(fs_range *range, fs_state state) {
     list_remove(&pending, range);
     range->state = state;
@@ -140,7 +140,8 @@ static void range_settle_failed(fs_range *range, TF_Code code, const char *reaso
     range_settle(range, FS_FAILED);
 }
 
-/* Its last file is closed: what was fetched ahead may go, and if no other can share it, must. */
+/* The last file of an object is closed. What was fetched ahead may go. If no other file can share
+ * it, it must go. */
 static void object_idle(fs_object *object) {
     for (size_t i = 0; i < object->block_count; i++) {
         fs_range *block = object->blocks[i];

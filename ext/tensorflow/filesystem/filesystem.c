@@ -1,5 +1,5 @@
-/* The plugin that TensorFlow's loader finds in this extension: tables of C functions, each of which
- * calls one of ours and turns its outcome into a TF_Status. */
+/* The plugin that TensorFlow's loader finds in this extension: tables of C functions. Each calls one
+ * of ours, and turns its outcome into a TF_Status. */
 #define _POSIX_C_SOURCE 200809L /* strdup */
 
 #include "tensorflow/filesystem/plugin.h"
@@ -62,7 +62,7 @@ static int64_t writer_tell(const TF_WritableFile *file, TF_Status *status) {
     return fs_writer_position(file->plugin_file);
 }
 
-/* A flush need not reach the store; it could do so only by writing the whole object anew. */
+/* A flush need not reach the store. It could do so only by writing the whole object anew. */
 static void writer_flush(const TF_WritableFile *file, TF_Status *status) {
     (void)file;
     tf.SetStatus(status, TF_OK, "");
@@ -338,7 +338,7 @@ static const char *pending_scheme;
 
 void fs_plugin_offer(const char *scheme) { pending_scheme = scheme; }
 
-/* TensorFlow frees what it gets, so each table is a copy. */
+/* TensorFlow frees each table that it gets. So each is a copy. */
 static void *copy_of(const void *table, size_t size) {
     void *copy = malloc(size);
     return copy ? memcpy(copy, table, size) : NULL;
@@ -359,7 +359,7 @@ void TF_InitPlugin(TF_FilesystemPluginInfo *info) {
     info->plugin_memory_free = free;
     info->num_schemes = 0;
     info->ops = pending_scheme ? calloc(1, sizeof *info->ops) : NULL;
-    if (!info->ops) return; /* loaded by somebody else than register_filesystem: offers nothing */
+    if (!info->ops) return; /* register_filesystem did not load this: offer nothing */
     info->num_schemes = 1;
     info->ops->scheme = strdup(pending_scheme);
     OFFER(info->ops, filesystem_ops, FILESYSTEM_OPS);

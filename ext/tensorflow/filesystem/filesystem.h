@@ -2,9 +2,9 @@
  *
  * These are the layouts that TensorFlow's loader copies from a plugin (ABI 0, API 0; the same in
  * every release from 2.16 to 2.21). They are declared here so that building needs no TensorFlow.
- * The loader refuses a plugin whose ABI number is not its own, and copies only as many bytes of a
- * table as the plugin says that it has, the rest becoming NULL: the entries after `flush_caches`
- * (transactions and options, which TensorFlow does not call) are therefore left out.
+ * The loader refuses a plugin whose ABI number is not its own. It copies as many bytes of a table as
+ * the plugin says that it has; the rest becomes NULL. TensorFlow does not call the entries after
+ * `flush_caches` (transactions and options). So they are left out.
  */
 #ifndef TFIO_STORE_TF_FILESYSTEM_H
 #define TFIO_STORE_TF_FILESYSTEM_H
@@ -15,7 +15,7 @@
 
 #include "tensorflow/abi.h"
 
-/* What TensorFlow owns and hands back: one pointer of ours in each. */
+/* TensorFlow owns these and hands them back. Each holds one pointer of ours. */
 typedef struct {
     void *plugin_file;
 } TF_RandomAccessFile;

@@ -9,7 +9,7 @@ static atomic_int inside;
 static atomic_bool closed;
 
 bool fs_gate_enter(void) {
-    /* Counted first and asked afterwards, so that whoever closes sees us or we see the closing. */
+    /* Count first and ask afterwards: so whoever closes sees us, or we see the closing. */
     atomic_fetch_add(&inside, 1);
     if (!atomic_load(&closed)) return true;
     atomic_fetch_sub(&inside, 1);

@@ -2,8 +2,8 @@
  *
  * TensorFlow's threads outlive the interpreter. A thread that asks for the GIL once finalisation
  * has begun is ended in the middle of TensorFlow's frames, which aborts the process ("terminate
- * called without an active exception"). So every way into Python passes this gate, which counts
- * who is inside; leaving the interpreter closes it, then waits until nobody is.
+ * called without an active exception"). So every way into Python passes this gate. The gate counts who
+ * is inside. When the interpreter leaves, it closes the gate, and waits until nobody is inside.
  */
 #ifndef TFIO_STORE_FS_GATE_H
 #define TFIO_STORE_FS_GATE_H

@@ -1,9 +1,9 @@
-/* Some of TensorFlow's functions call the filesystem with the GIL held (a CheckpointReader does).
- * Bytes arrive by way of Python, so whoever waits for them must not keep it. */
+/* Some of TensorFlow's functions call the filesystem with the GIL held, for example a CheckpointReader.
+ * Bytes arrive by way of Python. So whoever waits for them must not keep the GIL. */
 #ifndef TFIO_STORE_FS_GIL_H
 #define TFIO_STORE_FS_GIL_H
 
-/* Lets go of the GIL if this thread has it. Between fs_gate_enter and fs_gate_leave. */
+/* Lets go of the GIL if this thread has it. Call it between fs_gate_enter and fs_gate_leave. */
 void *fs_gil_release(void);
 
 /* Takes back what fs_gil_release let go. */

@@ -1,12 +1,12 @@
-/* What the plugin asks of Python: implemented in _filesystem.pxi, called between fs_gate_enter
- * and fs_gate_leave. Each takes the GIL itself. Paths are whole URLs, NUL-terminated UTF-8. The
- * outcome is in *error (code 0 is success); the same goes for every function here. */
+/* What the plugin asks of Python. _filesystem.pxi implements it. Call it between fs_gate_enter and
+ * fs_gate_leave; each function takes the GIL itself. Paths are whole URLs, NUL-terminated UTF-8. The
+ * outcome of every function is in *error: code 0 is success. */
 #ifndef TFIO_STORE_FS_HOST_H
 #define TFIO_STORE_FS_HOST_H
 
 #include "tensorflow/filesystem/cache.h"
 
-/* What a file is now. `version` is malloc'ed: equal versions have equal bytes; NULL if the store
+/* What a file is now. Equal versions have equal bytes. `version` is malloc'ed, or NULL if the store
  * does not say. */
 typedef struct {
     uint64_t size;
@@ -35,7 +35,7 @@ typedef enum {
 void host_run(fs_operation operation, const char *path, const char *target, failure *error);
 void host_stat(const char *path, fs_stat *stat, failure *error);
 
-/* Names below a folder, or paths that match: *names is malloc'ed, and so is each of them. */
+/* The names below a folder, or the paths that match. *names is malloc'ed, and so is each of them. */
 int host_children(const char *path, char ***names, failure *error);
 int host_glob(const char *pattern, char ***names, failure *error);
 
@@ -44,12 +44,12 @@ void *host_open_reader(const char *path, fs_snapshot *snapshot, failure *error);
 void host_look_again(void *file, fs_snapshot *snapshot, failure *error);
 void host_close_reader(void *file);
 
-/* Begins fetching these ranges, all at once, and sees to it that each is filled or failed. Those that
+/* Begins to fetch these ranges, all at once, and sees to it that each is filled or failed. Ranges that
  * follow one another share a request of up to `request` bytes. */
 void host_fetch(void *file, fs_range **ranges, size_t count, size_t request);
 
-/* A file to write. Released by host_release_writer with what was not yet written; it has the file
- * finished if host_finish did not, and waits for nothing. */
+/* A file to write. host_release_writer releases it, with what was not yet written. If host_finish was
+ * not called, it has the file finished, and waits for nothing. */
 void *host_open_writer(const char *path, int append, uint64_t *position, failure *error);
 void host_write(void *file, const char *bytes, size_t size, failure *error);
 void host_sync(void *file, failure *error);

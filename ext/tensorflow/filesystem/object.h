@@ -1,5 +1,5 @@
-/* Objects of the block cache, and the table by which all who open the same key find the same one. All
- * of it runs under the cache's lock. */
+/* Objects of the block cache. All who open the same key find the same one in a table. All of this runs
+ * under the cache's lock. */
 #ifndef TFIO_STORE_FS_OBJECT_H
 #define TFIO_STORE_FS_OBJECT_H
 
@@ -15,11 +15,11 @@ struct fs_object {
     fs_object *next; /* in its bucket of the table */
 };
 
-/* The object of this key and size, made if need be; with key NULL always a new one. It has no
- * reference yet. NULL: out of memory. */
+/* The object of this key and size; a new one if there is none, or if the key is NULL. It has no
+ * reference yet. NULL if there is no memory. */
 fs_object *fs_object_get(const char *key, uint64_t size);
 
-/* Gives a reference back; with the last one the object goes. */
+/* Gives a reference back. With the last one the object goes. */
 void fs_object_unref(fs_object *object);
 
 #endif

@@ -1,16 +1,16 @@
 /* How a read is served.
  *
- * It is cut at block boundaries into pieces. A piece that the cache has, or that is on its way
- * there, is copied from it; so is one that covers less than its block, which is fetched whole (the
- * next read will want the rest). Whole missing blocks are fetched straight into the caller's
- * buffer, in runs of up to REQUEST_BYTES, at most IN_FLIGHT at a time.
+ * It is cut at block boundaries into pieces. A piece that the cache has, or that is on its way there,
+ * is copied from the cache. So is a piece that covers less than its block: the block is fetched whole,
+ * because the next read will want the rest. Whole missing blocks are fetched straight into the
+ * caller's buffer, in runs of up to REQUEST_BYTES, at most IN_FLIGHT at a time.
  *
- * A read that begins where the last one ended is sequential: then the blocks that follow are
- * fetched ahead, in a window that grows fourfold with each block passed, up to WINDOW_BYTES or the
- * length of the read itself if that is more, within the file's share of the cache. The window moves with
- * every piece that has come, not with every read, so that as many bytes are on their way at the
- * start of a long read as at its end; and it is asked for in requests of several blocks, as large
- * as leaves IN_FLIGHT of them in the window.
+ * A read that begins where the last one ended is sequential. Then the blocks behind it are fetched
+ * ahead, in a window. The window grows fourfold with each block passed, up to WINDOW_BYTES or the
+ * length of the read, whichever is more, and within the file's share of the cache. It moves with every
+ * piece that has come, not with every read: so as many bytes are on their way at the start of a long
+ * read as at its end. Its requests take several blocks each, as many as leave IN_FLIGHT requests in the
+ * window.
  */
 #include "tensorflow/filesystem/reader.h"
 
