@@ -23,8 +23,8 @@ class Shard:
     """One file of records.
 
     ``compression`` is None (raw), "GZIP", "ZLIB" or "ZSTD", or "auto" while nobody has looked.
-    ``blocks``, ``records`` and ``crc32c`` (of the stored bytes) are None while unknown. ``version``
-    is shared by all that is read of it: another version's bytes are never mixed in.
+    ``blocks``, ``records`` and ``crc32c`` (of the stored bytes) are None while unknown. All reads
+    of the shard share ``version``, so the bytes of two versions are never mixed.
     """
 
     url: str
@@ -35,15 +35,15 @@ class Shard:
     crc32c: int | None = None
     version: Version = field(default_factory=Version, compare=False, repr=False)
     signed_url: str | None = field(default=None, compare=False, repr=False)
-    """What opens it where ``url``, which errors show, lacks the signature that was in it."""
+    """The URL with its signature. ``url`` lacks that, because errors show it."""
 
     @property
     def address(self) -> str:
-        """What opens it. Not for anybody's eyes."""
+        """The URL that opens it. It may hold a secret, so do not show it."""
         return self.signed_url or self.url
 
     def known(self, **facts: Any) -> Shard:
-        """This shard with more known about it."""
+        """This shard, with more known about it."""
         return replace(self, **facts)
 
 
@@ -65,7 +65,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Dataset:
-    """Shards in order, and how to reach them. Pickles as names and numbers, never as handles."""
+    """Shards in order, and how to reach them. It pickles as names and numbers, never as handles."""
 
     shards: tuple[Shard, ...]
     access: Access = field(default_factory=Access)
@@ -75,12 +75,12 @@ class Dataset:
         return self.open_url(self.shards[shard].address)
 
     def open_url(self, url: str) -> tuple[Store, str]:
-        """The store of any URL, reached as the shards are, and the URL's path there."""
+        """The store of any URL, and the URL's path there. It is reached as the shards are."""
         return self.access.open(url)
 
     @property
     def num_records(self) -> int | None:
-        """Records of all shards, or None where a shard's count is not known."""
+        """The records of all shards. None where the count of one is not known."""
         total = 0
         for shard in self.shards:
             if shard.records is None:
@@ -112,7 +112,7 @@ class Dataset:
         )
 
     def with_shards(self, known: Mapping[int, Shard]) -> Dataset:
-        """This dataset with some of its shards replaced by what is known of them now."""
+        """This dataset, with what is known now of some of its shards."""
         shards = tuple(known.get(i, shard) for i, shard in enumerate(self.shards))
         return replace(self, shards=shards)
 

@@ -21,19 +21,19 @@ HEADER = re.compile(r"(?i)\b((?:bearer|basic|sharedkey)\s+)[\w+/=.:~-]{6,}|(\bsi
 
 
 class ClientError(Exception):
-    """Stands in a chain for an exception that tells a secret, and says the rest of what it says."""
+    """Takes the place of an exception that tells a secret. It says the rest of what that said."""
 
 
 def redacted(text: str) -> str:
     """``text`` without the secrets that URLs, connection strings and headers in it carry."""
     if "=" not in text and "://" not in text and len(text.split(maxsplit=1)) < 2:
-        return text  # a local path, of which a dataset may have many: none of the patterns fits
+        return text  # a local path fits no pattern, and a dataset may have many of them
     text = PARAMETER.sub(r"\1…", USER_INFO.sub(r"\1", text))
     return HEADER.sub(lambda found: f"{found[1] or found[2]}…", text)
 
 
 def without_secrets(fault: BaseException) -> BaseException:
-    """``fault``; where it tells a secret, what stands in for it. Its chain is mended likewise."""
+    """``fault``, or what takes its place if it tells a secret. The same goes for its chain."""
     return _mended(fault, set())
 
 
