@@ -24,12 +24,13 @@ build/%-tsan: $$($$*_C) $(HEADERS)
 	$(CC) $(STRICT) -O1 -fsanitize=thread -Iext $(filter %.c,$^) -o $@ -pthread
 
 fuzz-scan_C := $(CORE_C)
-fuzz-file_C := $(addprefix ext/tensorflow/ops/,stream.c stream_file.c request.c) $(BLOCKS_C)
+fuzz-file_C := $(addprefix ext/tensorflow/ops/,stream.c stream_file.c request.c pack.c) $(BLOCKS_C)
+fuzz-pack_C := ext/tensorflow/failure.c $(addprefix ext/tensorflow/ops/,cut.c packed.c pack.c records.c)
 fuzz-example_C := $(EXAMPLE_C)
 fuzz-example-write_C := $(EXAMPLE_C)
 fuzz-decode_C := ext/tensorflow/failure.c ext/tensorflow/call.c $(EXAMPLE_C) $(CORE_C) \
 	$(addprefix ext/tensorflow/ops/,chunk.c columns.c decode.c decoding.c fault.c lists.c records.c tiles.c values.c)
-FUZZERS := $(addprefix build/fuzz-,scan file example example-write decode)
+FUZZERS := $(addprefix build/fuzz-,scan file pack example example-write decode)
 
 # Windows and chunks so small that short files cross many; system calls that the target plays.
 build/fuzz-file: FUZZ_FLAGS := -DWINDOW='((size_t)48)' -DLONG='((size_t)24)' -DSTREAM_CHUNK='((uint64_t)64)' \

@@ -51,6 +51,7 @@ typedef enum TF_Code {
 typedef enum TF_DataType {
     TF_FLOAT = 1,
     TF_INT32 = 3,
+    TF_UINT8 = 4,
     TF_STRING = 7,
     TF_INT64 = 9,
 } TF_DataType;

@@ -42,6 +42,14 @@ bool input_rows(kernel_call *now, int input, int64_t columns, const int64_t **ro
     return true;
 }
 
+bool input_bytes(kernel_call *now, int input, ex_bytes *bytes) {
+    const TF_Tensor *tensor = now->inputs[input];
+    if (tf.NumDims(tensor) != 1)
+        return fail(&now->why, TF_INVALID_ARGUMENT, "input %d is no vector", input);
+    *bytes = (ex_bytes){tf.TensorData(tensor), (size_t)tf.Dim(tensor, 0)};
+    return true;
+}
+
 int64_t input_count(const kernel_call *now, int input) {
     const TF_Tensor *tensor = now->inputs[input];
     return tf.NumDims(tensor) == 0 ? 1 : tf.Dim(tensor, 0);
@@ -63,6 +71,7 @@ bool input_text(kernel_call *now, int input, int64_t index, char *text, size_t s
 
 size_t type_size(TF_DataType type) {
     if (type == TF_STRING) return sizeof(TF_TString);
+    if (type == TF_UINT8) return sizeof(uint8_t);
     return type == TF_INT64 ? sizeof(int64_t) : sizeof(int32_t);
 }
 

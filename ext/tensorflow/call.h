@@ -21,6 +21,9 @@ void call_end(kernel_call *now);
 /* Rows of an int64 matrix [n, columns], or of a vector or scalar where columns is 1. */
 bool input_rows(kernel_call *now, int input, int64_t columns, const int64_t **rows, int64_t *n);
 
+/* The bytes of a vector of uint8. */
+bool input_bytes(kernel_call *now, int input, ex_bytes *bytes);
+
 /* How many elements a vector or scalar has. */
 int64_t input_count(const kernel_call *now, int input);
 

@@ -53,6 +53,7 @@ class Target:
 TARGETS = (
     Target("fuzz_scan", "corpus"),
     Target("fuzz_file", "file_corpus"),
+    Target("fuzz_pack", "pack_corpus"),
     Target("fuzz_example", "example_corpus"),
     Target("fuzz_example_write", "example_write_corpus", most=128),
     Target("fuzz_decode", "decode_corpus", most=400),

@@ -18,6 +18,7 @@
 #include "tensorflow/call.h"
 #include "tensorflow/ops/kernels.h"
 #include "tensorflow/ops/lender.h"
+#include "tensorflow/ops/pack.h"
 #include "tfrecord/tfrecord_file.h"
 
 enum { OPTIONS = 3, DESCRIPTOR = 1 << 20 };
@@ -120,12 +121,16 @@ int __wrap_close(int descriptor) { return descriptor == DESCRIPTOR ? 0 : __real_
 /* ---- TensorFlow and Python ------------------------------------------------------------------ */
 
 tf_lender lender;
+struct tf_abi tf;
 
 static struct {
     const char *codec;
+    int64_t least; /* records of a pack */
+    ex_bytes pack; /* NULL: strings were asked for */
     char version[MAX_VERSION];
     int64_t position[3], next[3];
     failure why;
+    int64_t from;     /* the first record's number */
     size_t count;     /* records that came, of all calls */
     bool lent;        /* Python was asked instead */
     const truth *all; /* what must come */
@@ -150,7 +155,8 @@ static bool inflate(const char *codec, const chunk *stored, size_t limit, chunk 
 }
 
 bool call_begin(kernel_call *now, TF_OpKernelContext *context, int inputs) {
-    (void)context, (void)inputs;
+    (void)context;
+    for (int i = 0; i < inputs; i++) now->inputs[i] = NULL;
     memset(&now->why.code, 0, sizeof now->why.code);
     return true;
 }
@@ -166,15 +172,15 @@ bool input_text(kernel_call *now, int input, int64_t index, char *text, size_t s
 }
 
 bool input_rows(kernel_call *now, int input, int64_t columns, const int64_t **rows, int64_t *n) {
-    HOLD(input == 3 && columns == 1);
-    *rows = op.position;
-    *n = 3;
+    HOLD((input == 3 || input == 4) && columns == 1);
+    *rows = input == 3 ? op.position : &op.least;
+    *n = input == 3 ? 3 : 1;
     (void)now;
     return true;
 }
 
 int64_t input_count(const kernel_call *now, int input) {
-    HOLD(input == 0);
+    HOLD(input == 0 || input == 5);
     (void)now;
     return 1;
 }
@@ -190,17 +196,56 @@ record_list *records_new(size_t records, failure *why) {
     return &list;
 }
 
+/* The next record that comes. */
+static void meet(const uint8_t *data, size_t size) {
+    HOLD(op.count < op.all->count && size == (size_t)op.all->lengths[op.count]);
+    HOLD(!memcmp(data, file.data + op.all->offsets[op.count], size));
+    op.count++;
+}
+
 bool records_add(record_list *list, const record_part *found, failure *why) {
-    HOLD(found->count == list->count && op.count + found->count <= op.all->count);
-    for (size_t i = 0; i < found->count; i++, op.count++) {
-        size_t size = (size_t)op.all->lengths[op.count];
-        HOLD((size_t)found->lengths[i] == size);
-        HOLD((size_t)found->offsets[i] + size <= found->bytes.size);
-        HOLD(!memcmp(found->bytes.data + found->offsets[i], file.data + op.all->offsets[op.count],
-                     size));
+    HOLD(found->count <= list->count);
+    for (size_t i = 0; i < found->count; i++) {
+        HOLD((size_t)(found->offsets[i] + found->lengths[i]) <= found->bytes.size);
+        meet(found->bytes.data + found->offsets[i], (size_t)found->lengths[i]);
     }
     (void)why;
     return true;
+}
+
+void *output_tensor(kernel_call *now, int index, TF_DataType type, const int64_t *dims, int rank) {
+    HOLD(index == 0 && type == TF_UINT8 && rank == 1 && dims[0] > 0 && op.pack.data == NULL);
+    op.pack = (ex_bytes){malloc((size_t)dims[0]), (size_t)dims[0]};
+    (void)now;
+    return (void *)op.pack.data;
+}
+
+static void *tensor_data(const TF_Tensor *tensor) {
+    static TF_TString name;
+    HOLD(tensor == NULL);
+    return &name;
+}
+
+static const char *string_data(const TF_TString *text) { return text != NULL ? "shown" : NULL; }
+static size_t string_size(const TF_TString *text) { return text != NULL ? 5 : 0; }
+
+/* What the call packed, at once or in parts of a file. */
+static void open_pack(void) {
+    size_t before = op.count;
+    pack_cursor cursor;
+    pack_segment each;
+    ex_bytes record;
+    uint64_t claimed = 0;
+    if (op.pack.data == NULL) return;
+    HOLD(pack_records(op.pack, &claimed) && cursor_begin(&cursor, op.pack, 0, 0));
+    while (cursor_next(&cursor, &record)) meet(record.data, record.size);
+    HOLD(cursor.next == op.pack.size && claimed == op.count - before);
+    for (size_t at = 0; segment_at(op.pack, &at, &each); before += each.records) {
+        HOLD(each.first == (uint64_t)op.from + before);
+        HOLD(each.name.size == 5 && !memcmp(each.name.data, "shown", 5));
+    }
+    free((void *)op.pack.data);
+    op.pack.data = NULL;
 }
 
 void records_delete(record_list *list) { (void)list; }
@@ -238,7 +283,7 @@ static void check_position(size_t before, const int64_t *offsets, const int64_t 
 }
 
 /* Calls until nothing comes: all records from `start` on, then the damage or the end. */
-static void check_stream(uint64_t limit, size_t start) {
+static void check_stream(uint64_t limit, size_t start, bool packed) {
     static truth all;
     /* What was cut off before `start` is nobody's. */
     bool automatic = file.manner & AUTOMATIC,
@@ -251,10 +296,13 @@ static void check_stream(uint64_t limit, size_t start) {
     op.codec = automatic ? "auto" : "";
     op.count = 0, op.all = &all, op.lent = false, file.failed = false;
     op.version[0] = '\0';
-    op.position[0] = 0, op.position[1] = start > 0 ? 7 : 0, op.position[2] = (int64_t)start;
+    op.from = start > 0 ? 7 : 0;
+    op.position[0] = 0, op.position[1] = op.from, op.position[2] = (int64_t)start;
     for (;;) {
         size_t before = op.count;
-        read_stream(&settings, NULL);
+        op.least = draw(8);
+        (packed ? pack_stream : read_stream)(&settings, NULL);
+        open_pack();
         if (op.lent || op.why.code != TF_OK) break;
         check_position(before, all.offsets, all.lengths);
         memcpy(op.position, op.next, sizeof op.next);
@@ -299,6 +347,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
     size_t capacity = input[0] & 4 ? MOST : (input[0] >> 4) + 1u;
     lender.read_stream = lend_stream;
     lender.inflate = inflate;
+    tf.TensorData = tensor_data;
+    tf.StringGetDataPointer = string_data;
+    tf.StringGetSize = string_size;
     file.size = file.claimed = size - OPTIONS;
     file.manner = file.random = input[1];
     uint8_t *data = malloc(file.size + !file.size);
@@ -313,7 +364,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
         start = (size_t)all.offsets[(input[2] >> 1) % all.count] - TFRECORD_HEADER;
     check_walk(limit, start, capacity);
     file.claimed = file.size + (input[1] & CUT ? 1 + input[1] % 100 : 0);
-    check_stream(limit, start);
+    check_stream(limit, start, false);
+    check_stream(limit, start, true);
     free(data);
     return 0;
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 from tests.support.cores import framed, header
@@ -27,7 +28,30 @@ SEEDS = {
 }
 
 
+def segment(*records: bytes, first: int = 0, name: bytes = b"f") -> bytes:
+    frames = framed(*records)
+    return struct.pack("<4Q", len(frames), len(records), first, len(name)) + name + frames
+
+
+def packs(*found: bytes) -> bytes:
+    return b"".join(struct.pack("<H", len(pack)) + pack for pack in found)
+
+
+WHOLE = segment(b"first", b"", b"the third")
+PACKS = {  # behind: records of a batch, of a last one, the one that does not parse
+    "one": bytes([2, 0, 0]) + packs(WHOLE),
+    "many": bytes([4, 0, 0]) + packs(WHOLE, segment(b"x"), WHOLE + segment(b"y", first=7) + WHOLE),
+    "bad": bytes([0, 0, 5]) + packs(WHOLE, WHOLE),
+    "dropped": bytes([3, 15, 0]) + packs(WHOLE, segment(name=b""), WHOLE),
+    "cut": bytes([1, 0, 0]) + packs(WHOLE, WHOLE[:-1]),
+}
+
+
 def main() -> None:
+    folder = Path(__file__).parent / "pack_corpus"
+    folder.mkdir(exist_ok=True)
+    for seed, stream in PACKS.items():
+        (folder / f"seed-{seed}").write_bytes(stream)
     for name, options in OPTIONS.items():
         folder = Path(__file__).parent / name
         folder.mkdir(exist_ok=True)

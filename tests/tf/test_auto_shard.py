@@ -45,6 +45,7 @@ def share(dataset: Any, policy: str, workers: int, index: int) -> list[bytes]:
     [
         {},
         {"batch_size": 7},
+        {"batch_size": 17},
         {"shuffle": 2, "seed": 1},
         {"shuffle": True, "batch_size": 7},
         {"num_parallel_reads": 2},

@@ -57,6 +57,8 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     [
         pytest.param("raw", {}, False, id="raw stream"),
         pytest.param("gzip", {}, True, id="gzip stream, symbolic"),
+        pytest.param("gzip", {"batch_size": 20}, False, id="batches of a gzip stream"),
+        pytest.param("gzip", {"batch_size": 20}, True, id="batches of a gzip stream, symbolic"),
         pytest.param("set", {}, True, id="blocks, symbolic"),
         pytest.param("set", {"shuffle": 2, "seed": 5}, False, id="shuffled"),
         pytest.param("set", {"shuffle": 2, "seed": 5}, True, id="shuffled, symbolic"),

@@ -119,3 +119,17 @@ bool decode_examples(kernel_call *now, const column_list *wanted, const ex_bytes
     tiles_release(&all.tiles);
     return good;
 }
+
+bool output_rows(kernel_call *now, const column_list *wanted, const ex_bytes *records, size_t count,
+                 decode_fault *fault) {
+    if (wanted->count > 0) return decode_examples(now, wanted, records, count, fault);
+    *fault = (decode_fault){.status = EX_OK};
+    return output_strings(now, 0, records, count);
+}
+
+bool check_outputs(kernel_call *now, const column_list *wanted) {
+    int declared = tf.NumOutputs(now->context), made = wanted->count > 0 ? wanted->outputs : 1;
+    return declared == made ||
+           fail(&now->why, TF_INVALID_ARGUMENT,
+                "Tout has %d types, and the columns have %d outputs", declared, made);
+}

@@ -85,13 +85,12 @@ static void fail_record(kernel_call *now, const blocks_request *asked, const rec
     decode_fail(fault, place, &now->why);
 }
 
-static void output_rows(kernel_call *now, const examples_kernel *of, const blocks_request *asked,
-                        const record_window *from, size_t first, size_t count) {
+static void output_records_of(kernel_call *now, const examples_kernel *of,
+                              const blocks_request *asked, const record_window *from, size_t first,
+                              size_t count) {
     const ex_bytes *records = records_all(window_records(from)) + first;
     decode_fault fault;
-    if (of->columns.count == 0)
-        output_strings(now, 0, records, count);
-    else if (!decode_examples(now, &of->columns, records, count, &fault) && fault.status != EX_OK)
+    if (!output_rows(now, &of->columns, records, count, &fault) && fault.status != EX_OK)
         fail_record(now, asked, from, records[fault.record].data, &fault);
 }
 
@@ -103,7 +102,7 @@ static void output_batch(kernel_call *now, const examples_kernel *of, const bloc
     if (last > count || good == NULL)
         now->why = *window_damage(from);
     else
-        output_rows(now, of, asked, from, (size_t)first, (size_t)(last - first));
+        output_records_of(now, of, asked, from, (size_t)first, (size_t)(last - first));
 }
 
 /* --- the op ------------------------------------------------------------------------------------- */
@@ -136,19 +135,11 @@ static void read_shuffled(kernel_call *now, const examples_kernel *of,
     windows_give(of->shared, held);
 }
 
-static bool check_outputs(kernel_call *now, const examples_kernel *of) {
-    int declared = tf.NumOutputs(now->context),
-        made = of->columns.count > 0 ? of->columns.outputs : 1;
-    return declared == made ||
-           fail(&now->why, TF_INVALID_ARGUMENT,
-                "Tout has %d types, and the columns have %d outputs", declared, made);
-}
-
 void read_examples(void *kernel, TF_OpKernelContext *context) {
     const examples_kernel *of = kernel;
     kernel_call now;
     blocks_request asked;
-    if (call_begin(&now, context, REQUEST_INPUT_COUNT) && check_outputs(&now, of) &&
+    if (call_begin(&now, context, REQUEST_INPUT_COUNT) && check_outputs(&now, &of->columns) &&
         input_request(&now, &asked)) {
         bool whole = asked.wanted_rows == 1;
         if (!whole && asked.wanted_rows != WANTED_COUNT)

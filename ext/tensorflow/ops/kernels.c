@@ -60,6 +60,8 @@ static void *nothing_new(TF_OpKernelConstruction *context) {
 
 static void nothing_delete(void *kernel) { (void)kernel; }
 
+#define STREAM_INPUTS "files: string", "codecs: string", "version: string", "position: int64"
+
 static const op_definition OPS[] = {
     {
         .name = "TfioStoreReadBlocks",
@@ -94,13 +96,42 @@ static const op_definition OPS[] = {
     },
     {
         .name = "TfioStoreReadStream",
-        .inputs = {"files: string", "codecs: string", "version: string", "position: int64"},
+        .inputs = {STREAM_INPUTS},
         .outputs = {"records: string", "version_out: string", "next: int64"},
         .attributes = {SETTINGS_ATTRIBUTES},
         .infer = infer_unknown,
         .create = settings_new,
         .compute = read_stream,
         .destroy = settings_delete,
+    },
+    {
+        .name = "TfioStorePackStream",
+        .inputs = {STREAM_INPUTS, "least: int64", "shown: string"},
+        .outputs = {"pack: uint8", "version_out: string", "next: int64"},
+        .attributes = {SETTINGS_ATTRIBUTES},
+        .infer = infer_unknown,
+        .create = settings_new,
+        .compute = pack_stream,
+        .destroy = settings_delete,
+    },
+    {
+        .name = "TfioStoreCutPack",
+        .inputs = {"left: uint8", "pack: uint8", "sizes: int64"},
+        .outputs = {"left_out: uint8", "cuts: int64"},
+        .infer = infer_unknown,
+        .create = nothing_new,
+        .compute = cut_pack,
+        .destroy = nothing_delete,
+    },
+    {
+        .name = "TfioStoreReadPack",
+        .inputs = {"left: uint8", "pack: uint8", "cut: int64"},
+        .outputs = {"values: Tout"},
+        .attributes = {"columns: string", "Tout: list(type)"},
+        .infer = infer_unknown,
+        .create = packed_new,
+        .compute = read_pack,
+        .destroy = packed_delete,
     },
     {
         .name = "TfioStoreRaise",

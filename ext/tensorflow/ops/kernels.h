@@ -4,6 +4,9 @@
  *   TfioStoreReadExamples one batch: of the records of known blocks, shuffled and decoded as asked for
  *   TfioStoreBeginBlocks  has the same blocks fetched, and answers at once
  *   TfioStoreReadStream   the next records of files of which no blocks are known
+ *   TfioStorePackStream   the same records as one tensor of bytes, a pack
+ *   TfioStoreCutPack      where in a pack batches begin
+ *   TfioStoreReadPack     one of these batches, decoded as asked for
  *   TfioStoreRaise        fails with an error that an earlier op put into a string
  *
  * All are stateless functions of their inputs, so that tf.data can checkpoint and ship what is made
@@ -21,6 +24,11 @@ void read_examples(void *kernel, TF_OpKernelContext *context);
 void examples_delete(void *kernel);
 void begin_blocks(void *settings, TF_OpKernelContext *context);
 void read_stream(void *settings, TF_OpKernelContext *context);
+void pack_stream(void *settings, TF_OpKernelContext *context);
+void cut_pack(void *kernel, TF_OpKernelContext *context);
+void *packed_new(TF_OpKernelConstruction *context);
+void read_pack(void *kernel, TF_OpKernelContext *context);
+void packed_delete(void *kernel);
 
 /* Registers ops and kernels with TensorFlow, which keeps them for the life of the process. NULL on
  * success, or what went wrong. Needs tf_abi_load. */

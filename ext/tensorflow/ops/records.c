@@ -29,6 +29,12 @@ bool records_add(record_list *list, const record_part *found, failure *why) {
     return true;
 }
 
+bool records_put(record_list *list, ex_bytes record) {
+    if (list->count == list->capacity) return false;
+    list->records[list->count++] = record;
+    return true;
+}
+
 /* SplitMix64 */
 static uint64_t next_random(uint64_t *state) {
     uint64_t z = *state += 0x9e3779b97f4a7c15u;

@@ -17,6 +17,9 @@ record_list *records_new(size_t records, failure *why);
 /* Appends a part's records; false if there is no room for them. */
 bool records_add(record_list *list, const record_part *found, failure *why);
 
+/* Appends one; likewise. */
+bool records_put(record_list *list, ex_bytes record);
+
 /* Puts the records into an order that the seed alone decides. */
 void records_shuffle(record_list *list, uint64_t seed);
 

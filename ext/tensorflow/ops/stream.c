@@ -1,20 +1,30 @@
-/* TfioStoreReadStream. */
+/* TfioStoreReadStream and TfioStorePackStream. */
 #include "tensorflow/ops/stream_file.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 #include "tensorflow/ops/kernels.h"
+#include "tensorflow/ops/pack.h"
 
 /* What one call reads: parts of up to so many files. */
 enum { MAX_PARTS = 64 };
 typedef struct {
     record_part all[MAX_PARTS];
+    int64_t file[MAX_PARTS], first[MAX_PARTS]; /* whose part it is, and its first record's number */
     size_t count, records;
     uint64_t nbytes;
 } parts;
 
-enum { NAMES, NAME_CODECS, VERSION, POSITION };
+enum {
+    NAMES,
+    NAME_CODECS,
+    VERSION,
+    POSITION,
+    STREAM_INPUT_COUNT,
+    LEAST = STREAM_INPUT_COUNT,
+    SHOWN
+};
 
 static bool input_position(kernel_call *now, int64_t files, const int64_t **position) {
     int64_t n = 0;
@@ -32,13 +42,16 @@ static void begin_file(stream *from) {
     from->ended = false;
 }
 
-/* Reads on from a file until there is enough, or nothing more to be had at once. `file` becomes the one
- * where the stream stands. */
+/* Reads on from a file until there is enough, or nothing more to be had at once; on and on for the `least`
+ * records. `file` becomes the one where the stream stands. */
 static bool read_files(kernel_call *now, const read_settings *settings, stream *from, int64_t *file,
-                       int64_t files, parts *found) {
-    while (*file < files && found->count < MAX_PARTS && found->nbytes < STREAM_CHUNK) {
+                       int64_t files, uint64_t least, parts *found) {
+    while (*file < files && found->count < MAX_PARTS &&
+           (found->nbytes < STREAM_CHUNK || found->records < least)) {
         record_part *next = &found->all[found->count];
         *next = (record_part){0};
+        found->file[found->count] = *file;
+        found->first[found->count] = from->position[0];
         if (!input_text(now, NAMES, *file, from->url, sizeof from->url) ||
             !input_text(now, NAME_CODECS, *file, from->codec, sizeof from->codec))
             return false;
@@ -47,28 +60,67 @@ static bool read_files(kernel_call *now, const read_settings *settings, stream *
         found->records += next->count;
         found->nbytes += next->bytes.size;
         if (next->count == 0) part_release(next);
-        if (!good || !from->ended) return good;
-        begin_file(from);
-        ++*file;
+        if (!good) return false;
+        if (from->ended) {
+            begin_file(from);
+            ++*file;
+        } else if (found->records >= least) {
+            return true;
+        }
     }
     return true;
 }
 
-static void output_stream(kernel_call *now, const parts *found, const stream *from, int64_t file) {
+/* --- what was read ------------------------------------------------------------------------------ */
+
+static bool output_strings_of(kernel_call *now, const parts *found) {
     record_list *records = records_new(found->records, &now->why);
     bool given = records != NULL;
     for (size_t i = 0; given && i < found->count; i++)
         given = records_add(records, &found->all[i], &now->why);
-    given = given && output_records(now, 0, records) && output_text(now, 1, from->version);
-    int64_t *position = given ? output_numbers(now, 2, 3) : NULL;
-    if (position != NULL) {
-        position[0] = file;
-        memcpy(position + 1, from->position, sizeof from->position);
-    }
+    given = given && output_records(now, 0, records);
     records_delete(records);
+    return given;
 }
 
-static void read_on(kernel_call *now, const read_settings *settings, parts *found) {
+static bool input_name(kernel_call *now, int64_t file, ex_bytes *name) {
+    if (file >= input_count(now, SHOWN))
+        return fail(&now->why, TF_INVALID_ARGUMENT, "file %" PRId64 " has no name to show", file);
+    const TF_TString *text = (const TF_TString *)tf.TensorData(now->inputs[SHOWN]) + file;
+    *name = (ex_bytes){(const uint8_t *)tf.StringGetDataPointer(text), tf.StringGetSize(text)};
+    return true;
+}
+
+static bool output_pack(kernel_call *now, const parts *found) {
+    ex_bytes names[MAX_PARTS];
+    size_t nbytes = 0;
+    for (size_t i = 0; i < found->count; i++) {
+        if (!input_name(now, found->file[i], &names[i])) return false;
+        nbytes += segment_size(&found->all[i], names[i].size);
+    }
+    const int64_t size = (int64_t)nbytes;
+    uint8_t *to = output_tensor(now, 0, TF_UINT8, &size, 1);
+    for (size_t i = 0; to != NULL && i < found->count; i++)
+        to = segment_put(to, &found->all[i], names[i], (uint64_t)found->first[i]);
+    return to != NULL;
+}
+
+typedef bool parts_output(kernel_call *now, const parts *found);
+
+static void output_stream(kernel_call *now, const parts *found, const stream *from, int64_t file,
+                          parts_output *output) {
+    int64_t *position = NULL;
+    if (output(now, found) && output_text(now, 1, from->version))
+        position = output_numbers(now, 2, 3);
+    if (position == NULL) return;
+    position[0] = file;
+    memcpy(position + 1, from->position, sizeof from->position);
+}
+
+/* --- the ops ------------------------------------------------------------------------------------ */
+
+static void read_on(kernel_call *now, const read_settings *settings, uint64_t least, parts *found,
+                    parts_output *output) {
     const int64_t *position = NULL;
     const int64_t files = input_count(now, NAMES);
     stream from;
@@ -78,12 +130,16 @@ static void read_on(kernel_call *now, const read_settings *settings, parts *foun
     int64_t file = position[0];
     memcpy(from.position, position + 1, sizeof from.position);
     from.ended = false;
-    bool good = read_files(now, settings, &from, &file, files, found);
+    bool good = read_files(now, settings, &from, &file, files, least, found);
     if (good && found->count == 0 && file == files)
         fail(&now->why, TF_OUT_OF_RANGE, "the files have ended");
     if (!good && found->count > 0)
         now->why.code = TF_OK; /* the next call begins at what failed, and reports it */
-    if (now->why.code == TF_OK) output_stream(now, found, &from, file);
+    if (now->why.code == TF_OK) output_stream(now, found, &from, file, output);
+}
+
+static void release_parts(parts *found) {
+    for (size_t i = 0; i < found->count; i++) part_release(&found->all[i]);
 }
 
 void read_stream(void *kernel, TF_OpKernelContext *context) {
@@ -91,7 +147,25 @@ void read_stream(void *kernel, TF_OpKernelContext *context) {
     parts found;
     found.count = found.records = 0;
     found.nbytes = 0;
-    if (call_begin(&now, context, 4)) read_on(&now, kernel, &found);
-    for (size_t i = 0; i < found.count; i++) part_release(&found.all[i]);
+    if (call_begin(&now, context, STREAM_INPUT_COUNT))
+        read_on(&now, kernel, 0, &found, output_strings_of);
+    release_parts(&found);
+    call_end(&now);
+}
+
+void pack_stream(void *kernel, TF_OpKernelContext *context) {
+    kernel_call now;
+    parts found;
+    const int64_t *least = NULL;
+    int64_t n = 0;
+    found.count = found.records = 0;
+    found.nbytes = 0;
+    if (call_begin(&now, context, SHOWN + 1) && input_rows(&now, LEAST, 1, &least, &n)) {
+        if (n == 1 && least[0] >= 0)
+            read_on(&now, kernel, (uint64_t)least[0], &found, output_pack);
+        else
+            fail(&now.why, TF_INVALID_ARGUMENT, "least is not a number of records");
+    }
+    release_parts(&found);
     call_end(&now);
 }

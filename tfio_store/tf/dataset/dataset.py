@@ -29,6 +29,7 @@ from tfio_store.tf.dataset.options import (
 )
 from tfio_store.tf.dataset.request import Settings
 from tfio_store.tf.dataset.shuffled_batches import can_shuffle, shuffled_dataset
+from tfio_store.tf.dataset.stream_batches import can_batch_streams, stream_batches
 from tfio_store.tf.dataset.streams import files_at_once, stream_dataset
 from tfio_store.tf.dataset.versions import check_sizes, hold_versions
 
@@ -240,7 +241,7 @@ def _build(
     dataset = None if tf.is_tensor(codec) else _resolve(names, codec, access)
     if dataset is None:
         codecs = tf.fill([len(names)], codec)
-        return stream_dataset(_files(names, codecs), options, parallel_reads), None, None
+        return _from_files(names, codecs, options, parallel_reads), None, None
     try:
         raw = raw_local(dataset) if can_batch(options, parallel_reads) else None
         if raw is not None and (options.batch_size or 0) >= FEW:
@@ -260,12 +261,10 @@ def _build(
         # reading will tell, behind the good records, as TensorFlow does
         warn(f"{error}: with damage before their blocks are known, the files {_AS_STREAMS}")
     check_sizes(dataset, skip_corrupt=options.settings.skip_corrupt)
-    files = _files(
-        [shard.address for shard in dataset.shards],
-        [shard.compression or "" for shard in dataset.shards],
-    )
+    files = [shard.address for shard in dataset.shards]
+    codecs = tf.constant([s.compression or "" for s in dataset.shards], tf.string, [len(files)])
     at_once = files_at_once([shard.nbytes for shard in dataset.shards])
-    return stream_dataset(files, options, parallel_reads, at_once=at_once), None, None
+    return _from_files(files, codecs, options, parallel_reads, at_once=at_once), None, None
 
 
 def _warn_of_workers() -> None:
@@ -294,10 +293,20 @@ def _from_blocks(dataset: Dataset, options: Options, parallel_reads: int | None)
     return *block_dataset(dataset, options, parallel_reads), sharded
 
 
-def _files(names: list[str], codecs: Any) -> tf.data.Dataset:
-    shape = [len(names)]
-    found = codecs if tf.is_tensor(codecs) else tf.constant(codecs, tf.string, shape)
-    return tf.data.Dataset.from_tensor_slices((tf.constant(names, tf.string, shape), found))
+def _from_files(
+    names: list[str],
+    codecs: tf.Tensor,
+    options: Options,
+    parallel_reads: int | None,
+    *,
+    at_once: int = 1,
+) -> tf.data.Dataset:
+    """The files as streams."""
+    if can_batch_streams(options, parallel_reads):
+        return stream_batches(names, codecs, options, at_once=at_once)
+    pair = tf.constant(names, tf.string, [len(names)]), codecs
+    files = tf.data.Dataset.from_tensor_slices(pair)
+    return stream_dataset(files, options, parallel_reads, at_once=at_once)
 
 
 def _resolve(names: list[str], codec: str, access: Access) -> Dataset | None:

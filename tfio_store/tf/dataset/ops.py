@@ -26,9 +26,12 @@ from tfio_store.tf.dataset.request import Blocks, Settings
 __all__ = [
     "begin_blocks",
     "bridge",
+    "cut_pack",
+    "pack_stream",
     "raise_error",
     "read_blocks",
     "read_examples",
+    "read_pack",
     "read_stream",
 ]
 
@@ -58,6 +61,7 @@ def _load() -> bool:
 
 
 _NATIVE = _load()
+_AS_THEY_ARE: dict[str, Any] = {"columns": b"", "Tout": [tf.string]}
 
 
 def bridge() -> str:
@@ -111,7 +115,7 @@ def read_examples(
     ``batch_size`` of them; calls of one seed share what is read. A group of -1 is the end,
     OUT_OF_RANGE. There is no such op but the bridge's.
     """
-    attributes = columns or {"columns": b"", "Tout": [tf.string]}
+    attributes = columns or _AS_THEY_ARE
     found: list[tf.Tensor] = _apply(
         "TfioStoreReadExamples",
         settings,
@@ -154,6 +158,60 @@ def read_stream(
     held.set_shape([])
     after.set_shape([3])
     return records, held, after
+
+
+def pack_stream(
+    files: tf.Tensor,
+    codecs: tf.Tensor,
+    shown: tf.Tensor,
+    version: tf.Tensor,
+    position: tf.Tensor,
+    settings: Settings,
+    least: int,
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """As `read_stream`, with the records as a pack: uint8 [bytes], as ext/tensorflow/ops/pack.h has
+    it. There are ``least`` of them, unless the files end or memory forbids it.
+
+    ``shown``, string [f], are the names for errors. There is no such op but the bridge's.
+    """
+    pack, held, after = _apply(
+        "TfioStorePackStream",
+        settings,
+        files=files,
+        codecs=codecs,
+        version=version,
+        position=position,
+        least=least,
+        shown=shown,
+    )
+    pack.set_shape([None])
+    held.set_shape([])
+    after.set_shape([3])
+    return pack, held, after
+
+
+def cut_pack(left: tf.Tensor, pack: tf.Tensor, sizes: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Cuts batches from what is ``left`` of earlier packs, and a pack behind it: (what is left now:
+    uint8 [bytes], the batches: int64 [k, 4], for `read_pack`).
+
+    ``sizes``, int64 [2], are the records of a batch, and the fewest of a last one. A pack of no
+    bytes is the end: what is left is the last batch, and behind that OUT_OF_RANGE.
+    """
+    later, cuts = op_def_library.apply_op("TfioStoreCutPack", left=left, pack=pack, sizes=sizes)
+    later.set_shape([None])
+    cuts.set_shape([None, 4])
+    return later, cuts
+
+
+def read_pack(
+    left: tf.Tensor, pack: tf.Tensor, cut: tf.Tensor, columns: Mapping[str, Any] | None = None
+) -> list[tf.Tensor]:
+    """One of the batches of `cut_pack`, as `read_examples` gives it."""
+    attributes = columns or _AS_THEY_ARE
+    found: list[tf.Tensor] = op_def_library.apply_op(
+        "TfioStoreReadPack", left=left, pack=pack, cut=cut, **attributes
+    )
+    return found
 
 
 def raise_error(error: tf.Tensor, later: tf.Tensor) -> tf.Tensor:

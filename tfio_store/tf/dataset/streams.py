@@ -20,13 +20,13 @@ from tfio_store.tf.dataset.options import Options
 from tfio_store.tf.dataset.records import finish
 from tfio_store.tf.dataset.request import Settings
 
-__all__ = ["files_at_once", "stream_dataset"]
+__all__ = ["BEGIN", "READ_AHEAD", "files_at_once", "mark_as_files", "stream_dataset"]
 
-_READ_AHEAD = 2
+READ_AHEAD = 2
 _SHUFFLE_RECORDS = 10_000
 _SCAN_BYTES = 1 << 20
 _SCANS = 64
-_BEGIN = (0, 0, -1)
+BEGIN = (0, 0, -1)
 
 
 def stream_dataset(
@@ -40,11 +40,11 @@ def stream_dataset(
         files = order.shared_out(_shuffled(files, 1024, options))
 
     def runs(names: tf.Tensor, codecs: tf.Tensor) -> tf.data.Dataset:
-        _mark_as_files(names)
+        mark_as_files(names)
         return _runs(names, codecs, options.settings)
 
     if parallel_reads is None:
-        found = files.batch(at_once).flat_map(runs).prefetch(_READ_AHEAD)
+        found = files.batch(at_once).flat_map(runs).prefetch(READ_AHEAD)
     else:
         found = interleaved(
             files.batch(1),
@@ -72,7 +72,7 @@ def _shuffled(dataset: tf.data.Dataset, buffer: int, options: Options) -> tf.dat
     )
 
 
-def _mark_as_files(names: tf.Tensor) -> None:
+def mark_as_files(names: tf.Tensor) -> None:
     """Has `AutoShardPolicy.FILE` find the files: tf.data looks for one of its own readers of the
     argument in the function that is mapped over them. This one opens nothing."""
     tf.raw_ops.TFRecordDataset(filenames=names, compression_type="", buffer_size=0)
@@ -81,7 +81,7 @@ def _mark_as_files(names: tf.Tensor) -> None:
 def _runs(names: tf.Tensor, codecs: tf.Tensor, settings: Settings) -> tf.data.Dataset:
     """The files' records as string [n] tensors, in order."""
     steps = tf.data.Dataset.range(np.iinfo(np.int64).max)
-    state = [tf.constant(_BEGIN, tf.int64), tf.constant("")]
+    state = [tf.constant(BEGIN, tf.int64), tf.constant("")]
     runs = tf.TensorSpec([None], tf.string)
     return order.scanned(steps, _reading(settings), state, [names, codecs], [runs])
 
