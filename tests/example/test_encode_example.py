@@ -272,7 +272,7 @@ def test_with_a_schema_columns_are_cast_or_written_raw():
         schema=schema,  # type: ignore[arg-type]
     )
     assert batch[1] == wire_example(entry(b"a", int64s(2)), entry(b"b", strings(b"\xff" * 16)))
-    with pytest.raises(ValueError, match="feature 'a': values of dtype float64 do not fit int64"):
+    with pytest.raises(ValueError, match=r"feature 'a': row 0 holds 1.5 .* fit int64"):
         encode_examples({"a": [1.5]}, schema={"a": "int64"})
     with pytest.raises(ValueError, match=r"\['b'\]"):
         encode_examples({"a": [1]}, schema=schema)  # type: ignore[arg-type]

@@ -28,6 +28,7 @@ __all__ = [
     "decode_sequence_examples",
     "encode_example",
     "encode_examples",
+    "encode_rows",
     "encode_sequence_example",
     "infer_features",
 ]
@@ -107,13 +108,15 @@ def encode_examples(columns: Mapping[str, Any], *, schema: SchemaLike | None = N
             str or numbers, a `RecordBatch` of byte strings, a `Ragged` (or the pair (values,
             row_splits)), or a pyarrow array. Nulls are refused.
         schema (Schema | dict | None): Casts a column to the feature's dtype, or writes it raw.
-            Default None: dtypes go as in `encode_example`.
+            Floats may be rounded. Anything else that would change is an error. Default None: dtypes
+            go as in `encode_example`.
 
     Returns:
         RecordBatch: One record for each row.
 
     Raises:
-        TypeError: A column cannot be written. The error names it.
+        TypeError: A column cannot be written, or is of another kind than the schema says. The error
+            names it.
         ValueError: A value does not fit, or the columns differ in length. The error names the
             column.
 
@@ -122,8 +125,14 @@ def encode_examples(columns: Mapping[str, Any], *, schema: SchemaLike | None = N
         >>> tfs.decode_examples(batch, {"name": "str"})["name"]
         array(['ada', 'bob'], dtype=object)
     """
-    wanted = None if schema is None else _schema(schema)
-    ready, rows = core_columns(columns, wanted)
+    return encode_rows(columns, None if schema is None else _schema(schema))
+
+
+def encode_rows(
+    columns: Mapping[str, Any], schema: Schema | None, *, first_row: int = 0
+) -> RecordBatch:
+    """As `encode_examples`, for rows of a longer table. Errors count from its ``first_row``."""
+    ready, rows = core_columns(columns, schema, first_row)
     buffer, offsets = _example.encode_columns(ready, rows)
     return RecordBatch(buffer, offsets[:-1], np.diff(offsets))
 

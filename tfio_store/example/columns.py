@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfio_store.example.feature import ROW_LENGTHS, Feature
+from tfio_store.example.fitting import fitted
 from tfio_store.example.ragged import Ragged
 from tfio_store.example.schema import Schema
 from tfio_store.example.values import check_keys, plain_array
@@ -24,8 +25,10 @@ Int64Array = npt.NDArray[np.int64]
 CoreColumn = tuple[bytes, Any, "Int64Array | None", int]
 
 
-def core_columns(columns: Mapping[str, Any], schema: Schema | None) -> tuple[list[CoreColumn], int]:
-    """The columns, sorted by key, and the number of rows."""
+def core_columns(
+    columns: Mapping[str, Any], schema: Schema | None, first_row: int = 0
+) -> tuple[list[CoreColumn], int]:
+    """The columns, sorted by key, and the number of rows. Errors count rows from ``first_row``."""
     check_keys(columns)
     if schema is not None and set(schema) != set(columns):
         odd = sorted(set(schema) ^ set(columns))
@@ -39,7 +42,11 @@ def core_columns(columns: Mapping[str, Any], schema: Schema | None) -> tuple[lis
         for part, value in _split_nested(name, normal):
             if part in ready or (part != name and part in columns):
                 raise ValueError(f"feature {part!r}: the nested {name!r} needs that name")
-            ready[part] = _core_column(part, value, feature if part == name else None)
+            if feature is not None and part == name:
+                value = _fitted(part, value, feature, first_row)
+                ready[part] = _core_column(part, value, raw=feature.raw)
+            else:
+                ready[part] = _core_column(part, value)
     if len(set(rows.values())) > 1:
         listed = ", ".join(f"{name!r} {count}" for name, count in rows.items())
         raise ValueError(f"columns must have the same number of rows; they have: {listed}")
@@ -137,7 +144,12 @@ def _split_nested(name: str, column: Any) -> list[tuple[str, Any]]:
     return [(name, flat), (name + ROW_LENGTHS, Ragged(inner.row_lengths, column.row_splits))]
 
 
-def _core_column(name: str, column: Any, feature: Feature | None) -> CoreColumn:
+def _fitted(name: str, column: Any, feature: Feature, first_row: int) -> Any:
+    values = fitted(name, column, feature, first_row)
+    return Ragged(values, column.row_splits) if isinstance(column, Ragged) else values
+
+
+def _core_column(name: str, column: Any, *, raw: bool = False) -> CoreColumn:
     splits = column.row_splits if isinstance(column, Ragged) else None
     values = column.values if isinstance(column, Ragged) else column
     if isinstance(values, list):
@@ -145,12 +157,9 @@ def _core_column(name: str, column: Any, feature: Feature | None) -> CoreColumn:
     if isinstance(values, RecordBatch):
         spans = (values.buffer, values.offsets, values.lengths)
         return name.encode(), spans, splits, 1
-    if feature is not None:
-        _check_shape(name, column, feature)
-        values = _as_feature(name, values, feature)
-    width = int(np.prod(values.shape[1:], dtype=np.int64))
-    if feature is not None and feature.raw:
+    if raw:
         return name.encode(), *_raw(values, splits)
+    width = int(np.prod(values.shape[1:], dtype=np.int64))
     if splits is not None:
         splits = splits * width
     if values.dtype.kind == "S":
@@ -160,38 +169,6 @@ def _core_column(name: str, column: Any, feature: Feature | None) -> CoreColumn:
 
 def _flat(values: Any) -> Any:
     return values.ravel() if isinstance(values, np.ndarray) else list(values)
-
-
-def _check_shape(name: str, column: Any, feature: Feature) -> None:
-    ragged = isinstance(column, Ragged)
-    values = column.values if ragged else column
-    got = (*((None,) if ragged else ()), *values.shape[1:])
-    wanted = (None,) if feature.nested else feature.shape  # a nested one comes here as its values
-    if got != wanted and not (feature.ragged and got[1:] == wanted[1:]):
-        raise ValueError(
-            f"feature {name!r}: rows of shape {got}, where the schema has {feature.shape}"
-        )
-
-
-def _as_feature(name: str, values: Any, feature: Feature) -> Any:
-    """Cast the values to the feature's dtype. ValueError if integers would change."""
-    if feature.dtype in ("bytes", "str"):
-        if values.dtype.kind not in "SUTO":
-            raise TypeError(
-                f"feature {name!r}: dtype {values.dtype}, where the schema has {feature.dtype}"
-            )
-        return values
-    dtype = feature.item_dtype()
-    if values.dtype == dtype:
-        return values
-    with np.errstate(over="ignore", invalid="ignore"):
-        cast = values.astype(dtype)
-    exact = np.array_equal(cast.astype(values.dtype), values) if dtype.kind in "biu" else True
-    if not exact:
-        raise ValueError(
-            f"feature {name!r}: values of dtype {values.dtype} do not fit {feature.dtype}"
-        )
-    return cast
 
 
 def _raw(values: Any, splits: Int64Array | None) -> tuple[Any, Int64Array | None, int]:

@@ -10,8 +10,8 @@ import numpy as np
 from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.names import DEFAULT_SHARD_BYTES
 from tfio_store.dataset.source import Source
-from tfio_store.example import Examples, Ragged, decode_examples, encode_examples
-from tfio_store.example.codec import SchemaLike, Strings
+from tfio_store.example import Examples, Ragged, decode_examples
+from tfio_store.example.codec import SchemaLike, Strings, encode_rows
 from tfio_store.example.columns import normal_column, schema_of
 from tfio_store.example.schema import Schema
 from tfio_store.read.reader import RecordReader
@@ -67,8 +67,10 @@ def write_table(
         DatasetManifest: What was committed. It holds the schema.
 
     Raises:
-        TypeError: The table or a column is of another type. The error names the column.
-        ValueError: A value cannot be written, or ``schema`` names what is no column.
+        TypeError: The table, or a column, is of another kind than the function or the schema takes.
+            The error names column, row and both types. Nothing is committed.
+        ValueError: A value cannot be written or does not fit, or ``schema`` names what is no
+            column.
         FileExistsError: There is a dataset, and ``if_exists`` is "error".
         OSError: The store fails.
 
@@ -92,9 +94,9 @@ def write_table(
         schema=full.to_json(),
         **Access(storage_options, retry, backend).arguments,
     ) as writer:
-        _write(writer, first, full)
+        rows = _write(writer, first, full, 0)
         for part in parts:
-            _write(writer, _normal(part), full)
+            rows = _write(writer, _normal(part), full, rows)
     return writer.manifest
 
 
@@ -192,12 +194,14 @@ def _full_schema(columns: Mapping[str, Any], chosen: SchemaLike) -> Schema:
     return Schema({**schema_of(rest), **wanted})
 
 
-def _write(writer: ShardedWriter, columns: dict[str, Any], schema: Schema) -> None:
+def _write(writer: ShardedWriter, columns: dict[str, Any], schema: Schema, first_row: int) -> int:
+    """Write a part whose rows begin at ``first_row`` of the table; the row behind it."""
     rows = max((len(column) for column in columns.values()), default=0)
     step = max(1, _SLICE_BYTES * rows // max(1, sum(map(_nbytes, columns.values()))))
     for start in range(0, rows, step):
         part = {name: column[start : start + step] for name, column in columns.items()}
-        writer.write_batch(encode_examples(part, schema=schema))
+        writer.write_batch(encode_rows(part, schema, first_row=first_row + start))
+    return first_row + rows
 
 
 def _nbytes(column: Any) -> int:

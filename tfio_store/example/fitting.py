@@ -1,0 +1,161 @@
+"""Holds the columns of a table to the features of a schema, before anything of them is written.
+
+What a schema says and a column does not is an error that names the column, the row and both types.
+Otherwise a dataset would be committed that cannot be read as its own schema says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tfio_store.example.feature import Feature
+from tfio_store.example.ragged import Ragged
+from tfio_store.records.framing import RecordBatch
+
+__all__ = ["fitted"]
+
+_TEXT = ("bytes", "str")
+_CONTINUES = 0xC0, 0x80
+"""A byte that continues a UTF-8 character, under this mask, is this."""
+
+
+def fitted(name: str, column: Any, feature: Feature, first_row: int) -> Any:
+    """The column's values as the feature has them; its rows begin at ``first_row`` of the table.
+
+    TypeError where the column is of another kind; ValueError where rows have another shape, or a
+    value would change.
+    """
+    ragged = isinstance(column, Ragged)
+    values = column.values if ragged else column
+    if isinstance(values, list) and not values:  # of which nobody can tell what it would hold
+        return np.empty((0, *feature.shape[1 if ragged else 0 :]), feature.item_dtype())
+    _check_shape(name, column, feature)
+
+    def where(index: int) -> str:
+        """``index`` counts values, of all rows."""
+        return f"feature {name!r}: row {first_row + _row_of(column, values, index)}"
+
+    if isinstance(values, (list, RecordBatch)):
+        return _strings(values, feature, where)
+    if feature.dtype in _TEXT:
+        return _string_array(values, feature, where)
+    return _numbers(values, feature, where)
+
+
+def _check_shape(name: str, column: Any, feature: Feature) -> None:
+    ragged = isinstance(column, Ragged)
+    values = column.values if ragged else column
+    items = () if isinstance(values, (list, RecordBatch)) else values.shape[1:]
+    got = (*((None,) if ragged else ()), *items)
+    wanted = (None,) if feature.nested else feature.shape  # a nested one comes here as its values
+    if got != wanted and not (feature.ragged and got[1:] == wanted[1:]):
+        raise ValueError(
+            f"feature {name!r}: rows of shape {got}, where the schema has {feature.shape}"
+        )
+
+
+def _row_of(column: Any, values: Any, index: int) -> int:
+    width = 1 if isinstance(values, (list, RecordBatch)) else int(np.prod(values.shape[1:]))
+    item = index // max(1, width)
+    if not isinstance(column, Ragged):
+        return item
+    return int(np.searchsorted(column.row_splits, item, side="right")) - 1
+
+
+def _strings(values: Any, feature: Feature, where: Callable[[int], str]) -> Any:
+    if feature.dtype not in _TEXT:
+        got = type(values[0]).__name__ if len(values) else "bytes"
+        raise _wrong_kind(where(0), got, feature)
+    if feature.dtype == "str":
+        _check_text(values, where)
+    return values
+
+
+def _string_array(values: npt.NDArray[Any], feature: Feature, where: Callable[[int], str]) -> Any:
+    if values.dtype.kind not in "SUTO":
+        raise _wrong_kind(where(0), values.dtype.name, feature)
+    if feature.dtype == "str" and values.dtype.kind in "SO":
+        _check_text(values.ravel().tolist(), where)
+    return values
+
+
+def _check_text(values: Any, where: Callable[[int], str]) -> None:
+    """Bytes that are to be read as text must be UTF-8."""
+    if isinstance(values, RecordBatch):
+        if _all_text(values):
+            return
+    elif bytes not in set(map(type, values)):
+        return
+    for index, value in enumerate(values):
+        if isinstance(value, str):
+            continue
+        try:
+            value.decode()
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f"{where(index)} is not UTF-8 ({error}), where the schema has str; give the column "
+                "the dtype bytes"
+            ) from None
+
+
+def _all_text(batch: RecordBatch) -> bool:
+    """Whether one look at the whole buffer shows that every record is UTF-8."""
+    try:
+        str(batch.buffer, "utf-8")
+    except UnicodeDecodeError:
+        return False
+    bounds = np.append(batch.offsets, batch.offsets + batch.lengths)
+    data = np.frombuffer(batch.buffer, np.uint8)
+    mask, continues = _CONTINUES
+    return not (data[bounds[bounds < len(data)]] & mask == continues).any()
+
+
+def _numbers(values: npt.NDArray[Any], feature: Feature, where: Callable[[int], str]) -> Any:
+    """Cast the values. Floats may be rounded; nothing else may change."""
+    dtype = feature.item_dtype()
+    if values.dtype == dtype:
+        return values
+    if not _castable(values.dtype, dtype):
+        raise _wrong_kind(where(0), _kind_of(values), feature)
+    with np.errstate(over="ignore", invalid="ignore"):
+        cast = values.astype(dtype)
+        if _kind(dtype) in "fc":
+            changed = np.isfinite(values) & ~np.isfinite(cast)
+        else:
+            back = cast.astype(values.dtype)
+            changed = (back != values) & ~((back != back) & (values != values))  # NaT stays NaT
+    if changed.any():
+        index = int(np.argmax(changed.ravel()))
+        raise ValueError(
+            f"{where(index)} holds {values.ravel()[index]} of dtype {values.dtype}, which does not "
+            f"fit {feature.dtype}, as the schema has it"
+        )
+    return cast
+
+
+def _castable(given: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
+    numbers = "biuf"
+    if _kind(given) in numbers and _kind(wanted) in numbers:
+        return True
+    return _kind(given) == _kind(wanted) and given.kind in "cmM"
+
+
+def _kind(dtype: np.dtype[Any]) -> str:
+    """numpy's letter of a kind; that of what they stand for, where types are of ml_dtypes."""
+    if dtype.kind != "V":
+        return str(dtype.kind)
+    return {"b": "f", "f": "f", "i": "i", "u": "u"}.get(dtype.name[:1], "V")
+
+
+def _kind_of(values: npt.NDArray[Any]) -> str:
+    if values.dtype.kind in "SUO" and values.size:
+        return type(values.ravel()[:1].tolist()[0]).__name__
+    return str(values.dtype)
+
+
+def _wrong_kind(where: str, got: str, feature: Feature) -> TypeError:
+    return TypeError(f"{where} is {got}, where the schema has {feature.dtype}")
