@@ -15,6 +15,7 @@ from tfio_store import (
     Schema,
     SchemaError,
     ShardedWriter,
+    TFRecordWriter,
     infer_schema,
     read_table,
     write_table,
@@ -183,3 +184,13 @@ def test_empty_tables(tmp_path):
     found = read_table(f"{tmp_path}/t")
     assert found["x"].shape == (0, 3)
     assert list(RecordReader(f"{tmp_path}/t")) == []
+
+
+def test_a_foreign_file_is_read_by_the_schema_of_all_its_records(tmp_path):
+    with TFRecordWriter(f"{tmp_path}/foreign") as writer:
+        for x in range(1500):
+            writer.write({"x": [x] if x != 1260 else [x, x], **({"late": 7} if x > 1400 else {})})
+    found = read_table(f"{tmp_path}/foreign")
+    assert found["x"][1260].tolist() == [1260, 1260]
+    assert found["late"].row_lengths.sum() == 99
+    assert list(infer_schema(f"{tmp_path}/foreign")) == ["x"]  # that looks at 1,000

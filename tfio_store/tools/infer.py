@@ -17,7 +17,7 @@ from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
 from tfio_store.storage import Access, Retry
 
-__all__ = ["infer_schema"]
+__all__ = ["infer_schema", "manifest_schema", "schema_of_records"]
 
 
 @dataclass
@@ -73,17 +73,25 @@ def infer_schema(
     if sample < 1:
         raise ValueError(f"sample must be at least 1, got {sample}")
     if _is_records(source):
-        return _look(islice(source, sample))
+        return schema_of_records(islice(source, sample))
     access = Access(storage_options, retry, backend)
-    manifest = read_manifest(source, access)
-    if manifest is not None and manifest.schema is not None:
-        return Schema.from_json(manifest.schema)
+    known = manifest_schema(source, access)
+    if known is not None:
+        return known
     with RecordReader(
         cast(Source, source),
         max_record_bytes=max_record_bytes,
         **access.arguments,
     ) as reader:
-        return _look(islice(reader, sample))
+        return schema_of_records(islice(reader, sample))
+
+
+def manifest_schema(source: Any, access: Access) -> Schema | None:
+    """The schema in the source's manifest, if there is one."""
+    manifest = read_manifest(source, access)
+    if manifest is None or manifest.schema is None:
+        return None
+    return Schema.from_json(manifest.schema)
 
 
 def _is_records(source: object) -> TypeGuard[RecordBatch | Sequence[bytes]]:
@@ -92,7 +100,8 @@ def _is_records(source: object) -> TypeGuard[RecordBatch | Sequence[bytes]]:
     return isinstance(source, RecordBatch)
 
 
-def _look(records: Iterable[Any]) -> Schema:
+def schema_of_records(records: Iterable[Any]) -> Schema:
+    """The schema that all of these Examples have; see `infer_schema`."""
     seen: dict[str, _Seen] = {}
     total = 0
     for total, record in enumerate(records, 1):

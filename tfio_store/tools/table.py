@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from tfio_store.example.schema import Schema
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
 from tfio_store.storage import Access, Retry
-from tfio_store.tools.infer import infer_schema
+from tfio_store.tools.infer import manifest_schema, schema_of_records
 from tfio_store.write.commit import KEEP_REPLACED
 from tfio_store.write.sharded_writer import ShardedWriter
 
@@ -117,8 +118,8 @@ def read_table(
         source (str | PathLike | list): See `RecordReader`.
         columns (list[str] | None): The columns to read. The others are stepped over undecoded.
             Default None: all of them.
-        schema (Schema | dict | None): What the records hold. Default None: what the manifest says,
-            or else `infer_schema`.
+        schema (Schema | dict | None): What the records hold. Default None: what the manifest says.
+            Without a manifest, what all records show; `infer_schema` tells how.
         strings (str): See `decode_examples`. Default "object".
         storage_options (dict | None): See `RecordReader`. Default None.
         max_record_bytes (int): See `RecordReader`. Default 1 GiB.
@@ -142,10 +143,15 @@ def read_table(
     """
     access = Access(storage_options, retry, backend)
     where = access.arguments | {"max_record_bytes": max_record_bytes}
-    full = infer_schema(source, **where) if schema is None else _schema(schema)
-    wanted = full if columns is None else full.select(tuple(columns))
+    full = manifest_schema(source, access) if schema is None else _schema(schema)
     with RecordReader(source, **where) as reader:
-        parts = [decode_examples(batch, wanted, strings=strings) for batch in reader.batches()]
+        batches: Iterable[RecordBatch] = reader.batches()
+        if full is None:
+            # A feature may be missing, or of one length, in all records but the last.
+            batches = list(batches)
+            full = schema_of_records(chain.from_iterable(batches))
+        wanted = full if columns is None else full.select(tuple(columns))
+        parts = [decode_examples(batch, wanted, strings=strings) for batch in batches]
     parts = parts or [decode_examples([], wanted, strings=strings)]
     order = wanted if columns is None else columns
     return Examples({name: _joined([part[name] for part in parts]) for name in order}, wanted)
