@@ -26,7 +26,7 @@ from tfio_store.read.block import decode_block, recover_block
 from tfio_store.read.located import Decoding, Located
 from tfio_store.read.order import Order
 from tfio_store.read.plan import BlockRun, StreamPart, Units, fetches
-from tfio_store.read.stream import ShardStream
+from tfio_store.read.stream import StreamReader
 from tfio_store.records.recovery import SkippedRegion
 from tfio_store.storage import threads
 from tfio_store.storage.read_ahead import ReadAhead
@@ -54,7 +54,7 @@ def decode(
     dataset: Dataset, parts: Iterable[tuple[StreamPart | BlockRun, BytesLike]], how: Decoding
 ) -> Iterator[Located]:
     """Located batches of the parts, in order. Empty ones are left out."""
-    stream: ShardStream | None = None
+    stream: StreamReader | None = None
     blocks = _BlockDecoders(dataset, how)
     for part, data in parts:
         if isinstance(part, BlockRun):
@@ -62,7 +62,7 @@ def decode(
             continue
         yield from blocks.drain()
         if part.first or stream is None:
-            stream = ShardStream(dataset.shards[part.shard], part, how)
+            stream = StreamReader(dataset.shards[part.shard], part, how)
         yield from stream.feed(part, data)
         if part.last or stream.must_end:
             yield from stream.finish()

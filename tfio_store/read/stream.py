@@ -20,13 +20,13 @@ from tfio_store.records.recovery import RecoveringDecoder, SkippedRegion
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
-__all__ = ["ShardStream"]
+__all__ = ["StreamReader"]
 
 _RAW_PIECE = 1 << 20
 """Bytes to decompress at a time: few enough for a core's cache."""
 
 
-class ShardStream:
+class StreamReader:
     """One shard, fed in order from its beginning (or, raw, from some record's offset)."""
 
     def __init__(self, shard: Shard, part: StreamPart, how: Decoding) -> None:
