@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import tensorflow as tf
@@ -50,7 +51,7 @@ def block_dataset(
     there are."""
     coarse = options.shuffle is False and options.shard is None
     spans = coarse_block_spans(dataset) if coarse else block_spans(dataset)
-    reader = BlockReader(dataset, spans, options, window=mixed_blocks(spans, options))
+    reader = BlockReader(dataset, spans, options, window=math.ceil(mixed_blocks(spans, options)))
     count = element_count(spans, options)
     if parallel_reads is None:
         seeds = None if options.shuffle is False else order.seeds(options)
@@ -100,18 +101,20 @@ def interleaved(
     )
 
 
-def mixed_blocks(spans: Spans, options: Options) -> int:
+def mixed_blocks(spans: Spans, options: Options) -> Fraction:
     """Blocks (groups of ``spans``) whose records are mixed: as many as are asked for and memory has
     room for, twice: those handed out and those read meanwhile."""
     nbytes = max(1, spans.mean_group())
     most = max(1, options.memory_budget // (2 * nbytes))
-    wanted = max(1, min(options.window, spans.count))
+    asked = options.window.blocks(spans.count, int(spans.records.sum()), nbytes * spans.count)
+    wanted = max(Fraction(1), min(asked, Fraction(spans.count)))
     if wanted > most and options.shuffle is not True:
         warn(
-            f"shuffle={wanted} blocks take {2 * wanted * nbytes >> 20} MiB: {most} are mixed, "
-            "which memory_budget= has room for; pass a larger one"
+            f"shuffle={options.shuffle!r}: {math.ceil(wanted)} blocks take "
+            f"{math.ceil(2 * wanted * nbytes) >> 20} MiB: {most} are mixed, which memory_budget= "
+            "has room for; pass a larger one"
         )
-    return min(wanted, most)
+    return min(wanted, Fraction(most))
 
 
 class BlockReader:

@@ -68,10 +68,12 @@ class TFRecordDataset(tf.data.Dataset):  # type: ignore[misc]
             Default None.
         batch_size (int | None): Gives batches, faster than ``.batch`` does. Default None.
         drop_remainder (bool): Leave out a last batch that is not full. Default False.
-        shuffle (bool | int): True shuffles the blocks, and the records among 16 neighbouring blocks
-            of the new order; a number sets another window. With ``batch_size`` a window has the
-            same blocks in each epoch, and the windows come in other orders. Foreign compressed
-            files are shuffled by file, and among 10,000 records. Default False.
+        shuffle (bool | int | str): True shuffles the blocks, and the records among 16 neighbouring
+            blocks of the new order. Another window is a number of blocks, or a text:
+            ``"10000 records"``, ``"64 MiB"`` (B, KiB, MiB or GiB, before compression). No window
+            is less than one block. With ``batch_size`` a window has the same blocks in each epoch,
+            and the windows come in other orders. Foreign compressed files are shuffled by file,
+            and among 10,000 records or as many as are asked for. Default False.
         seed (int | None): Of the shuffle. The same seed gives the same orders. Default None.
         reshuffle_each_iteration (bool): Another order in each epoch. Default True.
         shard (tuple[int, int] | None): (number of shards, index), as of `Dataset.shard`, but by
@@ -126,7 +128,7 @@ class TFRecordDataset(tf.data.Dataset):  # type: ignore[misc]
         split: str | None = None,
         batch_size: int | None = None,
         drop_remainder: bool = False,
-        shuffle: bool | int = False,
+        shuffle: bool | int | str = False,
         seed: int | None = None,
         reshuffle_each_iteration: bool = True,
         shard: tuple[int, int] | None = None,

@@ -10,10 +10,10 @@ import numpy as np
 
 from tfio_store.records.compression import codec_name
 from tfio_store.tf.dataset.request import Settings
+from tfio_store.tf.dataset.shuffle_window import ShuffleWindow
 
 __all__ = ["Options", "check_buffer_size", "check_compression"]
 
-DEFAULT_WINDOW = 16
 DEFAULT_MEMORY_BUDGET = 256 << 20
 
 
@@ -24,7 +24,7 @@ class Options:
     settings: Settings
     batch_size: int | None = None
     drop_remainder: bool = False
-    shuffle: bool | int = False
+    shuffle: bool | int | str = False
     seed: int | None = None
     reshuffle_each_iteration: bool = True
     shard: tuple[int, int] | None = None
@@ -37,8 +37,8 @@ class Options:
             raise ValueError(f"batch_size= takes 1 or more records, not {self.batch_size}")
         if self.drop_remainder and self.batch_size is None:
             raise ValueError("drop_remainder= needs a batch_size=")
-        if self.shuffle is not False and int(self.shuffle) < 1:
-            raise ValueError(f"shuffle= takes True or 1 or more blocks, not {self.shuffle}")
+        if self.shuffle is not False:
+            ShuffleWindow.of(self.shuffle)
         if self.memory_budget < 1:
             raise ValueError(f"memory_budget= takes bytes, not {self.memory_budget}")
         if self.shard is not None:
@@ -58,11 +58,9 @@ class Options:
         return wanted or self.shuffle is not False
 
     @property
-    def window(self) -> int:
-        """Blocks whose records are mixed: 1 without shuffling."""
-        if self.shuffle is False:
-            return 1
-        return DEFAULT_WINDOW if self.shuffle is True else int(self.shuffle)
+    def window(self) -> ShuffleWindow:
+        """Whose records are mixed: one block's without shuffling."""
+        return ShuffleWindow.of(1 if self.shuffle is False else self.shuffle)
 
 
 def check_buffer_size(value: Any) -> None:

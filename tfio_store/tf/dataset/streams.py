@@ -54,7 +54,9 @@ def stream_dataset(
         )
     single = parallel_reads is not None
     if options.shuffle is not False:
-        found = _shuffled(found if single else order.slices(found), _SHUFFLE_RECORDS, options)
+        window = options.window
+        records = window.amount if window.unit == "records" else _SHUFFLE_RECORDS
+        found = _shuffled(found if single else order.slices(found), records, options)
         single = True
     return finish(found, options, single=single)
 

@@ -1,8 +1,8 @@
 """Decides which records are shuffled together, and in which batches they come. No TensorFlow.
 
-A *window* is a run of whole batches of the shuffled blocks, about as many records as ``shuffle=``
-blocks have. No batch crosses the bounds of a window; the blocks there belong to both sides. What is
-left behind the last whole batch is a window of its own, and comes last.
+A *window* is a run of whole batches of the shuffled blocks, of about as many records as
+``shuffle=`` asks for. No batch crosses the bounds of a window; the blocks there belong to both
+sides. What is left behind the last whole batch is a window of its own, and comes last.
 
 Which blocks lie in which window depends on the seed alone, not on the epoch: workers of tf.data
 service that share out the windows must agree on what they are.
@@ -11,6 +11,7 @@ service that share out the windows must agree on what they are.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
@@ -49,7 +50,7 @@ class BatchWindows:
 
 
 def window_spans(
-    spans: Spans, batch_size: int, blocks: int, seed: int
+    spans: Spans, batch_size: int, blocks: int | Fraction, seed: int
 ) -> tuple[Spans, BatchWindows]:
     """``spans`` are whole blocks. Windows of about ``blocks`` of them, and their batches."""
     records = spans.records
