@@ -289,6 +289,7 @@ cdef RecordBatch compact_batch(RecordBatch batch):
 cdef class RecordIterator:
     """Iterates records (bytes) of an iterator of batches; no Python code runs per record.
 
+    A batch may also be a list of records. They are taken out of it as they are given.
     ``batches`` is asked for the next batch when one is used up. ``batch`` is the
     current one (None before the first, after the last and where `take_rest` took it) and
     ``position`` the index of the next record in it. Threads may share one; RuntimeError
@@ -296,7 +297,8 @@ cdef class RecordIterator:
     """
 
     cdef object batches
-    cdef RecordBatch current
+    cdef RecordBatch current  # one of the two is None
+    cdef list owned
     cdef Py_ssize_t next_index
     cdef bint fetching
 
@@ -305,7 +307,7 @@ cdef class RecordIterator:
 
     @property
     def batch(self):
-        return self.current
+        return self.owned if self.current is None else self.current
 
     @property
     def position(self):
@@ -316,9 +318,15 @@ cdef class RecordIterator:
 
     def __next__(self):
         cdef bytes record
-        while self.current is None or self.next_index >= self.current.count:
+        while True:
+            if self.current is not None and self.next_index < self.current.count:
+                record = record_at(self.current, self.next_index)
+                break
+            if self.owned is not None and self.next_index < len(self.owned):
+                record = self.owned[self.next_index]
+                self.owned[self.next_index] = None
+                break
             fetch_batch(self)
-        record = record_at(self.current, self.next_index)
         self.next_index += 1
         return record
 
@@ -326,8 +334,11 @@ cdef class RecordIterator:
         """The current batch's records that were not given, which will not be; None if there are
         none."""
         cdef RecordBatch batch = self.current
+        cdef list owned = self.owned
         cdef Py_ssize_t start = self.next_index
-        self.current, self.next_index = None, 0
+        self.current, self.owned, self.next_index = None, None, 0
+        if owned is not None:
+            return join_records(owned[start:]) if start < len(owned) else None
         if batch is None or start >= batch.count:
             return None
         return slice_batch(batch, start, batch.count, 1)
@@ -339,11 +350,14 @@ cdef int fetch_batch(RecordIterator iterator) except -1:
     iterator.fetching = True
     try:
         batch = next(iterator.batches)
-        if not isinstance(batch, RecordBatch):
+        if isinstance(batch, list):
+            iterator.current, iterator.owned, iterator.next_index = None, batch, 0
+        elif isinstance(batch, RecordBatch):
+            iterator.current, iterator.owned, iterator.next_index = batch, None, 0
+        else:
             raise TypeError(f"batches must yield RecordBatch, got {type(batch).__name__}")
-        iterator.current, iterator.next_index = batch, 0
     except StopIteration:
-        iterator.current, iterator.next_index = None, 0
+        iterator.current, iterator.owned, iterator.next_index = None, None, 0
         raise
     finally:
         iterator.fetching = False

@@ -1,5 +1,5 @@
 # cython: boundscheck=True, wraparound=True
-"""The compiled core: CRC32C, record framing and record batches. No I/O but `walk_file`.
+"""The compiled core: CRC32C, record framing and record batches. No I/O but in _file.pxi.
 
 Docstrings of the public names are in tfio_store/records/_core.pyi as well; the parts below are one concept
 each. Work on 32 KiB or more is done without the GIL.
@@ -14,8 +14,11 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy
 from pool cimport pool_give, pool_take
 from tfrecord cimport (
-    TFRECORD_HEADER, TFRECORD_MAX_LIMIT, TFRECORD_OVERHEAD, c_bool, tfrecord_cursor, tfrecord_find,
-    tfrecord_put, tfrecord_scan, tfrecord_walk, tfrecord_walk_file)
+    TFRECORD_FOOTER, TFRECORD_HEADER, TFRECORD_MAX_LIMIT, TFRECORD_OVERHEAD, c_bool, tfrecord_cursor,
+    tfrecord_find, tfrecord_put, tfrecord_read_data, tfrecord_scan, tfrecord_walk, tfrecord_walk_file)
+
+cdef extern from "memory/bytes.h":
+    uint32_t load32(const uint8_t *p)
 
 cdef extern from "Python.h":
     const Py_ssize_t PY_SSIZE_T_MAX
@@ -39,4 +42,5 @@ include "_memory.pxi"
 include "_crc.pxi"
 include "_batch.pxi"
 include "_scan.pxi"
+include "_file.pxi"
 include "_write.pxi"

@@ -74,32 +74,6 @@ def walk(buffer, *, start=0, max_record_bytes=DEFAULT_MAX_RECORD_BYTES):
     return index_array(index, index.offsets, <Py_ssize_t> count), cursor.offset, FAULTS[<int> cursor.fault]
 
 
-def walk_file(int descriptor, nbytes, *, max_record_bytes=DEFAULT_MAX_RECORD_BYTES):
-    """As ``walk``, over the first ``nbytes`` bytes of an open file. OSError where it can't be read."""
-    cdef uint64_t limit = <uint64_t> to_count(max_record_bytes, TFRECORD_MAX_LIMIT, "max_record_bytes")
-    cdef size_t size = <size_t> to_count(nbytes, PY_SSIZE_T_MAX, "nbytes")
-    cdef size_t count = 0, room
-    cdef tfrecord_cursor cursor
-    cdef int error = 0
-    cdef _Index larger, index = new_index(FEWEST_ENTRIES)
-    cursor.offset = 0
-    while True:
-        with nogil:  # it goes on at cursor.offset
-            error = tfrecord_walk_file(
-                &cursor, descriptor, size, limit, index.offsets + count, index.room - count)
-        if error != 0:
-            raise OSError(error, os.strerror(error))
-        count += cursor.count
-        if count < index.room:
-            break
-        # As many as the file will have if it goes on like this, so that it seldom comes here again.
-        room = <size_t> (1.1 * count * (<double> size / cursor.offset)) + FEWEST_ENTRIES
-        larger = new_index(max(room, 2 * count))
-        memcpy(larger.offsets, index.offsets, count * sizeof(int64_t))
-        index = larger
-    return index_array(index, index.offsets, <Py_ssize_t> count), cursor.offset, FAULTS[<int> cursor.fault]
-
-
 def find_record(buffer, *, start=0, max_record_bytes=DEFAULT_MAX_RECORD_BYTES):
     """Resynchronise: the offset of the first frame at or after ``start`` whose length CRC and data
     CRC hold, and True; or the first offset that more bytes could still turn into one

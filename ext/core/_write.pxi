@@ -77,6 +77,32 @@ cdef class FrameWriter:
             self.busy = False
         return self.size
 
+    def write_some(self, list records not None, Py_ssize_t start, enough):
+        """Frame records of a list from ``start`` on, until ``enough`` framed bytes wait; returns the
+        number of the next one."""
+        cdef Group group
+        cdef size_t size = self.size, most = <size_t> to_count(enough, PY_SSIZE_T_MAX, "enough")
+        cdef Py_ssize_t count = self.count
+        group.count = group.nbytes = 0
+        start = <Py_ssize_t> to_start(start, len(records))
+        check_idle(self)
+        self.busy = True  # what gives a record's bytes must not write here
+        try:
+            while start < len(records) and self.size + group.nbytes < most:
+                add_record(&group, records[start])
+                start += 1
+                if group.count == GROUP or group.nbytes >= <size_t> NOGIL_BYTES:
+                    put_group(self, &group)
+                    drop(&group)
+            put_group(self, &group)
+        except BaseException:
+            self.size, self.count = size, count
+            raise
+        finally:
+            drop(&group)
+            self.busy = False
+        return start
+
     def write_flat(self, data, offsets):
         """Frame records ``data[offsets[i]:offsets[i+1]]``, as Arrow lays strings out."""
         bounds = np.asarray(offsets)

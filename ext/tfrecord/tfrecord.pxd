@@ -1,5 +1,5 @@
 # See tfrecord.h.
-from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 
 cdef extern from "<stdbool.h>":
@@ -9,6 +9,7 @@ cdef extern from "<stdbool.h>":
 cdef extern from "tfrecord/tfrecord.h" nogil:
     enum:
         TFRECORD_HEADER
+        TFRECORD_FOOTER
         TFRECORD_OVERHEAD
 
     const uint64_t TFRECORD_MAX_LIMIT
@@ -38,3 +39,6 @@ cdef extern from "tfrecord/tfrecord_file.h" nogil:
     int tfrecord_walk_file(
         tfrecord_cursor *cursor, int descriptor, size_t size, uint64_t limit, int64_t *frames,
         size_t capacity)
+    int tfrecord_read_data(
+        int descriptor, uint8_t *data, size_t size, uint8_t *tail, size_t tail_size, size_t offset,
+        uint32_t *crc, size_t *got)

@@ -2,7 +2,9 @@
 #include "tfrecord/tfrecord_file.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
+#include <sys/types.h>
 #include <unistd.h>
 #ifdef __linux__
 #include <linux/magic.h>
@@ -10,10 +12,14 @@
 #include <sys/vfs.h>
 #endif
 
+#include "crc32c/crc32c.h"
+
 #ifndef WINDOW /* fuzzing builds this with small ones */
 #define WINDOW ((size_t)256 << 10)
 #define LONG ((size_t)4 << 10) /* from here on a header of its own costs less than its record */
 #endif
+#define PIECE ((size_t)128 << 10) /* stays in the cache until its CRC is taken */
+#define AHEAD ((off_t)8 << 20)    /* is asked of a disk when a record is not in memory */
 
 #ifdef __linux__
 /* Flags of preadv2 that read only what is in memory. */
@@ -76,5 +82,68 @@ int tfrecord_walk_file(tfrecord_cursor *cursor, int descriptor, size_t size, uin
                                 .count = count,
                                 .fault = step.fault,
                                 .need = at < size ? step.need : 0};
+    return error;
+}
+
+/* A run of memory for data, and one for what is behind it. */
+typedef struct {
+    uint8_t *data;
+    size_t size;
+    uint8_t *tail;
+    size_t tail_size;
+} pair;
+
+#ifdef __linux__
+/* What is in memory comes by one call. Returns the bytes that came. */
+static size_t read_pair_cached(int descriptor, int flags, pair into, size_t offset) {
+    struct iovec places[2] = {{into.data, into.size}, {into.tail, into.tail_size}};
+    ssize_t n = preadv2(descriptor, places, 2, (off_t)offset, flags);
+    return n > 0 ? (size_t)n : 0;
+}
+
+static void read_ahead(int descriptor, size_t offset) {
+    (void)posix_fadvise(descriptor, (off_t)offset, AHEAD, POSIX_FADV_WILLNEED);
+}
+#else
+static size_t read_pair_cached(int descriptor, int flags, pair into, size_t offset) {
+    (void)descriptor, (void)flags, (void)into, (void)offset;
+    return 0;
+}
+
+static void read_ahead(int descriptor, size_t offset) { (void)descriptor, (void)offset; }
+#endif
+
+static int read_pair(int descriptor, int flags, pair into, size_t offset, size_t *got) {
+    size_t more = 0;
+    int error = 0;
+    *got = read_pair_cached(descriptor, flags, into, offset);
+    if (*got == into.size + into.tail_size) return 0;
+    read_ahead(descriptor, offset + *got);
+    if (*got < into.size) {
+        error = read_window(descriptor, into.data + *got, into.size - *got, offset + *got, &more);
+        *got += more;
+    }
+    if (error != 0 || *got < into.size) return error;
+    size_t done = *got - into.size;
+    error = read_window(descriptor, into.tail + done, into.tail_size - done, offset + *got, &more);
+    *got += more;
+    return error;
+}
+
+int tfrecord_read_data(int descriptor, uint8_t *data, size_t size, uint8_t *tail, size_t tail_size,
+                       size_t offset, uint32_t *crc, size_t *got) {
+    int error = 0, flags = flags_for_cached(descriptor);
+    uint32_t state = 0;
+    size_t done = 0, more = 0;
+    do {
+        size_t left = size - done, piece = left > PIECE + PIECE / 2 ? PIECE : left;
+        pair into = {data + done, piece, tail, piece == left ? tail_size : 0};
+        error = read_pair(descriptor, flags, into, offset + done, &more);
+        done += more;
+        if (error != 0 || more < piece) break;
+        if (crc != NULL) state = crc32c_extend(state, into.data, piece);
+    } while (done < size);
+    if (crc != NULL) *crc = crc32c_mask(state);
+    *got = done;
     return error;
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,18 @@ MANIFEST = DatasetManifest(
 )
 
 
+STARTS = np.array([0, 20, 0, 16, 32], np.uint32)
+POSITIONED = DatasetManifest(
+    (
+        ShardInfo("train-0", 95, 5, 1, replace(table([0, 40, 95], [0, 2, 5]), starts=STARTS)),
+        ShardInfo("train-1", 50, 1, 1),
+        ShardInfo("train-2", 30, 1, 2, table([0, 30], [0, 1])),
+    ),
+    None,
+    index="_train.index",
+)
+
+
 def without_blocks(manifest: DatasetManifest) -> DatasetManifest:
     return DatasetManifest.from_bytes(manifest.to_bytes())
 
@@ -39,6 +52,20 @@ def test_there_and_back() -> None:
     assert [shard.blocks for shard in plain.shards] == [None] * 3
     assert (plain.records, plain.nbytes, plain.schema) == (8, 150, {"x": "float"})
     assert plain.with_index(MANIFEST.index_bytes()) == MANIFEST
+
+
+def test_positions_there_and_back() -> None:
+    assert (MANIFEST.index_bytes()[8], POSITIONED.index_bytes()[8]) == (1, 2)
+    assert without_blocks(POSITIONED).with_index(POSITIONED.index_bytes()) == POSITIONED
+    forgotten = replace(
+        POSITIONED,
+        shards=tuple(
+            replace(shard, blocks=shard.blocks and replace(shard.blocks, starts=None))
+            for shard in POSITIONED.shards
+        ),
+    )
+    assert forgotten != POSITIONED
+    assert forgotten.index_bytes()[8] == 1
 
 
 def test_an_uncompressed_table_keeps_one_array_for_both_offsets() -> None:
@@ -154,6 +181,36 @@ def test_an_index_that_lies_under_a_valid_checksum(
     struct.pack_into(layout, body, position, value)
     with pytest.raises(ManifestError, match=says):
         MANIFEST.with_index(sealed(bytes(body)))
+
+
+STARTS_AT = 16 + 3 * 32 + 8 * (3 + 3 + 2 + 2)
+
+
+@pytest.mark.parametrize(
+    ("position", "layout", "value", "says"),
+    [
+        (8, "<I", 1, "version 1 does not know"),
+        (8, "<I", 3, "version 3"),
+        (16 + 28, "<I", 2, "claims|go down|begin at 0|not those|follow"),
+        (16 + 2 * 32 + 28, "<I", 3, "more than have a start"),
+        (16 + 8, "<Q", 1 << 62, "another train-0"),
+        (STARTS_AT, "<I", 1, "begin with the block"),
+        (STARTS_AT + 8, "<I", 1, "begin with the block"),
+        (STARTS_AT + 4, "<I", 15, "closer"),
+        (STARTS_AT + 4, "<I", 25, "closer"),
+        (STARTS_AT + 4, "<I", 0xFFFFFFFF, "closer"),
+        (STARTS_AT + 12, "<I", 33, "closer"),
+        (STARTS_AT + 16, "<I", 0, "closer"),
+        (STARTS_AT + 16, "<I", 40, "closer"),
+    ],
+)
+def test_positions_that_lie_under_a_valid_checksum(
+    position: int, layout: str, value: int, says: str
+) -> None:
+    body = bytearray(POSITIONED.index_bytes()[:-4])
+    struct.pack_into(layout, body, position, value)
+    with pytest.raises(ManifestError, match=says):
+        without_blocks(POSITIONED).with_index(sealed(bytes(body)))
 
 
 def test_bytes_behind_the_tables_are_refused() -> None:

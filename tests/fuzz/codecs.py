@@ -49,8 +49,19 @@ SHARDS = (
     ShardInfo("train-2", 9, 2, 3, _table([0, 5, 9], [0, 1, 2])),
 )
 MANIFEST = DatasetManifest(SHARDS, "GZIP", schema={"x": "float"}, index="_train.index")
-PLAIN = DatasetManifest.from_bytes(MANIFEST.to_bytes())
-INDEX = MANIFEST.index_bytes()
+STARTS = np.array([0, 20, 0, 16, 32], np.uint32)
+POSITIONED = replace(
+    MANIFEST,
+    shards=(
+        ShardInfo("train-0", 95, 5, 1, replace(_table([0, 40, 95], [0, 2, 5]), starts=STARTS)),
+        SHARDS[1],
+    ),
+    compression=None,
+)
+INDEXES = tuple(
+    (DatasetManifest.from_bytes(each.to_bytes()), each.index_bytes())
+    for each in (MANIFEST, POSITIONED)
+)
 SHARD = Fingerprint("train-00000-of-00004.tfrecord", 100, 0xDEADBEEF)
 CLAIM = Claim("0123456789ab", DatasetNames("train", 4), landing=(SHARD,))
 COMMITTING = replace(
@@ -120,20 +131,23 @@ def fuzz_manifest(rng: random.Random) -> None:
 
 
 def fuzz_index(rng: random.Random) -> None:
-    body = mutate_bytes(rng, INDEX[:-4])
+    plain, index = rng.choice(INDEXES)
+    body = mutate_bytes(rng, index[:-4])
     data = body + struct.pack("<I", crc32c(body))
     if rng.random() < 0.1:
         data = mutate_bytes(rng, data)
     try:
-        found = PLAIN.with_index(data)
+        found = plain.with_index(data)
     except ManifestError:
         return
-    assert PLAIN.with_index(found.index_bytes()) == found
+    assert plain.with_index(found.index_bytes()) == found
     for shard in found.shards:
         if shard.blocks is not None:
             assert shard.blocks.offsets[-1] == shard.nbytes
             assert shard.blocks.records[-1] == shard.records
             assert all((np.diff(total) >= 0).all() for total in (shard.blocks.raw_offsets,))
+            starts = shard.blocks.starts
+            assert starts is None or len(starts) == shard.records
 
 
 def fuzz_claim(rng: random.Random) -> None:

@@ -2,25 +2,28 @@
 
 All numbers are little-endian; the arrays are as `BlockTable` has them::
 
-    "TFIOSIDX"  u32 version = 1  u32 shards
+    "TFIOSIDX"  u32 version  u32 shards
     per shard   u64 nbytes  u64 records  u64 blocks  u32 crc32c  u32 kind
     per shard   i64 offsets[blocks + 1]      unless kind is NO_TABLE
                 i64 raw_offsets[blocks + 1]  if kind is COMPRESSED
                 i64 records[blocks + 1]
+    per shard   u32 starts[records]          if kind is POSITIONED
     u32         CRC32C of all of the above
 
 nbytes, records and crc32c repeat the manifest's. So an index of another generation is recognised.
+Version 2 is written if a shard is POSITIONED, which version 1 does not know, and else version 1.
 """
 
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from tfio_store.dataset.record_starts import START_BYTES, StartsArray, check_starts
 from tfio_store.records.framing import crc32c
 
 if TYPE_CHECKING:
@@ -33,11 +36,11 @@ __all__ = ["BlockTable", "ShardInfo", "decode_tables", "encode_tables"]
 Int64Array = npt.NDArray[np.int64]
 
 _MAGIC = b"TFIOSIDX"
-_VERSION = 1
+_VERSIONS = (1, 2)
 _HEADER = struct.Struct("<8sII")
 _SHARD = struct.Struct("<QQQII")
 _CRC = struct.Struct("<I")
-_NO_TABLE, _PLAIN, _COMPRESSED = 0, 1, 2
+_NO_TABLE, _PLAIN, _COMPRESSED, _POSITIONED = 0, 1, 2, 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,12 +50,14 @@ class BlockTable:
     Block b is the stored bytes ``offsets[b]:offsets[b + 1]`` of the object; decompressed they are
     bytes ``raw_offsets[b]:raw_offsets[b + 1]`` of the record stream (for uncompressed shards the
     same array) and hold records ``records[b]:records[b + 1]`` of the shard. The first offset is 0,
-    or 2 for ZLIB, whose header belongs to no block.
+    or 2 for ZLIB, whose header belongs to no block. ``starts`` tells of a raw shard where each
+    record's frame begins, counted from its block, or is None.
     """
 
     offsets: Int64Array
     raw_offsets: Int64Array
     records: Int64Array
+    starts: StartsArray | None = None
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -64,9 +69,16 @@ class BlockTable:
             np.array_equal(self.offsets, other.offsets)
             and np.array_equal(self.raw_offsets, other.raw_offsets)
             and np.array_equal(self.records, other.records)
+            and _same(self.starts, other.starts)
         )
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def _same(ours: StartsArray | None, theirs: StartsArray | None) -> bool:
+    if ours is None or theirs is None:
+        return ours is theirs
+    return np.array_equal(ours, theirs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +110,13 @@ class ShardInfo:
 
 def encode_tables(shards: Sequence[ShardInfo]) -> bytes:
     """The index of ``shards``, in their order."""
-    pieces = [_HEADER.pack(_MAGIC, _VERSION, len(shards))]
+    tables = [shard.blocks for shard in shards if shard.blocks is not None]
+    starts = [table.starts for table in tables if table.starts is not None]
+    pieces = [_HEADER.pack(_MAGIC, _VERSIONS[bool(starts)], len(shards))]
     pieces += [_shard_header(shard) for shard in shards]
-    for shard in shards:
-        if shard.blocks is not None:
-            pieces += [array.astype("<i8").tobytes() for array in _arrays(shard.blocks)]
+    for table in tables:
+        pieces += [array.astype("<i8").tobytes() for array in _arrays(table)]
+    pieces += [array.astype("<u4").tobytes() for array in starts]
     body = b"".join(pieces)
     return body + _CRC.pack(crc32c(body))
 
@@ -115,11 +129,13 @@ def _shard_header(shard: ShardInfo) -> bytes:
 def _kind(table: BlockTable | None) -> int:
     if table is None:
         return _NO_TABLE
+    if table.starts is not None:
+        return _POSITIONED
     return _PLAIN if table.raw_offsets is table.offsets else _COMPRESSED
 
 
 def _arrays(table: BlockTable) -> list[Int64Array]:
-    if _kind(table) == _PLAIN:
+    if _kind(table) in (_PLAIN, _POSITIONED):
         return [table.offsets, table.records]
     return [table.offsets, table.raw_offsets, table.records]
 
@@ -128,16 +144,22 @@ def decode_tables(data: BytesLike, shards: Sequence[ShardInfo]) -> list[BlockTab
     """The tables of ``shards``; ValueError says why ``data`` is not their index."""
     body = _checked_body(memoryview(data).cast("B"))
     _, version, count = _HEADER.unpack_from(body)
-    if version != _VERSION:
-        raise ValueError(f"it has version {version}, and this library reads {_VERSION}")
+    if version not in _VERSIONS:
+        raise ValueError(f"it has version {version}, and this library reads {_VERSIONS}")
     if count != len(shards) or len(body) < _HEADER.size + count * _SHARD.size:
         raise ValueError(f"it tells of {count} shards, and the manifest of {len(shards)}")
+    headers = [_SHARD.unpack_from(body, _HEADER.size + i * _SHARD.size) for i in range(len(shards))]
     position = _HEADER.size + count * _SHARD.size
     tables = []
-    for number, shard in enumerate(shards):
-        header = _SHARD.unpack_from(body, _HEADER.size + number * _SHARD.size)
+    for header, shard in zip(headers, shards, strict=True):
         table, position = _table(body, position, header, shard)
         tables.append(table)
+    for i, (header, shard) in enumerate(zip(headers, shards, strict=True)):
+        table = tables[i]
+        if table is not None and header[-1] == _POSITIONED:
+            if version == 1:
+                raise ValueError(f"{shard.name} has a table that version 1 does not know")
+            tables[i], position = _with_starts(body, position, table, shard)
     if position != len(body):
         raise ValueError(f"{len(body) - position} bytes follow its tables")
     return tables
@@ -160,9 +182,9 @@ def _table(
         raise ValueError(f"it describes another {shard.name}")
     if kind == _NO_TABLE:
         return None, position
-    if kind not in (_PLAIN, _COMPRESSED):
+    if kind not in (_PLAIN, _COMPRESSED, _POSITIONED):
         raise ValueError(f"{shard.name} has a table of an unknown kind, {kind}")
-    arrays = 2 if kind == _PLAIN else 3
+    arrays = 3 if kind == _COMPRESSED else 2
     if (blocks + 1) * 8 * arrays > len(body) - position:
         raise ValueError(f"{shard.name} claims {blocks} blocks, more than there are bytes for")
     step = (blocks + 1) * 8
@@ -173,6 +195,20 @@ def _table(
     table = BlockTable(views[0], views[-2], views[-1])
     _check_table(table, shard)
     return table, position + step * arrays
+
+
+def _with_starts(
+    body: memoryview, position: int, table: BlockTable, shard: ShardInfo
+) -> tuple[BlockTable, int]:
+    nbytes = START_BYTES * shard.records
+    if nbytes > len(body) - position:
+        raise ValueError(f"{shard.name} has {shard.records} records, more than have a start")
+    starts = np.frombuffer(body, "<u4", shard.records, position).astype(np.uint32, copy=False)
+    try:
+        check_starts(starts, table.offsets, table.records)
+    except ValueError as error:
+        raise ValueError(f"{shard.name}: {error}") from error
+    return replace(table, starts=starts), position + nbytes
 
 
 def _check_table(table: BlockTable, shard: ShardInfo) -> None:

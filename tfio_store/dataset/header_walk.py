@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tfio_store.dataset.block_tables import BlockTable, Int64Array
 from tfio_store.dataset.model import Dataset, Shard
+from tfio_store.dataset.record_starts import START_BYTES, are_cheap, relative_starts
 from tfio_store.dataset.text_index import parse_idx
 from tfio_store.errors import (
     CorruptRecordError,
@@ -56,6 +58,7 @@ def index_raw_shards(
     memory_budget: int,
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
     instead: str | None = None,
+    starts_bytes: int = 0,
 ) -> Dataset:
     """The dataset with the blocks of every raw shard known, and no shard's compression "auto".
 
@@ -63,7 +66,8 @@ def index_raw_shards(
     the shard, unless its records are larger than what one request brings. A warning tells of more
     than ``memory_budget`` bytes of that; and where the caller says what it does ``instead``, it is
     not done, and the dataset comes back as it was.
-    Compressed streams stay as they are.
+    Compressed streams stay as they are. ``starts_bytes``: how much memory the starts of records may
+    take in all; without it they are forgotten.
 
     Raises:
         CorruptRecordError, TruncatedRecordError: a header is damaged; the data CRCs are not looked
@@ -82,13 +86,29 @@ def index_raw_shards(
         return dataset
     workers = min(_SHARDS_AT_ONCE, len(missing))
     share = memory_budget // workers
+    room = starts_bytes / max(1, sum(dataset.shards[i].nbytes for i in missing))
 
     def look(index: int) -> Shard:
-        return indexed_shard(dataset, index, budget=share, max_record_bytes=max_record_bytes)
+        shard = indexed_shard(
+            dataset,
+            index,
+            budget=share,
+            max_record_bytes=max_record_bytes,
+            record_positions=None if starts_bytes else False,
+        )
+        return _within(shard, room * shard.nbytes)
 
     with Threads(workers, thread_name_prefix="tfio_store-index") as pool:
         found = dict(zip(missing, pool.map(look, missing), strict=True))
     return dataset.with_shards(found)
+
+
+def _within(shard: Shard, room: float) -> Shard:
+    """The shard without the starts of its records, if these take more than ``room`` bytes."""
+    table = shard.blocks
+    if table is None or table.starts is None or START_BYTES * len(table.starts) <= room:
+        return shard
+    return shard.known(blocks=replace(table, starts=None))
 
 
 def _warn_of_long_walk(shards: list[Shard], memory_budget: int, instead: str | None) -> bool:
@@ -121,7 +141,12 @@ def codec_of(dataset: Dataset, index: int) -> str | None:
 
 
 def indexed_shard(
-    dataset: Dataset, index: int, *, budget: int, max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES
+    dataset: Dataset,
+    index: int,
+    *,
+    budget: int,
+    max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+    record_positions: bool | None = False,
 ) -> Shard:
     """A shard with its codec, and its blocks if it is raw. Raises as `index_raw_shards`."""
     shard = dataset.shards[index]
@@ -130,7 +155,7 @@ def indexed_shard(
     if codec is not None:
         return shard.known(compression=codec)
     frames = frame_offsets(store, path, shard, budget=budget, max_record_bytes=max_record_bytes)
-    table = block_table(frames, shard.nbytes)
+    table = block_table(frames, shard.nbytes, record_positions=record_positions)
     return shard.known(compression=None, records=len(frames), blocks=table)
 
 
@@ -146,20 +171,28 @@ def with_idx(dataset: Dataset, idx: Sequence[str]) -> Dataset:
         store, path = dataset.open_url(url)
         data, _ = store.get(path)
         frames = parse_idx(data, nbytes=shard.nbytes, path=store.url(path))
-        table = block_table(frames, shard.nbytes)
+        table = block_table(frames, shard.nbytes, record_positions=None)
         known[i] = shard.known(compression=None, records=len(frames), blocks=table)
     return dataset.with_shards(known)
 
 
-def block_table(frames: Int64Array, nbytes: int) -> BlockTable:
-    """Blocks of a raw shard: ``frames`` are the byte offsets of its frames, ``nbytes`` its size."""
+def block_table(
+    frames: Int64Array, nbytes: int, *, record_positions: bool | None = False
+) -> BlockTable:
+    """Blocks of a raw shard: ``frames`` are the byte offsets of its frames, ``nbytes`` its size.
+
+    ``record_positions``: whether it tells where each record begins. None: if that is cheap.
+    """
     records = [0]
     while records[-1] < len(frames):
         start = int(frames[records[-1]])
         records.append(int(np.searchsorted(frames[1:], start + BLOCK_BYTES)) + 1)
     cuts = np.array(records, np.int64)
     offsets = frame_bounds(frames, nbytes, cuts)
-    return BlockTable(offsets, offsets, cuts)
+    if record_positions is None:
+        record_positions = are_cheap(nbytes, len(frames))
+    starts = relative_starts(frames, offsets, cuts) if record_positions else None
+    return BlockTable(offsets, offsets, cuts, starts)
 
 
 def frame_bounds(frames: Int64Array, nbytes: int, cuts: Int64Array) -> Int64Array:

@@ -18,6 +18,7 @@ from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from tfio_store.dataset.model import Block, Dataset, Shard
@@ -26,15 +27,16 @@ from tfio_store.read.block import decode_block, recover_block
 from tfio_store.read.located import Decoding, Located
 from tfio_store.read.order import Order
 from tfio_store.read.plan import BlockRun, StreamPart, Units, fetches
+from tfio_store.read.record_runs import Frames, RecordRun, decode_run, record_fetches
 from tfio_store.read.stream import StreamReader
 from tfio_store.records.recovery import SkippedRegion
 from tfio_store.storage import threads
-from tfio_store.storage.read_ahead import ReadAhead
+from tfio_store.storage.read_ahead import Fetch, ReadAhead
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
-__all__ = ["decode", "fetch_blocks"]
+__all__ = ["decode", "fetch_blocks", "fetch_records"]
 
 
 def fetch_blocks(
@@ -50,8 +52,22 @@ def fetch_blocks(
         yield from decode(units.dataset, ((fetch.tag, data) for fetch, data in ahead), how)
 
 
+def fetch_records(
+    units: Units, numbers: Order, frames: Frames, how: Decoding, *, budget: int
+) -> Iterator[Located]:
+    """Batches of the units of these numbers, as `fetch_blocks` gives them, and behind them batches
+    of the single records that ``frames`` tell of. Positions count the units and then the records;
+    a batch of records begins at its position. All is one round of requests."""
+    singles = record_fetches(units.dataset, frames, how, position=len(numbers))
+    ranges = chain[Fetch[Any]](fetches(units, numbers), singles)
+    with closing(ReadAhead(ranges, budget=budget, may_be_short=True)) as ahead:
+        yield from decode(units.dataset, ((fetch.tag, data) for fetch, data in ahead), how)
+
+
 def decode(
-    dataset: Dataset, parts: Iterable[tuple[StreamPart | BlockRun, BytesLike]], how: Decoding
+    dataset: Dataset,
+    parts: Iterable[tuple[StreamPart | BlockRun | RecordRun, BytesLike]],
+    how: Decoding,
 ) -> Iterator[Located]:
     """Located batches of the parts, in order. Empty ones are left out."""
     stream: StreamReader | None = None
@@ -61,6 +77,9 @@ def decode(
             yield from blocks.feed(part, data)
             continue
         yield from blocks.drain()
+        if isinstance(part, RecordRun):
+            yield decode_run(dataset, part, data, how)
+            continue
         if part.first or stream is None:
             stream = StreamReader(dataset.shards[part.shard], part, how)
         yield from stream.feed(part, data)

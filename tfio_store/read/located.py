@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from tfio_store.read.skips import Skips
 from tfio_store.records.framing import RecordBatch
 
-__all__ = ["NO_OFFSET", "Decoding", "Located", "end_of"]
+__all__ = ["NO_OFFSET", "Decoding", "Located", "Standing", "end_of"]
 
 NO_OFFSET = -1
 """Stands in place of an offset if records can't be reached by one."""
@@ -20,6 +21,16 @@ class Decoding:
     verify: bool
     max_record_bytes: int
     skips: Skips | None = None
+
+
+class Standing(Protocol):
+    """Records that know where they stand: see `Located`."""
+
+    @property
+    def position(self) -> int: ...
+    @property
+    def records(self) -> int: ...
+    def offset(self, index: int) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ import numpy as np
 from tfio_store.dataset.block_tables import BlockTable
 from tfio_store.dataset.model import Block, Dataset
 from tfio_store.read.order import Order
+from tfio_store.read.record_runs import MERGE_GAP, MOST_WASTE
 from tfio_store.records.compression import most_ratio
 from tfio_store.records.framing import FRAME_OVERHEAD
 from tfio_store.storage.read_ahead import Fetch, split_range
@@ -25,9 +26,6 @@ __all__ = ["RECORD_COST", "BlockRun", "StreamPart", "Units", "fetches"]
 RECORD_COST = 32
 """Bytes of memory for a record beside its frame: its places before and after shuffling.
 """
-
-_MERGE_GAP = 64 << 10
-"""Blocks closer than this come by one request, which costs more than the bytes between them."""
 
 _MOST = 1 << 44
 """More bytes than any machine has, of which many add up."""
@@ -153,7 +151,10 @@ def _stream_fetches(
 def _continues(dataset: Dataset, run: list[Block], block: Block) -> bool:
     """Whether one request may fetch a block together with those before it."""
     gap = block.start - run[-1].stop
-    if block.shard != run[0].shard or not 0 <= gap <= _MERGE_GAP:
+    if block.shard != run[0].shard or not 0 <= gap <= MERGE_GAP:
+        return False
+    wanted = sum(each.stop - each.start for each in (*run, block))
+    if gap and (block.stop - run[0].start - wanted) * MOST_WASTE > wanted:
         return False
     store, _ = dataset.open(block.shard)
     return block.stop - run[0].start <= store.range_bytes

@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from tfio_store.read.located import NO_OFFSET, Located
+from tfio_store.read.located import NO_OFFSET, Located, Standing
 from tfio_store.read.route import Route
 
 __all__ = ["Position"]
@@ -30,7 +30,7 @@ class Position:
     records: int = 0
     offset: int = NO_OFFSET
 
-    def at(self, located: Located, index: int) -> Position:
+    def at(self, located: Standing, index: int) -> Position:
         """The position of record ``index`` of a batch of the same epoch."""
         return replace(
             self,

@@ -147,7 +147,7 @@ class RecordReader:
         self._begin_records()
 
     def _begin_records(self) -> None:
-        self._batches = _Batches(self._way)
+        self._batches = _Records(self._way)
         self._records = RecordIterator(self._batches)
 
     @property
@@ -327,8 +327,8 @@ class RecordReader:
         self.close()
 
 
-class _Batches(Iterator[RecordBatch]):
-    """The batches to the end of the epoch. No generator, which an error would end early."""
+class _ToTheEnd:
+    """Goes to the end of the epoch. No generator, which an error would end early."""
 
     def __init__(self, way: Traversal) -> None:
         self._way = way
@@ -339,11 +339,25 @@ class _Batches(Iterator[RecordBatch]):
         """Whether the epoch has ended, whoever has read the last of it."""
         return self._pass != self._way.passes
 
+
+class _Batches(_ToTheEnd, Iterator[RecordBatch]):
+    """The batches."""
+
     def __next__(self) -> RecordBatch:
         batch = None if self.ended else self._way.next_batch()
         if batch is None:
             raise StopIteration
         return batch
+
+
+class _Records(_ToTheEnd, Iterator["RecordBatch | list[bytes]"]):
+    """What is given out record by record."""
+
+    def __next__(self) -> RecordBatch | list[bytes]:
+        found = None if self.ended else self._way.next_records()
+        if found is None:
+            raise StopIteration
+        return found
 
 
 class _RestFirst(Iterator[RecordBatch]):

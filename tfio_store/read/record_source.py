@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import operator
-import os
-import threading
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, SupportsIndex, overload
 
 import numpy as np
@@ -15,14 +14,23 @@ import numpy.typing as npt
 from tfio_store.dataset.header_walk import index_raw_shards, with_idx
 from tfio_store.dataset.model import Dataset
 from tfio_store.dataset.source import Source, open_dataset
-from tfio_store.read.fetch import fetch_blocks
+from tfio_store.read.cache import BlockCache
+from tfio_store.read.fetch import fetch_records
 from tfio_store.read.located import Decoding
 from tfio_store.read.plan import Units
 from tfio_store.read.record_numbers import is_number, record_numbers
+from tfio_store.read.record_runs import UNKNOWN, Frames, frames_of
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
 from tfio_store.storage import Access, Retry
 
 __all__ = ["RecordSource"]
+
+_STARTS_SHARE = 8
+"""One of so many parts of the memory budget may hold the places of records of files without an
+index."""
+
+_ENTRY_BYTES = 128
+"""What a record that is cached alone takes beside its bytes."""
 
 
 class RecordSource(Sequence[bytes]):
@@ -31,9 +39,12 @@ class RecordSource(Sequence[bytes]):
     It has ``len``, ``[i]``, ``[i:j]``, ``[[i, j, k]]``, and ``[mask]`` with as many bools as there
     are records.
 
-    A list of numbers is fetched in one round: each block once, neighbouring blocks in one request,
-    many requests at a time. If no manifest knows the blocks, opening walks the headers of the files
-    once. A source is safe to use from several threads. It pickles as names and numbers, and a
+    A list of numbers is fetched in one round, many requests at a time, neighbours in one request.
+    Where the index knows the places of records (see `ShardedWriter`), the bytes of the wanted
+    records are read, and at most a quarter more. Elsewhere each of their blocks is read once. If no
+    manifest knows the blocks, opening walks the headers of the files once; it then knows the
+    records' places too. Numbers that go on where the last question ended, as in a loop, read whole
+    blocks. A source is safe to use from several threads. It pickles as names and numbers, and a
     forked child makes its own connections. It serves as a PyTorch map-style dataset and as a Grain
     data source.
 
@@ -45,7 +56,8 @@ class RecordSource(Sequence[bytes]):
         storage_options (dict | None): See `RecordReader`. Default None.
         idx (list[str] | None): Text index files as DALI's ``tfrecord2idx`` writes them, one for
             each file of the source. They replace the walk. Default None.
-        cache_bytes (int): Bytes of decoded blocks to keep for later questions. Default 64 MiB.
+        cache_bytes (int): Bytes of decoded blocks and single records to keep for later questions.
+            Default 64 MiB.
         memory_budget (int): Bytes in flight while a list is fetched. Default 256 MiB.
         max_record_bytes (int): See `RecordReader`. Default 1 GiB.
         retry (Retry | None): See `RecordReader`. Default None.
@@ -87,7 +99,10 @@ class RecordSource(Sequence[bytes]):
         if idx is not None:
             found = with_idx(found, idx)
         dataset = index_raw_shards(
-            found, memory_budget=memory_budget, max_record_bytes=max_record_bytes
+            found,
+            memory_budget=memory_budget,
+            max_record_bytes=max_record_bytes,
+            starts_bytes=memory_budget // _STARTS_SHARE,
         )
         for shard in dataset.shards:
             if shard.blocks is None:
@@ -100,7 +115,9 @@ class RecordSource(Sequence[bytes]):
         self._verify = verify
         self._memory_budget = memory_budget
         self._max_record_bytes = max_record_bytes
-        self._cache = _BlockCache(cache_bytes)
+        self._cache = BlockCache(cache_bytes)
+        self._next = UNKNOWN
+        """The number behind the last one asked for."""
 
     @property
     def dataset(self) -> Dataset:
@@ -126,28 +143,78 @@ class RecordSource(Sequence[bytes]):
     def __getitems__(self, indices: Iterable[SupportsIndex]) -> list[bytes]:
         """The records of ``indices``, in that order (what PyTorch's loader calls with a batch)."""
         numbers = record_numbers(indices, len(self))
-        blocks, within = self._locate(numbers)
-        records: list[bytes] = [b""] * len(numbers)
-        order = np.argsort(blocks, kind="stable")
-        wanted, starts = np.unique(blocks[order], return_index=True)
-        asked = np.split(order, starts[1:])
-        by_block = (
-            {int(block): rows for block, rows in zip(wanted, asked, strict=True)}
-            if len(order)
-            else {}
-        )
-        for block, batch in self._batches(sorted(by_block)):
-            for row in by_block[block]:
-                records[row] = batch[int(within[row])]
+        follows = self._follow(numbers)
+        wanted, rows = np.unique(numbers, return_inverse=True)
+        found = self._fetched(wanted, whole_blocks=follows)
+        return [found[row] for row in rows.tolist()]
+
+    def _follow(self, numbers: npt.NDArray[np.int64]) -> bool:
+        """Whether somebody reads on where the last question ended, as a loop does."""
+        if not len(numbers):
+            return False
+        follows = int(numbers[0]) == self._next and bool((np.diff(numbers) == 1).all())
+        self._next = int(numbers[-1]) + 1
+        return follows
+
+    def _fetched(self, wanted: npt.NDArray[np.int64], *, whole_blocks: bool) -> list[bytes]:
+        """The records of these numbers, which rise. ``whole_blocks``: none is read alone."""
+        places = self._locate(wanted)
+        records: list[bytes] = [b""] * len(wanted)
+        missing: dict[int, range] = {}
+        alone: list[int] = []
+        for block, rows in _groups(places.blocks):
+            batch = self._cache.get(block)
+            if batch is not None:
+                _fill(records, rows, batch, places)
+            elif whole_blocks or self._is_whole(block, rows, places):
+                missing[block] = rows
+            else:
+                alone += [row for row in rows if not self._cached(records, row, int(wanted[row]))]
+        blocks = list(missing)
+        how = Decoding(self._verify, self._max_record_bytes)
+        for located in fetch_records(
+            self._units,
+            np.array(blocks, np.int64),
+            places.frames[np.array(alone, np.int64)],
+            how,
+            budget=self._memory_budget,
+        ):
+            if located.position < len(blocks):
+                block, batch = blocks[located.position], _alone(located.batch)
+                self._cache.put(block, batch, len(batch.buffer))
+                _fill(records, missing[block], batch, places)
+                continue
+            first = located.position - len(blocks)
+            for at, record in enumerate(located.batch, first):
+                row = alone[at]
+                records[row] = record
+                self._cache.put(~int(wanted[row]), record, len(record) + _ENTRY_BYTES)
         return records
 
-    def _locate(
-        self, numbers: npt.NDArray[np.int64]
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """For each record number: its block's number, and its place in that block."""
+    def _is_whole(self, block: int, rows: range, places: _Places) -> bool:
+        """Whether a block is fetched as such: its records' places are not known, or all are
+        wanted."""
+        if places.frames.starts[rows.start] == UNKNOWN:
+            return True
+        shard = int(places.frames.shards[rows.start])
+        table = self._dataset.shards[shard].blocks
+        assert table is not None
+        local = block - int(self._units.starts[shard])
+        return len(rows) == int(table.records[local + 1] - table.records[local])
+
+    def _cached(self, records: list[bytes], row: int, number: int) -> bool:
+        """Take a record that was read alone before, if it is still there."""
+        record = self._cache.get(~number)
+        if record is None:
+            return False
+        records[row] = record
+        return True
+
+    def _locate(self, numbers: npt.NDArray[np.int64]) -> _Places:
         starts = self._dataset.record_starts
         shards = np.searchsorted(starts, numbers, side="right") - 1
         blocks, within = np.zeros_like(numbers), np.zeros_like(numbers)
+        spans = np.full((2, len(numbers)), UNKNOWN)
         for shard in np.unique(shards):
             table = self._dataset.shards[shard].blocks
             assert table is not None
@@ -156,26 +223,33 @@ class RecordSource(Sequence[bytes]):
             block = np.searchsorted(table.records, rest, side="right") - 1
             blocks[mine] = block + self._units.starts[shard]
             within[mine] = rest - table.records[block]
-        return blocks, within
-
-    def _batches(self, numbers: list[int]) -> Iterator[tuple[int, RecordBatch]]:
-        """The blocks of these numbers: first the cached ones, then the rest, fetched together."""
-        missing = []
-        for number in numbers:
-            batch = self._cache.get(number)
-            if batch is None:
-                missing.append(number)
-            else:
-                yield number, batch
-        how = Decoding(self._verify, self._max_record_bytes)
-        wanted = np.array(missing, np.int64)
-        for located in fetch_blocks(self._units, wanted, how, budget=self._memory_budget):
-            number, batch = missing[located.position], _alone(located.batch)
-            self._cache.put(number, batch)
-            yield number, batch
+            spans[:, mine] = frames_of(table, rest, block)
+        return _Places(blocks, within, Frames(shards, *spans))
 
     def __repr__(self) -> str:
         return f"<RecordSource of {len(self)} records in {len(self._dataset.shards)} shards>"
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Of each wanted record: its block's number, its place in that block, and its frame."""
+
+    blocks: npt.NDArray[np.int64]
+    within: npt.NDArray[np.int64]
+    frames: Frames
+
+
+def _groups(blocks: npt.NDArray[np.int64]) -> Iterator[tuple[int, range]]:
+    """Each of the blocks, which rise, and the rows that are in it."""
+    cuts = np.flatnonzero(np.diff(blocks)) + 1
+    bounds = [0, *cuts.tolist(), len(blocks)] if len(blocks) else [0]
+    for start, stop in pairwise(bounds):
+        yield int(blocks[start]), range(start, stop)
+
+
+def _fill(records: list[bytes], rows: range, batch: RecordBatch, places: _Places) -> None:
+    for row in rows:
+        records[row] = batch[int(places.within[row])]
 
 
 def _alone(batch: RecordBatch) -> RecordBatch:
@@ -185,40 +259,3 @@ def _alone(batch: RecordBatch) -> RecordBatch:
     if len(memoryview(whole)) <= len(batch.buffer):
         return batch
     return RecordBatch(bytes(batch.buffer), batch.offsets, batch.lengths)
-
-
-class _BlockCache:
-    """The decoded blocks used last, up to a number of bytes. It pickles empty. Each process has its
-    own."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._clear()
-
-    def _clear(self) -> None:
-        self._pid = os.getpid()
-        self._lock = threading.Lock()
-        self._batches: OrderedDict[int, RecordBatch] = OrderedDict()
-        self._nbytes = 0
-
-    def get(self, number: int) -> RecordBatch | None:
-        if self._pid != os.getpid():
-            self._clear()  # another thread of the parent may have held the lock
-        with self._lock:
-            batch = self._batches.get(number)
-            if batch is not None:
-                self._batches.move_to_end(number)
-            return batch
-
-    def put(self, number: int, batch: RecordBatch) -> None:
-        with self._lock:
-            if number in self._batches:
-                return
-            self._batches[number] = batch
-            self._nbytes += len(batch.buffer)
-            while self._nbytes > self._limit and self._batches:
-                _, dropped = self._batches.popitem(last=False)
-                self._nbytes -= len(dropped.buffer)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _BlockCache, (self._limit,)

@@ -15,7 +15,8 @@ from tfio_store.dataset.header_walk import index_raw_shards
 from tfio_store.dataset.model import Dataset
 from tfio_store.read.fetch import decode, fetch_blocks
 from tfio_store.read.file_object import FileStream
-from tfio_store.read.located import Decoding, Located
+from tfio_store.read.located import NO_OFFSET, Decoding, Located
+from tfio_store.read.long_records import LocatedList, fetch_records_of_files
 from tfio_store.read.order import Share, Shuffle
 from tfio_store.read.position import Position
 from tfio_store.read.route import Route
@@ -61,7 +62,7 @@ class Traversal:
         self, shared: Shared, options: ReaderOptions, position: Position, file: FileStream | None
     ) -> None:
         self.position = position
-        self.current: Located | None = None
+        self.current: Located | LocatedList | None = None
         """The last batch given."""
         self.passes = 0
         """How many epochs have ended."""
@@ -70,7 +71,7 @@ class Traversal:
         self._shared = shared
         self._options = options
         self._file = file
-        self._pipeline: Iterator[Located] | None = None
+        self._pipeline: Iterator[Located | LocatedList] | None = None
         self._pid = os.getpid()
 
     @cached_property
@@ -87,9 +88,17 @@ class Traversal:
     def next_batch(self) -> RecordBatch | None:
         """The next batch, behind which the position moves; None at the end of the epoch. ValueError
         once closed."""
+        found = self._next(single=False)
+        return RecordBatch.from_records(found) if isinstance(found, list) else found
+
+    def next_records(self) -> RecordBatch | list[bytes] | None:
+        """The same, or a list of records, for a caller who wants them one by one."""
+        return self._next(single=True)
+
+    def _next(self, *, single: bool) -> RecordBatch | list[bytes] | None:
         self.check_open()
         if self._pipeline is None or self._pid != os.getpid():
-            self._pipeline, self._pid = self._start(), os.getpid()
+            self._pipeline, self._pid = self._start(single), os.getpid()
         try:
             located = next(self._pipeline, None)
         except BaseException:
@@ -120,7 +129,7 @@ class Traversal:
         if self.closed:
             raise ValueError("the reader is closed")
 
-    def _start(self) -> Iterator[Located]:
+    def _start(self, single: bool) -> Iterator[Located | LocatedList]:
         """Make the pipeline from the position on. It must not hold this object, which holds it."""
         options, position, route = self._options, self.position, self.route
         skips = None if options.on_corrupt == "raise" else self.skips
@@ -133,8 +142,23 @@ class Traversal:
             # one window is gathered while the one before it is still in use
             budget = options.memory_budget - 2 * route.window_most()
             at = position.position
+            if single and skips is None and not options.steps and _is_frame(position):
+                return fetch_records_of_files(
+                    route.units,
+                    order,
+                    how,
+                    budget=budget,
+                    position=at,
+                    start=start,
+                    records=position.records,
+                )
             located = fetch_blocks(route.units, order, how, budget=budget, position=at, start=start)
         if route.shuffle is not None:
             windows = route.windows(order)
             located = shuffled(located, route.shuffle, windows, epoch=position.epoch)
         return position.resume(located)
+
+
+def _is_frame(position: Position) -> bool:
+    """Whether reading can begin right at this position, with nothing to drop before it."""
+    return position.records == 0 or position.offset != NO_OFFSET

@@ -133,6 +133,22 @@ def walk_file(
     where the file can't be read.
     """
 
+def read_records(
+    descriptor: int,
+    start: int,
+    stop: int,
+    *,
+    verify: bool = True,
+    max_record_bytes: int = ...,
+    enough: int = 0,
+) -> tuple[list[bytes], int]:
+    """Whole records of an open file from ``start`` on, each read into memory of its own, and where
+    the next frame begins.
+
+    It ends with the record that makes them ``enough`` bytes, at ``stop``, and before a frame that
+    is not whole or not good. OSError where the file can't be read.
+    """
+
 def find_record(
     buffer: BytesLike, *, start: int = 0, max_record_bytes: int = ...
 ) -> tuple[int, bool]:
@@ -159,6 +175,9 @@ class FrameWriter:
         """Frame one record; returns the framed bytes now waiting."""
     def write_many(self, records: Iterable[BytesLike]) -> int:
         """Frame every record of an iterable; returns the framed bytes now waiting."""
+    def write_some(self, records: list[Any], start: int, enough: int) -> int:
+        """Frame records of a list from ``start`` on, until ``enough`` framed bytes wait; returns
+        the number of the next one."""
     def write_flat(self, data: BytesLike, offsets: npt.ArrayLike) -> int:
         """Frame records ``data[offsets[i]:offsets[i+1]]``, as Arrow lays strings out."""
     def write_batch(self, batch: RecordBatch) -> int:
@@ -170,15 +189,16 @@ class FrameWriter:
 class RecordIterator:
     """Iterates records (bytes) of an iterator of batches; no Python code runs per record.
 
+    A batch may also be a list of records. They are taken out of it as they are given.
     ``batches`` is asked for the next batch when one is used up. ``batch`` is the current one
     (None before the first, after the last and where `take_rest` took it) and ``position`` the index
     of the next record in it. RuntimeError when one thread asks for a record while another fetches a
     batch.
     """
 
-    def __new__(cls, batches: Iterator[RecordBatch]) -> Self: ...
+    def __new__(cls, batches: Iterator[RecordBatch | list[bytes]]) -> Self: ...
     @property
-    def batch(self) -> RecordBatch | None: ...
+    def batch(self) -> RecordBatch | list[bytes] | None: ...
     @property
     def position(self) -> int: ...
     def __iter__(self) -> RecordIterator: ...

@@ -112,6 +112,46 @@ def walk_file(
     return frozen(np.array(frames, dtype=np.int64)), end, fault
 
 
+def read_records(
+    descriptor: int,
+    start: int,
+    stop: int,
+    *,
+    verify: bool = True,
+    max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+    enough: int = 0,
+) -> tuple[list[bytes], int]:
+    limit = _checked_limit(max_record_bytes)
+    at, taken, records = _checked_start(start, stop), 0, list[bytes]()
+    while stop - at >= HEADER_BYTES:
+        header = os.pread(descriptor, HEADER_BYTES, at)
+        if len(header) < HEADER_BYTES:
+            break
+        fault, length = _read_header(memoryview(header), 0, limit)
+        if fault or length + FRAME_OVERHEAD > stop - at:
+            break
+        record = _pread(descriptor, length, at + HEADER_BYTES)
+        footer = os.pread(descriptor, FRAME_OVERHEAD - HEADER_BYTES, at + HEADER_BYTES + length)
+        if len(record) < length or len(footer) < FRAME_OVERHEAD - HEADER_BYTES:
+            break
+        if verify and masked_crc32c(record) != int.from_bytes(footer, "little"):
+            break
+        records.append(record)
+        at, taken = at + length + FRAME_OVERHEAD, taken + length
+        if taken >= enough:
+            break
+    return records, at
+
+
+def _pread(descriptor: int, nbytes: int, offset: int) -> bytes:
+    """All of a range; one call stops at 2 GiB."""
+    data = more = os.pread(descriptor, nbytes, offset)
+    while more and len(data) < nbytes:
+        more = os.pread(descriptor, nbytes - len(data), offset + len(data))
+        data += more
+    return data
+
+
 def find_record(
     buffer: BytesLike, *, start: int = 0, max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES
 ) -> tuple[int, bool]:
@@ -193,6 +233,17 @@ class FrameWriter:
             self._framed += b"".join(parts)
             self._records += len(parts)
             return len(self._framed)
+
+    def write_some(self, records: list[BytesLike], start: int, enough: int) -> int:
+        with self._alone():
+            parts: list[bytes] = []
+            waiting, at = len(self._framed), _checked_start(start, len(records))
+            while at < len(records) and waiting < enough:
+                parts.append(_frame(bytes(bytes_view(records[at], "record"))))
+                waiting, at = waiting + len(parts[-1]), at + 1
+            self._framed += b"".join(parts)
+            self._records += len(parts)
+            return at
 
     def write_flat(self, data: BytesLike, offsets: npt.ArrayLike) -> int:
         bounds = np.asarray(offsets)

@@ -177,15 +177,15 @@ def _compact(batch: RecordBatch) -> RecordBatch:
 
 @final
 class RecordIterator:
-    def __init__(self, batches: Iterator[RecordBatch]) -> None:
+    def __init__(self, batches: Iterator[RecordBatch | list[bytes]]) -> None:
         self._batches = iter(batches)
-        self._batch: RecordBatch | None = None
+        self._batch: RecordBatch | list[bytes] | None = None
         self._position = 0
         self._fetching = False
         self._lock = threading.Lock()  # two threads must not take one record
 
     @property
-    def batch(self) -> RecordBatch | None:
+    def batch(self) -> RecordBatch | list[bytes] | None:
         return self._batch
 
     @property
@@ -213,12 +213,15 @@ class RecordIterator:
         with self._lock:
             batch, start = self._batch, self._position
             self._batch, self._position = None, 0
-        return None if batch is None or start >= len(batch) else batch[start:]
+        if batch is None or start >= len(batch):
+            return None
+        rest = batch[start:]
+        return RecordBatch.from_records(rest) if isinstance(rest, list) else rest
 
     def _fetch(self) -> None:
         try:
             batch: object = next(self._batches)
-            if not isinstance(batch, RecordBatch):
+            if not isinstance(batch, RecordBatch | list):
                 raise TypeError(f"batches must yield RecordBatch, got {type(batch).__name__}")
         except StopIteration:
             self._stand_before(None)
@@ -228,7 +231,7 @@ class RecordIterator:
             raise
         self._stand_before(batch)
 
-    def _stand_before(self, batch: RecordBatch | None) -> None:
+    def _stand_before(self, batch: RecordBatch | list[bytes] | None) -> None:
         with self._lock:
             self._batch, self._position = batch, 0
             self._fetching = False

@@ -38,6 +38,7 @@ __all__ = [
     "find_record",
     "masked_crc32c",
     "prepend",
+    "read_records",
     "scan",
     "walk",
     "walk_file",
@@ -63,6 +64,7 @@ crc_backend = core.crc_backend
 find_record = core.find_record
 masked_crc32c = core.masked_crc32c
 prepend = core.prepend
+read_records = core.read_records
 scan = core.scan
 walk = core.walk
 walk_file = core.walk_file

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -30,6 +31,7 @@ def build_index(
     source: Source,
     save_as: str | None = None,
     *,
+    record_positions: bool | None = None,
     storage_options: Mapping[str, Any] | None = None,
     memory_budget: int = _BUDGET,
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
@@ -48,6 +50,7 @@ def build_index(
             ``s3://b/old/part-*`` perhaps ``s3://b/old/train``. Index and manifest are written
             there. From then on ``RecordSource("s3://b/old/train")`` and all others know the blocks.
             Default None: the manifest is only returned.
+        record_positions (bool | None): See `ShardedWriter`. Default None.
         storage_options (dict | None): See `RecordReader`. Default None.
         memory_budget (int): Bytes that may be in flight. Default 256 MiB.
         max_record_bytes (int): See `RecordReader`. Default 1 GiB.
@@ -74,12 +77,14 @@ def build_index(
         >>> tfs.RecordSource("train")[3]
         b'two'
     """
+    if record_positions is not None and not isinstance(record_positions, bool):
+        raise TypeError(f"record_positions= takes None, True or False, not {record_positions!r}")
     access = Access(storage_options, retry, backend)
     dataset = open_dataset(source, access)
     place = None if save_as is None else access.open(save_as)
     names = _names(dataset, _common_folder(dataset, place))
     share = memory_budget // _SHARDS_AT_ONCE
-    describe = partial(_describe, dataset, share, max_record_bytes)
+    describe = partial(_describe, dataset, share, max_record_bytes, record_positions)
     with Threads(_SHARDS_AT_ONCE, thread_name_prefix="tfio_store-index") as pool:
         shards = tuple(pool.map(describe, names, range(len(names))))
     return DatasetManifest(shards, None) if place is None else _save(shards, place)
@@ -114,20 +119,30 @@ def _names(dataset: Dataset, folder: str) -> list[str]:
 
 
 def _describe(
-    dataset: Dataset, memory_budget: int, max_record_bytes: int, name: str, index: int
+    dataset: Dataset,
+    memory_budget: int,
+    max_record_bytes: int,
+    record_positions: bool | None,
+    name: str,
+    index: int,
 ) -> ShardInfo:
     shard = dataset.shards[index]
-    if shard.blocks is None:
+    if shard.blocks is None or (record_positions and shard.blocks.starts is None):
         shard = indexed_shard(
-            dataset, index, budget=memory_budget, max_record_bytes=max_record_bytes
+            dataset,
+            index,
+            budget=memory_budget,
+            max_record_bytes=max_record_bytes,
+            record_positions=record_positions,
         )
     if shard.blocks is None or shard.compression is not None:
         raise ValueError(
             f"{shard.url}: is compressed; only raw files can be indexed where they are. "
             "Copy it with ShardedWriter, which compresses in blocks"
         )
+    blocks = shard.blocks if record_positions is not False else replace(shard.blocks, starts=None)
     crc = object_crc32c(dataset, index, memory_budget=memory_budget)
-    return ShardInfo(name, shard.nbytes, int(shard.blocks.records[-1]), crc, shard.blocks)
+    return ShardInfo(name, shard.nbytes, int(blocks.records[-1]), crc, blocks)
 
 
 def _save(shards: tuple[ShardInfo, ...], place: tuple[Store, str]) -> DatasetManifest:

@@ -16,7 +16,7 @@ from tfio_store.storage import Access, Retry, Store
 from tfio_store.storage.process import Owner
 from tfio_store.write.budget import Memory
 from tfio_store.write.lifecycle import Lifecycle
-from tfio_store.write.runs import runs, write_run
+from tfio_store.write.runs import framed, write_run
 from tfio_store.write.shard_layout import ShardLayout, make_piece
 from tfio_store.write.uploads import ShardUploads
 
@@ -128,10 +128,10 @@ class TFRecordWriter(Lifecycle):
         """
         sink = self._open_sink
         try:
-            for run in runs(records, _MEMORY.block_bytes):
+            for _ in framed(self._frames, records, _MEMORY.block_bytes):
                 if self._ended:
                     self._refuse()
-                if write_run(self._frames, run) >= _MEMORY.block_bytes:
+                if self._frames.nbytes >= _MEMORY.block_bytes:
                     sink.push()
         except BaseException as error:
             self._end(error)

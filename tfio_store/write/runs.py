@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -14,7 +14,7 @@ from tfio_store.records.framing import RecordBatch
 if TYPE_CHECKING:
     from tfio_store.records.framing import FrameWriter
 
-__all__ = ["Run", "encoded", "runs", "sizes", "strided", "write_run"]
+__all__ = ["Run", "encoded", "framed", "runs", "sizes", "strided", "write_run"]
 
 Run: TypeAlias = "list[Any] | RecordBatch"
 """Consecutive records."""
@@ -93,6 +93,33 @@ def write_run(frames: FrameWriter, run: Run) -> int:
     return frames.write_many(
         [encoded(record) if isinstance(record, Mapping) else record for record in run]
     )
+
+
+def framed(
+    frames: FrameWriter, records: Iterable[Any] | RecordBatch, nbytes: int
+) -> Iterator[None]:
+    """Frame all ``records``. Stops whenever about ``nbytes`` may wait, for the caller to take."""
+    if type(records) is list:
+        records = yield from _framed_bytes(frames, records, nbytes)
+    for run in runs(records, nbytes):
+        yield
+        write_run(frames, run)
+    yield
+
+
+def _framed_bytes(
+    frames: FrameWriter, records: list[Any], nbytes: int
+) -> Generator[None, None, list[Any]]:
+    """Frame a list straight from its records' memory. Returns what begins with something else than
+    bytes."""
+    start = 0
+    while start < len(records):
+        yield
+        try:
+            start = frames.write_some(records, start, nbytes)
+        except TypeError:
+            return records[start:]  # mappings, or what framing refuses again by name
+    return []
 
 
 def encoded(record: Mapping[str, Any]) -> bytes:

@@ -9,6 +9,7 @@ import numpy as np
 
 from tfio_store.dataset.block_tables import BlockTable, ShardInfo
 from tfio_store.records.framing import crc32c, crc32c_combine
+from tfio_store.write.record_positions import RecordPositions
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
@@ -44,10 +45,12 @@ def make_piece(compressor: Compressor, block: BytesLike, records: int) -> Piece:
 
 
 class ShardLayout:
-    """The places of one shard's blocks, which are added in order."""
+    """The places of one shard's blocks, which are added in order. ``record_positions``: whether
+    those of its records are kept too; see `RecordPositions`."""
 
-    def __init__(self, compressor: Compressor) -> None:
+    def __init__(self, compressor: Compressor, *, record_positions: bool | None = False) -> None:
         self._compressor = compressor
+        self._positions = RecordPositions(record_positions)
         self._checksum = compressor.EMPTY
         self._offsets = [len(compressor.header)]
         self._raw_offsets = [0]
@@ -62,6 +65,7 @@ class ShardLayout:
     def add(self, piece: Piece) -> BytesLike:
         """The bytes to write for the next block."""
         self._extend(piece.nbytes, piece.crc32c)
+        self._positions.add(piece.data, piece.records)
         self._offsets.append(self.nbytes)
         self._raw_offsets.append(self._raw_offsets[-1] + piece.raw_nbytes)
         self._records.append(self._records[-1] + piece.records)
@@ -83,6 +87,7 @@ class ShardLayout:
             offsets=offsets,
             raw_offsets=offsets if plain else np.array(self._raw_offsets, np.int64),
             records=np.array(self._records, np.int64),
+            starts=self._positions.starts(),
         )
         return ShardInfo(name, self.nbytes, self.records, self.crc32c, table)
 

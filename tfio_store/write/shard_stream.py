@@ -40,6 +40,7 @@ class ShardStream:
         output: Output | None = None,
         block_bytes: int,
         claim: HeldClaim | None = None,
+        record_positions: bool | None = False,
     ) -> None:
         self.name = name
         self.frames = FrameWriter(block_bytes)
@@ -51,7 +52,7 @@ class ShardStream:
         self._header = compressor.header
         self._etag: str | None = None
         self.may_be_visible = False
-        self._layout = ShardLayout(compressor)
+        self._layout = ShardLayout(compressor, record_positions=record_positions)
         self._queue = pipeline.serial()
 
     def push(self) -> int:

@@ -22,6 +22,7 @@ from tfio_store.write.lifecycle import Lifecycle
 from tfio_store.write.placement import FixedShards, RollingShards, ShardFor
 from tfio_store.write.progress import OnProgress, Tally
 from tfio_store.write.record_check import RecordCheck
+from tfio_store.write.record_positions import check_record_positions
 from tfio_store.write.runs import runs
 from tfio_store.write.shard_stream import ShardStream
 from tfio_store.write.shuffled_shards import ShuffledShards
@@ -73,6 +74,12 @@ class ShardedWriter(Lifecycle):
         schema (Schema | dict | None): Kept in the manifest. Records that are mappings are checked
             against it; bytes are not. Default None.
         metadata (dict | None): What JSON can hold. Kept in the manifest. Default None.
+        block_bytes (int | None): Bytes of records in a block, before compression: 4 KiB to 64 MiB.
+            One record of a compressed shard costs its block, so random access wants small ones.
+            Default None: 1 MiB, or less if many shards share the memory budget.
+        record_positions (bool | None): Keep in the index where each record begins, 4 bytes for
+            each, so that `RecordSource` reads the bytes of one record alone. Raw shards only.
+            Default None: in raw shards whose records have 1 KiB or more on average.
         memory_budget (int): Bytes that blocks on their way to the store may take. `write` waits
             while they are used up. Default 256 MiB.
         verify_uploads (bool): Read each shard back before the commit, if the store does not report
@@ -116,6 +123,8 @@ class ShardedWriter(Lifecycle):
         shard_template: str = "",
         schema: Mapping[str, Any] | None = None,
         metadata: Mapping[str, Any] | None = None,
+        block_bytes: int | None = None,
+        record_positions: bool | None = None,
         memory_budget: int = MEMORY_BUDGET,
         verify_uploads: bool = False,
         on_progress: OnProgress | None = None,
@@ -127,11 +136,12 @@ class ShardedWriter(Lifecycle):
         limits = _limits(num_shards, max_shard_bytes, max_shard_records)
         _check_placement(limits, shard_for=shard_for, shuffle_seed=shuffle_seed)
         compressor = Compressor(compression, level)
+        record_positions = check_record_positions(record_positions, compressor.codec)
         plan = Plan(if_exists, compressor.codec, keep_replaced)
         self._described = describe(compressor.codec, schema, metadata)
         self._check = RecordCheck(schema)
         open_shards = num_shards or ROLLING_OPEN
-        memory = Memory.plan(memory_budget, open_shards)
+        memory = Memory.plan(memory_budget, open_shards, block_bytes)
         self._block_bytes = block_bytes = memory.block_bytes
         self._tally = Tally(on_progress)
         self._manifest: DatasetManifest | None = None
@@ -146,6 +156,7 @@ class ShardedWriter(Lifecycle):
             verify=verify_uploads,
             on_failure=weakref.WeakMethod(self._stop),
             claim=self._attempt.claim,
+            record_positions=record_positions,
         )
         self._shards: FixedShards | RollingShards | ShuffledShards
         open_shard = partial(_open_shard, self._uploads, self._attempt)

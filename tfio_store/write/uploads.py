@@ -37,11 +37,13 @@ class ShardUploads:
         verify: bool = False,
         on_failure: Callable[[], Callable[[BaseException], None] | None],
         claim: HeldClaim | None = None,
+        record_positions: bool | None = False,
     ) -> None:
         self._folder = folder
         self._compressor = compressor
         self._memory = memory
         self._claim = claim
+        self._record_positions = record_positions
         self._commit_options = {"if_absent": if_absent, "verify": verify}
         self._pipeline = Pipeline(
             budget=memory.queue_bytes, shards=open_shards, on_failure=on_failure
@@ -59,6 +61,7 @@ class ShardUploads:
             output=output,
             block_bytes=self._memory.block_bytes,
             claim=self._claim,
+            record_positions=self._record_positions,
         )
         self._streams[name] = stream
         return stream

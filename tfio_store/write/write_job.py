@@ -19,6 +19,7 @@ from tfio_store.storage.process import Owner
 from tfio_store.write.budget import Memory
 from tfio_store.write.commit import KEEP_REPLACED, Attempt, IfExists, Plan, begin
 from tfio_store.write.record_check import RecordCheck
+from tfio_store.write.record_positions import check_record_positions
 from tfio_store.write.runs import runs, write_run
 from tfio_store.write.uploads import ShardUploads
 
@@ -52,6 +53,8 @@ class WriteJob:
         shard_template (str): See `ShardedWriter`. Default "".
         schema (Schema | dict | None): See `ShardedWriter`. Default None.
         metadata (dict | None): See `ShardedWriter`. Default None.
+        block_bytes (int | None): See `ShardedWriter`. Default None.
+        record_positions (bool | None): See `ShardedWriter`. Default None.
         memory_budget (int): Bytes that one `write_shard` may take. Default 64 MiB.
         verify_uploads (bool): See `ShardedWriter`. Default False.
         storage_options (dict | None): See `RecordReader`. Default None.
@@ -85,6 +88,8 @@ class WriteJob:
         shard_template: str = "",
         schema: Mapping[str, Any] | None = None,
         metadata: Mapping[str, Any] | None = None,
+        block_bytes: int | None = None,
+        record_positions: bool | None = None,
         memory_budget: int = _MEMORY_BUDGET,
         verify_uploads: bool = False,
         storage_options: Mapping[str, Any] | None = None,
@@ -98,7 +103,8 @@ class WriteJob:
         plan = Plan(if_exists, self._compressor.codec, keep_replaced)
         self._described = describe(self._compressor.codec, schema, metadata)
         self._check = RecordCheck(schema)
-        self._memory = Memory.plan(memory_budget, 1)
+        self._memory = Memory.plan(memory_budget, 1, block_bytes)
+        self._record_positions = check_record_positions(record_positions, self._compressor.codec)
         self._verify = verify_uploads
         access = Access(storage_options, retry, backend)
         folder, names = locate(url, num_shards, shard_template, access)
@@ -138,6 +144,7 @@ class WriteJob:
             verify=self._verify,
             on_failure=lambda: None,
             claim=attempt.claim,
+            record_positions=self._record_positions,
         )
         try:
             stream = uploads.open(attempt.names.attempt(shard, attempt.generation))

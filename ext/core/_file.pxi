@@ -1,0 +1,98 @@
+# Records out of local files.
+
+
+def walk_file(int descriptor, nbytes, *, max_record_bytes=DEFAULT_MAX_RECORD_BYTES):
+    """As ``walk``, over the first ``nbytes`` bytes of an open file. OSError where it can't be read."""
+    cdef uint64_t limit = <uint64_t> to_count(max_record_bytes, TFRECORD_MAX_LIMIT, "max_record_bytes")
+    cdef size_t size = <size_t> to_count(nbytes, PY_SSIZE_T_MAX, "nbytes")
+    cdef size_t count = 0, room
+    cdef tfrecord_cursor cursor
+    cdef int error = 0
+    cdef _Index larger, index = new_index(FEWEST_ENTRIES)
+    cursor.offset = 0
+    while True:
+        with nogil:  # it goes on at cursor.offset
+            error = tfrecord_walk_file(
+                &cursor, descriptor, size, limit, index.offsets + count, index.room - count)
+        if error != 0:
+            raise OSError(error, os.strerror(error))
+        count += cursor.count
+        if count < index.room:
+            break
+        # As many as the file will have if it goes on like this, so that it seldom comes here again.
+        room = <size_t> (1.1 * count * (<double> size / cursor.offset)) + FEWEST_ENTRIES
+        larger = new_index(max(room, 2 * count))
+        memcpy(larger.offsets, index.offsets, count * sizeof(int64_t))
+        index = larger
+    return index_array(index, index.offsets, <Py_ssize_t> count), cursor.offset, FAULTS[<int> cursor.fault]
+
+
+def read_records(
+    int descriptor, start, stop, *, bint verify=True, max_record_bytes=DEFAULT_MAX_RECORD_BYTES,
+    enough=0,
+):
+    """Whole records of an open file from ``start`` on, each read into memory of its own: the records
+    (list of bytes), and where the next frame begins. It ends with the record that makes them
+    ``enough`` bytes, at ``stop``, and at a frame that is not whole or not good."""
+    cdef uint64_t limit = <uint64_t> to_count(max_record_bytes, TFRECORD_MAX_LIMIT, "max_record_bytes")
+    cdef size_t end = <size_t> to_count(stop, PY_SSIZE_T_MAX, "stop")
+    cdef size_t at = to_start(start, <Py_ssize_t> end)
+    cdef size_t most = <size_t> to_count(enough, PY_SSIZE_T_MAX, "enough"), taken = 0
+    cdef uint8_t[TFRECORD_FOOTER + TFRECORD_HEADER] tail  # a footer, and the header behind it
+    cdef uint8_t *header = tail + TFRECORD_FOOTER
+    cdef list records = []
+    cdef bytes record
+    cdef int64_t length
+    cdef size_t got = 0
+    check_errno(tfrecord_read_data(descriptor, header, TFRECORD_HEADER, NULL, 0, at, NULL, &got))
+    while got == TFRECORD_HEADER and end - at >= TFRECORD_HEADER:
+        length = length_of(header, limit, end - at)
+        if length < 0:
+            break
+        record = read_record(descriptor, tail, <size_t> length, at + TFRECORD_HEADER, verify, &got)
+        if record is None:
+            break
+        records.append(record)
+        at += <size_t> length + TFRECORD_OVERHEAD
+        taken += <size_t> length
+        if taken >= most:
+            break
+    return records, at
+
+
+cdef int64_t length_of(const uint8_t *header, uint64_t limit, size_t room) noexcept:
+    """The length of a record that a good header tells of and ``room`` bytes hold; -1 if not so."""
+    cdef int64_t frame
+    cdef tfrecord_cursor cursor
+    cursor.offset = 0
+    tfrecord_walk(&cursor, header, TFRECORD_HEADER, limit, &frame, 1)
+    if cursor.count == 0 or cursor.offset > room:
+        return -1
+    return <int64_t> (cursor.offset - TFRECORD_OVERHEAD)
+
+
+cdef bytes read_record(
+    int descriptor, uint8_t *tail, size_t length, size_t offset, bint verify, size_t *got
+):
+    """The record at ``offset``, or None if it is not whole or not good. ``tail`` gets its footer and
+    the header behind that, of which ``got`` says how much there is."""
+    cdef bytes record = PyBytes_FromStringAndSize(NULL, <Py_ssize_t> length)
+    cdef uint8_t *data = <uint8_t *> PyBytes_AS_STRING(record)
+    cdef uint32_t crc = 0, stored = 0
+    cdef int error
+    with nogil:
+        error = tfrecord_read_data(
+            descriptor, data, length, tail, TFRECORD_FOOTER + TFRECORD_HEADER, offset,
+            &crc if verify else NULL, got)
+    check_errno(error)
+    if got[0] < length + TFRECORD_FOOTER:
+        return None
+    got[0] -= length + TFRECORD_FOOTER
+    stored = load32(tail)
+    return None if verify and stored != crc else record
+
+
+cdef int check_errno(int error) except -1:
+    if error != 0:
+        raise OSError(error, os.strerror(error))
+    return 0

@@ -1,0 +1,207 @@
+"""Records of local files that are read straight into their bytes: what holds elsewhere holds."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import pickle
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+import tfio_store as tfs
+from tests.support.framed import framed
+from tfio_store.read import long_records
+
+SIZES = [200_000, 1_300_000, 40_000, 0, 700_000, 33_000, 5, 2_000_000]
+
+
+def made(sizes: list[int], seed: int = 1) -> list[bytes]:
+    rng = random.Random(seed)
+    return [rng.randbytes(size) for size in sizes]
+
+
+@pytest.fixture
+def items() -> list[bytes]:
+    return made(SIZES)
+
+
+@pytest.fixture
+def path(tmp_path: Path, items: list[bytes]) -> str:
+    (tmp_path / "long").write_bytes(framed(items))
+    return str(tmp_path / "long")
+
+
+@pytest.fixture(autouse=True)
+def looked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many records each call read; so that a test knows which way they came."""
+    counts: list[int] = []
+    read = long_records.read_records
+
+    def counted(*args: Any, **options: Any) -> tuple[list[bytes], int]:
+        found = read(*args, **options)
+        counts.append(len(found[0]))
+        return found
+
+    monkeypatch.setattr(long_records, "read_records", counted)
+    return counts
+
+
+def test_all_of_them_in_this_way(path: str, items: list[bytes], looked: list[int]) -> None:
+    assert list(tfs.RecordReader(path)) == items
+    assert sum(looked) == len(items)
+
+
+def test_other_files_take_the_other_way(
+    tmp_path: Path, items: list[bytes], looked: list[int]
+) -> None:
+    (tmp_path / "short").write_bytes(framed([bytes(1000)] * 3000))
+    (tmp_path / "zip").write_bytes(framed([b"1"]))
+    with tfs.TFRecordWriter(str(tmp_path / "gz"), "GZIP") as writer:
+        writer.write_batch(made([100_000] * 20))
+    for name in ("short", "zip", "gz"):
+        assert len(list(tfs.RecordReader(str(tmp_path / name)))) in (3000, 1, 20)
+    assert len(list(tfs.RecordReader(str(tmp_path / "short"), on_corrupt="skip"))) == 3000
+    assert not looked
+
+
+def test_files_of_every_kind_in_one_reader(tmp_path: Path, looked: list[int]) -> None:
+    files = [made([400_000] * 4, 1), made([50] * 40_000, 2), made([400_000] * 4, 3), [b"x"]]
+    for i, records in enumerate(files):
+        (tmp_path / f"f{i}").write_bytes(framed(records))
+    found = tfs.RecordReader(str(tmp_path / "f*"))
+    for _ in range(2):  # epochs
+        assert list(found) == [record for records in files for record in records]
+    assert looked
+
+
+@given(data=st.data())
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_sizes_from_any_place_on(tmp_path: Path, data: st.DataObject) -> None:
+    size = st.one_of(st.integers(0, 100), st.integers(30_000, 400_000))
+    records = made([600_000, *data.draw(st.lists(size, max_size=12)), 500_000])
+    (tmp_path / "x").write_bytes(framed(records))
+    reader = tfs.RecordReader(str(tmp_path / "x"))
+    taken = data.draw(st.integers(0, len(records)))
+    assert list(itertools.islice(reader, taken)) == records[:taken]
+    state = reader.state()
+    again = tfs.RecordReader(str(tmp_path / "x"))
+    again.restore(state)
+    if data.draw(st.booleans()):
+        found = [record for batch in again.batches() for record in batch]
+    else:
+        found = list(again)
+    assert found == records[taken:]
+    assert list(pickle.loads(pickle.dumps(reader))) == list(reader) == records[taken:]
+
+
+def test_records_and_batches_by_turns(path: str, items: list[bytes]) -> None:
+    reader = tfs.RecordReader(path)
+    found = [next(iter(reader))]
+    found += next(reader.batches()).tolist()
+    found.append(next(iter(reader)))
+    found += [record for batch in reader.batches() for record in batch]
+    assert found == items
+
+
+def test_a_record_that_was_given_out_is_its_holders_alone(path: str) -> None:
+    record = next(iter(tfs.RecordReader(path)))
+    assert type(record) is bytes
+    assert hash(record) == hash(bytes(bytearray(record)))
+
+
+@pytest.mark.parametrize("number", range(len(SIZES)))
+@pytest.mark.parametrize("where", ["header", "data", "footer"])
+def test_damage_is_named_as_elsewhere(
+    path: str, items: list[bytes], number: int, where: str
+) -> None:
+    start = sum(len(record) + 16 for record in items[:number])
+    at = {"header": 3, "data": 12 + len(items[number]) // 2, "footer": 13 + len(items[number])}
+    data = bytearray(Path(path).read_bytes())
+    data[start + at[where]] ^= 4
+    Path(path).write_bytes(data)
+    reader = tfs.RecordReader(path)
+    records = iter(reader)
+    assert list(itertools.islice(records, number)) == items[:number]
+    for _ in range(2):
+        with pytest.raises(tfs.CorruptRecordError) as caught:
+            next(records)
+        assert (caught.value.path, caught.value.offset) == (path, start)
+    with pytest.raises(tfs.CorruptRecordError) as by_batches:
+        list(tfs.RecordReader(path).batches())
+    assert str(by_batches.value) == str(caught.value)
+    rest = list(tfs.RecordReader(path, on_corrupt=lambda region: None))
+    assert rest[:number] == items[:number]
+    if where != "header" and items[number]:
+        assert len(list(tfs.RecordReader(path, verify=False))) == len(items)
+
+
+@pytest.mark.parametrize("missing", [1, 4, 5, 2_000_000, 2_000_010, 2_000_016, 2_500_000])
+def test_a_cut_file(path: str, items: list[bytes], missing: int) -> None:
+    reader = tfs.RecordReader(path)
+    os.truncate(path, os.path.getsize(path) - missing)
+    with pytest.raises(OSError, match="replaced"):
+        list(reader)
+    whole, left = 0, os.path.getsize(path)
+    while whole < len(items) and left >= len(items[whole]) + 16:
+        left -= len(items[whole]) + 16
+        whole += 1
+    records = iter(tfs.RecordReader(path))
+    assert list(itertools.islice(records, whole)) == items[:whole]
+    if left:
+        with pytest.raises(tfs.TruncatedRecordError):
+            next(records)
+    else:
+        assert list(records) == []
+
+
+def test_a_file_that_changes_while_it_is_read(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(framed(made([300_000] * 20)))
+    records = iter(tfs.RecordReader(str(tmp_path / "x")))
+    next(records)
+    with (tmp_path / "x").open("r+b") as file:
+        file.seek(3_000_000)
+        file.write(b"other")
+    with pytest.raises(OSError, match="replaced"):
+        list(records)
+
+
+def test_a_length_that_lies_takes_no_memory(tmp_path: Path) -> None:
+    length = (1 << 50).to_bytes(8, "little")
+    header = length + tfs.masked_crc32c(length).to_bytes(4, "little")
+    good = made([600_000] * 2)
+    (tmp_path / "x").write_bytes(framed(good) + header + bytes(100))
+    records = iter(tfs.RecordReader(str(tmp_path / "x"), max_record_bytes=1 << 60))
+    assert [next(records), next(records)] == good
+    with pytest.raises(tfs.TruncatedRecordError):
+        next(records)
+    small = iter(tfs.RecordReader(str(tmp_path / "x"), max_record_bytes=500_000))
+    with pytest.raises(tfs.RecordTooLargeError, match="500000"):
+        next(small)
+
+
+def test_a_manifest_that_counts_otherwise(tmp_path: Path, items: list[bytes]) -> None:
+    with tfs.ShardedWriter(str(tmp_path / "train"), num_shards=1) as writer:
+        writer.write_batch(items)
+    assert list(tfs.RecordReader(str(tmp_path / "train"))) == items
+    name = tmp_path / writer.manifest.shards[0].name
+    other = [*items[:-1], items[-1][:-16_016], bytes(16_000)]  # as long as before
+    name.write_bytes(framed(other))
+    with pytest.raises(tfs.ManifestError, match="9 records where its manifest says 8"):
+        list(tfs.RecordReader(str(tmp_path / "train")))
+
+
+def test_nothing_stays_open(tmp_path: Path, path: str) -> None:
+    before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+    for _ in range(20):
+        reader = tfs.RecordReader(path)
+        next(iter(reader))
+        reader.close()
+        dropped = iter(tfs.RecordReader(path))
+        next(dropped)
+        del dropped
+    if before:
+        assert len(os.listdir("/proc/self/fd")) <= before + 2

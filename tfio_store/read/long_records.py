@@ -1,0 +1,168 @@
+"""Long records of raw local files, each read straight into the ``bytes`` that the caller gets.
+
+A reader that is asked for records goes this way as long as the files' records are long. Elsewhere,
+and at all that is unusual (damage, a short file, short records), `fetch_blocks` goes on from there.
+So faults are named in one place.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tfio_store.dataset.model import Dataset, Shard
+from tfio_store.errors import ManifestError
+from tfio_store.read.fetch import fetch_blocks
+from tfio_store.read.located import Decoding, Located
+from tfio_store.read.order import Order
+from tfio_store.read.plan import Units
+from tfio_store.records.framing import FRAME_OVERHEAD, read_records, walk
+from tfio_store.records.magic import detect
+from tfio_store.storage.local import LocalStore, opened
+
+__all__ = ["LocatedList", "fetch_records_of_files"]
+
+_LONG = 32 << 10
+"""From this length on a record is worth a system call of its own."""
+
+_LEAST_FILE = 1 << 20
+"""Smaller files are read faster than they are looked at."""
+
+_ENOUGH = 512 << 10
+"""Bytes of records to read before they are given out: few enough for a core's cache."""
+
+_HEAD_BYTES = 512
+
+
+@dataclass(frozen=True, slots=True)
+class LocatedList:
+    """Records of a raw file, each in memory of its own, and where they stand; as `Located`.
+
+    ``start`` is the offset of the first one's frame, ``ends`` (int64 [n]) are those of all ends.
+    """
+
+    batch: list[bytes]
+    position: int
+    records: int
+    start: int
+    ends: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, batch: list[bytes], position: int, records: int, start: int) -> LocatedList:
+        sizes = np.fromiter(map(len, batch), np.int64, len(batch)) + FRAME_OVERHEAD
+        return cls(batch, position, records, start, start + np.cumsum(sizes))
+
+    def offset(self, index: int) -> int:
+        """The offset of record ``index``'s frame; of the end of the last, for ``len(batch)``."""
+        return int(self.ends[index - 1]) if index else self.start
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where reading stands: in a shard that stands at ``position`` of the order, at byte ``start``,
+    behind ``records`` of its records. ``counted``: whether these are all from its beginning on."""
+
+    position: int
+    start: int
+    records: int
+    counted: bool
+
+    def check_count(self, shard: Shard) -> None:
+        if self.counted and shard.records not in (None, self.records):
+            raise ManifestError(
+                f"{shard.url}: holds {self.records} records where its manifest says {shard.records}"
+            )
+
+
+_Found: TypeAlias = Generator[LocatedList, None, "_Place"]
+
+
+def fetch_records_of_files(
+    units: Units,
+    order: Order,
+    how: Decoding,
+    *,
+    budget: int,
+    position: int = 0,
+    start: int = 0,
+    records: int = 0,
+) -> Iterator[Located | LocatedList]:
+    """As `fetch_blocks`, but long records come as lists. ``how`` must not skip damage. ``records``:
+    how many lie before ``start`` in the first unit."""
+    place = _Place(position, start, records, counted=start == 0)
+    while place.position < len(order):
+        index, block = units[int(order[place.position])]
+        shard = units.dataset.shards[index]
+        if block is None:
+            place = yield from _long_records(units.dataset, index, place, how)
+        if block is not None or place.start < max(shard.nbytes, 1):
+            break
+        place.check_count(shard)
+        place = _Place(place.position + 1, 0, 0, counted=True)
+    if place.position < len(order):
+        yield from _rest(units, order, how, budget, place)
+
+
+def _long_records(dataset: Dataset, index: int, place: _Place, how: Decoding) -> _Found:
+    """The long records of a shard from ``place`` on. Returns where they end."""
+    shard = dataset.shards[index]
+    store, path = dataset.open(index)
+    if not isinstance(store, LocalStore) or shard.nbytes < _LEAST_FILE:
+        return place
+    with store.descriptor(path, etag=shard.version) as descriptor:
+        if not _begins_long(descriptor, shard, place.start):
+            return place
+        while place.start < shard.nbytes:
+            opened(path, descriptor, shard.version)
+            found, end = _read(descriptor, shard, place.start, how)
+            if not found:
+                break
+            yield LocatedList.of(found, place.position, place.records, place.start)
+            is_long = end - place.start >= len(found) * _LONG // 2
+            place = replace(place, start=end, records=place.records + len(found))
+            if not is_long:
+                break
+    return place
+
+
+def _begins_long(descriptor: int, shard: Shard, start: int) -> bool:
+    head = os.pread(descriptor, _HEAD_BYTES, start)
+    if shard.compression is not None and start == 0 and detect(head) is not None:
+        return False
+    frames, end, _ = walk(head)
+    return len(frames) == 1 and end >= _LONG
+
+
+def _read(descriptor: int, shard: Shard, start: int, how: Decoding) -> tuple[list[bytes], int]:
+    try:
+        return read_records(
+            descriptor,
+            start,
+            shard.nbytes,
+            verify=how.verify,
+            max_record_bytes=how.max_record_bytes,
+            enough=_ENOUGH,
+        )
+    except OSError:
+        return [], start  # fetch_blocks meets it again, and reports it
+
+
+def _rest(
+    units: Units, order: Order, how: Decoding, budget: int, place: _Place
+) -> Iterator[Located]:
+    """What `fetch_blocks` gives from ``place`` on, the records before it counted."""
+    end = place
+    for located in fetch_blocks(
+        units, order, how, budget=budget, position=place.position, start=place.start
+    ):
+        if located.position == place.position:
+            located = replace(located, records=located.records + place.records)
+            end = replace(place, records=located.records + len(located.batch))
+        yield located
+    if place.start:  # else fetch_blocks has counted
+        end.check_count(units.dataset.shards[units[int(order[place.position])][0]])

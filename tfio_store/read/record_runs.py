@@ -1,0 +1,182 @@
+"""Records of raw shards that are read alone: their places, their ranges, and their decoding.
+
+Records that lie close together come by one request, which costs more than the bytes between them.
+All that is read of a list is at most 1.25 times what was asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tfio_store.dataset.model import Dataset
+from tfio_store.errors import ManifestError, RecordTooLargeError, TruncatedRecordError
+from tfio_store.read.located import Decoding, Located
+from tfio_store.records.framing import FRAME_OVERHEAD, RecordBatch, RecordDecoder, scan
+from tfio_store.storage.read_ahead import Fetch
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer as BytesLike
+
+    from tfio_store.dataset.block_tables import BlockTable
+
+__all__ = ["UNKNOWN", "Frames", "RecordRun", "decode_run", "frames_of", "record_fetches"]
+
+Int64Array = npt.NDArray[np.int64]
+
+MERGE_GAP = 64 << 10
+"""Ranges closer than this come by one request, if the bytes between them are few beside theirs."""
+
+MOST_WASTE = 4
+"""One byte between the wanted ones is read for this many of those, at most."""
+
+UNKNOWN = -1
+"""Stands for a frame's place where the index does not tell it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frames:
+    """Where frames lie in their shards: int64 arrays [n]. ``starts`` and ``stops`` are bytes of the
+    stored object, or `UNKNOWN`."""
+
+    shards: Int64Array
+    starts: Int64Array
+    stops: Int64Array
+
+    def __len__(self) -> int:
+        return len(self.shards)
+
+    def __getitem__(self, rows: npt.NDArray[Any]) -> Frames:
+        return Frames(self.shards[rows], self.starts[rows], self.stops[rows])
+
+
+def frames_of(table: BlockTable, numbers: Int64Array, blocks: Int64Array) -> Int64Array:
+    """int64 [2, n]: the first byte and the end of the frames of records ``numbers`` of a shard,
+    which lie in ``blocks`` of it."""
+    if table.starts is None:
+        return np.full((2, len(numbers)), UNKNOWN)
+    at = table.offsets[blocks]
+    last = numbers + 1 == table.records[blocks + 1]
+    behind = table.starts[np.where(last, numbers, numbers + 1)].astype(np.int64)
+    stops = np.where(last, table.offsets[blocks + 1], at + behind)
+    return np.stack([at + table.starts[numbers], stops])
+
+
+@dataclass(frozen=True, slots=True)
+class RecordRun:
+    """What one range is for: records of one shard. ``pieces`` are the first byte, the end and the
+    number of those that lie behind one another; what is between pieces was not asked for.
+    ``position`` is where the first record stands in the reader's order; the others follow."""
+
+    position: int
+    shard: int
+    pieces: tuple[tuple[int, int, int], ...]
+
+
+def record_fetches(
+    dataset: Dataset, frames: Frames, how: Decoding, *, position: int
+) -> Iterator[Fetch[RecordRun]]:
+    """The ranges of the records that ``frames`` tell of, in the order of their shards and bytes.
+
+    RecordTooLargeError before anything is read of a record that is too large.
+    """
+    _check_lengths(dataset, frames, how.max_record_bytes)
+    merged = _merged(frames).tolist()
+    shards, starts, stops = (a.tolist() for a in (frames.shards, frames.starts, frames.stops))
+    first = 0
+    while first < len(shards):
+        shard = shards[first]
+        store, path = dataset.open(shard)
+        most = starts[first] + store.range_bytes
+        end = first + 1
+        while end < len(shards) and merged[end - 1] and stops[end] <= most:
+            end += 1
+        pieces = _pieces(starts[first:end], stops[first:end])
+        run = RecordRun(position + first, shard, pieces)
+        nbytes = stops[end - 1] - starts[first]
+        version = dataset.shards[shard].version
+        yield Fetch(store, path, starts[first], stops[end - 1], run, nbytes, version)
+        first = end
+
+
+def _check_lengths(dataset: Dataset, frames: Frames, limit: int) -> None:
+    lengths = frames.stops - frames.starts - FRAME_OVERHEAD
+    for row in np.flatnonzero(lengths > limit)[:1]:
+        raise RecordTooLargeError(
+            path=dataset.shards[int(frames.shards[row])].url,
+            offset=int(frames.starts[row]),
+            length=int(lengths[row]),
+            limit=limit,
+        )
+
+
+def _merged(frames: Frames) -> npt.NDArray[np.bool_]:
+    """bool [n - 1]: whether one request reads a frame and the next. The narrowest gaps go first,
+    until they add up to the most that may be read in vain."""
+    gaps = frames.starts[1:] - frames.stops[:-1]
+    near = np.flatnonzero((frames.shards[1:] == frames.shards[:-1]) & (gaps <= MERGE_GAP))
+    near = near[np.argsort(gaps[near], kind="stable")]
+    room = int((frames.stops - frames.starts).sum()) // MOST_WASTE
+    merged = np.zeros(len(gaps), np.bool_)
+    merged[near[np.cumsum(gaps[near]) <= room]] = True
+    return merged
+
+
+def _pieces(starts: list[int], stops: list[int]) -> tuple[tuple[int, int, int], ...]:
+    pieces = [(starts[0], stops[0], 1)]
+    for start, stop in zip(starts[1:], stops[1:], strict=True):
+        first, end, count = pieces[-1]
+        if start == end:
+            pieces[-1] = (first, stop, count + 1)
+        else:
+            pieces.append((start, stop, 1))
+    return tuple(pieces)
+
+
+def decode_run(dataset: Dataset, run: RecordRun, data: BytesLike, how: Decoding) -> Located:
+    """The wanted records of a range from its bytes.
+
+    DataLossError with the shard's URL and the offset of the damage; ManifestError if other records
+    are there than the index says.
+    """
+    url, view, base = dataset.shards[run.shard].url, memoryview(data), run.pieces[0][0]
+    found = [_decode_piece(url, view, base, piece, how) for piece in run.pieces]
+    if len(found) == 1:
+        return Located(found[0], run.position, 0)
+    offsets = np.concatenate([batch.offsets for batch in found])
+    lengths = np.concatenate([batch.lengths for batch in found])
+    return Located(RecordBatch(data, offsets, lengths), run.position, 0)
+
+
+def _decode_piece(
+    url: str, view: memoryview, base: int, piece: tuple[int, int, int], how: Decoding
+) -> RecordBatch:
+    start, stop, count = piece
+    limit = how.max_record_bytes
+    if base + len(view) < stop:
+        missing = stop - max(start, base + len(view))
+        reason = f"the file ends inside or before a record, {missing} bytes of which are missing"
+        raise TruncatedRecordError(reason, path=url, offset=start)
+    found = scan(
+        view[: stop - base],
+        start=start - base,
+        verify=how.verify,
+        max_records=count,
+        max_record_bytes=limit,
+    )
+    if found.fault is None and len(found.batch) == count and found.end == stop - base:
+        return found.batch
+    if found.fault is not None:
+        decoder = RecordDecoder(
+            verify=how.verify, max_record_bytes=limit, path=url, offset=base + found.end
+        )
+        decoder.feed(view[found.end : stop - base])
+        decoder.finish()  # raises what the fault is called
+    raise ManifestError(
+        f"{url}: bytes {start} to {stop} do not hold the {count} records that the index tells of; "
+        "rebuild the index with tfio_store.build_index"
+    )
