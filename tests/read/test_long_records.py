@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 import tfio_store as tfs
 from tests.support.framed import framed
-from tfio_store.read import long_records
+from tfio_store.records.framing import read_records
 
 SIZES = [200_000, 1_300_000, 40_000, 0, 700_000, 33_000, 5, 2_000_000]
 
@@ -39,14 +39,13 @@ def path(tmp_path: Path, items: list[bytes]) -> str:
 def looked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many records each call read; so that a test knows which way they came."""
     counts: list[int] = []
-    read = long_records.read_records
 
     def counted(*args: Any, **options: Any) -> tuple[list[bytes], int]:
-        found = read(*args, **options)
+        found = read_records(*args, **options)
         counts.append(len(found[0]))
         return found
 
-    monkeypatch.setattr(long_records, "read_records", counted)
+    monkeypatch.setattr("tfio_store.read.long_records.read_records", counted)
     return counts
 
 
