@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeAlias
 
 import tensorflow as tf
@@ -27,6 +28,7 @@ from tfio_store.tf.dataset.options import (
     check_buffer_size,
     check_compression,
 )
+from tfio_store.tf.dataset.raw_features import with_raw_features
 from tfio_store.tf.dataset.request import Settings
 from tfio_store.tf.dataset.shuffled_batches import can_shuffle, shuffled_dataset
 from tfio_store.tf.dataset.stream_batches import can_batch_streams, stream_batches
@@ -86,8 +88,9 @@ class TFRecordDataset(tf.data.Dataset):  # type: ignore[misc]
         memory_budget (int): Bytes that may be in flight or wait to be decoded. Also the bytes of
             remote files without an index that may be read to find their blocks. Default 256 MiB.
         max_record_bytes (int): See `RecordReader`. Default 1 GiB.
-        schema (Schema | dict | None): A `Schema`, or a feature spec of `tf.io.parse_example`.
-            Default None: records stay strings.
+        schema (Schema | dict | None): A feature spec of `tf.io.parse_example`. Or a `Schema`: then
+            raw features come in their dtype and shape (datetimes as int64). Default None: records
+            stay strings.
         retry (Retry | None): See `RecordReader`. Default None.
         backend (str): See `RecordReader`. Default "fsspec".
 
@@ -165,8 +168,11 @@ class TFRecordDataset(tf.data.Dataset):  # type: ignore[misc]
         if split is not None:
             filenames = _split_of(filenames, split)
         check_buffer_size(buffer_size)
-        built = _build(filenames, codec, access, options, num_parallel_reads)
-        self._impl, self._count, self._reshard = built
+        found, self._count, self._reshard = _build(
+            filenames, codec, access, options, num_parallel_reads
+        )
+        self._decode = partial(with_raw_features, schema=schema, batched=batch_size is not None)
+        self._impl = self._decode(found)
         super().__init__(self._impl._variant_tensor)
 
     def shard(self, num_shards: Any, index: Any, name: str | None = None) -> tf.data.Dataset:
@@ -190,7 +196,7 @@ class TFRecordDataset(tf.data.Dataset):  # type: ignore[misc]
         """
         if self._reshard is None or not (isinstance(num_shards, int) and isinstance(index, int)):
             return super().shard(num_shards, index, name)
-        return self._reshard(num_shards, index)
+        return self._decode(self._reshard(num_shards, index))
 
     def cardinality(self) -> tf.Tensor:
         """Count the elements without reading them.
