@@ -1,16 +1,26 @@
 """``make bench-training``: what a training step takes, beside TensorFlow's own pipelines.
 
-Shuffled batches of plain records, and parsed ones of 10 scalars or of a row of tokens; drained by
-`Dataset.reduce` in TensorFlow's own code, and by a Python loop. Files lie in memory.
+Batches of plain records, shuffled or of foreign GZIP files, and parsed ones of 10 scalars or of a
+row of tokens; drained by `Dataset.reduce` in TensorFlow's own code, and by a Python loop. Files lie
+in memory.
+
+The limit of a loop is the same loop over one batch of the same shapes, handed out again and again.
+The memory of a row is taken in a process of its own: the peak of what is resident while ours runs,
+above what is resident before it is made.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
+import gzip
+import json
 import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +31,11 @@ import tensorflow as tf
 
 import tfio_store as tfs
 from bench.timing import machine, medians, table
+from tfio_store.tf.dataset.options import DEFAULT_MEMORY_BUDGET
 
 NATIVE_SHUFFLE = 10_000
 SCALARS = 10
 SIZES = {"100 B": (100, 5), "1 KiB": (1 << 10, 4), "10 KiB": (10 << 10, 2)}
-
-Work = Callable[[], None]
 
 
 def reduced(dataset: tf.data.Dataset) -> None:
@@ -36,6 +45,9 @@ def reduced(dataset: tf.data.Dataset) -> None:
 def looped(dataset: tf.data.Dataset) -> None:
     for _ in dataset:
         pass
+
+
+DRAINS: dict[str, Callable[[tf.data.Dataset], None]] = {"reduce": reduced, "loop": looped}
 
 
 def write(prefix: str, records: Any) -> list[str]:
@@ -53,101 +65,181 @@ def plain(size: int, nbytes: int) -> list[bytes]:
     return [data[i * size : (i + 1) * size] for i in range(count)]
 
 
-def scalars(count: int) -> tuple[Any, dict[str, Any]]:
-    half = SCALARS // 2
+def words(size: int, nbytes: int) -> list[bytes]:
+    """Records that compress to about a third."""
+    values = np.random.default_rng(size)
+    known = [values.bytes(20) for _ in range(2000)]
+    picked = values.integers(0, len(known), (nbytes // size, size // 20)).tolist()
+    return [b"".join(known[i] for i in row) for row in picked]
+
+
+def scalars(count: int) -> Any:
     values = np.random.default_rng(1)
+    half = SCALARS // 2
     columns: dict[str, Any] = {f"i{k}": values.integers(0, 1000, count) for k in range(half)}
     columns |= {f"f{k}": values.random(count).astype(np.float32) for k in range(half)}
-    spec = {
-        name: tf.io.FixedLenFeature([], tf.int64 if name[0] == "i" else tf.float32)
-        for name in columns
-    }
-    return tfs.encode_examples(columns), spec
+    return tfs.encode_examples(columns)
 
 
-def tokens(count: int) -> tuple[Any, dict[str, Any]]:
+def tokens(count: int) -> Any:
     values = np.random.default_rng(2)
     splits = np.append(0, np.cumsum(values.integers(50, 201, count)))
-    columns = {"tokens": (values.integers(0, 50_000, splits[-1]), splits)}
-    spec = {"tokens": tf.io.RaggedFeature(tf.int64)}
-    return tfs.encode_examples(columns), spec
+    return tfs.encode_examples({"tokens": (values.integers(0, 50_000, splits[-1]), splits)})
+
+
+SPECS: dict[str, dict[str, Any]] = {
+    "10 scalars": {
+        **{f"i{k}": tf.io.FixedLenFeature([], tf.int64) for k in range(SCALARS // 2)},
+        **{f"f{k}": tf.io.FixedLenFeature([], tf.float32) for k in range(SCALARS // 2)},
+    },
+    "tokens": {"tokens": tf.io.RaggedFeature(tf.int64)},
+}
+
+
+def write_gzip(path: str, records: Any) -> list[str]:
+    """One stream, as other tools write it."""
+    with tfs.TFRecordWriter(f"{path}.raw") as writer:
+        writer.write_batch(records)
+    data = Path(f"{path}.raw").read_bytes()
+    os.unlink(f"{path}.raw")
+    Path(path).write_bytes(gzip.compress(data, 1))
+    return [path]
 
 
 # --- pipelines --------------------------------------------------------------------------
 
 
-def native(files: list[str], batch: int, spec: Any, *, shuffle: bool) -> tf.data.Dataset:
-    found = tf.data.TFRecordDataset(files)
-    if shuffle:
-        found = found.shuffle(NATIVE_SHUFFLE)
-    found = found.batch(batch)
-    if spec is not None:
-        found = found.map(lambda some: tf.io.parse_example(some, spec), tf.data.AUTOTUNE)
-        found = found.prefetch(tf.data.AUTOTUNE)
-    return found
+@dataclass(frozen=True)
+class Work:
+    """What one row measures."""
+
+    files: list[str]
+    source: str | list[str]
+    what: str
+    batch: int
+    drain: str = "reduce"
+    shuffle: bool = False
+    codec: str = ""
+    goal: str = ""
+
+    @property
+    def spec(self) -> dict[str, Any] | None:
+        return SPECS.get(self.what)
+
+    @property
+    def name(self) -> str:
+        how = [self.codec] * bool(self.codec) + ["shuffled"] * self.shuffle
+        how += ["parsed"] * (self.spec is not None)
+        return f"{', '.join(how)}, {self.batch} of {self.what}, {self.drain}"
+
+    def native(self) -> tf.data.Dataset:
+        found = tf.data.TFRecordDataset(self.files, self.codec)
+        if self.shuffle:
+            found = found.shuffle(NATIVE_SHUFFLE)
+        found = found.batch(self.batch)
+        if (spec := self.spec) is not None:
+            found = found.map(lambda some: tf.io.parse_example(some, spec), tf.data.AUTOTUNE)
+            found = found.prefetch(tf.data.AUTOTUNE)
+        return found
+
+    def ours(self) -> tf.data.Dataset:
+        return tfs.TFRecordDataset(
+            self.source, batch_size=self.batch, schema=self.spec, shuffle=self.shuffle
+        )
+
+    def limit(self, records: int) -> tf.data.Dataset:
+        batch = next(iter(self.ours()))
+        return tf.data.Dataset.from_tensors(batch).repeat(-(-records // self.batch))
 
 
-class Rows:
-    """Each a work with a peer; candidates take turns."""
-
-    def __init__(self, rounds: int) -> None:
-        self.rounds = rounds
-        self.lines: list[list[str]] = []
-
-    def add(self, name: str, records: int, datasets: dict[str, Any], goal: str, drain: Any) -> None:
-        candidates = {who: lambda d=made: drain(d) for who, made in datasets.items()}
-        seconds = medians(candidates, rounds=self.rounds, round_s=0, between=gc.collect)
-        rates = [f"{records / seconds[who] / 1e6:.2f}" for who in ("TensorFlow", "ours")]
-        ratio = seconds["TensorFlow"] / seconds["ours"]
-        self.lines.append([name, *rates, f"{ratio:.1f}x", goal])
-        print(*self.lines[-1], flush=True)
+# --- measuring --------------------------------------------------------------------------
 
 
-def measure(folder: str, nbytes: int, rounds: int) -> list[list[str]]:
-    rows = Rows(rounds)
-    for name, (size, times) in SIZES.items():
-        prefix = f"{folder}/plain{size}"
-        records = plain(size, nbytes)
-        files = write(prefix, records)
-        datasets = {
-            "TensorFlow": native(files, 256, None, shuffle=True),
-            "ours": tfs.TFRecordDataset(prefix, batch_size=256, shuffle=True),
-        }
-        rows.add(f"shuffled, 256 of {name}", len(records), datasets, f"{times}x", reduced)
-        for file in files:
+def resident(field: str) -> int:
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition(f"{field}:")[2].split()[0]) << 10
+
+
+def peak(work: Work) -> None:
+    """In a process of its own."""
+    before = resident("VmRSS")
+    DRAINS[work.drain](work.ours())
+    print(resident("VmHWM") - before)
+
+
+def peak_mib(work: Work) -> str:
+    command = [sys.executable, "-m", "bench.training", "--peak", json.dumps(asdict(work))]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return f"{int(done.stdout.split()[-1]) >> 20}"
+
+
+def measure(work: Work, records: int, rounds: int) -> list[str]:
+    """A line of the table: candidates take turns."""
+    datasets = {"TensorFlow": work.native(), "ours": work.ours()}
+    if work.drain == "loop":
+        datasets["limit"] = work.limit(records)
+    drain = DRAINS[work.drain]
+    candidates = {who: lambda d=made: drain(d) for who, made in datasets.items()}
+    seconds = medians(candidates, rounds=rounds, round_s=0, between=gc.collect)
+    rates = [f"{records / seconds[who] / 1e6:.2f}" for who in ("TensorFlow", "ours")]
+    ratio = f"{seconds['TensorFlow'] / seconds['ours']:.1f}x"
+    share = f"{seconds['limit'] / seconds['ours']:.2f}" if "limit" in seconds else ""
+    line = [work.name, *rates, ratio, work.goal, share, peak_mib(work)]
+    print(*line, flush=True)
+    return line
+
+
+def measure_all(folder: str, nbytes: int, rounds: int) -> list[list[str]]:
+    lines: list[list[str]] = []
+
+    def add(works: list[Work], records: int) -> None:
+        lines.extend(measure(work, records, rounds) for work in works)
+        for file in works[0].files:
             os.unlink(file)
+
+    for name, (size, times) in SIZES.items():
+        prefix, records = f"{folder}/plain{size}", plain(size, nbytes)
+        files = write(prefix, records)
+        add([Work(files, prefix, name, 256, shuffle=True, goal=f"{times}x")], len(records))
+    for name, size in (("100 B", 100), ("1 KiB", 1000)):
+        records = words(size, nbytes)
+        files = write_gzip(f"{folder}/gzip{size}", records)
+        add([Work(files, files, name, 256, codec="GZIP", goal="3x")], len(records))
     for what, make, per in (("10 scalars", scalars, 170), ("tokens", tokens, 300)):
         count = nbytes // per
-        records, spec = make(count)
-        prefix = f"{folder}/{make.__name__}"
-        files = write(prefix, records)
-        for shuffle in (False, True):
-            for batch, drain in ((1024, reduced), (256, reduced), (1024, looped), (256, looped)):
-                datasets = {
-                    "TensorFlow": native(files, batch, spec, shuffle=shuffle),
-                    "ours": tfs.TFRecordDataset(
-                        prefix, batch_size=batch, schema=spec, shuffle=shuffle
-                    ),
-                }
-                how = "shuffled, parsed" if shuffle else "parsed"
-                by = "reduce" if drain is reduced else "loop"
-                goals = {("10 scalars", False): "7x", ("10 scalars", True): "10x"}
-                wanted = goals.get((str(what), shuffle), "4x" if shuffle else "")
-                goal = wanted if (batch, by) == (1024, "reduce") else ""
-                rows.add(f"{how}, {batch} of {what}, {by}", count, datasets, goal, drain)
-    return rows.lines
+        data, prefix = make(count), f"{folder}/{make.__name__}"
+        files = write_gzip(f"{folder}/gzip", data)
+        add([Work(files, files, what, 1024, codec="GZIP")], count)
+        files = write(prefix, data)
+        goals = {("10 scalars", False): "7x", ("10 scalars", True): "10x", ("tokens", True): "4x"}
+        works = [
+            Work(files, prefix, what, batch, drain, shuffle, goal=goal)
+            for shuffle in (False, True)
+            for batch, drain, goal in (
+                (1024, "reduce", goals.get((what, shuffle), "")),
+                (256, "reduce", ""),
+                (1024, "loop", ""),
+                (256, "loop", "0.8 of the limit"),
+            )
+        ]
+        add(works, count)
+    return lines
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--mib", type=int, default=256, help="data per row")
+    parser.add_argument("--mib", type=int, default=96, help="data per row")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--peak", help=argparse.SUPPRESS)
     given = parser.parse_args()
+    if given.peak:
+        peak(Work(**json.loads(given.peak)))
+        return
     memory = "/dev/shm" if Path("/dev/shm").exists() else None
     with tempfile.TemporaryDirectory(dir=memory) as folder:
-        lines = measure(folder, given.mib << 20, given.rounds)
-    head = ["work", "TensorFlow, M rows/s", "ours", "times", "goal"]
-    print(machine(), "load", *os.getloadavg())
+        lines = measure_all(folder, given.mib << 20, given.rounds)
+    head = ["work", "TensorFlow, M rows/s", "ours", "times", "goal", "of the limit", "memory, MiB"]
+    print(machine(), "load", *os.getloadavg(), f"memory_budget {DEFAULT_MEMORY_BUDGET >> 20} MiB")
     print(table(f"Training batches beside TensorFlow {tf.__version__}'s own", head, lines))
 
 
