@@ -133,6 +133,30 @@ def object_store(nbytes: int, rounds: int) -> None:
     print(table(title, ["", "MB/s", "x file object"], rows))
 
 
+def first_batch(rounds: int) -> None:
+    """From a dataset's name to its first batch, beside one request to the same store."""
+    rows = []
+    with ceph() as endpoint, shaped(endpoint, ttfb_ms=TTFB_MS) as proxy:
+        bucket = Bucket(proxy.endpoint, 0)
+        bucket.fs.mkdir("bench")
+        options: dict[str, Any] = {"storage_options": bucket.options}
+        with tfs.ShardedWriter("s3://bench/train", num_shards=16, **options) as writer:
+            writer.write_batch([os.urandom(100)] * 100_000)
+        ways: dict[str, Callable[[], object]] = {
+            "one request": lambda: bucket.fs.cat_file("s3://bench/_train.manifest.json"),
+            "RecordReader": lambda: next(tfs.RecordReader("s3://bench/train", **options).batches()),
+            "RecordSource": lambda: tfs.RecordSource("s3://bench/train", **options)[0],
+            "TFRecordDataset": lambda: next(
+                iter(tfs.TFRecordDataset("s3://bench/train", batch_size=256, **options))
+            ),
+        }
+        seconds = medians(ways, rounds=rounds, round_s=0)
+        for way, taken in seconds.items():
+            rows.append([way, f"{taken * 1000:.0f}", f"{taken / seconds['one request']:.1f}"])
+    title = f"To the first batch of a dataset of 16 shards on S3, {TTFB_MS} ms for each request"
+    print(table(title, ["", "ms", "x one request"], rows))
+
+
 def random_access(nbytes: int) -> None:
     """What 1,000 records of a dataset in one list cost."""
     rows = []
@@ -201,10 +225,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mib", type=int, default=600, help="size of the object")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", choices=["store", "random", "compressed"])
+    parser.add_argument("--only", choices=["store", "first", "random", "compressed"])
     arguments = parser.parse_args()
     if arguments.only in (None, "store"):
         object_store(arguments.mib << 20, arguments.rounds)
+    if arguments.only in (None, "first"):
+        first_batch(arguments.rounds)
     if arguments.only in (None, "random"):
         random_access(1 << 30)
     if arguments.only in (None, "compressed"):

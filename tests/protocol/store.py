@@ -37,6 +37,12 @@ class SimulatedStore:
         found: ObjectInfo = ask("info", path)
         return found
 
+    def look(self, path: str) -> ObjectInfo | None:
+        try:
+            return self.info(path)
+        except (FileNotFoundError, IsADirectoryError):
+            return None
+
     def get(self, path: str, *, most: int | None = None) -> tuple[bytes, ObjectInfo]:
         data, info = ask("get", path)
         if most is not None and len(data) > most:

@@ -19,7 +19,7 @@ RECORDS = [b"%05d" % i * 400 for i in range(30_000)]
 @pytest.fixture
 def written(s3: Place) -> Place:
     for shard in range(3):
-        s3.put(f"x-{shard}", framed(RECORDS[shard * 10_000 : (shard + 1) * 10_000]))
+        s3.put(f"x-{shard}.tfrecord", framed(RECORDS[shard * 10_000 : (shard + 1) * 10_000]))
     return s3
 
 
@@ -46,16 +46,11 @@ def test_passing_faults_change_nothing(written: Place, shaped: Callable[..., Sha
 def test_a_lasting_fault_names_the_object(written: Place, shaped: Callable[..., Shaped]) -> None:
     proxy = shaped(written.endpoint, p_503=1.0)
     impatient = tfs.Retry(attempts=3, base_delay=0.01, max_delay=0.02)
-    reader = tfs.RecordReader(written.url("x-0"), storage_options=written.storage_options)
+    url = written.url("x-0.tfrecord")
+    reader = tfs.RecordReader(url, storage_options=written.storage_options)
     assert next(iter(reader)) == RECORDS[0]
     with pytest.raises(OSError, match="x-0"):
-        next(
-            iter(
-                tfs.RecordReader(
-                    written.url("x-0"), storage_options=through(written, proxy), retry=impatient
-                )
-            )
-        )
+        next(iter(tfs.RecordReader(url, storage_options=through(written, proxy), retry=impatient)))
     assert proxy.counts()["requests"] <= 3
 
 

@@ -15,6 +15,8 @@ Each request is given at most one fault, drawn from a seeded generator:
 
 It looks at no more of HTTP than it has to: what a client sends after an answer began is a new
 request (so no pipelining), and an interim "100 Continue" is no answer.
+
+It notes the first requests, and when each began and was answered: `Shaped.timeline`.
 """
 
 from __future__ import annotations
@@ -41,6 +43,9 @@ from tests.servers.process import free_port, running
 CHUNK = 1 << 18
 SOCKET_BUFFER = 1 << 19
 """Small, so that the cap and not the kernel's buffering decides what the client sees."""
+
+NOTED = 200
+"""Requests in the timeline."""
 
 FAULTS = ("503", "reset", "truncate", "stall", "flip", "deny", "forge", "late")
 
@@ -106,6 +111,22 @@ class Pace:
             await asyncio.sleep(self._busy_until - now)
 
 
+@dataclasses.dataclass
+class Request:
+    """A request of the timeline: seconds at which it came, and at which its answer began."""
+
+    line: str
+    """Method and target, and the range if one is asked for."""
+    begin: float
+    answered: float | None = None
+
+
+def line_of(head: bytes) -> str:
+    method, target, _ = head.partition(b"\r\n")[0].decode("latin-1").split(" ", 2)
+    found = re.search(rb"\nrange: *([^\r]+)", head, re.IGNORECASE)
+    return f"{method} {target}" + (f" {found[1].decode()}" if found else "")
+
+
 class Proxy:
     """Accepts connections and relays each to the target."""
 
@@ -114,6 +135,7 @@ class Proxy:
         self.shape = shape
         self.dice = random.Random(shape.seed)
         self.counts = dict.fromkeys(("connections", "requests", "bytes", *FAULTS), 0)
+        self.timeline: list[Request] = []
 
     async def serve(self, port: int) -> None:
         listener = socket.create_server(("127.0.0.1", port), backlog=1024)
@@ -135,6 +157,7 @@ class Relay:
         self.store = socket.socket()
         self.asking = False
         self.fault: str | None = None
+        self.noted: Request | None = None
         proxy.counts["connections"] += 1
 
     async def run(self) -> None:
@@ -163,7 +186,7 @@ class Relay:
         view, pace = memoryview(buffer), Pace(self.proxy.shape.bandwidth)
         while count := await loop.sock_recv_into(self.client, buffer):
             if not self.asking:
-                self.begin_request()
+                self.begin_request(bytes(view[:count]))
             elif self.fault == "flip":  # past the headers, so in the body
                 buffer[count // 2] ^= 1
                 self.fault = None
@@ -185,6 +208,8 @@ class Relay:
             if self.asking and not buffer.startswith(b"HTTP/1.1 100"):
                 self.asking = False
                 await self.wait_for_first_byte()
+                if self.noted is not None:
+                    self.noted.answered = time.monotonic()
                 if self.fault == "reset":
                     reset(self.client)
                     return
@@ -198,8 +223,12 @@ class Relay:
             await pace.take(count)
             await loop.sock_sendall(self.client, view[:count])
 
-    def begin_request(self) -> None:
+    def begin_request(self, head: bytes) -> None:
         self.asking = True
+        self.noted = None
+        if len(self.proxy.timeline) < NOTED:
+            self.noted = Request(line_of(head), time.monotonic())
+            self.proxy.timeline.append(self.noted)
         self.fault = self.proxy.shape.draw(self.proxy.dice)
         self.proxy.counts["requests"] += 1
         if self.fault:
@@ -258,10 +287,19 @@ class Shaped:
 
     def counts(self) -> dict[str, int]:
         """Connections, requests and faults until now."""
+        found: dict[str, int] = self._told()["counts"]
+        return found
+
+    def timeline(self) -> list[Request]:
+        """The first requests that were answered, in the order in which they came."""
+        noted = [Request(**each) for each in self._told()["timeline"]]
+        return [each for each in noted if each.answered is not None]
+
+    def _told(self) -> dict[str, Any]:
         now = time.time_ns()
         while self._counts.stat().st_mtime_ns <= now:
             time.sleep(0.02)
-        found: dict[str, int] = json.loads(self._counts.read_text())
+        found: dict[str, Any] = json.loads(self._counts.read_text())
         return found
 
 
@@ -294,7 +332,8 @@ def arguments() -> argparse.Namespace:
 async def keep_counts(proxy: Proxy, path: Path) -> None:
     while True:
         fresh = path.with_suffix(".new")
-        fresh.write_text(json.dumps(proxy.counts))
+        noted = [dataclasses.asdict(each) for each in proxy.timeline]
+        fresh.write_text(json.dumps({"counts": proxy.counts, "timeline": noted}))
         fresh.replace(path)
         await asyncio.sleep(0.1)
 

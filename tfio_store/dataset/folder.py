@@ -2,18 +2,41 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import glob
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeAlias
 
 from tfio_store.dataset.manifest import DatasetManifest
-from tfio_store.dataset.names import MANIFEST_SUFFIX, DatasetNames, manifest_name, split_url
+from tfio_store.dataset.names import (
+    MANIFEST_SUFFIX,
+    DatasetNames,
+    index_name,
+    manifest_name,
+    split_url,
+)
 from tfio_store.errors import ManifestError
 from tfio_store.storage import Access, Store
+from tfio_store.storage.early import early
 
-__all__ = ["Folder", "FoundManifest", "find_manifest", "locate", "read_manifest"]
+__all__ = [
+    "Folder",
+    "FoundManifest",
+    "begin_to_find",
+    "find_manifest",
+    "locate",
+    "read_manifest",
+]
+
+Found: TypeAlias = "tuple[Folder, DatasetManifest] | None"
+"""A dataset's folder and manifest; None where there is none."""
+
+Stored: TypeAlias = "tuple[bytes, str | None] | None"
+"""A small object and its etag; None where there is none."""
 
 _READS = 64
 """How often a manifest is read again if its index has gone."""
@@ -57,8 +80,7 @@ class Folder:
     def put(self, name: str, data: bytes, *, if_absent: bool = False) -> None:
         self.store.put(self.join(name), data, if_absent=if_absent)
 
-    def read(self, name: str) -> tuple[bytes, str | None] | None:
-        """A small object and its etag, or None when there is none."""
+    def read(self, name: str) -> Stored:
         try:
             data, info = self.store.get(self.join(name))
         except (FileNotFoundError, IsADirectoryError):
@@ -84,25 +106,61 @@ class Folder:
             ManifestError: it can't be read, and ``damaged`` is False; or its index can't.
             FileNotFoundError: the index that it names is missing.
         """
+        guess = early(self.store, self.read, index_name(name)) if index else None
+        return self._manifest(name, damaged, partial(self.read, name), guess)
+
+    def begin_manifest(
+        self, name: str, *, index: bool = True
+    ) -> Callable[[], FoundManifest | None]:
+        """`manifest`, asked early."""
+        stored = early(self.store, self.read, name)
+        guess = early(self.store, self.read, index_name(name)) if index else None
+        return partial(self._manifest, name, False, stored, guess)
+
+    def _manifest(
+        self,
+        name: str,
+        damaged: bool,
+        stored: Callable[[], Stored],
+        guess: Callable[[], Stored] | None,
+    ) -> FoundManifest | None:
+        """``stored``: the answer to the first question for the manifest. ``guess``: to that for the
+        index of the usual name, which may be of another generation. None: no index is wanted."""
         missing = ""
         earlier: FoundManifest | None = None
         for _ in range(_READS):
-            found = self._manifest_alone(name, damaged)
-            if found is None or found.manifest is None or found.manifest.index is None or not index:
+            found = self._parsed(name, damaged, stored())
+            if found is None or found.manifest is None or guess is None:
                 return found
-            tables = self.read(found.manifest.index)
+            if found.manifest.index is None:
+                return found
+            usual = found.manifest.index == index_name(name) and earlier is None
+            whole = self._with_tables(found.manifest, guess if usual else None)
+            if whole is not None:
+                return replace(found, manifest=whole)
             missing = self.url(found.manifest.index)
-            if tables is not None:
-                return replace(found, manifest=found.manifest.with_index(tables[0], path=missing))
             if earlier is not None and earlier.data == found.data:
                 break
-            earlier = found
+            earlier, stored = found, partial(self.read, name)
         raise FileNotFoundError(
             errno.ENOENT, "the manifest names this index, and it is missing", missing
         )
 
-    def _manifest_alone(self, name: str, damaged: bool) -> FoundManifest | None:
-        stored = self.read(name)
+    def _with_tables(
+        self, manifest: DatasetManifest, guess: Callable[[], Stored] | None
+    ) -> DatasetManifest | None:
+        """The manifest with its block tables; None if its index is missing. A guess that is not
+        this manifest's index was read before the commit: then the index is read now."""
+        assert manifest.index is not None
+        path = self.url(manifest.index)
+        guessed = None if guess is None else guess()
+        if guessed is not None:
+            with contextlib.suppress(ManifestError):
+                return manifest.with_index(guessed[0], path=path)
+        tables = self.read(manifest.index)
+        return None if tables is None else manifest.with_index(tables[0], path=path)
+
+    def _parsed(self, name: str, damaged: bool, stored: Stored) -> FoundManifest | None:
         if stored is None:
             return None
         data, etag = stored
@@ -142,25 +200,37 @@ def read_manifest(source: object, access: Access) -> DatasetManifest | None:
     return found[1] if found else None
 
 
-def find_manifest(
-    store: Store, path: str, *, index: bool = True
-) -> tuple[Folder, DatasetManifest] | None:
-    """A dataset named by its prefix, or by a folder that holds just one; None where there is none.
+def find_manifest(store: Store, path: str, *, index: bool = True) -> Found:
+    """A dataset named by its prefix, or by a folder that holds just one.
 
     The manifest has its block tables, unless ``index`` is False.
     """
+    return begin_to_find(store, path, index=index)()
+
+
+def begin_to_find(store: Store, path: str, *, index: bool = True) -> Callable[[], Found]:
+    """`find_manifest`, whose questions are asked early."""
     parent, stem = split_url(path)
-    folder = Folder(store, parent)
-    found = folder.manifest(manifest_name(stem), index=index) if stem else None
-    if found is not None and found.manifest is not None:
-        return folder, found.manifest
-    folder = Folder(store, path)
-    names = sorted(folder.names(f"_*{MANIFEST_SUFFIX}"))
+    named, within = Folder(store, parent), Folder(store, path)
+    manifest = named.begin_manifest(manifest_name(stem), index=index) if stem else None
+    listing = early(store, within.names, f"_*{MANIFEST_SUFFIX}")
+
+    def found() -> Found:
+        prefix = None if manifest is None else manifest()
+        if prefix is not None and prefix.manifest is not None:
+            return named, prefix.manifest
+        return _only_one(within, sorted(listing()), index)
+
+    return found
+
+
+def _only_one(folder: Folder, names: list[str], index: bool) -> Found:
+    """The dataset of a folder, if one of these manifests is all there is."""
     if len(names) > 1:
         stems = [name.removeprefix("_").removesuffix(MANIFEST_SUFFIX) for name in names]
         raise ValueError(
-            f"{store.url(path)}: holds several datasets; name one of "
-            + ", ".join(store.url(f"{path}/{stem}") for stem in stems)
+            f"{folder.url('').rstrip('/')}: holds several datasets; name one of "
+            + ", ".join(map(folder.url, stems))
         )
     found = folder.manifest(names[0], index=index) if names else None
     return (folder, found.manifest) if found and found.manifest else None

@@ -30,6 +30,7 @@ __all__ = [
     "ROLLING_TEMPLATE",
     "DatasetNames",
     "RollOver",
+    "index_name",
     "manifest_name",
     "new_tag",
     "split_url",
@@ -138,6 +139,11 @@ class DatasetNames:
 def manifest_name(name: str) -> str:
     """The file name of the manifest of the dataset ``name``."""
     return f"_{name}{MANIFEST_SUFFIX}"
+
+
+def index_name(manifest: str) -> str:
+    """The usual name of the index that belongs to the manifest of this file name."""
+    return manifest.removesuffix(MANIFEST_SUFFIX) + ".index"
 
 
 def split_url(url: str) -> tuple[str, str]:

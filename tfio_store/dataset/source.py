@@ -8,16 +8,18 @@ Otherwise the name is looked up as a dataset.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import TypeAlias
 
 from tfio_store.dataset.committed import committed_shards, with_known_blocks
-from tfio_store.dataset.folder import find_manifest
+from tfio_store.dataset.folder import Found, begin_to_find, find_manifest
 from tfio_store.dataset.model import Dataset, Shard
 from tfio_store.dataset.tfds import tfds_shards
 from tfio_store.records.compression import codec_name
 from tfio_store.storage import Access, ObjectInfo, Store, Version
+from tfio_store.storage.early import early
 from tfio_store.storage.redaction import redacted
 from tfio_store.storage.threads import Threads
 
@@ -26,6 +28,9 @@ __all__ = ["Source", "open_dataset"]
 Source: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"
 
 _LOOKUPS_AT_ONCE = 32
+
+_FEW = 8
+"""So many names at most are looked up as files and as datasets at once."""
 
 
 def open_dataset(
@@ -50,8 +55,8 @@ def open_dataset(
     """
     codec = compression if compression == "auto" else codec_name(compression)
     empty = Dataset((), access)
-    resolver = _Resolver(codec, empty)
     names = [source] if isinstance(source, str | os.PathLike) else _names(source)
+    resolver = _Resolver(codec, empty, few=len(names) <= _FEW)
     found = _resolve_all(resolver, names)
     shards = tuple(shard for group in found for shard in group)
     return with_known_blocks(replace(empty, shards=shards))
@@ -83,9 +88,10 @@ def _names(source: object) -> list[str | os.PathLike[str]]:
 
 
 class _Resolver:
-    def __init__(self, compression: str | None, dataset: Dataset) -> None:
+    def __init__(self, compression: str | None, dataset: Dataset, *, few: bool) -> None:
         self._compression = compression
         self._open = dataset.open_url
+        self._few = few
 
     def resolve(self, name: str | os.PathLike[str]) -> list[Shard]:
         url = os.fspath(name)
@@ -96,14 +102,26 @@ class _Resolver:
             matches = _visible(store.glob(path), path)
             if matches and [info.path for info in matches] != [path]:  # else a URL's query
                 return [self._shard(store, info) for info in matches]
-        try:
-            shard = self._shard(store, store.info(path))
-            return [shard.known(signed_url=url) if redacted(url) != url else shard]
-        except (FileNotFoundError, IsADirectoryError) as error:
-            found = self._dataset(store, path)
-            if found is None:
+        look = early(store, store.look, path)
+        find = self._begin_to_find(store, path.rstrip("/"))
+        info = look()
+        if info is None:
+            found = self._dataset(store, path, find())
+            if found is not None:
+                return found
+            try:
+                info = store.info(path)  # which tells a folder from nothing
+            except (FileNotFoundError, IsADirectoryError) as error:
                 raise self._explain(error, url) from error
-            return found
+        shard = self._shard(store, info)
+        return [shard.known(signed_url=url) if redacted(url) != url else shard]
+
+    def _begin_to_find(self, store: Store, path: str) -> Callable[[], Found]:
+        """The search for a manifest: begun early if the name looks like a dataset's. Files of
+        records mostly have a suffix, and need no such questions."""
+        if self._few and "." not in _name(path):
+            return begin_to_find(store, path)
+        return partial(find_manifest, store, path)
 
     def _explain(self, error: OSError, url: str) -> OSError:
         url = redacted(url)
@@ -120,9 +138,8 @@ class _Resolver:
         version = Version(info.etag)
         return Shard(store.url(info.path), info.size, self._compression, version=version)
 
-    def _dataset(self, store: Store, path: str) -> list[Shard] | None:
+    def _dataset(self, store: Store, path: str, found: Found) -> list[Shard] | None:
         """The shards of a prefix, or of a folder, that a manifest describes; None without one."""
-        found = find_manifest(store, path.rstrip("/"))
         if found is None:
             return self._tfds(store, path.rstrip("/"))
         written = found[1].compression

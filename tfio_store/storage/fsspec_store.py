@@ -78,6 +78,12 @@ class FsspecStore:
     def info(self, path: str) -> ObjectInfo:
         return object_info(path, self._call("info", path, path), self.url(path))
 
+    def look(self, path: str) -> ObjectInfo | None:
+        try:
+            return self.info(path)
+        except (FileNotFoundError, IsADirectoryError):
+            return None
+
     def get(self, path: str, *, most: int | None = None) -> tuple[bytes, ObjectInfo]:
         """Between two looks that find the same object: fsspec tells no version with the bytes."""
         info = self.info(path)

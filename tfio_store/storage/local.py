@@ -54,6 +54,12 @@ class LocalStore:
         with naming(path):
             return described(path, os.stat(path))
 
+    def look(self, path: str) -> ObjectInfo | None:
+        try:
+            return self.info(path)
+        except (FileNotFoundError, IsADirectoryError):
+            return None
+
     def get(self, path: str, *, most: int | None = None) -> tuple[bytes, ObjectInfo]:
         with self.descriptor(path) as descriptor, naming(path):
             for _ in range(LOOKS):

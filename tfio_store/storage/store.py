@@ -82,6 +82,10 @@ class Store(Protocol):
     def info(self, path: str) -> ObjectInfo:
         """FileNotFoundError, IsADirectoryError, PermissionError."""
 
+    def look(self, path: str) -> ObjectInfo | None:
+        """What `info` tells, or None if there is no object: one request, where `info` may make a
+        second one to tell a folder from nothing."""
+
     def get(self, path: str, *, most: int | None = None) -> tuple[bytes, ObjectInfo]:
         """Read a small object whole by one request, with the size and etag of exactly these bytes.
         FileNotFoundError, IsADirectoryError; OSError if it has more than ``most`` bytes. (If only

@@ -40,15 +40,14 @@ class AzureStore(AzureCopies):
     forgets them after a week.
     """
 
-    async def _info(self, path: str) -> ObjectInfo:
+    async def _look(self, path: str) -> ObjectInfo | None:
         try:
             found = await self._properties(path) if "/" in path else None
         except FileNotFoundError:
-            found = None
-        if found is None:
-            raise await self._missing_or_folder(path)
-        if found.metadata.get("hdi_isfolder") == "true":  # how hierarchical accounts keep folders
-            raise self._is_folder(path)
+            return None
+        # hierarchical accounts keep folders as blobs
+        if found is None or found.metadata.get("hdi_isfolder") == "true":
+            return None
         return described(path, found)
 
     async def _get(self, path: str, most: int | None) -> tuple[bytes, ObjectInfo]:

@@ -67,6 +67,9 @@ class BucketStore(ABC):
     def info(self, path: str) -> ObjectInfo:
         return self._wait(path, self._info(path))
 
+    def look(self, path: str) -> ObjectInfo | None:
+        return self._wait(path, self._look(path))
+
     def get(self, path: str, *, most: int | None = None) -> tuple[bytes, ObjectInfo]:
         return self._wait(path, self._get(path, most))
 
@@ -135,7 +138,14 @@ class BucketStore(ABC):
         return self._connection.wait(well_formed(work, self.url(path)))
 
     @abstractmethod
-    async def _info(self, path: str) -> ObjectInfo: ...
+    async def _look(self, path: str) -> ObjectInfo | None:
+        """None if there is no object."""
+
+    async def _info(self, path: str) -> ObjectInfo:
+        found = await self._look(path)
+        if found is None:
+            raise await self._missing_or_folder(path)
+        return found
 
     @abstractmethod
     async def _get(self, path: str, most: int | None) -> tuple[bytes, ObjectInfo]: ...

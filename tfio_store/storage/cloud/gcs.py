@@ -44,13 +44,11 @@ class GCSStore(GCSCopies):
         self._client = GCSClient(options)
         super().__init__(scheme, options, retry, self._client.connection)
 
-    async def _info(self, path: str) -> ObjectInfo:
+    async def _look(self, path: str) -> ObjectInfo | None:
         found = None
         if split(path)[1]:
             found = await self._ask(path, lambda: self._client.metadata(path))
-        if found is None:
-            raise await self._missing_or_folder(path)
-        return described(path, found)
+        return None if found is None else described(path, found)
 
     async def _get(self, path: str, most: int | None) -> tuple[bytes, ObjectInfo]:
         async def attempt() -> tuple[bytes, ObjectInfo]:

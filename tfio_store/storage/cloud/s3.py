@@ -46,9 +46,13 @@ class S3Store(S3Copies):
         if not key:
             await self._call(path, "head_bucket", Bucket=bucket)
             raise self._is_folder(path)
-        found = await self._ask(path, lambda: self._client.head(bucket, key))
+        return await super()._info(path)
+
+    async def _look(self, path: str) -> ObjectInfo | None:
+        bucket, key = self._client.split(path)
+        found = await self._ask(path, lambda: self._client.head(bucket, key)) if key else {}
         if not found:
-            raise await self._missing_or_folder(path)
+            return None
         return ObjectInfo(path, found["ContentLength"], etag_of(found), checksum_of(found))
 
     async def _get(self, path: str, most: int | None) -> tuple[bytes, ObjectInfo]:
