@@ -16,7 +16,7 @@ from tfio_store.storage import Access, Retry, access, open_store
 
 NO_STORAGE = {
     "CorruptRecordError", "DataLossError", "DataLossWarning", "DatasetManifest", "Examples",
-    "Feature", "Leftovers", "ManifestError", "Progress", "Ragged", "RecordBatch",
+    "Feature", "Leftovers", "LocalCache", "ManifestError", "Progress", "Ragged", "RecordBatch",
     "RecordTooLargeError", "Retry", "Schema", "SchemaError", "ShardInfo", "SkippedRegion",
     "TFIOStoreError", "TruncatedRecordError", "UncertainCommitError", "VerifyReport", "backend",
     "crc32c", "decode_examples", "decode_sequence_examples", "encode_example", "encode_examples",

@@ -29,7 +29,7 @@ from tfio_store.read.reader import RecordReader
 from tfio_store.read.record_source import RecordSource
 from tfio_store.records.framing import RecordBatch, backend, crc32c, masked_crc32c
 from tfio_store.records.recovery import SkippedRegion
-from tfio_store.storage import Retry
+from tfio_store.storage import LocalCache, Retry
 from tfio_store.tools.build_index import build_index, write_idx
 from tfio_store.tools.clean import Leftovers, clean
 from tfio_store.tools.infer import infer_schema
@@ -50,6 +50,7 @@ __all__ = [
     "Examples",
     "Feature",
     "Leftovers",
+    "LocalCache",
     "ManifestError",
     "Progress",
     "Ragged",

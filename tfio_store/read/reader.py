@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, BinaryIO
@@ -14,7 +15,8 @@ from tfio_store.read.position import Position
 from tfio_store.read.skips import OnCorrupt
 from tfio_store.read.traversal import ReaderOptions, Shared, Traversal
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch, RecordIterator
-from tfio_store.storage import Access, Retry
+from tfio_store.storage import Access, LocalCache, Retry
+from tfio_store.storage.cache.local_cache import cache_of
 
 __all__ = ["OnCorrupt", "RecordReader"]
 
@@ -52,6 +54,9 @@ class RecordReader:
         retry (Retry | None): How often, and how patiently, requests are repeated after passing
             faults of the storage. Default None: ``Retry()``.
         backend (str): "fsspec" (default), or "obstore" to read S3, GCS and Azure through obstore.
+        cache (str | PathLike | LocalCache | None): A folder on a local disk that keeps what is
+            fetched from distant stores, for later epochs and for other processes; see `LocalCache`.
+            Default None.
 
     Raises:
         OSError: The storage fails: FileNotFoundError, PermissionError and others, with the URL.
@@ -89,6 +94,7 @@ class RecordReader:
         max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
         retry: Retry | None = None,
         backend: str = "fsspec",
+        cache: str | os.PathLike[str] | LocalCache | None = None,
     ) -> None:
         options = ReaderOptions(verify, _check_policy(on_corrupt), memory_budget, max_record_bytes)
         if is_file_object(source):
@@ -96,7 +102,9 @@ class RecordReader:
             self._set(Shared(file.dataset), options, Position(), file)
             return
         dataset = open_dataset(
-            source, Access(storage_options, retry, backend), compression=compression
+            source,
+            Access(storage_options, retry, backend, cache_of(cache)),
+            compression=compression,
         )
         self._set(Shared(dataset), options, Position())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -21,7 +22,8 @@ from tfio_store.read.plan import Units
 from tfio_store.read.record_numbers import is_number, record_numbers
 from tfio_store.read.record_runs import UNKNOWN, Frames, frames_of
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
-from tfio_store.storage import Access, Retry
+from tfio_store.storage import Access, LocalCache, Retry
+from tfio_store.storage.cache.local_cache import cache_of
 
 __all__ = ["RecordSource"]
 
@@ -62,6 +64,8 @@ class RecordSource(Sequence[bytes]):
         max_record_bytes (int): See `RecordReader`. Default 1 GiB.
         retry (Retry | None): See `RecordReader`. Default None.
         backend (str): See `RecordReader`. Default "fsspec".
+        cache (str | PathLike | LocalCache | None): A folder that keeps stored bytes on a local
+            disk, as ``cache_bytes`` does decoded ones in memory; see `RecordReader`. Default None.
 
     Raises:
         OSError: The storage fails: FileNotFoundError, PermissionError and others, with the URL.
@@ -92,9 +96,12 @@ class RecordSource(Sequence[bytes]):
         max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
         retry: Retry | None = None,
         backend: str = "fsspec",
+        cache: str | os.PathLike[str] | LocalCache | None = None,
     ) -> None:
         found = open_dataset(
-            source, Access(storage_options, retry, backend), compression=compression
+            source,
+            Access(storage_options, retry, backend, cache_of(cache)),
+            compression=compression,
         )
         if idx is not None:
             found = with_idx(found, idx)

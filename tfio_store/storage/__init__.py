@@ -4,6 +4,7 @@
 """
 
 from tfio_store.storage.access import Access
+from tfio_store.storage.cache.local_cache import LocalCache
 from tfio_store.storage.resolve import open_store
 from tfio_store.storage.retry import Retry
 from tfio_store.storage.store import ObjectInfo, Output, PendingUpload, Store
@@ -11,6 +12,7 @@ from tfio_store.storage.version import ReplacedError, Version
 
 __all__ = [
     "Access",
+    "LocalCache",
     "ObjectInfo",
     "Output",
     "PendingUpload",

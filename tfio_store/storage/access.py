@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tfio_store.storage.cache.local_cache import LocalCache
 from tfio_store.storage.resolve import check_backend, open_store
 from tfio_store.storage.retry import Retry
 from tfio_store.storage.store import Store
@@ -16,14 +17,17 @@ __all__ = ["Access"]
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What callers pass as ``storage_options=``, ``retry=`` and ``backend=``.
+    """What callers pass as ``storage_options=``, ``retry=``, ``backend=`` and ``cache=``.
 
-    Raises TypeError or ValueError that names the argument.
+    Raises TypeError or ValueError that names the argument, and OSError for a cache's folder that
+    cannot be written to.
     """
 
     storage_options: Mapping[str, Any] | None = field(default=None, repr=False)  # credentials
     retry: Retry | None = None
     backend: str = "fsspec"
+    cache: LocalCache | None = None
+    """Of readers only."""
 
     def __post_init__(self) -> None:
         if self.storage_options is not None:
@@ -34,14 +38,23 @@ class Access:
         if self.retry is not None and not isinstance(self.retry, Retry):
             raise TypeError(f"retry= takes a tfio_store.Retry, not {type(self.retry).__name__}")
         check_backend(self.backend)
+        if self.cache is not None:
+            from tfio_store.storage.cache.folder import folder_of
+
+            folder_of(self.cache)
 
     def open(self, url: str | os.PathLike[str]) -> tuple[Store, str]:
         """The store that keeps ``url``, and the object's path in it; see `open_store`."""
-        return open_store(url, self.storage_options, retry=self.retry, backend=self.backend)
+        store, path = open_store(url, self.storage_options, retry=self.retry, backend=self.backend)
+        if self.cache is None:
+            return store, path
+        from tfio_store.storage.cache.store import cached
+
+        return cached(store, self.cache, self.storage_options), path
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The three arguments, for a public function that another one is made of."""
+        """The three arguments that all take, for a public function that another one is made of."""
         return {
             "storage_options": self.storage_options,
             "retry": self.retry,

@@ -6,13 +6,16 @@ import json
 from dataclasses import asdict
 from functools import lru_cache
 
-from tfio_store.storage import Access, Retry
+from tfio_store.storage import Access, LocalCache, Retry
 
 __all__ = ["from_json", "to_json"]
 
 
 def to_json(access: Access) -> str:
-    plain = access.arguments | {"retry": access.retry and asdict(access.retry)}
+    plain = access.arguments | {
+        "retry": access.retry and asdict(access.retry),
+        "cache": access.cache and asdict(access.cache),
+    }
     try:
         return json.dumps(plain, sort_keys=True)
     except TypeError as error:
@@ -26,4 +29,5 @@ def to_json(access: Access) -> str:
 def from_json(text: str) -> Access:
     found = json.loads(text)
     retry = found.pop("retry", None)
-    return Access(**found, retry=retry and Retry(**retry))
+    cache = found.pop("cache", None)
+    return Access(**found, retry=retry and Retry(**retry), cache=cache and LocalCache(**cache))

@@ -17,7 +17,8 @@ from tfio_store.dataset.source import open_dataset
 from tfio_store.errors import DataLossError, RecordTooLargeError
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.records.warning import warn
-from tfio_store.storage import Access, Retry
+from tfio_store.storage import Access, LocalCache, Retry
+from tfio_store.storage.cache.local_cache import cache_of
 from tfio_store.tf.dataset.batches import FEW, batch_dataset, can_batch, raw_local, too_small
 from tfio_store.tf.dataset.blocks import block_dataset
 from tfio_store.tf.dataset.carried_access import to_json
@@ -93,6 +94,8 @@ class TFRecordDataset(tf.data.Dataset):  # type: ignore[misc]
             stay strings.
         retry (Retry | None): See `RecordReader`. Default None.
         backend (str): See `RecordReader`. Default "fsspec".
+        cache (str | PathLike | LocalCache | None): See `RecordReader`. The path is part of the
+            dataset's graph: each machine that runs it has its own folder there. Default None.
 
     Raises:
         TypeError: An argument is of another type.
@@ -143,10 +146,11 @@ class TFRecordDataset(tf.data.Dataset):  # type: ignore[misc]
         schema: Any = None,
         retry: Retry | None = None,
         backend: str = "fsspec",
+        cache: str | os.PathLike[str] | LocalCache | None = None,
     ) -> None:
         if on_corrupt not in ("raise", "skip"):
             raise ValueError(f'on_corrupt= takes "raise" or "skip", not {on_corrupt!r}')
-        access = Access(storage_options, retry, backend)
+        access = Access(storage_options, retry, backend, cache_of(cache))
         options = Options(
             Settings(
                 to_json(access),

@@ -1,0 +1,218 @@
+"""The files of a cache, as this process knows them.
+
+    PATH/v1/ranges/ab/ab12…/0-8388608   one range of one version of one object (`entry.py`)
+    PATH/v1/writing/…                   a range on its way to its name, by rename
+    PATH/v1/total                       the bytes of all ranges (`room.py`)
+
+Names of folders are digests, so that they tell neither URLs nor what is in them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tfio_store.records.warning import warn
+from tfio_store.storage.cache.entry import DamagedError, Entry
+from tfio_store.storage.cache.local_cache import LocalCache
+from tfio_store.storage.cache.room import Room, scanned
+from tfio_store.storage.cache.spans import Span, Spans
+from tfio_store.storage.process import PerProcess
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer as BytesLike
+
+__all__ = ["CacheFolder", "Found", "folder_of"]
+
+_NAME = re.compile(r"(\d{1,19})-(\d{1,19})")
+
+LOOK_AGAIN_SECONDS = 1.0
+"""How old a listing may be that lacks a range, before other processes' ranges are looked for."""
+
+
+class LostError(Exception):
+    """A range that was there is not, or not as it was."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a cache has of a range: its beginning, and its end behind the ``gap``. None: all."""
+
+    before: list[memoryview]
+    gap: Span | None
+    after: list[memoryview]
+
+
+@dataclass(slots=True)
+class Known:
+    """What is known of an object's folder, since when."""
+
+    spans: Spans = field(default_factory=Spans)
+    looked: float = float("-inf")
+
+
+class CacheFolder:
+    """Ranges in files. Safe to use from several threads."""
+
+    def __init__(self, cache: LocalCache) -> None:
+        self.cache = cache
+        self._base = os.fspath(cache.path)
+        self._root = os.path.join(self._base, "v1")
+        self._writing = os.path.join(self._root, "writing")
+        self._files = os.path.join(self._root, "ranges")
+        self._room = Room(
+            self._files, self._writing, os.path.join(self._root, "total"), cache.max_bytes
+        )
+        self._lock = threading.Lock()
+        self._objects: dict[bytes, Known] = {}
+        self._stopped = False
+        self._damage_told = False
+        self._open()
+
+    def _open(self) -> None:
+        """Raises OSError that names the argument, unless one can write here."""
+        try:
+            os.makedirs(self._base, mode=0o700, exist_ok=True)
+            for folder in (self._writing, self._files):
+                os.makedirs(folder, exist_ok=True)
+            self._room.take(0)
+            self._room.sweep()
+        except OSError as error:
+            text = f"cache={self._base!r} cannot be written to: {error.strerror}"
+            raise type(error)(error.errno, text, error.filename) from error
+
+    def find(self, digest: bytes, start: int, stop: int) -> Found:
+        """Read what there is of bytes ``start:stop`` of the object of this digest."""
+        known = self._known(digest)
+        if self._plan(known, start, stop)[1] is not None:
+            self._look_again(digest, known)
+        while True:
+            before, gap, after = self._plan(known, start, stop)
+            try:
+                return Found(
+                    [self._read(digest, known, *part) for part in before],
+                    gap,
+                    [self._read(digest, known, *part) for part in after],
+                )
+            except LostError:  # which has left the plan, so that this ends
+                continue
+
+    def _plan(
+        self, known: Known, start: int, stop: int
+    ) -> tuple[list[tuple[Span, Span]], Span | None, list[tuple[Span, Span]]]:
+        """Which part of which kept range to take, before and behind the gap."""
+        before: list[tuple[Span, Span]] = []
+        after: list[tuple[Span, Span]] = []
+        with self._lock:
+            while start < stop and (span := known.spans.holding(start)) is not None:
+                before.append((span, (start, min(stop, span[1]))))
+                start = span[1]
+            if start >= stop:
+                return before, None, after
+            while start < stop and (span := known.spans.ending(stop)) is not None:
+                after.insert(0, (span, (max(start, span[0]), stop)))
+                stop = span[0]
+        return before, (start, stop), after
+
+    def _read(self, digest: bytes, known: Known, span: Span, part: Span) -> memoryview:
+        path = self._path(digest, span)
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                data = Entry(digest, *span).read(descriptor, *part)
+                with contextlib.suppress(OSError):  # the file of another user
+                    os.utime(descriptor)
+                return data
+            finally:
+                os.close(descriptor)
+        except (OSError, DamagedError) as error:
+            if not isinstance(error, FileNotFoundError):
+                self._drop(path, error)
+            with self._lock:
+                known.spans.drop(span)
+            raise LostError from error
+
+    def _drop(self, path: str, error: Exception) -> None:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+        with self._lock:
+            told, self._damage_told = self._damage_told, True
+        if not told:
+            warn(
+                f"{path}: {error}: this range of the cache is dropped and fetched again, and so is "
+                "any other damaged one, without another warning"
+            )
+
+    def keep(self, digest: bytes, start: int, data: BytesLike) -> None:
+        """Keep bytes of the object from ``start`` on. After a failure nothing more is kept."""
+        view = memoryview(data).cast("B")
+        entry = Entry(digest, start, start + len(view))
+        if self._stopped or not len(view) or entry.nbytes > self.cache.max_bytes:
+            return
+        try:
+            self._room.take(entry.nbytes)
+            self._write(entry, view)
+        except OSError as error:
+            with self._lock:
+                told, self._stopped = self._stopped, True
+            if not told:
+                warn(f"cache={self._base!r}: nothing more is kept in this process: {error}")
+            return
+        known = self._known(digest)
+        with self._lock:
+            known.spans.add([(entry.start, entry.stop)])
+
+    def _write(self, entry: Entry, data: memoryview) -> None:
+        temporary = os.path.join(self._writing, secrets.token_hex(12))
+        path = self._path(entry.digest, (entry.start, entry.stop))
+        try:
+            with open(temporary, "xb", buffering=0) as file:
+                for piece in (memoryview(entry.header(data)), data):
+                    while len(piece):
+                        piece = piece[file.write(piece) :]
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            os.replace(temporary, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+
+    def _known(self, digest: bytes) -> Known:
+        with self._lock:
+            return self._objects.setdefault(digest, Known())
+
+    def _look_again(self, digest: bytes, known: Known) -> None:
+        """Find the ranges that other processes have added, unless somebody just has."""
+        now = time.monotonic()
+        with self._lock:
+            if now - known.looked < LOOK_AGAIN_SECONDS:
+                return
+            known.looked = now
+        names = [_NAME.fullmatch(entry.name) for entry in scanned(self._folder(digest))]
+        found = [(int(name[1]), int(name[2])) for name in names if name is not None]
+        with self._lock:
+            known.spans.add(span for span in found if span[0] < span[1])
+
+    def _folder(self, digest: bytes) -> str:
+        name = digest.hex()
+        return os.path.join(self._files, name[:2], name)
+
+    def _path(self, digest: bytes, span: Span) -> str:
+        return os.path.join(self._folder(digest), f"{span[0]}-{span[1]}")
+
+
+_folders: PerProcess[dict[LocalCache, CacheFolder]] = PerProcess(dict)
+
+
+def folder_of(cache: LocalCache) -> CacheFolder:
+    """This process's view of the cache. Raises OSError unless its folder can be written to."""
+    found = _folders.here.get(cache)
+    if found is None:
+        found = _folders.here.setdefault(cache, CacheFolder(cache))
+    return found
