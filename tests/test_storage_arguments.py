@@ -151,7 +151,12 @@ def test_all_three_reach_every_store(name: str, opened: list[Access]) -> None:
         ("storage_options", 5, TypeError, "storage_options= takes a dict"),
         ("storage_options", "key=1", TypeError, "storage_options= takes a dict"),
         ("retry", 3, TypeError, "retry= takes a tfio_store.Retry"),
-        ("backend", "boto3", ValueError, "backend='boto3': pass one of 'fsspec', 'obstore'"),
+        (
+            "backend",
+            "boto3",
+            ValueError,
+            "backend='boto3': pass one of 'fsspec', 'obstore', ",
+        ),
         ("backend", None, ValueError, "backend=None: pass one of"),
     ],
 )

@@ -54,7 +54,7 @@ def test_an_unknown_scheme_is_named() -> None:
 
 
 def test_an_unknown_backend_is_named() -> None:
-    with pytest.raises(ValueError, match="backend='rust': pass one of 'fsspec', 'obstore'"):
+    with pytest.raises(ValueError, match="backend='rust': pass one of 'fsspec', 'obstore', 'auto'"):
         open_store("/a", backend="rust")
 
 

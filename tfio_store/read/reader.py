@@ -53,7 +53,8 @@ class RecordReader:
             Default 1 GiB.
         retry (Retry | None): How often, and how patiently, requests are repeated after passing
             faults of the storage. Default None: ``Retry()``.
-        backend (str): "fsspec" (default), or "obstore" to read S3, GCS and Azure through obstore.
+        backend (str): "fsspec" (default), "obstore" to read S3, GCS and Azure through obstore, or
+            "auto": obstore if it is installed, and else fsspec.
         cache (str | PathLike | LocalCache | None): A folder on a local disk that keeps what is
             fetched from distant stores, for later epochs and for other processes; see `LocalCache`.
             Default None.

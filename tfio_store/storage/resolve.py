@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from tfio_store.storage.log import log
 from tfio_store.storage.registry import Factory, shared_store
 from tfio_store.storage.retry import Retry
 from tfio_store.storage.store import Store
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["check_backend", "open_store"]
 
 ENTRY_POINTS = "tfio_store.stores"
-BACKENDS = ("fsspec", "obstore")
+BACKENDS = ("fsspec", "obstore", "auto")
 USUAL_RETRY = Retry()
 
 EXTRAS = {
@@ -41,8 +43,8 @@ def open_store(
     ``url`` is a local path (``~`` is the home directory), or a URL of any scheme that fsspec or an
     installed plugin (entry point group ``tfio_store.stores``) knows; ``storage_options`` are what
     its fsspec class takes. ``backend="obstore"`` reads S3, GCS and Azure by obstore; everything
-    else, writing included, is the same as without. Stores of the same options share their
-    connections.
+    else, writing included, is the same as without. "auto" is obstore where it is installed. Stores
+    of the same options share their connections.
 
     Raises ValueError for an unknown scheme or backend, ImportError where the package that knows the
     scheme is not installed; both say what to install.
@@ -133,9 +135,24 @@ def factory_of(scheme: str, backend: str) -> Factory:
         return MemoryStore
     if scheme not in OWN_SCHEMES and scheme in plugins():
         return plugins()[scheme].load()  # type: ignore[no-any-return]
-    if backend == "obstore" and scheme in EXTRAS:
+    if scheme in EXTRAS and (backend == "obstore" or (backend == "auto" and takes_obstore(scheme))):
         return obstore_factory(scheme)
     return fsspec_factory(scheme)
+
+
+@cache  # so that the log tells of each scheme once
+def takes_obstore(scheme: str) -> bool:
+    """Whether "auto" reads this scheme by obstore, whose stores themselves leave to fsspec what
+    obstore would not do as fsspec does."""
+    try:
+        import obstore  # noqa: F401
+    except ImportError as fault:
+        log.info(
+            'backend="auto": %s:// is read by fsspec, since obstore is missing: %s', scheme, fault
+        )
+        return False
+    log.info('backend="auto": %s:// is read by obstore, which is installed', scheme)
+    return True
 
 
 def obstore_factory(scheme: str) -> Factory:

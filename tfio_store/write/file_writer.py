@@ -49,7 +49,7 @@ class TFRecordWriter(Lifecycle):
             or a `tf.io.TFRecordOptions`, of which compression_type and compression_level count.
             (The others tune zlib's memory.)
         storage_options (dict | None): See `RecordReader`. Default None.
-        backend (str): "fsspec" (default) or "obstore"; both write through fsspec.
+        backend (str): "fsspec" (default), "obstore" or "auto"; all write through fsspec.
         retry (Retry | None): See `RecordReader`. Default None.
 
     Raises:

@@ -87,7 +87,7 @@ class ShardedWriter(Lifecycle):
         on_progress (Callable | None): Called with a `Progress` when a block is full or a shard has
             landed, in the caller's thread. Default None.
         storage_options (dict | None): See `RecordReader`. Default None.
-        backend (str): "fsspec" (default) or "obstore"; both write through fsspec.
+        backend (str): "fsspec" (default), "obstore" or "auto"; all write through fsspec.
         retry (Retry | None): See `RecordReader`. Default None.
 
     Raises:

@@ -43,7 +43,7 @@ def register_filesystem(
             of ``storage_options``. Default None.
         storage_options (dict | None): See `RecordReader`. Default None.
         retry (Retry | None): See `RecordReader`. Default None.
-        backend (str): "fsspec" (default), or "obstore" to read S3, GCS and Azure through obstore.
+        backend (str): See `RecordReader`. Default "fsspec".
         cache_bytes (int | None): Bytes of memory for the blocks and the read-ahead of all files
             together. Default None: unchanged, 256 MiB at first.
 
