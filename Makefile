@@ -170,6 +170,9 @@ bench-writer: $(VENV)/.bench ## files and sharded datasets: TensorFlow's writer 
 bench-reader: $(VENV)/.bench ## an object store through a shaped connection; compressed shards
 	$(BIN)/python -m bench.reader
 
+bench-random: $(VENV)/.bench ## single records of an object store: the same ranges read raw
+	$(BIN)/python -m bench.random_access
+
 bench-reader-memory: $(VENV)/.bench ## peak memory of reading 4 GiB
 	$(BIN)/python -m bench.reader_memory
 

@@ -11,9 +11,7 @@ import argparse
 import asyncio
 import gzip
 import os
-import random
 import tempfile
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -49,11 +47,11 @@ class Bucket:
         self.fs = s3fs.S3FileSystem(**self.options, use_listings_cache=False)
         self.nbytes = nbytes
 
-    def fill(self, record_bytes: int = RECORD_BYTES) -> None:
+    def fill(self) -> None:
         self.fs.mkdir("bench")
         writer = FrameWriter()
-        record = os.urandom(record_bytes)
-        writer.write_many([record] * (self.nbytes // (record_bytes + 16)))
+        record = os.urandom(RECORD_BYTES)
+        writer.write_many([record] * (self.nbytes // (RECORD_BYTES + 16)))
         data = writer.take()
         self.fs.pipe_file(self.url, bytes(data))
 
@@ -157,30 +155,6 @@ def first_batch(rounds: int) -> None:
     print(table(title, ["", "ms", "x one request"], rows))
 
 
-def random_access(nbytes: int) -> None:
-    """What 1,000 records of a dataset in one list cost."""
-    rows = []
-    with ceph() as endpoint, shaped(endpoint, ttfb_ms=TTFB_MS, bandwidth=BANDWIDTH) as proxy:
-        Bucket(endpoint, nbytes).fill(record_bytes=10_000)
-        bucket = Bucket(proxy.endpoint, nbytes)
-        source = tfs.RecordSource(bucket.url, storage_options=bucket.options, cache_bytes=0)
-        dice = random.Random(1)
-        starts = dice.sample(range(len(source) - 10), 100)
-        for name, numbers in (
-            ("scattered", dice.sample(range(len(source)), 1000)),
-            ("100 clusters of 10", [start + i for start in starts for i in range(10)]),
-        ):
-            requests, nbytes = proxy.counts()["requests"], proxy.counts()["bytes"]
-            begin = time.perf_counter()
-            source[numbers]
-            seconds = time.perf_counter() - begin
-            requests = proxy.counts()["requests"] - requests
-            blocks = (proxy.counts()["bytes"] - nbytes) / 1000 / (1 << 20)
-            rows.append([name, f"{requests}", f"{blocks:.2f}", f"{1000 / seconds:.0f}"])
-    title = "1,000 records of 10 kB out of 1 GiB on S3, as one list"
-    print(table(title, ["", "requests", "MiB per record", "records/s"], rows))
-
-
 def compressed(nbytes: int, rounds: int) -> None:
     import tensorflow as tf
 
@@ -225,14 +199,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mib", type=int, default=600, help="size of the object")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", choices=["store", "first", "random", "compressed"])
+    parser.add_argument("--only", choices=["store", "first", "compressed"])
     arguments = parser.parse_args()
     if arguments.only in (None, "store"):
         object_store(arguments.mib << 20, arguments.rounds)
     if arguments.only in (None, "first"):
         first_batch(arguments.rounds)
-    if arguments.only in (None, "random"):
-        random_access(1 << 30)
     if arguments.only in (None, "compressed"):
         compressed(200 << 20, arguments.rounds)
 

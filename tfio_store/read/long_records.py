@@ -12,9 +12,6 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-import numpy as np
-import numpy.typing as npt
-
 from tfio_store.dataset.model import Dataset, Shard
 from tfio_store.errors import ManifestError
 from tfio_store.read.fetch import fetch_blocks
@@ -33,7 +30,7 @@ _LONG = 32 << 10
 _LEAST_FILE = 1 << 20
 """Smaller files are read faster than they are looked at."""
 
-_ENOUGH = 512 << 10
+_ENOUGH = 1 << 20
 """Bytes of records to read before they are given out: few enough for a core's cache."""
 
 _HEAD_BYTES = 512
@@ -43,23 +40,26 @@ _HEAD_BYTES = 512
 class LocatedList:
     """Records of a raw file, each in memory of its own, and where they stand; as `Located`.
 
-    ``start`` is the offset of the first one's frame, ``ends`` (int64 [n]) are those of all ends.
+    ``start`` is the offset of the first one's frame, ``ends`` are those of the ends of all frames.
     """
 
     batch: list[bytes]
     position: int
     records: int
     start: int
-    ends: npt.NDArray[np.int64]
+    ends: list[int]
 
     @classmethod
     def of(cls, batch: list[bytes], position: int, records: int, start: int) -> LocatedList:
-        sizes = np.fromiter(map(len, batch), np.int64, len(batch)) + FRAME_OVERHEAD
-        return cls(batch, position, records, start, start + np.cumsum(sizes))
+        end, ends = start, []
+        for record in batch:
+            end += len(record) + FRAME_OVERHEAD
+            ends.append(end)
+        return cls(batch, position, records, start, ends)
 
     def offset(self, index: int) -> int:
         """The offset of record ``index``'s frame; of the end of the last, for ``len(batch)``."""
-        return int(self.ends[index - 1]) if index else self.start
+        return self.ends[index - 1] if index else self.start
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ def _long_records(dataset: Dataset, index: int, place: _Place, how: Decoding) ->
                 break
             yield LocatedList.of(found, place.position, place.records, place.start)
             is_long = end - place.start >= len(found) * _LONG // 2
-            place = replace(place, start=end, records=place.records + len(found))
+            place = _Place(place.position, end, place.records + len(found), place.counted)
             if not is_long:
                 break
     return place

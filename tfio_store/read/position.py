@@ -32,11 +32,8 @@ class Position:
 
     def at(self, located: Standing, index: int) -> Position:
         """The position of record ``index`` of a batch of the same epoch."""
-        return replace(
-            self,
-            position=located.position,
-            records=located.records + index,
-            offset=located.offset(index),
+        return Position(  # replace() takes several times as long
+            self.epoch, located.position, located.records + index, located.offset(index)
         )
 
     def resume(self, batches: Iterator[Located]) -> Iterator[Located]:

@@ -1,7 +1,7 @@
 """Records of raw shards that are read alone: their places, their ranges, and their decoding.
 
 Records that lie close together come by one request, which costs more than the bytes between them.
-All that is read of a list is at most 1.25 times what was asked for.
+All that is read of a list is at most 1.2 times what was asked for.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Int64Array = npt.NDArray[np.int64]
 MERGE_GAP = 64 << 10
 """Ranges closer than this come by one request, if the bytes between them are few beside theirs."""
 
-MOST_WASTE = 4
+MOST_WASTE = 5
 """One byte between the wanted ones is read for this many of those, at most."""
 
 UNKNOWN = -1

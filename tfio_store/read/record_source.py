@@ -43,7 +43,7 @@ class RecordSource(Sequence[bytes]):
 
     A list of numbers is fetched in one round, many requests at a time, neighbours in one request.
     Where the index knows the places of records (see `ShardedWriter`), the bytes of the wanted
-    records are read, and at most a quarter more. Elsewhere each of their blocks is read once. If no
+    records are read, and at most a fifth more. Elsewhere each of their blocks is read once. If no
     manifest knows the blocks, opening walks the headers of the files once; it then knows the
     records' places too. Numbers that go on where the last question ended, as in a loop, read whole
     blocks. A source is safe to use from several threads. It pickles as names and numbers, and a
