@@ -116,7 +116,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*__all__, "__version__", "errors", "storage"})
 
 
 if _os.environ.get("TFIO_STORE_FILESYSTEMS"):

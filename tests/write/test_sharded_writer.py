@@ -238,7 +238,6 @@ def test_closing_twice_is_no_error(tmp_path: Path) -> None:
     ("options", "says"),
     [
         ({"num_shards": 0}, "num_shards"),
-        ({"num_shards": None}, "num_shards"),
         ({"num_shards": 2, "max_shard_bytes": 5}, "num_shards"),
         ({"num_shards": None, "max_shard_bytes": 0}, "max_shard_bytes"),
         ({"num_shards": None, "max_shard_records": 1, "shard_for": len}, "shard_for"),

@@ -74,6 +74,10 @@ class BlockTable:
 
     __hash__ = None  # type: ignore[assignment]
 
+    def __repr__(self) -> str:
+        records = int(self.records[-1])
+        return f"<BlockTable of {records} records in {len(self)} blocks>"
+
 
 def _same(ours: StartsArray | None, theirs: StartsArray | None) -> bool:
     if ours is None or theirs is None:

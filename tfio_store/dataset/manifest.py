@@ -80,6 +80,11 @@ class DatasetManifest:
     """How the shards with plain names were named; None if this library did not write them."""
     replaced: tuple[Replaced, ...] = ()
 
+    def __repr__(self) -> str:
+        packed = "" if self.compression is None else f", {self.compression}"
+        held = f"{self.records} records in {len(self.shards)} shards"
+        return f"<DatasetManifest of {held}, {self.nbytes} bytes{packed}>"
+
     @property
     def records(self) -> int:
         """The number of records in all shards (int)."""

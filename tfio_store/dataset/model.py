@@ -88,6 +88,13 @@ class Dataset:
             total += shard.records
         return total
 
+    def summary(self) -> str:
+        """How many records and shards there are, if it is known, and where the first shard lies."""
+        count, shards = self.num_records, len(self.shards)
+        held = f"{shards} shard" if shards == 1 else f"{shards} shards"
+        held = held if count is None else f"{count} records in {held}"
+        return f"{held}, {self.shards[0].url}" if shards else held
+
     @property
     def has_blocks(self) -> bool:
         """Whether every shard's blocks are known."""

@@ -159,6 +159,10 @@ class RecordReader:
         self._batches = _Records(self._way)
         self._records = RecordIterator(self._batches)
 
+    def __repr__(self) -> str:
+        at = ", closed" if self._way.closed else f", epoch {self._way.position.epoch}"
+        return f"<RecordReader of {self._shared.dataset.summary()}{at}>"
+
     @property
     def skipped(self) -> int:
         """How many damaged regions were passed over so far (int)."""

@@ -234,7 +234,7 @@ class RecordSource(Sequence[bytes]):
         return _Places(blocks, within, Frames(shards, *spans))
 
     def __repr__(self) -> str:
-        return f"<RecordSource of {len(self)} records in {len(self._dataset.shards)} shards>"
+        return f"<RecordSource of {self._dataset.summary()}>"
 
 
 @dataclass(frozen=True, slots=True)

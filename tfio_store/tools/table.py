@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from tfio_store.dataset.manifest import DatasetManifest
-from tfio_store.dataset.names import DEFAULT_SHARD_BYTES
 from tfio_store.dataset.source import Source
 from tfio_store.example import Examples, Ragged, decode_examples
 from tfio_store.example.codec import SchemaLike, Strings, encode_rows
@@ -83,8 +82,6 @@ def write_table(
     parts = _parts(table)
     first = _normal(next(parts, {}))
     full = _full_schema(first, {} if schema is None else schema)
-    if num_shards is None and max_shard_bytes is None:
-        max_shard_bytes = DEFAULT_SHARD_BYTES
     with ShardedWriter(
         url,
         num_shards=num_shards,

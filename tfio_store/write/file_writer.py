@@ -14,6 +14,7 @@ from tfio_store.records.compression import Compressor, codec_name
 from tfio_store.records.framing import FrameWriter, RecordBatch
 from tfio_store.storage import Access, Retry, Store
 from tfio_store.storage.process import Owner
+from tfio_store.storage.redaction import redacted
 from tfio_store.write.budget import Memory
 from tfio_store.write.lifecycle import Lifecycle
 from tfio_store.write.runs import framed, write_run
@@ -79,11 +80,13 @@ class TFRecordWriter(Lifecycle):
         compressor = Compressor(*_compression(options))
         if isinstance(path, (str, os.PathLike)):
             store, name = Access(storage_options, retry, backend).open(path)
+            self._shown = redacted(os.fspath(path))
             self._sink: _Sink | None = _ToStore(
                 store, name, compressor, weakref.WeakMethod(self._stop)
             )
         elif hasattr(path, "write"):
             self._sink = _ToFile(path, compressor)
+            self._shown = "a file object"
         else:
             raise TypeError(
                 "path must be a path, a URL or a binary file object open for writing, not "

@@ -18,6 +18,12 @@ class Lifecycle:
 
     _ended = False  # a plain attribute: `write` looks at it for each record
     _failure: BaseException | None = None
+    _shown = "?"
+    """What is written, for people's eyes."""
+
+    def __repr__(self) -> str:
+        state = "open" if not self._ended else "closed" if self._failure is None else "failed"
+        return f"<{type(self).__name__} of {self._shown}, {state}>"
 
     def close(self) -> None:
         raise NotImplementedError

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 from tfio_store.dataset.fingerprint import Fingerprint
 from tfio_store.dataset.folder import locate
 from tfio_store.dataset.manifest import DatasetManifest, describe
-from tfio_store.dataset.names import RollOver
+from tfio_store.dataset.names import DEFAULT_SHARD_BYTES, RollOver
 from tfio_store.records.compression import Compressor
 from tfio_store.records.framing import RecordBatch
 from tfio_store.storage import Access, Retry
+from tfio_store.storage.redaction import redacted
 from tfio_store.write.budget import MEMORY_BUDGET, Memory
 from tfio_store.write.commit import KEEP_REPLACED, Attempt, IfExists, Plan, begin
 from tfio_store.write.lifecycle import Lifecycle
@@ -44,7 +45,8 @@ class ShardedWriter(Lifecycle):
     writer that is dropped without `close` never publishes. Use it in one thread at a time. In a
     forked child it refuses to be used, and leaving the context there changes nothing.
 
-    Give either ``num_shards``, or ``max_shard_bytes`` and/or ``max_shard_records``.
+    Give either ``num_shards``, or ``max_shard_bytes`` and/or ``max_shard_records``. Without any of
+    them a shard takes 256 MiB.
 
     Args:
         url (str): Folder and name of the dataset, such as ``s3://bucket/folder/train``.
@@ -132,6 +134,7 @@ class ShardedWriter(Lifecycle):
         backend: str = "fsspec",
         retry: Retry | None = None,
     ) -> None:
+        self._shown = redacted(str(url))
         self._attempt: Attempt | None = None
         limits = _limits(num_shards, max_shard_bytes, max_shard_records)
         _check_placement(limits, shard_for=shard_for, shuffle_seed=shuffle_seed)
@@ -338,6 +341,8 @@ def _limits(
     max_shard_records: int | None,
 ) -> RollOver | None:
     """The limits of shards that roll over; None for a fixed number."""
+    if num_shards is None and max_shard_bytes is None and max_shard_records is None:
+        max_shard_bytes = DEFAULT_SHARD_BYTES
     rolling = max_shard_bytes is not None or max_shard_records is not None
     if (num_shards is None) != rolling:
         raise ValueError("pass either num_shards, or max_shard_bytes and/or max_shard_records")

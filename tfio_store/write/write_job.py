@@ -16,6 +16,7 @@ from tfio_store.records.compression import Compressor
 from tfio_store.records.framing import RecordBatch
 from tfio_store.storage import Access, Retry
 from tfio_store.storage.process import Owner
+from tfio_store.storage.redaction import redacted
 from tfio_store.write.budget import Memory
 from tfio_store.write.commit import KEEP_REPLACED, Attempt, IfExists, Plan, begin
 from tfio_store.write.record_check import RecordCheck
@@ -109,8 +110,13 @@ class WriteJob:
         access = Access(storage_options, retry, backend)
         folder, names = locate(url, num_shards, shard_template, access)
         self._attempt: Attempt = begin(folder, names, plan, plain=False)
+        self._shown = redacted(str(url))
         self._is_copy = self._is_committed = False
         self._owner = Owner()
+
+    def __repr__(self) -> str:
+        state = "committed" if self._is_committed else "open"
+        return f"<WriteJob of {self._shown}, {self.num_shards} shards, {state}>"
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_is_copy": True}

@@ -1,0 +1,94 @@
+"""Small kindnesses of the public API: what objects say of themselves, and names for completion."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tfio_store as tfs
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    found = f"{tmp_path}/train"
+    tfs.write_table({"x": [1, 2, 3]}, found, num_shards=2, compression="GZIP")
+    return found
+
+
+SHOWN: dict[str, tuple[Callable[[str], Any], str]] = {
+    "RecordReader": (
+        tfs.RecordReader,
+        "of 3 records in 2 shards, {0}-00000-of-00002.tfrecord, epoch 0",
+    ),
+    "RecordSource": (tfs.RecordSource, "of 3 records in 2 shards, {0}-00000-of-00002.tfrecord"),
+    "TFRecordWriter": (lambda url: tfs.TFRecordWriter(url + "-x"), "of {0}-x, open"),
+    "ShardedWriter": (lambda url: tfs.ShardedWriter(url + "-y"), "of {0}-y, open"),
+    "WriteJob": (lambda url: tfs.WriteJob(url + "-z", num_shards=2), "of {0}-z, 2 shards, open"),
+    "DatasetManifest": (
+        lambda url: tfs.write_table({"x": [1]}, url + "-w"),
+        "of 1 records in 1 shards, 30 bytes",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_what_objects_say_of_themselves(url: str, name: str) -> None:
+    make, said = SHOWN[name]
+    made = make(url)
+    assert repr(made) == f"<{name} {said.format(url)}>"
+    getattr(made, "abort", lambda: None)()
+
+
+def test_every_public_class_says_what_it_is() -> None:
+    for name in tfs.__all__:
+        if name not in ("TFRecordDataset",):
+            each = getattr(tfs, name)
+            if inspect.isclass(each):
+                assert each.__repr__ is not object.__repr__, name
+
+
+def test_how_writers_ended_is_shown(tmp_path: Path) -> None:
+    with tfs.TFRecordWriter(tmp_path / "a") as writer:
+        writer.write(b"1")
+    assert repr(writer) == f"<TFRecordWriter of {tmp_path}/a, closed>"
+    with open(tmp_path / "b", "wb") as file, tfs.TFRecordWriter(file) as other:
+        assert repr(other) == "<TFRecordWriter of a file object, open>"
+    reader = tfs.RecordReader(str(tmp_path / "a"))
+    assert repr(reader) == f"<RecordReader of 1 shard, {tmp_path}/a, epoch 0>"
+    reader.close()
+    assert repr(reader) == f"<RecordReader of 1 shard, {tmp_path}/a, closed>"
+
+
+def test_secrets_are_not_shown() -> None:
+    writer = tfs.TFRecordWriter("memory://user:secret@host/a?token=secret")
+    assert "secret" not in repr(writer)
+    writer.abort()
+
+
+def test_sources_that_differ_say_so(url: str) -> None:
+    """Grain compares what sources say of themselves when it restores a state."""
+    tfs.write_table({"x": [1, 2, 3]}, url + "2", num_shards=2)
+    assert repr(tfs.RecordSource(url)) != repr(tfs.RecordSource(url + "2"))
+    assert repr(tfs.RecordSource(url)) == repr(tfs.RecordSource(url))
+
+
+def test_without_a_number_or_limit_shards_take_256_mib(tmp_path: Path) -> None:
+    with tfs.ShardedWriter(f"{tmp_path}/train") as writer:
+        writer.write(b"1")
+    assert [shard.name for shard in writer.manifest.shards] == ["train-00000.tfrecord"]
+    with pytest.raises(ValueError, match="pass either num_shards"):
+        tfs.ShardedWriter(f"{tmp_path}/other", num_shards=2, max_shard_bytes=5)
+
+
+def test_completion_offers_public_names_only() -> None:
+    program = "import tfio_store as t; print(*dir(t))"
+    answer = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, check=True, text=True
+    )
+    assert set(answer.stdout.split()) == {*tfs.__all__, "__version__", "errors", "storage"}
