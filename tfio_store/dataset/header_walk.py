@@ -70,8 +70,8 @@ def index_raw_shards(
     take in all; without it they are forgotten.
 
     Raises:
-        CorruptRecordError, TruncatedRecordError: a header is damaged; the data CRCs are not looked
-        at. RecordTooLargeError: a header claims more than ``max_record_bytes``. ManifestError: a
+        CorruptRecordError, TruncatedRecordError: a header is damaged. Nobody looks at the data's
+        CRCs. RecordTooLargeError: a header claims more than ``max_record_bytes``. ManifestError: a
         shard holds another number of records than its manifest says.
     """
     missing = [
@@ -112,7 +112,7 @@ def _within(shard: Shard, room: float) -> Shard:
 
 
 def _warn_of_long_walk(shards: list[Shard], memory_budget: int, instead: str | None) -> bool:
-    """Whether the headers of these shards are so far away that walking is a work of its own."""
+    """Whether it takes long to walk the headers of these shards. Warns if it does."""
     remote = [shard.nbytes for shard in shards if is_remote(shard.url)]
     if sum(remote) <= memory_budget:
         return False
@@ -131,7 +131,7 @@ def is_remote(url: str) -> bool:
 
 
 def codec_of(dataset: Dataset, index: int) -> str | None:
-    """A shard's codec, by its first bytes where nobody has looked yet."""
+    """A shard's codec. Its first bytes tell it, if nobody has looked yet."""
     shard = dataset.shards[index]
     if shard.compression != "auto":
         return shard.compression
@@ -160,9 +160,10 @@ def indexed_shard(
 
 
 def with_idx(dataset: Dataset, idx: Sequence[str]) -> Dataset:
-    """The dataset with the blocks that text index files tell, one for each of its raw shards.
+    """The dataset, with the blocks that text index files tell: one file for each of its raw shards.
 
-    ManifestError when one is not its shard's; ValueError when there are more or fewer of them.
+    ManifestError where a file is not of its shard. ValueError where there are more or fewer files
+    than shards.
     """
     if isinstance(idx, str) or len(idx) != len(dataset.shards):
         raise ValueError(f"idx= takes a list of {len(dataset.shards)} files, one for each shard")
@@ -216,7 +217,7 @@ def frame_offsets(
     walker, nbytes = _Walker(store.url(path), max_record_bytes), shard.nbytes
     if isinstance(store, LocalStore):
         with store.descriptor(path, etag=shard.version) as descriptor:
-            # what is missing behind the file's end is met below
+            # the loop below meets what is missing behind the file's end
             walker.feed_file(descriptor, min(nbytes, os.fstat(descriptor).st_size))
     while walker.next_header < nbytes:
         _walk_from(store, path, shard, walker, budget)
@@ -249,7 +250,7 @@ def _walk_from(store: Store, path: str, shard: Shard, walker: _Walker, budget: i
 
 
 class _Walker:
-    """Is fed consecutive bytes, and knows where the next header lies."""
+    """Takes consecutive bytes, and knows where the next header lies."""
 
     def __init__(self, url: str, max_record_bytes: int) -> None:
         self.url = url

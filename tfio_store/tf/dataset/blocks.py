@@ -2,12 +2,12 @@
 
     range(n_blocks) ─ shuffle ─ begin to fetch ─ read ─ errors in their place ─ records
 
-Every stage is stateless or keeps a few integers, so that iterators can be saved, restored and sent
-elsewhere at no cost; `tfio_store.tf.dataset.order` tells how they end.
+Every stage is stateless or keeps a few integers. So iterators can be saved, restored and sent
+elsewhere at no cost. `tfio_store.tf.dataset.order` tells how they end.
 
 An error must come behind the good records before it, as from TensorFlow's own reader. A map gives
-one element for one, so the read hands the error over beside the records, and a scan raises it in
-the next element's turn.
+one element for one element. So the read hands over the error beside the records, and a scan raises
+it in the next element's turn.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ _IN_FLIGHT_MOST = 4096
 def block_dataset(
     dataset: Dataset, options: Options, parallel_reads: int | None
 ) -> tuple[tf.data.Dataset, int | None]:
-    """Records (or batches, or parsed batches) of a dataset whose blocks are all known, and how many
-    there are."""
+    """Records (or batches, or parsed batches) of a dataset whose blocks are all known; and their
+    number."""
     coarse = options.shuffle is False and options.shard is None
     spans = coarse_block_spans(dataset) if coarse else block_spans(dataset)
     reader = BlockReader(dataset, spans, options, window=math.ceil(mixed_blocks(spans, options)))
@@ -102,8 +102,8 @@ def interleaved(
 
 
 def mixed_blocks(spans: Spans, options: Options) -> Fraction:
-    """Blocks (groups of ``spans``) whose records are mixed: as many as are asked for and memory has
-    room for, twice: those handed out and those read meanwhile."""
+    """How many blocks (groups of ``spans``) are mixed: as many as the options say, if memory has
+    room for them twice. Some are handed out while others are read."""
     nbytes = max(1, spans.mean_group())
     most = max(1, options.memory_budget // (2 * nbytes))
     asked = options.window.blocks(spans.count, int(spans.records.sum()), nbytes * spans.count)
@@ -118,7 +118,7 @@ def mixed_blocks(spans: Spans, options: Options) -> Fraction:
 
 
 class BlockReader:
-    """Groups of spans to string [n] tensors, with what is wrong behind them: string []."""
+    """Turns groups of spans into string [n] tensors, and what is wrong behind them: string []."""
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class BlockReader:
         files = [shard.address for shard in dataset.shards]
         codecs = [shard.compression or "" for shard in dataset.shards]
         versions = [shard.version.etag or "" for shard in dataset.shards]
-        # tensors made once, so that functions capture them and no call copies them
+        # make the tensors once: functions capture them, and no call copies them
         self._blocks = Blocks(
             tf.constant(files, tf.string, [len(files)]),
             tf.constant(codecs, tf.string, [len(files)]),
@@ -149,9 +149,9 @@ class BlockReader:
         self.window = window
 
     def read(self, groups: tf.data.Dataset, seeds: tf.data.Dataset | None = None) -> Any:
-        """``groups`` are int64 [] or [k]; ``seeds``, int64 [], shuffle the records of each. With
-        ``partial``, the second of each pair says what is wrong behind the records, or that there
-        are no more."""
+        """The records of ``groups``, int64 [] or [k]. ``seeds``, int64 [], shuffle the records of
+        each. With ``partial`` there are pairs: the second says what is wrong behind the records, or
+        that there are no more."""
         blocks, settings = self._blocks, self._settings
 
         def read(wanted: tf.Tensor, seed: tf.Tensor | None = None) -> Any:
@@ -168,7 +168,7 @@ class BlockReader:
         )
 
     def begun(self, groups: tf.data.Dataset) -> tf.data.Dataset:
-        """The same ``groups``, with the fetching of some of them begun."""
+        """The same ``groups``; some of them are being fetched already."""
         blocks, settings = self._blocks, self._settings
         if not self._lent:
             return groups
@@ -181,8 +181,8 @@ class BlockReader:
     def examples(
         self, rows: tf.data.Dataset, columns: Columns | None, *, calls: int, ends: bool
     ) -> tf.data.Dataset:
-        """Batches, string [n] or as ``columns`` say; ``rows`` are what `ops.read_examples` wants.
-        Behind the last one may come -1 that ``ends`` it."""
+        """Batches, string [n] or as ``columns`` say. ``rows`` are what `ops.read_examples` wants.
+        Behind the last one a -1 may come that ``ends`` it."""
         blocks, settings, size = self._blocks, self._settings, self._options.batch_size
         assert size is not None
         attributes = None if columns is None else columns.attributes
@@ -200,14 +200,14 @@ class BlockReader:
         return map_in_parallel(rows, read, calls, deterministic=deterministic, ends=ends)
 
     def parallel(self) -> int:
-        """Calls at once: each holds what it reads, and as much again waits to be taken. More than
-        there are cores, so that none waits for the slowest."""
+        """How many calls run at once. Each holds what it reads; as much again waits to be taken.
+        They are more than the cores, so that none waits for the slowest."""
         nbytes = max(1, self._spans.largest_group() * self.window)
         most = _CALLS_PER_CORE * (os.cpu_count() or 1)
         return max(1, min(most, self._options.memory_budget // (2 * nbytes)))
 
     def _ahead(self) -> int:
-        """How many elements begin to be fetched before they are read."""
+        """How many elements are fetched before somebody reads them."""
         budget = min(_IN_FLIGHT_BYTES, self._options.memory_budget // 2)
         nbytes = max(1, self._spans.mean_group() * self.window)
         return max(1, min(_IN_FLIGHT_MOST, self.count, budget // nbytes))
@@ -216,13 +216,13 @@ class BlockReader:
 def _runs(
     reader: BlockReader, numbers: tf.data.Dataset, seeds: tf.data.Dataset | None
 ) -> tf.data.Dataset:
-    """One run of records for each block, or for each window of them, shuffled; with what is wrong
+    """One run of records for each block, or for each window of blocks, shuffled; and what is wrong
     behind it."""
     return reader.read(order.in_order(numbers, reader.window), seeds)
 
 
 def element_count(spans: Spans, options: Options) -> int | None:
-    """How many records, or batches, there are; None where damage may change it."""
+    """How many records or batches there are. None where damage may change that."""
     if options.settings.skip_corrupt:
         return None
     records = spans.records

@@ -1,4 +1,4 @@
-"""The ops of `tfio_store.tf.dataset.ops` in Python, for where the bridge can't be loaded."""
+"""The ops of `tfio_store.tf.dataset.ops` in Python. They serve where the bridge can't be loaded."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LATE = (DataLossError, RecordTooLargeError)
 
 
 def _call(function: Callable[..., Any], inputs: list[Any], outputs: list[Any]) -> Any:
-    # stateless, as far as tf.data is concerned: or else a pipeline could not be checkpointed
+    # we tell tf.data that it is stateless: otherwise a pipeline could not be saved
     return tf.numpy_function(function, inputs, outputs, stateful=False)
 
 
@@ -70,7 +70,7 @@ def read_blocks(
 
 
 def _shuffled(records: list[bytes], seeds: Any) -> list[bytes]:
-    """In the order that ``records_shuffle`` of ``ext/tensorflow/ops/records.c`` gives them."""
+    """The records in the order of ``records_shuffle`` in ``ext/tensorflow/ops/records.c``."""
     if not len(seeds):
         return records
     state = int(seeds[0])
@@ -84,7 +84,8 @@ def _shuffled(records: list[bytes], seeds: Any) -> list[bytes]:
 
 
 class _Kept:
-    """Blocks with records still to be taken, as ``ext/tensorflow/ops/lent.c`` keeps them."""
+    """Blocks of which some records are still to be taken. ``ext/tensorflow/ops/lent.c`` does the
+    same."""
 
     MOST = 16
 
@@ -93,7 +94,7 @@ class _Kept:
         self._blocks = OrderedDict()
 
     def take(self, records: int, taking: int, *block: Any) -> BytesLike | RecordBatch:
-        """The block with its ``records``, ``taking`` of which this uses up."""
+        """The block, which has that many ``records``. This call uses up ``taking`` of them."""
         data, left = self._blocks.pop(block, (None, records))
         if data is None:
             data = runtime.read_block(None, *block)

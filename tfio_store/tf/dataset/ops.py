@@ -1,12 +1,13 @@
-"""The ops that datasets are made of: the bridge's, or the same in TensorFlow's own.
+"""The ops that datasets are made of: the bridge's, or the same made of TensorFlow's own.
 
 The bridge (``ext/tensorflow/ops/kernels.c``) is loaded when this module is first imported. Where
 it can't be loaded, or ``TFIO_STORE_TF_BRIDGE=off`` forbids it, `tf.numpy_function` calls the same
-code in Python. That is as right, slower, and bound to this process (tf.data service can't run it),
-and its errors are `tf.errors.UnknownError`. A warning says so once; `bridge` tells at any time.
+code in Python. That gives the same records. But it is slower, its errors are
+`tf.errors.UnknownError`, and tf.data service can't run it, because it is bound to this process. A
+warning says so once. `bridge` tells at any time.
 
-A worker of tf.data service (or whoever else runs a graph that was made elsewhere) must import this
-module, or `tfio_store.TFRecordDataset`, before the graph arrives.
+Some processes run a graph that was made elsewhere, for example a worker of tf.data service. They
+must import this module, or `tfio_store.TFRecordDataset`, before the graph arrives.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def bridge() -> str:
 
 
 def begin_blocks(blocks: Blocks, wanted: tf.Tensor, settings: Settings) -> tf.Tensor:
-    """Has the groups' blocks fetched that `read_blocks` will want, and answers ``wanted``."""
+    """Begin to fetch the groups' blocks that `read_blocks` will want. The answer is ``wanted``."""
     if not _NATIVE:
         return wanted
     same = _apply("TfioStoreBeginBlocks", settings, **blocks.inputs(wanted))
@@ -83,9 +84,9 @@ def read_blocks(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Records of groups of blocks: (string [n], what is wrong behind them: string []).
 
-    ``wanted`` is int64 [] or [k]: numbers of groups, -1 for none. ``seed``, int64 [], has the
-    records shuffled. Where ``settings`` are partial, damage behind good records does not fail the
-    op: it is the second output, else empty.
+    ``wanted`` is int64 [] or [k]: numbers of groups, -1 for none. ``seed``, int64 [], shuffles the
+    records. Where ``settings`` are partial, damage behind good records does not fail the op: it is
+    the second output, which is empty otherwise.
     """
     seeds = tf.zeros([0], tf.int64) if seed is None else tf.reshape(seed, [1])
     if _NATIVE:
@@ -215,7 +216,7 @@ def read_pack(
 
 
 def raise_error(error: tf.Tensor, later: tf.Tensor) -> tf.Tensor:
-    """Fails with ``error``, if that says something; else answers ``later``, to be raised next."""
+    """Fail with ``error``, if that says something. Else answer ``later``, to be raised next."""
     if _NATIVE:
         raised = op_def_library.apply_op("TfioStoreRaise", error=error, later=later)
     else:

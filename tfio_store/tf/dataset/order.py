@@ -1,9 +1,9 @@
 """The order of numbers (of blocks, batches or files), and how a pipeline of them ends.
 
-Many stages of tf.data let go of their input once that has ended, and with it of where its shuffle
-stands: who saves an iterator then gets other epochs after the restore than before. Stages also read
-ahead, so that this end comes long before the last record is taken. So numbers never end: behind
-the last one comes `NOTHING`, again and again, and the one stage that tells the end (`until_error`)
+Many stages of tf.data drop their input once it has ended. With it they drop the state of its
+shuffle: an iterator that is saved then has other epochs after the restore than before. Stages also
+read ahead, so the input ends long before somebody takes the last record. Hence numbers never end.
+Behind the last one comes `NOTHING`, again and again. One stage tells the end (`until_error`), and
 keeps its input.
 """
 
@@ -35,11 +35,11 @@ __all__ = [
 
 NOTHING = -1
 END = "11:"
-"""An error text for `ops.raise_error`: OUT_OF_RANGE, which ends a scan as its input's end does."""
+"""An error text for `ops.raise_error`: OUT_OF_RANGE. It ends a scan, as its input's end does."""
 
 
 def numbers(count: int, options: Options) -> tf.data.Dataset:
-    """int64 []: those of ``count`` that this shard has, in the wanted order."""
+    """int64 []: the numbers below ``count`` that this shard has, in the wanted order."""
     shards, index = options.shard or (1, 0)
     # not Dataset.shard, which takes every n-th of whatever tf.data service hands a worker
     found = tf.data.Dataset.range(index, count, shards)
@@ -53,16 +53,16 @@ def numbers(count: int, options: Options) -> tf.data.Dataset:
 
 
 def in_order(found: tf.data.Dataset, window: int) -> tf.data.Dataset:
-    """int64 [] for a window of 1, else [window]: the numbers, and NOTHING for ever."""
+    """The numbers, and NOTHING for ever: int64 [] for a window of 1, otherwise int64 [window]."""
     found = then(found, [], ends=True)
     return found if window == 1 else found.batch(window, drop_remainder=True)
 
 
 def then(found: tf.data.Dataset, last: list[int], *, ends: bool) -> tf.data.Dataset:
-    """The numbers, ``last`` behind them, and NOTHING for ever if that ``ends`` them.
+    """The numbers, and ``last`` behind them. NOTHING follows for ever if that ``ends`` them.
 
-    One concatenation: it keeps the state of a shuffle that is its first input, and one of
-    concatenations does not.
+    This is one concatenation. It keeps the state of a shuffle that is its first input; a
+    concatenation of concatenations does not.
     """
     behind = tf.data.Dataset.from_tensor_slices(tf.constant(last, tf.int64, [len(last)]))
     if ends:
@@ -72,30 +72,30 @@ def then(found: tf.data.Dataset, last: list[int], *, ends: bool) -> tf.data.Data
 
 
 def seeds(options: Options) -> tf.data.Dataset:
-    """int64 [], without end: others in each epoch, unless that is not wanted."""
+    """int64 [], without end. Each epoch has others, unless the options say no."""
     return tf.data.Dataset.random(
         options.seed, rerandomize_each_iteration=options.reshuffle_each_iteration
     )
 
 
 def shared_out(found: tf.data.Dataset) -> tf.data.Dataset:
-    """``found``, so that tf.data service shares out a shuffle in it, whatever stands behind.
+    """``found``, in a form in which tf.data service shares out a shuffle in it.
 
-    An interleave does not tell its input which share of the elements is this worker's. A shuffle
-    makes its own input late, when it can no longer learn that, and then takes all elements. A
-    concatenation keeps what it was told at the start.
+    An interleave does not tell its input which elements are this worker's. A shuffle makes its own
+    input late, when it can no longer learn that, and then takes all elements. A concatenation keeps
+    what it was told at the start.
     """
     return found.concatenate(found.take(0))
 
 
 def slices(runs: tf.data.Dataset) -> tf.data.Dataset:
-    """As ``runs.unbatch()``, but for what that does to its input at the end."""
+    """As ``runs.unbatch()``, but this keeps its input at the end."""
     return runs.interleave(tf.data.Dataset.from_tensor_slices, cycle_length=1)
 
 
 def until_error(found: tf.data.Dataset) -> tf.data.Dataset:
-    """``found`` are tuples that end in a text, string []: the tuples without it, up to a text that
-    is not empty. That is an error, raised in the turn of the next tuple, or `END`."""
+    """The tuples of ``found`` without their last part, a text: string []. A text that is not empty
+    is an error, which is raised in the turn of the next tuple, or it is `END`."""
     *specs, _ = found.element_spec
     return scanned(found, _raising(tuple(specs)), [tf.constant("")], [], specs)
 
@@ -112,7 +112,7 @@ def batches(runs: tf.data.Dataset, size: int, *, drop_remainder: bool) -> tf.dat
 def scanned(
     found: tf.data.Dataset, step: Any, state: list[tf.Tensor], given: list[tf.Tensor], specs: Any
 ) -> tf.data.Dataset:
-    """`Dataset.scan` with a step that was made before, and may end it."""
+    """`Dataset.scan` with a ready step, which may end it."""
     variant = tf.raw_ops.ScanDataset(
         input_dataset=tf.data.experimental.to_variant(found),
         initial_state=state,
@@ -127,7 +127,7 @@ def scanned(
 
 
 def concrete(function: Any, *specs: tf.TensorSpec) -> Any:
-    """A step for `scanned`, to be kept: TensorFlow's default graph keeps each for good."""
+    """A step for `scanned`. Keep it: TensorFlow's default graph keeps each one for good."""
     with tf.init_scope():
         return tf.function(function, autograph=False).get_concrete_function(*specs)
 

@@ -1,4 +1,4 @@
-"""What the ops are asked for: which blocks, and how files are reached."""
+"""What a pipeline asks the ops for: which blocks, and how to reach the files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Blocks", "Settings"]
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How files are reached and damage is met: the ops' attributes."""
+    """How to reach files, and what to do about damage. These are the ops' attributes."""
 
     access: str = to_json(Access())
     verify: bool = True
@@ -36,13 +36,14 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """The blocks of a dataset, and the groups in which they are asked for.
+    """The blocks of a dataset, and the groups in which a pipeline asks for them.
 
-    files: string [f], URLs or paths. codecs: string [f], "" (raw), "GZIP", "ZLIB" or "ZSTD".
-    versions: string [f], the etags that the files had when their blocks were found; "" is unknown.
-    table: int64 [blocks, 6], file, stored bytes from and to, uncompressed bytes from and to,
-    records. spans: int64 [s, 3], block, records to skip, records to take. groups: int64 [g + 1],
-    group i is ``spans[groups[i]:groups[i + 1]]``.
+    files: string [f]. URLs or paths.
+    codecs: string [f]. "" (raw), "GZIP", "ZLIB" or "ZSTD".
+    versions: string [f]. The etags of the files when their blocks were found; "" where unknown.
+    table: int64 [blocks, 6]. File; stored bytes from, to; uncompressed bytes from, to; records.
+    spans: int64 [s, 3]. Block; records to skip; records to take.
+    groups: int64 [g + 1]. Group i is ``spans[groups[i]:groups[i + 1]]``.
     """
 
     files: tf.Tensor

@@ -1,8 +1,8 @@
-"""What the ops call for everything but raw local files. Knows no TensorFlow.
+"""What the ops call for everything but raw local files. There is no TensorFlow here.
 
-All are stateless in effect: the same arguments give the same records, in any process.
-`read_stream` keeps the streams that it has open, so that going on where a call ended costs nothing;
-where no such stream is found (after a restore, on another worker) it opens one and goes there.
+All functions are stateless in effect: the same arguments give the same records, in any process.
+`read_stream` keeps its streams open, so that it costs nothing to go on where a call ended. Where it
+finds no such stream (after a restore, or on another worker), it opens one and goes there.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ __all__ = ["begin_block", "classify", "inflate", "read_block", "read_stream"]
 
 STREAMS_KEPT = 256
 IDLE_SECONDS = 30.0
-"""A stream that nobody goes on with (an iterator was dropped) gives up its memory after this."""
+"""A stream that nobody goes on with gives up its memory after this: an iterator was dropped."""
 STREAM_BUDGET = 32 << 20
 
 _skips = BlockSkips()
 
 
 def _then(first: Future[BytesLike], change: Callable[[BytesLike], BytesLike]) -> Future[BytesLike]:
-    """What ``change`` makes of what ``first`` brings, made by one of as many threads as cores."""
+    """What ``change`` makes of the result of ``first``. As many threads as cores do that work."""
     pool = threads.pool("decode", os.cpu_count() or 1)
     changed: Future[BytesLike] = Future()
 
@@ -71,8 +71,7 @@ def _then(first: Future[BytesLike], change: Callable[[BytesLike], BytesLike]) ->
 
 
 class _Stored(NamedTuple):
-    """Stored bytes of one block, and what tells them from all others. ``version`` is "" where
-    nobody knows it."""
+    """The stored bytes of one block: their place, and their version ("" where nobody knows it)."""
 
     url: str
     version: str
@@ -85,7 +84,7 @@ class _Stored(NamedTuple):
         store, path = from_json(self.options).open(self.url)
         fetched = store.read(path, self.start, self.stop, etag=self.version or None)
         if not codec:
-            return fetched  # of which the op takes what is there
+            return fetched  # the op takes what is there
         block = Block(0, self.start, self.stop, *raw, 0)
         return _then(fetched, partial(inflate_block, redacted(self.url), codec, block))
 
@@ -98,7 +97,7 @@ def begin_block(
     raw: tuple[int, int],
     options: str,
 ) -> Future[BytesLike]:
-    """A block on its way, to be decompressed, that `read_block` will want."""
+    """Begin to fetch and decompress a block that `read_block` will want."""
     return _Stored(url, version, *stored, options).load(codec, raw)
 
 
@@ -115,12 +114,12 @@ def read_block(
     max_record_bytes: int,
     file_blocks: int,
 ) -> BytesLike | RecordBatch:
-    """The uncompressed bytes of one block, or, with ``skip_corrupt``, its good records: then it is
-    one of the ``file_blocks`` by which the file is read, of all of which there is one warning.
+    """The uncompressed bytes of one block. With ``skip_corrupt``, its good records.
 
-    ``fetch`` is what `begin_block` answered, if it was called. ``stored`` and ``raw`` are bytes
-    from and to, of the object and of the uncompressed stream.
-    ReplacedError where the object is no longer of this ``version`` ("": whichever it is).
+    ``fetch`` is the answer of `begin_block`, if that was called. ``stored`` and ``raw`` are bytes
+    from and to: of the object, and of the uncompressed stream. With ``skip_corrupt`` the file is
+    read in ``file_blocks`` blocks, and one warning tells of the damage in all of them.
+    ReplacedError where the object is no longer of this ``version`` ("" stands for any).
     """
     wanted = _Stored(url, version, *stored, options)
     try:
@@ -147,7 +146,7 @@ def read_block(
 
 
 class _Stream(NamedTuple):
-    """What tells one stream from another, and how to open it."""
+    """What tells one stream from another. It knows how to open it."""
 
     url: str
     codec: str
@@ -158,7 +157,7 @@ class _Stream(NamedTuple):
     max_record_bytes: int
 
     def open(self, records: int, offset: int) -> _Open:
-        """A reader that stands behind ``records`` records of this version, or of any if it is "".
+        """A reader that stands behind ``records`` records of this version ("" stands for any).
 
         ReplacedError where the object is another by now."""
         access = from_json(self.options)
@@ -189,7 +188,7 @@ class _Open:
 
 
 class _OpenStreams:
-    """Streams that stand where a call ended, by stream and position."""
+    """Open streams that stand where a call ended, by stream and position."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -230,9 +229,10 @@ def read_stream(
     skip_corrupt: bool,
     max_record_bytes: int,
 ) -> tuple[RecordBatch, str, tuple[int, int]]:
-    """The next records of a file from ``position`` on, about 1 MiB; the version that they are of,
-    which is ``version`` unless that is ""; and the position behind them. No records at the end. A
-    position is (records, byte offset or -1)."""
+    """Read about 1 MiB of a file's records from ``position`` on; none at the end.
+
+    A position is (records, byte offset or -1). The answer is the records; their version, which is
+    ``version`` unless that is ""; and the position behind them."""
     stream = _Stream(url, codec, version, options, verify, skip_corrupt, max_record_bytes)
     records, offset = position
     opened = _streams.here.take(stream, records) or stream.open(records, offset)
@@ -246,8 +246,8 @@ def read_stream(
 
 
 def inflate(stored: bytes, codec: str, limit: int) -> bytes | None:
-    """What a whole file holds, uncompressed, or None where its codec can't be told. StreamError
-    where that is damaged or more than ``limit`` bytes."""
+    """What a whole file holds, uncompressed. None where its codec can't be told. StreamError where
+    it is damaged, or more than ``limit`` bytes."""
     found = detect(stored) if codec == "auto" else codec_name(codec)
     return None if found is None else decompress(stored, found, limit=limit)
 
@@ -258,7 +258,7 @@ _REPLACED = "was replaced while it was being read; make the dataset again to rea
 
 
 def classify(error: BaseException) -> tuple[int, str]:
-    """The TensorFlow error code of the same meaning, and the text."""
+    """The TensorFlow error code that means the same, and the text."""
     if isinstance(error, ReplacedError):
         return code_of(error), f"{error.filename}: {_REPLACED}"
     return code_of(error), explained(error, str(error))

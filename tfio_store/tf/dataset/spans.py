@@ -1,6 +1,6 @@
-"""Which records of which blocks go together: block tables, spans and groups as arrays.
+"""Which records of which blocks go together: block tables, spans and groups, as arrays.
 
-See `tfio_store.tf.dataset.request.Blocks` for their columns. No TensorFlow.
+`tfio_store.tf.dataset.request.Blocks` tells their columns. There is no TensorFlow here.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _FILE, _START, _STOP, _RAW_START, _RAW_STOP, _RECORDS = range(6)
 
 @dataclass(frozen=True, slots=True)
 class Spans:
-    """Spans of a table's blocks, in groups."""
+    """A table of blocks, and spans of them in groups."""
 
     table: Int64Array
     spans: Int64Array
@@ -43,7 +43,7 @@ class Spans:
 
     @property
     def count(self) -> int:
-        """Groups."""
+        """How many groups there are."""
         return len(self.groups) - 1
 
     @property
@@ -58,13 +58,13 @@ class Spans:
         return np.searchsorted(self.table[:, _FILE], files).astype(np.int64)
 
     def mean_group(self) -> int:
-        """Uncompressed bytes of all blocks, by group."""
+        """The mean group's uncompressed bytes."""
         return int((self.table[:, _RAW_STOP] - self.table[:, _RAW_START]).sum()) // max(
             self.count, 1
         )
 
     def largest_group(self) -> int:
-        """Uncompressed bytes of the blocks that the largest group touches."""
+        """The uncompressed bytes of the blocks that the largest group touches."""
         if not len(self.spans):
             return 0
         sizes = (self.table[:, _RAW_STOP] - self.table[:, _RAW_START])[self.spans[:, 0]]
@@ -78,26 +78,26 @@ def block_spans(dataset: Dataset) -> Spans:
 
 
 def coarse_block_spans(dataset: Dataset) -> Spans:
-    """As `block_spans`, with neighbouring blocks of raw files taken together: for whoever reads
-    them in order, where each request has its price."""
+    """As `block_spans`, but neighbouring blocks of raw files are taken together. For reading
+    in order, where each request has its price."""
     return _whole(dataset, _coarse(dataset, _table(dataset)))
 
 
 def batch_spans(dataset: Dataset, batch_size: int) -> Spans:
-    """Each batch a group: the records of blocks that it consists of."""
+    """Each batch a group: the records that it consists of, by block."""
     return _batches(dataset, _coarse(dataset, _table(dataset)), batch_size)
 
 
 def exact_batch_spans(
     dataset: Dataset, batch_size: int, *, memory_budget: int, max_record_bytes: int
 ) -> Spans:
-    """As `batch_spans` for raw files, with blocks that end where batches do, so that nothing is
-    read but what is wanted. Walks the files' headers; raises as `index_raw_shards`."""
+    """As `batch_spans`, for raw files. Blocks end where batches end, so each byte is read once.
+    It walks the files' headers, and raises as `index_raw_shards`."""
     rows, before = [], 0
     for i, frames in enumerate(_all_frames(dataset, memory_budget, max_record_bytes)):
         nbytes = dataset.shards[i].nbytes
         batches = np.arange(-before % batch_size, len(frames), batch_size)
-        # at a MiB too: memory of that size is reused
+        # and at each MiB: memory of that size is reused
         blocks = block_table(frames, nbytes).records
         cuts = _merged(batches, blocks, np.array([0, len(frames)]))
         bounds = frame_bounds(frames, nbytes, cuts)
@@ -111,7 +111,7 @@ def exact_batch_spans(
 def _all_frames(
     dataset: Dataset, memory_budget: int, max_record_bytes: int
 ) -> Iterator[Int64Array]:
-    """Where the frames of each file lie. As many files are walked at once as there are cores."""
+    """Where the frames of each file lie. It walks as many files at once as there are cores."""
     cores = os.cpu_count() or 1
 
     def walk(index: int) -> Int64Array:
@@ -135,11 +135,11 @@ def _batches(dataset: Dataset, table: Int64Array, batch_size: int) -> Spans:
 
 
 def cut(table: Int64Array, bounds: Int64Array, files: int) -> Spans:
-    """The records of a table's blocks, one block after the other, in groups: group i is records
-    ``bounds[i]`` to ``bounds[i + 1]``; the last bound is how many there are."""
+    """The records of a table's blocks, one block after the other, in groups. Group i has records
+    ``bounds[i]`` to ``bounds[i + 1]``. The last bound is the number of records."""
     ends = np.cumsum(table[:, _RECORDS])
     begins = ends - table[:, _RECORDS]
-    # records at which a block or a group begins: between two of them lies one span
+    # the records at which a block or a group begins; one span lies between two of them
     cuts = _merged(begins, bounds)
     at, until = cuts[:-1], cuts[1:]
     blocks = np.searchsorted(ends, at, side="right").astype(np.int64)
@@ -149,15 +149,15 @@ def cut(table: Int64Array, bounds: Int64Array, files: int) -> Spans:
 
 
 def _merged(*numbers: np.ndarray[Any, Any]) -> Int64Array:
-    """All of several sorted arrays, sorted, each once."""
-    # a stable sort merges runs; np.unique's own takes a hundred times as long here
+    """The numbers of several sorted arrays, sorted, each once."""
+    # a stable sort merges runs; np.unique's sort takes a hundred times as long here
     found = np.sort(np.concatenate(numbers).astype(np.int64), kind="stable")
     return found[np.append(True, found[1:] != found[:-1])] if len(found) else found
 
 
 def _coarse(dataset: Dataset, table: Int64Array) -> Int64Array:
-    """A table with neighbouring blocks of raw files taken together, up to what the store would have
-    one request bring."""
+    """A table in which neighbouring blocks of raw files are one block, up to the size of one of the
+    store's requests."""
     raw = np.array([shard.compression is None for shard in dataset.shards], bool)
     if not len(table):
         return table

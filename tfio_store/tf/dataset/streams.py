@@ -1,8 +1,8 @@
-"""The streaming path: files of which no blocks are known, or not even the names.
+"""The streaming path: for files whose blocks, or even whose names, are not known.
 
-Files are a scan over positions: the state is where the next records lie, and in which version of
-their file, so that an iterator can be saved and restored like any other. Each pass over a file
-reads the version that it begins with.
+Files are read by a scan over positions. Its state is where the next records lie, and in which
+version of their file. So an iterator can be saved and restored like any other. Each pass over a
+file reads the version that it begins with.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ BEGIN = (0, 0, -1)
 def stream_dataset(
     files: tf.data.Dataset, options: Options, parallel_reads: int | None, *, at_once: int = 1
 ) -> tf.data.Dataset:
-    """Records (or batches, or parsed batches) of ``files``: pairs (name, codec). ``at_once`` files
-    are read by one scan, each of which costs several times what reading a tiny file does."""
+    """Records (or batches, or parsed batches) of ``files``, which are pairs (name, codec). One scan
+    reads ``at_once`` files, because a scan costs several times as much as a tiny file."""
     if options.shard is not None:
         files = files.shard(*options.shard)
     if options.shuffle is not False:
@@ -62,8 +62,8 @@ def stream_dataset(
 
 
 def files_at_once(sizes: Sequence[int]) -> int:
-    """How many of the files, of that many bytes, are read by one scan: few enough for
-    `AutoShardPolicy.FILE` and tf.data service to share them out evenly."""
+    """How many files one scan reads, by their sizes in bytes. They are so few that
+    `AutoShardPolicy.FILE` and tf.data service can share them out evenly."""
     mean = max(1, sum(sizes) // max(1, len(sizes)))
     return max(1, min(_SCAN_BYTES // mean, len(sizes) // _SCANS))
 
@@ -75,13 +75,13 @@ def _shuffled(dataset: tf.data.Dataset, buffer: int, options: Options) -> tf.dat
 
 
 def mark_as_files(names: tf.Tensor) -> None:
-    """Has `AutoShardPolicy.FILE` find the files: tf.data looks for one of its own readers of the
-    argument in the function that is mapped over them. This one opens nothing."""
+    """Let `AutoShardPolicy.FILE` find the files. In the function that is mapped over them, tf.data
+    looks for one of its own readers of the argument. This one opens nothing."""
     tf.raw_ops.TFRecordDataset(filenames=names, compression_type="", buffer_size=0)
 
 
 def _runs(names: tf.Tensor, codecs: tf.Tensor, settings: Settings) -> tf.data.Dataset:
-    """The files' records as string [n] tensors, in order."""
+    """The files' records, as string [n] tensors, in order."""
     steps = tf.data.Dataset.range(np.iinfo(np.int64).max)
     state = [tf.constant(BEGIN, tf.int64), tf.constant("")]
     runs = tf.TensorSpec([None], tf.string)
@@ -90,8 +90,8 @@ def _runs(names: tf.Tensor, codecs: tf.Tensor, settings: Settings) -> tf.data.Da
 
 @lru_cache(maxsize=8)
 def _reading(settings: Settings) -> Any:
-    """Reads on from a position (file, records of it, byte offset or -1) in a version of that file,
-    or in any for ""."""
+    """A step that reads on from a position: (file, records of it, byte offset or -1). It reads the
+    given version of that file, or any for ""."""
 
     def step(
         position: tf.Tensor,
