@@ -14,6 +14,7 @@ int main(void) {
         crc32c_active = crc32c_kernels[i];
         test_crc32c();
         test_tfrecord();
+        test_tfrecord_file();
         printf("%s: %s%s\n", crc32c_active->name, failures ? "FAILED" : "ok",
                crc32c_active == chosen ? ", chosen here" : "");
     }
