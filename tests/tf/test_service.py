@@ -17,6 +17,7 @@ tf = pytest.importorskip("tensorflow")
 
 import tfio_store as tfs  # noqa: E402
 from tfio_store.records.framing import FrameWriter  # noqa: E402
+from tfio_store.tf.dataset import stream_batches  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 
@@ -81,9 +82,14 @@ STREAMED = {
 @pytest.mark.parametrize("files", ["abcdef", "a"])
 @pytest.mark.parametrize("options", STREAMED.values(), ids=STREAMED)
 def test_files_are_shared_out_too(
-    service: str, s3: Place, files: str, options: dict[str, Any]
+    service: str,
+    s3: Place,
+    monkeypatch: pytest.MonkeyPatch,
+    files: str,
+    options: dict[str, Any],
 ) -> None:
     """The streaming path: foreign files, split by file."""
+    monkeypatch.setattr(stream_batches, "SMALL", 0)
     urls = []
     for tag in files:
         writer = FrameWriter()

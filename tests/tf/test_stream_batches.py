@@ -54,6 +54,11 @@ def parts_of(name: str) -> list[list[bytes]]:
     return [all_records[:1200], [], all_records[1200:1205], all_records[1205:]]
 
 
+@pytest.fixture(autouse=True)
+def small_files_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream_batches, "SMALL", 0)
+
+
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What Python's reader was asked for."""
@@ -148,6 +153,15 @@ def test_a_file_that_was_replaced_is_not_mixed(tmp_path: Path) -> None:
     found = outcome(lambda: batches)
     assert found.error in (None, tf.errors.FailedPreconditionError)
     assert b"new" not in {record for batch in found.elements for record in batch}
+
+
+def test_small_files_are_not_worth_the_stages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()
+    files = write(tmp_path, parts_of("four files"))
+    monkeypatch.delattr(ops, "pack_stream")
+    assert len(list(tfs.TFRecordDataset(files, batch_size=100))) == 31
 
 
 # --- parsed -----------------------------------------------------------------------------

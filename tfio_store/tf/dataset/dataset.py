@@ -275,14 +275,18 @@ def _build(
     check_sizes(dataset, skip_corrupt=options.settings.skip_corrupt)
     files = [shard.address for shard in dataset.shards]
     codecs = tf.constant([s.compression or "" for s in dataset.shards], tf.string, [len(files)])
-    at_once = files_at_once([shard.nbytes for shard in dataset.shards])
-    return _from_files(files, codecs, options, parallel_reads, at_once=at_once), None, None
+    sizes = [shard.nbytes for shard in dataset.shards]
+    return _from_files(files, codecs, options, parallel_reads, sizes), None, None
+
+
+def _workers() -> int:
+    """How many workers TF_CONFIG names."""
+    cluster = json.loads(os.environ.get("TF_CONFIG") or "{}").get("cluster", {})
+    return sum(len(cluster.get(job, ())) for job in ("chief", "worker"))
 
 
 def _warn_of_workers() -> None:
-    cluster = json.loads(os.environ.get("TF_CONFIG") or "{}").get("cluster", {})
-    workers = sum(len(cluster.get(job, ())) for job in ("chief", "worker"))
-    if workers > 1:
+    if (workers := _workers()) > 1:
         warn(
             f"TF_CONFIG names {workers} workers. This dataset is read by blocks: "
             "AutoShardPolicy.FILE finds no files and fails, and AUTO becomes DATA, with which "
@@ -310,11 +314,14 @@ def _from_files(
     codecs: tf.Tensor,
     options: Options,
     parallel_reads: int | None,
-    *,
-    at_once: int = 1,
+    sizes: list[int] | None = None,
 ) -> tf.data.Dataset:
-    """The files as streams."""
-    if can_batch_streams(options, parallel_reads):
+    """The files, of these ``sizes`` if they are known, as streams."""
+    at_once = 1 if sizes is None else files_at_once(sizes)
+    # AutoShardPolicy.FILE, which shares files out among workers, does not look behind a scan
+    alone = options.shard is not None or _workers() <= 1
+    nbytes = None if sizes is None else sum(sizes)
+    if alone and can_batch_streams(options, parallel_reads, nbytes):
         return stream_batches(names, codecs, options, at_once=at_once)
     pair = tf.constant(names, tf.string, [len(names)]), codecs
     files = tf.data.Dataset.from_tensor_slices(pair)

@@ -24,9 +24,12 @@ from tfio_store.tf.dataset.options import Options
 from tfio_store.tf.dataset.records import parsed
 from tfio_store.tf.dataset.request import Settings
 from tfio_store.tf.dataset.shuffled_batches import fused_columns
-from tfio_store.tf.dataset.streams import BEGIN, READ_AHEAD, mark_as_files
+from tfio_store.tf.dataset.streams import BEGIN, READ_AHEAD
 
 __all__ = ["can_batch_streams", "stream_batches"]
+
+SMALL = 2 << 20
+"""Bytes of files for which it takes longer to set these stages up than they spare."""
 
 _MOST_CALLS = 4
 """Of calls at once: one thread decompresses, and a few keep up with it."""
@@ -35,10 +38,14 @@ _BYTES = tf.TensorSpec([None], tf.uint8)
 _NOTHING = np.zeros(0, np.uint8)
 
 
-def can_batch_streams(options: Options, parallel_reads: int | None) -> bool:
-    """Whether the ops make these batches. Smaller ones cost more to make than to put together."""
+def can_batch_streams(
+    options: Options, parallel_reads: int | None, nbytes: int | None = None
+) -> bool:
+    """Whether the ops make these batches of files, of ``nbytes`` in all if that is known. Smaller
+    batches cost more to make than to put together."""
     return (
         (options.batch_size or 0) >= FEW
+        and (nbytes is None or nbytes >= SMALL)
         and options.shuffle is False
         and parallel_reads is None
         and ops.bridge() == "native"
@@ -80,7 +87,6 @@ def _packs(files: tf.data.Dataset, options: Options) -> tf.data.Dataset:
     assert size is not None
 
     def packs(names: tf.Tensor, codecs: tf.Tensor, shown: tf.Tensor) -> tf.data.Dataset:
-        mark_as_files(names)
         steps = tf.data.Dataset.range(np.iinfo(np.int64).max)
         state = [tf.constant(BEGIN, tf.int64), tf.constant("")]
         given = [names, codecs, shown]
@@ -113,13 +119,12 @@ def _packing(settings: Settings, least: int) -> Any:
 def _ends(files: tf.data.Dataset) -> tf.data.Dataset:
     """Empty packs, without end if there is a file.
 
-    They are made of files, as the packs are. So `AutoShardPolicy.FILE` finds files here too, and
-    with tf.data service each worker gets an end of its own, however few the files are.
+    They are made of files, as the packs are: so with tf.data service each worker that gets files
+    gets an end of its own, however few they are.
     """
 
     def end(names: tf.Tensor, codecs: tf.Tensor, shown: tf.Tensor) -> tf.data.Dataset:
-        del codecs, shown
-        mark_as_files(names)
+        del names, codecs, shown
         return tf.data.Dataset.from_tensors(tf.constant(_NOTHING)).repeat()
 
     return files.batch(1).flat_map(end).repeat()

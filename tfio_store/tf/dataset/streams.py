@@ -20,7 +20,7 @@ from tfio_store.tf.dataset.options import Options
 from tfio_store.tf.dataset.records import finish
 from tfio_store.tf.dataset.request import Settings
 
-__all__ = ["BEGIN", "READ_AHEAD", "files_at_once", "mark_as_files", "stream_dataset"]
+__all__ = ["BEGIN", "READ_AHEAD", "files_at_once", "stream_dataset"]
 
 READ_AHEAD = 2
 _SHUFFLE_RECORDS = 10_000
@@ -40,7 +40,7 @@ def stream_dataset(
         files = order.shared_out(_shuffled(files, 1024, options))
 
     def runs(names: tf.Tensor, codecs: tf.Tensor) -> tf.data.Dataset:
-        mark_as_files(names)
+        _mark_as_files(names)
         return _runs(names, codecs, options.settings)
 
     if parallel_reads is None:
@@ -74,7 +74,7 @@ def _shuffled(dataset: tf.data.Dataset, buffer: int, options: Options) -> tf.dat
     )
 
 
-def mark_as_files(names: tf.Tensor) -> None:
+def _mark_as_files(names: tf.Tensor) -> None:
     """Let `AutoShardPolicy.FILE` find the files. In the function that is mapped over them, tf.data
     looks for one of its own readers of the argument. This one opens nothing."""
     tf.raw_ops.TFRecordDataset(filenames=names, compression_type="", buffer_size=0)
