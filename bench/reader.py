@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gzip
+import itertools
 import os
 import tempfile
 from collections.abc import Callable
@@ -155,6 +156,46 @@ def first_batch(rounds: int) -> None:
     print(table(title, ["", "ms", "x one request"], rows))
 
 
+def cached_epochs(nbytes: int, rounds: int) -> None:
+    """The first epoch of a dataset behind the proxy, the second from a local cache, and the same
+    dataset as local files on the same disk."""
+    rows = []
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        ceph() as endpoint,
+        shaped(endpoint, ttfb_ms=TTFB_MS, bandwidth=BANDWIDTH) as proxy,
+    ):
+        bucket = Bucket(proxy.endpoint, 0)
+        bucket.fs.mkdir("bench")
+        direct = {**bucket.options, "endpoint_url": endpoint}
+        records, numbers = [os.urandom(1000)] * (nbytes // 1016), itertools.count()
+        for where, options in (("s3://bench", direct), (folder, None)):
+            with tfs.ShardedWriter(
+                f"{where}/train", num_shards=8, storage_options=options
+            ) as writer:
+                writer.write_batch(records)
+
+        def opened(cache: str) -> tfs.RecordReader:
+            where = f"{folder}/{cache}"
+            return tfs.RecordReader("s3://bench/train", storage_options=bucket.options, cache=where)
+
+        reader = opened("cache")
+        drain(reader.batches())
+        ways: dict[str, Callable[[], object]] = {
+            "local files": lambda: drain(tfs.RecordReader(f"{folder}/train").batches()),
+            "first epoch": lambda: drain(opened(f"cache-{next(numbers)}").batches()),
+            "second epoch": lambda: drain(reader.batches()),
+            "epoch of another reader": lambda: drain(opened("cache").batches()),
+        }
+        seconds = medians(ways, rounds=rounds, round_s=0)
+        for way, taken in seconds.items():
+            rows.append(
+                [way, f"{nbytes / taken / 1e6:.0f}", f"{seconds['local files'] / taken:.2f}"]
+            )
+    title = f"Epochs of a dataset of {nbytes >> 20} MiB on S3, {TTFB_MS} ms, with cache="
+    print(table(title, ["", "MB/s", "x local files"], rows))
+
+
 def compressed(nbytes: int, rounds: int) -> None:
     import tensorflow as tf
 
@@ -199,12 +240,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mib", type=int, default=600, help="size of the object")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", choices=["store", "first", "compressed"])
+    parser.add_argument("--only", choices=["store", "first", "cached", "compressed"])
     arguments = parser.parse_args()
     if arguments.only in (None, "store"):
         object_store(arguments.mib << 20, arguments.rounds)
     if arguments.only in (None, "first"):
         first_batch(arguments.rounds)
+    if arguments.only in (None, "cached"):
+        cached_epochs(arguments.mib << 20, arguments.rounds)
     if arguments.only in (None, "compressed"):
         compressed(200 << 20, arguments.rounds)
 

@@ -17,6 +17,7 @@ from tfio_store.dataset.committed import committed_shards, with_known_blocks
 from tfio_store.dataset.folder import Found, begin_to_find, find_manifest
 from tfio_store.dataset.model import Dataset, Shard
 from tfio_store.dataset.tfds import tfds_shards
+from tfio_store.dataset.versions import hold_versions
 from tfio_store.records.compression import codec_name
 from tfio_store.storage import Access, ObjectInfo, Store, Version
 from tfio_store.storage.early import early
@@ -28,6 +29,10 @@ __all__ = ["Source", "open_dataset"]
 Source: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"
 
 _LOOKUPS_AT_ONCE = 32
+
+_LOOKED_AT_FIRST = 1000
+"""Of so many shards at most the versions, which a cache must know, are asked for at once. Those of
+more are asked for as they are read."""
 
 _FEW = 8
 """So many names at most are looked up as files and as datasets at once."""
@@ -59,7 +64,10 @@ def open_dataset(
     resolver = _Resolver(codec, empty, few=len(names) <= _FEW)
     found = _resolve_all(resolver, names)
     shards = tuple(shard for group in found for shard in group)
-    return with_known_blocks(replace(empty, shards=shards))
+    dataset = with_known_blocks(replace(empty, shards=shards))
+    if access.cache is not None and len(shards) <= _LOOKED_AT_FIRST:
+        hold_versions(dataset)
+    return dataset
 
 
 def _resolve_all(resolver: _Resolver, names: list[str | os.PathLike[str]]) -> list[list[Shard]]:

@@ -14,6 +14,7 @@ import tensorflow as tf
 from tfio_store.dataset.header_walk import index_raw_shards
 from tfio_store.dataset.model import Dataset
 from tfio_store.dataset.source import open_dataset
+from tfio_store.dataset.versions import hold_versions
 from tfio_store.errors import DataLossError, RecordTooLargeError
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.records.warning import warn
@@ -32,9 +33,9 @@ from tfio_store.tf.dataset.options import (
 from tfio_store.tf.dataset.raw_features import with_raw_features
 from tfio_store.tf.dataset.request import Settings
 from tfio_store.tf.dataset.shuffled_batches import can_shuffle, shuffled_dataset
+from tfio_store.tf.dataset.sizes import check_sizes
 from tfio_store.tf.dataset.stream_batches import can_batch_streams, stream_batches
 from tfio_store.tf.dataset.streams import files_at_once, stream_dataset
-from tfio_store.tf.dataset.versions import check_sizes, hold_versions
 
 __all__ = ["TFRecordDataset"]
 
