@@ -7,6 +7,7 @@ import io
 import pickle
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -83,6 +84,30 @@ def test_a_signed_url_opens_in_tensorflow(url: str) -> None:
     assert [record.numpy() for record in tfs.TFRecordDataset(url)] == RECORDS
     batches = [list(batch.numpy()) for batch in tfs.TFRecordDataset(url, batch_size=50)]
     assert batches == [RECORDS[:50], RECORDS[50:]]
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"batch_size": 50, "schema": {"x": "int64"}}, "is not a tf.train.Example"),
+        ({"batch_size": 50, "max_record_bytes": 1}, "claims 2 bytes"),
+        ({"shuffle": True, "batch_size": 50, "schema": {"x": "int64"}}, "not a tf.train.Example"),
+        ({"max_record_bytes": 1}, "claims 2 bytes"),
+    ],
+)
+@pytest.mark.parametrize("user", ["", "somebody:0123456789abcdef@"])
+def test_the_ops_errors_do_not_tell_the_signature(
+    url: str, user: str, options: dict[str, Any], says: str
+) -> None:
+    tf = pytest.importorskip("tensorflow")
+    if "schema" in options:
+        options = {**options, "schema": {"x": tf.io.FixedLenFeature([], tf.int64)}}
+    dataset = tfs.TFRecordDataset(url.replace("http://", "http://" + user), **options)
+    with pytest.raises(tf.errors.OpError, match=says) as caught:
+        list(dataset)
+    assert "part.tfrecord" in str(caught.value)
+    assert "0123456789abcdef" not in str(caught.value)
 
 
 def test_damage_is_told_without_the_signature(url: str) -> None:

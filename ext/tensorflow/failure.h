@@ -11,7 +11,7 @@ typedef struct {
     char message[2048];
 } failure;
 
-/* Sets a failure, printf-like, and answers false. */
+/* Sets a failure, printf-like, and answers false. What is secret in URLs is left out. */
 bool fail(failure *why, TF_Code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
