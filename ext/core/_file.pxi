@@ -20,8 +20,9 @@ def walk_file(int descriptor, nbytes, *, max_record_bytes=DEFAULT_MAX_RECORD_BYT
         if count < index.room:
             break
         # As many as the file will have if it goes on like this, so that it seldom comes here again.
+        # But no more than a few times what was found: a file's first records may be its shortest.
         room = <size_t> (1.1 * count * (<double> size / cursor.offset)) + FEWEST_ENTRIES
-        larger = new_index(max(room, 2 * count))
+        larger = new_index(max(min(room, 8 * count), 2 * count))
         memcpy(larger.offsets, index.offsets, count * sizeof(int64_t))
         index = larger
     return index_array(index, index.offsets, <Py_ssize_t> count), cursor.offset, FAULTS[<int> cursor.fault]

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import pickle
 import random
+import resource
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import tfio_store as tfs
 from tests.support.framed import framed
-from tfio_store.records.framing import read_records
+from tfio_store.records.framing import masked_crc32c, read_records, walk_file
 
 SIZES = [200_000, 1_300_000, 40_000, 0, 700_000, 33_000, 5, 2_000_000]
 
@@ -205,3 +209,53 @@ def test_nothing_stays_open(tmp_path: Path, path: str) -> None:
         del dropped
     if before:
         assert len(os.listdir("/proc/self/fd")) <= before + 2
+
+
+def test_a_named_codec_is_not_overlooked(tmp_path: Path) -> None:
+    (tmp_path / "raw").write_bytes(framed(made([100_000] * 20)))
+    with pytest.raises(tfs.CorruptRecordError):
+        list(tfs.RecordReader(str(tmp_path / "raw"), compression="GZIP"))
+
+
+def test_a_wrong_count_is_told_before_the_next_shard(tmp_path: Path) -> None:
+    url = f"{tmp_path}/x"
+    with tfs.ShardedWriter(url, num_shards=2, record_positions=False) as writer:
+        writer.write_batch([b"a" * 40_000] * 60 + [b"s" * 10] * 100 + [b"a" * 40_000] * 60)
+    (file,) = tmp_path.glob("*.manifest.json")
+    manifest = json.loads(file.read_text())
+    manifest["shards"][0]["records"] -= 1
+    file.write_text(json.dumps({**manifest, "records": manifest["records"] - 1, "index": None}))
+    counts = []
+    for records in (iter(tfs.RecordReader(url)), unbatched(tfs.RecordReader(url))):
+        counts.append(0)
+        with pytest.raises(tfs.ManifestError):
+            for _ in records:
+                counts[-1] += 1
+    assert counts == [110, 110]
+
+
+def unbatched(reader: tfs.RecordReader) -> Iterator[bytes]:
+    for batch in reader.batches():
+        yield from batch
+
+
+def test_a_file_whose_first_records_are_its_shortest(tmp_path: Path) -> None:
+    """The places of 256 short records say nothing of 20 GiB of long ones. It takes no disk."""
+    lengths = [1] * 256 + [1 << 30] * 20
+    with open(tmp_path / "sparse", "wb") as file:
+        at = 0
+        for length in lengths:
+            head = length.to_bytes(8, "little")
+            file.seek(at)
+            file.write(head + masked_crc32c(head).to_bytes(4, "little"))
+            at += length + 16
+        file.truncate(at)
+    with open(tmp_path / "sparse", "rb") as file:
+        limit = resource.getrlimit(resource.RLIMIT_AS)
+        used = psutil.Process().memory_info().vms
+        resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 30), limit[1]))
+        try:
+            offsets, end, fault = walk_file(file.fileno(), at)
+        finally:
+            resource.setrlimit(resource.RLIMIT_AS, limit)
+    assert (len(offsets), end, fault) == (len(lengths), at, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +17,11 @@ import tfio_store as tfs
 from tests.servers.place import Place
 from tests.support.counted import Counted
 from tests.support.framed import framed
+from tfio_store.dataset.block_tables import encode_tables
 from tfio_store.dataset.manifest import DatasetManifest
+from tfio_store.dataset.model import Block
+from tfio_store.read.cache import BlockCache
+from tfio_store.read.plan import Units, fetches
 from tfio_store.records.framing import crc32c
 from tfio_store.storage import open_store
 
@@ -325,3 +330,74 @@ def test_the_index_is_covered_by_its_checksum(tmp_path: Path, items: list[bytes]
     place.put("_train.index", bytes(data))
     with pytest.raises(tfs.ManifestError, match="checksum"):
         opened(place, url)
+
+
+def test_totals_that_wrap_are_refused(tmp_path: Path) -> None:
+    """Differences of such totals are positive in 64 bits, and the totals go down."""
+    url, most = f"{tmp_path}/x", 2**63 - 1
+    with tfs.ShardedWriter(url, num_shards=1, block_bytes=4096, record_positions=False) as writer:
+        writer.write_batch([bytes([i]) * 3000 for i in range(8)])
+    (shard,) = writer.manifest.shards
+    table = shard.blocks
+    assert table is not None
+    (index,) = tmp_path.glob("*.index")
+    for name in ("offsets", "records"):
+        totals = getattr(table, name).copy()
+        totals[1:4] = most - 10, 20_000 - most, 0
+        changed = (
+            {"offsets": totals, "raw_offsets": totals} if name == "offsets" else {name: totals}
+        )
+        lying = dataclasses.replace(table, **changed)
+        index.write_bytes(encode_tables([dataclasses.replace(shard, blocks=lying)]))
+        with pytest.raises(tfs.ManifestError, match="go down"):
+            tfs.RecordSource(url)
+
+
+def test_planning_costs_as_much_for_each_block(tmp_path: Path) -> None:
+    """A request of many small blocks: none of them is looked at again for each that follows."""
+    url = f"{tmp_path}/t"
+    with tfs.ShardedWriter(url, num_shards=1, compression="GZIP", block_bytes=4096) as writer:
+        writer.write_batch([bytes(4000)] * 3000)
+    units = Units(tfs.RecordSource(url).dataset, streams=True)
+    looks = 0
+
+    class Counting(Units):
+        def __getitem__(self, number: int) -> Any:
+            nonlocal looks
+            shard, block = super().__getitem__(number)
+            return shard, None if block is None else Looked(*dataclasses.astuple(block))
+
+    @dataclasses.dataclass(frozen=True)
+    class Looked(Block):
+        def __getattribute__(self, name: str) -> Any:
+            nonlocal looks
+            looks += name == "stop"
+            return super().__getattribute__(name)
+
+    counting = Counting(units.dataset, streams=True)
+    assert sum(1 for _ in fetches(counting, np.arange(len(units)))) < 10
+    assert looks < 20 * len(units)
+
+
+def test_the_cache_holds_no_more_than_it_counts(tmp_path: Path) -> None:
+    """A block is cut from what its request brought, and must not keep all of that."""
+    url = f"{tmp_path}/t"
+    with tfs.ShardedWriter(url, num_shards=1, block_bytes=4096, record_positions=False) as writer:
+        writer.write_batch([bytes(1000)] * 2000)
+    answer = bytearray(8 << 20)
+    batch = tfs.RecordBatch(memoryview(answer)[:4], np.array([0]), np.array([4]))
+    kept = tfs.RecordSource(url)._alone(0, batch)
+    del batch
+    answer.append(0)  # BufferError while anybody holds it
+    assert kept[0] == bytes(4)
+
+
+def test_a_forked_child_has_a_cache_of_its_own() -> None:
+    cache = BlockCache(1 << 20)
+    cache.put(1, b"1", 1)
+    with cache._kept.here.lock:
+        child = os.fork()
+        if not child:
+            os._exit(0 if cache.get(1) is None else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert cache.get(1) == b"1"

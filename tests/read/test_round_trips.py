@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -14,6 +16,7 @@ from tests.servers.shaping_proxy import Request, Shaped
 from tests.support.round_trips import round_trips
 from tfio_store.dataset.folder import Folder
 from tfio_store.errors import ManifestError
+from tfio_store.storage.early import early
 
 LATENCY_MS = 300
 """Long beside the time in which a busy machine begins requests that do not wait for each other."""
@@ -126,3 +129,25 @@ def test_an_index_of_another_generation_is_read_again(
     else:
         assert len(tfs.RecordSource(memory.url("train"))) == 50
     assert asked == 2
+
+
+def test_a_question_that_nobody_waits_for_does_not_keep_the_process() -> None:
+    program = """
+import time
+from tfio_store.storage.early import early
+class Far:
+    in_flight, lists_cheaply = 16, True
+early(Far(), time.sleep, 600)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_only_a_store_of_buckets_is_asked_early() -> None:
+    class Page:
+        in_flight = 16
+
+    asked: list[int] = []
+    answer = early(cast(Any, Page()), asked.append, 1)
+    assert not asked
+    answer()
+    assert asked == [1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import random
 import resource
@@ -13,6 +14,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,6 +39,8 @@ def place(tmp_path: Path) -> Place:
 class Counted:
     """A store that counts the bytes that are read of it."""
 
+    service = "one"
+
     def __init__(self, store: Store) -> None:
         self.store, self.nbytes = store, 0
 
@@ -56,7 +60,7 @@ class Cached:
         self.counted = Counted(store)
         self.folder = CacheFolder(cache)
         self.etag = store.info(self.path).etag
-        self.store = CachedStore(self.counted, self.folder, "")  # type: ignore[arg-type]
+        self.store = CachedStore(self.counted, self.folder)  # type: ignore[arg-type]
 
     def __getitem__(self, span: slice) -> bytes:
         return bytes(self.store.read(self.path, span.start, span.stop, etag=self.etag).result())
@@ -145,7 +149,7 @@ def test_a_replaced_object_is_not_served_from_the_cache(place: Place, cache: Loc
 def test_services_with_the_same_names_are_told_apart(place: Place, cache: LocalCache) -> None:
     one = Cached(place, cache)
     one[0:100]
-    one.store = CachedStore(one.counted, one.folder, "another")  # type: ignore[arg-type]
+    one.counted.service = "another"
     one[0:100]
     assert one.fetched == 200
 
@@ -310,6 +314,60 @@ def test_local_files_and_memory_are_not_cached(tmp_path: Path, cache: LocalCache
     for url in (str(tmp_path), "memory://x"):
         store, _ = Access(cache=cache).open(url)
         assert store is Access().open(url)[0]
+
+
+def test_a_filesystem_that_tells_no_versions_is_not_cached(place: Place, cache: LocalCache) -> None:
+    """What tells one `tar://` from another is an option that nobody here knows."""
+    store, _ = Access(place.storage_options, cache=cache).open(place.url("x"))
+    assert not isinstance(store, CachedStore)
+
+
+@pytest.mark.parametrize("etag", ["Sun, 22 Nov 2026 10:00:00 GMT", 'W/"abc"'])
+def test_a_version_that_two_may_share_is_not_kept(
+    place: Place, cache: LocalCache, etag: str
+) -> None:
+    one = Cached(place, cache)
+    version = Version(etag)
+    one.counted.read = lambda path, start, stop, **_: counted_read(one, path, start, stop)  # type: ignore[method-assign]
+    for _ in range(2):
+        assert one.store.read(one.path, 0, 100, etag=version).result() == DATA[:100]
+    assert one.fetched == 200
+    assert not list((Path(cache.path) / "v1" / "ranges").iterdir())
+
+
+def counted_read(one: Cached, path: str, start: int, stop: int) -> object:
+    one.counted.nbytes += stop - start
+    return one.counted.store.read(path, start, stop)
+
+
+def test_paths_that_are_shown_alike_are_told_apart(place: Place, cache: LocalCache) -> None:
+    """An error shows no ``key=…`` of a URL's query. The cache must not take two of them for one."""
+    one = Cached(place, cache)
+    one.counted.url = lambda path: "shown"  # type: ignore[attr-defined]
+    place.put("y", DATA[::-1])
+    other = place.open("y")[1]
+    version = Version("same")
+    one.counted.read = lambda path, start, stop, **_: counted_read(one, path, start, stop)  # type: ignore[method-assign]
+    assert one.store.read(one.path, 0, 9, etag=version).result() == DATA[:9]
+    assert one.store.read(other, 0, 9, etag=version).result() == DATA[::-1][:9]
+
+
+def test_a_process_without_descriptors_leaves_the_ranges(
+    place: Place, cache: LocalCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert Cached(place, cache)[0:100] == DATA[:100]
+    kept = list((Path(cache.path) / "v1" / "ranges").rglob("0-100"))
+    real = os.open
+
+    def refused(path: Any, *args: int, **options: int) -> int:
+        if str(path).endswith("0-100"):
+            raise OSError(errno.EMFILE, "Too many open files")
+        return real(path, *args, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", refused)
+        assert Cached(place, cache)[0:100] == DATA[:100]
+    assert kept == list((Path(cache.path) / "v1" / "ranges").rglob("0-100"))
 
 
 def test_what_a_cache_is_made_of() -> None:

@@ -50,6 +50,52 @@ MISFITS: dict[str, tuple[Any, Any, str]] = {
         {"x": ("int64", (None,))},
         "row 2 holds 2.5 .*int64",
     ),
+    "a sign that unsigned bytes lack": (
+        {"x": np.array([1, -1], np.int8)},
+        {"x": "uint8"},
+        "row 1 holds -1 .*uint8",
+    ),
+    "too large for signed bytes": (
+        {"x": np.array([200], np.uint8)},
+        {"x": "int8"},
+        "row 0 holds 200 .*int8",
+    ),
+    "a sign that raw memory lacks": (
+        {"x": [-1]},
+        {"x": Feature("uint64", raw=True)},
+        "row 0 holds -1 .*uint64",
+    ),
+    "too large for int64": (
+        {"x": np.array([2**63 + 5], np.uint64)},
+        {"x": "int64"},
+        "row 0 holds 9223372036854775813 .*int64",
+    ),
+    "too large for float64 that is kept as float32": (
+        {"x": [1.0, 1e300]},
+        {"x": "float64"},
+        "row 1 holds 1e.300 .*float64",
+    ),
+    "one level for two": (
+        {"x": [[1, 2], [3]]},
+        {"x": ("int64", (None, None))},
+        r"one ragged level.*\(None, None\)",
+    ),
+    "an array for two levels": (
+        {"x": np.array([[1, 2], [3, 4]])},
+        {"x": ("int64", (None, None))},
+        r"one ragged level.*\(None, None\)",
+    ),
+    "two levels for one": (
+        {"x": [[[1, 2], [3]], [[4]]]},
+        {"x": ("int64", (None,))},
+        r"two ragged levels.*\(None,\)",
+    ),
+    "two levels for raw memory": (
+        {"x": [[[1.0, 2.0], [3.0]], [[4.0]]]},
+        {"x": Feature("float64", (None,), raw=True)},
+        r"two ragged levels.*\(None,\)",
+    ),
+    "rows without values for scalars": ({"x": [[], []]}, {"x": "int64"}, r"shape \(None,\)|\(0,\)"),
     "cut dates": (
         {"x": np.array([0, 1500], "M8[ms]")},
         {"x": Feature("datetime64[s]", raw=True)},
@@ -83,6 +129,39 @@ def test_no_rows_fit_any_feature(tmp_path: Path) -> None:
     assert [len(column) for column in read_table(f"{tmp_path}/t", schema=schema).values()] == [
         0
     ] * 4
+
+
+@pytest.mark.parametrize(
+    ("parts", "dtype", "rows"),
+    [
+        ([[["a"], ["b", "c"]], [[], []]], None, [["a"], ["b", "c"], [], []]),
+        ([[[1], [2, 3]], [[], []]], None, [[1], [2, 3], [], []]),
+        ([[[[1], [2, 3]], []], [[[]], []]], None, [[[1], [2, 3]], [], [[]], []]),
+        ([[[], []]], ("str", (None,)), [[], []]),
+        ([[[], []]], ("bytes", (None, None)), [[], []]),
+        ([[]], ("int64", (None, None)), []),
+        ([[[], []]], ("int64", (None, 2)), [[], []]),
+    ],
+)
+def test_rows_without_values_fit_ragged_features(
+    tmp_path: Path, parts: list[Any], dtype: Any, rows: list[Any]
+) -> None:
+    schema = dtype and {"x": dtype}
+    write_table([{"x": part} for part in parts], f"{tmp_path}/t", schema=schema)
+    found = as_rows(read_table(f"{tmp_path}/t", schema=schema)["x"])
+    assert plain([row.tolist() if hasattr(row, "tolist") else row for row in map(deep, found)]) == (
+        plain(rows)
+    )
+
+
+def deep(row: Any) -> Any:
+    return [deep(item) for item in as_rows(row)] if isinstance(row, Ragged) else row
+
+
+def test_a_part_without_rows_has_the_same_columns(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="same names"):
+        write_table([{"x": [1, 2]}, {"y": []}], f"{tmp_path}/t")
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(

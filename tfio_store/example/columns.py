@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfio_store.example.feature import ROW_LENGTHS, Feature
-from tfio_store.example.fitting import fitted
+from tfio_store.example.fitting import fitted, levelled
 from tfio_store.example.ragged import Ragged
 from tfio_store.example.schema import Schema
 from tfio_store.example.values import check_keys, plain_array
@@ -39,6 +39,8 @@ def core_columns(
         normal = normal_column(name, column)
         rows[name] = len(normal)
         feature = None if schema is None else schema[name]
+        if feature is not None:
+            normal = levelled(name, normal, feature)
         for part, value in _split_nested(name, normal):
             if part in ready or (part != name and part in columns):
                 raise ValueError(f"feature {part!r}: the nested {name!r} needs that name")

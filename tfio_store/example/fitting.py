@@ -16,11 +16,32 @@ from tfio_store.example.feature import Feature
 from tfio_store.example.ragged import Ragged
 from tfio_store.records.framing import RecordBatch
 
-__all__ = ["fitted"]
+__all__ = ["fitted", "levelled"]
 
 _TEXT = ("bytes", "str")
 _CONTINUES = 0xC0, 0x80
 """A byte that continues a UTF-8 character, under this mask, is this."""
+
+
+def levelled(name: str, column: Any, feature: Feature) -> Any:
+    """The column, whose ragged levels must be those of a nested feature, or of one that is not."""
+    nested = isinstance(column, Ragged) and isinstance(column.values, Ragged)
+    if nested == feature.nested:
+        return column
+    if feature.nested and _is_empty(column.values if isinstance(column, Ragged) else column):
+        none = Ragged(np.empty(0, feature.item_dtype()), np.zeros(1, np.int64))
+        return Ragged(none, np.zeros(len(column) + 1, np.int64))
+    levels = "two ragged levels" if nested else "at most one ragged level"
+    raise ValueError(
+        f"feature {name!r}: rows of {levels}, where the schema has the shape {feature.shape}"
+    )
+
+
+def _is_empty(values: Any) -> bool:
+    """Whether there is no value, and no shape that tells more than that rows are empty."""
+    if not isinstance(values, np.ndarray):
+        return not len(values)
+    return not values.size and values.ndim < 3
 
 
 def fitted(name: str, column: Any, feature: Feature, first_row: int) -> Any:
@@ -31,8 +52,11 @@ def fitted(name: str, column: Any, feature: Feature, first_row: int) -> Any:
     """
     ragged = isinstance(column, Ragged)
     values = column.values if ragged else column
-    if isinstance(values, list) and not values:  # of which nobody can tell what it would hold
-        return np.empty((0, *feature.shape[1 if ragged else 0 :]), feature.item_dtype())
+    dims = values.ndim if isinstance(values, np.ndarray) else 1
+    flat = not ragged and dims < 2
+    if (feature.ragged or flat) and _is_empty(values):  # nothing that could misfit
+        rows = values.shape if dims > 1 else (0, *feature.row_shape)
+        return np.empty(rows, feature.item_dtype())
     _check_shape(name, column, feature)
 
     def where(index: int) -> str:
@@ -117,17 +141,14 @@ def _all_text(batch: RecordBatch) -> bool:
 def _numbers(values: npt.NDArray[Any], feature: Feature, where: Callable[[int], str]) -> Any:
     """Cast the values. Floats may be rounded; nothing else may change."""
     dtype = feature.item_dtype()
-    if values.dtype == dtype:
+    too_wide = feature.wire == "float32" and dtype.itemsize > 4  # the record holds float32
+    if values.dtype == dtype and not too_wide:
         return values
     if not _castable(values.dtype, dtype):
         raise _wrong_kind(where(0), _kind_of(values), feature)
     with np.errstate(over="ignore", invalid="ignore"):
         cast = values.astype(dtype)
-        if _kind(dtype) in "fc":
-            changed = np.isfinite(values) & ~np.isfinite(cast)
-        else:
-            back = cast.astype(values.dtype)
-            changed = (back != values) & ~((back != back) & (values != values))  # NaT stays NaT
+        changed = _changed(values, cast.astype(np.float32) if too_wide else cast)
     if changed.any():
         index = int(np.argmax(changed.ravel()))
         raise ValueError(
@@ -135,6 +156,17 @@ def _numbers(values: npt.NDArray[Any], feature: Feature, where: Callable[[int], 
             f"fit {feature.dtype}, as the schema has it"
         )
     return cast
+
+
+def _changed(values: npt.NDArray[Any], cast: npt.NDArray[Any]) -> Any:
+    """Which of the values are no longer what they were: bools. Floats may be rounded."""
+    if _kind(cast.dtype) in "fc":
+        return np.isfinite(values) & ~np.isfinite(cast)
+    back = cast.astype(values.dtype)
+    changed = (back != values) & ~((back != back) & (values != values))  # NaT stays NaT
+    if _kind(values.dtype) in "iu":
+        changed |= (values < 0) != (cast < 0)  # -1 goes to uint64 and back unharmed
+    return changed
 
 
 def _castable(given: np.dtype[Any], wanted: np.dtype[Any]) -> bool:

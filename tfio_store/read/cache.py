@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import OrderedDict
 from typing import Any
 
+from tfio_store.storage.process import PerProcess
+
 __all__ = ["BlockCache"]
+
+
+class _Kept:
+    """What one process keeps. A forked child begins anew: a thread of its parent may have held the
+    lock."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.entries: OrderedDict[int, tuple[Any, int]] = OrderedDict()
+        self.nbytes = 0
 
 
 class BlockCache:
@@ -16,35 +27,29 @@ class BlockCache:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._clear()
-
-    def _clear(self) -> None:
-        self._pid = os.getpid()
-        self._lock = threading.Lock()
-        self._entries: OrderedDict[int, tuple[Any, int]] = OrderedDict()
-        self._nbytes = 0
+        self._kept: PerProcess[_Kept] = PerProcess(_Kept)
 
     def get(self, key: int) -> Any:
         """The RecordBatch of a block, the bytes of a record, or None."""
-        if self._pid != os.getpid():
-            self._clear()  # another thread of the parent may have held the lock
-        with self._lock:
-            entry = self._entries.get(key)
+        kept = self._kept.here
+        with kept.lock:
+            entry = kept.entries.get(key)
             if entry is None:
                 return None
-            self._entries.move_to_end(key)
+            kept.entries.move_to_end(key)
             return entry[0]
 
     def put(self, key: int, value: Any, nbytes: int) -> None:
         """Keep ``value``, which takes ``nbytes``, unless that is more than there is room for."""
-        with self._lock:
-            if key in self._entries or nbytes > self._limit:
+        kept = self._kept.here
+        with kept.lock:
+            if key in kept.entries or nbytes > self._limit:
                 return
-            self._entries[key] = value, nbytes
-            self._nbytes += nbytes
-            while self._nbytes > self._limit:
-                _, (_, dropped) = self._entries.popitem(last=False)
-                self._nbytes -= dropped
+            kept.entries[key] = value, nbytes
+            kept.nbytes += nbytes
+            while kept.nbytes > self._limit:
+                _, (_, dropped) = kept.entries.popitem(last=False)
+                kept.nbytes -= dropped
 
     def __reduce__(self) -> tuple[Any, ...]:
         return BlockCache, (self._limit,)

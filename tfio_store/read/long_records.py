@@ -112,7 +112,8 @@ def _long_records(dataset: Dataset, index: int, place: _Place, how: Decoding) ->
     """The long records of a shard from ``place`` on. Returns where they end."""
     shard = dataset.shards[index]
     store, path = dataset.open(index)
-    if not isinstance(store, LocalStore) or shard.nbytes < _LEAST_FILE:
+    raw = shard.compression in (None, "auto")
+    if not raw or not isinstance(store, LocalStore) or shard.nbytes < _LEAST_FILE:
         return place
     with store.descriptor(path, etag=shard.version) as descriptor:
         if not _begins_long(descriptor, shard, place.start):
@@ -156,13 +157,16 @@ def _rest(
     units: Units, order: Order, how: Decoding, budget: int, place: _Place
 ) -> Iterator[Located]:
     """What `fetch_blocks` gives from ``place`` on, the records before it counted."""
-    end = place
+    end, counts = place, place.start > 0  # else fetch_blocks counts
     for located in fetch_blocks(
         units, order, how, budget=budget, position=place.position, start=place.start
     ):
         if located.position == place.position:
             located = replace(located, records=located.records + place.records)
             end = replace(place, records=located.records + len(located.batch))
+        elif counts:
+            end.check_count(units.dataset.shards[units[int(order[place.position])][0]])
+            counts = False
         yield located
-    if place.start:  # else fetch_blocks has counted
+    if counts:
         end.check_count(units.dataset.shards[units[int(order[place.position])][0]])

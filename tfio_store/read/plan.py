@@ -118,16 +118,17 @@ def fetches(
 ) -> Iterator[Fetch[Part]]:
     """The ranges of the units from ``position`` of the order on. ``start``: where in the first
     one, if it is a stream of raw records, reading begins."""
-    dataset, run = units.dataset, list[Block]()
+    dataset, run, wanted = units.dataset, list[Block](), 0
     for at in range(position, len(order)):
         shard, block = units[int(order[at])]
-        if run and (block is None or not _continues(dataset, run, block)):
+        if run and (block is None or not _continues(dataset, run, wanted, block)):
             yield _run_fetch(dataset, at - len(run), run)
-            run = []
+            run, wanted = [], 0
         if block is None:
             yield from _stream_fetches(dataset, at, shard, start)
         else:
             run.append(block)
+            wanted += block.stop - block.start
         start = 0
     if run:
         yield _run_fetch(dataset, len(order) - len(run), run)
@@ -148,12 +149,13 @@ def _stream_fetches(
             return
 
 
-def _continues(dataset: Dataset, run: list[Block], block: Block) -> bool:
-    """Whether one request may fetch a block together with those before it."""
+def _continues(dataset: Dataset, run: list[Block], wanted: int, block: Block) -> bool:
+    """Whether one request may fetch a block together with those before it, which have ``wanted``
+    bytes."""
     gap = block.start - run[-1].stop
     if block.shard != run[0].shard or not 0 <= gap <= MERGE_GAP:
         return False
-    wanted = sum(each.stop - each.start for each in (*run, block))
+    wanted += block.stop - block.start
     if gap and (block.stop - run[0].start - wanted) * MOST_WASTE > wanted:
         return False
     store, _ = dataset.open(block.shard)

@@ -187,7 +187,8 @@ class RecordSource(Sequence[bytes]):
             budget=self._memory_budget,
         ):
             if located.position < len(blocks):
-                block, batch = blocks[located.position], _alone(located.batch)
+                block = blocks[located.position]
+                batch = self._alone(block, located.batch)
                 self._cache.put(block, batch, len(batch.buffer))
                 _fill(records, missing[block], batch, places)
                 continue
@@ -197,6 +198,14 @@ class RecordSource(Sequence[bytes]):
                 records[row] = record
                 self._cache.put(~int(wanted[row]), record, len(record) + _ENTRY_BYTES)
         return records
+
+    def _alone(self, block: int, batch: RecordBatch) -> RecordBatch:
+        """The block's batch in memory of its own. A raw block is part of what its request brought,
+        and the cache would keep all of that."""
+        shard, _ = self._units[block]
+        if self._dataset.shards[shard].compression is not None:
+            return batch
+        return RecordBatch(bytes(batch.buffer), batch.offsets, batch.lengths)
 
     def _is_whole(self, block: int, rows: range, places: _Places) -> bool:
         """Whether a block is fetched as such: its records' places are not known, or all are
@@ -257,12 +266,3 @@ def _groups(blocks: npt.NDArray[np.int64]) -> Iterator[tuple[int, range]]:
 def _fill(records: list[bytes], rows: range, batch: RecordBatch, places: _Places) -> None:
     for row in rows:
         records[row] = batch[int(places.within[row])]
-
-
-def _alone(batch: RecordBatch) -> RecordBatch:
-    """Give the batch memory of its own, if it is part of more. Otherwise the cache would keep all
-    of that."""
-    whole = memoryview(batch.buffer).obj
-    if len(memoryview(whole)) <= len(batch.buffer):
-        return batch
-    return RecordBatch(bytes(batch.buffer), batch.offsets, batch.lengths)

@@ -50,7 +50,7 @@ class Access:
             return store, path
         from tfio_store.storage.cache.store import cached
 
-        return cached(store, self.cache, self.storage_options), path
+        return cached(store, self.cache), path
 
     @property
     def arguments(self) -> dict[str, Any]:

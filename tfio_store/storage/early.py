@@ -6,11 +6,12 @@ cost one.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from functools import partial
 from typing import ParamSpec, TypeVar
 
-from tfio_store.storage import threads
 from tfio_store.storage.store import Store
 
 __all__ = ["early"]
@@ -21,17 +22,28 @@ T = TypeVar("T")
 DISTANT = 8
 """A store that is fastest with this many requests at a time is far away."""
 
-AT_ONCE = 64
-
 
 def early(
     store: Store, ask: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
 ) -> Callable[[], T]:
     """Begin to call ``ask``, a single request to ``store``. Call the result for the answer, or drop
-    it. A store that is near is asked only then.
-
-    ``ask`` must not wait for another early question: there are only so many threads.
+    it. A store that is near is asked only then. So is one that is no store of buckets: there a
+    listing may fetch a whole page, and a connection may take one request at a time.
     """
-    if store.in_flight < DISTANT:
-        return partial(ask, *args, **kwargs)
-    return threads.pool("early", AT_ONCE).submit(ask, *args, **kwargs).result
+    later = partial(ask, *args, **kwargs)
+    if store.in_flight < DISTANT or not getattr(store, "lists_cheaply", False):
+        return later
+    answer: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            answer.set_result(later())
+        except BaseException as error:
+            answer.set_exception(error)
+
+    try:
+        # a daemon, since nobody waits for an answer that was dropped: not at exit either
+        threading.Thread(target=run, name="tfio_store-early", daemon=True).start()
+    except RuntimeError:  # the interpreter is on its way out
+        return later
+    return answer.result

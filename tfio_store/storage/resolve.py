@@ -57,6 +57,8 @@ def open_store(
         return open_chain(text, storage_options or {}, retry or USUAL_RETRY)
     scheme = scheme_of(text)
     factory = factory_of(scheme, backend)
+    if scheme != "file":
+        text = scheme + text[text.index("://") :]  # HTTP:// is http://
     path, found_options = split(scheme, text)
     options = {**found_options, **(storage_options or {})}
     return shared_store(factory, scheme, options, retry or USUAL_RETRY), path

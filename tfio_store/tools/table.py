@@ -201,7 +201,7 @@ def _write(writer: ShardedWriter, columns: dict[str, Any], schema: Schema, first
     """Write a part whose rows begin at ``first_row`` of the table; the row behind it."""
     rows = max((len(column) for column in columns.values()), default=0)
     step = max(1, _SLICE_BYTES * rows // max(1, sum(map(_nbytes, columns.values()))))
-    for start in range(0, rows, step):
+    for start in range(0, max(rows, 1), step):  # a part without rows is held to the schema too
         part = {name: column[start : start + step] for name, column in columns.items()}
         writer.write_batch(encode_rows(part, schema, first_row=first_row + start))
     return first_row + rows

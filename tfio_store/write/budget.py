@@ -33,7 +33,7 @@ class Memory:
         part = _between(_LEAST_PART, budget // (8 * open_shards), _MOST_PART)
         in_flight = min(_IN_FLIGHT, 4 * part * open_shards)
         queue = budget - open_shards * (block + part) - in_flight
-        return cls(block, part, max(queue, 8 * block))
+        return cls(block, part, max(queue, 8 * min(block, _MIB), 2 * block))
 
 
 def _block(chosen: int | None, budget: int, open_shards: int) -> int:
@@ -41,10 +41,10 @@ def _block(chosen: int | None, budget: int, open_shards: int) -> int:
         return _between(_LEAST_BLOCK, budget // (8 * open_shards), _MOST_BLOCK)
     if not isinstance(chosen, int) or not _LEAST_CHOSEN <= chosen <= _MOST_CHOSEN:
         raise ValueError(f"block_bytes must be {_LEAST_CHOSEN} to {_MOST_CHOSEN}, not {chosen!r}")
-    if chosen * open_shards > budget // 4:
+    if chosen * open_shards > budget // 8:
         raise ValueError(
             f"block_bytes: {open_shards} open shards with a block of {chosen} bytes each take more "
-            f"than a quarter of memory_budget={budget}"
+            f"than an eighth of memory_budget={budget}"
         )
     return chosen
 

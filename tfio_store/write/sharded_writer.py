@@ -81,7 +81,8 @@ class ShardedWriter(Lifecycle):
             Default None: 1 MiB, or less if many shards share the memory budget.
         record_positions (bool | None): Keep in the index where each record begins, 4 bytes for
             each, so that `RecordSource` reads the bytes of one record alone. Raw shards only.
-            Default None: in raw shards whose records have 1 KiB or more on average.
+            Default None: in raw shards whose records have 1 KiB or more on average, from the first
+            block on.
         memory_budget (int): Bytes that blocks on their way to the store may take. `write` waits
             while they are used up. Default 256 MiB.
         verify_uploads (bool): Read each shard back before the commit, if the store does not report

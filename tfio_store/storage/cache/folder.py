@@ -132,7 +132,7 @@ class CacheFolder:
             finally:
                 os.close(descriptor)
         except (OSError, DamagedError) as error:
-            if not isinstance(error, FileNotFoundError):
+            if isinstance(error, DamagedError):
                 self._drop(path, error)
             with self._lock:
                 known.spans.drop(span)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 
 __all__ = ["Span", "Spans"]
@@ -20,11 +20,17 @@ class Spans:
         self.add(spans)
 
     def add(self, spans: Iterable[Span]) -> None:
-        self._spans = sorted({*self._spans, *spans})
-        self._longest = max((stop - start for start, stop in self._spans), default=0)
+        """Each costs little: an object may have as many ranges as it has records."""
+        for span in spans:
+            at = bisect_left(self._spans, span)
+            if self._spans[at : at + 1] != [span]:
+                self._spans.insert(at, span)
+                self._longest = max(self._longest, span[1] - span[0])
 
     def drop(self, span: Span) -> None:
-        self._spans = [each for each in self._spans if each != span]
+        at = bisect_left(self._spans, span)
+        if self._spans[at : at + 1] == [span]:
+            del self._spans[at]
 
     def holding(self, at: int) -> Span | None:
         """Of the ranges that hold byte ``at``, the one that goes furthest."""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -26,24 +25,15 @@ __all__ = ["cached"]
 
 WORKERS = 16
 
-PLACES = ("endpoint_url", "endpoint", "account_name", "account_host", "host", "base_url")
-"""Storage options that say which of several services is meant. None of them is a secret."""
-
 _turns: PerProcess[list[threading.Lock]] = PerProcess(lambda: [threading.Lock() for _ in range(64)])
 
 
-def cached(store: Store, cache: LocalCache, options: Mapping[str, Any] | None) -> Store:
-    """The store, read through the cache; or the store itself, if it is as near as that."""
-    if store.in_flight < DISTANT:
+def cached(store: Store, cache: LocalCache) -> Store:
+    """The store, read through the cache. Or the store itself, if it is near, or if it can't tell
+    its service and the versions of its objects from all others: as most of fsspec's filesystems."""
+    if store.in_flight < DISTANT or not hasattr(store, "service"):
         return store
-    return cast(Store, CachedStore(store, folder_of(cache), place(options or {})))
-
-
-def place(options: Mapping[str, Any]) -> str:
-    """What tells apart two services that have buckets of the same names."""
-    nested = options.get("client_kwargs")
-    found = [nested if isinstance(nested, Mapping) else {}, options]
-    return json.dumps([[str(each.get(name, "")) for name in PLACES] for each in found])
+    return cast(Store, CachedStore(store, folder_of(cache)))
 
 
 class CachedStore:
@@ -51,32 +41,37 @@ class CachedStore:
     fetches. All else is the store's.
 
     Of a `Version` that knows no etag yet, the store is first asked for it. If the store tells none,
-    or if the caller takes any version, nothing is kept.
+    or one that two versions may share, or if the caller takes any version, nothing is kept.
     """
 
-    def __init__(self, store: Store, folder: CacheFolder, place: str) -> None:
+    def __init__(self, store: Store, folder: CacheFolder) -> None:
         self._store = store
         self._folder = folder
-        self._place = place
+        self._unversioned: set[str] = set()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return remade, (self._store, self._folder.cache, self._place)
+        return remade, (self._store, self._folder.cache)
 
     def read(
         self, path: str, start: int, stop: int, *, etag: str | Version | None = None
     ) -> Future[BytesLike]:
-        if etag is None or stop <= start:
+        if etag is None or stop <= start or path in self._unversioned:
             return self._store.read(path, start, stop, etag=etag)
         wanted = Wanted(self._store, self._folder, path, (start, stop), Version.of(etag))
-        after(wanted.answer, wanted.serve, self._place)
+        after(wanted.answer, wanted.serve, self._unversioned)
         return wanted.answer
 
 
-def remade(store: Store, cache: LocalCache, place: str) -> CachedStore:
-    return CachedStore(store, folder_of(cache), place)
+def remade(store: Store, cache: LocalCache) -> CachedStore:
+    return CachedStore(store, folder_of(cache))
+
+
+def is_exact(etag: str) -> bool:
+    """Whether no other version has it. A weak ETag and a date of whole seconds may be shared."""
+    return not etag.startswith("W/") and not etag.endswith(" GMT")
 
 
 class Wanted:
@@ -97,14 +92,16 @@ class Wanted:
         self._span = span
         self._version = version
 
-    def serve(self, place: str) -> None:
+    def serve(self, unversioned: set[str]) -> None:
         if self.answer.cancelled():
             return
         etag = self._etag()
-        if etag is None:
+        if etag is None or not is_exact(etag):
+            unversioned.add(self._path)
             self._fetch(self._span, self._pass_on)
             return
-        text = f"{place}\0{self._store.url(self._path)}\0{etag}"
+        service: str = self._store.service  # type: ignore[attr-defined]
+        text = "\0".join([service, self._store.url(self._path), self._path, etag])
         digest = hashlib.sha256(text.encode()).digest()[:DIGEST_BYTES]
         found = self._folder.find(digest, *self._span)
         if found.gap is None:

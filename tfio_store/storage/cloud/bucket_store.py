@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import builtins
 import errno
+import json
 import os
 import time
 from abc import ABC, abstractmethod
@@ -33,6 +34,11 @@ Page = tuple[list[ObjectInfo], str | None]
 
 DELETES_AT_ONCE = 32
 
+PLACES = (
+    "endpoint_url", "endpoint", "base_url", "account_name", "account_host", "connection_string",
+)  # fmt: skip
+"""Options that say which of several services is meant."""
+
 LOOKS_AGAIN = (0.05, 0.2, 0.75)
 """Seconds between looks at an object whose replacement was refused."""
 
@@ -46,6 +52,8 @@ class BucketStore(ABC):
     conditional = True
     range_bytes = 8 << 20
     in_flight = 16
+    lists_cheaply = True
+    """Whether a listing is one small request, which nobody regrets."""
 
     def __init__(
         self, scheme: str, options: Mapping[str, Any], retry: Retry, connection: Connection
@@ -57,6 +65,14 @@ class BucketStore(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._scheme!r})"  # options may hold credentials
+
+    @property
+    def service(self) -> str:
+        """What tells this service from another that has buckets of the same names. Not for
+        anybody's eyes."""
+        nested = self._options.get("client_kwargs")
+        found = [nested if isinstance(nested, Mapping) else {}, self._options]
+        return json.dumps([[str(each.get(name, "")) for name in PLACES] for each in found])
 
     def __reduce__(self) -> tuple[object, ...]:
         return shared_store, (type(self), self._scheme, self._options, self._retry)
