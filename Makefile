@@ -94,7 +94,7 @@ test-tensorflow-c: build/lent-asan build/lent-tsan build/windows-asan build/wind
 ASAN_SECONDS ?= 120
 
 test-filesystem-asan: $(VENV)/.bench ## the filesystem suite and the stress run in TensorFlow, the extensions under ASan
-	scripts/asan.sh -m pytest -q -p no:cacheprovider -m "not slow" -k "memory or s3" tests/tf/test_filesystem.py
+	scripts/asan.sh -m pytest -q -p no:cacheprovider -m "not slow" -k "memory or s3" tests/tf/test_filesystem.py tests/tf/test_filesystem_folders.py
 	scripts/asan.sh -m bench.filesystem_stress --seconds $(ASAN_SECONDS)
 
 test-tensorflow-asan: $(VENV)/.bench ## datasets in TensorFlow, the extensions under ASan

@@ -21,8 +21,8 @@ import pytest
 from tests.servers.place import Place
 from tfio_store.storage import Access, LocalCache, Store, Version
 from tfio_store.storage.cache.folder import CacheFolder
+from tfio_store.storage.cache.kept import KeptRanges
 from tfio_store.storage.cache.room import STALE_SECONDS
-from tfio_store.storage.cache.spans import Spans
 from tfio_store.storage.cache.store import CachedStore
 
 DATA = random.Random(1).randbytes(3_000_000)
@@ -117,7 +117,7 @@ def test_an_object_that_ends_inside_a_range(place: Place, cache: LocalCache) -> 
 
 
 def test_spans_that_overlap() -> None:
-    spans = Spans([(0, 10), (5, 30), (7, 8), (40, 50)])
+    spans = KeptRanges([(0, 10), (5, 30), (7, 8), (40, 50)])
     assert spans.holding(0) == (0, 10)
     assert spans.holding(7) == (5, 30)
     assert spans.holding(30) is None

@@ -13,8 +13,8 @@ import pytest
 
 import tfio_store as tfs
 from tests.servers.place import Place
+from tests.support.sharded import read, sharded
 from tests.tools.test_clean import cleaned
-from tests.write.test_sharded_writer import read, sharded
 from tests.write.test_write_job import job_at, task
 from tfio_store.storage.local import LocalStore
 from tfio_store.write.decision import UncertainCommitError

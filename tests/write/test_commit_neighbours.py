@@ -12,9 +12,9 @@ import pytest
 
 import tfio_store as tfs
 from tests.servers.place import Place
+from tests.support.sharded import read, sharded
 from tests.tools.test_clean import cleaned, die, landed
 from tests.write.test_commit import MANIFEST, write
-from tests.write.test_sharded_writer import read, sharded
 from tfio_store.storage.local import LocalStore
 from tfio_store.write.held_claim import BEAT_SECONDS
 

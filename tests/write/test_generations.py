@@ -14,9 +14,9 @@ import pytest
 
 import tfio_store as tfs
 from tests.servers.place import Place
+from tests.support.sharded import read, sharded
 from tests.tools.test_clean import cleaned
 from tests.write.test_commit import write
-from tests.write.test_sharded_writer import read, sharded
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ import tfio_store as tfs
 from tests.conftest import s3_options
 from tests.servers.place import Place
 from tests.servers.shaping_proxy import Shaped
+from tests.support.sharded import read, sharded
 from tests.write.test_file_writer import pending
-from tests.write.test_sharded_writer import read, sharded
 from tfio_store.storage import access
 
 

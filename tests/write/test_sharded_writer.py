@@ -12,22 +12,10 @@ import pytest
 
 import tfio_store as tfs
 from tests.servers.place import Place
+from tests.support.sharded import numbered, read, sharded
 from tests.write.test_file_writer import pending, wait_until_empty
 
 COMPRESSIONS = [None, "GZIP", "ZLIB", "ZSTD"]
-
-
-def sharded(place: Place, name: str = "ds/train", **options: Any) -> tfs.ShardedWriter:
-    options.setdefault("num_shards", 4)
-    return tfs.ShardedWriter(place.url(name), storage_options=place.storage_options, **options)
-
-
-def read(place: Place, name: str) -> list[bytes]:
-    return list(tfs.RecordReader(place.url(name), storage_options=place.storage_options))
-
-
-def numbered(count: int) -> list[bytes]:
-    return [b"%d " % i + bytes(i % 50) for i in range(count)]
 
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
@@ -322,118 +310,3 @@ def test_the_order_of_a_million_records(tmp_path: Path) -> None:
         dataset = tf.data.TFRecordDataset(place.url(f"ds/{shard.name}"), "GZIP").batch(100_000)
         found = [int(r) for batch in dataset.as_numpy_iterator() for r in batch]
         assert found == list(range(i, 1_000_000, 16))
-
-
-def test_a_shuffle_is_a_permutation_and_the_same_for_the_same_seed(tmp_path: Path) -> None:
-    place = Place(str(tmp_path))
-    records = numbered(20_000)
-    found = {}
-    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
-        with sharded(place, name, shuffle_seed=seed) as writer:
-            for record in records[:100]:
-                writer.write(record)
-            step = 7000 if name == "a" else 333
-            for start in range(100, len(records), step):
-                writer.write_batch(records[start : start + step])
-        found[name] = read(place, name)
-    assert sorted(found["a"]) == sorted(records)
-    assert found["a"] == found["b"]
-    assert found["a"] != found["c"]
-
-
-def test_a_shuffle_is_uniform(tmp_path: Path) -> None:
-    """Where record i ends up is spread over all places, and has nothing to do with i."""
-    import numpy as np
-
-    place = Place(str(tmp_path))
-    with sharded(place, shuffle_seed=0) as writer:
-        writer.write_batch(b"%d" % i for i in range(50_000))
-    order = np.array([int(record) for record in read(place, "ds/train")])
-    assert abs(np.corrcoef(order, np.arange(len(order)))[0, 1]) < 0.02
-    counts = np.array([shard.records for shard in writer.manifest.shards])
-    assert (abs(counts - 12_500) < 600).all()
-    neighbours = np.abs(np.diff(order)) == 1
-    assert neighbours.sum() < 20
-
-
-def test_a_shuffled_writer_that_fails_leaves_nothing(place: Place) -> None:
-    with pytest.raises(RuntimeError), sharded(place, shuffle_seed=3) as writer:
-        writer.write_batch([bytes(1 << 20)] * 12)
-        raise RuntimeError
-    assert place.names() == []
-
-
-def test_what_stopped_a_writer_is_not_hidden_by_a_failure_to_tidy_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: object) -> None:
-        raise PermissionError("no deletes here")
-
-    with (
-        pytest.warns(UserWarning, match="no deletes here"),
-        pytest.raises(RuntimeError, match="in the block"),
-        sharded(Place(str(tmp_path))),
-    ):
-        monkeypatch.setattr("tfio_store.dataset.folder.Folder.delete", refuse)
-        raise RuntimeError("in the block")
-
-
-def test_a_failure_in_a_thread_is_raised_by_the_next_call_and_by_close(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    place = Place(str(tmp_path))
-    writer = sharded(place)
-    failure = OSError("no space left")
-
-    def fail(*_: object) -> None:
-        raise failure
-
-    monkeypatch.setattr("tfio_store.storage.local.LocalOutput.write", fail)
-    writer.write(bytes(1 << 20))
-    for stream in writer._uploads._streams.values():
-        stream._queue.submit(lambda: None).result()
-    for call in (
-        lambda: writer.write(b"x"),
-        lambda: writer.write_batch([b"x"]),
-        writer.close,
-        writer.close,
-        lambda: writer.write(b"x"),
-    ):
-        with pytest.raises(OSError, match="no space left") as caught:
-            call()
-        assert caught.value is failure
-    assert place.names() == []
-
-
-def test_a_memory_budget_holds_back_the_caller(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A store that takes nothing: the caller waits instead of piling blocks up."""
-    import threading
-
-    from tfio_store.storage.local import LocalOutput
-
-    gate, write = threading.Event(), LocalOutput.write
-
-    def stuck(output: LocalOutput, data: Any) -> None:
-        gate.wait(60)
-        write(output, data)
-
-    monkeypatch.setattr(LocalOutput, "write", stuck)
-    place, written = Place(str(tmp_path)), []
-    writer = sharded(place, num_shards=1, memory_budget=16 << 20)
-
-    def fill() -> None:
-        for i in range(100):
-            writer.write(bytes(1 << 20))
-            written.append(i)
-
-    thread = threading.Thread(target=fill)
-    thread.start()
-    thread.join(2)
-    assert thread.is_alive()
-    assert len(written) <= 18
-    gate.set()
-    thread.join(60)
-    writer.close()
-    assert writer.manifest.records == 100

@@ -14,8 +14,8 @@ import pytest
 
 import tfio_store as tfs
 from tests.servers.place import Place
+from tests.support.sharded import read, sharded
 from tests.write.test_file_writer import pending
-from tests.write.test_sharded_writer import read, sharded
 
 
 def job_at(place: Place, **options: Any) -> tfs.WriteJob:

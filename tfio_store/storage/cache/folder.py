@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 
 from tfio_store.records.warning import warn
 from tfio_store.storage.cache.entry import DamagedError, Entry
+from tfio_store.storage.cache.kept import KeptRanges, Range
 from tfio_store.storage.cache.local_cache import LocalCache
 from tfio_store.storage.cache.room import Room, scanned
-from tfio_store.storage.cache.spans import Span, Spans
 from tfio_store.storage.process import PerProcess
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Found:
     """What a cache has of a range: its beginning, and its end behind the ``gap``. None: all."""
 
     before: list[memoryview]
-    gap: Span | None
+    gap: Range | None
     after: list[memoryview]
 
 
@@ -53,7 +53,7 @@ class Found:
 class Known:
     """What is known of an object's folder, since when."""
 
-    spans: Spans = field(default_factory=Spans)
+    kept: KeptRanges = field(default_factory=KeptRanges)
     looked: float = float("-inf")
 
 
@@ -105,22 +105,22 @@ class CacheFolder:
 
     def _plan(
         self, known: Known, start: int, stop: int
-    ) -> tuple[list[tuple[Span, Span]], Span | None, list[tuple[Span, Span]]]:
+    ) -> tuple[list[tuple[Range, Range]], Range | None, list[tuple[Range, Range]]]:
         """Which part of which kept range to take, before and behind the gap."""
-        before: list[tuple[Span, Span]] = []
-        after: list[tuple[Span, Span]] = []
+        before: list[tuple[Range, Range]] = []
+        after: list[tuple[Range, Range]] = []
         with self._lock:
-            while start < stop and (span := known.spans.holding(start)) is not None:
+            while start < stop and (span := known.kept.holding(start)) is not None:
                 before.append((span, (start, min(stop, span[1]))))
                 start = span[1]
             if start >= stop:
                 return before, None, after
-            while start < stop and (span := known.spans.ending(stop)) is not None:
+            while start < stop and (span := known.kept.ending(stop)) is not None:
                 after.insert(0, (span, (max(start, span[0]), stop)))
                 stop = span[0]
         return before, (start, stop), after
 
-    def _read(self, digest: bytes, known: Known, span: Span, part: Span) -> memoryview:
+    def _read(self, digest: bytes, known: Known, span: Range, part: Range) -> memoryview:
         path = self._path(digest, span)
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -135,7 +135,7 @@ class CacheFolder:
             if isinstance(error, DamagedError):
                 self._drop(path, error)
             with self._lock:
-                known.spans.drop(span)
+                known.kept.drop(span)
             raise LostError from error
 
     def _drop(self, path: str, error: Exception) -> None:
@@ -166,7 +166,7 @@ class CacheFolder:
             return
         known = self._known(digest)
         with self._lock:
-            known.spans.add([(entry.start, entry.stop)])
+            known.kept.add([(entry.start, entry.stop)])
 
     def _write(self, entry: Entry, data: memoryview) -> None:
         temporary = os.path.join(self._writing, secrets.token_hex(12))
@@ -197,13 +197,13 @@ class CacheFolder:
         names = [_NAME.fullmatch(entry.name) for entry in scanned(self._folder(digest))]
         found = [(int(name[1]), int(name[2])) for name in names if name is not None]
         with self._lock:
-            known.spans.add(span for span in found if span[0] < span[1])
+            known.kept.add(span for span in found if span[0] < span[1])
 
     def _folder(self, digest: bytes) -> str:
         name = digest.hex()
         return os.path.join(self._files, name[:2], name)
 
-    def _path(self, digest: bytes, span: Span) -> str:
+    def _path(self, digest: bytes, span: Range) -> str:
         return os.path.join(self._folder(digest), f"{span[0]}-{span[1]}")
 
 

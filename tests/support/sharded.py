@@ -1,0 +1,21 @@
+"""Sharded datasets at a `Place`: written, read, and records to write."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tfio_store as tfs
+from tests.servers.place import Place
+
+
+def sharded(place: Place, name: str = "ds/train", **options: Any) -> tfs.ShardedWriter:
+    options.setdefault("num_shards", 4)
+    return tfs.ShardedWriter(place.url(name), storage_options=place.storage_options, **options)
+
+
+def read(place: Place, name: str) -> list[bytes]:
+    return list(tfs.RecordReader(place.url(name), storage_options=place.storage_options))
+
+
+def numbered(count: int) -> list[bytes]:
+    return [b"%d " % i + bytes(i % 50) for i in range(count)]

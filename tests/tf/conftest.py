@@ -1,0 +1,57 @@
+"""What several suites of TensorFlow's file functions share."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.servers.place import Place
+
+# Where TensorFlow's ram:// is not what its local filesystem is: it does not truncate a file that is
+# written anew, knows no append, keeps what rmtree or a rename should remove, and cleans no paths.
+RAM_DIFFERS = {
+    "test_a_missing_file",
+    "test_writing_replaces",
+    "test_append",
+    "test_of_two_who_append_the_second_is_told",
+    "test_mkdir_below_a_file",
+    "test_tell_while_writing",
+    "test_rmtree",
+    "test_remove_of_a_folder",
+    "test_copy",
+    "test_rename_onto_itself",
+    "test_rename_a_folder",
+    "test_folders_in_the_way",
+    "test_mkdir_without_a_parent",
+    "test_makedirs_where_a_file_is",
+    "test_paths_are_cleaned",
+}
+
+
+@pytest.fixture(params=["file", "ram", "memory", "s3", "s3+obstore", "gcs", "azure"])
+def root(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The URL of an empty folder, for ``tf.io.gfile``."""
+    import tensorflow as tf
+
+    from tfio_store.tf.filesystem import register_filesystem
+
+    if request.param == "ram" and request.function.__name__ in RAM_DIFFERS:
+        pytest.skip("ram:// differs from the local filesystem here")
+    if request.param == "file":
+        yield str(tmp_path)
+        return
+    if request.param == "ram":
+        url = f"ram://{uuid.uuid4().hex}"
+    else:
+        server, _, backend = request.param.partition("+")
+        place: Place = request.getfixturevalue(server)
+        scheme, _, path = place.url("root").partition("://")
+        scheme = "gcs" if scheme == "gs" else scheme  # TensorFlow has gs:// itself
+        options = place.storage_options
+        register_filesystem(scheme, storage_options=options, backend=backend or "fsspec")
+        url = f"{scheme}://{path}"
+    tf.io.gfile.makedirs(url)
+    yield url

@@ -1,0 +1,87 @@
+"""`ShardedWriter` when something fails, or takes too long: it says so, and leaves nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.servers.place import Place
+from tests.support.sharded import sharded
+
+
+def test_what_stopped_a_writer_is_not_hidden_by_a_failure_to_tidy_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError("no deletes here")
+
+    with (
+        pytest.warns(UserWarning, match="no deletes here"),
+        pytest.raises(RuntimeError, match="in the block"),
+        sharded(Place(str(tmp_path))),
+    ):
+        monkeypatch.setattr("tfio_store.dataset.folder.Folder.delete", refuse)
+        raise RuntimeError("in the block")
+
+
+def test_a_failure_in_a_thread_is_raised_by_the_next_call_and_by_close(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = Place(str(tmp_path))
+    writer = sharded(place)
+    failure = OSError("no space left")
+
+    def fail(*_: object) -> None:
+        raise failure
+
+    monkeypatch.setattr("tfio_store.storage.local.LocalOutput.write", fail)
+    writer.write(bytes(1 << 20))
+    for stream in writer._uploads._streams.values():
+        stream._queue.submit(lambda: None).result()
+    for call in (
+        lambda: writer.write(b"x"),
+        lambda: writer.write_batch([b"x"]),
+        writer.close,
+        writer.close,
+        lambda: writer.write(b"x"),
+    ):
+        with pytest.raises(OSError, match="no space left") as caught:
+            call()
+        assert caught.value is failure
+    assert place.names() == []
+
+
+def test_a_memory_budget_holds_back_the_caller(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store that takes nothing: the caller waits instead of piling blocks up."""
+    import threading
+
+    from tfio_store.storage.local import LocalOutput
+
+    gate, write = threading.Event(), LocalOutput.write
+
+    def stuck(output: LocalOutput, data: Any) -> None:
+        gate.wait(60)
+        write(output, data)
+
+    monkeypatch.setattr(LocalOutput, "write", stuck)
+    place, written = Place(str(tmp_path)), []
+    writer = sharded(place, num_shards=1, memory_budget=16 << 20)
+
+    def fill() -> None:
+        for i in range(100):
+            writer.write(bytes(1 << 20))
+            written.append(i)
+
+    thread = threading.Thread(target=fill)
+    thread.start()
+    thread.join(2)
+    assert thread.is_alive()
+    assert len(written) <= 18
+    gate.set()
+    thread.join(60)
+    writer.close()
+    assert writer.manifest.records == 100
