@@ -16,6 +16,7 @@ from tfio_store.errors import (
 )
 from tfio_store.example import (
     Examples,
+    Nullable,
     Ragged,
     decode_examples,
     decode_sequence_examples,
@@ -52,6 +53,7 @@ __all__ = [
     "Leftovers",
     "LocalCache",
     "ManifestError",
+    "Nullable",
     "Progress",
     "Ragged",
     "RecordBatch",

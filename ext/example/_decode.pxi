@@ -138,6 +138,15 @@ cdef class Spans:
             raise self.mismatch(column, failed, status, kind, -1)
         return counts
 
+    def present(self, Py_ssize_t column):
+        found = np.empty(self.records, bool)
+        cdef uint8_t[::1] out = found.view(np.uint8)
+        cdef ex_column source = self.column(column, None, 0, NULL)
+        cdef Py_ssize_t i
+        for i in range(self.records):
+            out[i] = source.slots[i].data != NULL
+        return found
+
     def floats(self, Py_ssize_t column, *, splits=None, Py_ssize_t width=1, fallback=None):
         cdef const float[::1] default = fallback
         cdef const void *place = _place(default is not None, width, 0 if default is None else default.shape[0],

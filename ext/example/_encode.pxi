@@ -78,6 +78,9 @@ cdef class _Features:
 
     cdef int fill_plain(self, object name, object value) except -1:
         value = plain(name, value)
+        if value is None:
+            self.items[self.count].absent = True
+            return 0
         if type(value) is _ndarray:
             return self.borrow(memoryview(value))
         self.fill_list(name, tuple(value))
@@ -237,6 +240,8 @@ cdef bytes _feature_list(str name, object steps):
     cdef Py_ssize_t i
     for step in steps:
         ready.fill(name, step)
+        if ready.items[ready.count].absent:
+            refuse_null_step(name)
         size += ex_measure_field(ex_measure_feature(&ready.items[ready.count]))
         ready.count += 1
     message = PyBytes_FromStringAndSize(NULL, <Py_ssize_t> size)

@@ -14,11 +14,12 @@ cdef class _Column:
     cdef ex_bytes *strings      # owned
     cdef Py_ssize_t total
     cdef const int64_t[::1] splits
-    cdef bint ragged
+    cdef const uint8_t[::1] valid
+    cdef bint ragged, nullable
     cdef size_t width
     cdef object keep
 
-    def __cinit__(self, bytes key, values, splits, Py_ssize_t width, Py_ssize_t records):
+    def __cinit__(self, bytes key, values, splits, Py_ssize_t width, valid, Py_ssize_t records):
         self.key = key
         self.keep = values
         if isinstance(values, list):
@@ -28,6 +29,13 @@ cdef class _Column:
             self.take_spans(buffer, offsets, lengths)
         else:
             self.take_array(values)
+        self.nullable = valid is not None
+        if self.nullable:
+            self.valid = valid.view(np.uint8)
+            if self.valid.shape[0] != records:
+                raise ValueError(
+                    f"feature {key.decode()!r}: {self.valid.shape[0]} flags of nulls, {records} wanted"
+                )
         self.width = <size_t> width
         self.ragged = splits is not None
         if self.ragged:
@@ -105,6 +113,7 @@ cdef class _Table:
     cdef ex_feature *items
     cdef const int64_t **splits
     cdef const uint8_t **bases
+    cdef const uint8_t **valid  # per record whether it has the feature, or NULL
     cdef size_t *strides
     cdef size_t count
     cdef list columns
@@ -117,7 +126,8 @@ cdef class _Table:
         self.splits = <const int64_t **> calloc(self.count + 1, sizeof(int64_t *))
         self.bases = <const uint8_t **> calloc(self.count + 1, sizeof(uint8_t *))
         self.strides = <size_t *> calloc(self.count + 1, sizeof(size_t))
-        if not (self.items and self.splits and self.bases and self.strides):
+        self.valid = <const uint8_t **> calloc(self.count + 1, sizeof(uint8_t *))
+        if not (self.items and self.splits and self.bases and self.strides and self.valid):
             raise MemoryError
         for i, column in enumerate(columns):
             self.items[i].key = ex_borrow(column.key)
@@ -125,6 +135,7 @@ cdef class _Table:
             self.items[i].count = column.width
             self.splits[i] = &column.splits[0] if column.ragged else NULL
             self.bases[i] = column.values
+            self.valid[i] = &column.valid[0] if column.nullable and column.valid.shape[0] else NULL
             self.strides[i] = column.itemsize
 
     def __dealloc__(self):
@@ -132,11 +143,13 @@ cdef class _Table:
         free(self.splits)
         free(self.bases)
         free(self.strides)
+        free(self.valid)
 
     cdef size_t measure(self, Py_ssize_t record) noexcept nogil:
         """Point every feature at its values of one record; the bytes of its Features message."""
         cdef size_t i, first
         for i in range(self.count):
+            self.items[i].absent = self.valid[i] != NULL and not self.valid[i][record]
             if self.splits[i]:
                 first = <size_t> self.splits[i][record]
                 self.items[i].count = <size_t> self.splits[i][record + 1] - first
@@ -149,8 +162,8 @@ cdef class _Table:
 def encode_columns(list columns, Py_ssize_t records, /):
     if not 0 <= records < MOST_RECORDS:
         raise ValueError(f"records must be 0 to {MOST_RECORDS - 1}, not {records}")
-    cdef _Table table = _Table([_Column(key, values, splits, width, records)
-                                for key, values, splits, width in columns])
+    cdef _Table table = _Table([_Column(key, values, splits, width, valid, records)
+                                for key, values, splits, width, valid in columns])
     offsets = np.zeros(records + 1, np.int64)
     cdef int64_t[::1] ends = offsets
     cdef Py_ssize_t i

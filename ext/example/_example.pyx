@@ -17,7 +17,7 @@ import numpy as np
 
 from tfio_store.errors import CorruptRecordError, SchemaError
 from tfio_store.example.ragged import Ragged
-from tfio_store.example.values import check_keys, expand, plain
+from tfio_store.example.values import check_keys, expand, plain, refuse_null_step
 
 include "_encode.pxi"
 include "_encode_columns.pxi"

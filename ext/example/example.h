@@ -130,6 +130,7 @@ typedef struct {
     size_t count;
     const void *values;
     size_t payload; /* set by ex_measure_values: bytes of the value fields without packing header */
+    uint8_t absent; /* a null: ex_*_features pass over it */
 } ex_feature;
 
 /* Bytes that ex_put_* will write. They set `payload`, which writing relies on. */

@@ -46,6 +46,7 @@ cdef extern from "example/example.h" nogil:
         size_t count
         const void *values
         size_t payload
+        uint8_t absent
     size_t ex_measure_feature(ex_feature *)
     size_t ex_measure_features(ex_feature *, size_t)
     size_t ex_measure_field(size_t)

@@ -62,6 +62,7 @@ size_t ex_measure_feature(ex_feature *feature) {
 size_t ex_measure_features(ex_feature *features, size_t count) {
     size_t size = 0;
     for (size_t i = 0; i < count; i++) {
+        if (features[i].absent) continue;
         features[i].payload = measure_values(&features[i]);
         size += ex_measure_field(entry_size(&features[i]));
     }
@@ -93,6 +94,7 @@ uint8_t *ex_put_feature(uint8_t *to, const ex_feature *feature) {
 
 uint8_t *ex_put_features(uint8_t *to, const ex_feature *features, size_t count) {
     for (size_t i = 0; i < count; i++) {
+        if (features[i].absent) continue;
         to = ex_put_header(to, 1, entry_size(&features[i]));
         to = ex_put_bytes(to, 1, features[i].key);
         to = ex_put_header(to, 2, feature_size(&features[i]));

@@ -101,8 +101,7 @@ def test_numpy_variable_strings():
 @pytest.mark.parametrize(
     ("value", "error", "says"),
     [
-        (None, TypeError, "None can't be encoded; leave the feature out"),
-        ([1, None], TypeError, "None"),
+        ([1, None], ValueError, "a list holds a null"),
         (2**63, ValueError, "9223372036854775808 does not fit int64"),
         ([1, -(2**63) - 1], ValueError, "does not fit int64"),
         (np.uint64(2**63), ValueError, "does not fit int64"),
@@ -123,7 +122,6 @@ def test_numpy_variable_strings():
         (decimal.Decimal("1.5"), TypeError, "Decimal"),
         ({"nested": 1}, TypeError, "dict"),
         ({1, 2}, TypeError, "set"),
-        (pd.NA, TypeError, "NAType"),
         ("\ud800", ValueError, "not valid Unicode"),
     ],
     ids=lambda value: repr(value).split(" at 0x")[0][:40],
@@ -229,13 +227,8 @@ def test_columns_are_the_rows_one_by_one(name):
 @pytest.mark.parametrize(
     ("column", "error"),
     [
-        (["a", None], TypeError),
-        ([1, None], TypeError),
-        (np.array([1, None]), TypeError),
         (np.array([object(), object()]), TypeError),
         ([1, "a"], TypeError),
-        (pd.Series([1, None], dtype="Int64"), TypeError),
-        (pa.array([1, None]), ValueError),
         (pa.array([{"a": 1}, {"a": 2}]), TypeError),
         (np.array([1, 2**63], np.uint64), ValueError),
         (np.zeros(2, complex), TypeError),
@@ -292,6 +285,6 @@ def test_columns_refuse_counts_that_overflow():
         (2**63 - 1, 0),
     ):
         with pytest.raises(ValueError):  # noqa: PT011
-            encode([(b"x", nothing, None, width)], records)
+            encode([(b"x", nothing, None, width, None)], records)
     with pytest.raises(ValueError):  # noqa: PT011
-        encode([(b"x", nothing, nothing, 1)], 2**63 - 1)
+        encode([(b"x", nothing, nothing, 1, None)], 2**63 - 1)

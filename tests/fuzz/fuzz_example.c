@@ -103,7 +103,7 @@ static void check_again(const values *good) {
     ex_key_slot table[4];
     uint32_t guess[1];
     ex_keys one;
-    ex_feature feature = {keys[2], good->kind, good->count, good->strings, 0};
+    ex_feature feature = {keys[2], good->kind, good->count, good->strings, 0, 0};
     size_t size = ex_measure_features(&feature, 1);
     uint8_t *record = malloc(ex_measure_field(size));
     HOLD(record != NULL);

@@ -165,10 +165,8 @@ def test_a_dataset_without_a_schema_is_looked_at(tmp_path):
         (3, TypeError, "not int"),
         ("text", TypeError, "not str"),
         ([3], TypeError, "holds a int, which has no columns"),
-        ({"x": [1, None]}, TypeError, "feature 'x': row 1 is None"),
         ({"x": [1], "y": [1, 2]}, ValueError, "same number of rows"),
-        (pd.DataFrame({"x": ["a", None]}), TypeError, "feature 'x'"),
-        (pa.table({"x": [1, None]}), ValueError, "feature 'x': 1 nulls"),
+        (pa.table({"x": [[1, None]]}), ValueError, "feature 'x': 1 nulls inside its lists"),
         (pd.DataFrame({"x": pd.date_range("2020", periods=2, tz="UTC")}), TypeError, "'x'"),
     ],
     ids=str,
@@ -192,5 +190,5 @@ def test_a_foreign_file_is_read_by_the_schema_of_all_its_records(tmp_path):
             writer.write({"x": [x] if x != 1260 else [x, x], **({"late": 7} if x > 1400 else {})})
     found = read_table(f"{tmp_path}/foreign")
     assert found["x"][1260].tolist() == [1260, 1260]
-    assert found["late"].row_lengths.sum() == 99
+    assert found["late"].count() == 99
     assert list(infer_schema(f"{tmp_path}/foreign")) == ["x"]  # that looks at 1,000

@@ -8,10 +8,12 @@ from tfio_store.example.codec import (
     encode_examples,
     encode_sequence_example,
 )
+from tfio_store.example.nullable import Nullable
 from tfio_store.example.ragged import Ragged
 
 __all__ = [
     "Examples",
+    "Nullable",
     "Ragged",
     "decode_examples",
     "decode_sequence_examples",

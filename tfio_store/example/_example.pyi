@@ -37,6 +37,8 @@ class Spans:
         """The number of records."""
     def counts(self, column: int, kind: int) -> _Int64Array:
         """How many values each record has; 0 where the feature is absent."""
+    def present(self, column: int) -> npt.NDArray[np.bool_]:
+        """Which records have the feature, with values or without."""
     def floats(
         self,
         column: int,
@@ -91,12 +93,15 @@ def encode_sequence_example(
     """One serialized SequenceExample; see `tfio_store.encode_sequence_example`."""
 
 def encode_columns(
-    columns: list[tuple[bytes, Any, _Int64Array | None, int]], records: int, /
+    columns: list[tuple[bytes, Any, _Int64Array | None, int, npt.NDArray[np.bool_] | None]],
+    records: int,
+    /,
 ) -> tuple[memoryview, _Int64Array]:
     """Examples of a table: (their bytes end to end, int64[records + 1] offsets).
 
-    A column is (key, values, row_splits or None, width): record i has the flat values
-    ``row_splits[i]:row_splits[i + 1]``, or ``i * width:(i + 1) * width``. Values are a float32 or
+    A column is (key, values, row_splits or None, width, valid or None). Record i has the values
+    ``row_splits[i]:row_splits[i + 1]``, or ``i * width:(i + 1) * width``. Where ``valid`` is False
+    the record lacks the feature, and its values are passed over. Values are a float32 or
     int64 array of one dimension, a list of bytes and str, or (buffer, offsets, lengths) of byte
     strings. Columns are written in the order given. ValueError, naming the column, where the sizes
     do not fit.

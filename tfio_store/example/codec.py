@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from tfio_store.errors import CorruptRecordError, SchemaError
-from tfio_store.example.columns import core_columns
+from tfio_store.example.columns import core_columns, nan_as_nulls, normal_column
 from tfio_store.example.decoding import KINDS, decode_column, keys_of
+from tfio_store.example.decoding_nulls import Nulls, check_nulls, decode_nullable
 from tfio_store.example.feature import Feature
+from tfio_store.example.nullable import Nullable
 from tfio_store.example.ragged import Ragged
 from tfio_store.example.schema import Schema
 from tfio_store.records.compiled import load
@@ -23,6 +25,7 @@ else:
 
 __all__ = [
     "Examples",
+    "Nullable",
     "Ragged",
     "decode_examples",
     "decode_sequence_examples",
@@ -52,15 +55,16 @@ def encode_example(features: Mapping[str, Any]) -> bytes:
             int64, floats float32 (float64 is rounded, as ``tf.train.FloatList`` does), strings
             bytes. Arrays are flattened in C order; the schema knows the shape. A `Ragged` becomes
             its values and a second feature, NAME/row_lengths. An empty list becomes a feature
-            without values, which reads as absent.
+            without values. A null (None, ``pandas.NA``, ``numpy.ma.masked``) is left out.
 
     Returns:
         bytes: The record.
 
     Raises:
-        TypeError: A value is None, a list mixes kinds, or a record cannot hold the dtype. The error
-            names the feature.
-        ValueError: A number does not fit int64, or the rows of a list differ in length.
+        TypeError: A list mixes kinds, or a record cannot hold the dtype. The error names the
+            feature.
+        ValueError: A number does not fit int64, the rows of a list differ in length, or some of a
+            feature's values are null and others are not.
 
     Example:
         >>> record = tfs.encode_example({"x": 7, "name": "ada", "z": [0.5, 1.5]})
@@ -98,18 +102,23 @@ def encode_sequence_example(
     return _example.encode_sequence_example(context, feature_lists)
 
 
-def encode_examples(columns: Mapping[str, Any], *, schema: SchemaLike | None = None) -> RecordBatch:
+def encode_examples(
+    columns: Mapping[str, Any], *, schema: SchemaLike | None = None, nan_as_null: bool = False
+) -> RecordBatch:
     """Serialize the rows of a table as Examples, without Python code for each row.
 
-    Every row has every feature.
+    A row has every feature, but for its nulls: these it lacks.
 
     Args:
         columns (dict): Column name to an array whose first dimension is the rows, a list of bytes,
             str or numbers, a `RecordBatch` of byte strings, a `Ragged` (or the pair (values,
-            row_splits)), or a pyarrow array. Nulls are refused.
+            row_splits)), a pyarrow array, or a pandas Series. Nulls are None, ``pandas.NA``, what a
+            masked array masks, what pandas calls missing (but for NaN among floats), what pyarrow
+            calls null, and those of a `Nullable`.
         schema (Schema | dict | None): Casts a column to the feature's dtype, or writes it raw.
-            Floats may be rounded. Anything else that would change is an error. Default None: dtypes
-            go as in `encode_example`.
+            Floats may be rounded. Anything else that would change is an error, and so is a null of
+            a feature that is not nullable. Default None: dtypes go as in `encode_example`.
+        nan_as_null (bool): Take NaN and NaT for nulls, in columns of single numbers. Default False.
 
     Returns:
         RecordBatch: One record for each row.
@@ -125,6 +134,8 @@ def encode_examples(columns: Mapping[str, Any], *, schema: SchemaLike | None = N
         >>> tfs.decode_examples(batch, {"name": "str"})["name"]
         array(['ada', 'bob'], dtype=object)
     """
+    if nan_as_null:
+        columns = {name: nan_as_nulls(normal_column(name, columns[name])) for name in columns}
     return encode_rows(columns, None if schema is None else _schema(schema))
 
 
@@ -138,7 +149,7 @@ def encode_rows(
 
 
 class Examples(dict[str, Any]):
-    """Decoded columns: a dict of feature name to array, `Ragged` or `RecordBatch`.
+    """Decoded columns: a dict of feature name to array, `Ragged`, `RecordBatch` or `Nullable`.
 
     Args:
         columns (dict): The columns, all with the same number of rows.
@@ -159,7 +170,7 @@ class Examples(dict[str, Any]):
         """Make an Arrow table. Needs pyarrow.
 
         Returns:
-            pyarrow.Table: Fixed shapes become fixed-size lists, ragged ones lists.
+            pyarrow.Table: Fixed shapes become fixed-size lists, ragged ones lists. Nulls are nulls.
 
         Raises:
             ImportError: pyarrow is not installed.
@@ -172,19 +183,23 @@ class Examples(dict[str, Any]):
         """Make a data frame. Needs pandas.
 
         Returns:
-            pandas.DataFrame: What is not one value per row becomes one object per row.
+            pandas.DataFrame: What is not one value per row becomes one object per row. Nullable
+            numbers have pandas' nullable dtypes (Int64, boolean, …). Other nulls are NaT or None.
 
         Raises:
             ImportError: pandas is not installed.
         """
-        import pandas
+        from tfio_store.example.frame import to_pandas
 
-        flat = (list(c) if getattr(c, "ndim", 2) > 1 else c for c in self.values())
-        return pandas.DataFrame(dict(zip(self, flat, strict=True)))
+        return to_pandas(self)
 
 
 def decode_examples(
-    records: Records, schema: SchemaLike, *, strings: Strings = "object"
+    records: Records,
+    schema: SchemaLike,
+    *,
+    strings: Strings = "object",
+    nulls: Nulls = "mask",
 ) -> Examples:
     """Decode a batch of serialized Examples into columns.
 
@@ -199,16 +214,22 @@ def decode_examples(
             trailing zeros, and pad to the longest.) "batch" makes no object for each value, which
             is most of the time that small records take: it gives a flat `RecordBatch` over the
             records' own memory, with n * k entries for a feature of shape (k,).
+        nulls (str): How nullable features come. "mask" (default) gives masked arrays, and a
+            `Nullable` of what has no mask (a `Ragged`, a `RecordBatch`). "nan" gives plain arrays
+            with NaN, NaT, or None among strings; integers have none of these. "default" gives the
+            features' defaults, and empty rows of ragged ones.
 
     Returns:
         Examples: For a fixed shape, an array ``[n, *shape]`` of the feature's dtype. For a shape
-        that begins with None, a `Ragged` of n rows with values ``[total, *shape[1:]]``.
+        that begins with None, a `Ragged` of n rows with values ``[total, *shape[1:]]``. Nullable
+        features come as ``nulls`` says.
 
     Raises:
-        SchemaError: A feature is absent and has no default, or its values are of another kind or
-            number than the schema says. The error names record and feature.
+        SchemaError: A feature is absent, not nullable and has no default; or its values are of
+            another kind or number than the schema says. The error names record and feature.
         CorruptRecordError: A record is not an Example.
-        ValueError: ``strings`` is not as described, or ``schema`` is no schema.
+        ValueError: ``strings`` or ``nulls`` is not as described or does not fit a feature, or
+            ``schema`` is no schema.
 
     Example:
         >>> records = [tfs.encode_example({"x": x, "ids": [0] * x}) for x in (2, 1)]
@@ -217,7 +238,8 @@ def decode_examples(
         (array([2, 1]), [[0, 0], [0]])
     """
     batch, schema = _batch(records), _schema(schema)
-    return _decode_map(batch, schema, _FEATURES, strings)
+    check_nulls(nulls)
+    return _decode_map(batch, schema, _FEATURES, strings, nulls)
 
 
 def decode_sequence_examples(
@@ -252,12 +274,14 @@ def decode_sequence_examples(
         [[0.5, 1.0], [2.0]]
     """
     batch, wanted = _batch(records), _schema(feature_lists)
-    contexts = _decode_map(batch, _schema(context), _FEATURES, strings)
+    contexts = _decode_map(batch, _schema(context), _FEATURES, strings, "mask")
     spans = _locate(batch, [name.encode() for name in wanted], _FEATURE_LISTS)
     lists = {}
     for i, (name, feature) in enumerate(wanted.items()):
         if feature.nested:
             raise ValueError(f"feature {name!r}: a step has at most one variable dimension")
+        if feature.nullable:
+            raise ValueError(f"feature {name!r}: a step of a feature list is never null")
         splits, steps = spans.steps(i)
         try:
             values = decode_column(steps, 0, feature, batch.buffer, strings)
@@ -281,14 +305,20 @@ def infer_features(record: bytes) -> dict[str, tuple[str | None, int]]:
     return {name: (names.get(kind), count) for name, kind, count in found}
 
 
-def _decode_map(batch: RecordBatch, schema: Schema, map_field: int, strings: Strings) -> Examples:
+def _decode_map(
+    batch: RecordBatch, schema: Schema, map_field: int, strings: Strings, nulls: Nulls
+) -> Examples:
     if strings not in ("object", "batch"):
         raise ValueError(f"strings must be 'object' or 'batch', got {strings!r}")
     keys = {name: keys_of(name, feature) for name, feature in schema.items()}
     spans = _locate(batch, [key for group in keys.values() for key in group], map_field)
     columns, at = {}, 0
     for name, feature in schema.items():
-        columns[name] = decode_column(spans, at, feature, batch.buffer, strings)
+        if feature.nullable:
+            column = decode_nullable(name, spans, at, feature, batch.buffer, strings, nulls)
+        else:
+            column = decode_column(spans, at, feature, batch.buffer, strings)
+        columns[name] = column
         at += len(keys[name])
     return Examples(columns, schema)
 

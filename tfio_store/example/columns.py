@@ -1,28 +1,32 @@
 """Turns a table's columns, in any form that users have, into the few forms that the codec writes.
 
-The codec takes (key, values, row_splits or None, width) with flat values: a float32 or int64 array,
-a list of bytes and str, or (buffer, offsets, lengths) of byte strings.
+The codec takes (key, values, row_splits or None, width, valid or None) with flat values: a float32
+or int64 array, a list of bytes and str, or (buffer, offsets, lengths) of byte strings. ``valid``
+tells which rows are not null.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tfio_store.example.feature import ROW_LENGTHS, Feature
-from tfio_store.example.fitting import fitted, levelled
+from tfio_store.example.fitting import blank, fitted, levelled
+from tfio_store.example.nullable import Nullable, apart, is_null, null_kinds, spread, valid_rows
 from tfio_store.example.ragged import Ragged
 from tfio_store.example.schema import Schema
 from tfio_store.example.values import check_keys, plain_array
 from tfio_store.records.framing import RecordBatch
 
-__all__ = ["core_columns", "normal_column", "schema_of"]
+__all__ = ["core_columns", "nan_as_nulls", "normal_column", "schema_of"]
 
 Int64Array = npt.NDArray[np.int64]
-CoreColumn = tuple[bytes, Any, "Int64Array | None", int]
+BoolArray = npt.NDArray[np.bool_]
+CoreColumn = tuple[bytes, Any, "Int64Array | None", int, "BoolArray | None"]
 
 
 def core_columns(
@@ -39,6 +43,9 @@ def core_columns(
         normal = normal_column(name, column)
         rows[name] = len(normal)
         feature = None if schema is None else schema[name]
+        normal, valid = apart(normal)
+        if valid is not None:
+            normal = _blanked(name, normal, valid, feature, first_row)
         if feature is not None:
             normal = levelled(name, normal, feature)
         for part, value in _split_nested(name, normal):
@@ -46,17 +53,55 @@ def core_columns(
                 raise ValueError(f"feature {part!r}: the nested {name!r} needs that name")
             if feature is not None and part == name:
                 value = _fitted(part, value, feature, first_row)
-                ready[part] = _core_column(part, value, raw=feature.raw)
+                ready[part] = (*_core_column(part, value, raw=feature.raw), valid)
             else:
-                ready[part] = _core_column(part, value)
+                ready[part] = (*_core_column(part, value), valid)
     if len(set(rows.values())) > 1:
         listed = ", ".join(f"{name!r} {count}" for name, count in rows.items())
         raise ValueError(f"columns must have the same number of rows; they have: {listed}")
     return [ready[name] for name in sorted(ready)], next(iter(rows.values()), 0)
 
 
+def _blanked(
+    name: str, values: Any, valid: BoolArray, feature: Feature | None, first_row: int
+) -> Any:
+    """The values, with nothing where rows are null that could misfit."""
+    if feature is not None and not feature.nullable:
+        row = first_row + int(np.argmin(valid))
+        raise ValueError(
+            f"feature {name!r}: row {row} is null, where the schema has {feature.dtype} that is "
+            "not nullable; give a value in its place, or Feature(..., nullable=True)"
+        )
+    if feature is not None and not valid.any():
+        return blank(feature, len(valid))
+    if isinstance(values, RecordBatch):
+        return RecordBatch(values.buffer, values.offsets * valid, values.lengths * valid)
+    if isinstance(values, np.ndarray):
+        return spread(values[valid], valid)
+    return values
+
+
+def nan_as_nulls(column: Any) -> Any:
+    """A normal column, whose NaNs are nulls too if its rows are single floats."""
+    values, valid = apart(column)
+    if not isinstance(values, np.ndarray) or values.ndim != 1:
+        return column
+    with np.errstate(invalid="ignore"):
+        found = values != values if values.dtype.kind in "fcmMV" else np.zeros(len(values), bool)
+    if not found.any():
+        return column
+    return Nullable(values, ~found if valid is None else valid & ~found)
+
+
 def normal_column(name: str, column: Any) -> Any:
-    """An array, a `RecordBatch`, a `Ragged` or a list of bytes and str, of one entry per row."""
+    """An array, a `RecordBatch`, a `Ragged` or a list of bytes and str, of one entry per row; a
+    `Nullable` of one of these, if rows are null."""
+    if isinstance(column, Nullable):
+        values, valid = apart(column)
+        values = normal_column(name, values)
+        return values if valid is None else Nullable(values, valid)
+    if isinstance(column, np.ma.MaskedArray):
+        return _masked(name, column)
     if isinstance(column, tuple) and len(column) == 2:
         return _ragged(name, *column)
     if isinstance(column, (Ragged, RecordBatch)):
@@ -66,7 +111,7 @@ def normal_column(name: str, column: Any) -> Any:
 
         return from_arrow(name, column)
     if hasattr(column, "to_numpy") and not isinstance(column, np.ndarray):  # a pandas Series
-        column = _from_series(name, column)
+        return _from_series(name, column)
     if isinstance(column, list):
         return _list(name, column)
     array = np.asarray(column)
@@ -76,10 +121,31 @@ def normal_column(name: str, column: Any) -> Any:
 
 
 def _from_series(name: str, column: Any) -> Any:
-    if not isinstance(column.dtype, np.dtype) and column.isna().any():
-        row = int(np.argmax(column.isna()))
-        raise TypeError(f"feature {name!r}: row {row} has no value; give one in its place")
-    return column.to_numpy()
+    """What pandas calls missing is null, but for NaN among floats."""
+    if isinstance(column.dtype, np.dtype) and column.dtype.kind not in "OmM":
+        return normal_column(name, column.to_numpy())
+    valid = column.notna().to_numpy()
+    if valid.all():
+        return normal_column(name, column.to_numpy())
+    return _with_nulls(normal_column(name, column[valid].to_numpy()), valid)
+
+
+def _masked(name: str, column: Any) -> Any:
+    if column.ndim == 0:
+        raise ValueError(f"feature {name!r}: a column has a row dimension; got one value")
+    mask, valid = np.ma.getmaskarray(column), valid_rows(column)
+    partly = np.flatnonzero(~valid & ~mask.all(axis=tuple(range(1, mask.ndim))))
+    if len(partly):
+        raise ValueError(
+            f"feature {name!r}: row {partly[0]} is masked in part; a row is null as a whole, or "
+            "not at all"
+        )
+    return _with_nulls(normal_column(name, np.asarray(column)[valid]), valid)
+
+
+def _with_nulls(values: Any, valid: BoolArray) -> Any:
+    """A normal column of the ``values`` of valid rows."""
+    return values if valid.all() else Nullable(spread(values, valid), valid)
 
 
 def _ragged(name: str, values: Any, row_splits: Any) -> Ragged:
@@ -94,9 +160,9 @@ def _list(name: str, rows: list[Any]) -> Any:
     kinds = {type(row) for row in rows}
     if kinds <= {bytes, str}:
         return rows
-    for i, row in enumerate(rows):
-        if row is None or type(row).__name__ == "NAType":
-            raise TypeError(f"feature {name!r}: row {i} is {row!r}; give a value in its place")
+    if null_kinds(kinds):
+        valid = np.array([not is_null(row) for row in rows])
+        return _with_nulls(_list(name, [row for row in rows if not is_null(row)]), valid)
     if not any(isinstance(row, (list, tuple, np.ndarray)) for row in rows):
         return _list_of_scalars(name, rows)
     shapes = {np.shape(row) if isinstance(row, np.ndarray) else _list_shape(row) for row in rows}
@@ -151,7 +217,9 @@ def _fitted(name: str, column: Any, feature: Feature, first_row: int) -> Any:
     return Ragged(values, column.row_splits) if isinstance(column, Ragged) else values
 
 
-def _core_column(name: str, column: Any, *, raw: bool = False) -> CoreColumn:
+def _core_column(
+    name: str, column: Any, *, raw: bool = False
+) -> tuple[bytes, Any, Int64Array | None, int]:
     splits = column.row_splits if isinstance(column, Ragged) else None
     values = column.values if isinstance(column, Ragged) else column
     if isinstance(values, list):
@@ -200,6 +268,8 @@ def schema_of(columns: Mapping[str, Any]) -> Schema:
 
 
 def _feature_of(column: Any) -> Feature:
+    if isinstance(column, Nullable):
+        return replace(_feature_of(column.values), nullable=True)
     shape: tuple[int | None, ...] = ()
     while isinstance(column, Ragged):
         column, shape = column.values, (*shape, None)

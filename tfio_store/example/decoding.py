@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from tfio_store.example.feature import ROW_LENGTHS, Feature
 from tfio_store.example.ragged import Ragged
 from tfio_store.records.framing import RecordBatch
 
-__all__ = ["KINDS", "decode_column", "keys_of"]
+__all__ = ["KINDS", "decode_column", "decode_present", "filled", "keys_of"]
 
 KINDS = {"bytes": 1, "float32": 2, "int64": 3}
 
@@ -27,7 +28,8 @@ def keys_of(name: str, feature: Feature) -> list[bytes]:
 
 
 def decode_column(spans: Any, column: int, feature: Feature, buffer: Any, strings: str) -> Any:
-    """Array, `RecordBatch` or `Ragged`; ``column`` is the feature's first key in ``spans``."""
+    """Array, `RecordBatch` or `Ragged`, of a feature that is not nullable; ``column`` is the
+    feature's first key in ``spans``."""
     if feature.raw:
         return _raw(spans, column, feature)
     if not feature.ragged:
@@ -40,6 +42,19 @@ def decode_column(spans: Any, column: int, feature: Feature, buffer: Any, string
     if feature.nested:
         return _nested(spans, column, values, counts)
     return _rows(spans, column, feature, values, counts)
+
+
+def decode_present(
+    spans: Any, column: int, feature: Feature, buffer: Any, strings: str, counts: Int64Array
+) -> Any:
+    """As `decode_column` for a fixed shape, of those records only that have values. ``counts`` says
+    how many each record has."""
+    splits = _splits(counts)
+    if feature.raw:
+        return _raw(spans, column, replace(feature, default=None), splits)
+    bare = replace(feature, default=None)
+    values = _values(spans, column, bare, buffer, strings, splits)
+    return values if isinstance(values, RecordBatch) else values.reshape(-1, *feature.shape)
 
 
 def _splits(counts: Int64Array) -> Int64Array:
@@ -90,16 +105,20 @@ def _values(
     read = spans.floats if feature.wire == "float32" else spans.int64s
     fallback = None
     if feature.default is not None:
-        fallback = np.ascontiguousarray(_filled(feature), dtype=feature.wire)
+        fallback = np.ascontiguousarray(filled(feature), dtype=feature.wire)
     values = read(column, splits=splits, width=feature.width, fallback=fallback)
     return _cast(values, feature, spans, column, splits)
 
 
-def _filled(feature: Feature) -> Array:
-    """The default, as many times as there are values, flat."""
-    dtype = object if feature.wire == "bytes" else None
-    default = np.array(feature.default, dtype=dtype)
-    return np.broadcast_to(default, feature.row_shape).ravel()
+def filled(feature: Feature) -> Array:
+    """The default in the feature's dtype, as many times as there are values, flat."""
+    default = np.array(feature.default, dtype=feature.item_dtype())
+    values = np.broadcast_to(default, feature.row_shape).ravel()
+    if feature.dtype == "str":
+        return np.array([v.decode() if isinstance(v, bytes) else v for v in values], object)
+    if feature.dtype == "bytes":
+        return np.array([v.encode() if isinstance(v, str) else v for v in values], object)
+    return values
 
 
 def _cast(
@@ -129,7 +148,7 @@ def _strings(
     width = feature.width
     fallback = None
     if feature.default is not None:
-        fallback = [v.encode() if isinstance(v, str) else v for v in _filled(feature).tolist()]
+        fallback = [v.encode() if isinstance(v, str) else v for v in filled(feature).tolist()]
     if strings == "batch" and fallback is None:
         return RecordBatch(buffer, *spans.spans(column, splits=splits, width=width))
     if strings == "batch":
@@ -150,22 +169,25 @@ def _texts(values: Array, spans: Any, column: int, splits: Int64Array | None, wi
     return values
 
 
-def _raw(spans: Any, column: int, feature: Feature) -> Any:
-    """Memory of arrays: one byte string per record, of a known size or of whole rows."""
+def _raw(spans: Any, column: int, feature: Feature, splits: Int64Array | None = None) -> Any:
+    """Memory of arrays: one byte string per record, of a known size or of whole rows. With
+    ``splits`` some records have none."""
     dtype = feature.item_dtype()
     row = feature.width * dtype.itemsize
     fallback = None
     if feature.ragged:
         fallback = [b""]
     elif feature.default is not None:
-        fallback = [_filled(feature).astype(dtype).tobytes()]
-    data, offsets = spans.joined(column, fallback=fallback)
+        fallback = [filled(feature).tobytes()]
+    data, offsets = spans.joined(column, splits=splits, fallback=fallback)
     sizes = np.diff(offsets)
     wrong = np.flatnonzero(sizes % row if feature.ragged else sizes != row)
     if len(wrong):
         reason = f"holds {sizes[wrong[0]]} bytes, where {row} for each row are wanted"
-        raise SchemaError(reason, feature=_name(spans, column), record=int(wrong[0]))
+        at = int(wrong[0])
+        record = at if splits is None else int(np.searchsorted(splits, at, "right")) - 1
+        raise SchemaError(reason, feature=_name(spans, column), record=record)
     values = data.view(dtype)
     if feature.ragged:
         return Ragged(values.reshape(-1, *feature.row_shape), offsets // row)
-    return values.reshape(len(spans), *feature.shape)
+    return values.reshape(len(sizes), *feature.shape)

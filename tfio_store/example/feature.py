@@ -25,7 +25,7 @@ _FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """One feature of a schema: its dtype, its shape, and the value of a record that lacks it.
+    """One feature of a schema: its dtype, its shape, and what a record has that lacks it.
 
     Args:
         dtype (str): "int64", "float32", "bytes" or "str" (UTF-8); or a dtype that one of the first
@@ -39,6 +39,7 @@ class Feature:
             lists of ``shape``. Default None: the feature is required.
         raw (bool): The record holds one byte string: the array's little-endian memory in C order,
             as ``tf.io.decode_raw`` reads it. Default False.
+        nullable (bool): A record that lacks the feature holds a null. Default False.
 
     Raises:
         TypeError: ``dtype`` or ``shape`` is of another type.
@@ -46,13 +47,14 @@ class Feature:
 
     Example:
         >>> tfs.Feature("int64", default=-1)
-        Feature(dtype='int64', shape=(), default=-1, raw=False)
+        Feature(dtype='int64', shape=(), default=-1, raw=False, nullable=False)
     """
 
     dtype: str
     shape: Shape = ()
     default: Any = None
     raw: bool = False
+    nullable: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shape", _shape(self.shape))
@@ -84,6 +86,10 @@ class Feature:
         got = np.shape(np.array(self.default, dtype=object))
         if got not in ((), self.shape):
             raise ValueError(f"default must be a scalar or of shape {self.shape}, got shape {got}")
+        try:
+            np.array(self.default, self.item_dtype())
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ValueError(f"default {self.default!r} is no {self.dtype}: {error}") from None
 
     @property
     def ragged(self) -> bool:
@@ -132,14 +138,15 @@ class Feature:
         result: dict[str, Any] = {"dtype": self.dtype, "shape": list(self.shape)}
         if self.default is not None:
             result["default"] = _default_to_json(self.default)
-        return result | ({"raw": True} if self.raw else {})
+        flags = ("raw", "nullable")
+        return result | {flag: True for flag in flags if getattr(self, flag)}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Feature:
         """Make a feature of what `to_json` returned.
 
         Args:
-            value (dict): With "dtype" and "shape", and perhaps "default" and "raw".
+            value (dict): With "dtype" and "shape", and perhaps "default", "raw" and "nullable".
 
         Returns:
             Feature: An equal one.
@@ -153,6 +160,7 @@ class Feature:
             shape=tuple(value["shape"]),
             default=_default_from_json(value.get("default")),
             raw=bool(value.get("raw", False)),
+            nullable=bool(value.get("nullable", False)),
         )
 
 

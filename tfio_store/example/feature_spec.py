@@ -21,6 +21,11 @@ _FROM_TF = {dtype: name for name, dtype in _TO_TF.items()}
 def to_spec(name: str, feature: Feature) -> Any:
     """Make the feature of a spec."""
     dtype, ragged = _TO_TF[feature.wire], tf.io.RaggedFeature
+    if feature.nullable and feature.default is None and not feature.ragged:
+        raise ValueError(
+            f"feature {name!r} is nullable, and tensors have no nulls; give it a default, as "
+            f"schema.with_defaults({{{name!r}: ...}}) does"
+        )
     if feature.raw:
         default = None
         if feature.ragged:

@@ -16,11 +16,23 @@ from tfio_store.example.feature import Feature
 from tfio_store.example.ragged import Ragged
 from tfio_store.records.framing import RecordBatch
 
-__all__ = ["fitted", "levelled"]
+__all__ = ["blank", "fitted", "levelled"]
 
 _TEXT = ("bytes", "str")
 _CONTINUES = 0xC0, 0x80
 """A byte that continues a UTF-8 character, under this mask, is this."""
+
+
+def blank(feature: Feature, rows: int) -> Any:
+    """A column of the feature's kind, of rows that are all null."""
+    values: Any = np.empty((0, *feature.row_shape), feature.item_dtype())
+    if feature.nested:
+        values = Ragged(values, np.zeros(1, np.int64))
+    if feature.ragged:
+        return Ragged(values, np.zeros(rows + 1, np.int64))
+    text = "" if feature.dtype == "str" else b""
+    nothing = text if feature.dtype in _TEXT else np.zeros((), feature.item_dtype())
+    return np.full((rows, *feature.row_shape), nothing, feature.item_dtype())
 
 
 def levelled(name: str, column: Any, feature: Feature) -> Any:

@@ -4,6 +4,7 @@ manifest."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from tfio_store.example.feature import ROW_LENGTHS, Feature, Shape
@@ -134,11 +135,37 @@ class Schema(Mapping[str, Feature]):
         except (TypeError, ValueError) as error:
             raise type(error)(f"{argument}= is no schema: {error}") from None
 
+    def with_defaults(self, defaults: Mapping[str, Any]) -> Schema:
+        """Give features a default. `feature_spec` asks for those of nullable features.
+
+        Args:
+            defaults (dict): Feature name to what a record without the feature gets.
+
+        Returns:
+            Schema: The same, with these defaults.
+
+        Raises:
+            KeyError: There is no such feature.
+            ValueError: A default does not fit its feature.
+
+        Example:
+            >>> schema = tfs.Schema({"x": tfs.Feature("int64", nullable=True)})
+            >>> schema.with_defaults({"x": -1})["x"].default
+            -1
+        """
+        self.select(tuple(defaults))
+        changed = {
+            name: replace(feature, default=defaults.get(name, feature.default))
+            for name, feature in self.items()
+        }
+        return Schema(changed)
+
     def feature_spec(self) -> dict[str, Any]:
         """Make the spec that ``tf.io.parse_example`` takes. Needs TensorFlow.
 
         TensorFlow gives the dtypes that records hold. Convert with ``tf.cast``, and raw features
-        with ``tf.io.decode_raw``.
+        with ``tf.io.decode_raw``. Tensors have no nulls: a nullable feature needs a default, or is
+        ragged, and then a null is an empty row.
 
         Returns:
             dict: Feature name to ``FixedLenFeature`` (fixed shapes) or ``RaggedFeature`` (variable
@@ -146,6 +173,7 @@ class Schema(Mapping[str, Feature]):
 
         Raises:
             ImportError: TensorFlow is not installed.
+            ValueError: A nullable feature has no default.
 
         Example:
             >>> import tensorflow as tf
@@ -182,7 +210,8 @@ class Schema(Mapping[str, Feature]):
         rows = [("feature", "dtype", "shape", "default")]
         for name, feature in self.items():
             default = "" if feature.default is None else repr(feature.default)
-            dtype = feature.dtype + (" (raw)" if feature.raw else "")
+            flags = [flag for flag in ("raw", "nullable") if getattr(feature, flag)]
+            dtype = feature.dtype + (f" ({', '.join(flags)})" if flags else "")
             rows.append((name, dtype, str(feature.shape), default))
         widths = [max(len(row[i]) for row in rows) for i in range(4)]
         lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in rows]

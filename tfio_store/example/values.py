@@ -8,15 +8,16 @@ the feature.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
 from tfio_store.example.feature import ROW_LENGTHS
+from tfio_store.example.nullable import is_null
 from tfio_store.example.ragged import Ragged
 
-__all__ = ["check_keys", "expand", "flat_strings", "plain", "plain_array"]
+__all__ = ["check_keys", "expand", "flat_strings", "plain", "plain_array", "refuse_null_step"]
 
 
 def check_keys(mapping: Any) -> None:
@@ -44,7 +45,10 @@ def expand(mapping: Any) -> dict[str, Any]:
 
 
 def plain(name: str, value: Any) -> Any:
-    """An int64 or float32 array in C order, a list of bytes and str, or () for an empty list."""
+    """An int64 or float32 array in C order, a list of bytes and str, () for an empty list, or None
+    for a null."""
+    if is_null(value):
+        return None
     if isinstance(value, (bytes, bytearray)) or (
         isinstance(value, memoryview) and value.format in ("B", "b", "c")
     ):
@@ -53,6 +57,8 @@ def plain(name: str, value: Any) -> Any:
         return [str(value)]
     if isinstance(value, (bool, int, float)):
         return plain_array(name, np.array(_checked(name, value)))
+    if isinstance(value, np.ma.MaskedArray):
+        return _plain_masked(name, value)
     if isinstance(value, (np.ndarray, np.generic, memoryview)):
         return plain_array(name, np.asarray(value))
     if isinstance(value, (list, tuple)):
@@ -61,11 +67,28 @@ def plain(name: str, value: Any) -> Any:
         return plain_array(name, np.asarray(value))
     if hasattr(value, "as_py"):
         return plain(name, value.as_py())
-    hint = "; leave the feature out, or give a value in its place" if value is None else ""
     raise TypeError(
-        f"feature {name!r}: {_kind(value)} can't be encoded{hint} (a feature is bytes, str, "
-        "bool, int, float, or a list or array of these)"
+        f"feature {name!r}: {_kind(value)} can't be encoded (a feature is bytes, str, bool, int, "
+        "float, or a list or array of these)"
     )
+
+
+def refuse_null_step(name: str) -> NoReturn:
+    """A feature list has a place for each step, and none for a null."""
+    raise TypeError(f"feature {name!r}: a step is null; give a value in its place")
+
+
+def _plain_masked(name: str, array: Any) -> Any:
+    mask = np.ma.getmaskarray(array)
+    if mask.size and mask.all():
+        return None
+    if mask.any():
+        raise _partly_null(name, f"{int(mask.sum())} of {mask.size} values are masked")
+    return plain_array(name, np.asarray(array))
+
+
+def _partly_null(name: str, what: str) -> ValueError:
+    return ValueError(f"feature {name!r}: {what}; a feature is null as a whole, or not at all")
 
 
 def _checked(name: str, value: bool | int | float) -> bool | int | float:
@@ -118,6 +141,8 @@ def _plain_list(name: str, items: list[Any] | tuple[Any, ...]) -> Any:
     if not items:
         return ()
     parts = [plain(name, item) for item in items]
+    if any(part is None for part in parts):
+        raise _partly_null(name, "a list holds a null")
     shapes = {_shape(item) for item in items}
     if len(shapes) > 1:
         raise ValueError(

@@ -41,9 +41,9 @@ def infer_schema(
     """Find the schema of a dataset: from its manifest, or else from its first Examples.
 
     From records, a feature that always holds one value becomes a scalar, and one that always holds
-    n values gets shape (n,), since a record does not tell (2, 3) from (6,). One that varies or is
-    sometimes absent gets shape (None,). Strings become "bytes". A feature that never holds a value
-    has no dtype, and is left out.
+    n values gets shape (n,), since a record does not tell (2, 3) from (6,). One that varies gets
+    shape (None,). One that is absent from some of the records is nullable. Strings become "bytes".
+    A feature that never holds a value has no dtype, and is left out.
 
     Args:
         source (str | PathLike | list | RecordBatch | list[bytes]): As for `RecordReader`; or
@@ -127,7 +127,8 @@ def _note(seen: _Seen, name: str, record: int, dtype: str | None, count: int) ->
 def _feature(name: str, seen: dict[str, _Seen], total: int) -> Feature:
     this, lengths = seen[name], seen.get(name + ROW_LENGTHS)
     assert this.dtype is not None
+    nullable = this.records < total
     if lengths is not None and lengths.dtype == "int64":
-        return Feature(this.dtype, (None, None))
-    count = this.counts.pop() if len(this.counts) == 1 and this.records == total else None
-    return Feature(this.dtype, () if count == 1 else (count,))
+        return Feature(this.dtype, (None, None), nullable=nullable)
+    count = this.counts.pop() if len(this.counts) == 1 else None
+    return Feature(this.dtype, () if count == 1 else (count,), nullable=nullable)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -10,9 +11,10 @@ import numpy as np
 
 from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.source import Source
-from tfio_store.example import Examples, Ragged, decode_examples
+from tfio_store.example import Examples, Nullable, Ragged, decode_examples
 from tfio_store.example.codec import SchemaLike, Strings, encode_rows
-from tfio_store.example.columns import normal_column, schema_of
+from tfio_store.example.columns import nan_as_nulls, normal_column, schema_of
+from tfio_store.example.decoding_nulls import Nulls
 from tfio_store.example.schema import Schema
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
@@ -31,6 +33,7 @@ def write_table(
     url: str,
     *,
     schema: SchemaLike | None = None,
+    nan_as_null: bool = False,
     num_shards: int | None = None,
     max_shard_bytes: int | None = None,
     compression: str | None = None,
@@ -46,12 +49,14 @@ def write_table(
         table (dict | DataFrame | Table | Iterable): A dict of columns (as for `encode_examples`), a
             pandas DataFrame (its index is not written), a pyarrow Table, RecordBatch or
             RecordBatchReader; or an iterable of these with the same columns, which are written one
-            after another. Nulls are refused.
+            after another. A null (see `encode_examples`) is a feature that the record lacks.
         url (str): Folder and name, such as ``s3://bucket/folder/train``.
         schema (Schema | dict | None): How to write some or all of the columns. ``{"price":
             "float32"}`` rounds a float64 column to what ``tf.io.parse_example`` reads. Default
             None: each column is kept exactly. What fits int64 and float32 is written as such,
-            anything else (float64, uint64, datetimes, arrays of bytes) as raw memory.
+            anything else (float64, uint64, datetimes, arrays of bytes) as raw memory. Such a column
+            is nullable if it has nulls; of the others the schema says so.
+        nan_as_null (bool): See `encode_examples`. Default False.
         num_shards (int | None): Rows go round this many shards in turn. Default None: they are
             written in order, into shards of ``max_shard_bytes``.
         max_shard_bytes (int | None): See `ShardedWriter`. Default None: 256 MiB, if ``num_shards``
@@ -80,8 +85,9 @@ def write_table(
         {'x': array([1, 2])}
     """
     parts = _parts(table)
-    first = _normal(next(parts, {}))
-    full = _full_schema(first, {} if schema is None else schema)
+    first = _normal(next(parts, {}), nan_as_null)
+    chosen = _schema({} if schema is None else schema)
+    full = _full_schema(first, chosen)
     with ShardedWriter(
         url,
         num_shards=num_shards,
@@ -92,9 +98,11 @@ def write_table(
         schema=full.to_json(),
         **Access(storage_options, retry, backend).arguments,
     ) as writer:
-        rows = _write(writer, first, full, 0)
-        for part in parts:
-            rows = _write(writer, _normal(part), full, rows)
+        rows = 0
+        for part in chain([first], (_normal(part, nan_as_null) for part in parts)):
+            full = _nulls_allowed(full, part, chosen)
+            rows = _write(writer, part, full, rows)
+        writer._keep_schema(full)
     return writer.manifest
 
 
@@ -104,6 +112,7 @@ def read_table(
     columns: Sequence[str] | None = None,
     schema: SchemaLike | None = None,
     strings: Strings = "object",
+    nulls: Nulls = "mask",
     storage_options: Mapping[str, Any] | None = None,
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
     retry: Retry | None = None,
@@ -118,6 +127,7 @@ def read_table(
         schema (Schema | dict | None): What the records hold. Default None: what the manifest says.
             Without a manifest, what all records show; `infer_schema` tells how.
         strings (str): See `decode_examples`. Default "object".
+        nulls (str): See `decode_examples`. Default "mask".
         storage_options (dict | None): See `RecordReader`. Default None.
         max_record_bytes (int): See `RecordReader`. Default 1 GiB.
         retry (Retry | None): See `RecordReader`. Default None.
@@ -148,8 +158,9 @@ def read_table(
             batches = list(batches)
             full = schema_of_records(chain.from_iterable(batches))
         wanted = full if columns is None else full.select(tuple(columns))
-        parts = [decode_examples(batch, wanted, strings=strings) for batch in batches]
-    parts = parts or [decode_examples([], wanted, strings=strings)]
+        how: Any = {"strings": strings, "nulls": nulls}
+        parts = [decode_examples(batch, wanted, **how) for batch in batches]
+    parts = parts or [decode_examples([], wanted, **how)]
     order = wanted if columns is None else columns
     return Examples({name: _joined([part[name] for part in parts]) for name in order}, wanted)
 
@@ -169,7 +180,7 @@ def _parts(table: Any) -> Iterator[Any]:
     )
 
 
-def _normal(table: Any) -> dict[str, Any]:
+def _normal(table: Any, nan_as_null: bool) -> dict[str, Any]:
     """The columns in the forms that can be sliced and encoded."""
     items: Iterable[tuple[str, Any]]
     if isinstance(table, Mapping):
@@ -180,21 +191,31 @@ def _normal(table: Any) -> dict[str, Any]:
         items = ((str(name), table[name]) for name in table.columns)
     else:
         raise TypeError(f"table= holds a {type(table).__name__}, which has no columns")
-    return {name: normal_column(name, column) for name, column in items}
+    normal = {name: normal_column(name, column) for name, column in items}
+    return {name: nan_as_nulls(normal[name]) for name in normal} if nan_as_null else normal
 
 
 def _schema(schema: SchemaLike) -> Schema:
     return schema if isinstance(schema, Schema) else Schema(schema)
 
 
-def _full_schema(columns: Mapping[str, Any], chosen: SchemaLike) -> Schema:
+def _full_schema(columns: Mapping[str, Any], wanted: Schema) -> Schema:
     """The chosen schema, and for the other columns one that keeps them exactly."""
-    wanted = _schema(chosen)
     for name in wanted:
         if name not in columns:
             raise ValueError(f"schema= names {name!r}, which is no column")
     rest = {name: column for name, column in columns.items() if name not in wanted}
     return Schema({**schema_of(rest), **wanted})
+
+
+def _nulls_allowed(schema: Schema, columns: Mapping[str, Any], chosen: Schema) -> Schema:
+    """The schema, nullable too where these columns have nulls that nobody has ruled out."""
+    with_nulls = [
+        name
+        for name, column in columns.items()
+        if isinstance(column, Nullable) and name in schema and name not in chosen
+    ]
+    return Schema({**schema, **{name: replace(schema[name], nullable=True) for name in with_nulls}})
 
 
 def _write(writer: ShardedWriter, columns: dict[str, Any], schema: Schema, first_row: int) -> int:
@@ -213,6 +234,8 @@ def _nbytes(column: Any) -> int:
         return int(column.row_splits.nbytes) + _nbytes(column.values)
     if isinstance(column, list):
         return sum(map(len, column)) + 8 * len(column)
+    if isinstance(column, Nullable):
+        return column.valid.nbytes + _nbytes(column.values)
     return int(column.nbytes)
 
 
@@ -220,6 +243,9 @@ def _joined(parts: list[Any]) -> Any:
     """Parts of a column, end to end."""
     if len(parts) == 1:
         return parts[0]
+    if isinstance(parts[0], Nullable):
+        values = _joined([part.values for part in parts])
+        return Nullable(values, np.concatenate([part.valid for part in parts]))
     if isinstance(parts[0], Ragged):
         splits = [part.row_splits for part in parts]
         starts = np.cumsum([0, *(s[-1] for s in splits)])
@@ -231,4 +257,8 @@ def _joined(parts: list[Any]) -> Any:
         moved = [part.offsets + start for part, start in zip(parts, starts, strict=False)]
         lengths = np.concatenate([part.lengths for part in parts])
         return RecordBatch(b"".join(part.buffer for part in parts), np.concatenate(moved), lengths)
+    if isinstance(parts[0], np.ma.MaskedArray):
+        joined: Any = np.ma.concatenate(parts)  # type: ignore[no-untyped-call]
+        joined.fill_value = parts[0].fill_value
+        return joined
     return np.concatenate(parts)

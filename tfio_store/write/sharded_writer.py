@@ -13,6 +13,7 @@ from tfio_store.dataset.fingerprint import Fingerprint
 from tfio_store.dataset.folder import locate
 from tfio_store.dataset.manifest import DatasetManifest, describe
 from tfio_store.dataset.names import DEFAULT_SHARD_BYTES, RollOver
+from tfio_store.example.schema import Schema
 from tfio_store.records.compression import Compressor
 from tfio_store.records.framing import RecordBatch
 from tfio_store.storage import Access, Retry
@@ -253,6 +254,10 @@ class ShardedWriter(Lifecycle):
             self._end(error)
             raise
         self._commit(described)
+
+    def _keep_schema(self, schema: Schema) -> None:
+        """The manifest will hold this one: a table's schema is known when its end is."""
+        self._described = replace(self._described, schema=schema.to_json())
 
     def _raise_failure(self, failure: BaseException | None) -> None:
         """Clean up, and raise what stopped the writer. An abort is no failure."""

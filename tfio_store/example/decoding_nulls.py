@@ -1,0 +1,120 @@
+"""Makes the column of a nullable feature: values, and which records have them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from tfio_store.errors import SchemaError
+from tfio_store.example.decoding import KINDS, decode_column, decode_present, filled
+from tfio_store.example.feature import Feature
+from tfio_store.example.nullable import Nullable, spread
+from tfio_store.records.framing import RecordBatch
+
+__all__ = ["Nulls", "check_nulls", "decode_nullable"]
+
+Nulls = Literal["mask", "nan", "default"]
+"""How nulls come."""
+
+_MOST_ROOM = 1 << 32
+
+BoolArray = npt.NDArray[np.bool_]
+
+
+def check_nulls(nulls: str) -> None:
+    """ValueError unless it is one of `Nulls`."""
+    if nulls not in get_args(Nulls):
+        raise ValueError(f"nulls must be 'mask', 'nan' or 'default', got {nulls!r}")
+
+
+def decode_nullable(
+    name: str, spans: Any, column: int, feature: Feature, buffer: Any, strings: str, nulls: str
+) -> Any:
+    """A masked array, or a `Nullable` of what has no mask. With other ``nulls`` than "mask" the
+    array, `RecordBatch` or `Ragged` of a feature that is not nullable."""
+    fill = _fill(name, feature, strings, nulls)
+    if feature.ragged or feature.width == 0:
+        valid = spans.present(column)
+        default = None if feature.ragged else 0  # of no values
+        given = replace(feature, nullable=False, default=default)
+        values = decode_column(spans, column, given, buffer, strings)
+    else:
+        counts = spans.counts(column, KINDS[feature.wire])
+        valid = _valid(name, feature, counts)
+        compact = decode_present(spans, column, feature, buffer, strings, counts)
+        values = _laid_out(name, compact, valid, feature, fill)
+    if nulls != "mask":
+        return values
+    if isinstance(values, RecordBatch):
+        return Nullable(values, np.repeat(valid, feature.width))
+    if feature.ragged or feature.width == 0:
+        return Nullable(values, valid)
+    return _masked(values, valid, feature)
+
+
+def _valid(name: str, feature: Feature, counts: Any) -> BoolArray:
+    """Which records have as many values as the feature. The others must have none."""
+    wanted = 1 if feature.raw else feature.width
+    wrong = np.flatnonzero((counts != 0) & (counts != wanted))
+    if len(wrong):
+        record = int(wrong[0])
+        reason = f"holds {counts[record]} values, where {wanted} are wanted"
+        raise SchemaError(reason, feature=name, record=record)
+    return np.asarray(counts != 0)
+
+
+def _laid_out(name: str, compact: Any, valid: BoolArray, feature: Feature, fill: Any) -> Any:
+    # Shapes come from schemas, and schemas from files.
+    room = feature.width * feature.item_dtype().itemsize * int((~valid).sum())
+    if room > _MOST_ROOM:
+        raise MemoryError(
+            f"feature {name!r}: the nulls would take {room} bytes; decode fewer records at once"
+        )
+    if isinstance(compact, RecordBatch) and feature.width != 1:
+        valid = np.repeat(valid, feature.width)
+    return spread(compact, valid, fill)
+
+
+def _masked(values: npt.NDArray[Any], valid: BoolArray, feature: Feature) -> Any:
+    mask = np.empty(values.shape, bool)
+    mask.T[...] = ~valid
+    scalar = np.ndim(feature.default) == 0 and feature.default is not None
+    return np.ma.MaskedArray(values, mask, fill_value=feature.default if scalar else None)
+
+
+def _fill(name: str, feature: Feature, strings: str, nulls: str) -> Any:
+    """What stands in the place of nulls."""
+    if strings == "batch" and feature.wire == "bytes" and not (feature.raw or feature.ragged):
+        if nulls == "mask":
+            return None
+        raise ValueError(
+            f"feature {name!r}: a RecordBatch has no place for the nulls; ask for nulls='mask', or "
+            "for strings='object'"
+        )
+    if nulls == "nan":
+        return _nan(name, feature, strings)
+    if feature.default is not None:
+        return filled(feature).reshape(feature.row_shape)
+    if nulls == "default" and not feature.ragged:
+        raise ValueError(
+            f"feature {name!r} is nullable and has no default for nulls='default'; "
+            "Schema.with_defaults gives it one"
+        )
+    return np.array(None) if feature.item_dtype().hasobject else None
+
+
+def _nan(name: str, feature: Feature, strings: str) -> Any:
+    dtype = feature.item_dtype()
+    if dtype.hasobject and not feature.ragged:
+        return np.array(None)
+    kind = "f" if dtype.name == "bfloat16" else dtype.kind
+    if kind not in "fcmM" or feature.ragged:
+        what = "a ragged feature" if feature.ragged else feature.dtype
+        raise ValueError(
+            f"feature {name!r}: {what} has no NaN to stand for a null; ask for nulls='mask', or "
+            "for nulls='default' with a default"
+        )
+    return np.array("NaT" if kind in "mM" else np.nan, dtype)

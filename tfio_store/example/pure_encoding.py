@@ -1,0 +1,146 @@
+"""Writing Examples in plain Python: the first half of `pure`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tfio_store.example.values import check_keys, expand, plain, refuse_null_step
+
+__all__ = ["encode_columns", "encode_example", "encode_sequence_example"]
+
+Int64Array = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+BYTES, FLOAT, INT64 = 1, 2, 3
+LENGTH = 2
+
+
+def _varint(value: int) -> bytes:
+    value &= 2**64 - 1
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _field(number: int, body: bytes) -> bytes:
+    return bytes([number << 3 | LENGTH]) + _varint(len(body)) + body
+
+
+def _utf8(name: str, value: bytes | str) -> bytes:
+    try:
+        return value.encode() if isinstance(value, str) else value
+    except UnicodeEncodeError as error:
+        raise ValueError(f"feature {name!r}: the text is not valid Unicode: {error}") from None
+
+
+def _feature(name: str, values: Any) -> bytes:
+    """A Feature of what `plain` gives."""
+    if isinstance(values, tuple):
+        return b""
+    if isinstance(values, list):
+        return _field(BYTES, b"".join(_field(1, _utf8(name, value)) for value in values))
+    kind = FLOAT if values.dtype == np.float32 else INT64
+    if kind == FLOAT:
+        packed = values.astype("<f4").tobytes()
+    else:
+        packed = b"".join(map(_varint, values.ravel().tolist()))
+    return _field(kind, _field(1, packed) if packed else b"")
+
+
+def _entry(key: str, message: bytes) -> bytes:
+    return _field(1, _field(1, key.encode()) + _field(2, message))
+
+
+def _features(features: dict[str, Any]) -> bytes:
+    """A Features message of plain values, in the order given. It lacks nulls."""
+    return b"".join(
+        _entry(name, _feature(name, value)) for name, value in features.items() if value is not None
+    )
+
+
+def encode_example(features: Mapping[str, Any], /) -> bytes:
+    expanded = expand(features)
+    return _field(1, _features({name: plain(name, expanded[name]) for name in sorted(expanded)}))
+
+
+def encode_sequence_example(
+    context: Mapping[str, Any], feature_lists: Mapping[str, Sequence[Any]], /
+) -> bytes:
+    check_keys(feature_lists)
+    lists = b"".join(
+        _entry(
+            name,
+            b"".join(_field(1, _step(name, step)) for step in feature_lists[name]),
+        )
+        for name in sorted(feature_lists)
+    )
+    return encode_example(context) + _field(2, lists)
+
+
+def _step(name: str, step: Any) -> bytes:
+    values = plain(name, step)
+    if values is None:
+        refuse_null_step(name)
+    return _feature(name, values)
+
+
+def _check_column(key: str, total: int, splits: Any, width: int, records: int) -> None:
+    if splits is None and records * width != total:
+        raise ValueError(f"feature {key!r}: {total} values, {records * width} wanted")
+    if splits is None:
+        return
+    rises = len(splits) == records + 1 and bool(np.all(splits[1:] >= splits[:-1]))
+    if not rises or splits[0] != 0 or splits[-1] != total:
+        raise ValueError(
+            f"feature {key!r}: row_splits must be {records + 1} numbers that rise from 0 to {total}"
+        )
+
+
+def _column_values(key: str, values: Any) -> Any:
+    if isinstance(values, list):
+        for i, value in enumerate(values):
+            if type(value) is not bytes and type(value) is not str:
+                raise TypeError(f"feature {key!r}: record {i} is {value!r}, not bytes or str")
+    if not isinstance(values, tuple):
+        return values
+    buffer, offsets, lengths = values
+    data = memoryview(buffer).cast("B")
+    for i, (start, size) in enumerate(zip(offsets.tolist(), lengths.tolist(), strict=True)):
+        if start < 0 or size < 0 or start > len(data) - size:
+            raise ValueError(f"feature {key!r}: value {i} lies outside its buffer")
+    pairs = zip(offsets.tolist(), lengths.tolist(), strict=True)
+    return [bytes(data[start : start + size]) for start, size in pairs]
+
+
+def encode_columns(
+    columns: list[tuple[bytes, Any, Int64Array | None, int, BoolArray | None]], records: int, /
+) -> tuple[memoryview, Int64Array]:
+    if not 0 <= records < sys.maxsize // 8:  # int64 offsets
+        raise ValueError(f"records must be 0 to {sys.maxsize // 8 - 1}, not {records}")
+    ready = []
+    for raw, values, splits, width, valid in columns:
+        if splits is None and width < 0:
+            raise ValueError(f"feature {raw.decode()!r}: {width} values are wanted of each record")
+        key, flat = raw.decode(), _column_values(raw.decode(), values)
+        _check_column(key, len(flat), splits, width, records)
+        if valid is not None and len(valid) != records:
+            raise ValueError(f"feature {key!r}: {len(valid)} flags of nulls, {records} wanted")
+        bounds = np.arange(records + 1) * width if splits is None else splits
+        ready.append((key, flat, bounds.tolist(), [True] * records if valid is None else valid))
+    encoded = [
+        _field(
+            1, _features({key: flat[at[i] : at[i + 1]] for key, flat, at, has in ready if has[i]})
+        )
+        for i in range(records)
+    ]
+    offsets = np.zeros(records + 1, np.int64)
+    np.cumsum([len(record) for record in encoded], out=offsets[1:])
+    return memoryview(b"".join(encoded)), offsets
