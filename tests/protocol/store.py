@@ -22,13 +22,18 @@ class SimulatedStore:
 
     conditional = True
     range_bytes = 1 << 20
-    in_flight = 4
+    in_flight = most_in_flight = 4
+    lists_cheaply = False
+    service = None
 
     def __init__(self, scheme: str, options: Mapping[str, Any], retry: Retry) -> None:
         del scheme, options, retry
 
     def __reduce__(self) -> tuple[object, ...]:
         return SimulatedStore, ("sim", {}, Retry())
+
+    def address(self, path: str) -> str:
+        return f"sim://{path}"
 
     def url(self, path: str) -> str:
         return f"sim://{path}"

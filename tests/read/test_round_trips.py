@@ -144,7 +144,7 @@ early(Far(), time.sleep, 600)
 
 def test_only_a_store_of_buckets_is_asked_early() -> None:
     class Page:
-        in_flight = 16
+        in_flight, lists_cheaply = 16, False
 
     asked: list[int] = []
     answer = early(cast(Any, Page()), asked.append, 1)

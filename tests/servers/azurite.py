@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.servers.process import free_port, running
@@ -30,18 +30,25 @@ def program() -> str | None:
 @contextlib.contextmanager
 def azurite() -> Iterator[str]:
     """A connection string, while the block runs."""
+    with azurite_accounts([ACCOUNT]) as strings:
+        yield strings[ACCOUNT]
+
+
+@contextlib.contextmanager
+def azurite_accounts(names: Sequence[str]) -> Iterator[dict[str, str]]:
+    """The connection strings of these accounts, while the block runs."""
     found = program()
     assert found is not None, "azurite is not installed"
     port = free_port()
     argv = [found, "--silent", "--inMemoryPersistence", "--disableTelemetry"]
     argv += ["--skipApiVersionCheck", "--blobHost", "127.0.0.1", "--blobPort", str(port)]
-    with running(argv, port=port):
-        yield connection_string(port)
+    accounts = ";".join(f"{name}:{ACCOUNT_KEY}" for name in names)
+    with running(argv, port=port, env={**os.environ, "AZURITE_ACCOUNTS": accounts}):
+        yield {name: connection_string(port, name) for name in names}
 
 
-def connection_string(port: int) -> str:
-    endpoint = f"http://127.0.0.1:{port}/{ACCOUNT}"
+def connection_string(port: int, account: str = ACCOUNT) -> str:
     return (
-        f"DefaultEndpointsProtocol=http;AccountName={ACCOUNT};AccountKey={ACCOUNT_KEY};"
-        f"BlobEndpoint={endpoint};"
+        f"DefaultEndpointsProtocol=http;AccountName={account};AccountKey={ACCOUNT_KEY};"
+        f"BlobEndpoint=http://127.0.0.1:{port}/{account};"
     )

@@ -19,13 +19,14 @@ _SHARD_NAME = re.compile(r"(?P<dataset>.+?)-\d{5,}(?:-of-\d{5,})?\.tfrecord")
 def committed_shards(folder: Folder, manifest: DatasetManifest) -> list[Shard]:
     """What a manifest and its block tables tell of each shard."""
     return [
-        Shard(
-            folder.url(info.name),
+        Shard.at(
+            folder.store,
+            folder.join(info.name),
             info.nbytes,
-            manifest.compression,
-            info.records,
-            info.blocks,
-            info.crc32c,
+            compression=manifest.compression,
+            records=info.records,
+            blocks=info.blocks,
+            crc32c=info.crc32c,
         )
         for info in manifest.shards
     ]
@@ -39,30 +40,31 @@ def with_known_blocks(dataset: Dataset) -> Dataset:
     question for each dataset, and its answer makes compressed shards seekable and countable. A
     manifest that is not to be trusted is passed by with a warning, since nobody named it.
     """
-    known: dict[str, dict[str, Shard]] = {}
+    known: dict[tuple[str, str], dict[str, Shard]] = {}
     found: dict[int, Shard] = {}
     for i, shard in enumerate(dataset.shards):
-        prefix = _dataset_of(shard.url)
-        if prefix is None or shard.blocks is not None:
+        named = _dataset_of(shard)
+        if named is None or shard.blocks is not None:
             continue
-        if prefix not in known:
-            known[prefix] = _shards_of(dataset, prefix)
-        committed = known[prefix].get(shard.url)
+        if named not in known:
+            known[named] = _shards_beside(dataset, i, named[1])
+        committed = known[named].get(shard.url)
         if committed is not None and _is_that(shard, committed):
             found[i] = committed.known(version=shard.version)
     return dataset.with_shards(found) if found else dataset
 
 
-def _dataset_of(url: str) -> str | None:
-    name = split_url(url)[1]
+def _dataset_of(shard: Shard) -> tuple[str, str] | None:
+    """The folder and the name of the dataset that a file may belong to."""
+    name = split_url(shard.url)[1]
     match = _SHARD_NAME.fullmatch(name)
-    return url.removesuffix(name) + match["dataset"] if match else None
+    return (shard.address.rpartition(name)[0], match["dataset"]) if match else None
 
 
-def _shards_of(dataset: Dataset, prefix: str) -> dict[str, Shard]:
-    store, path = dataset.open_url(prefix)
-    parent, stem = split_url(path)
-    folder = Folder(store, parent)
+def _shards_beside(dataset: Dataset, index: int, stem: str) -> dict[str, Shard]:
+    """The shards of the dataset of that name in the folder of shard ``index``, by URL."""
+    store, path = dataset.open(index)
+    folder = Folder(store, split_url(path)[0])
     try:
         found = folder.manifest(manifest_name(stem))
         shards = committed_shards(folder, found.manifest) if found and found.manifest else []

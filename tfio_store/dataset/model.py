@@ -34,13 +34,19 @@ class Shard:
     blocks: BlockTable | None = None
     crc32c: int | None = None
     version: Version = field(default_factory=Version, compare=False, repr=False)
-    signed_url: str | None = field(default=None, compare=False, repr=False)
-    """The URL with its signature. ``url`` lacks that, because errors show it."""
+    secret_url: str | None = field(default=None, compare=False, repr=False)
+    """The URL with its signature or password. ``url`` lacks that, because errors show it."""
+
+    @classmethod
+    def at(cls, store: Store, path: str, nbytes: int, **facts: Any) -> Shard:
+        """The shard that a store keeps under ``path``."""
+        url, address = store.url(path), store.address(path)
+        return cls(url, nbytes, secret_url=None if address == url else address, **facts)
 
     @property
     def address(self) -> str:
         """The URL that opens it. It may hold a secret, so do not show it."""
-        return self.signed_url or self.url
+        return self.secret_url or self.url
 
     def known(self, **facts: Any) -> Shard:
         """This shard, with more known about it."""

@@ -121,8 +121,7 @@ class _Resolver:
                 info = store.info(path)  # which tells a folder from nothing
             except (FileNotFoundError, IsADirectoryError) as error:
                 raise self._explain(error, url) from error
-        shard = self._shard(store, info)
-        return [shard.known(signed_url=url) if redacted(url) != url else shard]
+        return [self._shard(store, info)]
 
     def _begin_to_find(self, store: Store, path: str) -> Callable[[], Found]:
         """The search for a manifest: begun early if the name looks like a dataset's. Files of
@@ -144,7 +143,7 @@ class _Resolver:
 
     def _shard(self, store: Store, info: ObjectInfo) -> Shard:
         version = Version(info.etag)
-        return Shard(store.url(info.path), info.size, self._compression, version=version)
+        return Shard.at(store, info.path, info.size, compression=self._compression, version=version)
 
     def _dataset(self, store: Store, path: str, found: Found) -> list[Shard] | None:
         """The shards of a prefix, or of a folder, that a manifest describes; None without one."""

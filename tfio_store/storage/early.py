@@ -31,7 +31,7 @@ def early(
     listing may fetch a whole page, and a connection may take one request at a time.
     """
     later = partial(ask, *args, **kwargs)
-    if store.in_flight < DISTANT or not getattr(store, "lists_cheaply", False):
+    if store.in_flight < DISTANT or not store.lists_cheaply:
         return later
     answer: Future[T] = Future()
 

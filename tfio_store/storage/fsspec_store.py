@@ -17,6 +17,7 @@ from tfio_store.storage import threads
 from tfio_store.storage.connection import Connection
 from tfio_store.storage.leftovers import final_name, temporary_path
 from tfio_store.storage.local import write_all
+from tfio_store.storage.origin import Origin
 from tfio_store.storage.process import Owner
 from tfio_store.storage.ranges import check_size, short
 from tfio_store.storage.redaction import redacted
@@ -56,24 +57,39 @@ class FsspecStore:
 
     conditional = False
     range_bytes = 8 << 20
-    in_flight = 16
+    in_flight = most_in_flight = 16
+    lists_cheaply = False
+    service: str | None = None
 
-    def __init__(self, scheme: str, options: Mapping[str, Any], retry: Retry) -> None:
+    def __init__(
+        self,
+        scheme: str,
+        options: Mapping[str, Any],
+        retry: Retry,
+        origin: Origin | None = None,
+    ) -> None:
         import fsspec
 
         self._scheme = scheme
         self._options = dict(options)
         self._retry = retry
+        self._origin = origin
         self._connection = Connection(fsspec.get_filesystem_class(scheme), self._options)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._scheme!r})"  # options may hold credentials
 
     def __reduce__(self) -> tuple[object, ...]:
-        return shared_store, (type(self), self._scheme, self._options, self._retry)
+        return shared_store, (type(self), self._scheme, self._options, self._retry, self._origin)
+
+    def address(self, path: str) -> str:
+        if self._origin is not None:
+            return self._origin.url(path)
+        address: str = self._connection.fs.unstrip_protocol(path)
+        return address
 
     def url(self, path: str) -> str:
-        return redacted(self._connection.fs.unstrip_protocol(path))
+        return redacted(self.address(path))
 
     def info(self, path: str) -> ObjectInfo:
         return object_info(path, self._call("info", path, path), self.url(path))

@@ -29,8 +29,7 @@ STORED_BYTES = {"Accept-Encoding": "identity"}
 class HTTPStore(FsspecStore):
     """A `Store` of URLs. Its paths are the URLs. `url` leaves out their signatures."""
 
-    service = ""
-    """See `BucketStore`: the path tells it."""
+    service = ""  # the path tells it
 
     def info(self, path: str) -> ObjectInfo:
         return self._connection.wait(self._retry.run(lambda: self._look(path), self.url(path)))

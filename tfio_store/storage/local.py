@@ -36,7 +36,9 @@ class LocalStore:
 
     conditional = True
     range_bytes = 1 << 20  # fits a core's cache: what was read is checked before it leaves it
-    in_flight = 4
+    in_flight = most_in_flight = 4
+    lists_cheaply = False
+    service = None
 
     def __init__(self, scheme: str, options: Mapping[str, Any], retry: Retry) -> None:
         del scheme, options, retry  # what every factory takes; files need none of it
@@ -46,6 +48,9 @@ class LocalStore:
 
     def __reduce__(self) -> tuple[object, ...]:
         return LocalStore, ("file", {}, Retry())
+
+    def address(self, path: str) -> str:
+        return path
 
     def url(self, path: str) -> str:
         return path

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from tfio_store.storage.fsspec_store import FsspecStore
 from tfio_store.storage.ranges import check_size
-from tfio_store.storage.redaction import redacted
 from tfio_store.storage.store import ObjectInfo
 from tfio_store.storage.version import Version
 
@@ -28,10 +27,10 @@ class MemoryStore(FsspecStore):
 
     conditional = True
     range_bytes = 1 << 20
-    in_flight = 4
+    in_flight = most_in_flight = 4
 
-    def url(self, path: str) -> str:
-        return redacted(f"memory:/{path}")
+    def address(self, path: str) -> str:
+        return f"memory:/{path}"
 
     def info(self, path: str) -> ObjectInfo:
         info = super().info(path)

@@ -7,14 +7,16 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
+from tfio_store.storage.origin import Origin
 from tfio_store.storage.process import PerProcess
 from tfio_store.storage.retry import Retry
 from tfio_store.storage.store import Store
 
 __all__ = ["Factory", "shared_store"]
 
-Factory = Callable[[str, Mapping[str, Any], Retry], Store]
-"""Makes a store for (scheme, storage options, retry). Importable by name, so that stores pickle."""
+Factory = Callable[..., Store]
+"""Makes a store for (scheme, storage options, retry), and of some URLs a fourth, their `Origin`.
+Importable by name, so that stores pickle."""
 
 KEPT_STORES = 32
 """Stores stay open for the next caller. Beyond this many, the one unused for longest is dropped."""
@@ -23,13 +25,20 @@ _stores: OrderedDict[Hashable, Store] = OrderedDict()
 _lock = PerProcess(threading.Lock)
 
 
-def shared_store(factory: Factory, scheme: str, options: Mapping[str, Any], retry: Retry) -> Store:
+def shared_store(
+    factory: Factory,
+    scheme: str,
+    options: Mapping[str, Any],
+    retry: Retry,
+    origin: Origin | None = None,
+) -> Store:
     """The one store of this process for these arguments."""
-    key = (factory, scheme, frozen(options), retry)
+    key = (factory, scheme, frozen(options), retry, origin)
     with _lock.here:
         store = _stores.get(key)
         if store is None:
-            store = _stores[key] = factory(scheme, options, retry)
+            told = () if origin is None else (origin,)
+            store = _stores[key] = factory(scheme, options, retry, *told)
             if len(_stores) > KEPT_STORES:
                 _stores.popitem(last=False)
         _stores.move_to_end(key)

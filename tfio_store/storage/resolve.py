@@ -9,6 +9,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from tfio_store.storage.log import log
+from tfio_store.storage.origin import AzureOrigin, Origin, surroundings
+from tfio_store.storage.redaction import redacted
 from tfio_store.storage.registry import Factory, shared_store
 from tfio_store.storage.retry import Retry
 from tfio_store.storage.store import Store
@@ -59,9 +61,9 @@ def open_store(
     factory = factory_of(scheme, backend)
     if scheme != "file":
         text = scheme + text[text.index("://") :]  # HTTP:// is http://
-    path, found_options = split(scheme, text)
+    path, found_options, origin = split(scheme, text)
     options = {**found_options, **(storage_options or {})}
-    return shared_store(factory, scheme, options, retry or USUAL_RETRY), path
+    return shared_store(factory, scheme, options, retry or USUAL_RETRY, origin), path
 
 
 def check_backend(backend: object) -> None:
@@ -79,7 +81,8 @@ def open_chain(url: str, options: Mapping[str, Any], retry: Retry) -> tuple[Stor
     fs, path = url_to_fs(url, **options)
     scheme = re.match(r"[\w+.-]+", url)
     assert scheme is not None
-    return shared_store(FsspecStore, scheme[0].lower(), fs.storage_options, retry), path
+    origin = surroundings(url, path)
+    return shared_store(FsspecStore, scheme[0].lower(), fs.storage_options, retry, origin), path
 
 
 def scheme_of(url: str) -> str:
@@ -99,30 +102,39 @@ def is_chained(url: str) -> bool:
     return re.match(r"[A-Za-z][\w+.-]*(://.*)?::[A-Za-z][\w+.-]*://", url, re.DOTALL) is not None
 
 
-def split(scheme: str, url: str) -> tuple[str, dict[str, Any]]:
-    """The path within the store, and the options that the URL itself carries."""
+def split(scheme: str, url: str) -> tuple[str, dict[str, Any], Origin | None]:
+    """The path within the store, the options that the URL itself carries, and its text for them."""
     if scheme == "file":
         named = re.sub(r"^(?i:file|local)://", "", url) if "://" in url else url
-        return os.path.abspath(os.path.expanduser(named)), {}
+        return os.path.abspath(os.path.expanduser(named)), {}, None
     if scheme in ("s3", "s3a", "gs", "gcs"):  # whose keys may hold anything, "?" and "#" too
-        return url.partition("://")[2].strip("/"), {}
+        return url.partition("://")[2].strip("/"), {}, None
     if scheme in ("abfs", "abfss", "az"):
-        return split_azure(url)
+        return split_azure(scheme, url)
     if scheme not in OWN_SCHEMES and scheme in plugins():
-        return url.partition("://")[2], {}
+        return url.partition("://")[2], {}, None
     import fsspec
 
     cls = fsspec.get_filesystem_class(scheme)
-    return cls._strip_protocol(url), cls._get_kwargs_from_urls(url)
+    path, options = cls._strip_protocol(url), cls._get_kwargs_from_urls(url)
+    origin = surroundings(url, path) if options else None
+    if options and origin is None:
+        raise ValueError(
+            f"{redacted(url)}: other files of the same place could not be named, since the URL "
+            f"does not end in the path {path!r}; pass {', '.join(options)} in storage_options="
+        )
+    return path, options, origin
 
 
-def split_azure(url: str) -> tuple[str, dict[str, Any]]:
+def split_azure(scheme: str, url: str) -> tuple[str, dict[str, Any], Origin | None]:
     """``az://container/name``, or ``abfss://container@account.dfs.core.windows.net/name``."""
     rest = url.partition("://")[2].strip("/")
-    found = re.match(r"([^/@]+)@([^/.]+)\.(?:dfs|blob)\.core\.windows\.net(/.*)?$", rest, re.DOTALL)
+    hosts = r"(([^/.]+)\.(?:dfs|blob)\.core\.windows\.net)"
+    found = re.match(rf"([^/@]+)@{hosts}(/.*)?$", rest, re.DOTALL)
     if found is None:
-        return rest, {}
-    return found[1] + (found[3] or ""), {"account_name": found[2]}
+        return rest, {}, None
+    path = found[1] + (found[4] or "")
+    return path, {"account_name": found[3]}, AzureOrigin(scheme, found[2])
 
 
 def factory_of(scheme: str, backend: str) -> Factory:

@@ -74,10 +74,28 @@ class Store(Protocol):
 
     @property
     def in_flight(self) -> int:
-        """How many such requests at a time are fastest."""
+        """How many such requests at a time are usually fastest."""
+
+    @property
+    def most_in_flight(self) -> int:
+        """How many requests at a time there may be, if more are faster still."""
+
+    @property
+    def lists_cheaply(self) -> bool:
+        """Whether a listing is one small request, which nobody regrets, and which does not keep
+        other requests waiting."""
+
+    @property
+    def service(self) -> str | None:
+        """What tells this service from another that has the same URLs; not to show. None if the
+        store can't tell it, or can't tell versions: then nothing of it is cached."""
+
+    def address(self, path: str) -> str:
+        """The URL that `open_store` turns into this path and this place, whatever account or host
+        the first URL named. It may hold a password or signature: do not show it."""
 
     def url(self, path: str) -> str:
-        """The path as a person would type it, without credentials."""
+        """The address without credentials, to show."""
 
     def info(self, path: str) -> ObjectInfo:
         """FileNotFoundError, IsADirectoryError, PermissionError."""

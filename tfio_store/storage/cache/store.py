@@ -31,7 +31,7 @@ _turns: PerProcess[list[threading.Lock]] = PerProcess(lambda: [threading.Lock() 
 def cached(store: Store, cache: LocalCache) -> Store:
     """The store, read through the cache. Or the store itself, if it is near, or if it can't tell
     its service and the versions of its objects from all others: as most of fsspec's filesystems."""
-    if store.in_flight < DISTANT or not hasattr(store, "service"):
+    if store.in_flight < DISTANT or store.service is None:
         return store
     return cast(Store, CachedStore(store, folder_of(cache)))
 
@@ -100,8 +100,8 @@ class Wanted:
             unversioned.add(self._path)
             self._fetch(self._span, self._pass_on)
             return
-        service: str = self._store.service  # type: ignore[attr-defined]
-        text = "\0".join([service, self._store.url(self._path), self._path, etag])
+        assert self._store.service is not None
+        text = "\0".join([self._store.service, self._store.url(self._path), self._path, etag])
         digest = hashlib.sha256(text.encode()).digest()[:DIGEST_BYTES]
         found = self._folder.find(digest, *self._span)
         if found.gap is None:

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from tfio_store.storage.answers import unquoted
 from tfio_store.storage.cloud.bucket_store import BucketStore
 from tfio_store.storage.connection import Connection
+from tfio_store.storage.origin import Origin
 from tfio_store.storage.retry import Retry
 from tfio_store.storage.store import ObjectInfo
 
@@ -37,10 +38,17 @@ class AzureConnection(Connection):
 class AzureBlobs(BucketStore):
     """The requests of a store of block blobs to the client. Paths are ``container/name``."""
 
-    def __init__(self, scheme: str, options: Mapping[str, Any], retry: Retry) -> None:
+    def __init__(
+        self,
+        scheme: str,
+        options: Mapping[str, Any],
+        retry: Retry,
+        origin: Origin | None = None,
+    ) -> None:
         from adlfs import AzureBlobFileSystem
 
-        super().__init__(scheme, options, retry, AzureConnection(AzureBlobFileSystem, options))
+        connection = AzureConnection(AzureBlobFileSystem, options)
+        super().__init__(scheme, options, retry, connection, origin)
 
     def _blob(self, path: str) -> Any:
         container, _, name = self._checked(path).partition("/")

@@ -17,6 +17,7 @@ from tfio_store.storage.answers import well_formed
 from tfio_store.storage.cloud.multipart import MultipartOutput, Upload
 from tfio_store.storage.connection import Connection
 from tfio_store.storage.globbing import literal_prefix, matcher
+from tfio_store.storage.origin import Origin
 from tfio_store.storage.redaction import redacted
 from tfio_store.storage.registry import shared_store
 from tfio_store.storage.retry import Retry
@@ -52,33 +53,41 @@ class BucketStore(ABC):
     conditional = True
     range_bytes = 8 << 20
     in_flight = 16
+    most_in_flight = 64
     lists_cheaply = True
-    """Whether a listing is one small request, which nobody regrets."""
 
     def __init__(
-        self, scheme: str, options: Mapping[str, Any], retry: Retry, connection: Connection
+        self,
+        scheme: str,
+        options: Mapping[str, Any],
+        retry: Retry,
+        connection: Connection,
+        origin: Origin | None = None,
     ) -> None:
         self._scheme = scheme
         self._options = dict(options)
         self._retry = retry
         self._connection = connection
+        self._origin = origin
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._scheme!r})"  # options may hold credentials
 
     @property
     def service(self) -> str:
-        """What tells this service from another that has buckets of the same names. Not for
-        anybody's eyes."""
+        """From all options that may name it."""
         nested = self._options.get("client_kwargs")
         found = [nested if isinstance(nested, Mapping) else {}, self._options]
         return json.dumps([[str(each.get(name, "")) for name in PLACES] for each in found])
 
     def __reduce__(self) -> tuple[object, ...]:
-        return shared_store, (type(self), self._scheme, self._options, self._retry)
+        return shared_store, (type(self), self._scheme, self._options, self._retry, self._origin)
+
+    def address(self, path: str) -> str:
+        return f"{self._scheme}://{path}" if self._origin is None else self._origin.url(path)
 
     def url(self, path: str) -> str:
-        return redacted(f"{self._scheme}://{path}")
+        return redacted(self.address(path))
 
     def info(self, path: str) -> ObjectInfo:
         return self._wait(path, self._info(path))

@@ -58,7 +58,7 @@ def _matches(pattern: str, access: Access) -> list[str]:
     store, path = access.open(pattern)
     hidden = path.rsplit("/", 1)[-1].startswith(("_", "."))
     names = [
-        store.url(info.path)
+        store.address(info.path)
         for info in store.glob(path)
         if hidden or not info.path.rsplit("/", 1)[-1].startswith(("_", "."))
     ]

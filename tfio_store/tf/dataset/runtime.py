@@ -166,7 +166,7 @@ class _Stream(NamedTuple):
         info, version = store.info(path), Version(self.version or None)
         version.hold(info.etag, store.url(path))
         shard = Shard(redacted(self.url), info.size, codec, version=version)
-        shard = shard.known(signed_url=self.url)
+        shard = shard.known(secret_url=self.url)
         dataset = Dataset((shard,), access)
         reader = RecordReader.of(
             dataset,
