@@ -7,11 +7,13 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tfio_store.errors import TruncatedRecordError
 from tfio_store.storage import Store, Version
 from tfio_store.storage.process import Owner
+from tfio_store.storage.request_window import RequestWindow
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
@@ -39,11 +41,9 @@ class Fetch(Generic[Tag]):
 
 class ReadAhead(Iterator[tuple[Fetch[Tag], "BytesLike"]]):
     """Gives the ranges' bytes in order, fetched ahead of their use. At most ``budget`` bytes are in
-    flight or wait (a single larger range goes alone), in as many requests as the store likes. The
-    window begins at half of that: a reader that wants three records must not pay for everything
-    that could be in flight. If an object ends before a range does, that is a TruncatedRecordError.
-    With ``may_be_short`` the bytes that exist come instead, and `Version.end` says where the object
-    ends.
+    flight or wait (a single larger range goes alone), in as many requests as `RequestWindow` finds
+    worth having. If an object ends before a range does, that is a TruncatedRecordError, or with
+    ``may_be_short`` the bytes that exist come, and `Version.end` says where the object ends.
 
     Closing gives up every request; an abandoned iterator closes itself. Neither waits: to cancel a
     future takes its lock, so that is left to a thread.
@@ -56,7 +56,7 @@ class ReadAhead(Iterator[tuple[Fetch[Tag], "BytesLike"]]):
         self._ranges = iter(ranges)
         self._budget = budget
         self._may_be_short = may_be_short
-        self._window = 0
+        self._window: RequestWindow | None = None
         self._waiting: deque[tuple[Fetch[Tag], Future[BytesLike]]] = deque()
         self._next: Fetch[Tag] | None = None
         self._spent = 0
@@ -66,15 +66,24 @@ class ReadAhead(Iterator[tuple[Fetch[Tag], "BytesLike"]]):
         if not self._waiting:
             raise StopIteration
         fetch, future = self._waiting.popleft()
+        asked = monotonic()
         try:
             data = future.result()
-            self._check(fetch, len(memoryview(data)))
+            nbytes = len(memoryview(data))
+            self._check(fetch, nbytes)
         except BaseException:
             self.close()
             raise
         self._spent -= fetch.cost
-        self._window = min(self._window * 2, fetch.store.in_flight)
+        self._window_of(fetch.store).answered(nbytes, asked, monotonic())
         return fetch, data
+
+    def _window_of(self, store: Store) -> RequestWindow:
+        """The window for the store of the moment: the shards of a dataset may lie in several."""
+        window, limits = self._window, (store.in_flight, store.most_in_flight)
+        if window is None or (window.usual, window.most) != limits:
+            window = self._window = RequestWindow(*limits)
+        return window
 
     def _check(self, fetch: Fetch[Tag], nbytes: int) -> None:
         if nbytes == fetch.stop - fetch.start:
@@ -90,12 +99,12 @@ class ReadAhead(Iterator[tuple[Fetch[Tag], "BytesLike"]]):
         fetch.version.end = end if fetch.version.end is None else min(end, fetch.version.end)
 
     def _fill(self) -> None:
-        while len(self._waiting) < max(self._window, 1):
+        while self._window is None or len(self._waiting) < self._window.size:
             fetch = self._next or next(self._ranges, None)
             self._next = fetch
             if fetch is None or (self._waiting and self._spent + fetch.cost > self._budget):
                 return
-            self._window = self._window or max(2, fetch.store.in_flight // 2)
+            self._window = self._window or self._window_of(fetch.store)
             self._next = None
             self._spent += fetch.cost
             future = fetch.store.read(fetch.path, fetch.start, fetch.stop, etag=fetch.version)

@@ -58,6 +58,7 @@ class ObstoreReads(BucketStore):
 
     range_bytes = 4 << 20  # an answer is joined from its pieces, and so takes twice its size
     in_flight = 32
+    most_in_flight = 128
 
     @cached_property
     def _natives(self) -> dict[str, asyncio.Future[Any]]:
