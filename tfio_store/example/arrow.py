@@ -9,20 +9,42 @@ from typing import Any
 
 import numpy as np
 
+from tfio_store.example.arrow_types import as_type, unpacked
 from tfio_store.example.feature import Feature
 from tfio_store.example.nullable import Nullable, spread, valid_rows
 from tfio_store.example.ragged import Ragged
 from tfio_store.example.schema import Schema
+from tfio_store.example.text import Text
 from tfio_store.records.framing import RecordBatch
 
 __all__ = ["from_arrow", "to_arrow"]
 
 
-def to_arrow(columns: Mapping[str, Any], schema: Schema) -> Any:
-    """A Table. Fixed dimensions become fixed-size lists, ragged ones large lists."""
+def to_arrow(columns: Mapping[str, Any], schema: Schema, wanted: Any = None) -> Any:
+    """A Table. Fixed dimensions become fixed-size lists, ragged ones large lists. The types are
+    then those of ``wanted``, or of the table that was written, if that is known."""
     pa = _pyarrow()
-    arrays = [_array(pa, column, schema[name]) for name, column in columns.items()]
-    return pa.Table.from_arrays(arrays, names=list(columns))
+    arrays = {name: _array(pa, column, schema[name]) for name, column in columns.items()}
+    if wanted is not None:
+        return _typed(pa, arrays, wanted, {})
+    if schema.arrow is None:
+        return pa.table(arrays)
+    return _typed(pa, arrays, *unpacked(schema.arrow))
+
+
+def _typed(pa: Any, arrays: dict[str, Any], wanted: Any, dictionaries: Mapping[str, Any]) -> Any:
+    """A table of the wanted types. Columns that it has none for stay as they are."""
+    fields = []
+    for name, array in arrays.items():
+        found = wanted.get_field_index(name)
+        fields.append(pa.field(name, array.type) if found < 0 else wanted.field(found))
+        try:
+            arrays[name] = as_type(array, fields[-1].type, dictionaries.get(name))
+        except pa.ArrowException as error:
+            raise ValueError(f"feature {name!r} can't become {fields[-1].type}: {error}") from None
+        fields[-1] = fields[-1].with_type(arrays[name].type)  # of a longer dictionary
+    schema = pa.schema(fields, metadata=wanted.metadata)
+    return pa.Table.from_arrays(list(arrays.values()), schema=schema)
 
 
 def _pyarrow() -> Any:
@@ -41,8 +63,11 @@ def _array(pa: Any, column: Any, feature: Feature) -> Any:
     if isinstance(column, np.ma.MaskedArray):
         return _with_nulls(pa, _array(pa, np.asarray(column), feature), valid_rows(column))
     if isinstance(column, Ragged):
-        values = _array(pa, column.values, replace(feature, shape=(), default=None))
-        return pa.LargeListArray.from_arrays(pa.array(column.row_splits), values)
+        items, splits = replace(feature, shape=feature.row_shape, default=None), column.row_splits
+        if isinstance(column.values, RecordBatch):  # which is flat
+            splits = splits // feature.width
+        values = _array(pa, column.values, items)
+        return pa.LargeListArray.from_arrays(pa.array(splits), values)
     text = pa.large_string() if feature.dtype == "str" else pa.large_binary()
     if isinstance(column, RecordBatch):
         rows = len(column) // max(1, feature.width)
@@ -73,18 +98,43 @@ def from_arrow(name: str, column: Any) -> Any:
     joined or nulls left out; a `Nullable` if there are nulls. ValueError for nulls inside lists,
     TypeError for types that a feature can't hold."""
     pa = _pyarrow()
+    try:
+        return _from_column(pa, name, column)
+    except pa.ArrowNotImplementedError as error:
+        raise TypeError(
+            f"feature {name!r}: Arrow type {column.type} can't be encoded: {error}"
+        ) from None
+
+
+def _from_column(pa: Any, name: str, column: Any) -> Any:
     if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks()
+        column = column.unify_dictionaries().combine_chunks()
     if isinstance(column, pa.ChunkedArray):  # what does not fit one array of 32-bit offsets
         raise ValueError(f"feature {name!r}: too large for its type; use the large_ one")
     if isinstance(column, pa.DictionaryArray):
         column = column.dictionary_decode()
     if isinstance(column, pa.ExtensionArray):
         column = column.storage
+    column = column.cast(_without_views(pa, column.type))
     if not column.null_count:
         return _from_array(pa, name, column)
     valid = column.is_valid().to_numpy(zero_copy_only=False)
     return Nullable(spread(_from_array(pa, name, column.drop_null()), valid), valid)
+
+
+def _without_views(pa: Any, kind: Any) -> Any:
+    """The same type with strings of the older layout. Arrow does little with the newer one."""
+    if pa.types.is_string_view(kind):
+        return pa.large_string()
+    if pa.types.is_binary_view(kind):
+        return pa.large_binary()
+    if pa.types.is_list(kind):
+        return pa.list_(_without_views(pa, kind.value_type))
+    if pa.types.is_large_list(kind):
+        return pa.large_list(_without_views(pa, kind.value_type))
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(_without_views(pa, kind.value_type), kind.list_size)
+    return kind
 
 
 def _items(name: str, column: Any) -> Any:
@@ -103,23 +153,35 @@ def _from_array(pa: Any, name: str, column: Any) -> Any:
         start, stop = int(splits[0]), int(splits[-1])
         return Ragged(_items(name, column.values[start:stop]), splits - start)
     if types.is_fixed_size_list(kind):
-        rows = _items(name, column.flatten())
-        if isinstance(rows, (Ragged, RecordBatch)):
-            splits = np.arange(len(column) + 1, dtype=np.int64) * kind.list_size
-            return Ragged(rows, splits)
-        return rows.reshape(len(column), kind.list_size, *rows.shape[1:])
-    if types.is_string(kind) or types.is_large_string(kind) or str(kind) == "string_view":
-        return np.array(column.to_pylist(), dtype=object)
-    if types.is_binary(kind) or types.is_large_binary(kind) or str(kind) == "binary_view":
-        return _binary(pa, column.cast(pa.large_binary()))
-    if types.is_fixed_size_binary(kind):
-        return _binary(pa, column.cast(pa.large_binary()))
-    if types.is_boolean(kind) or types.is_primitive(kind):
+        return _fixed_rows(column, _items(name, column.flatten()))
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_decimal(kind):
+        return Text(_binary(column.cast(pa.large_string())))
+    if any(
+        is_(kind) for is_ in (types.is_binary, types.is_large_binary, types.is_fixed_size_binary)
+    ):
+        return _binary(column.cast(pa.large_binary()))
+    if types.is_time(kind):
+        return column.view(pa.int32() if types.is_time32(kind) else pa.int64()).to_numpy()
+    if types.is_null(kind):
+        return []
+    if types.is_boolean(kind) or (types.is_primitive(kind) and not types.is_interval(kind)):
         return column.to_numpy(zero_copy_only=False)
-    raise TypeError(f"feature {name!r}: Arrow type {kind} can't be encoded")
+    hint = "; flatten() the table, which makes columns of its fields" * types.is_struct(kind)
+    raise TypeError(f"feature {name!r}: Arrow type {kind} can't be encoded{hint}")
 
 
-def _binary(pa: Any, column: Any) -> RecordBatch:
+def _fixed_rows(column: Any, items: Any) -> Any:
+    size = column.type.list_size
+    if isinstance(items, np.ndarray):
+        return items.reshape(len(column), size, *items.shape[1:])
+    if isinstance(items, Ragged):
+        return Ragged(items, np.arange(len(column) + 1, dtype=np.int64) * size)
+    texts = np.empty(len(column) * size, object)
+    texts[:] = [item.decode() for item in items.batch] if isinstance(items, Text) else list(items)
+    return texts.reshape(len(column), size)
+
+
+def _binary(column: Any) -> RecordBatch:
     """Arrow's own layout of byte strings: offsets into one buffer."""
     _, offsets, data = column.buffers()
     ends = np.frombuffer(offsets, np.int64)[column.offset : column.offset + len(column) + 1]

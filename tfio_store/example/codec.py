@@ -166,32 +166,39 @@ class Examples(dict[str, Any]):
         super().__init__(columns)
         self.schema = schema
 
-    def to_arrow(self) -> Any:
+    def to_arrow(self, *, schema: Any = None) -> Any:
         """Make an Arrow table. Needs pyarrow.
+
+        Args:
+            schema (pyarrow.Schema | None): The types that some or all columns are to have. Default
+                None: those of the table that `write_table` wrote, or what the features amount to.
 
         Returns:
             pyarrow.Table: Fixed shapes become fixed-size lists, ragged ones lists. Nulls are nulls.
 
         Raises:
             ImportError: pyarrow is not installed.
+            TypeError: A column has no Arrow type.
+            ValueError: A column holds what its wanted type can't. The error names the column.
         """
         from tfio_store.example.arrow import to_arrow
 
-        return to_arrow(self, self.schema)
+        return to_arrow(self, self.schema, schema)
 
     def to_pandas(self) -> Any:
         """Make a data frame. Needs pandas.
 
         Returns:
-            pandas.DataFrame: What is not one value per row becomes one object per row. Nullable
-            numbers have pandas' nullable dtypes (Int64, boolean, …). Other nulls are NaT or None.
+            pandas.DataFrame: One that `write_table` wrote comes back with its dtypes. Else what is
+            not one value per row becomes one object per row, nullable numbers have pandas' nullable
+            dtypes (Int64, boolean, …), and other nulls are NaT or None.
 
         Raises:
             ImportError: pandas is not installed.
         """
         from tfio_store.example.frame import to_pandas
 
-        return to_pandas(self)
+        return to_pandas(self, self.schema)
 
 
 def decode_examples(

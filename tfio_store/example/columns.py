@@ -19,6 +19,7 @@ from tfio_store.example.fitting import blank, fitted, levelled
 from tfio_store.example.nullable import Nullable, apart, is_null, null_kinds, spread, valid_rows
 from tfio_store.example.ragged import Ragged
 from tfio_store.example.schema import Schema
+from tfio_store.example.text import Text
 from tfio_store.example.values import check_keys, plain_array
 from tfio_store.records.framing import RecordBatch
 
@@ -74,6 +75,8 @@ def _blanked(
         )
     if feature is not None and not valid.any():
         return blank(feature, len(valid))
+    if isinstance(values, Text):
+        return Text(_blanked(name, values.batch, valid, None, first_row))
     if isinstance(values, RecordBatch):
         return RecordBatch(values.buffer, values.offsets * valid, values.lengths * valid)
     if isinstance(values, np.ndarray):
@@ -104,7 +107,7 @@ def normal_column(name: str, column: Any) -> Any:
         return _masked(name, column)
     if isinstance(column, tuple) and len(column) == 2:
         return _ragged(name, *column)
-    if isinstance(column, (Ragged, RecordBatch)):
+    if isinstance(column, (Ragged, RecordBatch, Text)):
         return column
     if hasattr(column, "combine_chunks") or type(column).__module__.startswith("pyarrow"):
         from tfio_store.example.arrow import from_arrow
@@ -222,6 +225,8 @@ def _core_column(
 ) -> tuple[bytes, Any, Int64Array | None, int]:
     splits = column.row_splits if isinstance(column, Ragged) else None
     values = column.values if isinstance(column, Ragged) else column
+    if isinstance(values, Text):
+        values = values.batch
     if isinstance(values, list):
         return name.encode(), values, splits, 1
     if isinstance(values, RecordBatch):
@@ -264,7 +269,14 @@ def _fixed_strings(values: npt.NDArray[Any]) -> tuple[Any, Int64Array, Int64Arra
 def schema_of(columns: Mapping[str, Any]) -> Schema:
     """Make the schema that keeps columns exactly: what int64 and float32 can't hold is written
     raw."""
-    return Schema({name: _feature_of(column) for name, column in columns.items()})
+    return Schema({name: _named_feature(name, column) for name, column in columns.items()})
+
+
+def _named_feature(name: str, column: Any) -> Feature:
+    try:
+        return _feature_of(column)
+    except ValueError as error:
+        raise ValueError(f"feature {name!r}: {error}") from None
 
 
 def _feature_of(column: Any) -> Feature:
@@ -273,6 +285,8 @@ def _feature_of(column: Any) -> Feature:
     shape: tuple[int | None, ...] = ()
     while isinstance(column, Ragged):
         column, shape = column.values, (*shape, None)
+    if isinstance(column, Text):
+        return Feature("str", shape)
     if isinstance(column, RecordBatch):
         return Feature("bytes", shape)
     if isinstance(column, list):

@@ -30,6 +30,9 @@ def keys_of(name: str, feature: Feature) -> list[bytes]:
 def decode_column(spans: Any, column: int, feature: Feature, buffer: Any, strings: str) -> Any:
     """Array, `RecordBatch` or `Ragged`, of a feature that is not nullable; ``column`` is the
     feature's first key in ``spans``."""
+    if feature.raw and feature.nested:
+        flat = _raw(spans, column, replace(feature, shape=(None,)))
+        return _nested(spans, column, flat.values, flat.row_lengths)
     if feature.raw:
         return _raw(spans, column, feature)
     if not feature.ragged:

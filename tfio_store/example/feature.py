@@ -65,7 +65,7 @@ class Feature:
             self.item_dtype()
         elif self.dtype not in known:
             raise ValueError(f"dtype must be one of {', '.join(known)}, got {self.dtype!r}")
-        if None in self.shape[1:] and (self.shape != (None, None) or self.raw):
+        if None in self.shape[1:] and self.shape != (None, None):
             raise ValueError(
                 f"only the first dimension may be None (or both of two), got {self.shape}"
             )

@@ -26,6 +26,11 @@ def to_spec(name: str, feature: Feature) -> Any:
             f"feature {name!r} is nullable, and tensors have no nulls; give it a default, as "
             f"schema.with_defaults({{{name!r}: ...}}) does"
         )
+    if feature.raw and feature.nested:
+        raise ValueError(
+            f"feature {name!r}: TensorFlow has no form for rows of rows of raw {feature.dtype}; "
+            "select the other features"
+        )
     if feature.raw:
         default = None
         if feature.ragged:

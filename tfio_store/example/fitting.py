@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from tfio_store.example.feature import Feature
 from tfio_store.example.ragged import Ragged
+from tfio_store.example.text import Text
 from tfio_store.records.framing import RecordBatch
 
 __all__ = ["blank", "fitted", "levelled"]
@@ -75,6 +76,10 @@ def fitted(name: str, column: Any, feature: Feature, first_row: int) -> Any:
         """``index`` counts values, of all rows."""
         return f"feature {name!r}: row {first_row + _row_of(column, values, index)}"
 
+    if isinstance(values, Text):
+        if feature.dtype not in _TEXT:
+            raise _wrong_kind(where(0), "str", feature)
+        return values.batch
     if isinstance(values, (list, RecordBatch)):
         return _strings(values, feature, where)
     if feature.dtype in _TEXT:
@@ -85,7 +90,7 @@ def fitted(name: str, column: Any, feature: Feature, first_row: int) -> Any:
 def _check_shape(name: str, column: Any, feature: Feature) -> None:
     ragged = isinstance(column, Ragged)
     values = column.values if ragged else column
-    items = () if isinstance(values, (list, RecordBatch)) else values.shape[1:]
+    items = values.shape[1:] if isinstance(values, np.ndarray) else ()
     got = (*((None,) if ragged else ()), *items)
     wanted = (None,) if feature.nested else feature.shape  # a nested one comes here as its values
     if got != wanted and not (feature.ragged and got[1:] == wanted[1:]):
@@ -95,7 +100,7 @@ def _check_shape(name: str, column: Any, feature: Feature) -> None:
 
 
 def _row_of(column: Any, values: Any, index: int) -> int:
-    width = 1 if isinstance(values, (list, RecordBatch)) else int(np.prod(values.shape[1:]))
+    width = int(np.prod(values.shape[1:])) if isinstance(values, np.ndarray) else 1
     item = index // max(1, width)
     if not isinstance(column, Ragged):
         return item

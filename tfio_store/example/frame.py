@@ -3,21 +3,66 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
+from tfio_store.example.arrow import to_arrow
+from tfio_store.example.arrow_types import unpacked
 from tfio_store.example.nullable import Nullable, valid_rows
+from tfio_store.example.schema import Schema
 
 __all__ = ["to_pandas"]
 
 
-def to_pandas(columns: Mapping[str, Any]) -> Any:
-    """A DataFrame. What is not one value per row becomes one object per row."""
+def to_pandas(columns: Mapping[str, Any], schema: Schema) -> Any:
+    """A DataFrame, as the one that was written, if one was. Else what is not one value per row
+    becomes one object per row."""
     import pandas
 
-    made = {name: _column(pandas, column) for name, column in columns.items()}
+    typed = {name: columns[name] for name in _typed_names(schema) if name in columns}
+    if not typed:
+        return pandas.DataFrame({name: _column(pandas, columns[name]) for name in columns})
+    table = to_arrow(typed, schema)
+    if _is_of_pandas(table):
+        return _in_order(pandas, columns, typed, table.to_pandas())
+    made = {
+        name: table[name].to_pandas()
+        if name in typed and not _is_numbers(column)
+        else _column(pandas, column)
+        for name, column in columns.items()
+    }
     return pandas.DataFrame(made)
+
+
+def _typed_names(schema: Schema) -> list[str]:
+    """The columns whose Arrow types are known, if pyarrow is there to make them."""
+    if schema.arrow is None or find_spec("pyarrow") is None:
+        return []
+    return list(unpacked(schema.arrow)[0].names)
+
+
+def _is_of_pandas(table: Any) -> bool:
+    return b"pandas" in (table.schema.metadata or {})
+
+
+def _in_order(pandas: Any, columns: Mapping[str, Any], typed: Any, frame: Any) -> Any:
+    """The frame of the typed columns, with the others at their places."""
+    if len(typed) == len(columns):
+        return frame[list(columns)]
+    parts = {
+        name: frame[name] if name in typed else _column(pandas, column)
+        for name, column in columns.items()
+    }
+    return pandas.DataFrame(parts)
+
+
+def _is_numbers(column: Any) -> bool:
+    """Whether pandas has a nullable dtype for them, and Arrow's way to it would give NaN."""
+    return (
+        isinstance(column, np.ma.MaskedArray) and column.ndim == 1 and column.dtype.kind in "iubf"
+    )
 
 
 def _column(pandas: Any, column: Any) -> Any:

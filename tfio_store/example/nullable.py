@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfio_store.example.ragged import Ragged
+from tfio_store.example.text import Text
 from tfio_store.records.framing import RecordBatch
 
 __all__ = ["Nullable", "apart", "is_null", "null_kinds", "spread", "valid_rows"]
@@ -107,6 +108,8 @@ def spread(values: Any, valid: BoolArray, fill: Any = None) -> Any:
     zero, or the empty string."""
     if isinstance(values, list):
         return _spread_list(values, valid)
+    if isinstance(values, Text):
+        return Text(spread(values.batch, valid))
     if isinstance(values, Ragged):
         lengths = np.zeros(len(valid) + 1, np.int64)
         lengths[1:][valid] = values.row_lengths

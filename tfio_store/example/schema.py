@@ -3,6 +3,8 @@ manifest."""
 
 from __future__ import annotations
 
+import base64
+import binascii
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -13,11 +15,14 @@ __all__ = ["Schema"]
 
 
 class Schema(Mapping[str, Feature]):
-    """Feature names to `Feature`, in sorted order. A schema is immutable, and a mapping.
+    """Feature names to `Feature`, in the order given. A schema is immutable, and a mapping.
 
     Args:
         features (dict): Feature name to a `Feature`, to a dtype (for a scalar), or to (dtype,
             shape).
+        arrow (bytes | None): The Arrow types of a table that `write_table` wrote, as an Arrow IPC
+            stream without rows. They make `Examples.to_arrow` and ``to_pandas`` exact. Default
+            None.
 
     Raises:
         TypeError: A name or a value is of another type. The error names the feature.
@@ -33,9 +38,15 @@ class Schema(Mapping[str, Feature]):
         True
     """
 
-    def __init__(self, features: Mapping[str, Feature | str | tuple[str, Shape]]) -> None:
+    def __init__(
+        self,
+        features: Mapping[str, Feature | str | tuple[str, Shape]],
+        *,
+        arrow: bytes | None = None,
+    ) -> None:
+        self.arrow = arrow
         self._features: dict[str, Feature] = {}
-        for name in sorted(features):
+        for name in features:
             if not isinstance(name, str):
                 raise TypeError(f"feature names must be str, got {name!r}")
             try:
@@ -61,7 +72,7 @@ class Schema(Mapping[str, Feature]):
         return len(self._features)
 
     def __hash__(self) -> int:
-        return hash(tuple(self._features))
+        return hash(frozenset(self._features))
 
     def select(self, columns: list[str] | tuple[str, ...]) -> Schema:
         """Keep some features only.
@@ -78,7 +89,7 @@ class Schema(Mapping[str, Feature]):
         for name in columns:
             if name not in self:
                 raise KeyError(f"no feature {name!r}; there are {', '.join(self)}")
-        return Schema({name: self[name] for name in columns})
+        return Schema({name: self[name] for name in columns}, arrow=self.arrow)
 
     def to_json(self) -> dict[str, Any]:
         """Turn the schema into what JSON can hold. The manifest keeps it in this form.
@@ -86,14 +97,17 @@ class Schema(Mapping[str, Feature]):
         Returns:
             dict: What `from_json` takes.
         """
-        return {"features": {name: feature.to_json() for name, feature in self.items()}}
+        made: dict[str, Any] = {name: feature.to_json() for name, feature in self.items()}
+        if self.arrow is None:
+            return {"features": made}
+        return {"features": made, "arrow": base64.b64encode(self.arrow).decode()}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Schema:
         """Make a schema of what `to_json` returned.
 
         Args:
-            value (dict): With the key "features".
+            value (dict): With the key "features", and perhaps "arrow".
 
         Returns:
             Schema: An equal one.
@@ -103,8 +117,12 @@ class Schema(Mapping[str, Feature]):
         """
         try:
             features = value["features"].items()
-            return cls({str(name): Feature.from_json(feature) for name, feature in features})
-        except (AttributeError, KeyError, TypeError) as error:
+            arrow = value.get("arrow")
+            return cls(
+                {str(name): Feature.from_json(feature) for name, feature in features},
+                arrow=None if arrow is None else base64.b64decode(arrow, validate=True),
+            )
+        except (AttributeError, KeyError, TypeError, binascii.Error) as error:
             raise ValueError(f"not a schema: {error!r}") from None
 
     @classmethod
@@ -130,7 +148,10 @@ class Schema(Mapping[str, Feature]):
                 f"{type(value).__name__}"
             )
         try:
-            is_json = value.keys() == {"features"} and isinstance(value["features"], Mapping)
+            is_json = isinstance(value.get("features"), Mapping) and value.keys() <= {
+                "features",
+                "arrow",
+            }
             return cls.from_json(value) if is_json else cls(value)
         except (TypeError, ValueError) as error:
             raise type(error)(f"{argument}= is no schema: {error}") from None
@@ -158,7 +179,7 @@ class Schema(Mapping[str, Feature]):
             name: replace(feature, default=defaults.get(name, feature.default))
             for name, feature in self.items()
         }
-        return Schema(changed)
+        return Schema(changed, arrow=self.arrow)
 
     def feature_spec(self) -> dict[str, Any]:
         """Make the spec that ``tf.io.parse_example`` takes. Needs TensorFlow.

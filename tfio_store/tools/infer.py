@@ -112,7 +112,7 @@ def schema_of_records(records: Iterable[Any]) -> Schema:
     features = {name: _feature(name, seen, total) for name in seen if seen[name].dtype}
     for name in [name for name, feature in features.items() if feature.nested]:
         del features[name + ROW_LENGTHS]
-    return Schema(features)
+    return Schema({name: features[name] for name in sorted(features)})
 
 
 def _note(seen: _Seen, name: str, record: int, dtype: str | None, count: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -13,13 +13,14 @@ from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.source import Source
 from tfio_store.example import Examples, Nullable, Ragged, decode_examples
 from tfio_store.example.codec import SchemaLike, Strings, encode_rows
-from tfio_store.example.columns import nan_as_nulls, normal_column, schema_of
+from tfio_store.example.columns import schema_of
 from tfio_store.example.decoding_nulls import Nulls
 from tfio_store.example.schema import Schema
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
 from tfio_store.storage import Access, Retry
 from tfio_store.tools.infer import manifest_schema, schema_of_records
+from tfio_store.tools.table_parts import Part, Types, parts_of
 from tfio_store.write.commit import KEEP_REPLACED
 from tfio_store.write.sharded_writer import ShardedWriter
 
@@ -47,9 +48,10 @@ def write_table(
 
     Args:
         table (dict | DataFrame | Table | Iterable): A dict of columns (as for `encode_examples`), a
-            pandas DataFrame (its index is not written), a pyarrow Table, RecordBatch or
-            RecordBatchReader; or an iterable of these with the same columns, which are written one
-            after another. A null (see `encode_examples`) is a feature that the record lacks.
+            pandas DataFrame (its index is not written), a pyarrow Table, whatever gives an Arrow C
+            stream (``__arrow_c_stream__``); or an iterable of these with the same columns, which
+            are written one after another. A null (see `encode_examples`) is a feature that the
+            record lacks.
         url (str): Folder and name, such as ``s3://bucket/folder/train``.
         schema (Schema | dict | None): How to write some or all of the columns. ``{"price":
             "float32"}`` rounds a float64 column to what ``tf.io.parse_example`` reads. Default
@@ -84,10 +86,10 @@ def write_table(
         >>> tfs.read_table("train", columns=["x"])
         {'x': array([1, 2])}
     """
-    parts = _parts(table)
-    first = _normal(next(parts, {}), nan_as_null)
+    parts = parts_of(table, nan_as_null)
+    first = next(parts, Part())
     chosen = _schema({} if schema is None else schema)
-    full = _full_schema(first, chosen)
+    full, types = _full_schema(first.columns, chosen), Types(chosen)
     with ShardedWriter(
         url,
         num_shards=num_shards,
@@ -99,10 +101,11 @@ def write_table(
         **Access(storage_options, retry, backend).arguments,
     ) as writer:
         rows = 0
-        for part in chain([first], (_normal(part, nan_as_null) for part in parts)):
-            full = _nulls_allowed(full, part, chosen)
-            rows = _write(writer, part, full, rows)
-        writer._keep_schema(full)
+        for part in chain([first], parts):
+            types.heed(part)
+            full = _nulls_allowed(full, part.columns, chosen)
+            rows = _write(writer, part.columns, full, rows)
+        writer._keep_schema(Schema(full, arrow=types.packed()))
     return writer.manifest
 
 
@@ -118,7 +121,7 @@ def read_table(
     retry: Retry | None = None,
     backend: str = "fsspec",
 ) -> Examples:
-    """Read a whole dataset of Examples as columns, in the order of the shards.
+    """Read a whole dataset of Examples as columns, with the rows in the order of the shards.
 
     Args:
         source (str | PathLike | list): See `RecordReader`.
@@ -161,38 +164,7 @@ def read_table(
         how: Any = {"strings": strings, "nulls": nulls}
         parts = [decode_examples(batch, wanted, **how) for batch in batches]
     parts = parts or [decode_examples([], wanted, **how)]
-    order = wanted if columns is None else columns
-    return Examples({name: _joined([part[name] for part in parts]) for name in order}, wanted)
-
-
-def _parts(table: Any) -> Iterator[Any]:
-    """One table, or several."""
-    whole = (
-        isinstance(table, Mapping) or hasattr(table, "column_names") or hasattr(table, "columns")
-    )
-    if whole:
-        return iter([table])
-    if isinstance(table, Iterable) and not isinstance(table, (str, bytes)):
-        return iter(table)
-    raise TypeError(
-        "table= takes a dict of columns, a pandas DataFrame, a pyarrow Table or an iterable of "
-        f"these, not {type(table).__name__}"
-    )
-
-
-def _normal(table: Any, nan_as_null: bool) -> dict[str, Any]:
-    """The columns in the forms that can be sliced and encoded."""
-    items: Iterable[tuple[str, Any]]
-    if isinstance(table, Mapping):
-        items = table.items()
-    elif hasattr(table, "schema") and hasattr(table, "column"):  # pyarrow
-        items = zip(table.schema.names, table.columns, strict=True)
-    elif hasattr(table, "columns"):  # pandas
-        items = ((str(name), table[name]) for name in table.columns)
-    else:
-        raise TypeError(f"table= holds a {type(table).__name__}, which has no columns")
-    normal = {name: normal_column(name, column) for name, column in items}
-    return {name: nan_as_nulls(normal[name]) for name in normal} if nan_as_null else normal
+    return Examples({name: _joined([part[name] for part in parts]) for name in wanted}, wanted)
 
 
 def _schema(schema: SchemaLike) -> Schema:
@@ -205,7 +177,8 @@ def _full_schema(columns: Mapping[str, Any], wanted: Schema) -> Schema:
         if name not in columns:
             raise ValueError(f"schema= names {name!r}, which is no column")
     rest = {name: column for name, column in columns.items() if name not in wanted}
-    return Schema({**schema_of(rest), **wanted})
+    rest_schema = schema_of(rest)
+    return Schema({name: {**rest_schema, **wanted}[name] for name in columns})
 
 
 def _nulls_allowed(schema: Schema, columns: Mapping[str, Any], chosen: Schema) -> Schema:

@@ -1,0 +1,134 @@
+"""The Arrow types that a table's columns had. A manifest keeps them, so that the same table comes
+back.
+
+They are an Arrow IPC stream of the table without its rows. This holds names, types, the values of
+dictionaries, and the metadata of the schema and its fields, where pandas keeps its dtypes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["as_type", "family", "packed", "unpacked"]
+
+_MOST_DICTIONARY = 1 << 20
+"""Bytes of a dictionary that are kept. Of a longer one the values that occur come back."""
+
+
+def packed(fields: Mapping[str, Any], dictionaries: Mapping[str, Any], metadata: Any) -> bytes:
+    """The stream. ``dictionaries`` are by column name."""
+    import pyarrow as pa
+
+    schema = pa.schema(list(fields.values()), metadata=metadata)
+    empty = [_no_rows(pa, field.type, dictionaries.get(field.name)) for field in schema]
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as stream:
+        stream.write_batch(pa.RecordBatch.from_arrays(empty, schema=schema))
+    return bytes(sink.getvalue())
+
+
+def _no_rows(pa: Any, kind: Any, dictionary: Any) -> Any:
+    if not pa.types.is_dictionary(kind):
+        return pa.array([], kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind)
+    if dictionary is None or dictionary.nbytes > _MOST_DICTIONARY:
+        dictionary = pa.array([], kind.value_type)
+    indices = pa.array([], kind.index_type)
+    return pa.DictionaryArray.from_arrays(indices, dictionary, ordered=kind.ordered)
+
+
+def unpacked(data: bytes) -> tuple[Any, dict[str, Any]]:
+    """The Arrow schema, and the dictionaries by column name. ValueError if it is no stream."""
+    import pyarrow as pa
+
+    try:
+        with pa.ipc.open_stream(data) as stream:
+            batch = stream.read_next_batch()
+        batch.validate(full=True)
+    except (pa.ArrowException, OSError, StopIteration) as error:
+        raise ValueError(f"not the Arrow types of a table: {error}") from None
+    found = zip(batch.schema.names, batch.columns, strict=True)
+    return batch.schema, {
+        name: column.dictionary for name, column in found if pa.types.is_dictionary(column.type)
+    }
+
+
+def family(kind: Any) -> str:
+    """What types of parts must share, to be parts of one column. Sizes and widths are not of it:
+    these the schema holds together."""
+    import pyarrow as pa
+
+    types = pa.types
+    if types.is_dictionary(kind):
+        return family(kind.value_type)
+    if isinstance(kind, pa.BaseExtensionType):
+        return str(kind)
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        return f"list of {family(kind.value_type)}"
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
+        return "numbers"
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+        return "text"
+    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind):
+        return "bytes"
+    return str(kind)
+
+
+def as_type(column: Any, kind: Any, dictionary: Any = None) -> Any:
+    """A decoded column as an array of the type that it was written from. ArrowException if it holds
+    what the type can't."""
+    import pyarrow as pa
+
+    if column.type.equals(kind):
+        return column
+    if isinstance(kind, pa.BaseExtensionType):
+        return pa.ExtensionArray.from_storage(kind, as_type(column, kind.storage_type))
+    if pa.types.is_dictionary(kind):
+        return _dictionary(pa, as_type(column, kind.value_type), kind, dictionary)
+    if pa.types.is_null(kind):
+        if column.null_count < len(column):
+            raise pa.ArrowInvalid("a column of nulls alone has values")
+        return pa.nulls(len(column))
+    if pa.types.is_time(kind):
+        return column.view(kind)
+    if not hasattr(kind, "value_type") or _castable(pa, kind.value_type):
+        return column.cast(kind)
+    return _lists(pa, column, kind)
+
+
+def _castable(pa: Any, kind: Any) -> bool:
+    """Whether Arrow's own cast leads to the type."""
+    if pa.types.is_null(kind) or pa.types.is_dictionary(kind) or pa.types.is_time(kind):
+        return False
+    if isinstance(kind, pa.BaseExtensionType):
+        return False
+    return _castable(pa, kind.value_type) if hasattr(kind, "value_type") else True
+
+
+def _lists(pa: Any, column: Any, kind: Any) -> Any:
+    """Lists of what Arrow does not cast: the items are made by `as_type`."""
+    mask = column.is_null() if column.null_count else None
+    items = as_type(column.values, kind.value_type)
+    if pa.types.is_fixed_size_list(kind):
+        if not pa.types.is_fixed_size_list(column.type):
+            raise pa.ArrowNotImplementedError(f"{column.type} can't become {kind}")
+        return pa.FixedSizeListArray.from_arrays(items, type=kind, mask=mask)
+    made = pa.LargeListArray if pa.types.is_large_list(kind) else pa.ListArray
+    offsets = column.offsets.cast(pa.int64() if made is pa.LargeListArray else pa.int32())
+    return made.from_arrays(offsets, items, type=kind, mask=mask)
+
+
+def _dictionary(pa: Any, values: Any, kind: Any, dictionary: Any) -> Any:
+    """The values as indices into the dictionary. Values that it lacks are put behind its own."""
+    import pyarrow.compute as pc
+
+    if dictionary is None:
+        dictionary = pa.array([], kind.value_type)
+    new = pc.unique(values).drop_null()
+    new = new.filter(pc.invert(pc.is_in(new, value_set=dictionary)))
+    known = pa.concat_arrays([dictionary, new.cast(dictionary.type)])
+    indices = pc.index_in(values, value_set=known)  # int32
+    most = len(known) - 1
+    if most.bit_length() < kind.index_type.bit_width or most < 1:
+        indices = indices.cast(kind.index_type)
+    return pa.DictionaryArray.from_arrays(indices, known, ordered=kind.ordered)

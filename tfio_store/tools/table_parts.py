@@ -1,0 +1,196 @@
+"""Takes tables of any kind apart: columns that can be sliced and encoded, and their Arrow types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tfio_store.example.arrow_types import family, packed
+from tfio_store.example.columns import nan_as_nulls, normal_column
+
+__all__ = ["Part", "Types", "parts_of"]
+
+
+@dataclass
+class Part:
+    """A table, or some rows of one."""
+
+    columns: dict[str, Any] = field(default_factory=dict)
+    """In the forms of `normal_column`."""
+    types: dict[str, Any] = field(default_factory=dict)
+    """The Arrow fields of the columns that have one."""
+    dictionaries: dict[str, Any] = field(default_factory=dict)
+    metadata: Any = None
+
+    def add(self, name: Any, column: Any) -> None:
+        """TypeError for a name that is no str; ValueError for one that is there."""
+        if not isinstance(name, str):
+            raise TypeError(
+                f"table= has a column {name!r}; names must be str, not {type(name).__name__} "
+                "(frame.rename(columns=str) makes them so)"
+            )
+        if name in self.columns:
+            raise ValueError(f"table= has two columns {name!r}")
+        self.columns[name] = normal_column(name, column)
+
+    def add_typed(self, name: Any, column: Any, of: Any) -> None:
+        """A column with the Arrow field ``of``."""
+        import pyarrow as pa
+
+        self.add(name, column)
+        self.types[name] = of
+        if pa.types.is_dictionary(of.type):
+            self.dictionaries[name] = _dictionary(pa, column)
+
+
+class Types:
+    """The Arrow types of a table's columns, as its parts show them."""
+
+    def __init__(self, chosen: Mapping[str, Any]) -> None:
+        self._chosen = chosen
+        self._first: Part | None = None
+        self._fields: dict[str, Any] = {}
+        self._dictionaries: dict[str, Any] = {}
+
+    def heed(self, part: Part) -> None:
+        """TypeError if the part's types are not those of earlier parts."""
+        self._first = self._first or part
+        for name, new in part.types.items():
+            if name in self._chosen:
+                continue
+            known = self._fields.get(name)
+            if known is None or str(known.type) == "null":
+                self._fields[name] = new
+                self._dictionaries[name] = part.dictionaries.get(name)
+            elif str(new.type) != "null" and family(known.type) != family(new.type):
+                raise TypeError(
+                    f"feature {name!r}: a part has the Arrow type {new.type}, where earlier parts "
+                    f"have {known.type}"
+                )
+
+    def packed(self) -> bytes | None:
+        """For `Schema`; None if no column has an Arrow type."""
+        if self._first is None or not self._fields:
+            return None
+        return packed(self._fields, self._dictionaries, self._first.metadata)
+
+
+def parts_of(table: Any, nan_as_null: bool) -> Iterator[Part]:
+    """The parts of one table, or of several."""
+    for each in _tables(table):
+        part = _part(each)
+        if nan_as_null:
+            part.columns = {name: nan_as_nulls(part.columns[name]) for name in part.columns}
+        yield part
+
+
+def _tables(table: Any) -> Iterable[Any]:
+    if isinstance(table, Mapping) or _is_arrow(table) or _is_frame(table):
+        return [table]
+    if hasattr(table, "__arrow_c_stream__"):
+        return _batches(table)
+    if isinstance(table, Iterable) and not isinstance(table, (str, bytes)):
+        return table
+    raise TypeError(
+        "table= takes a dict of columns, a pandas DataFrame, a pyarrow Table, anything with "
+        f"__arrow_c_stream__, or an iterable of these, not {type(table).__name__}"
+    )
+
+
+def _batches(table: Any) -> Iterator[Any]:
+    """The batches of an Arrow stream; a table without rows if it has none."""
+    import pyarrow as pa
+
+    with pa.RecordBatchReader.from_stream(table) as stream:
+        yield stream.schema.empty_table()
+        yield from stream
+
+
+def _part(table: Any) -> Part:
+    if isinstance(table, Mapping):
+        return _of_mapping(table)
+    if _is_arrow(table):
+        return _of_arrow(table)
+    if _is_frame(table):
+        return _of_frame(table)
+    if hasattr(table, "__arrow_c_stream__"):
+        import pyarrow as pa
+
+        return _of_arrow(pa.table(table))
+    raise TypeError(f"table= holds a {type(table).__name__}, which has no columns")
+
+
+def _is_arrow(table: Any) -> bool:
+    return hasattr(table, "schema") and hasattr(table, "column")
+
+
+def _is_frame(table: Any) -> bool:
+    return hasattr(table, "iloc") and hasattr(table, "columns")
+
+
+def _of_mapping(table: Mapping[Any, Any]) -> Part:
+    part = Part()
+    for name, column in table.items():
+        if type(column).__module__.startswith("pyarrow"):
+            import pyarrow as pa
+
+            part.add_typed(name, column, pa.field(str(name), column.type))
+        else:
+            part.add(name, column)
+    return part
+
+
+def _of_arrow(table: Any) -> Part:
+    part = Part(metadata=table.schema.metadata)
+    for of, column in zip(table.schema, table.columns, strict=True):
+        part.add_typed(of.name, column, of)
+    return part
+
+
+def _of_frame(frame: Any) -> Part:
+    """Numbers go as numpy has them, since Arrow would take their NaNs for nulls. The rest goes by
+    Arrow, if it is installed and has a type for it."""
+    part = Part()
+    for i, name in enumerate(frame.columns):
+        series = frame.iloc[:, i]
+        found = _arrow_of(series)
+        if found is None:
+            part.add(name, series)
+            continue
+        import pyarrow as pa
+
+        plain = isinstance(series.dtype, np.dtype) and series.dtype.kind in "biuf"
+        part.add_typed(name, series if plain else found, pa.field(str(name), found.type))
+    part.metadata = _pandas_metadata(frame, list(part.types))
+    return part
+
+
+def _arrow_of(series: Any) -> Any:
+    """None without pyarrow, and where it has no type."""
+    try:
+        import pyarrow as pa
+    except ImportError:
+        return None
+    try:
+        return pa.array(series, from_pandas=True)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError, NotImplementedError):
+        return None
+
+
+def _pandas_metadata(frame: Any, names: list[str]) -> Any:
+    """What pyarrow keeps of the dtypes."""
+    if not names:
+        return None
+    import pyarrow as pa
+
+    return pa.Schema.from_pandas(frame[names].head(0), preserve_index=False).metadata
+
+
+def _dictionary(pa: Any, column: Any) -> Any:
+    """None if there is no chunk to have one."""
+    if not isinstance(column, pa.ChunkedArray):
+        return column.dictionary
+    return column.unify_dictionaries().chunk(0).dictionary if column.num_chunks else None
