@@ -24,7 +24,7 @@ from tfio_store.storage.local import LocalStore, opened
 
 __all__ = ["LocatedList", "fetch_records_of_files"]
 
-_LONG = 32 << 10
+_LONG = 8 << 10
 """From this length on a record is worth a system call of its own."""
 
 _LEAST_FILE = 1 << 20
