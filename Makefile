@@ -182,6 +182,9 @@ bench-tfdata: $(VENV)/.bench ## TFRecordDataset: TensorFlow's own, on local file
 bench-training: $(VENV)/.bench ## shuffled and parsed batches: TensorFlow's own pipelines, by reduce and in a loop
 	$(BIN)/python -m bench.training
 
+bench-training-s3: $(VENV)/.bench ## shuffled and parsed batches from a bucket: its plain ranges
+	$(BIN)/python -m bench.training_s3
+
 bench-cliffs: $(VENV)/.bench ## TFRecordDataset far from the usual (tiny files, batches of 1): TensorFlow's own
 	$(BIN)/python -m bench.cliffs
 

@@ -23,6 +23,7 @@ CASES = {
     "shuffle=256, budget of 64 MB": {"shuffle": 256, "memory_budget": 64_000_000},
     "10,000 raw files of 3 records": {},
     "2,000 foreign GZIP files of 3 records": {},
+    "batch_size=32, 2 M records of 100 bytes": {"batch_size": 32},
 }
 
 
@@ -44,8 +45,10 @@ def write(folder: str, case: str, part: float) -> list[str]:
         contents = [framed([os.urandom(10_000)] * 6_000) for _ in range(max(1, int(8 * part)))]
     elif case == names[3]:
         contents = [framed([b"x" * 100] * 3)] * int(10_000 * part)
-    else:
+    elif case == names[4]:
         contents = [gzip.compress(framed([b"x" * 100] * 3))] * int(2_000 * part)
+    else:
+        contents = [framed([b"x" * 100] * int(2_000_000 * part))]
     paths = [f"{folder}/{i:05d}" for i in range(len(contents))]
     for path, content in zip(paths, contents, strict=True):
         Path(path).write_bytes(content)

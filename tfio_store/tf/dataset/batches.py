@@ -8,10 +8,13 @@ So each call of the op makes one batch.
 
 from __future__ import annotations
 
+import math
+
 import tensorflow as tf
 
 from tfio_store.dataset.model import Dataset
 from tfio_store.errors import DataLossError, RecordTooLargeError
+from tfio_store.records.framing import walk
 from tfio_store.records.magic import detect
 from tfio_store.tf.dataset import order
 from tfio_store.tf.dataset.blocks import BlockReader
@@ -24,10 +27,13 @@ __all__ = ["FEW", "batch_dataset", "can_batch", "raw_local", "too_small"]
 
 
 FEW = 16
-"""A batch with fewer records may be too small."""
+"""A shuffled or parsed batch with fewer records may be too small."""
 
 _CALL_BYTES = 16 << 10
 """Bytes that are read in the time of one call."""
+
+_SAMPLE_BYTES = 64 << 10
+"""As many bytes of a file tell how long its records are."""
 
 
 def can_batch(options: Options, parallel_reads: int | None) -> bool:
@@ -42,11 +48,27 @@ def can_batch(options: Options, parallel_reads: int | None) -> bool:
 
 def too_small(dataset: Dataset, options: Options) -> bool:
     """Whether batches are so small that a call for each costs more than to put them together."""
-    if options.batch_size is None or options.batch_size >= FEW:
+    size = options.batch_size
+    if size is None:
         return False
+    if size >= FEW and (options.shuffle is not False or options.feature_spec is not None):
+        return False
+    return size * _frame_bytes(dataset) < _CALL_BYTES
+
+
+def _frame_bytes(dataset: Dataset) -> float:
+    """The mean length of a stored frame. Where nobody has counted the records, the head of the
+    first file with any tells."""
     records = sum(shard.records or 0 for shard in dataset.shards)
-    nbytes = sum(shard.nbytes for shard in dataset.shards)
-    return nbytes * options.batch_size < _CALL_BYTES * records
+    if records:
+        return sum(shard.nbytes for shard in dataset.shards) / records
+    for index, shard in enumerate(dataset.shards):
+        if shard.nbytes:
+            store, path = dataset.open(index)
+            end = min(shard.nbytes, _SAMPLE_BYTES)
+            frames, sampled, _ = walk(store.read(path, 0, end, etag=shard.version).result())
+            return sampled / len(frames) if len(frames) else math.inf
+    return math.inf
 
 
 def raw_local(dataset: Dataset) -> Dataset | None:

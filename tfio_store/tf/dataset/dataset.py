@@ -20,7 +20,7 @@ from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.records.warning import warn
 from tfio_store.storage import Access, LocalCache, Retry
 from tfio_store.storage.cache.local_cache import cache_of
-from tfio_store.tf.dataset.batches import FEW, batch_dataset, can_batch, raw_local, too_small
+from tfio_store.tf.dataset.batches import batch_dataset, can_batch, raw_local, too_small
 from tfio_store.tf.dataset.blocks import block_dataset
 from tfio_store.tf.dataset.carried_access import to_json
 from tfio_store.tf.dataset.filenames import known_names, names_dataset
@@ -257,7 +257,7 @@ def _build(
         return _from_files(names, codecs, options, parallel_reads), None, None
     try:
         raw = raw_local(dataset) if can_batch(options, parallel_reads) else None
-        if raw is not None and (options.batch_size or 0) >= FEW:
+        if raw is not None and not too_small(raw, options):
             hold_versions(raw)
             return _from_blocks(raw, options, parallel_reads)
         if options.wants_blocks:
