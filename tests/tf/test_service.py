@@ -120,6 +120,19 @@ def test_workers_read_the_version_that_the_dataset_was_made_of(
         seen(dataset.apply(shared))
 
 
+@pytest.mark.timeout(280)
+def test_small_batches_bring_every_record_once(service: str, tmp_path: Path) -> None:
+    """They are cut from blocks, which the workers share out."""
+    records = [b"%06d" % i + bytes(100) for i in range(100_000)]
+    with tfs.ShardedWriter(str(tmp_path / "set"), num_shards=4) as writer:
+        writer.write_batch(records)
+    dynamic = tf.data.experimental.service.distribute(
+        tf.data.experimental.service.ShardingPolicy.DYNAMIC, service
+    )
+    dataset = tfs.TFRecordDataset(str(tmp_path / "set"), batch_size=32)
+    assert seen(dataset.apply(dynamic)) == Counter(record[:6] for record in records)
+
+
 BATCH = 64
 SHARDED = {
     "blocks": {},

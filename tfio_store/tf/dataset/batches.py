@@ -12,7 +12,7 @@ import math
 
 import tensorflow as tf
 
-from tfio_store.dataset.model import Dataset
+from tfio_store.dataset.model import Dataset, Shard
 from tfio_store.errors import DataLossError, RecordTooLargeError
 from tfio_store.records.framing import walk
 from tfio_store.records.magic import detect
@@ -57,11 +57,11 @@ def too_small(dataset: Dataset, options: Options) -> bool:
 
 
 def _frame_bytes(dataset: Dataset) -> float:
-    """The mean length of a stored frame. Where nobody has counted the records, the head of the
-    first file with any tells."""
+    """The mean length of a frame. Where nobody has counted the records, the head of the first file
+    with any tells."""
     records = sum(shard.records or 0 for shard in dataset.shards)
     if records:
-        return sum(shard.nbytes for shard in dataset.shards) / records
+        return sum(map(_raw_bytes, dataset.shards)) / records
     for index, shard in enumerate(dataset.shards):
         if shard.nbytes:
             store, path = dataset.open(index)
@@ -69,6 +69,10 @@ def _frame_bytes(dataset: Dataset) -> float:
             frames, sampled, _ = walk(store.read(path, 0, end, etag=shard.version).result())
             return sampled / len(frames) if len(frames) else math.inf
     return math.inf
+
+
+def _raw_bytes(shard: Shard) -> int:
+    return shard.nbytes if shard.blocks is None else int(shard.blocks.raw_offsets[-1])
 
 
 def raw_local(dataset: Dataset) -> Dataset | None:
