@@ -36,6 +36,7 @@ from tfio_store.tools.clean import Leftovers, clean
 from tfio_store.tools.infer import infer_schema
 from tfio_store.tools.salvage import VerifyReport, salvage, verify
 from tfio_store.tools.table import read_table, write_table
+from tfio_store.tools.table_stream import iter_tables
 from tfio_store.write.file_writer import TFRecordWriter
 from tfio_store.write.progress import Progress
 from tfio_store.write.sharded_writer import ShardedWriter
@@ -82,6 +83,7 @@ __all__ = [
     "encode_examples",
     "encode_sequence_example",
     "infer_schema",
+    "iter_tables",
     "list_files",
     "load",
     "masked_crc32c",

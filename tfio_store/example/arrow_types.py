@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["as_type", "family", "packed", "unpacked"]
+__all__ = ["as_type", "family", "joined", "packed", "unpacked"]
 
 _MOST_DICTIONARY = 1 << 20
 """Bytes of a dictionary that are kept. Of a longer one the values that occur come back."""
@@ -20,8 +20,11 @@ def packed(fields: Mapping[str, Any], dictionaries: Mapping[str, Any], metadata:
     """The stream. ``dictionaries`` are by column name."""
     import pyarrow as pa
 
-    schema = pa.schema(list(fields.values()), metadata=metadata)
-    empty = [_no_rows(pa, field.type, dictionaries.get(field.name)) for field in schema]
+    empty, kept = [], []
+    for field in fields.values():
+        empty.append(_no_rows(pa, field.type, dictionaries.get(field.name)))
+        kept.append(field.with_type(empty[-1].type) if field.name in dictionaries else field)
+    schema = pa.schema(kept, metadata=metadata)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema) as stream:
         stream.write_batch(pa.RecordBatch.from_arrays(empty, schema=schema))
@@ -33,8 +36,23 @@ def _no_rows(pa: Any, kind: Any, dictionary: Any) -> Any:
         return pa.array([], kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind)
     if dictionary is None or dictionary.nbytes > _MOST_DICTIONARY:
         dictionary = pa.array([], kind.value_type)
-    indices = pa.array([], kind.index_type)
+    indices = pa.array([], _index_type(pa, kind, len(dictionary)))
     return pa.DictionaryArray.from_arrays(indices, dictionary, ordered=kind.ordered)
+
+
+def _index_type(pa: Any, kind: Any, size: int) -> Any:
+    """The type's own, or a wider one if there are too many values for it."""
+    bits = kind.index_type.bit_width - pa.types.is_signed_integer(kind.index_type)
+    return kind.index_type if size <= 1 << bits else pa.int32()
+
+
+def joined(known: Any, new: Any) -> Any:
+    """A dictionary of all values of two, those of the first one first."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    missing = new.filter(pc.invert(pc.is_in(new, value_set=known)))
+    return pa.concat_arrays([known, missing.cast(known.type)])
 
 
 def unpacked(data: bytes) -> tuple[Any, dict[str, Any]]:
@@ -124,11 +142,6 @@ def _dictionary(pa: Any, values: Any, kind: Any, dictionary: Any) -> Any:
 
     if dictionary is None:
         dictionary = pa.array([], kind.value_type)
-    new = pc.unique(values).drop_null()
-    new = new.filter(pc.invert(pc.is_in(new, value_set=dictionary)))
-    known = pa.concat_arrays([dictionary, new.cast(dictionary.type)])
-    indices = pc.index_in(values, value_set=known)  # int32
-    most = len(known) - 1
-    if most.bit_length() < kind.index_type.bit_width or most < 1:
-        indices = indices.cast(kind.index_type)
+    known = joined(dictionary, pc.unique(values).drop_null())
+    indices = pc.index_in(values, value_set=known).cast(_index_type(pa, kind, len(known)))
     return pa.DictionaryArray.from_arrays(indices, known, ordered=kind.ordered)

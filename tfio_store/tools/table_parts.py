@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tfio_store.example.arrow_types import family, packed
+from tfio_store.example.arrow_types import family, joined, packed
 from tfio_store.example.columns import nan_as_nulls, normal_column
 
 __all__ = ["Part", "Types", "parts_of"]
@@ -64,12 +64,19 @@ class Types:
             known = self._fields.get(name)
             if known is None or str(known.type) == "null":
                 self._fields[name] = new
-                self._dictionaries[name] = part.dictionaries.get(name)
             elif str(new.type) != "null" and family(known.type) != family(new.type):
                 raise TypeError(
                     f"feature {name!r}: a part has the Arrow type {new.type}, where earlier parts "
                     f"have {known.type}"
                 )
+            self._add_dictionary(name, part.dictionaries.get(name))
+
+    def _add_dictionary(self, name: str, new: Any) -> None:
+        known = self._dictionaries.get(name)
+        if known is None or new is None:
+            self._dictionaries[name] = new if known is None else known
+        elif not known.equals(new):
+            self._dictionaries[name] = joined(known, new)
 
     def packed(self) -> bytes | None:
         """For `Schema`; None if no column has an Arrow type."""

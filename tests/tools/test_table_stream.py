@@ -1,0 +1,106 @@
+"""`iter_tables`: batches of the rows asked for, of the table's types, in bounded memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tfio_store import (
+    SchemaError,
+    TFRecordWriter,
+    encode_example,
+    iter_tables,
+    read_table,
+    write_table,
+)
+
+ROWS = 5000
+TABLE = pa.table(
+    {
+        "s": pa.array([None if i % 7 == 0 else f"é{i}" * 50 for i in range(ROWS)]),
+        "n": pa.array([None if i % 3 == 0 else i for i in range(ROWS)], pa.int16()),
+        "when": pa.array(range(ROWS), pa.timestamp("s", tz="Europe/Paris")),
+        "list": pa.array([[str(j) for j in range(i % 3)] for i in range(ROWS)]),
+        "kind": pa.array([f"{i % 5}" for i in range(ROWS)]).dictionary_encode(),
+        "pair": pa.array([["a", "b"]] * ROWS, pa.list_(pa.string(), 2)),
+    }
+).replace_schema_metadata({"made": "here"})
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    url = f"{tmp_path_factory.mktemp('tables')}/t"
+    write_table(TABLE, url, max_shard_bytes=1 << 20, compression="GZIP")
+    return url
+
+
+@pytest.mark.parametrize("rows", [None, 1, 999, 5000, 7000])
+def test_the_table_comes_in_batches(url: str, rows: int | None) -> None:
+    reader = iter_tables(url, batch_rows=rows)
+    assert isinstance(reader, pa.RecordBatchReader)
+    assert reader.schema.equals(TABLE.schema, check_metadata=True)
+    batches = list(reader)
+    assert pa.Table.from_batches(batches).equals(TABLE)
+    if rows is not None:
+        assert {batch.num_rows for batch in batches[:-1]} <= {rows}
+    else:
+        assert len(batches) > 1
+
+
+def test_columns(url: str) -> None:
+    assert iter_tables(url, columns=["n", "s"]).read_all().equals(TABLE.select(["n", "s"]))
+    with pytest.raises(KeyError, match="no feature 'z'"):
+        iter_tables(url, columns=["z"])
+    with pytest.raises(ValueError, match="batch_rows must be at least 1"):
+        iter_tables(url, batch_rows=0)
+
+
+def test_a_stream_is_a_table_that_can_be_written(url: str, tmp_path: Path) -> None:
+    write_table(iter_tables(url), f"{tmp_path}/t", num_shards=1)
+    assert read_table(f"{tmp_path}/t").to_arrow().equals(TABLE)
+
+
+def test_foreign_files(tmp_path: Path) -> None:
+    with TFRecordWriter(f"{tmp_path}/f") as writer:
+        for x in range(10):
+            writer.write({"x": x} | ({"late": 1.5} if x == 9 else {}))
+    found = iter_tables(f"{tmp_path}/f", batch_rows=4).read_all()
+    assert found["x"].to_pylist() == list(range(10))
+    assert found["late"].to_pylist() == [None] * 9 + [1.5]
+
+
+def test_a_bad_record_is_an_error_of_its_batch(tmp_path: Path) -> None:
+    with TFRecordWriter(f"{tmp_path}/f") as writer:
+        writer.write(encode_example({"x": "a"}))
+    with pytest.raises(SchemaError, match="'x' holds bytes"):
+        iter_tables(f"{tmp_path}/f", schema={"x": "int64"}).read_all()
+
+
+def test_no_rows(tmp_path: Path) -> None:
+    write_table(TABLE[:0], f"{tmp_path}/t")
+    assert iter_tables(f"{tmp_path}/t").read_all().equals(TABLE[:0])
+    assert iter_tables(f"{tmp_path}/t", batch_rows=3).read_all().num_rows == 0
+
+
+def test_it_holds_a_batch_at_a_time(tmp_path: Path) -> None:
+    rows: Any = ({"x": np.zeros((256, 1024), np.float32)} for _ in range(64))
+    write_table(rows, f"{tmp_path}/t")  # 64 MiB
+    before = pa.total_allocated_bytes()
+    for batch in iter_tables(f"{tmp_path}/t", batch_rows=500):
+        assert batch.num_rows <= 500
+        assert pa.total_allocated_bytes() - before < 24 << 20
+
+
+def test_dictionaries_of_parts(tmp_path: Path) -> None:
+    kind = pa.dictionary(pa.int8(), pa.string())
+    parts = [
+        pa.table({"x": pa.array([f"{i}" for i in range(a, b)]).dictionary_encode().cast(kind)})
+        for a, b in ((0, 100), (50, 170))
+    ]
+    write_table(parts, f"{tmp_path}/t", num_shards=1)
+    rows = parts[0]["x"].to_pylist() + parts[1]["x"].to_pylist()
+    assert iter_tables(f"{tmp_path}/t", batch_rows=30).read_all()["x"].to_pylist() == rows

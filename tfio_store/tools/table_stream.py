@@ -1,0 +1,106 @@
+"""`iter_tables`: a dataset of Examples as a stream of Arrow record batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+from tfio_store.dataset.source import Source
+from tfio_store.example import decode_examples
+from tfio_store.example.codec import SchemaLike
+from tfio_store.example.schema import Schema
+from tfio_store.read.reader import RecordReader
+from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
+from tfio_store.storage import Access, Retry
+from tfio_store.tools.infer import manifest_schema, schema_of_records
+
+__all__ = ["iter_tables"]
+
+
+def iter_tables(
+    source: Source,
+    *,
+    columns: Sequence[str] | None = None,
+    batch_rows: int | None = None,
+    schema: SchemaLike | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+    retry: Retry | None = None,
+    backend: str = "fsspec",
+) -> Any:
+    """Read a dataset of Examples as Arrow record batches, one after another. Needs pyarrow.
+
+    It holds the reader's read-ahead and one batch in memory, and makes no Python object of a value.
+
+    Args:
+        source (str | PathLike | list): See `RecordReader`.
+        columns (list[str] | None): The columns to read. The others are stepped over undecoded.
+            Default None: all of them.
+        batch_rows (int | None): The rows of each batch but the last. Default None: those of a
+            block, about 1 MiB of records.
+        schema (Schema | dict | None): What the records hold. Default None: what the manifest says.
+            Without a manifest, what all records show: they are read twice.
+        storage_options (dict | None): See `RecordReader`. Default None.
+        max_record_bytes (int): See `RecordReader`. Default 1 GiB.
+        retry (Retry | None): See `RecordReader`. Default None.
+        backend (str): See `RecordReader`. Default "fsspec".
+
+    Returns:
+        pyarrow.RecordBatchReader: Its types are those of the table that `write_table` wrote; see
+        `Examples.to_arrow`.
+
+    Raises:
+        ImportError: pyarrow is not installed.
+        KeyError: There is no such column.
+        SchemaError: A record is not as the schema says. This comes with its batch.
+        ValueError: ``batch_rows`` is below 1, or there are no records to infer a schema from.
+        OSError: The storage fails.
+
+    Example:
+        >>> _ = tfs.write_table({"x": [1, 2, 3], "name": ["a", "b", "c"]}, "train", num_shards=1)
+        >>> [batch.num_rows for batch in tfs.iter_tables("train", columns=["x"], batch_rows=2)]
+        [2, 1]
+    """
+    if batch_rows is not None and batch_rows < 1:
+        raise ValueError(f"batch_rows must be at least 1, got {batch_rows}")
+    access = Access(storage_options, retry, backend)
+    where = access.arguments | {"max_record_bytes": max_record_bytes}
+    full = manifest_schema(source, access) if schema is None else Schema.of(schema)
+    if full is None:
+        with RecordReader(source, **where) as reader:
+            full = schema_of_records(chain.from_iterable(reader.batches()))
+    wanted = full if columns is None else full.select(tuple(columns))
+    types = decode_examples([], wanted, strings="batch").to_arrow().schema
+    import pyarrow as pa
+
+    tables = _tables(source, where, wanted)
+    batches = _by_block(tables) if batch_rows is None else _of_rows(pa, tables, batch_rows)
+    return pa.RecordBatchReader.from_batches(types, batches)
+
+
+def _tables(source: Source, where: Mapping[str, Any], wanted: Schema) -> Iterator[Any]:
+    with RecordReader(source, **where) as reader:
+        for batch in reader.batches():
+            yield decode_examples(batch, wanted, strings="batch").to_arrow()
+
+
+def _by_block(tables: Iterator[Any]) -> Iterator[Any]:
+    for table in tables:
+        yield from table.to_batches()
+
+
+def _of_rows(pa: Any, tables: Iterator[Any], rows: int) -> Iterator[Any]:
+    """Batches of as many rows, put together from tables and cut of them."""
+    waiting: list[Any] = []
+    for table in chain(tables, [None]):
+        waiting += [] if table is None else [table]
+        held = sum(each.num_rows for each in waiting)
+        if held < rows and not (table is None and held):
+            continue
+        joined = pa.concat_tables(waiting).combine_chunks()
+        start = 0
+        while held - start >= rows or (table is None and held > start):
+            yield from joined.slice(start, rows).to_batches()
+            start += rows
+        waiting = [joined.slice(start)]
