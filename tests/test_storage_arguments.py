@@ -16,7 +16,7 @@ from tfio_store.storage import Access, Retry, access, open_store
 
 NO_STORAGE = {
     "CorruptRecordError", "DataLossError", "DataLossWarning", "DatasetManifest", "Examples",
-    "Feature", "Leftovers", "LocalCache", "ManifestError", "Progress", "Ragged", "RecordBatch",
+    "Feature", "Leftovers", "LocalCache", "ManifestError", "Nullable", "Progress", "Ragged", "RecordBatch",
     "RecordTooLargeError", "Retry", "Schema", "SchemaError", "ShardInfo", "SkippedRegion",
     "TFIOStoreError", "TruncatedRecordError", "UncertainCommitError", "VerifyReport", "backend",
     "crc32c", "decode_examples", "decode_sequence_examples", "encode_example", "encode_examples",
@@ -85,6 +85,7 @@ CALLS: dict[str, Callable[..., object]] = {
     "build_index": index,
     "clean": lambda url, **o: tfs.clean(url, **o),
     "infer_schema": lambda url, **o: tfs.infer_schema(url, **o),
+    "iter_tables": lambda url, **o: tfs.iter_tables(url, **o).read_all(),
     "list_files": lambda url, **o: list(tfs.list_files(f"{url}-*", **o)),
     "load": load,
     "read_table": lambda url, **o: tfs.read_table(url, **o),
