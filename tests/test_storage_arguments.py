@@ -16,11 +16,11 @@ from tfio_store.storage import Access, Retry, access, open_store
 
 NO_STORAGE = {
     "CorruptRecordError", "DataLossError", "DataLossWarning", "DatasetManifest", "Examples",
-    "Feature", "Leftovers", "LocalCache", "ManifestError", "Nullable", "Progress", "Ragged", "RecordBatch",
-    "RecordTooLargeError", "Retry", "Schema", "SchemaError", "ShardInfo", "SkippedRegion",
-    "TFIOStoreError", "TruncatedRecordError", "UncertainCommitError", "VerifyReport", "backend",
-    "crc32c", "decode_examples", "decode_sequence_examples", "encode_example", "encode_examples",
-    "encode_sequence_example", "masked_crc32c",
+    "Feature", "Leftovers", "LocalCache", "ManifestError", "Nullable", "Progress", "Ragged",
+    "RecordBatch", "RecordTooLargeError", "Retry", "Schema", "SchemaError", "ShardInfo",
+    "SkippedRegion", "TFIOStoreError", "TruncatedRecordError", "UncertainCommitError",
+    "VerifyReport", "backend", "crc32c", "decode_examples", "decode_sequence_examples",
+    "encode_example", "encode_examples", "encode_sequence_example", "masked_crc32c",
 }  # fmt: skip
 
 
