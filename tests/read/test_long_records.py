@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
 import os
@@ -259,3 +260,15 @@ def test_a_file_whose_first_records_are_its_shortest(tmp_path: Path) -> None:
         finally:
             resource.setrlimit(resource.RLIMIT_AS, limit)
     assert (len(offsets), end, fault) == (len(lengths), at, None)
+
+
+def test_a_disk_that_fails_is_named(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*args: Any) -> Any:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    reader = tfs.RecordReader(path)
+    monkeypatch.setattr(os, "pread", fails)
+    monkeypatch.setattr(os, "preadv", fails)
+    with pytest.raises(OSError, match="Input/output error") as caught:
+        list(reader)
+    assert caught.value.filename == path

@@ -132,7 +132,10 @@ def _long_records(dataset: Dataset, index: int, place: _Place, how: Decoding) ->
 
 
 def _begins_long(descriptor: int, shard: Shard, start: int) -> bool:
-    head = os.pread(descriptor, _HEAD_BYTES, start)
+    try:
+        head = os.pread(descriptor, _HEAD_BYTES, start)
+    except OSError:
+        return False  # fetch_blocks meets it again, and reports it
     if shard.compression is not None and start == 0 and detect(head) is not None:
         return False
     frames, end, _ = walk(head)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import secrets
 import threading
 import time
 from dataclasses import dataclass, field
@@ -81,7 +80,7 @@ class CacheFolder:
             os.makedirs(self._base, mode=0o700, exist_ok=True)
             for folder in (self._writing, self._files):
                 os.makedirs(folder, exist_ok=True)
-            self._room.take(0)
+            self._room.settle()
             self._room.sweep()
         except OSError as error:
             text = f"cache={self._base!r} cannot be written to: {error.strerror}"
@@ -156,8 +155,7 @@ class CacheFolder:
         if self._stopped or not len(view) or entry.nbytes > self.cache.max_bytes:
             return
         try:
-            self._room.take(entry.nbytes)
-            self._write(entry, view)
+            self._write(entry, view, self._room.begin(entry.nbytes))
         except OSError as error:
             with self._lock:
                 told, self._stopped = self._stopped, True
@@ -168,11 +166,10 @@ class CacheFolder:
         with self._lock:
             known.kept.add([(entry.start, entry.stop)])
 
-    def _write(self, entry: Entry, data: memoryview) -> None:
-        temporary = os.path.join(self._writing, secrets.token_hex(12))
+    def _write(self, entry: Entry, data: memoryview, temporary: str) -> None:
         path = self._path(entry.digest, (entry.start, entry.stop))
         try:
-            with open(temporary, "xb", buffering=0) as file:
+            with open(temporary, "r+b", buffering=0) as file:
                 for piece in (memoryview(entry.header(data)), data):
                     while len(piece):
                         piece = piece[file.write(piece) :]

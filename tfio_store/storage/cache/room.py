@@ -1,8 +1,9 @@
 """How many bytes a cache's folder holds, as its processes agree on it, and what goes for more.
 
 The total stands in the file ``total``. Who adds to it holds the lock of that file, which the system
-takes back from a process that is killed. A killed writer may leave bytes in the total that nobody
-wrote. They are gone after the next look at the files themselves.
+takes back from a process that is killed. A file that is being written has its full length from the
+start, so that who looks at the files themselves counts it too. A killed writer's file counts until
+it is swept.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import secrets
 import struct
 import time
 from collections.abc import Iterator
@@ -35,14 +37,28 @@ class Room:
     total: str
     limit: int
 
-    def take(self, nbytes: int) -> None:
-        """Make room for ``nbytes`` more, and count them."""
+    def settle(self) -> None:
+        """Leave what is too much: the limit may have been higher."""
+        with self._taken(0):
+            pass
+
+    def begin(self, nbytes: int) -> str:
+        """Make room for a file of ``nbytes``, count it, and create it in ``temporary``."""
+        path = os.path.join(self.temporary, secrets.token_hex(12))
+        with self._taken(nbytes):
+            created(path, nbytes)
+        return path
+
+    @contextlib.contextmanager
+    def _taken(self, nbytes: int) -> Iterator[None]:
+        """Count ``nbytes`` more, unless the block fails."""
         with self._locked() as descriptor:
             known = os.pread(descriptor, _TOTAL.size, 0)
             whole = len(known) == _TOTAL.size
-            held = _TOTAL.unpack(known)[0] if whole else sum(size for _, size, _ in self._found())
+            held = _TOTAL.unpack(known)[0] if whole else self._held()
             if held + nbytes > self.limit:
                 held = self._after_leaving(int(self.limit * KEPT_SHARE) - nbytes)
+            yield
             os.pwrite(descriptor, _TOTAL.pack(held + nbytes), 0)
 
     @contextlib.contextmanager
@@ -55,11 +71,11 @@ class Room:
             os.close(descriptor)
 
     def _after_leaving(self, most: int) -> int:
-        """Delete the files unused for longest until at most ``most`` bytes are left."""
+        """Delete the files unused for longest until at most ``most`` bytes are left, those that are
+        being written among them."""
         self.sweep()
-        found = sorted(self._found())
-        held = sum(size for _, size, _ in found)
-        for _, size, path in found:
+        held = self._held()
+        for _, size, path in sorted(self._found()):
             if held <= most:
                 break
             with contextlib.suppress(FileNotFoundError):
@@ -74,14 +90,32 @@ class Room:
                 if time.time() - entry.stat().st_mtime > STALE_SECONDS:
                     os.unlink(entry.path)
 
+    def _held(self) -> int:
+        # in this order: a file that gets its name meanwhile is counted twice, and not missed
+        writing = sum(size for _, size, _ in described(self.temporary))
+        return writing + sum(size for _, size, _ in self._found())
+
     def _found(self) -> Iterator[tuple[int, int, str]]:
-        """When it was used last, its bytes, and the path, of each file."""
         for group in scanned(self.files):
             for folder in scanned(group.path):
-                for entry in scanned(folder.path):
-                    with contextlib.suppress(FileNotFoundError):
-                        status = entry.stat()
-                        yield status.st_mtime_ns, status.st_size, entry.path
+                yield from described(folder.path)
+
+
+def created(path: str, nbytes: int) -> None:
+    with open(path, "xb") as file:
+        try:
+            file.truncate(nbytes)
+        except BaseException:
+            os.unlink(path)
+            raise
+
+
+def described(folder: str) -> Iterator[tuple[int, int, str]]:
+    """When it was used last, its bytes, and the path, of each file in a folder."""
+    for entry in scanned(folder):
+        with contextlib.suppress(FileNotFoundError):
+            status = entry.stat()
+            yield status.st_mtime_ns, status.st_size, entry.path
 
 
 def scanned(folder: str) -> list[os.DirEntry[str]]:

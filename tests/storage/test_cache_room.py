@@ -1,0 +1,32 @@
+"""The bytes that a cache's folder holds stay below its limit."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from tfio_store.storage.cache.room import Room
+
+
+def held(folder: Path) -> int:
+    """The bytes of all files but the one that keeps the total."""
+    files = [path for path in folder.rglob("*") if path.is_file() and path.name != "total"]
+    return sum(path.stat().st_size for path in files)
+
+
+def test_what_is_being_written_counts(tmp_path: Path) -> None:
+    """Ranges of other writers, while one makes room. Else a folder holds more than its limit."""
+    files, writing, total = (str(tmp_path / name) for name in ("files", "writing", "total"))
+    os.makedirs(f"{files}/ab/abcd")
+    os.mkdir(writing)
+    room = Room(files, writing, total, limit=1000)
+    paths = [room.begin(300) for _ in range(3)]
+    for number, path in enumerate(paths[:2]):
+        os.replace(path, f"{files}/ab/abcd/{number}")
+    room.begin(300)  # the third is not in its place yet
+    assert held(tmp_path) <= 1000
+    Path(total).unlink()
+    room.settle()  # counts anew
+    for _ in range(3):
+        room.begin(100)
+        assert held(tmp_path) <= 1000
