@@ -132,7 +132,7 @@ chaos: $(VENV)/.dev ## kill 400 writers, put 300 on a bad line, let crowds loose
 chaos-read: $(VENV)/.dev ## 10,000 reads, each with a fault, from every store that runs here (an hour)
 	$(BIN)/python -m tests.chaos_read --reads 10000 --seconds 7200 --report docs/chaos-read.md
 
-kills: $(VENV)/.dev ## readers that are killed 20 times each, and go on from what they saved (3 minutes)
+kills: $(VENV)/.dev ## readers that are killed 20 times each, and go on from what they saved (5 minutes)
 	$(BIN)/python -m tests.kills --report docs/kills.md
 
 differential: $(VENV)/.dev ## 10,000 random cases of reading against plain Python and TensorFlow (up to an hour)
