@@ -92,6 +92,8 @@ def test_a_signed_url_opens_in_tensorflow(url: str) -> None:
     [
         ({"batch_size": 50, "schema": {"x": "int64"}}, "is not a tf.train.Example"),
         ({"shuffle": True, "batch_size": 50, "schema": {"x": "int64"}}, "not a tf.train.Example"),
+        ({"batch_size": 50, "max_record_bytes": 1}, "claims 2 bytes"),
+        ({"max_record_bytes": 1}, "claims 2 bytes"),
     ],
 )
 @pytest.mark.parametrize("user", ["", "somebody:0123456789abcdef@"])

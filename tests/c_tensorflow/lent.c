@@ -33,6 +33,7 @@ static void *work(void *argument) {
                                .records = RECORDS};
         failure why;
         if (rand_r(&seed) % 3 == 0) lent_begin(&asked, &settings);
+        if (rand_r(&seed) % 3 == 0) lent_await(&asked, &settings);
         if (rand_r(&seed) % 500 == 0) lent_forget();
         lent_block *block = lent_take(&asked, &settings, (int64_t)take, &why);
         CHECK((block == NULL) == (number == REFUSED));
@@ -100,6 +101,30 @@ static void check_begun(void) {
     CHECK(begun_now == 0 && lent_now == 0);
 }
 
+/* Who waits begins, comes back until the fetch has come, and takes it then; what can't be begun, and what
+ * was read, is waited for by nobody. */
+static void check_awaited(void) {
+    read_settings settings = {.options = "{\"awaited\": 1}", .verify = true, .limit = 1 << 20};
+    block_request asked = {.url = "memory://awaited",
+                           .codec = "",
+                           .version = "",
+                           .stop = BLOCK_BYTES,
+                           .raw_stop = BLOCK_BYTES,
+                           .records = RECORDS};
+    failure why;
+    int before = begun;
+    CHECK(!lent_await(&asked, &settings) && begun_now == 1);
+    CHECK(lent_await(&asked, &settings) && lent_await(&asked, &settings));
+    lent_release(lent_take(&asked, &settings, RECORDS / 2, &why));
+    CHECK(begun == before + 1 && begun_now == 0 && lent_await(&asked, &settings));
+    lent_release(lent_take(&asked, &settings, RECORDS / 2, &why));
+    CHECK(lent_now == 0);
+    asked.start = REFUSED * BLOCK_BYTES;
+    asked.stop = (REFUSED + 1) * BLOCK_BYTES;
+    CHECK(lent_await(&asked, &settings));
+    lent_forget();
+}
+
 /* A block of another version of its file is another block. */
 static void check_versions(void) {
     read_settings settings = {.options = "{}", .verify = true, .limit = 1 << 20};
@@ -125,6 +150,7 @@ int main(void) {
     use_lender();
     check_let_go();
     check_begun();
+    check_awaited();
     check_versions();
     for (unsigned i = 0; i < THREADS; i++) {
         seeds[i] = i + 1;

@@ -44,6 +44,13 @@ static void drop_fetch(void *fetch) {
     begun_now--;
 }
 
+/* Every second time a fetch has come. */
+static bool await_fetch(void *fetch) {
+    static atomic_int asked;
+    CHECK(fetch != NULL);
+    return ++asked % 2 == 0;
+}
+
 static bool read_block(const block_request *block, const read_settings *settings, void *fetch,
                        record_part *found, failure *why) {
     uint8_t records[RECORDS][RECORD];
@@ -73,7 +80,9 @@ static void return_lent(void *bytes) {
 }
 
 static void use_lender(void) {
-    lender =
-        (tf_lender){.begin_block = begin_block, .drop_fetch = drop_fetch, .read_block = read_block};
+    lender = (tf_lender){.begin_block = begin_block,
+                         .drop_fetch = drop_fetch,
+                         .await_fetch = await_fetch,
+                         .read_block = read_block};
     chunk_return_lent = return_lent;
 }

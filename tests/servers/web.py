@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-__all__ = ["Web", "web_server"]
+__all__ = ["Handler", "Web", "web_server"]
 
 
 @dataclass
@@ -67,9 +67,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def web_server() -> Iterator[Web]:
+def web_server(kind: type[Handler] = Handler) -> Iterator[Web]:
     """The server, while the block runs."""
-    handler = type("Bound", (Handler,), {})
+    handler = type("Bound", (kind,), {})
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     web = Web(f"http://127.0.0.1:{server.server_address[1]}")
     handler.web = web  # type: ignore[attr-defined]

@@ -20,7 +20,7 @@ tf = pytest.importorskip("tensorflow")
 import tfio_store as tfs  # noqa: E402
 from tests.tf.oracle import error_of, outcome  # noqa: E402
 from tests.tf.test_parsed import elements  # noqa: E402
-from tfio_store.tf.dataset import ops, runtime, stream_batches  # noqa: E402
+from tfio_store.tf.dataset import open_streams, ops, stream_batches  # noqa: E402
 
 pytestmark = [
     pytest.mark.tensorflow,
@@ -63,13 +63,13 @@ def small_files_too(monkeypatch: pytest.MonkeyPatch) -> None:
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What Python's reader was asked for."""
     found: list[str] = []
-    open_stream = runtime._Stream.open
+    open_stream = open_streams._Stream.open
 
     def noted(self: Any, *position: int) -> Any:
         found.append(os.path.basename(self.url))
         return open_stream(self, *position)
 
-    monkeypatch.setattr(runtime._Stream, "open", noted)
+    monkeypatch.setattr(open_streams._Stream, "open", noted)
     return found
 
 

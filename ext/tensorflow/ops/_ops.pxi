@@ -47,14 +47,17 @@ cdef extern from "tensorflow/ops/lender.h" nogil:
             const block_request *block, const read_settings *settings
         ) noexcept
         void (*drop_fetch)(void *fetch) noexcept
+        c_bool (*await_fetch)(void *fetch) noexcept
         c_bool (*read_block)(
             const block_request *block, const read_settings *settings, void *fetch, record_part *found,
             failure *why
         ) noexcept
         c_bool (*read_stream)(
             const char *url, const char *codec, char *version, const int64_t *position,
-            const read_settings *settings, record_part *found, int64_t *next, failure *why
+            const read_settings *settings, record_part *found, int64_t *next, c_bool *waits,
+            failure *why
         ) noexcept
+        void (*forget_steps)() noexcept
         c_bool (*inflate)(
             const char *codec, const chunk *stored, size_t limit, chunk *raw
         ) noexcept
@@ -72,23 +75,28 @@ cdef extern from "tensorflow/ops/kernels.h" nogil:
 cdef object _begin_block = None
 cdef object _read_block = None
 cdef object _read_stream = None
+cdef object _forget_steps = None
 cdef object _inflate = None
 cdef object _classify = None
 
 
-def load_ops(begin_block, read_block, read_stream, inflate, classify):
+def load_ops(begin_block, read_block, read_stream, forget_steps, inflate, classify):
     """Register the ops; what their kernels call for all but raw local files. Once per process."""
-    global _begin_block, _read_block, _read_stream, _inflate, _classify, chunk_return_lent
+    global _begin_block, _read_block, _read_stream, _forget_steps, _inflate, _classify
+    global chunk_return_lent
     if _read_block is not None:
         raise RuntimeError("the TensorFlow bridge is loaded already")
     load_abi()
     _begin_block, _read_block = begin_block, read_block
-    _read_stream, _inflate, _classify = read_stream, inflate, classify
+    _read_stream, _forget_steps = read_stream, forget_steps
+    _inflate, _classify = inflate, classify
     chunk_return_lent = return_lent
     lender.begin_block = begin
     lender.drop_fetch = drop
+    lender.await_fetch = await_begun
     lender.read_block = lend_block
     lender.read_stream = lend_stream
+    lender.forget_steps = forget_streams
     lender.inflate = lend_inflated
     pthread_atfork(NULL, NULL, lent_after_fork)
     cdef const char *problem = tf_kernels_register()
@@ -156,34 +164,41 @@ cdef c_bool fail_exception(failure *why, object error) noexcept:
 
 cdef void *begin(const block_request *block, const read_settings *settings) noexcept with gil:
     try:
-        future = _begin_block(
+        fetch = _begin_block(
             block.url.decode(), block.codec.decode(), block.version.decode(),
             (block.start, block.stop), (block.raw_start, block.raw_stop),
             settings.options.decode(),
         )
-        Py_INCREF(future)
-        return <void *> future
+        Py_INCREF(fetch)
+        return <void *> fetch
     except BaseException:
         return NULL  # read_block meets the same, and says it
 
 
 cdef void drop(void *fetch) noexcept with gil:
-    future = <object> fetch
-    Py_DECREF(future)
-    future.cancel()
+    begun = <object> fetch
+    Py_DECREF(begun)
+    begun.cancel()
+
+
+cdef c_bool await_begun(void *fetch) noexcept with gil:
+    try:
+        return (<object> fetch).wait()
+    except BaseException:
+        return True  # read_block meets the same, and says it
 
 
 cdef c_bool lend_block(
     const block_request *block, const read_settings *settings, void *fetch, record_part *found,
     failure *why
 ) noexcept with gil:
-    future = None
+    begun = None
     if fetch != NULL:
-        future = <object> fetch
-        Py_DECREF(future)
+        begun = <object> fetch
+        Py_DECREF(begun)
     try:
         answer = _read_block(
-            future,
+            begun,
             block.url.decode(), block.codec.decode(), block.version.decode(),
             (block.start, block.stop), (block.raw_start, block.raw_stop),
             settings.options.decode(), settings.verify, settings.skip_corrupt, settings.limit,
@@ -200,19 +215,31 @@ cdef c_bool lend_block(
 
 cdef c_bool lend_stream(
     const char *url, const char *codec, char *version, const int64_t *position,
-    const read_settings *settings, record_part *found, int64_t *next, failure *why
+    const read_settings *settings, record_part *found, int64_t *next, c_bool *waits, failure *why
 ) noexcept with gil:
     try:
-        batch, held, after = _read_stream(
+        answer = _read_stream(
             url.decode(), codec.decode(), version.decode(), (position[0], position[1]),
             settings.options.decode(), settings.verify, settings.skip_corrupt, settings.limit,
         )
+        waits[0] = answer is None
+        if answer is None:
+            next[0], next[1] = position[0], position[1]
+            return True
+        batch, held, after = answer
         put_text(held, version, MAX_VERSION)
         lend_batch(batch, found, why)
         next[0], next[1] = after
         return True
     except BaseException as error:
         return fail_exception(why, error)
+
+
+cdef void forget_streams() noexcept with gil:
+    try:
+        _forget_steps()
+    except BaseException:
+        pass  # they are found by nobody who asks for a version
 
 
 cdef c_bool lend_inflated(

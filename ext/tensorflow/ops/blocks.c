@@ -1,4 +1,4 @@
-/* TfioStoreReadBlocks and TfioStoreBeginBlocks. */
+/* TfioStoreReadBlocks, TfioStoreBeginBlocks and TfioStoreAwaitBlocks. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +7,7 @@
 #include "tensorflow/ops/runs.h"
 
 enum { SEED = REQUEST_INPUT_COUNT, READ_INPUT_COUNT };
+enum { ATTEMPT = REQUEST_INPUT_COUNT, AWAIT_INPUT_COUNT };
 
 /* --- all spans ---------------------------------------------------------------------------------- */
 
@@ -120,6 +121,30 @@ void begin_blocks(void *kernel, TF_OpKernelContext *context) {
         bool scalar = tf.NumDims(now.inputs[WANTED]) == 0;
         int64_t *same = output_numbers(&now, 0, scalar ? -1 : asked.wanted_rows);
         if (same != NULL) memcpy(same, asked.wanted, (size_t)asked.wanted_rows * sizeof *same);
+    }
+    call_end(&now);
+}
+
+/* --- await -------------------------------------------------------------------------------------- */
+
+static bool await_span(kernel_call *now, const blocks_request *asked, const span_row *span,
+                       void *state) {
+    const read_settings *settings = state;
+    named_block named;
+    if (!input_block(now, asked, span, &named)) return false;
+    return is_raw_local(named.url, named.codec, settings) || lent_await(&named.block, settings);
+}
+
+void await_blocks(void *kernel, TF_OpKernelContext *context) {
+    kernel_call now;
+    blocks_request asked;
+    const int64_t *attempt = NULL;
+    int64_t n = 0;
+    if (call_begin(&now, context, AWAIT_INPUT_COUNT) && input_request(&now, &asked) &&
+        input_rows(&now, ATTEMPT, 1, &attempt, &n)) {
+        const bool here = each_span(&now, &asked, await_span, kernel);
+        int64_t *again = now.why.code == TF_OK ? output_numbers(&now, 0, -1) : NULL;
+        if (again != NULL) *again = here || n != 1 ? -1 : (attempt[0] + 1) & INT64_MAX;
     }
     call_end(&now);
 }

@@ -53,6 +53,11 @@ static void *reader_new(TF_OpKernelConstruction *context) {
     return settings_new(context);
 }
 
+static void *stream_new(TF_OpKernelConstruction *context) {
+    lender.forget_steps();
+    return settings_new(context);
+}
+
 static void *nothing_new(TF_OpKernelConstruction *context) {
     (void)context;
     return NULL;
@@ -95,12 +100,22 @@ static const op_definition OPS[] = {
         .destroy = settings_delete,
     },
     {
+        .name = "TfioStoreAwaitBlocks",
+        .inputs = {REQUEST_INPUTS, "attempt: int64"},
+        .outputs = {"again: int64"},
+        .attributes = {SETTINGS_ATTRIBUTES},
+        .infer = infer_scalar,
+        .create = settings_new,
+        .compute = await_blocks,
+        .destroy = settings_delete,
+    },
+    {
         .name = "TfioStoreReadStream",
         .inputs = {STREAM_INPUTS},
         .outputs = {"records: string", "version_out: string", "next: int64"},
         .attributes = {SETTINGS_ATTRIBUTES},
         .infer = infer_unknown,
-        .create = settings_new,
+        .create = stream_new,
         .compute = read_stream,
         .destroy = settings_delete,
     },
@@ -110,7 +125,7 @@ static const op_definition OPS[] = {
         .outputs = {"pack: uint8", "version_out: string", "next: int64"},
         .attributes = {SETTINGS_ATTRIBUTES},
         .infer = infer_unknown,
-        .create = settings_new,
+        .create = stream_new,
         .compute = pack_stream,
         .destroy = settings_delete,
     },

@@ -3,6 +3,7 @@
  *   TfioStoreReadBlocks   runs of records of known blocks: any block, any process, any order
  *   TfioStoreReadExamples one batch: of the records of known blocks, shuffled and decoded as asked for
  *   TfioStoreBeginBlocks  has the same blocks fetched, and answers at once
+ *   TfioStoreAwaitBlocks  waits a moment for them, and says whether to ask again
  *   TfioStoreReadStream   the next records of files of which no blocks are known
  *   TfioStorePackStream   the same records as one tensor of bytes, a pack
  *   TfioStoreCutPack      where in a pack batches begin
@@ -23,6 +24,7 @@ void *examples_new(TF_OpKernelConstruction *context);
 void read_examples(void *kernel, TF_OpKernelContext *context);
 void examples_delete(void *kernel);
 void begin_blocks(void *settings, TF_OpKernelContext *context);
+void await_blocks(void *settings, TF_OpKernelContext *context);
 void read_stream(void *settings, TF_OpKernelContext *context);
 void pack_stream(void *settings, TF_OpKernelContext *context);
 void cut_pack(void *kernel, TF_OpKernelContext *context);

@@ -17,6 +17,7 @@ struct lent_block {
 
     lent_state state;
     void *fetch; /* BEGUN: on its way in Python */
+    bool here;   /* … and nobody has to wait for it */
     record_part found;
     failure why;  /* FAILED: why there is no block. LOADED: what is wrong behind its good records */
     int64_t left; /* records that nobody has taken yet */
@@ -171,6 +172,53 @@ void lent_begin(const block_request *asked, const read_settings *settings) {
     pthread_cond_broadcast(&changed);
     pthread_mutex_unlock(&lock);
     lent_release(added);
+}
+
+static bool is_coming(const lent_block *block) {
+    return block->state == BEGINNING || block->state == BEGUN || block->state == LOADING;
+}
+
+/* With the lock, which is let go meanwhile. One thread stands at the fetch, which nobody else may take
+ * from there; the others stand here. */
+static void wait_a_moment(lent_block *block) {
+    struct timespec until;
+    if (block->state == BEGUN) {
+        block->state = BEGINNING;
+        pthread_mutex_unlock(&lock);
+        bool here = lender.await_fetch(block->fetch);
+        pthread_mutex_lock(&lock);
+        block->state = BEGUN;
+        block->here = here;
+        pthread_cond_broadcast(&changed);
+    } else {
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += LENT_MOMENT;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        pthread_cond_timedwait(&changed, &lock, &until);
+    }
+    block->used = now();
+}
+
+bool lent_await(const block_request *asked, const read_settings *settings) {
+    lent_block *unused = NULL;
+    lent_begin(asked, settings); /* for it may have been let go */
+    pthread_mutex_lock(&lock);
+    lent_block *block = find(asked, settings, &unused);
+    bool here = block == NULL || !is_coming(block) || block->here;
+    if (!here) {
+        block->refs++;
+        wait_a_moment(block);
+        here = !is_coming(block) || block->here;
+        lent_block *last = unref(block);
+        if (last != NULL) {
+            last->older = unused;
+            unused = last;
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    free_blocks(unused);
+    return here;
 }
 
 /* Fetches the block and looks its records up; one thread does, the others wait. */

@@ -13,11 +13,15 @@
 
 #define LENT_BYTES ((size_t)256 << 20)
 #define LENT_SECONDS 30
+#define LENT_MOMENT 100000000 /* nanoseconds for which a call waits */
 
 typedef struct lent_block lent_block;
 
 /* Has the block fetched, unless it is or was. */
 void lent_begin(const block_request *block, const read_settings *settings);
+
+/* Has the block fetched as well, and waits a moment for it. False: it is still on its way. */
+bool lent_await(const block_request *block, const read_settings *settings);
 
 /* The block with all its records looked up, held until `lent_release`; `taking` of them are used up by
  * this. NULL: it could not be had. */

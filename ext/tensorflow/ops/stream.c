@@ -39,11 +39,12 @@ static void begin_file(stream *from) {
     from->position[0] = 0;
     from->position[1] = -1;
     from->version[0] = '\0';
-    from->ended = false;
+    from->ended = from->waits = false;
 }
 
 /* Reads on from a file until there is enough, or nothing more to be had at once; on and on for the `least`
- * records. `file` becomes the one where the stream stands. */
+ * records, unless they must be waited for. `file` becomes the one where the stream stands. What is found is
+ * one part at least, if without records, unless the files have ended. */
 static bool read_files(kernel_call *now, const read_settings *settings, stream *from, int64_t *file,
                        int64_t files, uint64_t least, parts *found) {
     while (*file < files && found->count < MAX_PARTS &&
@@ -56,7 +57,8 @@ static bool read_files(kernel_call *now, const read_settings *settings, stream *
             !input_text(now, NAME_CODECS, *file, from->codec, sizeof from->codec))
             return false;
         bool good = stream_next(from, settings, next, &now->why);
-        found->count += next->count > 0;
+        const bool waits = good && from->waits;
+        found->count += next->count > 0 || (waits && found->count == 0);
         found->records += next->count;
         found->nbytes += next->bytes.size;
         if (next->count == 0) part_release(next);
@@ -64,7 +66,7 @@ static bool read_files(kernel_call *now, const read_settings *settings, stream *
         if (from->ended) {
             begin_file(from);
             ++*file;
-        } else if (found->records >= least) {
+        } else if (waits || found->records >= least) {
             return true;
         }
     }
@@ -129,7 +131,7 @@ static void read_on(kernel_call *now, const read_settings *settings, uint64_t le
         return;
     int64_t file = position[0];
     memcpy(from.position, position + 1, sizeof from.position);
-    from.ended = false;
+    from.ended = from.waits = false;
     bool good = read_files(now, settings, &from, &file, files, least, found);
     if (good && found->count == 0 && file == files)
         fail(&now->why, TF_OUT_OF_RANGE, "the files have ended");

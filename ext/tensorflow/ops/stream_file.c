@@ -90,9 +90,9 @@ static bool next_lent(stream *from, const read_settings *settings, record_part *
                       failure *why) {
     int64_t next[2] = {0, -1};
     if (!lender.read_stream(from->url, from->codec, from->version, from->position, settings, found,
-                            next, why))
+                            next, &from->waits, why))
         return false;
-    from->ended = found->count == 0;
+    from->ended = found->count == 0 && !from->waits;
     memcpy(from->position, next, sizeof next);
     return true;
 }

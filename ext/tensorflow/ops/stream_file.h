@@ -15,6 +15,7 @@ typedef struct {
     char version[MAX_VERSION]; /* which is read; "": any, and then the one that is found */
     int64_t position[2]; /* records before it, and its byte offset, or -1 where nobody knows one */
     bool ended;
+    bool waits; /* the next records are on their way: ask again */
 } stream;
 
 /* Reads the next records, about STREAM_CHUNK of them, and moves behind them. False for a failure: the

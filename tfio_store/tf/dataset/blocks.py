@@ -144,7 +144,8 @@ class BlockReader:
         self._spans = spans
         self._settings = replace(options.settings, partial=partial)
         self._options = options
-        self._lent = any(codecs) or any(map(is_remote, files))
+        self._remote = any(map(is_remote, files))
+        self._lent = self._remote or any(codecs)
         self.count = spans.count
         self.window = window
 
@@ -168,7 +169,8 @@ class BlockReader:
         )
 
     def begun(self, groups: tf.data.Dataset) -> tf.data.Dataset:
-        """The same ``groups``; some of them are being fetched already."""
+        """The same ``groups``, which have been fetched if that takes a store. Some of those behind
+        are being fetched already."""
         blocks, settings = self._blocks, self._settings
         if not self._lent:
             return groups
@@ -176,7 +178,12 @@ class BlockReader:
         def begin(wanted: tf.Tensor) -> tf.Tensor:
             return ops.begin_blocks(blocks, wanted, settings)
 
-        return map_in_place(groups, begin).prefetch(self._ahead())
+        def wait(wanted: tf.Tensor) -> tf.Tensor:
+            return ops.await_blocks(blocks, wanted, settings)
+
+        begun = map_in_place(groups, begin).prefetch(self._ahead())
+        # a map in place knows no loops
+        return begun.map(wait) if self._remote else begun
 
     def examples(
         self, rows: tf.data.Dataset, columns: Columns | None, *, calls: int, ends: bool

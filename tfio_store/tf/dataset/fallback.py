@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tfio_store.errors import DataLossError, RecordTooLargeError, TruncatedRecordError
 from tfio_store.records.framing import RecordBatch, RecordDecoder
-from tfio_store.tf.dataset import runtime
+from tfio_store.tf.dataset import open_streams, runtime
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
@@ -165,7 +165,7 @@ def read_stream(
         file, *stands = map(int, position)
         held = version.decode()
         while file < len(files):
-            batch, held, after = runtime.read_stream(
+            found = open_streams.read_stream(
                 files[file].decode(),
                 codecs[file].decode(),
                 held,
@@ -175,11 +175,15 @@ def read_stream(
                 settings.skip_corrupt,
                 settings.max_record_bytes,
             )
+            if found is None:
+                return _strings([]), held.encode(), np.array([file, *stands], np.int64)
+            batch, held, after = found
             if len(batch):
                 return _strings(batch.tolist()), held.encode(), np.array([file, *after], np.int64)
             file, stands, held = file + 1, [0, -1], ""
         raise StopIteration  # OUT_OF_RANGE
 
+    open_streams.forget_steps()  # a new dataset
     inputs = [files, codecs, version, position]
     records, held, after = _call(read, inputs, [tf.string, tf.string, tf.int64])
     return records, held, after

@@ -21,10 +21,11 @@ import tensorflow as tf
 from tensorflow.python.framework import op_def_library
 
 from tfio_store.tf.compiled import bridge_module
-from tfio_store.tf.dataset import runtime
+from tfio_store.tf.dataset import open_streams, runtime
 from tfio_store.tf.dataset.request import Blocks, Settings
 
 __all__ = [
+    "await_blocks",
     "begin_blocks",
     "bridge",
     "cut_pack",
@@ -45,7 +46,8 @@ def _load() -> bool:
             bridge_module().load_ops(
                 runtime.begin_block,
                 runtime.read_block,
-                runtime.read_stream,
+                open_streams.read_stream,
+                open_streams.forget_steps,
                 runtime.inflate,
                 runtime.classify,
             )
@@ -77,6 +79,24 @@ def begin_blocks(blocks: Blocks, wanted: tf.Tensor, settings: Settings) -> tf.Te
     same = _apply("TfioStoreBeginBlocks", settings, **blocks.inputs(wanted))
     same.set_shape(wanted.shape)
     return same
+
+
+def await_blocks(blocks: Blocks, wanted: tf.Tensor, settings: Settings) -> tf.Tensor:
+    """Wait until the groups' blocks have come. The answer is ``wanted``.
+
+    Each call of the op waits for a moment. TensorFlow can end the loop between two of them.
+    """
+    if not _NATIVE:
+        return wanted
+
+    def ask(attempt: tf.Tensor) -> tf.Tensor:
+        again = _apply("TfioStoreAwaitBlocks", settings, **blocks.inputs(wanted), attempt=attempt)
+        again.set_shape([])
+        return again
+
+    begin = tf.constant(0, tf.int64)
+    (end,) = tf.while_loop(lambda attempt: attempt >= 0, ask, [begin])
+    return wanted + (end + 1)  # which is 0; TensorFlow leaves out a loop whose result nobody takes
 
 
 def read_blocks(
@@ -140,7 +160,7 @@ def read_stream(
 
     ``codecs`` may also be "auto". A position is (file, records before it, byte offset or -1); start
     at (0, 0, -1) with the version "", and go on with those that came. Small local files are read
-    several at a time.
+    several at a time. There may be no records, if they are still on their way.
     """
     if _NATIVE:
         records, held, after = _apply(
@@ -171,7 +191,8 @@ def pack_stream(
     least: int,
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """As `read_stream`, with the records as a pack: uint8 [bytes], as ext/tensorflow/ops/pack.h has
-    it. There are ``least`` of them, unless the files end or memory forbids it.
+    it. There are ``least`` of them, unless the files end, memory forbids it, or they are still on
+    their way.
 
     ``shown``, string [f], are the names for errors. There is no such op but the bridge's.
     """

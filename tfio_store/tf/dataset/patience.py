@@ -1,0 +1,104 @@
+"""How the ops wait for a store.
+
+TensorFlow can't interrupt a call of an op. It ends an iterator between two calls, and whoever drops
+the iterator waits for the call that runs. That may be the garbage collector. It runs wherever
+somebody allocates: on the loop that does a store's requests, or inside a lock of `threading`. So a
+call of an op may neither wait long, nor take a lock that Python code may hold.
+
+A thread does what takes long. The call waits a moment for it, at a lock that nobody holds while he
+does anything. What has not come by then is asked for again, by another call.
+"""
+
+from __future__ import annotations
+
+from _thread import allocate_lock, start_new_thread
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Generic, TypeVar
+
+__all__ = ["Fetch", "Step"]
+
+PATIENCE = 0.1
+"""Seconds for which a call waits."""
+
+T = TypeVar("T")
+
+
+class Latch:
+    """Is opened once, by any thread."""
+
+    __slots__ = ("_lock",)
+
+    def __init__(self) -> None:
+        self._lock = allocate_lock()
+        self._lock.acquire()
+
+    def open(self) -> None:
+        self._lock.release()
+
+    @property
+    def is_open(self) -> bool:
+        return not self._lock.locked()
+
+    def wait(self) -> bool:
+        """Wait a moment. False: it is not open yet."""
+        if not self._lock.acquire(timeout=PATIENCE):
+            return False
+        self._lock.release()
+        return True
+
+
+class Step(Generic[T]):
+    """Does ``work`` in a thread of its own, which the end of the interpreter does not wait for."""
+
+    __slots__ = ("_error", "_latch", "_value")
+
+    def __init__(self, work: Callable[[], T]) -> None:
+        self._latch = Latch()
+        self._value: T
+        self._error: BaseException | None = None
+        start_new_thread(self._run, (work,))  # `threading` would take a lock, and wait for it
+
+    def _run(self, work: Callable[[], T]) -> None:
+        try:
+            self._value = work()
+        except BaseException as error:
+            self._error = error
+        self._latch.open()
+
+    def wait(self) -> bool:
+        """Wait a moment. False: it is not done."""
+        return self._latch.wait()
+
+    def result(self) -> T:
+        """What ``work()`` returned or raised, when it is done. Ask once."""
+        error, self._error = self._error, None
+        if error is None:
+            return self._value
+        try:
+            raise error
+        finally:
+            del error  # which holds this frame
+
+
+class Fetch(Generic[T]):
+    """A ``future`` that is waited for by its latch. Its own lock is its loop's, too."""
+
+    __slots__ = ("_latch", "future")
+
+    def __init__(self, future: Future[T]) -> None:
+        self.future = future
+        self._latch = Latch()
+        future.add_done_callback(self._open)
+
+    def _open(self, _: object) -> None:
+        self._latch.open()
+
+    def wait(self) -> bool:
+        """Wait a moment. False: it has not come."""
+        return self._latch.wait()
+
+    def cancel(self) -> None:
+        """Give it up. This does not wait either."""
+        if not self._latch.is_open:
+            start_new_thread(self.future.cancel, ())
