@@ -158,6 +158,16 @@ cdef int claim(FrameWriter writer, size_t more) except -1:
     return 0
 
 
+cdef int refuse_array(record) except -1:
+    """The memory of an array does not tell its dtype and shape, so it makes no record."""
+    if hasattr(record, "dtype") and not isinstance(record, bytes):
+        raise TypeError(
+            f"record must be bytes-like, not an array of {record.dtype}; give a dict with the array, or "
+            "its tobytes()"
+        )
+    return 0
+
+
 cdef int add_record(Group *group, object record) except -1:
     cdef object owner = record
     cdef _Exported exported
@@ -165,6 +175,7 @@ cdef int add_record(Group *group, object record) except -1:
         group.data[group.count] = <const uint8_t *> PyBytes_AS_STRING(record)
         group.sizes[group.count] = <size_t> PyBytes_GET_SIZE(record)
     else:
+        refuse_array(record)
         owner = exported = export(record, "record")
         group.data[group.count] = exported.data
         group.sizes[group.count] = <size_t> exported.size

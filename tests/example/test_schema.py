@@ -86,6 +86,8 @@ def test_json_that_is_no_schema(value):
         (("int64", (2,), [1, 2, 3]), "default must be a scalar or of shape"),
         (("object", (), None, True), "no fixed size"),
         (("no_such", (), None, True), "not known to numpy"),
+        (("bytes", (), None, True), "raw is for numbers"),
+        (("str", (None,), None, True), "raw is for numbers"),
         ((), "dtype"),
     ],
 )
@@ -122,6 +124,24 @@ def test_nested_ragged_is_recognised():
     schema = infer_schema([record])
     assert schema == Schema({"x": ("float32", (None, None))})
     assert decode_examples([record], schema)["x"].tolist() == [[[1.5], [2.5, 3.5]]]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"x": [1.5], "x/row_lengths": [1, 1]},
+        {"x": [1.5], "x/row_lengths": [2, -1]},
+        {"x": [1.5]},
+        {"x/row_lengths": [0]},
+    ],
+)
+def test_row_lengths_that_do_not_fit_are_a_feature_of_their_own(other):
+    records = [encode_example({"x": Ragged.from_rows([[1.5], [2.5, 3.5]])}), encode_example(other)]
+    for each in (records, records[::-1]):
+        schema = infer_schema(each)
+        assert set(schema) == {"x", "x/row_lengths"}
+        assert schema["x"].shape == (None,) or schema["x"].nullable
+        decode_examples(each, schema)
 
 
 def test_records_that_contradict_each_other():

@@ -96,6 +96,21 @@ MISFITS: dict[str, tuple[Any, Any, str]] = {
         r"two ragged levels.*\(None,\)",
     ),
     "rows without values for scalars": ({"x": [[], []]}, {"x": "int64"}, r"shape \(None,\)|\(0,\)"),
+    "an integer that a float rounds": (
+        {"x": [1, 2**24 + 1]},
+        {"x": "float32"},
+        "row 1 holds 16777217 .*float32",
+    ),
+    "an integer that a raw float rounds": (
+        {"x": [[2**53, 2**53 + 1]]},
+        {"x": Feature("float64", (2,), raw=True)},
+        "row 0 holds 9007199254740993 .*float64",
+    ),
+    "an integer that float64 as float32 rounds": (
+        {"x": np.array([2**24 + 1], np.uint64)},
+        {"x": "float64"},
+        "row 0 holds 16777217 .*float64",
+    ),
     "cut dates": (
         {"x": np.array([0, 1500], "M8[ms]")},
         {"x": Feature("datetime64[s]", raw=True)},

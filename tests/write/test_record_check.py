@@ -108,3 +108,85 @@ def test_a_job_checks_its_records_too(tmp_path: Path) -> None:
     job = tfs.WriteJob(str(tmp_path / "t"), num_shards=1, schema=SCHEMA)
     with job, pytest.raises(tfs.SchemaError, match="record 1: feature 'label'"):
         job.write_shard(0, [record(), record(label=None)])
+
+
+ARRAYS = tfs.Schema(
+    {
+        "double": tfs.Feature("float64", (3,), raw=True),
+        "pixels": tfs.Feature("uint8", (2, 2), raw=True),
+        "small": ("uint8", (2, 2)),
+        "rows": tfs.Feature("float64", (None, 2), raw=True),
+        "when": tfs.Feature("datetime64[s]", raw=True),
+        "price": "float32",
+    }
+)
+
+
+def arrays(**change: Any) -> dict[str, Any]:
+    sound: dict[str, Any] = {
+        "double": np.array([0.1, 0.2, 0.3]),
+        "pixels": np.array([[1, 2], [3, 255]], np.uint8),
+        "small": np.array([[1, 2], [3, 255]], np.uint8),
+        "rows": np.array([[0.1, 0.2]]),
+        "when": np.datetime64("2020-01-01", "s"),
+        "price": 1.5,
+    }
+    return sound | change
+
+
+@pytest.mark.parametrize("by", ["write", "write_batch"])
+def test_arrays_keep_dtype_and_shape_by_the_schema(tmp_path: Path, by: str) -> None:
+    records = [arrays(), arrays(double=[1.0, 2.0, 3.0], rows=np.zeros((0, 2)), pixels=b"\1\2\3\4")]
+    with writer(tmp_path, schema=ARRAYS) as target:
+        if by == "write_batch":
+            target.write_batch(records)
+        else:
+            for each in records:
+                target.write(each)
+    found = tfs.read_table(tmp_path / "t")
+    for name in ("double", "pixels", "small", "when"):
+        wanted = np.asarray(arrays()[name])
+        assert found[name].dtype == wanted.dtype
+        assert np.array_equal(found[name][0], wanted)
+    assert found["rows"].tolist() == [[[0.1, 0.2]], []]
+    assert found["double"][1].tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"double": np.ones(2)}, r"'double' has shape \(2,\), where the schema has \(3,\)"),
+        ({"double": np.ones((3, 1))}, r"'double' has shape \(3, 1\)"),
+        ({"double": ["a"] * 3}, "'double' holds <U1, where the schema has raw float64"),
+        ({"pixels": np.full((2, 2), 256)}, "'pixels' holds 256 .*uint8"),
+        ({"pixels": np.full((2, 2), 1.5)}, "'pixels' holds 1.5 .*uint8"),
+        ({"small": np.ones((4, 1), np.uint8)}, r"'small' has shape \(4, 1\)"),
+        ({"small": np.full((2, 2), 300)}, "'small' holds 300"),
+        ({"rows": np.ones(2)}, r"'rows' has shape \(2,\)"),
+        ({"rows": 1.5}, r"'rows' has shape \(\)"),
+        ({"when": 3}, "'when' .*datetime64"),
+        ({"price": 1e300}, "'price' holds 1e.300, which float32 can't hold"),
+        ({"price": np.float64(-1e300)}, "'price' holds -1e.300"),
+        ({"price": np.ones((1, 1))}, r"'price' has shape \(1, 1\)"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(tmp_path: Path, change: Any, says: str) -> None:
+    with writer(tmp_path, schema=ARRAYS) as target:
+        with pytest.raises(tfs.SchemaError, match=f"record 0: feature {says}"):
+            target.write(arrays(**change))
+        target.abort()
+
+
+@pytest.mark.parametrize("record", [np.ones(3), np.zeros(2, np.uint8), np.float32(1)])
+def test_a_bare_array_is_no_record(tmp_path: Path, record: Any) -> None:
+    with tfs.TFRecordWriter(tmp_path / "f") as file:
+        with pytest.raises(TypeError, match=r"not an array of .*tobytes"):
+            file.write(record)
+        file.write(np.bytes_(b"bytes"))
+        file.write(memoryview(record.tobytes()))
+    with writer(tmp_path) as target:
+        with pytest.raises(TypeError, match="not an array of"):
+            target.write(record)
+        with pytest.raises(TypeError, match="not an array of"):
+            target.write_batch([b"bytes", record])
+        target.abort()

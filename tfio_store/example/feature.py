@@ -61,6 +61,8 @@ class Feature:
         if not isinstance(self.dtype, str):
             object.__setattr__(self, "dtype", _dtype_name(self.dtype))
         known = (*_INTEGERS, *_FLOATS, "bytes", "str")
+        if self.raw and self.dtype in ("bytes", "str"):
+            raise ValueError(f"raw is for numbers; {self.dtype} is no memory of an array")
         if self.raw:
             self.item_dtype()
         elif self.dtype not in known:

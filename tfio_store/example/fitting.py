@@ -178,12 +178,20 @@ def _numbers(values: npt.NDArray[Any], feature: Feature, where: Callable[[int], 
 def _changed(values: npt.NDArray[Any], cast: npt.NDArray[Any]) -> Any:
     """Which of the values are no longer what they were: bools. Floats may be rounded."""
     if _kind(cast.dtype) in "fc":
+        if _kind(values.dtype) in "iu":
+            return _rounded(values, cast)
         return np.isfinite(values) & ~np.isfinite(cast)
     back = cast.astype(values.dtype)
     changed = (back != values) & ~((back != back) & (values != values))  # NaT stays NaT
     if _kind(values.dtype) in "iu":
         changed |= (values < 0) != (cast < 0)  # -1 goes to uint64 and back unharmed
     return changed
+
+
+def _rounded(values: npt.NDArray[Any], cast: npt.NDArray[Any]) -> Any:
+    """Which of the integers are other numbers as floats. A float of 2**63 or more would not go back
+    into int64, so floats are compared, of more digits than an integer has."""
+    return cast.astype(np.longdouble) != values.astype(np.longdouble)
 
 
 def _castable(given: np.dtype[Any], wanted: np.dtype[Any]) -> bool:

@@ -204,6 +204,16 @@ def _check_record(
     return ("data_crc" if verify and crc != masked_crc32c(data) else None), 0
 
 
+def _record_view(record: BytesLike) -> memoryview:
+    """The memory of an array does not tell its dtype and shape, so it makes no record."""
+    if hasattr(record, "dtype") and not isinstance(record, bytes):
+        raise TypeError(
+            f"record must be bytes-like, not an array of {record.dtype}; give a dict with the "
+            "array, or its tobytes()"
+        )
+    return bytes_view(record, "record")
+
+
 @final
 class FrameWriter:
     def __init__(self, reserve: int = 0) -> None:
@@ -229,7 +239,7 @@ class FrameWriter:
 
     def write_many(self, records: Iterable[BytesLike]) -> int:
         with self._alone():
-            parts = [_frame(bytes(bytes_view(record, "record"))) for record in records]
+            parts = [_frame(bytes(_record_view(record))) for record in records]
             self._framed += b"".join(parts)
             self._records += len(parts)
             return len(self._framed)
@@ -239,7 +249,7 @@ class FrameWriter:
             parts: list[bytes] = []
             waiting, at = len(self._framed), _checked_start(start, len(records))
             while at < len(records) and waiting < enough:
-                parts.append(_frame(bytes(bytes_view(records[at], "record"))))
+                parts.append(_frame(bytes(_record_view(records[at]))))
                 waiting, at = waiting + len(parts[-1]), at + 1
             self._framed += b"".join(parts)
             self._records += len(parts)

@@ -10,6 +10,7 @@ from typing import Any, TypeGuard, cast
 from tfio_store.dataset.folder import read_manifest
 from tfio_store.dataset.source import Source
 from tfio_store.errors import SchemaError
+from tfio_store.example import decode_examples
 from tfio_store.example.codec import infer_features
 from tfio_store.example.feature import ROW_LENGTHS, Feature
 from tfio_store.example.schema import Schema
@@ -27,6 +28,8 @@ class _Seen:
     dtype: str | None = None
     counts: set[int] = field(default_factory=set)
     records: int = 0
+    nested: bool = True
+    """Whether each record's values can be those of rows of NAME/row_lengths."""
 
 
 def infer_schema(
@@ -105,8 +108,10 @@ def schema_of_records(records: Iterable[Any]) -> Schema:
     seen: dict[str, _Seen] = {}
     total = 0
     for total, record in enumerate(records, 1):
-        for name, (dtype, count) in infer_features(record).items():
+        found = infer_features(record)
+        for name, (dtype, count) in found.items():
             _note(seen.setdefault(name, _Seen()), name, total - 1, dtype, count)
+        _note_nested(seen, record, found)
     if not total:
         raise ValueError("there are no records to infer a schema from")
     features = {name: _feature(name, seen, total) for name in seen if seen[name].dtype}
@@ -124,11 +129,28 @@ def _note(seen: _Seen, name: str, record: int, dtype: str | None, count: int) ->
     seen.records += 1
 
 
+def _note_nested(seen: dict[str, _Seen], record: Any, found: Mapping[str, Any]) -> None:
+    """Row lengths are those of a feature if they add up to its values in every record."""
+    for name in [name for name in seen if name.endswith(ROW_LENGTHS)]:
+        of = name.removesuffix(ROW_LENGTHS)
+        if not seen[name].nested or seen[name].dtype not in (None, "int64"):
+            continue
+        lengths = decode_examples([bytes(record)], {name: ("int64", (None,))})[name].values
+        values = found.get(of, (None, 0))[1]
+        whole = (lengths >= 0).all() and int(lengths.sum()) == values
+        seen[name].nested = bool(whole) and (name in found) == (of in found)
+
+
 def _feature(name: str, seen: dict[str, _Seen], total: int) -> Feature:
     this, lengths = seen[name], seen.get(name + ROW_LENGTHS)
     assert this.dtype is not None
     nullable = this.records < total
-    if lengths is not None and lengths.dtype == "int64":
+    if (
+        lengths is not None
+        and lengths.dtype == "int64"
+        and lengths.nested
+        and lengths.records == this.records
+    ):
         return Feature(this.dtype, (None, None), nullable=nullable)
     count = this.counts.pop() if len(this.counts) == 1 else None
     return Feature(this.dtype, () if count == 1 else (count,), nullable=nullable)

@@ -1,4 +1,4 @@
-"""Checks that dict records are what their dataset's schema says."""
+"""Holds dict records to their dataset's schema."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from tfio_store.errors import SchemaError
 from tfio_store.example import decode_examples, encode_example
 from tfio_store.example.feature import ROW_LENGTHS
+from tfio_store.example.record_fit import fit_record
 from tfio_store.example.schema import Schema
 from tfio_store.records.framing import RecordBatch
 from tfio_store.write.runs import Run
@@ -16,9 +17,9 @@ __all__ = ["RecordCheck"]
 
 
 class RecordCheck:
-    """Checks records before they are written. SchemaError for a mapping that readers could not
-    decode by the schema, or that holds a feature that the schema lacks. Records that are bytes pass
-    unchecked. Without a schema all records do."""
+    """Fits records to the schema before they are written. SchemaError for a mapping that readers
+    could not decode by the schema, or that holds a feature that the schema lacks. Records that are
+    bytes pass unchecked. Without a schema all records do."""
 
     def __init__(self, schema: object) -> None:
         self._schema = None if schema is None else Schema.of(schema)
@@ -27,23 +28,29 @@ class RecordCheck:
         self._known = {*features, *nested}
 
     def each(self, runs: Iterable[Run]) -> Iterator[Run]:
-        """The same runs, each checked."""
+        """The same runs, fitted."""
         for run in runs:
-            if self._schema is not None and not isinstance(run, RecordBatch):
-                self._check(run, self._schema)
-            yield run
+            if self._schema is None or isinstance(run, RecordBatch):
+                yield run
+            else:
+                yield self._fit(run, self._schema)
 
-    def one(self, record: object) -> None:
-        if self._schema is not None:
-            self._check([record], self._schema)
+    def one(self, record: Any) -> Any:
+        """The same record, fitted."""
+        return record if self._schema is None else self._fit([record], self._schema)[0]
 
-    def _check(self, run: list[Any], schema: Schema) -> None:
-        numbered = [(i, each) for i, each in enumerate(run) if isinstance(each, Mapping)]
-        for i, record in numbered:
+    def _fit(self, run: list[Any], schema: Schema) -> list[Any]:
+        fit, numbers = list(run), []
+        for i, record in enumerate(run):
+            if not isinstance(record, Mapping):
+                continue
             for name in record.keys() - self._known:
                 raise SchemaError("is not in the schema", feature=str(name), record=i)
+            fit[i] = fit_record(record, schema, i)
+            numbers.append(i)
         try:
-            decode_examples([encode_example(record) for _, record in numbered], schema)
+            decode_examples([encode_example(fit[i]) for i in numbers], schema)
         except SchemaError as error:
-            number = numbered[error.record][0]
+            number = numbers[error.record]
             raise SchemaError(error.reason, feature=error.feature, record=number) from None
+        return fit

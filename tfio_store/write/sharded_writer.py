@@ -74,8 +74,9 @@ class ShardedWriter(Lifecycle):
             uncompressed shard. Default None.
         shard_template (str): File names, with ``{name}``, ``{shard}`` and ``{num_shards}``. Default
             "": like ``train-00000-of-00004.tfrecord``.
-        schema (Schema | dict | None): Kept in the manifest. Records that are mappings are checked
-            against it; bytes are not. Default None.
+        schema (Schema | dict | None): Kept in the manifest. Records that are mappings are held
+            to it: arrays keep dtype and shape, or are errors. Records that are bytes are not.
+            Default None.
         metadata (dict | None): What JSON can hold. Kept in the manifest. Default None.
         block_bytes (int | None): Bytes of records in a block, before compression: 4 KiB to 64 MiB.
             One record of a compressed shard costs its block, so random access wants small ones.
@@ -192,7 +193,7 @@ class ShardedWriter(Lifecycle):
         """
         if self._ended:
             self._refuse()
-        self._check.one(record)
+        record = self._check.one(record)
         self._shards.write(record, key)
 
     def write_batch(self, records: Iterable[BytesLike | Mapping[str, Any]] | RecordBatch) -> None:

@@ -1,0 +1,81 @@
+"""Makes of a user's mapping one that a schema's readers decode to the same dtypes and shapes.
+
+An Example's lists have no shape, and three dtypes. So arrays are held to the schema before they are
+flattened, and features that are raw in the schema become their memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tfio_store.errors import SchemaError
+from tfio_store.example.feature import Feature
+from tfio_store.example.fitting import fitted
+from tfio_store.example.nullable import is_null
+from tfio_store.example.ragged import Ragged
+from tfio_store.example.schema import Schema
+
+__all__ = ["fit_record"]
+
+
+def fit_record(record: Mapping[str, Any], schema: Schema, number: int = 0) -> dict[str, Any]:
+    """A mapping for `encode_example`. SchemaError, of record ``number``, if an array has another
+    shape than the schema says, or a value of a raw feature another dtype."""
+    fit = dict(record)
+    for name, value in record.items():
+        feature = schema.get(name)
+        if feature is None or is_null(value) or _is_bytes(value):
+            continue
+        try:
+            fit[name] = _raw(value, feature) if feature.raw else _checked(value, feature)
+        except (TypeError, ValueError) as error:
+            reason = str(error).rpartition("row 0 ")[2]
+            raise SchemaError(reason, feature=name, record=number) from None
+    return fit
+
+
+def _is_bytes(value: Any) -> bool:
+    return isinstance(value, (bytes, bytearray, str))
+
+
+def _raw(value: Any, feature: Feature) -> bytes:
+    """The memory of an array, as `write_table` writes it."""
+    if feature.nested:
+        raise ValueError("has rows of rows of raw memory; write_table writes them")
+    array = np.asarray(value)
+    if array.dtype.kind in "OUS":
+        raise TypeError(f"holds {array.dtype}, where the schema has raw {feature.dtype}")
+    if not feature.ragged:
+        column: Any = array[np.newaxis]
+    elif array.ndim:
+        column = Ragged(array, np.array([0, len(array)]))
+    else:
+        raise ValueError(f"has shape (), where the schema has {feature.shape}")
+    _check_shape(array, feature)
+    values = fitted("", column, feature, 0)
+    return bytes(values.astype(values.dtype.newbyteorder("<"), copy=False).tobytes())
+
+
+def _checked(value: Any, feature: Feature) -> Any:
+    """The value, if it is no array of another shape, and float32 holds its floats."""
+    if isinstance(value, np.ndarray) and value.ndim > 1:
+        _check_shape(value, feature)
+    floats = isinstance(value, float) or getattr(getattr(value, "dtype", None), "kind", "") == "f"
+    if floats and feature.wire == "float32":
+        with np.errstate(over="ignore"):
+            lost = np.isfinite(value) & ~np.isfinite(np.asarray(value, np.float32))
+        if lost.any():
+            raise ValueError(f"holds {np.asarray(value)[lost].flat[0]}, which float32 can't hold")
+    return value
+
+
+def _check_shape(array: Any, feature: Feature) -> None:
+    wanted = feature.shape
+    fits = len(wanted) == array.ndim and all(
+        dim in (None, size) for dim, size in zip(wanted, array.shape, strict=True)
+    )
+    if not fits or feature.nested:
+        raise ValueError(f"has shape {array.shape}, where the schema has {wanted}")
