@@ -176,7 +176,9 @@ def load(
         records = TFRecordDataset(
             url, batch_size=batch_size, drop_remainder=drop_remainder, **options
         )
-        return layout.parse(records)
+        batches = layout.parse(records)
+        # Batches that are cut from blocks have a count that tf.data does not know of.
+        return _counted(batches, int(records.cardinality())) if _unknown(batches) else batches
     elements = _elements(layout, url, options)
     return elements if batch_size is None else elements.batch(batch_size, drop_remainder)
 
@@ -185,7 +187,15 @@ def _elements(layout: _Layout, url: str, options: dict[str, Any]) -> tf.data.Dat
     records = TFRecordDataset(url, batch_size=layout.batch_size, **options)
     elements = layout.restore(layout.parse(records).unbatch())
     total = _count(url, layout.batch_size, options)
-    return elements if total < 0 else elements.apply(tf.data.experimental.assert_cardinality(total))
+    return _counted(elements, total)
+
+
+def _unknown(dataset: tf.data.Dataset) -> bool:
+    return int(dataset.cardinality()) == tf.data.UNKNOWN_CARDINALITY
+
+
+def _counted(dataset: tf.data.Dataset, total: int) -> tf.data.Dataset:
+    return dataset if total < 0 else dataset.apply(tf.data.experimental.assert_cardinality(total))
 
 
 def _count(url: str, batch_size: int, options: Mapping[str, Any]) -> int:
