@@ -191,7 +191,7 @@ def _elements(layout: _Layout, url: str, options: dict[str, Any]) -> tf.data.Dat
 
 
 def _unknown(dataset: tf.data.Dataset) -> bool:
-    return int(dataset.cardinality()) == tf.data.UNKNOWN_CARDINALITY
+    return bool(dataset.cardinality() == tf.data.UNKNOWN_CARDINALITY)
 
 
 def _counted(dataset: tf.data.Dataset, total: int) -> tf.data.Dataset:
