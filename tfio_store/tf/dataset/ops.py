@@ -163,22 +163,10 @@ def read_stream(
     several at a time. There may be no records, if they are still on their way.
     """
     if _NATIVE:
-        records, held, after = _apply(
-            "TfioStoreReadStream",
-            settings,
-            files=files,
-            codecs=codecs,
-            version=version,
-            position=position,
-        )
-    else:
-        from tfio_store.tf.dataset import fallback
+        return _stream("TfioStoreReadStream", files, codecs, version, position, settings)
+    from tfio_store.tf.dataset import fallback
 
-        records, held, after = fallback.read_stream(files, codecs, version, position, settings)
-    records.set_shape([None])
-    held.set_shape([])
-    after.set_shape([3])
-    return records, held, after
+    return _shaped(fallback.read_stream(files, codecs, version, position, settings))
 
 
 def pack_stream(
@@ -196,20 +184,29 @@ def pack_stream(
 
     ``shown``, string [f], are the names for errors. There is no such op but the bridge's.
     """
-    pack, held, after = _apply(
-        "TfioStorePackStream",
-        settings,
-        files=files,
-        codecs=codecs,
-        version=version,
-        position=position,
-        least=least,
-        shown=shown,
-    )
-    pack.set_shape([None])
+    op = "TfioStorePackStream"
+    return _stream(op, files, codecs, version, position, settings, least=least, shown=shown)
+
+
+def _stream(
+    op: str,
+    files: tf.Tensor,
+    codecs: tf.Tensor,
+    version: tf.Tensor,
+    position: tf.Tensor,
+    settings: Settings,
+    **more: Any,
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    stands = {"version": version, "position": position}
+    return _shaped(_apply(op, settings, files=files, codecs=codecs, **stands, **more))
+
+
+def _shaped(found: Any) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    records, held, after = found
+    records.set_shape([None])
     held.set_shape([])
     after.set_shape([3])
-    return pack, held, after
+    return records, held, after
 
 
 def cut_pack(left: tf.Tensor, pack: tf.Tensor, sizes: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

@@ -24,7 +24,7 @@ from tfio_store.tf.dataset.options import Options
 from tfio_store.tf.dataset.records import parsed
 from tfio_store.tf.dataset.request import Settings
 from tfio_store.tf.dataset.shuffled_batches import fused_columns
-from tfio_store.tf.dataset.streams import BEGIN, READ_AHEAD
+from tfio_store.tf.dataset.streams import READ_AHEAD, positions_scanned, reading_step
 
 __all__ = ["can_batch_streams", "stream_batches"]
 
@@ -87,33 +87,24 @@ def _packs(files: tf.data.Dataset, options: Options) -> tf.data.Dataset:
     assert size is not None
 
     def packs(names: tf.Tensor, codecs: tf.Tensor, shown: tf.Tensor) -> tf.data.Dataset:
-        steps = tf.data.Dataset.range(np.iinfo(np.int64).max)
-        state = [tf.constant(BEGIN, tf.int64), tf.constant("")]
-        given = [names, codecs, shown]
-        return order.scanned(steps, _packing(options.settings, size), state, given, [_BYTES])
+        step = _packing(options.settings, size)
+        return positions_scanned(step, [names, codecs, shown], _BYTES)
 
     return files.flat_map(packs)
 
 
 @lru_cache(maxsize=8)
 def _packing(settings: Settings, least: int) -> Any:
-    def step(
-        position: tf.Tensor,
-        version: tf.Tensor,
-        number: tf.Tensor,
+    def read(
         names: tf.Tensor,
         codecs: tf.Tensor,
         shown: tf.Tensor,
+        version: tf.Tensor,
+        position: tf.Tensor,
     ) -> tuple[tf.Tensor, ...]:
-        del number
-        pack, held, after = ops.pack_stream(
-            names, codecs, shown, version, position, settings, least
-        )
-        return after, held, pack
+        return ops.pack_stream(names, codecs, shown, version, position, settings, least)
 
-    position, number = tf.TensorSpec([3], tf.int64), tf.TensorSpec([], tf.int64)
-    text, texts = tf.TensorSpec([], tf.string), tf.TensorSpec([None], tf.string)
-    return order.concrete(step, position, text, number, texts, texts, texts)
+    return reading_step(read, 3)
 
 
 def _ends(files: tf.data.Dataset) -> tf.data.Dataset:

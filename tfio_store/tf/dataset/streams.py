@@ -7,7 +7,7 @@ file reads the version that it begins with.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -20,13 +20,13 @@ from tfio_store.tf.dataset.options import Options
 from tfio_store.tf.dataset.records import finish
 from tfio_store.tf.dataset.request import Settings
 
-__all__ = ["BEGIN", "READ_AHEAD", "files_at_once", "stream_dataset"]
+__all__ = ["READ_AHEAD", "files_at_once", "positions_scanned", "reading_step", "stream_dataset"]
 
 READ_AHEAD = 2
 _SHUFFLE_RECORDS = 10_000
 _SCAN_BYTES = 1 << 20
 _SCANS = 64
-BEGIN = (0, 0, -1)
+_BEGIN = (0, 0, -1)
 
 
 def stream_dataset(
@@ -82,28 +82,41 @@ def _mark_as_files(names: tf.Tensor) -> None:
 
 def _runs(names: tf.Tensor, codecs: tf.Tensor, settings: Settings) -> tf.data.Dataset:
     """The files' records, as string [n] tensors, in order."""
-    steps = tf.data.Dataset.range(np.iinfo(np.int64).max)
-    state = [tf.constant(BEGIN, tf.int64), tf.constant("")]
     runs = tf.TensorSpec([None], tf.string)
-    return order.scanned(steps, _reading(settings), state, [names, codecs], [runs])
+    return positions_scanned(_reading(settings), [names, codecs], runs)
 
 
 @lru_cache(maxsize=8)
 def _reading(settings: Settings) -> Any:
+    def read(
+        names: tf.Tensor, codecs: tf.Tensor, version: tf.Tensor, position: tf.Tensor
+    ) -> tuple[tf.Tensor, ...]:
+        return ops.read_stream(names, codecs, version, position, settings)
+
+    return reading_step(read, 2)
+
+
+def positions_scanned(step: Any, files: list[tf.Tensor], spec: tf.TensorSpec) -> tf.data.Dataset:
+    """What a `reading_step` reads of ``files``, to their end."""
+    steps = tf.data.Dataset.range(np.iinfo(np.int64).max)
+    state = [tf.constant(_BEGIN, tf.int64), tf.constant("")]
+    return order.scanned(steps, step, state, files, [spec])
+
+
+def reading_step(read: Callable[..., tuple[tf.Tensor, ...]], columns: int) -> Any:
     """A step that reads on from a position: (file, records of it, byte offset or -1). It reads the
-    given version of that file, or any for ""."""
+    given version of that file, or any for "".
+
+    ``read`` is one of the ops. It takes ``columns`` texts of each file, a version and a position,
+    and answers what it read, and version and position behind that."""
 
     def step(
-        position: tf.Tensor,
-        version: tf.Tensor,
-        number: tf.Tensor,
-        names: tf.Tensor,
-        codecs: tf.Tensor,
+        position: tf.Tensor, version: tf.Tensor, number: tf.Tensor, *files: tf.Tensor
     ) -> tuple[tf.Tensor, ...]:
         del number
-        records, held, after = ops.read_stream(names, codecs, version, position, settings)
-        return after, held, records
+        found, held, after = read(*files, version, position)
+        return after, held, found
 
     position, number = tf.TensorSpec([3], tf.int64), tf.TensorSpec([], tf.int64)
     text, texts = tf.TensorSpec([], tf.string), tf.TensorSpec([None], tf.string)
-    return order.concrete(step, position, text, number, texts, texts)
+    return order.concrete(step, position, text, number, *[texts] * columns)
