@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -38,9 +37,12 @@ def to_pandas(columns: Mapping[str, Any], schema: Schema) -> Any:
 
 def _typed_names(schema: Schema) -> list[str]:
     """The columns whose Arrow types are known, if pyarrow is there to make them."""
-    if schema.arrow is None or find_spec("pyarrow") is None:
+    if schema.arrow is None:
         return []
-    return list(unpacked(schema.arrow)[0].names)
+    try:
+        return list(unpacked(schema.arrow)[0].names)
+    except ImportError:
+        return []
 
 
 def _is_of_pandas(table: Any) -> bool:
