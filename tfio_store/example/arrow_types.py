@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["as_type", "family", "joined", "packed", "unpacked"]
+__all__ = ["as_type", "common_field", "joined", "packed", "united", "unpacked"]
 
 _MOST_DICTIONARY = 1 << 20
 """Bytes of a dictionary that are kept. Of a longer one the values that occur come back."""
@@ -51,8 +51,9 @@ def joined(known: Any, new: Any) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    new = new.cast(known.type)
     missing = new.filter(pc.invert(pc.is_in(new, value_set=known)))
-    return pa.concat_arrays([known, missing.cast(known.type)])
+    return pa.concat_arrays([known, missing])
 
 
 def unpacked(data: bytes) -> tuple[Any, dict[str, Any]]:
@@ -71,18 +72,46 @@ def unpacked(data: bytes) -> tuple[Any, dict[str, Any]]:
     }
 
 
-def family(kind: Any) -> str:
+def united(kept: bytes, new: bytes) -> bytes:
+    """The stream for the rows of two streams. TypeError where a column has types that differ."""
+    import pyarrow as pa
+
+    schema, dictionaries = unpacked(kept)
+    other, more = unpacked(new)
+    fields = {field.name: field for field in schema}
+    for field in other:
+        known = fields.get(field.name, field)
+        fields[field.name] = common_field(known, field)
+    coded = [name for name, field in fields.items() if pa.types.is_dictionary(field.type)]
+    for name in more.keys() & dictionaries.keys():
+        more[name] = joined(dictionaries[name], more[name])
+    values = dictionaries | more
+    return packed(fields, {name: values[name] for name in coded}, schema.metadata)
+
+
+def common_field(known: Any, new: Any) -> Any:
+    """The Arrow field of a column whose parts have these. TypeError where they are of two kinds."""
+    if "null" not in (str(known.type), str(new.type)) and _family(known.type) != _family(new.type):
+        raise TypeError(
+            f"feature {new.name!r}: a part has the Arrow type {new.type}, where earlier parts have "
+            f"{known.type}"
+        )
+    field = new if str(known.type) == "null" else known
+    return field.with_nullable(known.nullable or new.nullable)
+
+
+def _family(kind: Any) -> str:
     """What types of parts must share, to be parts of one column. Sizes and widths are not of it:
     these the schema holds together."""
     import pyarrow as pa
 
     types = pa.types
     if types.is_dictionary(kind):
-        return family(kind.value_type)
+        return _family(kind.value_type)
     if isinstance(kind, pa.BaseExtensionType):
         return str(kind)
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
-        return f"list of {family(kind.value_type)}"
+        return f"list of {_family(kind.value_type)}"
     if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
         return "numbers"
     if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):

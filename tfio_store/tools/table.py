@@ -21,6 +21,7 @@ from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
 from tfio_store.storage import Access, Retry
 from tfio_store.tools.infer import manifest_schema, schema_of_records
 from tfio_store.tools.table_parts import Part, Types, parts_of
+from tfio_store.write.appending import schema_of_both
 from tfio_store.write.commit import KEEP_REPLACED
 from tfio_store.write.sharded_writer import ShardedWriter
 
@@ -64,7 +65,8 @@ def write_table(
         max_shard_bytes (int | None): See `ShardedWriter`. Default None: 256 MiB, if ``num_shards``
             is None too.
         compression (str | None): See `ShardedWriter`. Default None.
-        if_exists (str): See `ShardedWriter`. Default "error".
+        if_exists (str): See `ShardedWriter`. Default "error". Rows to append are written as the
+            dataset's schema says; only nulls may be new to it.
         keep_replaced (float): See `ShardedWriter`. Seconds, default 3600.
         storage_options (dict | None): See `RecordReader`. Default None.
         retry (Retry | None): See `RecordReader`. Default None.
@@ -89,7 +91,7 @@ def write_table(
     parts = parts_of(table, nan_as_null)
     first = next(parts, Part())
     chosen = _schema({} if schema is None else schema)
-    full, types = _full_schema(first.columns, chosen), Types(chosen)
+    types = Types(chosen)
     with ShardedWriter(
         url,
         num_shards=num_shards,
@@ -97,9 +99,9 @@ def write_table(
         compression=compression,
         if_exists=if_exists,
         keep_replaced=keep_replaced,
-        schema=full.to_json(),
         **Access(storage_options, retry, backend).arguments,
     ) as writer:
+        full = _full_schema(first.columns, chosen, writer._kept())
         rows = 0
         for part in chain([first], parts):
             types.heed(part)
@@ -171,14 +173,22 @@ def _schema(schema: SchemaLike) -> Schema:
     return schema if isinstance(schema, Schema) else Schema(schema)
 
 
-def _full_schema(columns: Mapping[str, Any], wanted: Schema) -> Schema:
-    """The chosen schema, and for the other columns one that keeps them exactly."""
+def _full_schema(
+    columns: Mapping[str, Any], wanted: Schema, kept: DatasetManifest | None
+) -> Schema:
+    """The chosen schema, for the other columns that of the dataset to append to, and for the rest
+    one that keeps them exactly."""
     for name in wanted:
         if name not in columns:
             raise ValueError(f"schema= names {name!r}, which is no column")
-    rest = {name: column for name, column in columns.items() if name not in wanted}
-    rest_schema = schema_of(rest)
-    return Schema({name: {**rest_schema, **wanted}[name] for name in columns})
+    known = dict(wanted)
+    if kept is not None and kept.records and kept.schema is not None:
+        known = {**Schema.from_json(kept.schema), **wanted}
+    rest = {name: column for name, column in columns.items() if name not in known}
+    known |= schema_of(rest)
+    full = Schema({name: known[name] for name in columns})
+    schema_of_both(kept, full.to_json())
+    return full
 
 
 def _nulls_allowed(schema: Schema, columns: Mapping[str, Any], chosen: Schema) -> Schema:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tfio_store.example.arrow_types import family, joined, packed
+from tfio_store.example.arrow_types import common_field, joined, packed
 from tfio_store.example.columns import nan_as_nulls, normal_column
 
 __all__ = ["Part", "Types", "parts_of"]
@@ -61,14 +61,7 @@ class Types:
         for name, new in part.types.items():
             if name in self._chosen:
                 continue
-            known = self._fields.get(name)
-            if known is None or str(known.type) == "null":
-                self._fields[name] = new
-            elif str(new.type) != "null" and family(known.type) != family(new.type):
-                raise TypeError(
-                    f"feature {name!r}: a part has the Arrow type {new.type}, where earlier parts "
-                    f"have {known.type}"
-                )
+            self._fields[name] = common_field(self._fields.get(name, new), new)
             self._add_dictionary(name, part.dictionaries.get(name))
 
     def _add_dictionary(self, name: str, new: Any) -> None:

@@ -29,12 +29,13 @@ import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from tfio_store.dataset.fingerprint import Fingerprint
 from tfio_store.dataset.manifest import DatasetManifest, Replaced
 from tfio_store.dataset.names import DatasetNames, new_tag
 from tfio_store.errors import ManifestError
+from tfio_store.write.appending import schema_of_both
 from tfio_store.write.claim import Proposal
 from tfio_store.write.decision import UncertainCommitError, decide, uncertain
 from tfio_store.write.disposal import delete_plain, dispose, own_objects, replaced_by
@@ -197,6 +198,13 @@ class Attempt:
         self.undecided = landed is not None
         return landed
 
+    def kept(self) -> DatasetManifest | None:
+        """What there is now to append to. Until the commit others may append too."""
+        if not self.plan.append:
+            return None
+        found = self.folder.manifest(self.names.manifest, index=False)
+        return None if found is None else found.manifest
+
     def landed(self) -> DatasetManifest | None:
         """The dataset's manifest, if this attempt is part of its history."""
         found = self.folder.manifest(self.names.manifest)
@@ -300,7 +308,7 @@ class Attempt:
             generation=self.generation,
             history=old.history_after() if old else (),
             shard_template=kept.shard_template if kept else self.names.template,
-            schema=manifest.schema or (kept.schema if kept else None),
+            schema=schema_of_both(kept, manifest.schema),
             metadata=manifest.metadata or (kept.metadata if kept else None),
         )
         gone = replaced_by(whole, old, self.names) if old else ()
@@ -323,14 +331,24 @@ class Attempt:
         )
 
 
-def begin(folder: Folder, names: DatasetNames, plan: Plan, *, plain: bool = True) -> Attempt:
-    """Step 1. FileExistsError when there is a dataset and ``plan.if_exists`` is "error".
+def begin(
+    folder: Folder,
+    names: DatasetNames,
+    plan: Plan,
+    *,
+    schema: dict[str, Any] | None = None,
+    plain: bool = True,
+) -> Attempt:
+    """Step 1. FileExistsError when there is a dataset and ``plan.if_exists`` is "error"; ValueError
+    if it is to be appended to, and has another ``schema``.
 
     ``plain``: whether plain names will do, if they are free.
     """
     found = folder.manifest(names.manifest, index=plan.append, damaged=not plan.append)
     if found is not None:
         _check_replaceable(folder, names, plan, found)
+        if plan.append:
+            schema_of_both(found.manifest, schema)
     generation = new_tag()
     is_plain = put_claim(folder, names, generation, plain=plain and found is None)
     return Attempt(folder, names, plan, generation, is_plain, found.etag if found else None)

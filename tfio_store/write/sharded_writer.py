@@ -62,8 +62,8 @@ class ShardedWriter(Lifecycle):
             (default).
         level (int | None): 0 to 9, default 6; for ZSTD 1 to 22, default 3.
         if_exists (str): "error" (default), "overwrite" (readers keep the old dataset until the new
-            one is there) or "append" (with the same compression; several writers may append at
-            once).
+            one is there) or "append" (with the same compression and, but for nulls that come in,
+            the same schema; several writers may append at once).
         keep_replaced (float): Seconds for which replaced objects stay, so that readers who have
             opened them reach the end. A later commit or `clean` removes them. 0 removes them at
             once. Default 3600.
@@ -100,7 +100,8 @@ class ShardedWriter(Lifecycle):
             writer was first.
         OSError: The store fails. The next call raises the first failure, and nothing is published.
         TypeError: An argument is of another type.
-        ValueError: An argument is not as described, or the writer is closed.
+        ValueError: An argument is not as described, the dataset to append to has another schema, or
+            the writer is closed.
         SchemaError: A mapping is not as ``schema`` says.
 
     Example:
@@ -153,7 +154,7 @@ class ShardedWriter(Lifecycle):
         self._manifest: DatasetManifest | None = None
         access = Access(storage_options, retry, backend)
         folder, names = locate(url, num_shards, shard_template, access)
-        self._attempt = begin(folder, names, plan)
+        self._attempt = begin(folder, names, plan, schema=self._described.schema)
         self._uploads = ShardUploads(
             folder,
             compressor,
@@ -255,6 +256,11 @@ class ShardedWriter(Lifecycle):
             self._end(error)
             raise
         self._commit(described)
+
+    def _kept(self) -> DatasetManifest | None:
+        """The dataset to append to, if there is one."""
+        assert self._attempt is not None
+        return self._attempt.kept()
 
     def _keep_schema(self, schema: Schema) -> None:
         """The manifest will hold this one: a table's schema is known when its end is."""

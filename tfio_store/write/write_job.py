@@ -66,7 +66,7 @@ class WriteJob:
         FileExistsError: There is a dataset, and ``if_exists`` is "error".
         OSError: The storage fails.
         TypeError: An argument is of another type.
-        ValueError: An argument is not as described.
+        ValueError: An argument is not as described, or the dataset to append to has another schema.
 
     Example:
         >>> def task(job, shard):
@@ -109,7 +109,8 @@ class WriteJob:
         self._verify = verify_uploads
         access = Access(storage_options, retry, backend)
         folder, names = locate(url, num_shards, shard_template, access)
-        self._attempt: Attempt = begin(folder, names, plan, plain=False)
+        kept = self._described.schema
+        self._attempt: Attempt = begin(folder, names, plan, schema=kept, plain=False)
         self._shown = redacted(str(url))
         self._is_copy = self._is_committed = False
         self._owner = Owner()
