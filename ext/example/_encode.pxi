@@ -4,6 +4,7 @@ C measures and writes each record once, straight into its final bytes."""
 cdef object _ndarray = np.ndarray
 cdef object _integer = np.integer
 cdef object _floating = np.floating
+cdef object _timedelta64 = np.timedelta64   # which numpy calls an integer
 
 
 # ---- one record ------------------------------------------------
@@ -68,7 +69,7 @@ cdef class _Features:
             self.fill_array(name, value)
         elif kind is list or kind is tuple:
             self.fill_list(name, tuple(value))
-        elif isinstance(value, _integer):
+        elif isinstance(value, _integer) and not isinstance(value, _timedelta64):
             self.fill(name, int(value))
         elif isinstance(value, _floating):
             self.fill(name, float(value))

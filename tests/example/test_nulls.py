@@ -87,9 +87,9 @@ def test_nulls_of_one_record_are_left_out(null):
 def test_what_is_null_in_part_is_refused():
     with pytest.raises(ValueError, match="'x': a list holds a null"):
         encode_example({"x": [1, None]})
-    with pytest.raises(ValueError, match="'x': 1 of 2 values are masked"):
+    with pytest.raises(ValueError, match="'x': 1 of 2 values are null"):
         encode_example({"x": np.ma.array([1, 2], mask=[False, True])})
-    with pytest.raises(ValueError, match="'x': row 1 is masked in part"):
+    with pytest.raises(ValueError, match="'x': row 1 is null in part"):
         encode_examples({"x": np.ma.array([[1, 2], [3, 4]], mask=np.array([[0, 0], [0, 1]], bool))})
     with pytest.raises(ValueError, match="'x': 1 nulls inside its lists"):
         encode_examples({"x": pa.array([[1], [2, None]])})

@@ -75,6 +75,14 @@ SHAPES = [
     (pa.list_(pa.null()), st.just([])),
     (pa.list_(pa.int64(), 0), st.just([])),
 ]
+EXTENSIONS = [
+    pa.uuid(),
+    pa.json_(),
+    pa.bool8(),
+    pa.fixed_shape_tensor(pa.int32(), (2, 2)),
+    pa.opaque(pa.binary(), "kind", "vendor"),
+]
+CELLS_OF = {pa.uuid(): b"a" * 16, pa.json_(): "[]", pa.bool8(): 1, EXTENSIONS[-1]: b"a"}
 
 
 @st.composite
@@ -117,6 +125,17 @@ def test_no_rows_have_their_types_too(tmp_path: Path, kind: str) -> None:
     table = pa.schema({"x": wanted}).empty_table()
     write_table(table, f"{tmp_path}/t")
     assert read_table(f"{tmp_path}/t").to_arrow().equals(table)
+
+
+@pytest.mark.parametrize("strings", ["object", "batch"])
+@pytest.mark.parametrize("kind", EXTENSIONS, ids=str)
+def test_extension_types(tmp_path: Path, kind: Any, strings: Any) -> None:
+    cells = pa.array([CELLS_OF.get(kind, [1, 2, 3, 4]), None], kind.storage_type)
+    table = pa.table({"x": pa.ExtensionArray.from_storage(kind, cells)})
+    write_table(table, f"{tmp_path}/t", num_shards=1)
+    assert read_table(f"{tmp_path}/t", strings=strings).to_arrow().equals(table)
+    write_table(table[:0], f"{tmp_path}/none")
+    assert read_table(f"{tmp_path}/none").to_arrow().equals(table[:0])
 
 
 FRAMES: dict[str, Any] = {

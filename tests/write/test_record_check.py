@@ -190,3 +190,12 @@ def test_a_bare_array_is_no_record(tmp_path: Path, record: Any) -> None:
         with pytest.raises(TypeError, match="not an array of"):
             target.write_batch([b"bytes", record])
         target.abort()
+
+
+def test_masked_values_are_not_written(tmp_path: Path) -> None:
+    schema = tfs.Schema({"x": tfs.Feature("float64", (2,), raw=True, nullable=True)})
+    with tfs.ShardedWriter(f"{tmp_path}/t", num_shards=1, schema=schema.to_json()) as writer:
+        with pytest.raises(ValueError, match="'x': 1 of 2 values are null"):
+            writer.write({"x": np.ma.array([1.5, 2.5], mask=[False, True])})
+        writer.write({"x": np.ma.masked_all(2)})
+    assert tfs.read_table(f"{tmp_path}/t")["x"].tolist() == [[None, None]]

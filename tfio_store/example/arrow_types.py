@@ -23,7 +23,8 @@ def packed(fields: Mapping[str, Any], dictionaries: Mapping[str, Any], metadata:
     empty, kept = [], []
     for field in fields.values():
         empty.append(_no_rows(pa, field.type, dictionaries.get(field.name)))
-        kept.append(field.with_type(empty[-1].type) if field.name in dictionaries else field)
+        widened = pa.types.is_dictionary(field.type)
+        kept.append(field.with_type(empty[-1].type) if widened else field)
     schema = pa.schema(kept, metadata=metadata)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema) as stream:

@@ -16,7 +16,8 @@ import numpy.typing as npt
 
 from tfio_store.example.feature import ROW_LENGTHS, Feature
 from tfio_store.example.fitting import blank, fitted, levelled
-from tfio_store.example.nullable import Nullable, apart, is_null, null_kinds, spread, valid_rows
+from tfio_store.example.nullable import Nullable, apart, spread, valid_rows
+from tfio_store.example.nulls import has_nulls_of_its_own, is_null, null_flags, null_kinds
 from tfio_store.example.ragged import Ragged
 from tfio_store.example.schema import Schema
 from tfio_store.example.text import Text
@@ -101,8 +102,10 @@ def normal_column(name: str, column: Any) -> Any:
     `Nullable` of one of these, if rows are null."""
     if isinstance(column, Nullable):
         values, valid = apart(column)
+        if valid is not None and isinstance(values, list):  # what stands for a null means nothing
+            values = [row if has else None for row, has in zip(values, valid.tolist(), strict=True)]
         values = normal_column(name, values)
-        return values if valid is None else Nullable(values, valid)
+        return values if valid is None else _both(name, values, valid)
     if isinstance(column, np.ma.MaskedArray):
         return _masked(name, column)
     if isinstance(column, tuple) and len(column) == 2:
@@ -123,11 +126,21 @@ def normal_column(name: str, column: Any) -> Any:
     return _list(name, array.tolist()) if array.dtype == object and array.ndim == 1 else array
 
 
+def _both(name: str, values: Any, valid: BoolArray) -> Nullable:
+    """A normal column, which may have nulls of its own, whose other rows are null too."""
+    values, others = apart(values)
+    try:
+        return Nullable(values, valid if others is None else valid & others)
+    except ValueError as error:
+        raise ValueError(f"feature {name!r}: {error}") from None
+
+
 def _from_series(name: str, column: Any) -> Any:
     """What pandas calls missing is null, but for NaN among floats."""
-    if isinstance(column.dtype, np.dtype) and column.dtype.kind not in "OmM":
-        return normal_column(name, column.to_numpy())
-    valid = column.notna().to_numpy()
+    numbers = isinstance(column.dtype, np.dtype) and column.dtype.kind not in "OmM"
+    if numbers or type(column.dtype).__name__ == "SparseDtype":
+        return normal_column(name, np.asarray(column))
+    valid = ~np.asarray(column.isna())
     if valid.all():
         return normal_column(name, column.to_numpy())
     return _with_nulls(normal_column(name, column[valid].to_numpy()), valid)
@@ -136,13 +149,12 @@ def _from_series(name: str, column: Any) -> Any:
 def _masked(name: str, column: Any) -> Any:
     if column.ndim == 0:
         raise ValueError(f"feature {name!r}: a column has a row dimension; got one value")
+    if column.dtype.names:
+        raise TypeError(f"feature {name!r}: dtype {column.dtype} can't be encoded")
     mask, valid = np.ma.getmaskarray(column), valid_rows(column)
     partly = np.flatnonzero(~valid & ~mask.all(axis=tuple(range(1, mask.ndim))))
     if len(partly):
-        raise ValueError(
-            f"feature {name!r}: row {partly[0]} is masked in part; a row is null as a whole, or "
-            "not at all"
-        )
+        raise _partly_null(name, int(partly[0]))
     return _with_nulls(normal_column(name, np.asarray(column)[valid]), valid)
 
 
@@ -163,6 +175,9 @@ def _list(name: str, rows: list[Any]) -> Any:
     kinds = {type(row) for row in rows}
     if kinds <= {bytes, str}:
         return rows
+    if any(map(has_nulls_of_its_own, kinds)) or kinds & {list, tuple}:
+        rows = [_row(name, i, row) for i, row in enumerate(rows)]
+        kinds = {type(row) for row in rows}
     if null_kinds(kinds):
         valid = np.array([not is_null(row) for row in rows])
         return _with_nulls(_list(name, [row for row in rows if not is_null(row)]), valid)
@@ -175,6 +190,29 @@ def _list(name: str, rows: list[Any]) -> Any:
         return Ragged.from_rows(rows)
     except (TypeError, ValueError) as error:
         raise type(error)(f"feature {name!r}: {error}") from None
+
+
+def _row(name: str, index: int, row: Any) -> Any:
+    """A row of numpy or Python, whatever array it is; None if all of it is null."""
+    if isinstance(row, (list, tuple)):
+        items = [_row(name, index, item) for item in row]
+        if any(is_null(item) for item in items):
+            raise _partly_null(name, index)
+        return items
+    nulls = null_flags(row)
+    if nulls is None:
+        return row
+    if nulls.size and nulls.all():
+        return None
+    if nulls.any():
+        raise _partly_null(name, index)
+    return np.asarray(row)
+
+
+def _partly_null(name: str, row: int) -> ValueError:
+    return ValueError(
+        f"feature {name!r}: row {row} is null in part; a row is null as a whole, or not at all"
+    )
 
 
 def _list_of_scalars(name: str, rows: list[Any]) -> Any:

@@ -25,7 +25,7 @@ def to_pandas(columns: Mapping[str, Any], schema: Schema) -> Any:
         return pandas.DataFrame({name: _column(pandas, columns[name]) for name in columns})
     table = to_arrow(typed, schema)
     if _is_of_pandas(table):
-        return _in_order(pandas, columns, typed, table.to_pandas())
+        return _in_order(pandas, columns, typed, _frame(pandas, columns, table))
     made = {
         name: table[name].to_pandas()
         if name in typed and not _is_numbers(column)
@@ -51,13 +51,33 @@ def _is_of_pandas(table: Any) -> bool:
 
 def _in_order(pandas: Any, columns: Mapping[str, Any], typed: Any, frame: Any) -> Any:
     """The frame of the typed columns, with the others at their places."""
-    if len(typed) == len(columns):
+    columns = {name: columns[name] for name in columns if name in frame or name not in typed}
+    if all(name in typed for name in columns):
         return frame[list(columns)]
+    rows = frame.reset_index(drop=True)
     parts = {
-        name: frame[name] if name in typed else _column(pandas, column)
+        name: rows[name] if name in typed else _column(pandas, column)
         for name, column in columns.items()
     }
-    return pandas.DataFrame(parts)
+    return pandas.DataFrame(parts).set_axis(frame.index)
+
+
+def _frame(pandas: Any, columns: Mapping[str, Any], table: Any) -> Any:
+    """The frame of a table. What pandas had as objects is objects again, integers among nulls keep
+    their digits, and NaN beside NA stays NaN."""
+    frame = table.to_pandas(integer_object_nulls=True)
+    for column in table.schema.pandas_metadata["columns"]:
+        name, dtype = column["name"], column["numpy_type"]
+        if name not in frame:
+            continue
+        if dtype == "object" and frame[name].dtype != object:
+            made = frame[name].astype(object)
+            made[table[name].is_null().to_numpy()] = None
+            frame[name] = made
+        elif dtype in ("Float32", "Float64"):
+            values = columns[name]
+            frame[name] = _nullable(pandas, np.asarray(values), ~np.ma.getmaskarray(values))
+    return frame
 
 
 def _is_numbers(column: Any) -> bool:

@@ -17,11 +17,9 @@ from tfio_store.example.ragged import Ragged
 from tfio_store.example.text import Text
 from tfio_store.records.framing import RecordBatch
 
-__all__ = ["Nullable", "apart", "is_null", "null_kinds", "spread", "valid_rows"]
+__all__ = ["Nullable", "apart", "spread", "valid_rows"]
 
 BoolArray = npt.NDArray[np.bool_]
-
-_NULLS = ("NoneType", "NAType", "NaTType", "MaskedConstant")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,7 +46,7 @@ class Nullable:
     valid: BoolArray
 
     def __post_init__(self) -> None:
-        valid = np.asarray(self.valid, dtype=bool)
+        valid = np.asarray(self.valid, dtype=bool, order="C")
         object.__setattr__(self, "valid", valid)
         if valid.shape != (len(self.values),):
             raise ValueError(
@@ -78,16 +76,6 @@ class Nullable:
             list: A row each; None for a null.
         """
         return [row.tolist() if hasattr(row, "tolist") else row for row in self]
-
-
-def is_null(value: Any) -> bool:
-    """Whether a value is None, pandas' NA or NaT, or numpy's masked."""
-    return type(value).__name__ in _NULLS
-
-
-def null_kinds(kinds: set[type]) -> bool:
-    """Whether a null has one of these types."""
-    return any(kind.__name__ in _NULLS for kind in kinds)
 
 
 def valid_rows(column: Any) -> BoolArray:

@@ -9,6 +9,8 @@ from typing import Any, SupportsIndex, overload
 import numpy as np
 import numpy.typing as npt
 
+from tfio_store.example.nulls import null_flags
+
 __all__ = ["Ragged"]
 
 Int64Array = npt.NDArray[np.int64]
@@ -27,7 +29,7 @@ class Ragged:
         row_splits (int64 array [rows + 1]): Rises from 0 to ``len(values)``.
 
     Raises:
-        ValueError: ``row_splits`` does not rise from 0 to ``len(values)``.
+        ValueError: ``row_splits`` does not rise from 0 to ``len(values)``, or values are null.
 
     Example:
         >>> ragged = tfs.Ragged.from_rows([[1, 2], [], [3]])
@@ -39,6 +41,7 @@ class Ragged:
     row_splits: Int64Array
 
     def __post_init__(self) -> None:
+        _refuse_nulls(self.values)
         splits = np.asarray(self.row_splits, dtype=np.int64)
         object.__setattr__(self, "row_splits", splits)
         rises = splits.ndim == 1 and len(splits) > 0 and bool(np.all(splits[1:] >= splits[:-1]))
@@ -104,7 +107,16 @@ class Ragged:
         return [row.tolist() for row in self]
 
 
+def _refuse_nulls(values: Any) -> None:
+    nulls = null_flags(values)
+    if nulls is not None and nulls.any():
+        raise ValueError(
+            f"{int(nulls.sum())} nulls inside rows; a row is null as a whole, or not at all"
+        )
+
+
 def _row(row: Any, dtype: npt.DTypeLike | None) -> Any:
+    _refuse_nulls(row)
     if isinstance(row, np.ndarray):
         return row
     row = list(row)

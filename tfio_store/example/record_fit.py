@@ -14,7 +14,7 @@ import numpy as np
 from tfio_store.errors import SchemaError
 from tfio_store.example.feature import Feature
 from tfio_store.example.fitting import fitted
-from tfio_store.example.nullable import is_null
+from tfio_store.example.nulls import is_null, null_flags
 from tfio_store.example.ragged import Ragged
 from tfio_store.example.schema import Schema
 
@@ -29,6 +29,9 @@ def fit_record(record: Mapping[str, Any], schema: Schema, number: int = 0) -> di
         feature = schema.get(name)
         if feature is None or is_null(value) or _is_bytes(value):
             continue
+        nulls = null_flags(value)
+        if nulls is not None and nulls.any():
+            continue  # the encoder leaves it out, or refuses it
         try:
             fit[name] = _raw(value, feature) if feature.raw else _checked(value, feature)
         except (TypeError, ValueError) as error:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfio_store.example.feature import ROW_LENGTHS
-from tfio_store.example.nullable import is_null
+from tfio_store.example.nulls import is_null, null_flags
 from tfio_store.example.ragged import Ragged
 
 __all__ = ["check_keys", "expand", "flat_strings", "plain", "plain_array", "refuse_null_step"]
@@ -57,8 +57,11 @@ def plain(name: str, value: Any) -> Any:
         return [str(value)]
     if isinstance(value, (bool, int, float)):
         return plain_array(name, np.array(_checked(name, value)))
-    if isinstance(value, np.ma.MaskedArray):
-        return _plain_masked(name, value)
+    nulls = null_flags(value)
+    if nulls is not None and nulls.any():
+        if nulls.all():
+            return None
+        raise _partly_null(name, f"{int(nulls.sum())} of {nulls.size} values are null")
     if isinstance(value, (np.ndarray, np.generic, memoryview)):
         return plain_array(name, np.asarray(value))
     if isinstance(value, (list, tuple)):
@@ -76,15 +79,6 @@ def plain(name: str, value: Any) -> Any:
 def refuse_null_step(name: str) -> NoReturn:
     """A feature list has a place for each step, and none for a null."""
     raise TypeError(f"feature {name!r}: a step is null; give a value in its place")
-
-
-def _plain_masked(name: str, array: Any) -> Any:
-    mask = np.ma.getmaskarray(array)
-    if mask.size and mask.all():
-        return None
-    if mask.any():
-        raise _partly_null(name, f"{int(mask.sum())} of {mask.size} values are masked")
-    return plain_array(name, np.asarray(array))
 
 
 def _partly_null(name: str, what: str) -> ValueError:

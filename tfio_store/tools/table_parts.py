@@ -174,8 +174,13 @@ def _arrow_of(series: Any) -> Any:
         import pyarrow as pa
     except ImportError:
         return None
+    # from_pandas= makes nulls of the NaNs inside arrays too, and of those beside pandas' own NA.
+    values, nan_is_null = series, isinstance(series.dtype, np.dtype)
+    if series.dtype == object and any(isinstance(r, (list, tuple, np.ndarray)) for r in series):
+        rows = zip(series, series.isna(), strict=True)
+        values, nan_is_null = [None if null else row for row, null in rows], False
     try:
-        return pa.array(series, from_pandas=True)
+        return pa.array(values, from_pandas=nan_is_null)
     except (pa.ArrowException, TypeError, ValueError, OverflowError, NotImplementedError):
         return None
 
