@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -140,10 +140,15 @@ def encode_examples(
 
 
 def encode_rows(
-    columns: Mapping[str, Any], schema: Schema | None, *, first_row: int = 0
+    columns: Mapping[str, Any],
+    schema: Schema | None,
+    *,
+    first_row: int = 0,
+    exact: Collection[str] = (),
 ) -> RecordBatch:
-    """As `encode_examples`, for rows of a longer table. Errors count from its ``first_row``."""
-    ready, rows = core_columns(columns, schema, first_row)
+    """As `encode_examples`, for rows of a longer table. Errors count from its ``first_row``. Of
+    ``exact`` columns the schema may not change a value."""
+    ready, rows = core_columns(columns, schema, first_row, exact)
     buffer, offsets = _example.encode_columns(ready, rows)
     return RecordBatch(buffer, offsets[:-1], np.diff(offsets))
 

@@ -7,13 +7,14 @@ tells which rows are not null.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tfio_store.example.exactness import exact_array
 from tfio_store.example.feature import ROW_LENGTHS, Feature
 from tfio_store.example.fitting import blank, fitted, levelled
 from tfio_store.example.nullable import Nullable, apart, spread, valid_rows
@@ -32,9 +33,13 @@ CoreColumn = tuple[bytes, Any, "Int64Array | None", int, "BoolArray | None"]
 
 
 def core_columns(
-    columns: Mapping[str, Any], schema: Schema | None, first_row: int = 0
+    columns: Mapping[str, Any],
+    schema: Schema | None,
+    first_row: int = 0,
+    exact: Collection[str] = (),
 ) -> tuple[list[CoreColumn], int]:
-    """The columns, sorted by key, and the number of rows. Errors count rows from ``first_row``."""
+    """The columns, sorted by key, and the number of rows. Errors count rows from ``first_row``.
+    Of ``exact`` ones the schema may not change a value."""
     check_keys(columns)
     if schema is not None and set(schema) != set(columns):
         odd = sorted(set(schema) ^ set(columns))
@@ -54,7 +59,7 @@ def core_columns(
             if part in ready or (part != name and part in columns):
                 raise ValueError(f"feature {part!r}: the nested {name!r} needs that name")
             if feature is not None and part == name:
-                value = _fitted(part, value, feature, first_row)
+                value = _fitted(part, value, feature, first_row, part in exact)
                 ready[part] = (*_core_column(part, value, raw=feature.raw), valid)
             else:
                 ready[part] = (*_core_column(part, value), valid)
@@ -185,7 +190,7 @@ def _list(name: str, rows: list[Any]) -> Any:
         return _list_of_scalars(name, rows)
     shapes = {np.shape(row) if isinstance(row, np.ndarray) else _list_shape(row) for row in rows}
     if len(shapes) == 1 and None not in shapes:
-        return np.array(rows, dtype=object if _has_strings(rows[0]) else None)
+        return np.array(rows, object) if _has_strings(rows[0]) else _numbers(name, rows)
     try:
         return Ragged.from_rows(rows)
     except (TypeError, ValueError) as error:
@@ -215,8 +220,15 @@ def _partly_null(name: str, row: int) -> ValueError:
     )
 
 
+def _numbers(name: str, rows: list[Any]) -> Any:
+    try:
+        return exact_array(rows)
+    except ValueError as error:
+        raise ValueError(f"feature {name!r}: {error}") from None
+
+
 def _list_of_scalars(name: str, rows: list[Any]) -> Any:
-    array = np.array(rows)
+    array = _numbers(name, rows)
     if array.dtype.kind in "SU":
         raise TypeError(f"feature {name!r}: the column mixes text and numbers")
     if array.dtype == object:
@@ -253,8 +265,8 @@ def _split_nested(name: str, column: Any) -> list[tuple[str, Any]]:
     return [(name, flat), (name + ROW_LENGTHS, Ragged(inner.row_lengths, column.row_splits))]
 
 
-def _fitted(name: str, column: Any, feature: Feature, first_row: int) -> Any:
-    values = fitted(name, column, feature, first_row)
+def _fitted(name: str, column: Any, feature: Feature, first_row: int, exact: bool) -> Any:
+    values = fitted(name, column, feature, first_row, exact=exact)
     return Ragged(values, column.row_splits) if isinstance(column, Ragged) else values
 
 

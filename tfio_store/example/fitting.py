@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tfio_store.example.exactness import rounded
 from tfio_store.example.feature import Feature
 from tfio_store.example.ragged import Ragged
 from tfio_store.example.text import Text
@@ -57,8 +58,9 @@ def _is_empty(values: Any) -> bool:
     return not values.size and values.ndim < 3
 
 
-def fitted(name: str, column: Any, feature: Feature, first_row: int) -> Any:
+def fitted(name: str, column: Any, feature: Feature, first_row: int, *, exact: bool = False) -> Any:
     """The column's values as the feature has them; its rows begin at ``first_row`` of the table.
+    ``exact``: nobody has chosen the feature, and so it must neither round nor recode.
 
     TypeError where the column is of another kind; ValueError where rows have another shape, or a
     value would change.
@@ -76,6 +78,8 @@ def fitted(name: str, column: Any, feature: Feature, first_row: int) -> Any:
         """``index`` counts values, of all rows."""
         return f"feature {name!r}: row {first_row + _row_of(column, values, index)}"
 
+    if exact and feature.dtype in _TEXT:
+        _check_one_kind(values, feature, where)
     if isinstance(values, Text):
         if feature.dtype not in _TEXT:
             raise _wrong_kind(where(0), "str", feature)
@@ -84,7 +88,7 @@ def fitted(name: str, column: Any, feature: Feature, first_row: int) -> Any:
         return _strings(values, feature, where)
     if feature.dtype in _TEXT:
         return _string_array(values, feature, where)
-    return _numbers(values, feature, where)
+    return _numbers(values, feature, where, exact)
 
 
 def _check_shape(name: str, column: Any, feature: Feature) -> None:
@@ -155,7 +159,23 @@ def _all_text(batch: RecordBatch) -> bool:
     return not (data[bounds[bounds < len(data)]] & mask == continues).any()
 
 
-def _numbers(values: npt.NDArray[Any], feature: Feature, where: Callable[[int], str]) -> Any:
+def _check_one_kind(values: Any, feature: Feature, where: Callable[[int], str]) -> None:
+    """Text must not become bytes, nor bytes text: rows would come back as what they were not."""
+    wanted, other = (str, bytes) if feature.dtype == "str" else (bytes, str)
+    if isinstance(values, (Text, RecordBatch)):
+        odd = 0 if isinstance(values, Text) == (wanted is bytes) else None
+    elif isinstance(values, np.ndarray) and values.dtype.kind != "O":
+        odd = 0 if values.dtype.kind in ("UT" if wanted is bytes else "S") else None
+    else:
+        rows = values if isinstance(values, list) else values.ravel().tolist()
+        odd = next((i for i, row in enumerate(rows) if isinstance(row, other)), None)
+    if odd is not None:
+        raise _wrong_kind(where(odd), other.__name__, feature)
+
+
+def _numbers(
+    values: npt.NDArray[Any], feature: Feature, where: Callable[[int], str], exact: bool
+) -> Any:
     """Cast the values. Floats may be rounded; nothing else may change."""
     dtype = feature.item_dtype()
     too_wide = feature.wire == "float32" and dtype.itemsize > 4  # the record holds float32
@@ -165,33 +185,31 @@ def _numbers(values: npt.NDArray[Any], feature: Feature, where: Callable[[int], 
         raise _wrong_kind(where(0), _kind_of(values), feature)
     with np.errstate(over="ignore", invalid="ignore"):
         cast = values.astype(dtype)
-        changed = _changed(values, cast.astype(np.float32) if too_wide else cast)
+        changed = _changed(values, cast.astype(np.float32) if too_wide else cast, exact)
     if changed.any():
         index = int(np.argmax(changed.ravel()))
         raise ValueError(
             f"{where(index)} holds {values.ravel()[index]} of dtype {values.dtype}, which does not "
             f"fit {feature.dtype}, as the schema has it"
+            + "; choose a type that holds all rows by schema="
+            * exact
         )
     return cast
 
 
-def _changed(values: npt.NDArray[Any], cast: npt.NDArray[Any]) -> Any:
-    """Which of the values are no longer what they were: bools. Floats may be rounded."""
-    if _kind(cast.dtype) in "fc":
-        if _kind(values.dtype) in "iu":
-            return _rounded(values, cast)
+def _changed(values: npt.NDArray[Any], cast: npt.NDArray[Any], exact: bool) -> Any:
+    """Which of the values are no longer what they were: bools. Floats may be rounded, if not
+    ``exact``."""
+    floats = _kind(cast.dtype) in "fc"
+    if floats and values.dtype.kind in "iu":
+        return rounded(values, cast)
+    if floats and not exact:
         return np.isfinite(values) & ~np.isfinite(cast)
     back = cast.astype(values.dtype)
     changed = (back != values) & ~((back != back) & (values != values))  # NaT stays NaT
     if _kind(values.dtype) in "iu":
         changed |= (values < 0) != (cast < 0)  # -1 goes to uint64 and back unharmed
     return changed
-
-
-def _rounded(values: npt.NDArray[Any], cast: npt.NDArray[Any]) -> Any:
-    """Which of the integers are other numbers as floats. A float of 2**63 or more would not go back
-    into int64, so floats are compared, of more digits than an integer has."""
-    return cast.astype(np.longdouble) != values.astype(np.longdouble)
 
 
 def _castable(given: np.dtype[Any], wanted: np.dtype[Any]) -> bool:

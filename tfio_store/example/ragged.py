@@ -9,6 +9,7 @@ from typing import Any, SupportsIndex, overload
 import numpy as np
 import numpy.typing as npt
 
+from tfio_store.example.exactness import exact_array, joined_exactly
 from tfio_store.example.nulls import null_flags
 
 __all__ = ["Ragged"]
@@ -70,7 +71,7 @@ class Ragged:
         full = [row for row in rows if len(row)] or [r for r in rows if isinstance(r, np.ndarray)][
             :1
         ]
-        return cls(np.concatenate(full) if full else np.empty(0, dtype or object), splits)
+        return cls(joined_exactly(full) if full else np.empty(0, dtype or object), splits)
 
     @property
     def row_lengths(self) -> Int64Array:
@@ -124,7 +125,7 @@ def _row(row: Any, dtype: npt.DTypeLike | None) -> Any:
         return Ragged.from_rows(row, dtype=dtype)
     if not row or isinstance(row[0], (bytes, str)):
         return np.array(row, dtype=dtype or object)
-    return np.array(row, dtype=dtype)
+    return np.array(row, dtype) if dtype else exact_array(row)
 
 
 def _join_ragged(rows: list[Any], dtype: npt.DTypeLike | None) -> Ragged:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -106,7 +106,7 @@ def write_table(
         for part in chain([first], parts):
             types.heed(part)
             full = _nulls_allowed(full, part.columns, chosen)
-            rows = _write(writer, part.columns, full, rows)
+            rows = _write(writer, part.columns, full, rows, full.keys() - chosen.keys())
         writer._keep_schema(Schema(full, arrow=types.packed()))
     return writer.manifest
 
@@ -201,13 +201,20 @@ def _nulls_allowed(schema: Schema, columns: Mapping[str, Any], chosen: Schema) -
     return Schema({**schema, **{name: replace(schema[name], nullable=True) for name in with_nulls}})
 
 
-def _write(writer: ShardedWriter, columns: dict[str, Any], schema: Schema, first_row: int) -> int:
-    """Write a part whose rows begin at ``first_row`` of the table; the row behind it."""
+def _write(
+    writer: ShardedWriter,
+    columns: dict[str, Any],
+    schema: Schema,
+    first_row: int,
+    exact: Collection[str],
+) -> int:
+    """Write a part whose rows begin at ``first_row`` of the table; the row behind it. Of ``exact``
+    columns the schema may not change a value."""
     rows = max((len(column) for column in columns.values()), default=0)
     step = max(1, _SLICE_BYTES * rows // max(1, sum(map(_nbytes, columns.values()))))
     for start in range(0, max(rows, 1), step):  # a part without rows is held to the schema too
         part = {name: column[start : start + step] for name, column in columns.items()}
-        writer.write_batch(encode_rows(part, schema, first_row=first_row + start))
+        writer.write_batch(encode_rows(part, schema, first_row=first_row + start, exact=exact))
     return first_row + rows
 
 
