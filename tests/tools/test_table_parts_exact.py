@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tfio_store import encode_examples, read_table, write_table
+from tfio_store import encode_examples, infer_schema, read_table, write_table
 
 LARGE = 2**53 + 1
 """No float64."""
@@ -73,3 +74,40 @@ def test_examples_do_not_round_integers() -> None:
     for rows in ([LARGE, 0.5], [2**63 + 1, 5]):
         with pytest.raises((ValueError, OverflowError), match="'x'"):
             encode_examples({"x": rows})
+
+
+@pytest.mark.parametrize("later", [["a", None], [b"a"], [1], [0.5, None], [[1, 2], [3]], [[0.5]]])
+@pytest.mark.parametrize("first", [[None], [], pa.nulls(2), np.ma.masked_all(1, object)])
+def test_a_part_of_nulls_alone_decides_nothing(tmp_path: Path, first: Any, later: Any) -> None:
+    def parts(*columns: Any) -> list[Any]:
+        return [{"x": column} for column in columns]
+
+    write_table(parts(first, first, later), f"{tmp_path}/t")
+    found = read_table(f"{tmp_path}/t")["x"].tolist()
+    alone = f"{tmp_path}/alone"
+    write_table(parts(later), alone)
+    nulls = 2 * len(first)
+    assert all(row in (None, [None]) for row in found[:nulls])
+    assert found[nulls:] == read_table(alone)["x"].tolist()
+    expected = infer_schema(alone)["x"]
+    assert infer_schema(f"{tmp_path}/t")["x"] == (
+        replace(expected, nullable=True) if nulls else expected
+    )
+
+
+@pytest.mark.parametrize("other", [["a"], [b"a"]])
+def test_decided_by_the_first_values(tmp_path: Path, other: Any) -> None:
+    with pytest.raises(TypeError, match=r"'x': row 2 is \w+, where the schema has int64"):
+        write_table([{"x": [None]}, {"x": [1]}, {"x": other}], f"{tmp_path}/t")
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.binary(), pa.list_(pa.string()), pa.int8()])
+@pytest.mark.parametrize("rows", [[], [None]])
+def test_examples_of_nulls_alone_keep_their_type(tmp_path: Path, kind: Any, rows: Any) -> None:
+    write_table(pa.table({"x": pa.array(rows, kind)}), f"{tmp_path}/a")
+    found = read_table(f"{tmp_path}/a")
+    write_table(found, f"{tmp_path}/b")
+    assert read_table(f"{tmp_path}/b").schema == found.schema
+    found["x"] = [1.5, 2.5]  # new values, and no longer what the schema says
+    write_table(found, f"{tmp_path}/c")
+    assert read_table(f"{tmp_path}/c")["x"].tolist() == [1.5, 2.5]

@@ -25,7 +25,7 @@ from tfio_store.example.text import Text
 from tfio_store.example.values import check_keys, plain_array
 from tfio_store.records.framing import RecordBatch
 
-__all__ = ["core_columns", "nan_as_nulls", "normal_column", "schema_of"]
+__all__ = ["core_columns", "nan_as_nulls", "normal_column", "schema_of", "undecided"]
 
 Int64Array = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
@@ -320,6 +320,16 @@ def schema_of(columns: Mapping[str, Any]) -> Schema:
     """Make the schema that keeps columns exactly: what int64 and float32 can't hold is written
     raw."""
     return Schema({name: _named_feature(name, column) for name, column in columns.items()})
+
+
+def undecided(column: Any) -> bool:
+    """Whether no row of a normal column tells of its type: all are null, or there is none."""
+    values, valid = apart(column)
+    if len(column) and (valid is None or valid.any()):
+        return False
+    while isinstance(values, Ragged):
+        values = values.values
+    return isinstance(values, list) or (isinstance(values, np.ndarray) and values.dtype == object)
 
 
 def _named_feature(name: str, column: Any) -> Feature:

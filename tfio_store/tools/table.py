@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -13,7 +12,6 @@ from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.source import Source
 from tfio_store.example import Examples, Nullable, Ragged, decode_examples
 from tfio_store.example.codec import SchemaLike, Strings, encode_rows
-from tfio_store.example.columns import schema_of
 from tfio_store.example.decoding_nulls import Nulls
 from tfio_store.example.schema import Schema
 from tfio_store.read.reader import RecordReader
@@ -21,7 +19,7 @@ from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
 from tfio_store.storage import Access, Retry
 from tfio_store.tools.infer import manifest_schema, schema_of_records
 from tfio_store.tools.table_parts import Part, Types, parts_of
-from tfio_store.write.appending import schema_of_both
+from tfio_store.tools.table_schema import TableSchema
 from tfio_store.write.commit import KEEP_REPLACED
 from tfio_store.write.sharded_writer import ShardedWriter
 
@@ -101,13 +99,13 @@ def write_table(
         keep_replaced=keep_replaced,
         **Access(storage_options, retry, backend).arguments,
     ) as writer:
-        full = _full_schema(first.columns, chosen, writer._kept())
+        full = TableSchema(first, chosen, writer._kept())
         rows = 0
         for part in chain([first], parts):
             types.heed(part)
-            full = _nulls_allowed(full, part.columns, chosen)
-            rows = _write(writer, part.columns, full, rows, full.keys() - chosen.keys())
-        writer._keep_schema(Schema(full, arrow=types.packed()))
+            full.heed(part)
+            rows = _write(writer, part.columns, full.now, rows, full.exact)
+        writer._keep_schema(Schema(full.now, arrow=types.packed()))
     return writer.manifest
 
 
@@ -171,34 +169,6 @@ def read_table(
 
 def _schema(schema: SchemaLike) -> Schema:
     return schema if isinstance(schema, Schema) else Schema(schema)
-
-
-def _full_schema(
-    columns: Mapping[str, Any], wanted: Schema, kept: DatasetManifest | None
-) -> Schema:
-    """The chosen schema, for the other columns that of the dataset to append to, and for the rest
-    one that keeps them exactly."""
-    for name in wanted:
-        if name not in columns:
-            raise ValueError(f"schema= names {name!r}, which is no column")
-    known = dict(wanted)
-    if kept is not None and kept.records and kept.schema is not None:
-        known = {**Schema.from_json(kept.schema), **wanted}
-    rest = {name: column for name, column in columns.items() if name not in known}
-    known |= schema_of(rest)
-    full = Schema({name: known[name] for name in columns})
-    schema_of_both(kept, full.to_json())
-    return full
-
-
-def _nulls_allowed(schema: Schema, columns: Mapping[str, Any], chosen: Schema) -> Schema:
-    """The schema, nullable too where these columns have nulls that nobody has ruled out."""
-    with_nulls = [
-        name
-        for name, column in columns.items()
-        if isinstance(column, Nullable) and name in schema and name not in chosen
-    ]
-    return Schema({**schema, **{name: replace(schema[name], nullable=True) for name in with_nulls}})
 
 
 def _write(

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from tfio_store.example.arrow_types import common_field, joined, packed
+from tfio_store.example.codec import Examples
 from tfio_store.example.columns import nan_as_nulls, normal_column
+from tfio_store.example.feature import Feature
 
 __all__ = ["Part", "Types", "parts_of"]
 
@@ -24,6 +26,8 @@ class Part:
     """The Arrow fields of the columns that have one."""
     dictionaries: dict[str, Any] = field(default_factory=dict)
     metadata: Any = None
+    features: Mapping[str, Feature] = field(default_factory=dict)
+    """What decoded columns were. It tells of those that have nothing but nulls."""
 
     def add(self, name: Any, column: Any) -> None:
         """TypeError for a name that is no str; ValueError for one that is there."""
@@ -132,7 +136,7 @@ def _is_frame(table: Any) -> bool:
 
 
 def _of_mapping(table: Mapping[Any, Any]) -> Part:
-    part = Part()
+    part = Part(features=table.schema if isinstance(table, Examples) else {})
     for name, column in table.items():
         if type(column).__module__.startswith("pyarrow"):
             import pyarrow as pa

@@ -1,0 +1,68 @@
+"""The schema of a table that comes in parts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tfio_store.dataset.manifest import DatasetManifest
+from tfio_store.example.columns import schema_of, undecided
+from tfio_store.example.feature import Feature
+from tfio_store.example.nullable import Nullable
+from tfio_store.example.schema import Schema
+from tfio_store.tools.table_parts import Part
+from tfio_store.write.appending import schema_of_both
+
+__all__ = ["TableSchema"]
+
+
+class TableSchema:
+    """The chosen features, for other columns those of the dataset to append to, and for the rest
+    what keeps them exactly. A column of nulls alone is undecided until a part has values: records
+    that lack it say nothing of its type.
+    """
+
+    def __init__(self, first: Part, chosen: Schema, kept: DatasetManifest | None) -> None:
+        for name in chosen:
+            if name not in first.columns:
+                raise ValueError(f"schema= names {name!r}, which is no column")
+        self._chosen = chosen
+        known = dict(chosen)
+        if kept is not None and kept.records and kept.schema is not None:
+            known = {**Schema.from_json(kept.schema), **chosen}
+        self._undecided = {
+            name for name in first.columns.keys() - known.keys() if _told(first, name) is None
+        }
+        rest = {name: column for name, column in first.columns.items() if name not in known}
+        known |= {name: _told(first, name) or feature for name, feature in schema_of(rest).items()}
+        self.now = Schema({name: known[name] for name in first.columns})
+        """The schema, as the parts so far show it."""
+        schema_of_both(kept, self.now.to_json())
+
+    @property
+    def exact(self) -> set[str]:
+        """The columns that nobody has chosen a type for."""
+        return set(self.now) - set(self._chosen)
+
+    def heed(self, part: Part) -> None:
+        """Decide what was undecided, and allow nulls where the part has some that nobody has ruled
+        out."""
+        changed = {}
+        for name in self.exact & part.columns.keys():
+            feature = self.now[name]
+            found = _told(part, name) if name in self._undecided else None
+            if found is not None:
+                self._undecided.remove(name)
+            nullable = feature.nullable or isinstance(part.columns[name], Nullable)
+            changed[name] = replace(found or feature, nullable=nullable)
+        self.now = Schema({**self.now, **changed})
+
+
+def _told(part: Part, name: str) -> Feature | None:
+    """What the part tells of a column: None if that is nothing."""
+    column = part.columns[name]
+    if not undecided(column):
+        return schema_of({name: column})[name]
+    found = part.features.get(name)
+    if found is None:
+        return None
+    return replace(found, default=None, nullable=isinstance(column, Nullable))
