@@ -11,7 +11,17 @@ import pyarrow as pa
 import pytest
 
 from tests.support.examples import CODECS, use_codec
-from tfio_store import Nullable, Ragged, RecordBatch, encode_example, encode_examples
+from tfio_store import (
+    Feature,
+    Nullable,
+    Ragged,
+    RecordBatch,
+    Schema,
+    SchemaError,
+    decode_examples,
+    encode_example,
+    encode_examples,
+)
 
 MASKED = np.ma.array([1, 2, 3], mask=[False, True, False])
 ARRAYS: dict[str, Any] = {
@@ -150,3 +160,15 @@ def test_errors_name_the_feature() -> None:
     for value in (np.timedelta64(5, "s"), [np.timedelta64(5, "s")]):
         with pytest.raises(TypeError, match=r"'x': dtype timedelta64.*can't be encoded"):
             encode_example({"x": value})
+
+
+@pytest.mark.parametrize("raw", [False, True])
+@pytest.mark.parametrize("nulls", ["mask", "default"])
+def test_row_lengths_of_a_null(raw: bool, nulls: Any) -> None:
+    schema = Schema({"x": Feature("int64", (None, None), nullable=True, raw=raw)})
+    records = [encode_example({}), encode_example({"x/row_lengths": [0, 0]})]
+    with pytest.raises(
+        SchemaError, match="holds 2 row lengths, and the record has no 'x'"
+    ) as found:
+        decode_examples(records, schema, nulls=nulls)
+    assert (found.value.feature, found.value.record) == ("x/row_lengths", 1)

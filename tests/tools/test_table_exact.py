@@ -15,7 +15,15 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from tfio_store import RecordReader, Schema, decode_examples, infer_schema, read_table, write_table
+from tfio_store import (
+    RecordReader,
+    Schema,
+    decode_examples,
+    infer_schema,
+    iter_tables,
+    read_table,
+    write_table,
+)
 from tfio_store.dataset.manifest import DatasetManifest
 
 RELAXED = settings(
@@ -75,6 +83,14 @@ SHAPES = [
     (pa.list_(pa.null()), st.just([])),
     (pa.list_(pa.int64(), 0), st.just([])),
 ]
+NESTED: dict[Any, list[Any]] = {
+    pa.list_(pa.list_(pa.time32("s")), 2): [[[1], [2]], None, [[], [3, 4]]],
+    pa.list_(pa.list_(pa.dictionary(pa.int8(), pa.string())), 2): [[["a"], ["b"]], None],
+    pa.list_(pa.list_(pa.string_view()), 2): [[["a"], ["b", "c"]], None],
+    pa.list_(pa.list_(pa.binary_view()), 2): [[[b"a"], []]],
+    pa.list_(pa.list_(pa.time64("us"), 2), 1): [[[1, 2]], None],
+    pa.list_(pa.string(), 0): [[], []],
+}
 EXTENSIONS = [
     pa.uuid(),
     pa.json_(),
@@ -125,6 +141,26 @@ def test_no_rows_have_their_types_too(tmp_path: Path, kind: str) -> None:
     table = pa.schema({"x": wanted}).empty_table()
     write_table(table, f"{tmp_path}/t")
     assert read_table(f"{tmp_path}/t").to_arrow().equals(table)
+
+
+@pytest.mark.parametrize("strings", ["object", "batch"])
+@pytest.mark.parametrize("kind", NESTED, ids=str)
+def test_lists_of_lists(tmp_path: Path, kind: Any, strings: Any) -> None:
+    rows = NESTED[kind]
+    table = pa.table({"x": pa.array(rows, kind), "y": range(len(rows))})
+    write_table(table, f"{tmp_path}/t", num_shards=1)
+    assert read_table(f"{tmp_path}/t", strings=strings).to_arrow().equals(table)
+
+
+def test_dictionaries_inside_lists_outgrow_their_index(tmp_path: Path) -> None:
+    kind = pa.list_(pa.dictionary(pa.int8(), pa.string()))
+    parts = [pa.table({"x": pa.array([[f"{j}-{i}" for i in range(100)]], kind)}) for j in range(2)]
+    write_table(parts, f"{tmp_path}/t", num_shards=1)
+    found = read_table(f"{tmp_path}/t").to_arrow()["x"]
+    assert found.to_pylist() == [row for part in parts for row in part["x"].to_pylist()]
+    assert found.type == pa.list_(pa.dictionary(pa.int32(), pa.string()))
+    streamed = pa.table(iter_tables(f"{tmp_path}/t", batch_rows=2))["x"]
+    assert streamed.to_pylist() == found.to_pylist()
 
 
 @pytest.mark.parametrize("strings", ["object", "batch"])

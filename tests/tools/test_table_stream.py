@@ -104,3 +104,16 @@ def test_dictionaries_of_parts(tmp_path: Path) -> None:
     write_table(parts, f"{tmp_path}/t", num_shards=1)
     rows = parts[0]["x"].to_pylist() + parts[1]["x"].to_pylist()
     assert iter_tables(f"{tmp_path}/t", batch_rows=30).read_all()["x"].to_pylist() == rows
+
+
+def test_a_dictionary_that_is_not_kept(tmp_path: Path) -> None:
+    kind = pa.dictionary(pa.int8(), pa.string())
+    parts = [
+        pa.table({"x": pa.array([f"{j}-{i}" + "z" * 9000 for i in range(100)]).cast(kind)})
+        for j in range(3)
+    ]
+    write_table(parts, f"{tmp_path}/t", num_shards=1)
+    found = iter_tables(f"{tmp_path}/t", batch_rows=300).read_all()["x"]
+    assert found.to_pylist() == [text for part in parts for text in part["x"].to_pylist()]
+    assert found.type == read_table(f"{tmp_path}/t").to_arrow()["x"].type
+    assert found.type == pa.dictionary(pa.int32(), pa.string())

@@ -24,7 +24,8 @@ def to_arrow(columns: Mapping[str, Any], schema: Schema, wanted: Any = None) -> 
     """A Table. Fixed dimensions become fixed-size lists, ragged ones large lists. The types are
     then those of ``wanted``, or of the table that was written, if that is known."""
     pa = _pyarrow()
-    arrays = {name: _array(pa, column, schema[name]) for name, column in columns.items()}
+    rows = _rows(columns, schema)
+    arrays = {name: _array(pa, column, schema[name], rows) for name, column in columns.items()}
     if wanted is not None:
         return _typed(pa, arrays, wanted, {})
     if schema.arrow is None:
@@ -55,22 +56,32 @@ def _pyarrow() -> Any:
     return pyarrow
 
 
-def _array(pa: Any, column: Any, feature: Feature) -> Any:
+def _rows(columns: Mapping[str, Any], schema: Schema) -> int:
+    """How many rows there are. A batch of byte strings does not show it if a row has none."""
+    for name, column in columns.items():
+        values = column.values if isinstance(column, Nullable) else column
+        if not isinstance(values, RecordBatch):
+            return len(column)
+        if schema[name].width:
+            return len(values) // schema[name].width
+    return 0
+
+
+def _array(pa: Any, column: Any, feature: Feature, rows: int) -> Any:
     if isinstance(column, Nullable):
-        values = _array(pa, column.values, feature)
+        values = _array(pa, column.values, feature, rows)
         each = max(1, len(column) // max(1, len(values)))  # flags of one row
         return _with_nulls(pa, values, column.valid[::each])
     if isinstance(column, np.ma.MaskedArray):
-        return _with_nulls(pa, _array(pa, np.asarray(column), feature), valid_rows(column))
+        return _with_nulls(pa, _array(pa, np.asarray(column), feature, rows), valid_rows(column))
     if isinstance(column, Ragged):
         items, splits = replace(feature, shape=feature.row_shape, default=None), column.row_splits
         if isinstance(column.values, RecordBatch):  # which is flat
             splits = splits // feature.width
-        values = _array(pa, column.values, items)
+        values = _array(pa, column.values, items, int(splits[-1]))
         return pa.LargeListArray.from_arrays(pa.array(splits), values)
     text = pa.large_string() if feature.dtype == "str" else pa.large_binary()
     if isinstance(column, RecordBatch):
-        rows = len(column) // max(1, feature.width)
         return _fixed_lists(pa, column.to_arrow().cast(text), (rows, *feature.shape))
     flat = column.reshape(-1)
     if column.dtype.kind in "cV":

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["as_type", "common_field", "joined", "packed", "united", "unpacked"]
+import numpy as np
+
+__all__ = ["as_type", "common_field", "joined", "packed", "united", "unpacked", "with_room"]
 
 _MOST_DICTIONARY = 1 << 20
 """Bytes of a dictionary that are kept. Of a longer one the values that occur come back."""
@@ -35,16 +37,36 @@ def packed(fields: Mapping[str, Any], dictionaries: Mapping[str, Any], metadata:
 def _no_rows(pa: Any, kind: Any, dictionary: Any) -> Any:
     if not pa.types.is_dictionary(kind):
         return pa.array([], kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind)
-    if dictionary is None or dictionary.nbytes > _MOST_DICTIONARY:
+    index = kind.index_type
+    if dictionary is None:
         dictionary = pa.array([], kind.value_type)
-    indices = pa.array([], _index_type(pa, kind, len(dictionary)))
-    return pa.DictionaryArray.from_arrays(indices, dictionary, ordered=kind.ordered)
+    elif dictionary.nbytes > _MOST_DICTIONARY:  # parts will have dictionaries that must be joined
+        dictionary, index = pa.array([], kind.value_type), pa.int32()
+    else:
+        index = _index_type(pa, kind, len(dictionary))
+    return pa.DictionaryArray.from_arrays(pa.array([], index), dictionary, ordered=kind.ordered)
 
 
 def _index_type(pa: Any, kind: Any, size: int) -> Any:
     """The type's own, or a wider one if there are too many values for it."""
     bits = kind.index_type.bit_width - pa.types.is_signed_integer(kind.index_type)
     return kind.index_type if size <= 1 << bits else pa.int32()
+
+
+def with_room(kind: Any) -> Any:
+    """The type, whose dictionaries inside lists have an index for the values of any rows."""
+    import pyarrow as pa
+
+    types = pa.types
+    if not (types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)):
+        return kind
+    inner = kind.value_type
+    if types.is_dictionary(inner):
+        inner = pa.dictionary(pa.int32(), inner.value_type, inner.ordered)
+    items = kind.value_field.with_type(with_room(inner))
+    if types.is_fixed_size_list(kind):
+        return pa.list_(items, kind.list_size)
+    return pa.large_list(items) if types.is_large_list(kind) else pa.list_(items)
 
 
 def joined(known: Any, new: Any) -> Any:
@@ -148,6 +170,8 @@ def _castable(pa: Any, kind: Any) -> bool:
     """Whether Arrow's own cast leads to the type."""
     if pa.types.is_null(kind) or pa.types.is_dictionary(kind) or pa.types.is_time(kind):
         return False
+    if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):  # not in lists with nulls
+        return False
     if isinstance(kind, pa.BaseExtensionType):
         return False
     return _castable(pa, kind.value_type) if hasattr(kind, "value_type") else True
@@ -156,14 +180,33 @@ def _castable(pa: Any, kind: Any) -> bool:
 def _lists(pa: Any, column: Any, kind: Any) -> Any:
     """Lists of what Arrow does not cast: the items are made by `as_type`."""
     mask = column.is_null() if column.null_count else None
-    items = as_type(column.values, kind.value_type)
     if pa.types.is_fixed_size_list(kind):
-        if not pa.types.is_fixed_size_list(column.type):
-            raise pa.ArrowNotImplementedError(f"{column.type} can't become {kind}")
+        fixed = pa.types.is_fixed_size_list(column.type)
+        values = column.values if fixed else _evenly(pa, column, kind)
+        items = as_type(values, kind.value_type)
+        kind = pa.list_(kind.value_field.with_type(items.type), kind.list_size)
         return pa.FixedSizeListArray.from_arrays(items, type=kind, mask=mask)
-    made = pa.LargeListArray if pa.types.is_large_list(kind) else pa.ListArray
-    offsets = column.offsets.cast(pa.int64() if made is pa.LargeListArray else pa.int32())
+    items = as_type(column.values, kind.value_type)
+    large = pa.types.is_large_list(kind)
+    made, list_of = (pa.LargeListArray, pa.large_list) if large else (pa.ListArray, pa.list_)
+    offsets = column.offsets.cast(pa.int64() if large else pa.int32())
+    # The items' own type: a dictionary may have grown out of the index that it had.
+    kind = list_of(kind.value_field.with_type(items.type))
     return made.from_arrays(offsets, items, type=kind, mask=mask)
+
+
+def _evenly(pa: Any, column: Any, kind: Any) -> Any:
+    """The items of lists, as many for each row as the fixed-size type has: nulls in null rows.
+    ArrowInvalid if a row has not as many."""
+    import pyarrow.compute as pc
+
+    size, valid = kind.list_size, column.is_valid().to_numpy(zero_copy_only=False)
+    if pc.any(pc.not_equal(pc.list_value_length(column), size)).as_py():
+        raise pa.ArrowInvalid(f"not all rows have {size} items")
+    places = np.full((len(column), size), -1, np.int64)
+    places[valid] = np.arange(int(valid.sum()) * size).reshape(-1, size)
+    flat = places.ravel()
+    return column.flatten().take(pa.array(flat, mask=flat < 0))
 
 
 def _dictionary(pa: Any, values: Any, kind: Any, dictionary: Any) -> Any:

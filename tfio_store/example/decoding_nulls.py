@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from tfio_store.errors import SchemaError
 from tfio_store.example.decoding import KINDS, decode_column, decode_present, filled
-from tfio_store.example.feature import Feature
+from tfio_store.example.feature import ROW_LENGTHS, Feature
 from tfio_store.example.nullable import Nullable, spread
 from tfio_store.records.framing import RecordBatch
 
@@ -41,6 +41,8 @@ def decode_nullable(
         default = None if feature.ragged else 0  # of no values
         given = replace(feature, nullable=False, default=default)
         values = decode_column(spans, column, given, buffer, strings)
+        if feature.nested:
+            _check_row_lengths(name, values, valid)
     else:
         counts = spans.counts(column, KINDS[feature.wire])
         valid = _valid(name, feature, counts)
@@ -53,6 +55,15 @@ def decode_nullable(
     if feature.ragged or feature.width == 0:
         return Nullable(values, valid)
     return _masked(values, valid, feature)
+
+
+def _check_row_lengths(name: str, values: Any, valid: BoolArray) -> None:
+    """A record without the feature must have no row lengths of it."""
+    wrong = np.flatnonzero((values.row_lengths > 0) & ~valid)
+    if len(wrong):
+        record = int(wrong[0])
+        reason = f"holds {values.row_lengths[record]} row lengths, and the record has no {name!r}"
+        raise SchemaError(reason, feature=name + ROW_LENGTHS, record=record)
 
 
 def _valid(name: str, feature: Feature, counts: Any) -> BoolArray:

@@ -8,6 +8,7 @@ from typing import Any
 
 from tfio_store.dataset.source import Source
 from tfio_store.example import decode_examples
+from tfio_store.example.arrow_types import as_type, with_room
 from tfio_store.example.codec import SchemaLike
 from tfio_store.example.schema import Schema
 from tfio_store.read.reader import RecordReader
@@ -74,7 +75,8 @@ def iter_tables(
     types = decode_examples([], wanted, strings="batch").to_arrow().schema
     import pyarrow as pa
 
-    tables = _tables(source, where, wanted)
+    types = pa.schema([of.with_type(with_room(of.type)) for of in types], types.metadata)
+    tables = (_of_types(pa, table, types) for table in _tables(source, where, wanted))
     batches = _by_block(tables) if batch_rows is None else _of_rows(pa, tables, batch_rows)
     return pa.RecordBatchReader.from_batches(types, batches)
 
@@ -83,6 +85,17 @@ def _tables(source: Source, where: Mapping[str, Any], wanted: Schema) -> Iterato
     with RecordReader(source, **where) as reader:
         for batch in reader.batches():
             yield decode_examples(batch, wanted, strings="batch").to_arrow()
+
+
+def _of_types(pa: Any, table: Any, types: Any) -> Any:
+    """The table with the stream's types. A table alone has the smallest index that it needs."""
+    if table.schema.equals(types):
+        return table
+    made = [
+        column if column.type.equals(of.type) else as_type(column.combine_chunks(), of.type)
+        for of, column in zip(types, table.columns, strict=True)
+    ]
+    return pa.Table.from_arrays(made, schema=types)
 
 
 def _by_block(tables: Iterator[Any]) -> Iterator[Any]:
