@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tfio_store import (
@@ -18,6 +19,7 @@ from tfio_store import (
     ShardedWriter,
     decode_examples,
     infer_schema,
+    iter_tables,
     read_table,
     write_table,
 )
@@ -145,3 +147,20 @@ def test_tensors_have_no_nulls(tmp_path: Path) -> None:
 def test_manifests_without_the_word_are_read() -> None:
     old = {"features": {"x": {"dtype": "int64", "shape": []}}}
     assert Schema.from_json(old) == Schema({"x": "int64"})
+
+
+def test_a_field_that_had_no_nulls_takes_those_of_later_rows(tmp_path: Path) -> None:
+    full = pa.field("x", pa.int64(), nullable=False, metadata={"unit": "m"})
+    first = pa.table({"x": pa.array([1])}, schema=pa.schema([full]))
+    later: Any
+    for later in (pa.table({"x": pa.array([None], pa.int64())}), {"x": [None]}):
+        write_table([first, later], f"{tmp_path}/t", if_exists="overwrite")
+        write_table(first, f"{tmp_path}/a", if_exists="overwrite")
+        assert not read_table(f"{tmp_path}/a").to_arrow().schema.field("x").nullable
+        write_table(later, f"{tmp_path}/a", if_exists="append")
+        for url in (f"{tmp_path}/t", f"{tmp_path}/a"):
+            for table in (read_table(url).to_arrow(), iter_tables(url).read_all()):
+                table.validate(full=True)
+                assert table.schema.field("x").equals(full.with_nullable(True), check_metadata=True)
+                pq.write_table(table, f"{tmp_path}/p")
+                assert pq.read_table(f"{tmp_path}/p")["x"].to_pylist() == [1, None]

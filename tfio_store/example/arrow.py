@@ -30,7 +30,20 @@ def to_arrow(columns: Mapping[str, Any], schema: Schema, wanted: Any = None) -> 
         return _typed(pa, arrays, wanted, {})
     if schema.arrow is None:
         return pa.table(arrays)
-    return _typed(pa, arrays, *unpacked(schema.arrow))
+    types, dictionaries = unpacked(schema.arrow)
+    return _typed(pa, arrays, _with_null_flags(pa, types, schema), dictionaries)
+
+
+def _with_null_flags(pa: Any, types: Any, schema: Schema) -> Any:
+    """The Arrow types, which take nulls wherever the schema says that there are some. Later rows
+    may have brought them than those that the types are of."""
+    fields = [
+        field.with_nullable(
+            field.nullable or (field.name in schema and schema[field.name].nullable)
+        )
+        for field in types
+    ]
+    return pa.schema(fields, metadata=types.metadata)
 
 
 def _typed(pa: Any, arrays: dict[str, Any], wanted: Any, dictionaries: Mapping[str, Any]) -> Any:
