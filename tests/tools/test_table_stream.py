@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import tfio_store as tfs
 from tfio_store import (
     SchemaError,
     TFRecordWriter,
@@ -117,3 +118,32 @@ def test_a_dictionary_that_is_not_kept(tmp_path: Path) -> None:
     assert found.to_pylist() == [text for part in parts for text in part["x"].to_pylist()]
     assert found.type == read_table(f"{tmp_path}/t").to_arrow()["x"].type
     assert found.type == pa.dictionary(pa.int32(), pa.string())
+
+
+TEXTS: dict[str, tuple[Any, list[Any]]] = {
+    "one": ("str", [b"ok", b"\xff"]),
+    "nullable": (tfs.Feature("str", nullable=True), [None, b"\xff"]),
+    "two": (("str", (2,)), [[b"ok", b"ok"], [b"ok", b"\xff"]]),
+    "ragged": (("str", (None,)), [[b"a", b"b", b"c"], [b"\xff"]]),
+    "ragged and null": (tfs.Feature("str", (None,), nullable=True), [None, [b"a", b"\xff"]]),
+    "rows of two": (("str", (None, 2)), [[[b"a", b"b"]] * 2, [[b"a", b"\xff"]]]),
+    "nested": (("str", (None, None)), [[[b"a"], [b"b", b"c"]], [[], [b"\xff"]]]),
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_what_is_not_text_is_named(tmp_path: Path, name: str) -> None:
+    feature, values = TEXTS[name]
+    if name == "nested":
+        values = [tfs.Ragged.from_rows(rows) for rows in values]
+    records = [encode_example({"x": value}) for value in values]
+    schema = tfs.Schema({"x": feature})
+    decoded = tfs.decode_examples(records, schema, strings="batch")
+    with pytest.raises(SchemaError, match=r"'x' is not UTF-8.*decode it as dtype 'bytes'") as found:
+        decoded.to_arrow()
+    assert (found.value.record, found.value.feature) == (1, "x")
+    with TFRecordWriter(f"{tmp_path}/f") as writer:
+        for record in records:
+            writer.write(record)
+    with pytest.raises(SchemaError, match="record 1: feature 'x' is not UTF-8"):
+        iter_tables(f"{tmp_path}/f", schema=schema).read_all()

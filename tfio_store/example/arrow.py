@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tfio_store.errors import SchemaError
 from tfio_store.example.arrow_types import as_type, unpacked
 from tfio_store.example.feature import Feature
 from tfio_store.example.nullable import Nullable, spread, valid_rows
@@ -25,7 +26,13 @@ def to_arrow(columns: Mapping[str, Any], schema: Schema, wanted: Any = None) -> 
     then those of ``wanted``, or of the table that was written, if that is known."""
     pa = _pyarrow()
     rows = _rows(columns, schema)
-    arrays = {name: _array(pa, column, schema[name], rows) for name, column in columns.items()}
+    arrays = {}
+    for name, column in columns.items():
+        try:
+            arrays[name] = _array(pa, column, schema[name], rows)
+        except pa.ArrowInvalid:
+            _check_text(name, column, schema[name])
+            raise
     if wanted is not None:
         return _typed(pa, arrays, wanted, {})
     if schema.arrow is None:
@@ -67,6 +74,25 @@ def _pyarrow() -> Any:
     except ImportError as error:
         raise ImportError("pyarrow is needed: pip install 'tfio_store[arrow]'") from error
     return pyarrow
+
+
+def _check_text(name: str, column: Any, feature: Feature) -> None:
+    """SchemaError for the first byte string of a batch that is not the text that it should be."""
+    values, splits = column.values if isinstance(column, Nullable) else column, None
+    while isinstance(values, Ragged):
+        splits = values.row_splits if splits is None else values.row_splits[splits]
+        values = values.values
+    if feature.dtype != "str" or not isinstance(values, RecordBatch):
+        return
+    for index, value in enumerate(values):
+        try:
+            value.decode()
+        except UnicodeDecodeError as error:
+            record = index // feature.width
+            if splits is not None:
+                record = int(np.searchsorted(splits, index, side="right")) - 1
+            reason = f"is not UTF-8: {error}; decode it as dtype 'bytes'"
+            raise SchemaError(reason, feature=name, record=record) from None
 
 
 def _rows(columns: Mapping[str, Any], schema: Schema) -> int:

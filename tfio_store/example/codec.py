@@ -183,6 +183,7 @@ class Examples(dict[str, Any]):
 
         Raises:
             ImportError: pyarrow is not installed.
+            SchemaError: A byte string of a `RecordBatch` is not UTF-8, and the schema has str.
             TypeError: A column has no Arrow type.
             ValueError: A column holds what its wanted type can't. The error names the column.
         """
