@@ -88,3 +88,12 @@ def test_objects_are_objects_again(tmp_path: Path, name: str) -> None:
     assert found["x"].dtype == object
     assert found["x"].tolist() == OBJECTS[name]
     assert [type(each) for each in found["x"]] == [type(each) for each in OBJECTS[name]]
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_nulls_inside_rows_are_refused(tmp_path: Path, rows: int) -> None:
+    masked = np.ma.array([1, 2], mask=[False, True])
+    row = masked if rows == 1 else [masked] * rows
+    with pytest.raises(ValueError, match="'x': row 1 is null in part"):
+        write_table(pd.DataFrame({"x": pd.Series([[1, 2], row])}), f"{tmp_path}/t")
+    assert not list(tmp_path.iterdir())

@@ -25,7 +25,7 @@ from tfio_store.example.text import Text
 from tfio_store.example.values import check_keys, plain_array
 from tfio_store.records.framing import RecordBatch
 
-__all__ = ["core_columns", "nan_as_nulls", "normal_column", "schema_of", "undecided"]
+__all__ = ["core_columns", "nan_as_nulls", "normal_column", "plain_row", "schema_of", "undecided"]
 
 Int64Array = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
@@ -181,7 +181,7 @@ def _list(name: str, rows: list[Any]) -> Any:
     if kinds <= {bytes, str}:
         return rows
     if any(map(has_nulls_of_its_own, kinds)) or kinds & {list, tuple}:
-        rows = [_row(name, i, row) for i, row in enumerate(rows)]
+        rows = [plain_row(name, i, row) for i, row in enumerate(rows)]
         kinds = {type(row) for row in rows}
     if null_kinds(kinds):
         valid = np.array([not is_null(row) for row in rows])
@@ -197,10 +197,10 @@ def _list(name: str, rows: list[Any]) -> Any:
         raise type(error)(f"feature {name!r}: {error}") from None
 
 
-def _row(name: str, index: int, row: Any) -> Any:
+def plain_row(name: str, index: int, row: Any) -> Any:
     """A row of numpy or Python, whatever array it is; None if all of it is null."""
     if isinstance(row, (list, tuple)):
-        items = [_row(name, index, item) for item in row]
+        items = [plain_row(name, index, item) for item in row]
         if any(is_null(item) for item in items):
             raise _partly_null(name, index)
         return items

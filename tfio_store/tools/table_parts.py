@@ -10,7 +10,7 @@ import numpy as np
 
 from tfio_store.example.arrow_types import common_field, joined, packed
 from tfio_store.example.codec import Examples
-from tfio_store.example.columns import nan_as_nulls, normal_column
+from tfio_store.example.columns import nan_as_nulls, normal_column, plain_row
 from tfio_store.example.feature import Feature
 
 __all__ = ["Part", "Types", "parts_of"]
@@ -181,8 +181,9 @@ def _arrow_of(series: Any) -> Any:
     # from_pandas= makes nulls of the NaNs inside arrays too, and of those beside pandas' own NA.
     values, nan_is_null = series, isinstance(series.dtype, np.dtype)
     if series.dtype == object and any(isinstance(r, (list, tuple, np.ndarray)) for r in series):
-        rows = zip(series, series.isna(), strict=True)
-        values, nan_is_null = [None if null else row for row, null in rows], False
+        name, nulls = str(series.name), series.isna().tolist()
+        values = [None if nulls[i] else plain_row(name, i, row) for i, row in enumerate(series)]
+        nan_is_null = False
     try:
         return pa.array(values, from_pandas=nan_is_null)
     except (pa.ArrowException, TypeError, ValueError, OverflowError, NotImplementedError):
