@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -179,3 +180,51 @@ def test_the_manifest_knows_better(place):
     for name in ("train", ""):
         found = infer_schema(place.url(name), storage_options=place.storage_options)
         assert found == SCHEMA
+
+
+@pytest.mark.parametrize(
+    ("dtype", "default"),
+    [
+        ("datetime64[s]", np.datetime64("1970-01-01")),
+        ("datetime64[ns]", np.datetime64("2026-11-22T01:02:03.123456789")),
+        ("datetime64[s]", np.datetime64("NaT")),
+        ("timedelta64[s]", np.timedelta64(-5, "s")),
+        ("timedelta64[ms]", np.timedelta64(5, "s")),
+        ("timedelta64[s]", np.timedelta64("NaT")),
+    ],
+)
+@pytest.mark.parametrize("shape", [(), (2,)])
+def test_dates_as_defaults(dtype: str, default: Any, shape: tuple[int, ...]) -> None:
+    given = default if not shape else np.array([default, default])
+    schema = Schema({"x": Feature(dtype, shape, raw=True, nullable=True)}).with_defaults(
+        {"x": given}
+    )
+    again = Schema.from_json(json.loads(json.dumps(schema.to_json())))
+    for each in (schema, again):
+        found = decode_examples([encode_example({})], each, nulls="default")["x"]
+        assert found.dtype == dtype
+        assert np.array_equal(found[0], np.array(given, dtype), equal_nan=True)
+    assert np.isnat(default) or again == schema
+
+
+@pytest.mark.parametrize(
+    ("dtype", "default"),
+    [
+        ("int64", -0.5),
+        ("uint8", np.int64(-1)),
+        ("uint8", 300),
+        ("bool", 2),
+        ("float32", 1e300),
+        ("datetime64[s]", np.datetime64("1970-01-01T00:00:00.5")),
+    ],
+)
+def test_a_default_that_would_change_is_refused(dtype: str, default: Any) -> None:
+    schema = Schema({"x": Feature(dtype, raw="64[" in dtype, nullable=True)})
+    with pytest.raises(ValueError, match=r"feature 'x': default .* is no"):
+        schema.with_defaults({"x": default})
+
+
+@pytest.mark.parametrize("default", [7, 7.0, np.int8(7), np.array(7)])
+def test_a_default_of_another_type(default: Any) -> None:
+    schema = Schema({"x": Feature("int64", nullable=True)}).with_defaults({"x": default})
+    assert decode_examples([encode_example({})], schema, nulls="default")["x"].tolist() == [7]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 __all__ = ["ROW_LENGTHS", "Feature", "Shape"]
 
@@ -83,15 +84,20 @@ class Feature:
             raise ValueError(
                 "a feature whose first dimension is None has no default: absent is empty"
             )
-        if isinstance(self.default, np.ndarray):
+        if isinstance(self.default, np.ndarray) and self.default.dtype.kind not in "mM":
             object.__setattr__(self, "default", self.default.tolist())
         got = np.shape(np.array(self.default, dtype=object))
         if got not in ((), self.shape):
             raise ValueError(f"default must be a scalar or of shape {self.shape}, got shape {got}")
         try:
-            np.array(self.default, self.item_dtype())
+            with np.errstate(over="ignore"):
+                cast = np.array(self.default, self.item_dtype())
         except (TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"default {self.default!r} is no {self.dtype}: {error}") from None
+        if _is_changed(self.default, cast):
+            raise ValueError(f"default {self.default!r} is no {self.dtype}: it would become {cast}")
+        if cast.dtype.kind in "mM":
+            object.__setattr__(self, "default", _scalars(cast))
 
     @property
     def ragged(self) -> bool:
@@ -198,12 +204,33 @@ def _numpy_dtype(name: str) -> np.dtype[Any]:
     return dtype
 
 
+def _is_changed(default: Any, cast: npt.NDArray[Any]) -> bool:
+    """Whether the dtype makes other values of a default. Floats may be rounded."""
+    kind = cast.dtype.kind
+    if kind in "mM":
+        given = np.array(default)
+        return given.dtype.kind == kind and bool(((cast != given) & ~np.isnat(given)).any())
+    if kind == "f":
+        return bool((np.isinf(cast) & np.isfinite(np.array(default, np.float64))).any())
+    return kind in "biu" and cast.tolist() != np.array(default, object).tolist()
+
+
+def _scalars(array: Any) -> Any:
+    """Nested lists of numpy's scalars, which know their unit."""
+    return [_scalars(item) for item in array] if np.ndim(array) else array[()]
+
+
 def _default_to_json(value: Any) -> Any:
-    """Bytes become {"base64": ...}; NaN and infinities, which JSON lacks, {"float": ...}."""
+    """Bytes become {"base64": ...}; NaN and infinities, which JSON lacks, {"float": ...}. Datetimes
+    become ISO strings, and timedeltas numbers of their unit as strings."""
     if isinstance(value, (list, tuple)):
         return [_default_to_json(item) for item in value]
     if isinstance(value, bytes):
         return {"base64": base64.b64encode(value).decode()}
+    if isinstance(value, np.timedelta64) and not np.isnat(value):
+        return str(value.astype(np.int64))
+    if isinstance(value, (np.datetime64, np.timedelta64)):
+        return str(value)
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and not np.isfinite(value):

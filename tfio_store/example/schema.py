@@ -175,10 +175,12 @@ class Schema(Mapping[str, Feature]):
             -1
         """
         self.select(tuple(defaults))
-        changed = {
-            name: replace(feature, default=defaults.get(name, feature.default))
-            for name, feature in self.items()
-        }
+        changed = dict(self)
+        for name, default in defaults.items():
+            try:
+                changed[name] = replace(self[name], default=default)
+            except ValueError as error:
+                raise ValueError(f"feature {name!r}: {error}") from None
         return Schema(changed, arrow=self.arrow)
 
     def feature_spec(self) -> dict[str, Any]:
