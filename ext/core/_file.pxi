@@ -1,5 +1,7 @@
 # Records out of local files.
 
+cdef size_t LEAST_COUNTED = 4096
+
 
 def walk_file(int descriptor, nbytes, *, max_record_bytes=DEFAULT_MAX_RECORD_BYTES):
     """As ``walk``, over the first ``nbytes`` bytes of an open file. OSError where it can't be read."""
@@ -34,7 +36,8 @@ def read_records(
 ):
     """Whole records of an open file from ``start`` on, each read into memory of its own: the records
     (list of bytes), and where the next frame begins. It ends with the record that makes them
-    ``enough`` bytes, at ``stop``, and at a frame that is not whole or not good."""
+    ``enough`` bytes, at ``stop``, and at a frame that is not whole or not good. A record counts as
+    a page at least, which is what its system call costs: a list of tiny records has a bound too."""
     cdef uint64_t limit = <uint64_t> to_count(max_record_bytes, TFRECORD_MAX_LIMIT, "max_record_bytes")
     cdef size_t end = <size_t> to_count(stop, PY_SSIZE_T_MAX, "stop")
     cdef size_t at = to_start(start, <Py_ssize_t> end)
@@ -55,7 +58,7 @@ def read_records(
             break
         records.append(record)
         at += <size_t> length + TFRECORD_OVERHEAD
-        taken += <size_t> length
+        taken += max(<size_t> length, LEAST_COUNTED)
         if taken >= most:
             break
     return records, at

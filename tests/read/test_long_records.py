@@ -272,3 +272,13 @@ def test_a_disk_that_fails_is_named(path: str, monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(OSError, match="Input/output error") as caught:
         list(reader)
     assert caught.value.filename == path
+
+
+def test_a_long_record_before_many_tiny_ones(tmp_path: Path, looked: list[int]) -> None:
+    """A list is bounded by its records too, not by their bytes alone."""
+    items = [bytes(9000), *[b""] * 200_000]
+    (tmp_path / "x").write_bytes(framed(items))
+    records = iter(tfs.RecordReader(tmp_path / "x"))
+    assert [len(next(records)) for _ in range(2)] == [9000, 0]
+    assert sum(looked) <= 1000
+    assert list(records) == items[2:]

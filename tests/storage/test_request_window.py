@@ -15,6 +15,7 @@ from tests.servers.place import Place
 from tests.servers.shaping_proxy import Request, Shaped
 from tfio_store.storage import open_store, read_ahead
 from tfio_store.storage.read_ahead import Fetch, ReadAhead
+from tfio_store.storage.request_window import RequestWindow
 
 KIB, MIB = 1 << 10, 1 << 20
 ENDLESS = float("inf")
@@ -192,3 +193,13 @@ def test_a_distant_store_gets_more_requests(
     assert [fetch.tag for fetch, _ in ReadAhead(ranges(), budget=MIB)] == list(range(160))
     asked = [each for each in proxy.timeline() if "bytes=" in each.line]
     assert store.in_flight < at_once(asked) <= store.most_in_flight
+
+
+@pytest.mark.parametrize(("usual", "most"), [(1, 1), (16, 4), (3, 2)])
+def test_a_store_never_gets_more_than_its_most(usual: int, most: int) -> None:
+    window = RequestWindow(usual, most)
+    sizes = [window.size]
+    for second in range(99):
+        window.answered(1, second, second + 0.9)
+        sizes.append(window.size)
+    assert max(sizes) <= most

@@ -13,6 +13,7 @@ import pytest
 
 from tests.servers.place import Place
 from tfio_store.storage import Retry, open_store, registry, resolve
+from tfio_store.storage.local import LocalStore
 
 
 @pytest.mark.parametrize(
@@ -88,9 +89,19 @@ def test_stores_do_not_pile_up() -> None:
     assert len(registry._stores) == registry.KEPT_STORES
 
 
-class Elsewhere:
+class Elsewhere(LocalStore):
     def __init__(self, scheme: str, options: dict[str, object], retry: Retry) -> None:
+        super().__init__(scheme, options, retry)
         self.made_for = scheme, dict(options), retry
+
+
+class Outdated:
+    """A plugin's store, of before `Store` asked for more."""
+
+    in_flight = 1
+
+    def __init__(self, scheme: str, options: dict[str, object], retry: Retry) -> None:
+        pass
 
 
 def test_an_entry_point_adds_a_scheme(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,6 +111,15 @@ def test_an_entry_point_adds_a_scheme(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(store, Elsewhere)
     assert store.made_for == ("mystore", {"x": 1}, Retry(attempts=3))
     assert path == "a/b c#d"
+
+
+def test_a_plugin_that_lacks_members_is_refused_when_it_is_opened(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    point = EntryPoint("mystore", f"{__name__}:Outdated", resolve.ENTRY_POINTS)
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [point])
+    with pytest.raises(TypeError, match=r"mystore://.*Outdated lacks .*most_in_flight"):
+        open_store("mystore://a")
 
 
 def test_fsspec_chains(tmp_path: Path) -> None:

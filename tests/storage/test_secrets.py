@@ -199,3 +199,28 @@ def test_a_chain_keeps_its_shape_and_tracebacks() -> None:
     assert isinstance(mended.__cause__, ClientError)
     assert str(mended.__cause__) == "builtins.RuntimeError: https://h/x?sig=…"
     assert mended.__cause__.__traceback__ is not None
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "s3://AKID:S3CR3T@bucket/key",
+        "s3://AKID:S3CR3T/x@bucket/key",
+        "gs://S3CR3T@bucket/key",
+        "zip://x::s3://AKID:S3CR3T@bucket/a.zip",
+        "zip://x::http://bob:S3CR3T@127.0.0.1:1/a.zip?token=S3CR3T",
+        "zip://x::ftp://bob:S3CR3T@127.0.0.1:1/a.zip",
+        "ftp://bob:S3CR3T#z@127.0.0.1/a/b",
+        "ftp://bob:S3CR3T@[::1/a",
+    ],
+)
+def test_a_url_that_opens_nothing(url: str, caplog: pytest.LogCaptureFixture) -> None:
+    said = said_of(lambda: list(tfs.RecordReader(url, retry=ONCE)), caplog)
+    assert "S3CR3T" not in said
+    assert url.partition("://")[0] in said
+
+
+def test_ftp_names_the_url_where_nobody_answers() -> None:
+    with pytest.raises(OSError, match=r"ftp://127\.0\.0\.1:1/a/b") as caught:
+        tfs.RecordReader("ftp://bob:S3CR3T@127.0.0.1:1/a/b", retry=ONCE)
+    assert "S3CR3T" not in str(caught.value)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tfio_store.storage import threads
 from tfio_store.storage.connection import Connection
+from tfio_store.storage.faults import named
 from tfio_store.storage.leftovers import final_name, temporary_path
 from tfio_store.storage.local import write_all
 from tfio_store.storage.origin import Origin
@@ -250,12 +251,21 @@ class FsspecStore:
             self._call("put_file", path, data, path)
 
     def _call(self, method: str, path: str, *args: Any, **kwargs: Any) -> Any:
-        fs = self._connection.fs
+        fs = self._filesystem(path)
         url = self.url(path)
         work: Callable[..., Coroutine[Any, Any, Any]] | None = getattr(fs, f"_{method}", None)
         if self._connection.asynchronous and work is not None and method != "mv":
             return self._connection.wait(self._retry.run(lambda: work(*args, **kwargs), url))
         return self._retry.run_blocking(lambda: getattr(fs, method)(*args, **kwargs), url)
+
+    def _filesystem(self, path: str) -> Any:
+        """Some connect when they are made: FTP does."""
+        try:
+            return self._connection.fs
+        except OSError as fault:
+            shown = self.url(path) if self._origin is not None else f"{self._scheme}://{path}"
+            error = named(fault, shown)
+        raise error
 
 
 class SpooledOutput:

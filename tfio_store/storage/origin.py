@@ -5,7 +5,7 @@ A store's paths lack it. It is kept, so that a path becomes a URL again which op
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 __all__ = ["AzureOrigin", "Origin", "Surroundings", "surroundings"]
@@ -23,8 +23,8 @@ class Surroundings:
     """The text around a path: ``ftp://host`` before ``/a/b``, or ``zip://`` before ``a`` and
     ``::s3://bucket/x.zip`` behind it."""
 
-    before: str
-    after: str
+    before: str = field(repr=False)  # which may hold a password
+    after: str = field(repr=False)
 
     def url(self, path: str) -> str:
         return f"{self.before}{path}{self.after}"

@@ -81,7 +81,7 @@ class ReadAhead(Iterator[tuple[Fetch[Tag], "BytesLike"]]):
     def _window_of(self, store: Store) -> RequestWindow:
         """The window for the store of the moment: the shards of a dataset may lie in several."""
         window, limits = self._window, (store.in_flight, store.most_in_flight)
-        if window is None or (window.usual, window.most) != limits:
+        if window is None or window.limits != limits:
             window = self._window = RequestWindow(*limits)
         return window
 

@@ -34,13 +34,17 @@ def redacted(text: str) -> str:
 
 def without_secrets(fault: BaseException) -> BaseException:
     """``fault``, or what takes its place if it tells a secret. The same goes for its chain."""
-    return _mended(fault, set())
+    return _mended(fault, {})
 
 
-def _mended(fault: BaseException, seen: set[int]) -> BaseException:
-    if id(fault) in seen:
-        return fault
-    seen.add(id(fault))
+def _mended(
+    fault: BaseException, done: dict[int, tuple[BaseException, BaseException]]
+) -> BaseException:
+    """``done`` keeps what was met (so that no other gets its id), and what takes its place: one
+    exception may be the cause and the context of another."""
+    if id(fault) in done:
+        return done[id(fault)][1]
+    met = fault
     cause, context = fault.__cause__, fault.__context__
     said = f"{fault}\n{fault!r}\n{fault.args!r}"
     if redacted(said) != said:
@@ -49,10 +53,11 @@ def _mended(fault: BaseException, seen: set[int]) -> BaseException:
         )
         fault, suppress = stand_in.with_traceback(fault.__traceback__), fault.__suppress_context__
         fault.__suppress_context__ = suppress
+    done[id(met)] = met, fault
     suppress = fault.__suppress_context__  # which setting a cause sets
     if cause is not None:
-        fault.__cause__ = _mended(cause, seen)
+        fault.__cause__ = _mended(cause, done)
     if context is not None:
-        fault.__context__ = _mended(context, seen)
+        fault.__context__ = _mended(context, done)
     fault.__suppress_context__ = suppress
     return fault

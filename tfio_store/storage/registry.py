@@ -21,6 +21,8 @@ Importable by name, so that stores pickle."""
 KEPT_STORES = 32
 """Stores stay open for the next caller. Beyond this many, the one unused for longest is dropped."""
 
+MEMBERS = tuple(name for name in vars(Store) if not name.startswith("_"))
+
 _stores: OrderedDict[Hashable, Store] = OrderedDict()
 _lock = PerProcess(threading.Lock)
 
@@ -38,10 +40,23 @@ def shared_store(
         store = _stores.get(key)
         if store is None:
             told = () if origin is None else (origin,)
-            store = _stores[key] = factory(scheme, options, retry, *told)
+            store = _stores[key] = checked(factory(scheme, options, retry, *told), scheme)
             if len(_stores) > KEPT_STORES:
                 _stores.popitem(last=False)
         _stores.move_to_end(key)
+    return store
+
+
+def checked(store: Store, scheme: str) -> Store:
+    """The store, which may be a plugin's, if it has all that readers and writers ask for."""
+    missing = [name for name in MEMBERS if not hasattr(type(store), name)]
+    missing = [name for name in missing if not hasattr(store, name)]
+    if missing:
+        raise TypeError(
+            f"{scheme}:// URLs: {type(store).__module__}.{type(store).__qualname__} lacks "
+            f"{', '.join(missing)}, which tfio_store.storage.Store asks for; install a version of "
+            "its package that knows this version of tfio_store"
+        )
     return store
 
 

@@ -24,9 +24,10 @@ class RequestWindow:
     """
 
     def __init__(self, usual: int, most: int) -> None:
-        self.usual = usual
+        self.limits = usual, most  # as the store tells them
+        self.usual = min(usual, most)
         self.most = most
-        self.size = max(2, usual // 2)
+        self.size = min(self.usual, max(2, usual // 2))
         self._settled = usual >= most
         self._slower: tuple[int, float] | None = None  # size and bytes a second before a doubling
         self._begin(0.0)

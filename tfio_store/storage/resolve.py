@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from tfio_store.storage.faults import named
 from tfio_store.storage.log import log
 from tfio_store.storage.origin import AzureOrigin, Origin, surroundings
-from tfio_store.storage.redaction import redacted
+from tfio_store.storage.redaction import redacted, without_secrets
 from tfio_store.storage.registry import Factory, shared_store
 from tfio_store.storage.retry import Retry
 from tfio_store.storage.store import Store
@@ -28,6 +29,8 @@ EXTRAS = {
     "s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs",
     "abfs": "azure", "abfss": "azure", "az": "azure",
 }  # fmt: skip
+
+BUCKETS = ("s3", "s3a", "gs", "gcs")
 
 OWN_SCHEMES = frozenset({*EXTRAS, "file", "http", "https", "memory"})
 """What no plugin takes over; nor is the list of plugins read for them."""
@@ -74,15 +77,31 @@ def check_backend(backend: object) -> None:
 
 def open_chain(url: str, options: Mapping[str, Any], retry: Retry) -> tuple[Store, str]:
     """One of fsspec's chains, which becomes options of its first filesystem."""
-    from fsspec.core import url_to_fs
-
     from tfio_store.storage.fsspec_store import FsspecStore
 
-    fs, path = url_to_fs(url, **options)
+    fs, path = opened_chain(url, options)
     scheme = re.match(r"[\w+.-]+", url)
     assert scheme is not None
     origin = surroundings(url, path)
     return shared_store(FsspecStore, scheme[0].lower(), fs.storage_options, retry, origin), path
+
+
+def opened_chain(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
+    """fsspec's filesystem and path. Errors name the chain, without its secrets. A ValueError or
+    ImportError says what is wrong with the URL or what is missing, and stays what it is."""
+    from fsspec.core import url_to_fs
+
+    for link in url.split("::"):
+        if scheme_of(link) in BUCKETS:
+            split_bucket(link)
+    try:
+        fs, path = url_to_fs(url, **options)
+        return fs, path
+    except (ImportError, ValueError) as fault:
+        error = without_secrets(fault)
+    except Exception as fault:
+        error = named(fault, redacted(url))
+    raise error  # outside the handler, which would chain the fault to it as it was
 
 
 def scheme_of(url: str) -> str:
@@ -107,8 +126,8 @@ def split(scheme: str, url: str) -> tuple[str, dict[str, Any], Origin | None]:
     if scheme == "file":
         named = re.sub(r"^(?i:file|local)://", "", url) if "://" in url else url
         return os.path.abspath(os.path.expanduser(named)), {}, None
-    if scheme in ("s3", "s3a", "gs", "gcs"):  # whose keys may hold anything, "?" and "#" too
-        return url.partition("://")[2].strip("/"), {}, None
+    if scheme in BUCKETS:  # whose keys may hold anything, "?" and "#" too
+        return split_bucket(url), {}, None
     if scheme in ("abfs", "abfss", "az"):
         return split_azure(scheme, url)
     if scheme not in OWN_SCHEMES and scheme in plugins():
@@ -116,7 +135,15 @@ def split(scheme: str, url: str) -> tuple[str, dict[str, Any], Origin | None]:
     import fsspec
 
     cls = fsspec.get_filesystem_class(scheme)
-    path, options = cls._strip_protocol(url), cls._get_kwargs_from_urls(url)
+    try:
+        path, options = cls._strip_protocol(url), cls._get_kwargs_from_urls(url)
+    except ValueError:
+        options = None
+    if options is None:  # outside the handler: the fault tells parts of a password
+        raise ValueError(
+            f"{redacted(url)}: is no URL; of a user or password write #, ?, /, @ and : as %23, "
+            "%3F, %2F, %40 and %3A"
+        )
     origin = surroundings(url, path) if options else None
     if options and origin is None:
         raise ValueError(
@@ -124,6 +151,20 @@ def split(scheme: str, url: str) -> tuple[str, dict[str, Any], Origin | None]:
             f"does not end in the path {path!r}; pass {', '.join(options)} in storage_options="
         )
     return path, options, origin
+
+
+def split_bucket(url: str) -> str:
+    """``bucket/key`` of an S3 or GCS URL. These carry no credentials, and clients would quote them
+    in their errors."""
+    rest = url.partition("://")[2].strip("/")
+    bucket = rest.partition("/")[0]
+    if "@" in bucket or (":" in bucket and not bucket.startswith("arn:")):
+        shown = f"…@{rest.rpartition('@')[2]}" if "@" in rest else "…"
+        raise ValueError(
+            f"{scheme_of(url)}://{shown}: a bucket's name has no '@' or ':'; pass keys and "
+            "endpoints in storage_options="
+        )
+    return rest
 
 
 def split_azure(scheme: str, url: str) -> tuple[str, dict[str, Any], Origin | None]:

@@ -71,7 +71,8 @@ class TFRecordDataset(tf.data.Dataset):  # type: ignore[misc]
             is the same as FOLDER and "train"), or the name of a dataset in a folder of several.
             Default None.
         batch_size (int | None): Gives batches, faster than ``.batch`` does. Default None.
-        drop_remainder (bool): Leave out a last batch that is not full. Default False.
+        drop_remainder (bool): Leave out a last batch that is not full. What is damaged in the
+            records left out may go unnoticed. Default False.
         shuffle (bool | int | str): True shuffles the blocks, and the records among 16 neighbouring
             blocks of the new order. Another window is a number of blocks, or a text:
             ``"10000 records"``, ``"64 MiB"`` (B, KiB, MiB or GiB, before compression). No window

@@ -35,7 +35,8 @@ def list_files(
         backend (str): See `RecordReader`. Default "fsspec".
 
     Returns:
-        tf.data.Dataset: Of URLs (tf.string, shape []).
+        tf.data.Dataset: Of URLs (tf.string, shape []). They open the files, so they hold the
+            user and password of a pattern that has them.
 
     Raises:
         FileNotFoundError: Nothing matches a pattern.
