@@ -167,6 +167,9 @@ bench-core: $(VENV)/.bench ## CRC32C, framing and local files
 bench-example: $(VENV)/.bench ## Examples: TensorFlow's protobufs and parser, and tfrecord's
 	$(BIN)/python -m bench.example
 
+bench-tables: $(VENV)/.bench ## Arrow tables there and back: Parquet, and a loop of protobufs
+	$(BIN)/python -m bench.tables
+
 bench-writer: $(VENV)/.bench ## files and sharded datasets: TensorFlow's writer and raw uploads
 	$(BIN)/python -m bench.writer
 

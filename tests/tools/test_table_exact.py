@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from tests.servers.place import Place
 from tfio_store import (
     RecordReader,
     Schema,
@@ -133,6 +134,22 @@ def test_any_arrow_table(tmp_path: Path, table: Any, compression: Any, strings: 
     found = read_table(url, strings=strings).to_arrow()
     assert found.schema.equals(table.schema, check_metadata=True)
     assert found.equals(table)
+
+
+@settings(RELAXED, max_examples=10)
+@given(arrow_tables(), st.sampled_from([None, "GZIP"]), st.integers(1, 4))
+def test_any_arrow_table_through_s3_in_parts(
+    s3: Place, table: Any, compression: Any, rows: int
+) -> None:
+    if not table.num_columns:
+        return
+    url, options = s3.url("t"), s3.storage_options
+    parts = [table.slice(at, rows) for at in range(0, max(1, table.num_rows), rows)]
+    write_table(
+        iter(parts), url, compression=compression, num_shards=1, if_exists="overwrite",
+        storage_options=options,
+    )  # fmt: skip
+    assert read_table(url, storage_options=options).to_arrow().equals(table)
 
 
 @pytest.mark.parametrize("kind", [str(kind) for kind, _ in SHAPES])
