@@ -240,3 +240,35 @@ assert gfile.GFile(ARGS["out"]).read() == "from the child"
         out=s3.url("out"),
         timeout=60,
     )
+
+
+@pytest.mark.parametrize("kind", ["s3", "memory"])
+def test_a_cache_file_that_is_dropped_on_the_loop(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
+    """The collector ends an iterator on the thread that does the requests. In its last moment that
+    asks whether its file is there."""
+    place: Place = request.getfixturevalue(kind)
+    run(
+        """
+        import gc, threading
+        import fsspec.asyn
+        tfs.register_filesystem(ARGS["scheme"], storage_options=ARGS["options"])
+        gc.disable()
+
+        def drop():
+            iterator = iter(tf.data.Dataset.range(1000).cache(ARGS["url"]))
+            next(iterator)
+            cycle = [iterator]
+            cycle.append(cycle)
+
+        drop()
+        collected = threading.Event()
+        fsspec.asyn.get_loop().call_soon_threadsafe(lambda: (gc.collect(), collected.set()))
+        assert collected.wait(60)
+        assert tf.io.gfile.glob(ARGS["url"] + "*") is not None  # the loop works as before
+        """,
+        scheme=kind,
+        options=place.storage_options,
+        url=place.url("cache"),
+    )

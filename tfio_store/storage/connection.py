@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import weakref
 from collections.abc import Callable, Coroutine, Iterator, Mapping
@@ -16,7 +17,7 @@ from fsspec.dircache import DirCache
 
 from tfio_store.storage.process import Owner
 
-__all__ = ["Connection", "on_loop"]
+__all__ = ["Connection", "check_may_wait", "on_loop"]
 
 T = TypeVar("T")
 
@@ -106,6 +107,11 @@ class Connection:
         return asyncio.run_coroutine_threadsafe(work, self.fs.loop)
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        try:
+            check_may_wait()
+        except OSError:
+            work.close()
+            raise
         future = self.start(work)
         try:
             return future.result()
@@ -121,6 +127,14 @@ def on_loop() -> bool:
         return asyncio.get_running_loop() is get_loop()
     except RuntimeError:
         return False
+
+
+def check_may_wait(url: str | None = None) -> None:
+    """Raise OSError on the loop. The collector runs wherever somebody allocates, on the loop too,
+    and may end objects of TensorFlow that ask a store for something in their last moment."""
+    if on_loop():
+        reason = "a finalizer asks for it on the thread that does all requests, and can't wait"
+        raise OSError(errno.EDEADLK, reason, url)
 
 
 def let_go(by_process: dict[int, tuple[Owner, Any]]) -> None:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from tfio_store.storage import Access
-from tfio_store.storage.connection import on_loop
+from tfio_store.storage.connection import check_may_wait, on_loop
 from tfio_store.storage.store import ObjectInfo, Store
 from tfio_store.storage.threads import Threads
 from tfio_store.tf.filesystem.files import APPEND_LIMIT, ReadFile, WriteFile
@@ -300,6 +300,7 @@ class Host:
         return store, path, mount.folders(url)
 
     def _mount(self, url: str) -> Mount:
+        check_may_wait(url)
         self._settle()
         return self.mounts[url.partition("://")[0]]
 
