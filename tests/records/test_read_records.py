@@ -31,7 +31,9 @@ def test_from_any_frame_until_enough(core, descriptor, size):
     assert core.read_records(descriptor, 0, size, enough=1 << 40) == (RECORDS, size)
     for i, start in enumerate(STARTS):
         assert core.read_records(descriptor, start, size)[0] == RECORDS[i : i + 1]
-    assert core.read_records(descriptor, 0, size, enough=6) == (RECORDS[:3], STARTS[3])
+    for enough, count in ((1, 1), (4096, 1), (4097, 2), (8192, 2), (8193, 3)):  # a page at least
+        found = core.read_records(descriptor, 0, size, enough=enough)
+        assert found == (RECORDS[:count], STARTS[count])
     assert core.read_records(descriptor, size, size) == ([], size)
 
 
