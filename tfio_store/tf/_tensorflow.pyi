@@ -10,15 +10,16 @@ from tfio_store.tf.filesystem.host import Host
 def load_ops(
     begin_block: Callable[..., None],
     read_block: Callable[..., BytesLike | RecordBatch],
-    read_stream: Callable[..., tuple[RecordBatch, str, tuple[int, int]]],
+    read_stream: Callable[..., tuple[RecordBatch, str, tuple[int, int]] | None],
+    forget_steps: Callable[[], None],
     inflate: Callable[[bytes, str, int], bytes | None],
     classify: Callable[[BaseException], tuple[int, str]],
 ) -> None:
     """Register the ops with the TensorFlow that is imported; once per process.
 
-    ``begin_block``, ``read_block``, ``read_stream`` and ``inflate`` (see
-    `tfio_store.tf.dataset.runtime`) serve whatever is not a raw local file; ``classify`` turns what
-    they raise into a TensorFlow error code and a message.
+    ``begin_block``, ``read_block``, ``read_stream``, ``forget_steps`` and ``inflate`` (see
+    `tfio_store.tf.dataset.runtime` and `tfio_store.tf.dataset.open_streams`) serve whatever is not
+    a raw local file; ``classify`` turns what they raise into a TensorFlow error code and a message.
 
     Raises:
         ImportError: this TensorFlow lacks a function of the C ABI, or refuses an op.
