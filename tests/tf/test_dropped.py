@@ -17,7 +17,7 @@ from tests.servers.web import Handler, Web, web_server
 from tests.support.framed import framed
 from tests.tf.run_program import run
 
-pytest.importorskip("tensorflow")
+tf = pytest.importorskip("tensorflow")
 
 pytestmark = pytest.mark.tensorflow
 
@@ -103,7 +103,13 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
         ("set", {}, "loop"),
         ("set", {"batch_size": 16}, "main"),
         ("set", {"batch_size": 16, "shuffle": "32 records"}, "loop"),
-        ("set", {"num_parallel_reads": 2}, "main"),
+        pytest.param(
+            "set",
+            {"num_parallel_reads": 2},
+            "main",
+            # an interleave of TensorFlow 2.16 waits for what its inner iterators have begun
+            marks=pytest.mark.skipif(tf.__version__.startswith("2.16."), reason="not in 2.16"),
+        ),
     ],
     ids=str,
 )
