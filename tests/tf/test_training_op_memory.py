@@ -11,8 +11,8 @@ import pytest
 
 tf = pytest.importorskip("tensorflow")
 
-import tfio_store as tfs
-from tests.support.framed import framed
+import tfio_store as tfs  # noqa: E402
+from tests.support.framed import framed  # noqa: E402
 
 pytestmark = [
     pytest.mark.tensorflow,
@@ -27,7 +27,7 @@ ROOM = (200 if tf.__version__.startswith("2.16.") else 100) * MIB
 _PEAK = """
 import sys
 import tensorflow as tf
-import tfio_store as tfs
+import tfio_store as tfs  # noqa: E402
 
 def peak():
     lines = open("/proc/self/status").read().splitlines()
