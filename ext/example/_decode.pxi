@@ -14,6 +14,7 @@ cdef class Spans:
     cdef ex_bytes *slots
     cdef readonly list keys
     cdef object starts          # int64: where each record starts in the buffer, for errors
+    cdef object owners          # int64: the record that each step is of, for errors; None of records
     cdef Py_ssize_t records, columns, stride
     cdef Py_ssize_t extent      # bytes of the buffer
 
@@ -270,6 +271,7 @@ cdef class Spans:
         inner.keep, inner.base, inner.keys = self.keep, self.base, [self.keys[column]]
         inner.extent = self.extent
         inner.starts = np.repeat(self.starts, np.diff(splits))
+        inner.owners = np.repeat(np.arange(self.records), np.diff(splits))
         inner.reserve(1, ends[self.records])
         for i in range(self.records):
             ex_steps(source.slots[i], inner.slots + ends[i], &count)
@@ -277,8 +279,9 @@ cdef class Spans:
 
     cdef object corrupt(self, Py_ssize_t record, ex_status status):
         reason = ex_reason(status).decode()
+        number = record if self.owners is None else self.owners[record]
         return CorruptRecordError(
-            f"record {record} of the batch is not a tf.train.Example: {reason}",
+            f"record {number} of the batch is not a tf.train.Example: {reason}",
             path="<buffer>", offset=int(self.starts[record]),
         )
 
@@ -333,29 +336,71 @@ cdef int _make_objects(const ex_bytes *found, Py_ssize_t total, object[::1] to) 
     return 0
 
 
-def describe(record, uint32_t map_field=EX_FEATURES, /):
-    """(key, kind, count) of every feature of one record's map, in the order met."""
+def describe(record, /):
+    """(key, kind, count) of every feature of one record, in the order met."""
     cdef const uint8_t[::1] data = record
     cdef ex_walk walk
     cdef ex_bytes key, value
-    cdef ex_status status
     cdef ex_kind kind
     cdef size_t count
     cdef const uint8_t *base = &data[0] if data.shape[0] else &NOTHING
     ex_walk_init(&walk, ex_bytes(base, <size_t> data.shape[0]))
     found = []
     while True:
-        status = ex_walk_next(&walk, map_field, &key, &value)
-        if not status and not key.data:
+        _whole(ex_walk_next(&walk, EX_FEATURES, &key, &value))
+        if not key.data:
             return found
-        count = 0
-        kind = EX_NO_KIND
-        if not status and map_field == EX_FEATURES:
-            status = ex_kind_of(value, &kind)
-        if not status and kind != EX_NO_KIND:
-            status = ex_count(value, kind, &count)
-        if status:
-            raise CorruptRecordError(
-                f"not a tf.train.Example: {ex_reason(status).decode()}", path="<buffer>", offset=0)
+        _whole(_kind_and_count(value, &kind, &count))
         found.append((PyBytes_FromStringAndSize(<const char *> key.data, <Py_ssize_t> key.size),
                       <int> kind, count))
+
+
+def describe_lists(record, /):
+    """(key, kinds, counts) of every feature list of one record, an entry for each step."""
+    cdef const uint8_t[::1] data = record
+    cdef ex_walk walk
+    cdef ex_bytes key, value
+    cdef const uint8_t *base = &data[0] if data.shape[0] else &NOTHING
+    ex_walk_init(&walk, ex_bytes(base, <size_t> data.shape[0]))
+    found = []
+    while True:
+        _whole(ex_walk_next(&walk, EX_FEATURE_LISTS, &key, &value))
+        if not key.data:
+            return found
+        name = PyBytes_FromStringAndSize(<const char *> key.data, <Py_ssize_t> key.size)
+        found.append((name, *_describe_steps(value)))
+
+
+cdef tuple _describe_steps(ex_bytes feature_list):
+    cdef size_t steps, count
+    cdef Py_ssize_t i
+    cdef ex_kind kind
+    cdef uint8_t[::1] to_kinds
+    cdef int64_t[::1] to_counts
+    _whole(ex_steps(feature_list, NULL, &steps))
+    cdef ex_bytes *at = <ex_bytes *> malloc((steps + 1) * sizeof(ex_bytes))
+    try:
+        if not at:
+            raise MemoryError
+        ex_steps(feature_list, at, &steps)
+        to_kinds = kinds = np.empty(steps, np.uint8)
+        to_counts = counts = np.empty(steps, np.int64)
+        for i in range(<Py_ssize_t> steps):
+            _whole(_kind_and_count(at[i], &kind, &count))
+            to_kinds[i], to_counts[i] = <uint8_t> kind, <int64_t> count
+    finally:
+        free(at)
+    return kinds, counts
+
+
+cdef ex_status _kind_and_count(ex_bytes feature, ex_kind *kind, size_t *count) noexcept:
+    cdef ex_status status = ex_kind_of(feature, kind)
+    count[0] = 0
+    return status if status or kind[0] == EX_NO_KIND else ex_count(feature, kind[0], count)
+
+
+cdef int _whole(ex_status status) except -1:
+    if status:
+        raise CorruptRecordError(
+            f"not a tf.train.Example: {ex_reason(status).decode()}", path="<buffer>", offset=0)
+    return 0

@@ -148,7 +148,7 @@ def test_row_lengths_that_do_not_fit_are_a_feature_of_their_own(other):
 def test_records_that_contradict_each_other():
     with pytest.raises(SchemaError, match="record 1: feature 'x' holds float32 values"):
         infer_schema([encode_example({"x": 1}), encode_example({"x": 1.5})])
-    with pytest.raises(CorruptRecordError, match=r"not a tf\.train\.Example"):
+    with pytest.raises(CorruptRecordError, match=r"record 0 is neither a tf\.train\.Example nor"):
         infer_schema([b"\x0a\xff"])
     with pytest.raises(CorruptRecordError, match="name is not UTF-8"):
         infer_schema([wire_example(entry(b"\xff", int64s(1)))])

@@ -130,6 +130,25 @@ static void check_features(ex_bytes record, const ex_bytes *slots) {
     }
 }
 
+/* Each step of a feature list is a Feature like any other. Of a column of steps the counts are those
+ * of the steps alone. */
+static void check_steps(const ex_bytes *steps, size_t count, ex_bytes record) {
+    static values found;
+    static int64_t counts[MOST];
+    size_t failed;
+    ex_column column = {steps, count, NULL, 0, NULL};
+    for (int kind = EX_BYTES; kind <= EX_INT64; kind++) {
+        if (ex_count_column(&column, (ex_kind)kind, counts, &failed)) continue;
+        for (size_t k = 0; k < count; k++) {
+            size_t alone;
+            ex_status status = ex_count(steps[k], (ex_kind)kind, &alone);
+            HOLD(status == EX_MISSING ? counts[k] == 0 : counts[k] == (int64_t)alone);
+        }
+    }
+    for (size_t k = 0; k < count; k++)
+        if (read(steps[k], record, &found)) check_again(&found);
+}
+
 static void check_lists(ex_bytes record, const ex_bytes *slots) {
     static ex_bytes steps[MOST];
     size_t count, again;
@@ -137,6 +156,7 @@ static void check_lists(ex_bytes record, const ex_bytes *slots) {
         if (slots[i].data == NULL || ex_steps(slots[i], NULL, &count)) continue;
         HOLD(ex_steps(slots[i], steps, &again) == EX_OK && again == count && count <= MOST);
         for (size_t k = 0; k < count; k++) inside(steps[k], record);
+        check_steps(steps, count, record);
     }
 }
 

@@ -80,9 +80,14 @@ class Spans:
     def steps(self, column: int) -> tuple[_Int64Array, Spans]:
         """Of a feature list: row_splits, and the steps of all records as records of one column."""
 
-def describe(record: BytesLike, map_field: int = 1, /) -> list[tuple[bytes, int, int]]:
-    """(key, kind, count) of every feature of one record, in the order met; of map 2, (key, 0,
-    0)."""
+def describe(record: BytesLike, /) -> list[tuple[bytes, int, int]]:
+    """(key, kind, count) of every feature of one record, in the order met."""
+
+def describe_lists(
+    record: BytesLike, /
+) -> list[tuple[bytes, npt.NDArray[np.uint8], npt.NDArray[np.int64]]]:
+    """(key, kinds, counts) of every feature list of one record, in the order met. Kinds and counts
+    have an entry for each step."""
 
 def encode_example(features: Mapping[str, Any], /) -> bytes:
     """One serialized Example; see `tfio_store.encode_example`."""

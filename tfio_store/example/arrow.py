@@ -114,7 +114,8 @@ def _array(pa: Any, column: Any, feature: Feature, rows: int) -> Any:
     if isinstance(column, np.ma.MaskedArray):
         return _with_nulls(pa, _array(pa, np.asarray(column), feature, rows), valid_rows(column))
     if isinstance(column, Ragged):
-        items, splits = replace(feature, shape=feature.row_shape, default=None), column.row_splits
+        items = replace(feature, shape=feature.row_shape, default=None, sequence=False)
+        splits = column.row_splits
         if isinstance(column.values, RecordBatch):  # which is flat
             splits = splits // feature.width
         values = _array(pa, column.values, items, int(splits[-1]))

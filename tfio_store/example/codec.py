@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from tfio_store.errors import CorruptRecordError, SchemaError
+from tfio_store.errors import CorruptRecordError
 from tfio_store.example.columns import core_columns, nan_as_nulls, normal_column
 from tfio_store.example.decoding import KINDS, decode_column, keys_of
 from tfio_store.example.decoding_nulls import Nulls, check_nulls, decode_nullable
 from tfio_store.example.feature import Feature
+from tfio_store.example.feature_lists import decode_feature_list, decode_steps
 from tfio_store.example.nullable import Nullable
 from tfio_store.example.ragged import Ragged
 from tfio_store.example.schema import Schema
@@ -33,6 +34,7 @@ __all__ = [
     "encode_examples",
     "encode_rows",
     "encode_sequence_example",
+    "infer_feature_lists",
     "infer_features",
 ]
 
@@ -41,6 +43,7 @@ SchemaLike = Schema | Mapping[str, Feature | str | tuple[str, tuple[int | None, 
 Strings = Literal["object", "batch"]
 
 _FEATURES, _FEATURE_LISTS = 1, 2
+_DTYPES: dict[int, str | None] = {0: None, **{number: name for name, number in KINDS.items()}}
 
 
 def encode_example(features: Mapping[str, Any]) -> bytes:
@@ -214,7 +217,7 @@ def decode_examples(
     strings: Strings = "object",
     nulls: Nulls = "mask",
 ) -> Examples:
-    """Decode a batch of serialized Examples into columns.
+    """Decode a batch of serialized Examples, or SequenceExamples, into columns.
 
     Features that the schema does not name are stepped over undecoded. Unknown fields of a record
     are no error; lengths that lie are.
@@ -234,8 +237,8 @@ def decode_examples(
 
     Returns:
         Examples: For a fixed shape, an array ``[n, *shape]`` of the feature's dtype. For a shape
-        that begins with None, a `Ragged` of n rows with values ``[total, *shape[1:]]``. Nullable
-        features come as ``nulls`` says.
+        that begins with None, a `Ragged` of n rows with values ``[total, *shape[1:]]``. For a
+        feature list a row has the steps of its record. Nullable features come as ``nulls`` says.
 
     Raises:
         SchemaError: A feature is absent, not nullable and has no default; or its values are of
@@ -252,7 +255,7 @@ def decode_examples(
     """
     batch, schema = _batch(records), _schema(schema)
     check_nulls(nulls)
-    return _decode_map(batch, schema, _FEATURES, strings, nulls)
+    return _decode(batch, schema, strings, nulls)
 
 
 def decode_sequence_examples(
@@ -287,53 +290,86 @@ def decode_sequence_examples(
         [[0.5, 1.0], [2.0]]
     """
     batch, wanted = _batch(records), _schema(feature_lists)
-    contexts = _decode_map(batch, _schema(context), _FEATURES, strings, "mask")
-    spans = _locate(batch, [name.encode() for name in wanted], _FEATURE_LISTS)
-    lists = {}
-    for i, (name, feature) in enumerate(wanted.items()):
+    outer = _schema(context)
+    for name in [name for name, feature in {**outer, **wanted}.items() if feature.sequence]:
+        raise ValueError(
+            f"feature {name!r}: sequence=True is for the one schema of decode_examples; here "
+            "feature_lists= tells what a step holds"
+        )
+    contexts = _decode(batch, outer, strings, "mask")
+    for name, feature in wanted.items():
         if feature.nested:
             raise ValueError(f"feature {name!r}: a step has at most one variable dimension")
         if feature.nullable:
             raise ValueError(f"feature {name!r}: a step of a feature list is never null")
-        splits, steps = spans.steps(i)
-        try:
-            values = decode_column(steps, 0, feature, batch.buffer, strings)
-        except SchemaError as error:
-            record = int(np.searchsorted(splits, error.record, "right")) - 1
-            reason = f"{error.reason} (step {error.record - splits[record]})"
-            raise SchemaError(reason, feature=name, record=record) from None
-        lists[name] = Ragged(values, splits)
+    spans = _locate(batch, [name.encode() for name in wanted], _FEATURE_LISTS)
+    lists = {
+        name: decode_steps(spans, i, feature, batch.buffer, strings)
+        for i, (name, feature) in enumerate(wanted.items())
+    }
     return contexts, Examples(lists, wanted)
 
 
 def infer_features(record: bytes) -> dict[str, tuple[str | None, int]]:
-    """What one serialized Example holds: name to (wire dtype, or None if it is empty; number of
-    values)."""
-    names = {number: name for name, number in KINDS.items()}
+    """What one serialized Example holds, or the context of a SequenceExample: name to (wire dtype,
+    or None if it is empty; number of values)."""
+    return {_text(key): (_DTYPES[kind], count) for key, kind, count in _example.describe(record)}
+
+
+def infer_feature_lists(record: bytes) -> dict[str, list[tuple[str | None, set[int]]]]:
+    """The feature lists of one serialized SequenceExample: name to (wire dtype, or None of steps
+    without values; the numbers of values that its steps have), for each kind that occurs."""
+    found = {}
+    for key, kinds, counts in _example.describe_lists(record):
+        each = [(_DTYPES[kind], set(counts[kinds == kind].tolist())) for kind in np.unique(kinds)]
+        found[_text(key)] = each
+    return found
+
+
+def _text(key: bytes) -> str:
     try:
-        found = [(key.decode(), kind, count) for key, kind, count in _example.describe(record)]
+        return key.decode()
     except UnicodeDecodeError as error:
         reason = f"not a tf.train.Example: a feature's name is not UTF-8: {error}"
         raise CorruptRecordError(reason, path="<buffer>", offset=0) from None
-    return {name: (names.get(kind), count) for name, kind, count in found}
 
 
-def _decode_map(
-    batch: RecordBatch, schema: Schema, map_field: int, strings: Strings, nulls: Nulls
-) -> Examples:
+def _decode(batch: RecordBatch, schema: Schema, strings: Strings, nulls: Nulls) -> Examples:
     if strings not in ("object", "batch"):
         raise ValueError(f"strings must be 'object' or 'batch', got {strings!r}")
-    keys = {name: keys_of(name, feature) for name, feature in schema.items()}
-    spans = _locate(batch, [key for group in keys.values() for key in group], map_field)
+    columns = _decode_context(batch, schema, strings, nulls)
+    if schema.sequence:
+        columns |= _decode_lists(batch, schema, strings, nulls)
+    return Examples({name: columns[name] for name in schema}, schema)
+
+
+def _decode_context(
+    batch: RecordBatch, schema: Schema, strings: Strings, nulls: Nulls
+) -> dict[str, Any]:
+    """The features of Examples, or of the contexts of SequenceExamples."""
+    wanted = {name: feature for name, feature in schema.items() if not feature.sequence}
+    keys = {name: keys_of(name, feature) for name, feature in wanted.items()}
+    spans = _locate(batch, [key for group in keys.values() for key in group], _FEATURES)
     columns, at = {}, 0
-    for name, feature in schema.items():
+    for name, feature in wanted.items():
         if feature.nullable:
             column = decode_nullable(name, spans, at, feature, batch.buffer, strings, nulls)
         else:
             column = decode_column(spans, at, feature, batch.buffer, strings)
         columns[name] = column
         at += len(keys[name])
-    return Examples(columns, schema)
+    return columns
+
+
+def _decode_lists(
+    batch: RecordBatch, schema: Schema, strings: Strings, nulls: Nulls
+) -> dict[str, Any]:
+    wanted = {name: feature for name, feature in schema.items() if feature.sequence}
+    spans = _locate(batch, [name.encode() for name in wanted], _FEATURE_LISTS)
+    return {
+        name: decode_feature_list(spans, i, feature, batch.buffer, strings, nulls)
+        for i, (name, feature) in enumerate(wanted.items())
+    }
 
 
 def _locate(batch: RecordBatch, keys: list[bytes], map_field: int) -> Any:

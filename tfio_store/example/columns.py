@@ -41,6 +41,8 @@ def core_columns(
     """The columns, sorted by key, and the number of rows. Errors count rows from ``first_row``.
     Of ``exact`` ones the schema may not change a value."""
     check_keys(columns)
+    if schema is not None and schema.sequence:
+        raise ValueError("schema= has feature lists; encode_sequence_example writes them")
     if schema is not None and set(schema) != set(columns):
         odd = sorted(set(schema) ^ set(columns))
         raise ValueError(f"the schema and the columns must have the same names; not so: {odd}")

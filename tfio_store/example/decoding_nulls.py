@@ -14,7 +14,7 @@ from tfio_store.example.feature import ROW_LENGTHS, Feature
 from tfio_store.example.nullable import Nullable, spread
 from tfio_store.records.framing import RecordBatch
 
-__all__ = ["Nulls", "check_nulls", "decode_nullable"]
+__all__ = ["Nulls", "check_nulls", "decode_nullable", "null_fill"]
 
 Nulls = Literal["mask", "nan", "default"]
 """How nulls come."""
@@ -35,7 +35,7 @@ def decode_nullable(
 ) -> Any:
     """A masked array, or a `Nullable` of what has no mask. With other ``nulls`` than "mask" the
     array, `RecordBatch` or `Ragged` of a feature that is not nullable."""
-    fill = _fill(name, feature, strings, nulls)
+    fill = null_fill(name, feature, strings, nulls)
     if feature.ragged or feature.width == 0:
         valid = spans.present(column)
         default = None if feature.ragged else 0  # of no values
@@ -96,8 +96,8 @@ def _masked(values: npt.NDArray[Any], valid: BoolArray, feature: Feature) -> Any
     return np.ma.MaskedArray(values, mask, fill_value=feature.default if scalar else None)
 
 
-def _fill(name: str, feature: Feature, strings: str, nulls: str) -> Any:
-    """What stands in the place of nulls."""
+def null_fill(name: str, feature: Feature, strings: str, nulls: str) -> Any:
+    """What stands in the place of nulls. ValueError if ``nulls`` asks for what is not there."""
     if strings == "batch" and feature.wire == "bytes" and not (feature.raw or feature.ragged):
         if nulls == "mask":
             return None

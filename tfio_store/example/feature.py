@@ -41,6 +41,9 @@ class Feature:
         raw (bool): The record holds one byte string: the array's little-endian memory in C order,
             as ``tf.io.decode_raw`` reads it. Default False.
         nullable (bool): A record that lacks the feature holds a null. Default False.
+        sequence (bool): The record is a SequenceExample, and the feature one of its feature lists.
+            The first dimension of ``shape`` is None, the steps; the others are those of one step.
+            ``(None,)`` is one value in each step, ``(None, None)`` any number. Default False.
 
     Raises:
         TypeError: ``dtype`` or ``shape`` is of another type.
@@ -48,7 +51,8 @@ class Feature:
 
     Example:
         >>> tfs.Feature("int64", default=-1)
-        Feature(dtype='int64', shape=(), default=-1, raw=False, nullable=False)
+        Feature(dtype='int64', shape=(), default=-1, raw=False, nullable=False, sequence=False)
+        >>> frames = tfs.Feature("float32", (None, 1024), sequence=True)
     """
 
     dtype: str
@@ -56,6 +60,7 @@ class Feature:
     default: Any = None
     raw: bool = False
     nullable: bool = False
+    sequence: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shape", _shape(self.shape))
@@ -72,12 +77,23 @@ class Feature:
             raise ValueError(
                 f"only the first dimension may be None (or both of two), got {self.shape}"
             )
+        if self.sequence:
+            self._check_sequence()
         if self.width >= _TOO_WIDE:
             raise ValueError(f"shape {self.shape} has too many values")
         if self.ragged and self.width == 0:
             raise ValueError(f"rows of no values can't be told apart: shape {self.shape}")
         if self.default is not None:
             self._check_default()
+
+    def _check_sequence(self) -> None:
+        if not self.ragged:
+            raise ValueError(
+                "a feature list has steps, and the first dimension of its shape is None; got "
+                f"{self.shape}"
+            )
+        if self.raw:
+            raise ValueError(f"a feature list holds no raw memory; steps of {self.dtype} as bytes")
 
     def _check_default(self) -> None:
         if self.ragged:
@@ -108,6 +124,18 @@ class Feature:
     def nested(self) -> bool:
         """Whether the feature is ragged within the record too (bool)."""
         return self.shape == (None, None)
+
+    def step(self) -> Feature:
+        """Tell what one step of a feature list holds.
+
+        Returns:
+            Feature: Of the shape behind the steps.
+
+        Example:
+            >>> tfs.Feature("float32", (None, 1024), sequence=True).step().shape
+            (1024,)
+        """
+        return Feature(self.dtype, self.shape[1:])
 
     @property
     def wire(self) -> str:
@@ -146,7 +174,7 @@ class Feature:
         result: dict[str, Any] = {"dtype": self.dtype, "shape": list(self.shape)}
         if self.default is not None:
             result["default"] = _default_to_json(self.default)
-        flags = ("raw", "nullable")
+        flags = ("raw", "nullable", "sequence")
         return result | {flag: True for flag in flags if getattr(self, flag)}
 
     @classmethod
@@ -154,7 +182,8 @@ class Feature:
         """Make a feature of what `to_json` returned.
 
         Args:
-            value (dict): With "dtype" and "shape", and perhaps "default", "raw" and "nullable".
+            value (dict): With "dtype" and "shape", and perhaps "default", "raw", "nullable" and
+                "sequence".
 
         Returns:
             Feature: An equal one.
@@ -169,6 +198,7 @@ class Feature:
             default=_default_from_json(value.get("default")),
             raw=bool(value.get("raw", False)),
             nullable=bool(value.get("nullable", False)),
+            sequence=bool(value.get("sequence", False)),
         )
 
 

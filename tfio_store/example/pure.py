@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,14 @@ from tfio_store.example.pure_encoding import (
     encode_sequence_example,
 )
 
-__all__ = ["Spans", "describe", "encode_columns", "encode_example", "encode_sequence_example"]
+__all__ = [
+    "Spans",
+    "describe",
+    "describe_lists",
+    "encode_columns",
+    "encode_example",
+    "encode_sequence_example",
+]
 
 Int64Array = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
@@ -144,9 +152,15 @@ class Spans:
     """The features as memoryviews: ``rows[column][record]``, None where absent."""
 
     def __init__(
-        self, keys: list[bytes], rows: list[list[memoryview | None]], starts: list[int], data: Any
+        self,
+        keys: list[bytes],
+        rows: list[list[memoryview | None]],
+        starts: list[int],
+        data: Any,
+        owners: list[int] | None = None,
     ) -> None:
         self.keys, self._rows, self._starts, self._data = keys, rows, starts, data
+        self._owners = owners  # the record that each step is of
 
     @staticmethod
     def locate(
@@ -173,7 +187,8 @@ class Spans:
         return len(self._starts)
 
     def _corrupt(self, record: int, error: Exception) -> CorruptRecordError:
-        reason = f"record {record} of the batch is not a tf.train.Example: {error}"
+        number = record if self._owners is None else self._owners[record]
+        reason = f"record {number} of the batch is not a tf.train.Example: {error}"
         return CorruptRecordError(reason, path="<buffer>", offset=self._starts[record])
 
     def _read(self, column: int, record: int, kind: int) -> list[Any] | None:
@@ -263,21 +278,41 @@ class Spans:
                 raise self._corrupt(i, error) from None
             splits[i + 1] = len(steps)
         starts = np.repeat(self._starts, np.diff(splits)).tolist()
-        return splits, Spans([self.keys[column]], [steps], starts, self._data)
+        owners = np.repeat(np.arange(len(self)), np.diff(splits)).tolist()
+        return splits, Spans([self.keys[column]], [steps], starts, self._data, owners)
 
 
 def _address(view: memoryview) -> int:
     return int(np.frombuffer(view, np.uint8).__array_interface__["data"][0])
 
 
-def describe(record: BytesLike, map_field: int = 1, /) -> list[tuple[bytes, int, int]]:
+def describe(record: BytesLike, /) -> list[tuple[bytes, int, int]]:
+    with _whole():
+        entries = _entries(memoryview(record).cast("B"), 1)
+        return [(key, *_kind_and_count(value)) for key, value in entries]
+
+
+def describe_lists(
+    record: BytesLike, /
+) -> list[tuple[bytes, npt.NDArray[np.uint8], npt.NDArray[np.int64]]]:
     found = []
-    try:
-        for key, value in _entries(memoryview(record).cast("B"), map_field):
-            kind = _open(value)[0] if map_field == 1 else 0
-            found.append((key, kind, len(_values(value, kind)) if kind else 0))
-    except _Corrupt as error:
-        raise CorruptRecordError(
-            f"not a tf.train.Example: {error}", path="<buffer>", offset=0
-        ) from None
+    with _whole():
+        for key, value in _entries(memoryview(record).cast("B"), 2):
+            steps = [_kind_and_count(step) for step in _messages(value, 1)]
+            kinds = np.array([kind for kind, _ in steps], np.uint8)
+            found.append((key, kinds, np.array([count for _, count in steps], np.int64)))
     return found
+
+
+def _kind_and_count(feature: memoryview) -> tuple[int, int]:
+    kind = _open(feature)[0]
+    return kind, len(_values(feature, kind)) if kind else 0
+
+
+@contextmanager
+def _whole() -> Iterator[None]:
+    try:
+        yield
+    except _Corrupt as error:
+        reason = f"not a tf.train.Example: {error}"
+        raise CorruptRecordError(reason, path="<buffer>", offset=0) from None

@@ -56,8 +56,9 @@ class Schema(Mapping[str, Feature]):
         self._check_lengths()
 
     def _check_lengths(self) -> None:
-        for name, feature in self._features.items():
-            if feature.nested and name + ROW_LENGTHS in self._features:
+        context = {name: f for name, f in self._features.items() if not f.sequence}
+        for name, feature in context.items():
+            if feature.nested and name + ROW_LENGTHS in context:
                 raise ValueError(
                     f"feature {name + ROW_LENGTHS!r}: the nested {name!r} needs that name"
                 )
@@ -73,6 +74,11 @@ class Schema(Mapping[str, Feature]):
 
     def __hash__(self) -> int:
         return hash(frozenset(self._features))
+
+    @property
+    def sequence(self) -> bool:
+        """Whether records are SequenceExamples, and not Examples (bool)."""
+        return any(feature.sequence for feature in self.values())
 
     def select(self, columns: list[str] | tuple[str, ...]) -> Schema:
         """Keep some features only.
@@ -196,7 +202,7 @@ class Schema(Mapping[str, Feature]):
 
         Raises:
             ImportError: TensorFlow is not installed.
-            ValueError: A nullable feature has no default.
+            ValueError: A nullable feature has no default, or one is a feature list.
 
         Example:
             >>> import tensorflow as tf
@@ -208,6 +214,8 @@ class Schema(Mapping[str, Feature]):
         """
         from tfio_store.example.feature_spec import to_spec
 
+        for name in [name for name, feature in self.items() if feature.sequence]:
+            raise ValueError(f"feature {name!r} is a feature list, which no Example has")
         return {name: to_spec(name, feature) for name, feature in self.items()}
 
     @classmethod
@@ -233,7 +241,8 @@ class Schema(Mapping[str, Feature]):
         rows = [("feature", "dtype", "shape", "default")]
         for name, feature in self.items():
             default = "" if feature.default is None else repr(feature.default)
-            flags = [flag for flag in ("raw", "nullable") if getattr(feature, flag)]
+            names = ("raw", "nullable", "sequence")
+            flags = [flag for flag in names if getattr(feature, flag)]
             dtype = feature.dtype + (f" ({', '.join(flags)})" if flags else "")
             rows.append((name, dtype, str(feature.shape), default))
         widths = [max(len(row[i]) for row in rows) for i in range(4)]

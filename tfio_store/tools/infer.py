@@ -2,34 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any, TypeGuard, cast
 
 from tfio_store.dataset.folder import read_manifest
 from tfio_store.dataset.source import Source
-from tfio_store.errors import SchemaError
-from tfio_store.example import decode_examples
-from tfio_store.example.codec import infer_features
-from tfio_store.example.feature import ROW_LENGTHS, Feature
 from tfio_store.example.schema import Schema
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
 from tfio_store.storage import Access, Retry
+from tfio_store.tools.record_schema import schema_of_records
 
-__all__ = ["infer_schema", "manifest_schema", "schema_of_records"]
-
-
-@dataclass
-class _Seen:
-    """What is known of one feature so far."""
-
-    dtype: str | None = None
-    counts: set[int] = field(default_factory=set)
-    records: int = 0
-    nested: bool = True
-    """Whether each record's values can be those of rows of NAME/row_lengths."""
+__all__ = ["infer_schema", "manifest_schema"]
 
 
 def infer_schema(
@@ -41,12 +26,14 @@ def infer_schema(
     retry: Retry | None = None,
     backend: str = "fsspec",
 ) -> Schema:
-    """Find the schema of a dataset: from its manifest, or else from its first Examples.
+    """Find the schema of a dataset: from its manifest, or else from its first records.
 
     From records, a feature that always holds one value becomes a scalar, and one that always holds
     n values gets shape (n,), since a record does not tell (2, 3) from (6,). One that varies gets
     shape (None,). One that is absent from some of the records is nullable. Strings become "bytes".
-    A feature that never holds a value has no dtype, and is left out.
+    A feature that never holds a value has no dtype, and is left out. A feature list of a
+    SequenceExample becomes a feature with ``sequence``: of shape (None,) if each step holds one
+    value, (None, n) if each holds n, and (None, None) if they vary.
 
     Args:
         source (str | PathLike | list | RecordBatch | list[bytes]): As for `RecordReader`; or
@@ -62,8 +49,9 @@ def infer_schema(
 
     Raises:
         ValueError: There are no records, or ``sample`` is below 1.
-        SchemaError: One feature holds values of two kinds.
-        CorruptRecordError: A record is not an Example.
+        SchemaError: One feature holds values of two kinds, or is in the context and in the feature
+            lists.
+        CorruptRecordError: A record is neither an Example nor a SequenceExample.
 
     Example:
         >>> records = [tfs.encode_example({"x": x, "ids": [0] * x}) for x in (2, 1)]
@@ -86,7 +74,7 @@ def infer_schema(
         max_record_bytes=max_record_bytes,
         **access.arguments,
     ) as reader:
-        return schema_of_records(islice(reader, sample))
+        return schema_of_records(islice(reader, sample), source)
 
 
 def manifest_schema(source: Any, access: Access) -> Schema | None:
@@ -101,56 +89,3 @@ def _is_records(source: object) -> TypeGuard[RecordBatch | Sequence[bytes]]:
     if isinstance(source, (list, tuple)):
         return bool(source) and isinstance(source[0], bytes)
     return isinstance(source, RecordBatch)
-
-
-def schema_of_records(records: Iterable[Any]) -> Schema:
-    """The schema that all of these Examples have; see `infer_schema`."""
-    seen: dict[str, _Seen] = {}
-    total = 0
-    for total, record in enumerate(records, 1):
-        found = infer_features(record)
-        for name, (dtype, count) in found.items():
-            _note(seen.setdefault(name, _Seen()), name, total - 1, dtype, count)
-        _note_nested(seen, record, found)
-    if not total:
-        raise ValueError("there are no records to infer a schema from")
-    features = {name: _feature(name, seen, total) for name in seen if seen[name].dtype}
-    for name in [name for name, feature in features.items() if feature.nested]:
-        del features[name + ROW_LENGTHS]
-    return Schema({name: features[name] for name in sorted(features)})
-
-
-def _note(seen: _Seen, name: str, record: int, dtype: str | None, count: int) -> None:
-    if dtype is not None and seen.dtype not in (None, dtype):
-        reason = f"holds {dtype} values, where earlier records hold {seen.dtype}"
-        raise SchemaError(reason, feature=name, record=record)
-    seen.dtype = seen.dtype or dtype
-    seen.counts.add(count)
-    seen.records += 1
-
-
-def _note_nested(seen: dict[str, _Seen], record: Any, found: Mapping[str, Any]) -> None:
-    """Row lengths are those of a feature if they add up to its values in every record."""
-    for name in [name for name in seen if name.endswith(ROW_LENGTHS)]:
-        of = name.removesuffix(ROW_LENGTHS)
-        if not seen[name].nested or seen[name].dtype not in (None, "int64"):
-            continue
-        lengths = decode_examples([bytes(record)], {name: ("int64", (None,))})[name].values
-        values = found.get(of, (None, 0))[1]
-        whole = (lengths >= 0).all() and int(lengths.sum()) == values
-        seen[name].nested = bool(whole) and (name in found) == (of in found)
-
-
-def _feature(name: str, seen: dict[str, _Seen], total: int) -> Feature:
-    this, lengths = seen[name], seen.get(name + ROW_LENGTHS)
-    assert this.dtype is not None
-    nullable = this.records < total
-    if (
-        lengths is not None
-        and lengths.dtype == "int64"
-        and lengths.nested
-        and lengths.records == this.records
-    ):
-        return Feature(this.dtype, (None, None), nullable=nullable)
-    count = this.counts.pop() if len(this.counts) == 1 else None
-    return Feature(this.dtype, () if count == 1 else (count,), nullable=nullable)

@@ -17,7 +17,8 @@ from tfio_store.example.schema import Schema
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
 from tfio_store.storage import Access, Retry
-from tfio_store.tools.infer import manifest_schema, schema_of_records
+from tfio_store.tools.infer import manifest_schema
+from tfio_store.tools.record_schema import schema_of_records
 from tfio_store.tools.table_parts import Part, Types, parts_of
 from tfio_store.tools.table_schema import TableSchema
 from tfio_store.write.commit import KEEP_REPLACED
@@ -123,6 +124,8 @@ def read_table(
 ) -> Examples:
     """Read a whole dataset of Examples as columns, with the rows in the order of the shards.
 
+    Of SequenceExamples, feature lists are columns beside those of the context.
+
     Args:
         source (str | PathLike | list): See `RecordReader`.
         columns (list[str] | None): The columns to read. The others are stepped over undecoded.
@@ -141,6 +144,7 @@ def read_table(
         ``.to_pandas()`` make a table of it.
 
     Raises:
+        CorruptRecordError: A record is neither an Example nor a SequenceExample.
         KeyError: There is no such column.
         SchemaError: A record is not as the schema says.
         ValueError: There are no records to infer a schema from.
@@ -159,7 +163,7 @@ def read_table(
         if full is None:
             # A feature may be missing, or of one length, in all records but the last.
             batches = list(batches)
-            full = schema_of_records(chain.from_iterable(batches))
+            full = schema_of_records(chain.from_iterable(batches), source)
         wanted = full if columns is None else full.select(tuple(columns))
         how: Any = {"strings": strings, "nulls": nulls}
         parts = [decode_examples(batch, wanted, **how) for batch in batches]

@@ -14,7 +14,8 @@ from tfio_store.example.schema import Schema
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.storage import Access, Retry
-from tfio_store.tools.infer import manifest_schema, schema_of_records
+from tfio_store.tools.infer import manifest_schema
+from tfio_store.tools.record_schema import schema_of_records
 
 __all__ = ["iter_tables"]
 
@@ -70,7 +71,7 @@ def iter_tables(
     full = manifest_schema(source, access) if schema is None else Schema.of(schema)
     if full is None:
         with RecordReader(source, **where) as reader:
-            full = schema_of_records(chain.from_iterable(reader.batches()))
+            full = schema_of_records(chain.from_iterable(reader.batches()), source)
     wanted = full if columns is None else full.select(tuple(columns))
     types = decode_examples([], wanted, strings="batch").to_arrow().schema
     import pyarrow as pa

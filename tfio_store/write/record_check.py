@@ -24,6 +24,8 @@ class RecordCheck:
     def __init__(self, schema: object) -> None:
         self._schema = None if schema is None else Schema.of(schema)
         features = self._schema or Schema({})
+        if features.sequence:
+            raise ValueError("schema= has feature lists; write what encode_sequence_example gives")
         nested = [name + ROW_LENGTHS for name, feature in features.items() if feature.nested]
         self._known = {*features, *nested}
 
