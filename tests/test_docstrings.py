@@ -184,6 +184,8 @@ def test_examples_run(
         for package in ("tensorflow", "pyarrow", "pandas"):
             if re.search(rf"import {package}|to_{package[2:]}\(", examples(one)):
                 pytest.importorskip(package, exc_type=ImportError)
+        if re.search(r"encode_image\(|decode_images", examples(one)):
+            pytest.importorskip("PIL")
         folder = tmp_path / str(number)
         folder.mkdir()
         monkeypatch.chdir(folder)

@@ -20,7 +20,8 @@ NO_STORAGE = {
     "RecordBatch", "RecordTooLargeError", "Retry", "Schema", "SchemaError", "ShardInfo",
     "SkippedRegion", "TFIOStoreError", "TruncatedRecordError", "UncertainCommitError",
     "VerifyReport", "backend", "crc32c", "decode_examples", "decode_sequence_examples",
-    "encode_example", "encode_examples", "encode_sequence_example", "masked_crc32c",
+    "encode_example", "encode_examples", "encode_image", "encode_sequence_example",
+    "masked_crc32c",
 }  # fmt: skip
 
 

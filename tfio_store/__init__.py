@@ -25,6 +25,7 @@ from tfio_store.example import (
     encode_sequence_example,
 )
 from tfio_store.example.feature import Feature
+from tfio_store.example.images import encode_image
 from tfio_store.example.schema import Schema
 from tfio_store.read.reader import RecordReader
 from tfio_store.read.record_source import RecordSource
@@ -81,6 +82,7 @@ __all__ = [
     "decode_sequence_examples",
     "encode_example",
     "encode_examples",
+    "encode_image",
     "encode_sequence_example",
     "infer_schema",
     "iter_tables",

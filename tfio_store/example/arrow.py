@@ -33,6 +33,11 @@ def to_arrow(columns: Mapping[str, Any], schema: Schema, wanted: Any = None) -> 
         except pa.ArrowInvalid:
             _check_text(name, column, schema[name])
             raise
+        except pa.ArrowTypeError as error:
+            raise TypeError(
+                f"feature {name!r}: {error}; of images, Arrow takes the encoded bytes, which come "
+                "without decode_images="
+            ) from None
     if wanted is not None:
         return _typed(pa, arrays, wanted, {})
     if schema.arrow is None:

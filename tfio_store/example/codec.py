@@ -13,6 +13,7 @@ from tfio_store.example.decoding import KINDS, decode_column, keys_of
 from tfio_store.example.decoding_nulls import Nulls, check_nulls, decode_nullable
 from tfio_store.example.feature import Feature
 from tfio_store.example.feature_lists import decode_feature_list, decode_steps
+from tfio_store.example.kind_values import Labels, check_labels, meant, meant_schema
 from tfio_store.example.nullable import Nullable
 from tfio_store.example.ragged import Ragged
 from tfio_store.example.schema import Schema
@@ -139,7 +140,7 @@ def encode_examples(
     """
     if nan_as_null:
         columns = {name: nan_as_nulls(normal_column(name, columns[name])) for name in columns}
-    return encode_rows(columns, None if schema is None else _schema(schema))
+    return encode_rows(columns, None if schema is None else Schema.of(schema))
 
 
 def encode_rows(
@@ -216,6 +217,8 @@ def decode_examples(
     *,
     strings: Strings = "object",
     nulls: Nulls = "mask",
+    labels: Labels = "numbers",
+    decode_images: bool = False,
 ) -> Examples:
     """Decode a batch of serialized Examples, or SequenceExamples, into columns.
 
@@ -234,6 +237,11 @@ def decode_examples(
             `Nullable` of what has no mask (a `Ragged`, a `RecordBatch`). "nan" gives plain arrays
             with NaN, NaT, or None among strings; integers have none of these. "default" gives the
             features' defaults, and empty rows of ragged ones.
+        labels (str): How the classes of `Feature.class_label` come: as "numbers" (default), or as
+            "names", in object arrays of str.
+        decode_images (bool): Decode the images of `Feature.image`, by Pillow. They come in object
+            arrays: each one is an array [h, w, c] of uint8 (of uint16, where it is grey of 16
+            bits), of an animation its first frame. Default False: they are encoded bytes.
 
     Returns:
         Examples: For a fixed shape, an array ``[n, *shape]`` of the feature's dtype. For a shape
@@ -242,10 +250,13 @@ def decode_examples(
 
     Raises:
         SchemaError: A feature is absent, not nullable and has no default; or its values are of
-            another kind or number than the schema says. The error names record and feature.
+            another kind or number than the schema says; or a number counts no class, or an image is
+            damaged or has more pixels than Pillow's MAX_IMAGE_PIXELS. The error names record and
+            feature.
         CorruptRecordError: A record is not an Example.
-        ValueError: ``strings`` or ``nulls`` is not as described or does not fit a feature, or
-            ``schema`` is no schema.
+        ImportError: Images are to be decoded, and Pillow is not installed.
+        ValueError: ``strings``, ``nulls`` or ``labels`` is not as described or does not fit a
+            feature, or ``schema`` is no schema.
 
     Example:
         >>> records = [tfs.encode_example({"x": x, "ids": [0] * x}) for x in (2, 1)]
@@ -253,9 +264,13 @@ def decode_examples(
         >>> columns["x"], columns["ids"].tolist()
         (array([2, 1]), [[0, 0], [0]])
     """
-    batch, schema = _batch(records), _schema(schema)
+    batch, schema = _batch(records), Schema.of(schema)
     check_nulls(nulls)
-    return _decode(batch, schema, strings, nulls)
+    check_labels(labels)
+    found = _decode(batch, schema, strings, nulls)
+    if labels == "numbers" and not decode_images:
+        return found
+    return Examples(meant(found, schema, labels, decode_images), meant_schema(schema, labels))
 
 
 def decode_sequence_examples(
@@ -289,8 +304,8 @@ def decode_sequence_examples(
         >>> tfs.decode_sequence_examples([record], {}, spec)[1]["frames"][0].tolist()
         [[0.5, 1.0], [2.0]]
     """
-    batch, wanted = _batch(records), _schema(feature_lists)
-    outer = _schema(context)
+    batch, wanted = _batch(records), Schema.of(feature_lists, argument="feature_lists")
+    outer = Schema.of(context, argument="context")
     for name in [name for name, feature in {**outer, **wanted}.items() if feature.sequence]:
         raise ValueError(
             f"feature {name!r}: sequence=True is for the one schema of decode_examples; here "
@@ -382,7 +397,3 @@ def _batch(records: Records) -> RecordBatch:
     if isinstance(records, (bytes, bytearray, memoryview, str)):
         raise TypeError("records must be a RecordBatch or a list of bytes, not one record")
     return RecordBatch.from_records(records)
-
-
-def _schema(schema: SchemaLike) -> Schema:
-    return schema if isinstance(schema, Schema) else Schema(schema)

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from tfio_store.example.exactness import exact_array
 from tfio_store.example.feature import ROW_LENGTHS, Feature
 from tfio_store.example.fitting import blank, fitted, levelled
+from tfio_store.example.kind_values import written
 from tfio_store.example.nullable import Nullable, apart, spread, valid_rows
 from tfio_store.example.nulls import has_nulls_of_its_own, is_null, null_flags, null_kinds
 from tfio_store.example.ragged import Ragged
@@ -53,6 +54,8 @@ def core_columns(
         rows[name] = len(normal)
         feature = None if schema is None else schema[name]
         normal, valid = apart(normal)
+        if feature is not None and feature.kind is not None:
+            normal = written(name, normal, valid, feature, first_row)
         if valid is not None:
             normal = _blanked(name, normal, valid, feature, first_row)
         if feature is not None:

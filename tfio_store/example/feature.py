@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from tfio_store.example.kinds import (
+    ClassLabel,
+    Image,
+    Kind,
+    class_label,
+    kind_from_json,
+    kind_to_json,
+)
 
 __all__ = ["ROW_LENGTHS", "Feature", "Shape"]
 
@@ -44,14 +53,17 @@ class Feature:
         sequence (bool): The record is a SequenceExample, and the feature one of its feature lists.
             The first dimension of ``shape`` is None, the steps; the others are those of one step.
             ``(None,)`` is one value in each step, ``(None, None)`` any number. Default False.
+        kind (ClassLabel | Image | None): What the values mean. `class_label` and `image` say it.
+            Default None: they are numbers, text or bytes.
 
     Raises:
         TypeError: ``dtype`` or ``shape`` is of another type.
-        ValueError: The dtype is unknown, or the shape or the default does not fit.
+        ValueError: The dtype is unknown, or the shape, the default or the kind does not fit.
 
     Example:
-        >>> tfs.Feature("int64", default=-1)
-        Feature(dtype='int64', shape=(), default=-1, raw=False, nullable=False, sequence=False)
+        >>> price = tfs.Feature("float64", default=-1.0)
+        >>> price.wire, price.shape, price.nullable
+        ('float32', (), False)
         >>> frames = tfs.Feature("float32", (None, 1024), sequence=True)
     """
 
@@ -61,6 +73,7 @@ class Feature:
     raw: bool = False
     nullable: bool = False
     sequence: bool = False
+    kind: Kind | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shape", _shape(self.shape))
@@ -85,6 +98,106 @@ class Feature:
             raise ValueError(f"rows of no values can't be told apart: shape {self.shape}")
         if self.default is not None:
             self._check_default()
+        if self.kind is not None:
+            self._check_kind(self.kind)
+
+    @classmethod
+    def class_label(
+        cls,
+        names: Iterable[str],
+        *,
+        shape: Shape = (),
+        default: int | None = None,
+        nullable: bool = False,
+    ) -> Feature:
+        """Make a feature of classes: the record holds their numbers, the schema their names.
+
+        Writing takes numbers and names. Decoding gives numbers, or names on request.
+
+        Args:
+            names (list[str]): The names of the classes 0, 1, and so on.
+            shape (tuple): See `Feature`. Default ().
+            default (int | None): See `Feature`. Default None.
+            nullable (bool): See `Feature`. Default False.
+
+        Returns:
+            Feature: With the dtype int64.
+
+        Raises:
+            TypeError: A name is no str.
+            ValueError: There is no name, or one is there twice; or see `Feature`.
+
+        Example:
+            >>> schema = tfs.Schema({"animal": tfs.Feature.class_label(["cat", "dog"])})
+            >>> records = tfs.encode_examples({"animal": ["dog", "cat"]}, schema=schema)
+            >>> tfs.decode_examples(records, schema)["animal"]
+            array([1, 0])
+            >>> tfs.decode_examples(records, schema, labels="names")["animal"]
+            array(['dog', 'cat'], dtype=object)
+        """
+        return cls("int64", shape, default, nullable=nullable, kind=class_label(names))
+
+    @classmethod
+    def image(
+        cls, encoding: str | None = None, *, shape: Shape = (), nullable: bool = False
+    ) -> Feature:
+        """Make a feature of encoded images. Decoding gives their bytes, or pixels on request.
+
+        Args:
+            encoding (str | None): "jpeg", "png", "gif", "bmp" or "webp". What is written must be
+                of it. Default None: any of these.
+            shape (tuple): See `Feature`. Default (): one image.
+            nullable (bool): See `Feature`. Default False.
+
+        Returns:
+            Feature: With the dtype bytes.
+
+        Raises:
+            ValueError: The encoding is unknown; or see `Feature`.
+
+        Example:
+            >>> schema = tfs.Schema({"photo": tfs.Feature.image("png")})
+            >>> import numpy as np
+            >>> photo = tfs.encode_image(np.zeros((2, 3, 3), np.uint8), "png")
+            >>> records = tfs.encode_examples({"photo": [photo]}, schema=schema)
+            >>> tfs.decode_examples(records, schema, decode_images=True)["photo"][0].shape
+            (2, 3, 3)
+        """
+        return cls("bytes", shape, nullable=nullable, kind=Image(encoding))
+
+    @classmethod
+    def text(
+        cls, *, shape: Shape = (), default: str | None = None, nullable: bool = False
+    ) -> Feature:
+        """Make a feature of text in UTF-8: another way to write ``Feature("str")``.
+
+        Args:
+            shape (tuple): See `Feature`. Default ().
+            default (str | None): See `Feature`. Default None.
+            nullable (bool): See `Feature`. Default False.
+
+        Returns:
+            Feature: With the dtype str.
+
+        Raises:
+            ValueError: See `Feature`.
+
+        Example:
+            >>> tfs.Feature.text() == tfs.Feature("str")
+            True
+        """
+        return cls("str", shape, default, nullable=nullable)
+
+    def _check_kind(self, kind: Kind) -> None:
+        if not isinstance(kind, ClassLabel | Image):
+            raise TypeError(f"kind must be a ClassLabel or an Image, got {kind!r}")
+        wanted = "int64" if isinstance(kind, ClassLabel) else "bytes"
+        if self.dtype != wanted or self.raw:
+            raise ValueError(f"{kind} has the dtype {wanted}, not {'raw ' * self.raw}{self.dtype}")
+        if isinstance(kind, ClassLabel) and self.default is not None:
+            numbers = np.array(self.default)
+            if ((numbers < 0) | (numbers >= len(kind.names))).any():
+                raise ValueError(f"default {self.default} counts none of {kind}")
 
     def _check_sequence(self) -> None:
         if not self.ragged:
@@ -174,6 +287,8 @@ class Feature:
         result: dict[str, Any] = {"dtype": self.dtype, "shape": list(self.shape)}
         if self.default is not None:
             result["default"] = _default_to_json(self.default)
+        if self.kind is not None:
+            result["kind"] = kind_to_json(self.kind)
         flags = ("raw", "nullable", "sequence")
         return result | {flag: True for flag in flags if getattr(self, flag)}
 
@@ -182,8 +297,8 @@ class Feature:
         """Make a feature of what `to_json` returned.
 
         Args:
-            value (dict): With "dtype" and "shape", and perhaps "default", "raw", "nullable" and
-                "sequence".
+            value (dict): With "dtype" and "shape", and perhaps "default", "raw", "nullable",
+                "sequence" and "kind".
 
         Returns:
             Feature: An equal one.
@@ -199,6 +314,7 @@ class Feature:
             raw=bool(value.get("raw", False)),
             nullable=bool(value.get("nullable", False)),
             sequence=bool(value.get("sequence", False)),
+            kind=kind_from_json(value.get("kind")),
         )
 
 

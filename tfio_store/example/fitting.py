@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from tfio_store.example.exactness import rounded
 from tfio_store.example.feature import Feature
+from tfio_store.example.nullable import row_of
 from tfio_store.example.ragged import Ragged
 from tfio_store.example.text import Text
 from tfio_store.records.framing import RecordBatch
@@ -76,7 +77,7 @@ def fitted(name: str, column: Any, feature: Feature, first_row: int, *, exact: b
 
     def where(index: int) -> str:
         """``index`` counts values, of all rows."""
-        return f"feature {name!r}: row {first_row + _row_of(column, values, index)}"
+        return f"feature {name!r}: row {first_row + row_of(column, index)}"
 
     if exact and feature.dtype in _TEXT:
         _check_one_kind(values, feature, where)
@@ -101,14 +102,6 @@ def _check_shape(name: str, column: Any, feature: Feature) -> None:
         raise ValueError(
             f"feature {name!r}: rows of shape {got}, where the schema has {feature.shape}"
         )
-
-
-def _row_of(column: Any, values: Any, index: int) -> int:
-    width = int(np.prod(values.shape[1:])) if isinstance(values, np.ndarray) else 1
-    item = index // max(1, width)
-    if not isinstance(column, Ragged):
-        return item
-    return int(np.searchsorted(column.row_splits, item, side="right")) - 1
 
 
 def _strings(values: Any, feature: Feature, where: Callable[[int], str]) -> Any:

@@ -17,7 +17,7 @@ from tfio_store.example.ragged import Ragged
 from tfio_store.example.text import Text
 from tfio_store.records.framing import RecordBatch
 
-__all__ = ["Nullable", "apart", "spread", "valid_rows"]
+__all__ = ["Nullable", "apart", "row_of", "spread", "valid_rows"]
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -89,6 +89,17 @@ def apart(column: Any) -> tuple[Any, BoolArray | None]:
     if not isinstance(column, Nullable):
         return column, None
     return column.values, None if column.valid.all() else column.valid
+
+
+def row_of(column: Any, index: int) -> int:
+    """The row of a column that holds the value of this index; values are counted through rows."""
+    if isinstance(column, Nullable):
+        return row_of(column.values, index)
+    if isinstance(column, Ragged):
+        item = row_of(column.values, index)
+        return int(np.searchsorted(column.row_splits, item, side="right")) - 1
+    width = int(np.prod(column.shape[1:])) if isinstance(column, np.ndarray) else 1
+    return index // max(1, width)
 
 
 def spread(values: Any, valid: BoolArray, fill: Any = None) -> Any:

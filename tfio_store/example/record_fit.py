@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 
 from tfio_store.errors import SchemaError
+from tfio_store.example.columns import normal_column
 from tfio_store.example.feature import Feature
 from tfio_store.example.fitting import fitted
+from tfio_store.example.kind_values import written
 from tfio_store.example.nulls import is_null, null_flags
 from tfio_store.example.ragged import Ragged
 from tfio_store.example.schema import Schema
@@ -27,12 +29,14 @@ def fit_record(record: Mapping[str, Any], schema: Schema, number: int = 0) -> di
     fit = dict(record)
     for name, value in record.items():
         feature = schema.get(name)
-        if feature is None or is_null(value) or _is_bytes(value):
+        if feature is None or is_null(value) or (feature.kind is None and _is_bytes(value)):
             continue
         nulls = null_flags(value)
         if nulls is not None and nulls.any():
             continue  # the encoder leaves it out, or refuses it
         try:
+            if feature.kind is not None:
+                value = fit[name] = _of_kind(value, feature)
             fit[name] = _raw(value, feature) if feature.raw else _checked(value, feature)
         except (TypeError, ValueError) as error:
             reason = str(error).rpartition("row 0 ")[2]
@@ -42,6 +46,12 @@ def fit_record(record: Mapping[str, Any], schema: Schema, number: int = 0) -> di
 
 def _is_bytes(value: Any) -> bool:
     return isinstance(value, (bytes, bytearray, str))
+
+
+def _of_kind(value: Any, feature: Feature) -> Any:
+    """The value as records hold it: a class by its number."""
+    row = written("", normal_column("", [value]), None, feature, 0)[0]
+    return row.tolist() if isinstance(row, np.ndarray) else row
 
 
 def _raw(value: Any, feature: Feature) -> bytes:

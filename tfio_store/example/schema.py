@@ -243,6 +243,8 @@ class Schema(Mapping[str, Feature]):
             default = "" if feature.default is None else repr(feature.default)
             names = ("raw", "nullable", "sequence")
             flags = [flag for flag in names if getattr(feature, flag)]
+            if feature.kind is not None:
+                flags.insert(0, str(feature.kind))
             dtype = feature.dtype + (f" ({', '.join(flags)})" if flags else "")
             rows.append((name, dtype, str(feature.shape), default))
         widths = [max(len(row[i]) for row in rows) for i in range(4)]

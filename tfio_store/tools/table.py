@@ -13,6 +13,7 @@ from tfio_store.dataset.source import Source
 from tfio_store.example import Examples, Nullable, Ragged, decode_examples
 from tfio_store.example.codec import SchemaLike, Strings, encode_rows
 from tfio_store.example.decoding_nulls import Nulls
+from tfio_store.example.kind_values import Labels
 from tfio_store.example.schema import Schema
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
@@ -89,8 +90,7 @@ def write_table(
     """
     parts = parts_of(table, nan_as_null)
     first = next(parts, Part())
-    chosen = _schema({} if schema is None else schema)
-    types = Types(chosen)
+    chosen = Schema.of({} if schema is None else schema)
     with ShardedWriter(
         url,
         num_shards=num_shards,
@@ -101,6 +101,7 @@ def write_table(
         **Access(storage_options, retry, backend).arguments,
     ) as writer:
         full = TableSchema(first, chosen, writer._kept())
+        types = Types(full.without_types)
         rows = 0
         for part in chain([first], parts):
             types.heed(part)
@@ -117,6 +118,8 @@ def read_table(
     schema: SchemaLike | None = None,
     strings: Strings = "object",
     nulls: Nulls = "mask",
+    labels: Labels = "numbers",
+    decode_images: bool = False,
     storage_options: Mapping[str, Any] | None = None,
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
     retry: Retry | None = None,
@@ -134,6 +137,8 @@ def read_table(
             Without a manifest, what all records show; `infer_schema` tells how.
         strings (str): See `decode_examples`. Default "object".
         nulls (str): See `decode_examples`. Default "mask".
+        labels (str): See `decode_examples`. Default "numbers".
+        decode_images (bool): See `decode_examples`. Default False.
         storage_options (dict | None): See `RecordReader`. Default None.
         max_record_bytes (int): See `RecordReader`. Default 1 GiB.
         retry (Retry | None): See `RecordReader`. Default None.
@@ -157,7 +162,7 @@ def read_table(
     """
     access = Access(storage_options, retry, backend)
     where = access.arguments | {"max_record_bytes": max_record_bytes}
-    full = manifest_schema(source, access) if schema is None else _schema(schema)
+    full = manifest_schema(source, access) if schema is None else Schema.of(schema)
     with RecordReader(source, **where) as reader:
         batches: Iterable[RecordBatch] = reader.batches()
         if full is None:
@@ -165,14 +170,16 @@ def read_table(
             batches = list(batches)
             full = schema_of_records(chain.from_iterable(batches), source)
         wanted = full if columns is None else full.select(tuple(columns))
-        how: Any = {"strings": strings, "nulls": nulls}
+        how: Any = {
+            "strings": strings,
+            "nulls": nulls,
+            "labels": labels,
+            "decode_images": decode_images,
+        }
         parts = [decode_examples(batch, wanted, **how) for batch in batches]
     parts = parts or [decode_examples([], wanted, **how)]
-    return Examples({name: _joined([part[name] for part in parts]) for name in wanted}, wanted)
-
-
-def _schema(schema: SchemaLike) -> Schema:
-    return schema if isinstance(schema, Schema) else Schema(schema)
+    joined = {name: _joined([part[name] for part in parts]) for name in wanted}
+    return Examples(joined, parts[0].schema)
 
 
 def _write(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,8 +53,8 @@ class Part:
 class Types:
     """The Arrow types of a table's columns, as its parts show them."""
 
-    def __init__(self, chosen: Mapping[str, Any]) -> None:
-        self._chosen = chosen
+    def __init__(self, without: Collection[str]) -> None:
+        self._without = without
         self._first: Part | None = None
         self._fields: dict[str, Any] = {}
         self._dictionaries: dict[str, Any] = {}
@@ -63,7 +63,7 @@ class Types:
         """TypeError if the part's types are not those of earlier parts."""
         self._first = self._first or part
         for name, new in part.types.items():
-            if name in self._chosen:
+            if name in self._without:
                 continue
             self._fields[name] = common_field(self._fields.get(name, new), new)
             self._add_dictionary(name, part.dictionaries.get(name))

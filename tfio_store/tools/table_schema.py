@@ -29,6 +29,7 @@ class TableSchema:
         known = dict(chosen)
         if kept is not None and kept.records and kept.schema is not None:
             known = {**Schema.from_json(kept.schema), **chosen}
+        known = {**_kinds(first), **known}
         self._undecided = {
             name for name in first.columns.keys() - known.keys() if _told(first, name) is None
         }
@@ -37,6 +38,13 @@ class TableSchema:
         self.now = Schema({name: known[name] for name in first.columns})
         """The schema, as the parts so far show it."""
         schema_of_both(kept, self.now.to_json())
+
+    @property
+    def without_types(self) -> set[str]:
+        """The columns that do not come back in the types that they have: those of a chosen type,
+        and those of a kind, whose names become numbers."""
+        kinds = {name for name, feature in self.now.items() if feature.kind is not None}
+        return {*self._chosen, *kinds}
 
     @property
     def exact(self) -> set[str]:
@@ -55,6 +63,15 @@ class TableSchema:
             nullable = feature.nullable or isinstance(part.columns[name], Nullable)
             changed[name] = replace(found or feature, nullable=nullable)
         self.now = Schema({**self.now, **changed})
+
+
+def _kinds(part: Part) -> dict[str, Feature]:
+    """The features of decoded columns that have a kind."""
+    return {
+        name: replace(feature, default=None, nullable=isinstance(part.columns[name], Nullable))
+        for name, feature in part.features.items()
+        if feature.kind is not None and name in part.columns
+    }
 
 
 def _told(part: Part, name: str) -> Feature | None:

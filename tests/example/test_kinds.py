@@ -1,0 +1,430 @@
+"""Feature kinds: classes by name, and encoded images."""
+
+from __future__ import annotations
+
+import io
+import struct
+import sys
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tfio_store as tfs
+from tfio_store import Feature, Nullable, Ragged, Schema, SchemaError
+
+NAMES = ["cat", "dog", "ümlaut"]
+ANIMAL = Feature.class_label(NAMES)
+
+
+def animals(**options: Any) -> Schema:
+    return Schema({"x": Feature.class_label(NAMES, **options)})
+
+
+class TestSchema:
+    def test_kinds_travel_as_json(self) -> None:
+        schema = Schema(
+            {
+                "label": Feature.class_label(NAMES, default=1, nullable=True),
+                "png": Feature.image("png", shape=(None,)),
+                "any": Feature.image(),
+                "text": Feature.text(default="-"),
+            }
+        )
+        again = Schema.from_json(schema.to_json())
+        assert again == schema
+        assert again["label"].kind == ANIMAL.kind
+        assert "ClassLabel('cat', 'dog'" in repr(again)
+
+    def test_a_reader_that_knows_no_kinds_reads_numbers_and_bytes(self) -> None:
+        plain = {"label": ANIMAL.to_json(), "photo": Feature.image("png").to_json()}
+        for feature in plain.values():
+            del feature["kind"]
+        assert Schema.from_json({"features": plain}) == {
+            "label": Feature("int64"),
+            "photo": Feature("bytes"),
+        }
+
+    def test_a_kind_of_a_later_version_is_left_out(self) -> None:
+        later = {"dtype": "bytes", "shape": [], "kind": {"video": {"fps": 3}}}
+        assert Feature.from_json(later) == Feature("bytes")
+
+    @pytest.mark.parametrize(
+        ("kind", "match"),
+        [
+            ({"class_label": {"names": "cat"}}, "list of str"),
+            ({"class_label": {"names": [1]}}, "str, got 1"),
+            ({"class_label": {}}, "names"),
+            ({"image": {"encoding": "exe"}}, "exe"),
+            ({"image": 3}, "schema"),
+            (3, "schema"),
+        ],
+    )
+    def test_a_kind_that_is_none(self, kind: Any, match: str) -> None:
+        feature = {"dtype": "int64", "shape": [], "kind": kind}
+        with pytest.raises(ValueError, match=match):
+            Schema.from_json({"features": {"x": feature}})
+
+    @pytest.mark.parametrize("names", [[], ["a", "a"]])
+    def test_names_that_tell_no_classes_apart(self, names: list[str]) -> None:
+        with pytest.raises(ValueError, match="names must be given, and differ"):
+            Feature.class_label(names)
+
+    def test_one_string_is_no_list_of_names(self) -> None:
+        with pytest.raises(TypeError, match="list of str"):
+            Feature.class_label("cat")
+
+    def test_a_default_that_counts_no_class(self) -> None:
+        with pytest.raises(ValueError, match="default 3 counts none"):
+            Feature.class_label(NAMES, default=3)
+
+    def test_many_names_are_not_all_shown(self) -> None:
+        assert len(repr(Feature.class_label(map(str, range(10_000))))) < 300
+
+    def test_a_kind_of_another_dtype(self) -> None:
+        with pytest.raises(ValueError, match="dtype int64, not float32"):
+            Feature("float32", kind=ANIMAL.kind)
+
+
+COLUMNS: dict[str, Any] = {
+    "names": ["dog", "cat"],
+    "bytes": [b"dog", b"cat"],
+    "numbers": [1, 0],
+    "an array of text": np.array(["dog", "cat"]),
+    "an array of fixed bytes": np.array([b"dog", b"cat"]),
+    "an array of objects": np.array(["dog", "cat"], object),
+    "small integers": np.array([1, 0], np.uint8),
+    "whole floats": np.array([1.0, 0.0]),
+    "a batch": tfs.RecordBatch.from_records([b"dog", b"cat"]),
+}
+
+
+class TestWritingClasses:
+    @pytest.mark.parametrize("column", COLUMNS.values(), ids=COLUMNS)
+    def test_names_and_numbers(self, column: Any) -> None:
+        batch = tfs.encode_examples({"x": column}, schema=animals())
+        assert list(batch) == [tfs.encode_example({"x": 1}), tfs.encode_example({"x": 0})]
+
+    def test_frames_and_arrow(self) -> None:
+        pa, pd = pytest.importorskip("pyarrow"), pytest.importorskip("pandas")
+        plain = pa.array(["dog", "cat"])
+        columns = [plain, plain.dictionary_encode(), pd.Series(["dog", "cat"], dtype="category")]
+        for column in columns:
+            batch = tfs.encode_examples({"x": column}, schema=animals())
+            assert tfs.decode_examples(batch, {"x": "int64"})["x"].tolist() == [1, 0]
+
+    def test_nulls(self) -> None:
+        schema = animals(nullable=True)
+        for column in (["dog", None], [1, None], np.ma.array([1, 9], mask=[False, True])):
+            batch = tfs.encode_examples({"x": column}, schema=schema)
+            assert tfs.decode_examples(batch, schema)["x"].tolist() == [1, None]
+            names = tfs.decode_examples(batch, schema, labels="names")["x"]
+            assert names.tolist() == ["dog", None]
+
+    def test_a_null_where_none_may_be(self) -> None:
+        with pytest.raises(ValueError, match="row 1 is null"):
+            tfs.encode_examples({"x": ["dog", None]}, schema=animals())
+
+    @pytest.mark.parametrize(
+        ("column", "match"),
+        [
+            (["dog", "cow"], "feature 'x': row 1 holds 'cow', which is none of .*'cat', 'dog'"),
+            ([b"\xff", b"dog"], r"row 0 holds b'.xff'"),
+            ([0, 3], "row 1 holds 3, which counts none"),
+            ([-1, 0], "row 0 holds -1"),
+            ([0, 1.5], "row 1 holds 1.5"),
+        ],
+    )
+    def test_what_is_no_class(self, column: Any, match: str) -> None:
+        with pytest.raises(ValueError, match=match):
+            tfs.encode_examples({"x": column}, schema=animals())
+
+    def test_rows_of_classes(self) -> None:
+        rows = [["dog"], [], ["cat", "dog"]]
+        schema = animals(shape=(None,))
+        batch = tfs.encode_examples({"x": rows}, schema=schema)
+        assert tfs.decode_examples(batch, schema)["x"].tolist() == [[1], [], [0, 1]]
+        assert tfs.decode_examples(batch, schema, labels="names")["x"].tolist() == rows
+        with pytest.raises(ValueError, match="row 2 holds 'cow'"):
+            tfs.encode_examples({"x": [["dog"], [], ["cat", "cow"]]}, schema=schema)
+
+    def test_nested_rows_name_the_row(self) -> None:
+        schema = animals(shape=(None, None))
+        inner = Ragged(["dog", "cat", "cow"], np.array([0, 1, 2, 3]))
+        with pytest.raises(ValueError, match="row 1 holds 'cow'"):
+            tfs.encode_examples({"x": Ragged(inner, np.array([0, 1, 3]))}, schema=schema)
+
+    def test_dicts(self, tmp_path: Path) -> None:
+        url = str(tmp_path / "train")
+        with tfs.ShardedWriter(url, num_shards=1, schema=animals(nullable=True)) as writer:
+            for value in ("dog", 0, b"dog", np.int64(2), None):
+                writer.write({"x": value})
+            writer.write_batch([{"x": "cat"}, {}])
+            with pytest.raises(SchemaError, match="record 0: feature 'x' holds 'cow'"):
+                writer.write({"x": "cow"})
+        assert tfs.read_table(url)["x"].tolist() == [1, 0, 1, 2, None, 0, None]
+        other = tfs.ShardedWriter(str(tmp_path / "other"), num_shards=1, schema=animals())
+        with pytest.raises(SchemaError, match="record 1: feature 'x' holds 7"), other:
+            other.write_batch([{"x": 1}, {"x": 7}])
+
+    def test_dicts_of_lists(self, tmp_path: Path) -> None:
+        url, schema = str(tmp_path / "train"), animals(shape=(None,))
+        with tfs.ShardedWriter(url, num_shards=1, schema=schema) as writer:
+            for value in (["dog", "cat"], [2], [], np.array([1])):
+                writer.write({"x": value})
+        assert tfs.read_table(url)["x"].tolist() == [[1, 0], [2], [], [1]]
+
+
+class TestTables:
+    def test_the_manifest_keeps_names(self, tmp_path: Path) -> None:
+        url = str(tmp_path / "train")
+        tfs.write_table({"x": ["dog", "cat"]}, url, schema=animals())
+        assert tfs.infer_schema(url) == animals()
+        assert tfs.read_table(url)["x"].tolist() == [1, 0]
+        table = tfs.read_table(url, labels="names")
+        assert table["x"].tolist() == ["dog", "cat"]
+        assert table.schema == {"x": Feature("str")}
+
+    def test_appended_rows_take_names(self, tmp_path: Path) -> None:
+        pa = pytest.importorskip("pyarrow")
+        url = str(tmp_path / "train")
+        tfs.write_table({"x": ["dog"], "y": ["a"]}, url, schema=animals())
+        tfs.write_table(pa.table({"x": ["cat"], "y": ["b"]}), url, if_exists="append")
+        tfs.write_table({"x": [2], "y": ["c"]}, url, if_exists="append")
+        assert tfs.read_table(url, labels="names")["x"].tolist() == ["dog", "cat", "ümlaut"]
+        assert tfs.read_table(url).to_arrow()["x"].to_pylist() == [1, 0, 2]
+        assert tfs.read_table(url, labels="names").to_arrow()["x"].to_pylist()[0] == "dog"
+        with pytest.raises(ValueError, match="row 0 holds 'cow'"):
+            tfs.write_table({"x": ["cow"], "y": ["c"]}, url, if_exists="append")
+
+    def test_other_names_are_another_schema(self, tmp_path: Path) -> None:
+        url = str(tmp_path / "train")
+        tfs.write_table({"x": ["dog"]}, url, schema=animals())
+        other = {"x": Feature.class_label(["dog", "cat"])}
+        with pytest.raises(ValueError, match=r"feature 'x' is .*'cat', 'dog'.*'dog', 'cat'"):
+            tfs.write_table({"x": ["dog"]}, url, schema=other, if_exists="append")
+
+    def test_what_was_read_is_written_with_its_kind(self, tmp_path: Path) -> None:
+        schema = Schema({"x": Feature.class_label(NAMES), "photo": Feature.image("png")})
+        tfs.write_table({"x": ["dog"], "photo": [PNG]}, str(tmp_path / "a"), schema=schema)
+        tfs.write_table(tfs.read_table(str(tmp_path / "a")), str(tmp_path / "b"))
+        assert tfs.infer_schema(str(tmp_path / "b")) == schema
+
+
+class TestReadingClasses:
+    def test_a_number_without_a_name(self) -> None:
+        records = [tfs.encode_example({"x": x}) for x in (0, -1)]
+        assert tfs.decode_examples(records, animals())["x"].tolist() == [0, -1]
+        with pytest.raises(SchemaError, match=r"record 1: feature 'x' holds -1, .*labels="):
+            tfs.decode_examples(records, animals(), labels="names")
+
+    def test_fixed_shapes(self) -> None:
+        schema = animals(shape=(2,))
+        records = [tfs.encode_example({"x": [0, 1]}), tfs.encode_example({"x": [1, 2]})]
+        found = tfs.decode_examples(records, schema, labels="names")["x"]
+        assert found.tolist() == [["cat", "dog"], ["dog", "ümlaut"]]
+
+    def test_ragged_nulls_and_defaults(self) -> None:
+        records = [tfs.encode_example({"x": [0, 1]}), tfs.encode_example({})]
+        schema = animals(shape=(None,), nullable=True)
+        found = tfs.decode_examples(records, schema, labels="names")["x"]
+        assert isinstance(found, Nullable)
+        assert found.tolist() == [["cat", "dog"], None]
+        schema = animals(default=1)
+        assert tfs.decode_examples(records[1:], schema, labels="names")["x"].tolist() == ["dog"]
+
+    def test_an_unknown_way(self) -> None:
+        with pytest.raises(ValueError, match="labels must be"):
+            tfs.decode_examples([], animals(), labels="name")  # type: ignore[arg-type]
+
+
+def png(width: int, height: int) -> bytes:
+    """A grey image, by the specification of PNG."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        crc = struct.pack(">I", zlib.crc32(kind + data))
+        return struct.pack(">I", len(data)) + kind + data + crc
+
+    rows = b"".join(b"\0" + bytes(range(width)) for _ in range(min(height, 9)))
+    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    parts = [chunk(b"IHDR", header), chunk(b"IDAT", zlib.compress(rows)), chunk(b"IEND", b"")]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
+
+
+PNG = png(3, 2)
+PHOTO = Schema({"x": Feature.image("png")})
+
+
+class TestWritingImages:
+    def test_encoded_bytes(self) -> None:
+        pa = pytest.importorskip("pyarrow")
+        for column in ([PNG], np.array([PNG], object), pa.array([PNG])):
+            batch = tfs.encode_examples({"x": column}, schema=PHOTO)
+            assert tfs.decode_examples(batch, PHOTO)["x"].tolist() == [PNG]
+
+    @pytest.mark.parametrize(
+        ("column", "match"),
+        [
+            ([PNG, b"\xff\xd8\xff\xe0"], "row 1 begins with .*no image of the encoding png"),
+            ([b""], "row 0 begins with b''"),
+            (["text"], "row 0 begins with 'text'"),
+            (np.zeros((1, 2, 3, 3), np.uint8), "row 0 is an array of uint8.*encode_image"),
+            ([np.zeros((2, 3, 3), np.uint8)], "encode_image"),
+        ],
+    )
+    def test_what_is_no_image(self, column: Any, match: str) -> None:
+        with pytest.raises(ValueError, match=match):
+            tfs.encode_examples({"x": column}, schema=PHOTO)
+
+    def test_of_any_encoding(self) -> None:
+        schema = Schema({"x": Feature.image()})
+        tfs.encode_examples({"x": [PNG, b"\xff\xd8\xff\xe0", b"BM", b"GIF89a"]}, schema=schema)
+        with pytest.raises(ValueError, match=r"row 1 .*an encoding that is known"):
+            tfs.encode_examples({"x": [PNG, b"RIFF1234AVI "]}, schema=schema)
+
+    def test_nulls_and_dicts(self, tmp_path: Path) -> None:
+        schema = Schema({"x": Feature.image("png", nullable=True)})
+        batch = tfs.encode_examples({"x": [PNG, None]}, schema=schema)
+        assert tfs.decode_examples(batch, schema)["x"].tolist() == [PNG, None]
+        with tfs.ShardedWriter(str(tmp_path / "t"), num_shards=1, schema=schema) as writer:
+            writer.write({"x": PNG})
+            writer.write({})
+            with pytest.raises(SchemaError, match="feature 'x' begins with b'GIF8'"):
+                writer.write({"x": b"GIF8"})
+            with pytest.raises(SchemaError, match="encode_image"):
+                writer.write({"x": np.zeros((2, 3, 3), np.uint8)})
+        assert tfs.read_table(str(tmp_path / "t"))["x"].tolist() == [PNG, None]
+
+
+class TestPixels:
+    @pytest.fixture(autouse=True)
+    def _pillow(self) -> None:
+        pytest.importorskip("PIL")
+
+    @staticmethod
+    def decoded(*images: bytes, **options: Any) -> Any:
+        schema = Schema({"x": Feature.image()})
+        records = tfs.encode_examples({"x": list(images)})
+        return tfs.decode_examples(records, schema, decode_images=True, **options)["x"]
+
+    @pytest.mark.parametrize("strings", ["object", "batch"])
+    def test_pixels(self, strings: str) -> None:
+        found = self.decoded(PNG, png(4, 1), strings=strings)
+        assert [image.shape for image in found] == [(2, 3, 1), (1, 4, 1)]
+        assert found[0][:, :, 0].tolist() == [[0, 1, 2]] * 2
+        assert found[0].dtype == np.uint8
+
+    @pytest.mark.parametrize("channels", [1, 2, 3, 4])
+    def test_there_and_back(self, channels: int) -> None:
+        image = np.arange(5 * 4 * channels, dtype=np.uint8).reshape(5, 4, channels)
+        (found,) = self.decoded(tfs.encode_image(image, "png"))
+        np.testing.assert_array_equal(found, image)
+
+    @pytest.mark.parametrize("encoding", ["jpeg", "bmp", "gif", "webp"])
+    def test_each_encoding(self, encoding: str) -> None:
+        image = np.full((5, 4, 3), 128, np.uint8)
+        data = tfs.encode_image(image, encoding)
+        assert Feature.image(encoding).kind.takes(data)  # type: ignore[union-attr]
+        (found,) = self.decoded(data)
+        np.testing.assert_allclose(found.astype(int), image, atol=3)
+
+    @pytest.mark.parametrize("mode", ["1", "P", "I;16", "CMYK"])
+    def test_other_modes(self, mode: str) -> None:
+        import PIL.Image
+
+        file = io.BytesIO()
+        if mode == "I;16":
+            PIL.Image.fromarray(np.full((2, 3), 40_000, np.uint16)).save(file, "png")
+        else:
+            plain = PIL.Image.new("RGB", (3, 2), (255, 255, 255)).convert(mode)
+            plain.save(file, "jpeg" if mode == "CMYK" else "png")
+        (found,) = self.decoded(file.getvalue())
+        channels, value, dtype = {
+            "1": (1, 255, np.uint8),
+            "P": (3, 255, np.uint8),
+            "I;16": (1, 40_000, np.uint16),
+            "CMYK": (3, 255, np.uint8),
+        }[mode]
+        assert found.shape == (2, 3, channels)
+        assert found.dtype == dtype
+        assert (found == value).all()
+
+    def test_as_tensorflow_decodes(self) -> None:
+        tf = pytest.importorskip("tensorflow")
+        pixels = np.random.default_rng(0).integers(0, 255, (9, 7, 3), np.uint8)
+        for encoding in ("png", "bmp"):
+            data = tfs.encode_image(pixels, encoding)
+            wanted = tf.io.decode_image(data).numpy()
+            np.testing.assert_array_equal(self.decoded(data)[0], wanted)
+
+    def test_nulls_and_rows(self) -> None:
+        for shape, row in (((), PNG), ((None,), [PNG, PNG])):
+            schema = Schema({"x": Feature.image("png", shape=shape, nullable=True)})
+            records = [tfs.encode_example({"x": row}), tfs.encode_example({})]
+            for strings in ("object", "batch"):
+                found = tfs.decode_examples(
+                    records,
+                    schema,
+                    strings=strings,
+                    decode_images=True,
+                )["x"]
+                first, second = found.tolist()
+                assert second is None
+                assert np.shape(first) == ((2, 2, 3, 1) if shape else (2, 3, 1))
+
+    def test_tables(self, tmp_path: Path) -> None:
+        url = str(tmp_path / "train")
+        tfs.write_table([{"x": [PNG]}, {"x": [png(5, 5)]}], url, schema=PHOTO)
+        found = tfs.read_table(url, decode_images=True)
+        assert [image.shape for image in found["x"]] == [(2, 3, 1), (5, 5, 1)]
+        with pytest.raises(TypeError, match=r"feature 'x'.*decode_images"):
+            found.to_arrow()
+
+    @pytest.mark.parametrize(
+        "damaged", [PNG[:-30], PNG[:20], PNG[:40] + b"\0" * 20, b"GIF89a", b""]
+    )
+    def test_damage_names_record_and_feature(self, damaged: bytes) -> None:
+        with pytest.raises(SchemaError, match=r"record 1: feature 'x' (is no whole|begins with)"):
+            self.decoded(PNG, damaged)
+
+    @pytest.mark.filterwarnings("ignore:Image size")
+    @pytest.mark.parametrize("factor", [1.5, 3])
+    def test_hostile_sizes(self, factor: float) -> None:
+        """Pillow warns up to twice its limit, and fails beyond."""
+        import PIL.Image
+
+        side = int((factor * (PIL.Image.MAX_IMAGE_PIXELS or 0)) ** 0.5)
+        with pytest.raises(SchemaError, match=r"record 0.*(MAX_IMAGE_PIXELS|exceeds limit)"):
+            self.decoded(png(1, 1).replace(png(1, 1)[8:33], png_header(side)))
+
+
+def png_header(side: int) -> bytes:
+    data = b"IHDR" + struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0, 0)
+    return struct.pack(">I", 13) + data + struct.pack(">I", zlib.crc32(data))
+
+
+class TestEncodeImage:
+    def test_misfits(self) -> None:
+        with pytest.raises(TypeError, match="uint8, got float64"):
+            tfs.encode_image(np.zeros((2, 3, 3)))
+        for shape in ((2, 3), (2, 3, 5), (0, 3, 3)):
+            with pytest.raises(ValueError, match="shape"):
+                tfs.encode_image(np.zeros(shape, np.uint8))
+        with pytest.raises(ValueError, match="exe"):
+            tfs.encode_image(np.zeros((2, 3, 3), np.uint8), "exe")
+
+    def test_channels_that_an_encoding_lacks(self) -> None:
+        pytest.importorskip("PIL")
+        with pytest.raises(ValueError, match="jpeg can't hold RGBA"):
+            tfs.encode_image(np.zeros((2, 3, 4), np.uint8), "jpeg")
+
+    def test_without_pillow(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(sys.modules, "PIL", None)
+        monkeypatch.setitem(sys.modules, "PIL.Image", None)
+        with pytest.raises(ImportError, match=r"pip install 'tfio_store\[image\]'"):
+            tfs.encode_image(np.zeros((2, 3, 3), np.uint8))
+        records = tfs.encode_examples({"x": [PNG]})
+        with pytest.raises(ImportError, match=r"pip install 'tfio_store\[image\]'"):
+            tfs.decode_examples(records, PHOTO, decode_images=True)

@@ -1,0 +1,102 @@
+"""Encoded images to pixels and back, by Pillow."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tfio_store.example.kinds import Image, encoding_of
+
+__all__ = ["decoded_image", "encode_image"]
+
+_MODES = ("L", "LA", "RGB", "RGBA")
+
+
+def encode_image(pixels: Any, encoding: str = "png", *, quality: int = 95) -> bytes:
+    """Encode the pixels of an image, for a column of `Feature.image`. Needs Pillow.
+
+    Args:
+        pixels (uint8 array [h, w, c]): 1 (grey), 2 (grey, alpha), 3 (RGB) or 4 (RGBA) channels.
+        encoding (str): "png" (default), "webp", "bmp", "gif" or "jpeg". JPEG, WebP and GIF change
+            the pixels.
+        quality (int): Of "jpeg" and "webp", from 1 to 100. Default 95.
+
+    Returns:
+        bytes: The encoded image.
+
+    Raises:
+        ImportError: Pillow is not installed.
+        TypeError: ``pixels`` are no array of uint8.
+        ValueError: Their shape is another one, or the encoding is unknown or lacks the channels.
+
+    Example:
+        >>> import numpy as np
+        >>> tfs.encode_image(np.zeros((2, 3, 3), np.uint8), "png")[:4]
+        b'\\x89PNG'
+    """
+    Image(encoding)
+    array = np.asarray(pixels)
+    if array.dtype != np.uint8:
+        raise TypeError(f"pixels must be an array of uint8, got {array.dtype}")
+    if array.ndim != 3 or not 1 <= array.shape[2] <= 4 or not array.size:
+        raise ValueError(f"pixels must have the shape [h, w, 1 to 4], got {array.shape}")
+    mode = _MODES[array.shape[2] - 1]
+    flat = array[:, :, 0] if mode == "L" else array
+    picture, file = _pillow().fromarray(np.ascontiguousarray(flat)), io.BytesIO()
+    options = {"quality": quality} if encoding in ("jpeg", "webp") else {}
+    try:
+        picture.save(file, encoding, **options)
+    except OSError as error:
+        raise ValueError(f"{encoding} can't hold {mode}: {error}") from None
+    return file.getvalue()
+
+
+def decoded_image(data: bytes) -> npt.NDArray[Any]:
+    """Pixels [h, w, c] of uint8; of uint16 where a grey image has 16 bits. ValueError for damaged
+    data, and for a size over Pillow's MAX_IMAGE_PIXELS: it is known before anything is allocated.
+    """
+    encoding = encoding_of(data)
+    if encoding is None:
+        raise ValueError(f"begins with {data[:8]!r}, and is no image of an encoding that is known")
+    pillow = _pillow()
+    try:
+        with pillow.open(io.BytesIO(data), formats=[encoding.upper()]) as picture:
+            _check_size(picture.size, pillow.MAX_IMAGE_PIXELS)
+            array = np.asarray(_of_known_mode(picture))
+    except MemoryError:
+        raise
+    except Exception as error:  # damage makes Pillow raise errors of many kinds
+        raise ValueError(f"is no whole {encoding} image: {error}") from error
+    return array.reshape(*array.shape[:2], -1)
+
+
+def _check_size(size: tuple[int, int], most: int | None) -> None:
+    """Pillow itself only warns up to twice as many pixels."""
+    if most is not None and size[0] * size[1] > most:
+        raise ValueError(
+            f"{size[0]} x {size[1]} pixels are over PIL.Image.MAX_IMAGE_PIXELS, {most}; raise it "
+            "if the source is to be trusted"
+        )
+
+
+def _of_known_mode(picture: Any) -> Any:
+    """The image in grey or RGB, with alpha if it has some. A palette becomes its colours."""
+    if picture.mode in _MODES:
+        return picture
+    if picture.mode == "1":
+        return picture.convert("L")
+    if picture.mode.startswith("I"):
+        return np.asarray(picture).astype(np.uint16)
+    alpha = picture.mode in ("P", "PA") and picture.has_transparency_data
+    return picture.convert("RGBA" if alpha else "RGB")
+
+
+def _pillow() -> Any:
+    try:
+        import PIL.Image
+    except ImportError as error:
+        raise ImportError("Pillow is needed: pip install 'tfio_store[image]'") from error
+    return PIL.Image
