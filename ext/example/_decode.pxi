@@ -30,7 +30,9 @@ cdef class Spans:
     cdef int reserve(self, Py_ssize_t columns, Py_ssize_t records) except -1:
         # Columns a power of two apart would share the same few sets of the cache.
         self.columns, self.records, self.stride = columns, records, records + 12
-        self.slots = <ex_bytes *> calloc(<size_t> (columns * self.stride) + 1, sizeof(ex_bytes))
+        if self.stride > MOST // (columns + 1):
+            raise MemoryError(f"{columns} features of {records} records are too many")
+        self.slots = <ex_bytes *> malloc(<size_t> (columns * self.stride + 1) * sizeof(ex_bytes))
         if not self.slots:
             raise MemoryError
         return 0
@@ -56,14 +58,14 @@ cdef class Spans:
         cdef Py_ssize_t i = 0
         cdef ex_bytes *names = <ex_bytes *> malloc((count + 1) * sizeof(ex_bytes))
         cdef ex_key_slot *table = <ex_key_slot *> malloc(ex_table_size(count) * sizeof(ex_key_slot))
-        cdef uint32_t *guess = <uint32_t *> malloc((count + 1) * sizeof(uint32_t))
+        cdef uint32_t *next = <uint32_t *> malloc((count + 1) * sizeof(uint32_t))
         try:
-            if not (names and table and guess):
+            if not (names and table and next):
                 raise MemoryError
             for k, name in enumerate(self.keys):
                 names[k] = ex_borrow(name)
             with nogil:
-                ex_keys_init(&keys, names, count, table, guess)
+                ex_keys_init(&keys, names, count, table, next)
                 for i in range(self.records):
                     status = ex_locate(&keys, ex_bytes(self.base + starts[i], <size_t> sizes[i]),
                                        map, self.slots + i, <size_t> self.stride)
@@ -74,11 +76,11 @@ cdef class Spans:
         finally:
             free(names)
             free(table)
-            free(guess)
+            free(next)
         return 0
 
     cdef ex_column column(self, Py_ssize_t column, const int64_t[::1] splits, Py_ssize_t width,
-                          const void *fallback) except *:
+                          const void *fallback, valid=None) except *:
         if not 0 <= column < self.columns:
             raise IndexError(column)
         cdef ex_column result
@@ -87,11 +89,18 @@ cdef class Spans:
         result.splits = NULL
         result.width = <size_t> width
         result.fallback = fallback
+        result.valid = NULL if valid is None else self.flags(valid)
         if splits is not None:
             if splits.shape[0] != self.records + 1:
                 raise ValueError("splits must have one place more than there are records")
             result.splits = &splits[0]
         return result
+
+    cdef uint8_t *flags(self, valid) except? NULL:
+        cdef uint8_t[::1] flags = valid.view(np.uint8)
+        if flags.shape[0] != self.records:
+            raise ValueError("valid must have a place for each record")
+        return &flags[0] if self.records else NULL  # the caller holds the array
 
     cdef Py_ssize_t room(self, Py_ssize_t column, const ex_column *source, ex_kind kind) except -1:
         """How many places a reader will write to.
@@ -115,7 +124,7 @@ cdef class Spans:
         if width < 0:
             raise ValueError("width must not be negative")
         total = <object> width * self.records
-        if not source.fallback and total * least > self.extent:
+        if not (source.fallback or source.valid) and total * least > self.extent:
             for i in range(self.records):
                 status = ex_count(source.slots[i], kind, &count)
                 if status or count != source.width:
@@ -148,11 +157,11 @@ cdef class Spans:
             out[i] = source.slots[i].data != NULL
         return found
 
-    def floats(self, Py_ssize_t column, *, splits=None, Py_ssize_t width=1, fallback=None):
+    def floats(self, Py_ssize_t column, *, splits=None, Py_ssize_t width=1, fallback=None, valid=None):
         cdef const float[::1] default = fallback
         cdef const void *place = _place(default is not None, width, 0 if default is None else default.shape[0],
                                         &default[0] if default is not None and default.shape[0] else NULL)
-        cdef ex_column source = self.column(column, splits, width, place)
+        cdef ex_column source = self.column(column, splits, width, place, valid)
         out = np.empty(self.room(column, &source, EX_FLOAT), np.float32)
         cdef float[::1] to = out
         cdef float nowhere
@@ -165,11 +174,11 @@ cdef class Spans:
             raise self.mismatch(column, failed, status, EX_FLOAT, _wanted(&source, failed))
         return out
 
-    def int64s(self, Py_ssize_t column, *, splits=None, Py_ssize_t width=1, fallback=None):
+    def int64s(self, Py_ssize_t column, *, splits=None, Py_ssize_t width=1, fallback=None, valid=None):
         cdef const int64_t[::1] default = fallback
         cdef const void *place = _place(default is not None, width, 0 if default is None else default.shape[0],
                                         &default[0] if default is not None and default.shape[0] else NULL)
-        cdef ex_column source = self.column(column, splits, width, place)
+        cdef ex_column source = self.column(column, splits, width, place, valid)
         out = np.empty(self.room(column, &source, EX_INT64), np.int64)
         cdef int64_t[::1] to = out
         cdef int64_t nowhere
@@ -182,7 +191,7 @@ cdef class Spans:
             raise self.mismatch(column, failed, status, EX_INT64, _wanted(&source, failed))
         return out
 
-    cdef ex_bytes *strings(self, Py_ssize_t column, splits, Py_ssize_t width, list fallback,
+    cdef ex_bytes *strings(self, Py_ssize_t column, splits, Py_ssize_t width, list fallback, valid,
                            Py_ssize_t *total) except NULL:
         """Where each value lies; the caller frees it. Fallbacks point into `fallback`'s items."""
         cdef size_t failed = 0
@@ -197,7 +206,7 @@ cdef class Spans:
             for i in range(given):
                 defaults[i] = ex_borrow(fallback[i])
             source = self.column(
-                column, splits, width, _place(fallback is not None, width, given, defaults))
+                column, splits, width, _place(fallback is not None, width, given, defaults), valid)
             total[0] = self.room(column, &source, EX_BYTES)
             out = <ex_bytes *> malloc((<size_t> total[0] + 1) * sizeof(ex_bytes))
             if not out:
@@ -213,9 +222,9 @@ cdef class Spans:
             free(defaults)
         return out
 
-    def objects(self, Py_ssize_t column, *, splits=None, Py_ssize_t width=1, list fallback=None):
+    def objects(self, Py_ssize_t column, *, splits=None, Py_ssize_t width=1, list fallback=None, valid=None):
         cdef Py_ssize_t total, i
-        cdef ex_bytes *found = self.strings(column, splits, width, fallback, &total)
+        cdef ex_bytes *found = self.strings(column, splits, width, fallback, valid, &total)
         try:
             out = np.empty(total, object)
             _make_objects(found, total, out)
@@ -223,29 +232,31 @@ cdef class Spans:
             free(found)
         return out
 
-    def spans(self, Py_ssize_t column, *, splits=None, Py_ssize_t width=1):
+    def spans(self, Py_ssize_t column, *, splits=None, Py_ssize_t width=1, valid=None):
         cdef Py_ssize_t total, i
-        cdef ex_bytes *found = self.strings(column, splits, width, None, &total)
+        cdef ex_bytes *found = self.strings(column, splits, width, None, valid, &total)
         cdef int64_t[::1] starts, sizes
         try:
             starts = offsets = np.empty(total, np.int64)
             sizes = lengths = np.empty(total, np.int64)
-            for i in range(total):
-                starts[i] = found[i].data - self.base
-                sizes[i] = <int64_t> found[i].size
+            with nogil:
+                for i in range(total):
+                    starts[i] = found[i].data - self.base if found[i].data else 0
+                    sizes[i] = <int64_t> found[i].size
         finally:
             free(found)
         return offsets, lengths
 
-    def joined(self, Py_ssize_t column, *, splits=None, Py_ssize_t width=1, list fallback=None):
+    def joined(self, Py_ssize_t column, *, splits=None, Py_ssize_t width=1, list fallback=None, valid=None):
         cdef Py_ssize_t total, i
-        cdef ex_bytes *found = self.strings(column, splits, width, fallback, &total)
+        cdef ex_bytes *found = self.strings(column, splits, width, fallback, valid, &total)
         cdef int64_t[::1] ends
         cdef uint8_t[::1] to
         try:
             ends = offsets = np.zeros(total + 1, np.int64)
-            for i in range(total):
-                ends[i + 1] = ends[i] + <int64_t> found[i].size
+            with nogil:
+                for i in range(total):
+                    ends[i + 1] = ends[i] + <int64_t> found[i].size
             to = data = np.empty(ends[total], np.uint8)
             with nogil:
                 for i in range(total):

@@ -68,14 +68,14 @@ typedef struct {
     size_t count;
     ex_key_slot *table; /* ex_table_size(count) of them */
     size_t mask;
-    uint32_t *guess; /* `count` of them: the key met at this place of the record before, + 1 */
+    uint32_t *next; /* `count` + 1 of them: by key + 1, the key + 1 that came after it; [0] came first */
 } ex_keys;
 
 size_t ex_table_size(size_t count);
 
-/* `table` and `guess` need no preparation. Keys must differ. */
+/* `table` and `next` need no preparation. Keys must differ. */
 void ex_keys_init(ex_keys *self, const ex_bytes *keys, size_t count, ex_key_slot *table,
-                  uint32_t *guess);
+                  uint32_t *next);
 
 /* Note where the values of the wanted keys lie in one record: `slots[k * stride]`
  * for key k. Slots of absent keys are set to {NULL, 0}. `map` is EX_FEATURES,
@@ -104,13 +104,17 @@ ex_status ex_steps(ex_bytes feature_list, ex_bytes *steps, size_t *count);
 /* What one column is read into. Record i has values `splits[i] .. splits[i+1]` of the
  * output, or with splits NULL `i * width .. (i + 1) * width`. Where the feature is
  * absent, `fallback` (width values) takes its place; with fallback NULL it is
- * EX_MISSING, except that a row that splits say is empty stays so. */
+ * EX_MISSING, except that a row that splits say is empty stays so.
+ *
+ * If `valid` is not NULL, records may be null: without the feature, or with one of no values. `valid[i]`
+ * becomes 0 for these and 1 for the others, and zeros take the places of what a null lacks. */
 typedef struct {
     const ex_bytes *slots;
     size_t records;
     const int64_t *splits;
     size_t width;
     const void *fallback;
+    uint8_t *valid;
 } ex_column;
 
 /* Counts the values of each record: 0 where the feature is absent. `counts` has `records`

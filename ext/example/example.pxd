@@ -27,6 +27,7 @@ cdef extern from "example/example.h" nogil:
         const int64_t *splits
         size_t width
         const void *fallback
+        uint8_t *valid
     size_t ex_table_size(size_t)
     void ex_keys_init(ex_keys *, const ex_bytes *, size_t, ex_key_slot *, uint32_t *)
     ex_status ex_locate(ex_keys *, ex_bytes, uint32_t, ex_bytes *, size_t)

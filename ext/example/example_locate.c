@@ -139,42 +139,48 @@ static ex_key_slot *probe(const ex_keys *self, ex_bytes key, uint64_t hash) {
 }
 
 void ex_keys_init(ex_keys *self, const ex_bytes *keys, size_t count, ex_key_slot *table,
-                  uint32_t *guess) {
+                  uint32_t *next) {
     size_t size = ex_table_size(count);
-    *self = (ex_keys){keys, count, table, size - 1, guess};
+    *self = (ex_keys){keys, count, table, size - 1, next};
     memset(table, 0, size * sizeof *table);
+    next[0] = 0;
     for (size_t i = 0; i < count; i++) {
         uint64_t hash = hash_bytes(keys[i]);
         *probe(self, keys[i], hash) = (ex_key_slot){hash, (uint32_t)(i + 1)};
-        guess[i] = 0;
+        next[i + 1] = 0;
     }
 }
 
-/* Finds a key: its index + 1, or 0 if nobody wants it. Records of one dataset mostly hold the same
- * keys in the same order. So the key that stood at this place before is tried first. */
-ALWAYS_INLINE uint32_t find(ex_keys *self, ex_bytes key, size_t place) {
-    if (place < self->count) {
-        uint32_t guess = self->guess[place];
-        if (guess && same(self->keys[guess - 1], key)) return guess;
+/* Finds a key: its index + 1, or 0 if nobody wants it. `last` is the wanted key before it, + 1.
+ *
+ * Records of one dataset mostly hold the same keys in the same order, of which nulls leave some out.
+ * So the key that came next before is tried first, and then the one after that. What they are is
+ * changed for a key only that neither was: where one is left out, the order stays known. */
+ALWAYS_INLINE uint32_t find(ex_keys *self, ex_bytes key, uint32_t last) {
+    uint32_t next = self->next[last];
+    if (next) {
+        if (same(self->keys[next - 1], key)) return next;
+        next = self->next[next];
+        if (next && same(self->keys[next - 1], key)) return next;
     }
     uint32_t found = probe(self, key, hash_bytes(key))->key;
-    if (found && place < self->count) self->guess[place] = found;
+    if (found) self->next[last] = found;
     return found;
 }
 
 ex_status ex_locate(ex_keys *keys, ex_bytes record, uint32_t map, ex_bytes *slots, size_t stride) {
     ex_walk walk;
     ex_bytes key, value;
-    size_t place = 0;
+    uint32_t last = 0;
     for (size_t k = 0; k < keys->count; k++) slots[k * stride] = (ex_bytes){NULL, 0};
     ex_walk_init(&walk, record);
     for (;;) {
         ex_status status = walk_next(&walk, map, &key, &value);
         if (UNLIKELY(status)) return status;
         if (!key.data) return EX_OK;
-        uint32_t found = find(keys, key, place);
+        uint32_t found = find(keys, key, last);
         if (!found) continue;
         slots[(found - 1) * stride] = value;
-        place++;
+        last = found;
     }
 }

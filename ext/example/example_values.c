@@ -171,6 +171,13 @@ ALWAYS_INLINE bool short_values(ex_bytes feature, ex_kind kind, ex_bytes *body) 
     return true;
 }
 
+/* Whether a record whose values can't be read as asked is a null. */
+static bool is_null(const ex_column *column, size_t record, ex_kind kind, ex_status status) {
+    size_t count;
+    if (!column->valid || status == EX_MISSING) return column->valid != NULL;
+    return status == EX_COUNT && !ex_count(column->slots[record], kind, &count) && !count;
+}
+
 /* The three readers differ in their value type alone. Each goes over the rows of a column, the
  * fields of a row, and the values of a field. */
 #define DEFINE_READER(NAME, TYPE, KIND, TAKE)                                                      \
@@ -201,9 +208,13 @@ ALWAYS_INLINE bool short_values(ex_bytes feature, ex_kind kind, ex_bytes *body) 
             size_t start = splits ? (size_t)splits[i] : i * column->width;                         \
             size_t room = splits ? (size_t)splits[i + 1] - start : column->width;                  \
             ex_status status = NAME##_row(column->slots[i], out + start, room);                    \
+            if (column->valid) column->valid[i] = !status;                                         \
+            if (!status) continue;                                                                 \
             if (status == EX_MISSING && column->fallback) {                                        \
                 memcpy(out + start, column->fallback, room * sizeof(TYPE));                        \
-            } else if (UNLIKELY(status) && !(status == EX_MISSING && splits && !room)) {           \
+            } else if (is_null(column, i, KIND, status)) {                                         \
+                memset(out + start, 0, room * sizeof(TYPE));                                       \
+            } else if (!(status == EX_MISSING && splits && !room)) {                               \
                 *failed = i;                                                                       \
                 return status;                                                                     \
             }                                                                                      \

@@ -53,7 +53,7 @@ static bool read(ex_bytes feature, ex_bytes record, values *out) {
     if (ex_count(feature, out->kind, &out->count)) return false;
     HOLD(out->count <= record.size && record.size <= MOST);
     int64_t splits[2] = {0, (int64_t)out->count}, count;
-    ex_column column = {&feature, 1, splits, 0, NULL};
+    ex_column column = {.slots = &feature, .records = 1, .splits = splits};
     ex_status status = ex_count_column(&column, out->kind, &count, &failed);
     HOLD(status == EX_OK && count == (int64_t)out->count);
     switch (out->kind) {
@@ -74,13 +74,21 @@ static void check_dense(ex_bytes feature, const values *good) {
     static ex_bytes strings[MOST];
     size_t failed;
     for (size_t width = good->count ? good->count - 1 : 0; width <= good->count + 1; width++) {
-        ex_column column = {&feature, 1, NULL, width, NULL};
-        ex_status wanted = width == good->count ? EX_OK : EX_COUNT;
-        ex_status as[] = {ex_read_bytes(&column, strings, &failed),
-                          ex_read_floats(&column, floats, &failed),
-                          ex_read_int64s(&column, int64s, &failed)};
-        for (int kind = EX_BYTES; kind <= EX_INT64; kind++)
-            HOLD(as[kind - 1] == (kind == (int)good->kind ? wanted : EX_KIND));
+        for (int nulls = 0; nulls < 2; nulls++) {
+            uint8_t valid[3] = {2, 2, 2};
+            ex_column column = {.slots = &feature, .records = 1, .width = width};
+            bool fits = width == good->count || (nulls && good->count == 0);
+            ex_status as[3];
+            for (int kind = EX_BYTES; kind <= EX_INT64; kind++) {
+                column.valid = nulls ? &valid[kind - 1] : NULL;
+                as[kind - 1] = kind == EX_BYTES   ? ex_read_bytes(&column, strings, &failed)
+                               : kind == EX_FLOAT ? ex_read_floats(&column, floats, &failed)
+                                                  : ex_read_int64s(&column, int64s, &failed);
+                bool same = kind == (int)good->kind;
+                HOLD(as[kind - 1] == (!same ? EX_KIND : fits ? EX_OK : EX_COUNT));
+                if (nulls && same && fits) HOLD(valid[kind - 1] == (width == good->count));
+            }
+        }
     }
 }
 
@@ -101,7 +109,7 @@ static void check_again(const values *good) {
     static values again;
     ex_bytes slot;
     ex_key_slot table[4];
-    uint32_t guess[1];
+    uint32_t next[2];
     ex_keys one;
     ex_feature feature = {keys[2], good->kind, good->count, good->strings, 0, 0};
     size_t size = ex_measure_features(&feature, 1);
@@ -109,7 +117,7 @@ static void check_again(const values *good) {
     HOLD(record != NULL);
     uint8_t *end = ex_put_features(ex_put_header(record, EX_FEATURES, size), &feature, 1);
     HOLD(end == record + ex_measure_field(size));
-    ex_keys_init(&one, &keys[2], 1, table, guess);
+    ex_keys_init(&one, &keys[2], 1, table, next);
     ex_bytes whole = {record, (size_t)(end - record)};
     HOLD(ex_locate(&one, whole, EX_FEATURES, &slot, 1) == EX_OK && slot.data != NULL);
     if (whole.size <= MOST) {
@@ -180,7 +188,7 @@ static void check_walk(ex_bytes record, uint32_t map, ex_status located, const e
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
     ex_key_slot table[16];
-    uint32_t guess[KEYS];
+    uint32_t next[KEYS + 1];
     ex_bytes slots[KEYS];
     ex_keys wanted;
     if (size > MOST || ex_table_size(KEYS) > 16) return 0;
@@ -188,8 +196,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
     HOLD(data != NULL);
     memcpy(data, input, size);
     ex_bytes record = {data, size};
-    ex_keys_init(&wanted, keys, KEYS, table, guess);
-    for (int twice = 0; twice < 2; twice++) { /* the second time by the guesses of the first */
+    ex_keys_init(&wanted, keys, KEYS, table, next);
+    for (int twice = 0; twice < 2; twice++) { /* the second time by the order of the first */
         for (uint32_t map = EX_FEATURES; map <= EX_FEATURE_LISTS; map++) {
             ex_status status = ex_locate(&wanted, record, map, slots, 1);
             check_walk(record, map, status, slots);

@@ -98,7 +98,7 @@ static void check_feature(ex_bytes slot, const ex_feature *put) {
     HOLD(slot.data != NULL && ex_kind_of(slot, &kind) == EX_OK && kind == put->kind);
     if (kind == EX_NO_KIND) return;
     HOLD(ex_count(slot, kind, &count) == EX_OK && count == put->count);
-    ex_column column = {&slot, 1, NULL, count, NULL};
+    ex_column column = {.slots = &slot, .records = 1, .width = count};
     if (kind == EX_BYTES) {
         check_strings(&column, put);
     } else if (kind == EX_FLOAT) {
@@ -112,12 +112,12 @@ static void check_feature(ex_bytes slot, const ex_feature *put) {
 
 static void check_located(ex_bytes record, const ex_feature *features, size_t count) {
     ex_key_slot table[32];
-    uint32_t guess[FEATURES];
+    uint32_t next[FEATURES + 1];
     ex_bytes names[FEATURES], slots[FEATURES];
     ex_keys wanted;
     HOLD(ex_table_size(FEATURES) <= 32);
     for (size_t i = 0; i < count; i++) names[i] = features[i].key;
-    ex_keys_init(&wanted, names, count, table, guess);
+    ex_keys_init(&wanted, names, count, table, next);
     HOLD(ex_locate(&wanted, record, EX_FEATURES, slots, 1) == EX_OK);
     for (size_t i = 0; i < count; i++) check_feature(slots[i], &features[i]);
 }

@@ -12,13 +12,16 @@ import numpy.typing as npt
 from typing_extensions import Buffer as BytesLike
 
 _Int64Array = npt.NDArray[np.int64]
+_BoolArray = npt.NDArray[np.bool_]
 
 class Spans:
     """Where the wanted features of each record of a batch lie, column by column.
 
     Readers give one flat array. Record i has ``splits[i]:splits[i + 1]`` of it, or with no splits
     ``width`` values; a feature that is absent is read as ``fallback`` (``width`` values) if one is
-    given. SchemaError where a feature is absent without one, of another kind or of another size;
+    given. With ``valid``, an array of a flag for each record that the reader sets, a record may lack
+    the feature, or have none of its values: its flag is then False, and zeros or empty strings take
+    their places. SchemaError where a feature is absent without one, of another kind or of another size;
     CorruptRecordError where the bytes are not an Example.
     """
 
@@ -37,7 +40,7 @@ class Spans:
         """The number of records."""
     def counts(self, column: int, kind: int) -> _Int64Array:
         """How many values each record has; 0 where the feature is absent."""
-    def present(self, column: int) -> npt.NDArray[np.bool_]:
+    def present(self, column: int) -> _BoolArray:
         """Which records have the feature, with values or without."""
     def floats(
         self,
@@ -46,6 +49,7 @@ class Spans:
         splits: _Int64Array | None = None,
         width: int = 1,
         fallback: npt.NDArray[np.float32] | None = None,
+        valid: _BoolArray | None = None,
     ) -> npt.NDArray[np.float32]: ...
     def int64s(
         self,
@@ -54,6 +58,7 @@ class Spans:
         splits: _Int64Array | None = None,
         width: int = 1,
         fallback: _Int64Array | None = None,
+        valid: _BoolArray | None = None,
     ) -> _Int64Array: ...
     def objects(
         self,
@@ -62,10 +67,16 @@ class Spans:
         splits: _Int64Array | None = None,
         width: int = 1,
         fallback: list[bytes] | None = None,
+        valid: _BoolArray | None = None,
     ) -> npt.NDArray[Any]:
         """An object array of bytes."""
     def spans(
-        self, column: int, *, splits: _Int64Array | None = None, width: int = 1
+        self,
+        column: int,
+        *,
+        splits: _Int64Array | None = None,
+        width: int = 1,
+        valid: _BoolArray | None = None,
     ) -> tuple[_Int64Array, _Int64Array]:
         """(offsets, lengths) of byte strings in the buffer."""
     def joined(
@@ -75,6 +86,7 @@ class Spans:
         splits: _Int64Array | None = None,
         width: int = 1,
         fallback: list[bytes] | None = None,
+        valid: _BoolArray | None = None,
     ) -> tuple[npt.NDArray[np.uint8], _Int64Array]:
         """Byte strings copied end to end, and their offsets, one more than there are strings."""
     def steps(self, column: int) -> tuple[_Int64Array, Spans]:

@@ -144,9 +144,14 @@ def _fixed_lists(pa: Any, flat: Any, shape: tuple[Any, ...]) -> Any:
 
 
 def _with_nulls(pa: Any, array: Any, valid: Any) -> Any:
-    import pyarrow.compute as pc
-
-    return array if valid.all() else pc.if_else(pa.array(valid), array, pa.scalar(None, array.type))
+    """The array, which has no nulls and begins at its memory's start, with some: over its own
+    memory, but for a bit for each row."""
+    if valid.all():
+        return array
+    bits = pa.py_buffer(np.packbits(valid, bitorder="little"))
+    memory = array.buffers()[1 : array.type.num_buffers]
+    nested = [array.values] if array.type.num_fields else None
+    return pa.Array.from_buffers(array.type, len(array), [bits, *memory], children=nested)
 
 
 def from_arrow(name: str, column: Any) -> Any:

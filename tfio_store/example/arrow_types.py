@@ -8,6 +8,7 @@ dictionaries, and the metadata of the schema and its fields, where pandas keeps 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -81,6 +82,12 @@ def joined(known: Any, new: Any) -> Any:
 
 def unpacked(data: bytes) -> tuple[Any, dict[str, Any]]:
     """The Arrow schema, and the dictionaries by column name. ValueError if it is no stream."""
+    schema, dictionaries = _unpacked(data)
+    return schema, dict(dictionaries)
+
+
+@lru_cache(maxsize=8)  # each batch of a table asks for the same
+def _unpacked(data: bytes) -> tuple[Any, dict[str, Any]]:
     import pyarrow as pa
 
     try:

@@ -19,6 +19,7 @@ KINDS = {"bytes": 1, "float32": 2, "int64": 3}
 
 Array = npt.NDArray[Any]
 Int64Array = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
 
 
 def keys_of(name: str, feature: Feature) -> list[bytes]:
@@ -48,16 +49,14 @@ def decode_column(spans: Any, column: int, feature: Feature, buffer: Any, string
 
 
 def decode_present(
-    spans: Any, column: int, feature: Feature, buffer: Any, strings: str, counts: Int64Array
+    spans: Any, column: int, feature: Feature, buffer: Any, strings: str, valid: BoolArray
 ) -> Any:
-    """As `decode_column` for a fixed shape, of those records only that have values. ``counts`` says
-    how many each record has."""
-    splits = _splits(counts)
+    """As `decode_column` for a fixed shape, where records may be null. ``valid`` gets a flag for
+    each record; zeros or empty strings take the places of nulls."""
     if feature.raw:
-        return _raw(spans, column, replace(feature, default=None), splits)
-    bare = replace(feature, default=None)
-    values = _values(spans, column, bare, buffer, strings, splits)
-    return values if isinstance(values, RecordBatch) else values.reshape(-1, *feature.shape)
+        return _raw_present(spans, column, feature, valid)
+    values = _values(spans, column, feature, buffer, strings, None, valid)
+    return values if isinstance(values, RecordBatch) else values.reshape(len(spans), *feature.shape)
 
 
 def _splits(counts: Int64Array) -> Int64Array:
@@ -100,16 +99,23 @@ def _nested(spans: Any, column: int, values: Any, counts: Int64Array) -> Ragged:
 
 
 def _values(
-    spans: Any, column: int, feature: Feature, buffer: Any, strings: str, splits: Int64Array | None
+    spans: Any,
+    column: int,
+    feature: Feature,
+    buffer: Any,
+    strings: str,
+    splits: Int64Array | None,
+    valid: BoolArray | None = None,
 ) -> Any:
-    """The flat values of a column in the feature's dtype."""
+    """The flat values of a column in the feature's dtype. Nulls come with ``valid`` alone, and then
+    they are no defaults."""
     if feature.wire == "bytes":
-        return _strings(spans, column, feature, buffer, strings, splits)
+        return _strings(spans, column, feature, buffer, strings, splits, valid)
     read = spans.floats if feature.wire == "float32" else spans.int64s
     fallback = None
-    if feature.default is not None:
+    if feature.default is not None and valid is None:
         fallback = np.ascontiguousarray(filled(feature), dtype=feature.wire)
-    values = read(column, splits=splits, width=feature.width, fallback=fallback)
+    values = read(column, splits=splits, width=feature.width, fallback=fallback, valid=valid)
     return _cast(values, feature, spans, column, splits)
 
 
@@ -146,18 +152,24 @@ def _cast(
 
 
 def _strings(
-    spans: Any, column: int, feature: Feature, buffer: Any, strings: str, splits: Int64Array | None
+    spans: Any,
+    column: int,
+    feature: Feature,
+    buffer: Any,
+    strings: str,
+    splits: Int64Array | None,
+    valid: BoolArray | None,
 ) -> Any:
     width = feature.width
     fallback = None
-    if feature.default is not None:
+    if feature.default is not None and valid is None:
         fallback = [v.encode() if isinstance(v, str) else v for v in filled(feature).tolist()]
     if strings == "batch" and fallback is None:
-        return RecordBatch(buffer, *spans.spans(column, splits=splits, width=width))
+        return RecordBatch(buffer, *spans.spans(column, splits=splits, width=width, valid=valid))
     if strings == "batch":
         data, offsets = spans.joined(column, splits=splits, width=width, fallback=fallback)
         return RecordBatch(data, offsets[:-1], np.diff(offsets))
-    values = spans.objects(column, splits=splits, width=width, fallback=fallback)
+    values = spans.objects(column, splits=splits, width=width, fallback=fallback, valid=valid)
     return values if feature.dtype == "bytes" else _texts(values, spans, column, splits, width)
 
 
@@ -172,9 +184,8 @@ def _texts(values: Array, spans: Any, column: int, splits: Int64Array | None, wi
     return values
 
 
-def _raw(spans: Any, column: int, feature: Feature, splits: Int64Array | None = None) -> Any:
-    """Memory of arrays: one byte string per record, of a known size or of whole rows. With
-    ``splits`` some records have none."""
+def _raw(spans: Any, column: int, feature: Feature) -> Any:
+    """Memory of arrays: one byte string per record, of a known size or of whole rows."""
     dtype = feature.item_dtype()
     row = feature.width * dtype.itemsize
     fallback = None
@@ -182,15 +193,31 @@ def _raw(spans: Any, column: int, feature: Feature, splits: Int64Array | None = 
         fallback = [b""]
     elif feature.default is not None:
         fallback = [filled(feature).tobytes()]
-    data, offsets = spans.joined(column, splits=splits, fallback=fallback)
+    data, offsets = spans.joined(column, fallback=fallback)
     sizes = np.diff(offsets)
-    wrong = np.flatnonzero(sizes % row if feature.ragged else sizes != row)
-    if len(wrong):
-        reason = f"holds {sizes[wrong[0]]} bytes, where {row} for each row are wanted"
-        at = int(wrong[0])
-        record = at if splits is None else int(np.searchsorted(splits, at, "right")) - 1
-        raise SchemaError(reason, feature=_name(spans, column), record=record)
+    _check_sizes(spans, column, sizes, sizes % row if feature.ragged else sizes != row, row)
     values = data.view(dtype)
     if feature.ragged:
         return Ragged(values.reshape(-1, *feature.row_shape), offsets // row)
     return values.reshape(len(sizes), *feature.shape)
+
+
+def _raw_present(spans: Any, column: int, feature: Feature, valid: BoolArray) -> Array:
+    dtype = feature.item_dtype()
+    row = feature.width * dtype.itemsize
+    data, offsets = spans.joined(column, valid=valid)
+    sizes = np.diff(offsets)
+    _check_sizes(spans, column, sizes, valid & (sizes != row), row)
+    values = data.view(dtype).reshape(-1, *feature.shape)
+    if len(values) == len(valid):
+        return values
+    out = np.zeros((len(valid), *feature.shape), dtype)
+    out[valid] = values
+    return out
+
+
+def _check_sizes(spans: Any, column: int, sizes: Int64Array, wrong: Array, row: int) -> None:
+    records = np.flatnonzero(wrong)
+    if len(records):
+        reason = f"holds {sizes[records[0]]} bytes, where {row} for each row are wanted"
+        raise SchemaError(reason, feature=_name(spans, column), record=int(records[0]))

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from tfio_store.errors import SchemaError
 from tfio_store.example.decoding import KINDS, decode_column, decode_present, filled
 from tfio_store.example.feature import ROW_LENGTHS, Feature
-from tfio_store.example.nullable import Nullable, spread
+from tfio_store.example.nullable import Nullable
 from tfio_store.records.framing import RecordBatch
 
 __all__ = ["Nulls", "check_nulls", "decode_nullable", "null_fill"]
@@ -20,6 +20,8 @@ Nulls = Literal["mask", "nan", "default"]
 """How nulls come."""
 
 _MOST_ROOM = 1 << 32
+_WIRE_BYTES = {"bytes": 16, "float32": 4, "int64": 8}
+"""What a reader sets aside for each value; for a byte string, where it lies."""
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -44,14 +46,15 @@ def decode_nullable(
         if feature.nested:
             _check_row_lengths(name, values, valid)
     else:
-        counts = spans.counts(column, KINDS[feature.wire])
-        valid = _valid(name, feature, counts)
-        compact = decode_present(spans, column, feature, buffer, strings, counts)
-        values = _laid_out(name, compact, valid, feature, fill)
+        _check_room(name, spans, column, feature)
+        valid = np.empty(len(spans), bool)
+        values = decode_present(spans, column, feature, buffer, strings, valid)
+        if fill is not None and not valid.all():
+            values[~valid] = fill
     if nulls != "mask":
         return values
     if isinstance(values, RecordBatch):
-        return Nullable(values, np.repeat(valid, feature.width))
+        return Nullable(values, valid if feature.width == 1 else np.repeat(valid, feature.width))
     if feature.ragged or feature.width == 0:
         return Nullable(values, valid)
     return _masked(values, valid, feature)
@@ -66,27 +69,24 @@ def _check_row_lengths(name: str, values: Any, valid: BoolArray) -> None:
         raise SchemaError(reason, feature=name + ROW_LENGTHS, record=record)
 
 
-def _valid(name: str, feature: Feature, counts: Any) -> BoolArray:
-    """Which records have as many values as the feature. The others must have none."""
+def _check_room(name: str, spans: Any, column: int, feature: Feature) -> None:
+    """MemoryError for nulls that would take much room: shapes come from schemas, and schemas from
+    files."""
+    each = feature.width * max(feature.item_dtype().itemsize, _WIRE_BYTES[feature.wire])
+    if each * len(spans) <= _MOST_ROOM:
+        return
+    counts = spans.counts(column, KINDS[feature.wire])
     wanted = 1 if feature.raw else feature.width
     wrong = np.flatnonzero((counts != 0) & (counts != wanted))
     if len(wrong):
         record = int(wrong[0])
         reason = f"holds {counts[record]} values, where {wanted} are wanted"
         raise SchemaError(reason, feature=name, record=record)
-    return np.asarray(counts != 0)
-
-
-def _laid_out(name: str, compact: Any, valid: BoolArray, feature: Feature, fill: Any) -> Any:
-    # Shapes come from schemas, and schemas from files.
-    room = feature.width * feature.item_dtype().itemsize * int((~valid).sum())
+    room = each * int((counts == 0).sum())
     if room > _MOST_ROOM:
         raise MemoryError(
             f"feature {name!r}: the nulls would take {room} bytes; decode fewer records at once"
         )
-    if isinstance(compact, RecordBatch) and feature.width != 1:
-        valid = np.repeat(valid, feature.width)
-    return spread(compact, valid, fill)
 
 
 def _masked(values: npt.NDArray[Any], valid: BoolArray, feature: Feature) -> Any:

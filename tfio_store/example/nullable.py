@@ -102,9 +102,9 @@ def row_of(column: Any, index: int) -> int:
     return index // max(1, width)
 
 
-def spread(values: Any, valid: BoolArray, fill: Any = None) -> Any:
-    """Lay the values of the valid rows out over all rows. ``fill`` stands in the others: by default
-    zero, or the empty string."""
+def spread(values: Any, valid: BoolArray) -> Any:
+    """Lay the values of the valid rows out over all rows. Zero, or the empty string, stands in the
+    others."""
     if isinstance(values, list):
         return _spread_list(values, valid)
     if isinstance(values, Text):
@@ -117,9 +117,7 @@ def spread(values: Any, valid: BoolArray, fill: Any = None) -> Any:
         offsets, lengths = np.zeros((2, len(valid)), np.int64)
         offsets[valid], lengths[valid] = values.offsets, values.lengths
         return RecordBatch(values.buffer, offsets, lengths)
-    if fill is None:
-        fill = _nothing(values)
-    out = np.full((len(valid), *values.shape[1:]), fill, values.dtype)
+    out = np.full((len(valid), *values.shape[1:]), _nothing(values), values.dtype)
     out[valid] = values
     return out
 

@@ -216,13 +216,20 @@ class Spans:
     def present(self, column: int) -> BoolArray:
         return np.array([feature is not None for feature in self._rows[column]], bool)
 
-    def _flat(self, column: int, kind: int, splits: Any, width: int, fallback: Any) -> list[Any]:
+    def _flat(
+        self, column: int, kind: int, splits: Any, width: int, fallback: Any, valid: Any
+    ) -> list[Any]:
         flat: list[Any] = []
         if fallback is not None and len(fallback) != width:
             raise ValueError(f"fallback has {len(fallback)} values, {width} wanted")
+        if valid is not None and len(valid) != len(self):
+            raise ValueError("valid must have a place for each record")
         for i in range(len(self)):
             wanted = width if splits is None else int(splits[i + 1] - splits[i])
             row = self._read(column, i, kind)
+            if valid is not None:
+                valid[i] = row is not None and len(row) == wanted
+                row = row or [b"" if kind == BYTES else 0] * wanted
             if row is None and (fallback is not None or (splits is not None and not wanted)):
                 row = list(fallback) if fallback is not None else []
             if row is None:
@@ -235,35 +242,35 @@ class Spans:
         return flat
 
     def floats(
-        self, column: int, *, splits: Any = None, width: int = 1, fallback: Any = None
+        self, column: int, *, splits: Any = None, width: int = 1, fallback: Any = None, valid: Any = None
     ) -> npt.NDArray[np.float32]:
-        return np.array(self._flat(column, FLOAT, splits, width, fallback), np.float32)
+        return np.array(self._flat(column, FLOAT, splits, width, fallback, valid), np.float32)
 
     def int64s(
-        self, column: int, *, splits: Any = None, width: int = 1, fallback: Any = None
+        self, column: int, *, splits: Any = None, width: int = 1, fallback: Any = None, valid: Any = None
     ) -> Int64Array:
-        return np.array(self._flat(column, INT64, splits, width, fallback), np.int64)
+        return np.array(self._flat(column, INT64, splits, width, fallback, valid), np.int64)
 
     def objects(
-        self, column: int, *, splits: Any = None, width: int = 1, fallback: Any = None
+        self, column: int, *, splits: Any = None, width: int = 1, fallback: Any = None, valid: Any = None
     ) -> npt.NDArray[Any]:
-        flat = self._flat(column, BYTES, splits, width, fallback)
+        flat = self._flat(column, BYTES, splits, width, fallback, valid)
         out = np.empty(len(flat), object)
         out[:] = [bytes(value) for value in flat]
         return out
 
     def spans(
-        self, column: int, *, splits: Any = None, width: int = 1
+        self, column: int, *, splits: Any = None, width: int = 1, valid: Any = None
     ) -> tuple[Int64Array, Int64Array]:
-        flat = self._flat(column, BYTES, splits, width, None)
+        flat = self._flat(column, BYTES, splits, width, None, valid)
         base = _address(self._data)
         offsets = [_address(value) - base if len(value) else 0 for value in flat]
         return np.array(offsets, np.int64), np.array([len(value) for value in flat], np.int64)
 
     def joined(
-        self, column: int, *, splits: Any = None, width: int = 1, fallback: Any = None
+        self, column: int, *, splits: Any = None, width: int = 1, fallback: Any = None, valid: Any = None
     ) -> tuple[npt.NDArray[np.uint8], Int64Array]:
-        flat = self._flat(column, BYTES, splits, width, fallback)
+        flat = self._flat(column, BYTES, splits, width, fallback, valid)
         offsets = np.zeros(len(flat) + 1, np.int64)
         np.cumsum([len(value) for value in flat], out=offsets[1:])
         return np.frombuffer(b"".join(flat), np.uint8), offsets

@@ -104,13 +104,13 @@ static bool parse_all(column_list *of, attribute_reader *from) {
 
 static bool find_keys(column_list *of) {
     ex_key_slot *table = malloc(ex_table_size(of->count) * sizeof *table);
-    uint32_t *guess = malloc((of->count + 1) * sizeof *guess);
-    if (table != NULL && guess != NULL)
-        ex_keys_init(&of->found, of->keys, of->count, table, guess);
+    uint32_t *next = malloc((of->count + 1) * sizeof *next);
+    if (table != NULL && next != NULL)
+        ex_keys_init(&of->found, of->keys, of->count, table, next);
     else
         free(table);
-    free(guess); /* each call has its own */
-    of->found.guess = NULL;
+    free(next); /* each call has its own */
+    of->found.next = NULL;
     return of->found.table != NULL;
 }
 

@@ -46,7 +46,7 @@ typedef struct {
     size_t count;
     wanted_column *all;
     ex_bytes *keys;
-    ex_keys found; /* of the keys; `guess` is each call's own */
+    ex_keys found; /* of the keys; `next` is each call's own */
     int outputs;
     bool lists; /* some column is not FIXED */
     char *text; /* the attribute, which keys and strings lie in */

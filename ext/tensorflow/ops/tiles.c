@@ -13,7 +13,7 @@ static size_t least(size_t a, size_t b) { return a < b ? a : b; }
 
 bool tiles_begin(tiles *of, const column_list *wanted, const ex_bytes *records, size_t count,
                  bool all, failure *why) {
-    size_t slots = 0, guesses = wanted->count * sizeof(uint32_t), nbytes = 0;
+    size_t slots = 0, order = (wanted->count + 1) * sizeof(uint32_t), nbytes = 0;
     *of = (tiles){.records = records,
                   .count = count,
                   .columns = wanted->count,
@@ -23,10 +23,10 @@ bool tiles_begin(tiles *of, const column_list *wanted, const ex_bytes *records, 
     if (__builtin_mul_overflow(of->stride * of->kept, of->columns, &slots) ||
         __builtin_mul_overflow(slots, sizeof(ex_bytes), &nbytes))
         return fail(why, TF_RESOURCE_EXHAUSTED, "out of memory");
-    if (!chunk_take(&of->memory, nbytes + guesses, why)) return false;
+    if (!chunk_take(&of->memory, nbytes + order, why)) return false;
     of->slots = of->memory.memory;
-    of->keys.guess = (uint32_t *)(void *)(of->slots + slots);
-    memset(of->keys.guess, 0, guesses);
+    of->keys.next = (uint32_t *)(void *)(of->slots + slots);
+    memset(of->keys.next, 0, order);
     return true;
 }
 
