@@ -68,12 +68,12 @@ typedef struct {
     size_t count;
     ex_key_slot *table; /* ex_table_size(count) of them */
     size_t mask;
-    uint32_t *next; /* `count` + 1 of them: by key + 1, the key + 1 that came after it; [0] came first */
+    uint32_t *next; /* by a key + 1, the key + 1 that came after it; at [0], that came first */
 } ex_keys;
 
 size_t ex_table_size(size_t count);
 
-/* `table` and `next` need no preparation. Keys must differ. */
+/* `table` and `next`, of `count` + 1 places, need no preparation. Keys must differ. */
 void ex_keys_init(ex_keys *self, const ex_bytes *keys, size_t count, ex_key_slot *table,
                   uint32_t *next);
 

@@ -19,10 +19,11 @@ class Spans:
 
     Readers give one flat array. Record i has ``splits[i]:splits[i + 1]`` of it, or with no splits
     ``width`` values; a feature that is absent is read as ``fallback`` (``width`` values) if one is
-    given. With ``valid``, an array of a flag for each record that the reader sets, a record may lack
-    the feature, or have none of its values: its flag is then False, and zeros or empty strings take
-    their places. SchemaError where a feature is absent without one, of another kind or of another size;
-    CorruptRecordError where the bytes are not an Example.
+    given. ``valid`` is an array of flags, one for each record, that the reader sets. With it a
+    record may be null, which is to lack the feature or to have none of its values: its flag is
+    False, and zeros or empty strings take the places of its values. SchemaError where a feature is
+    absent without any of these, of another kind or of another size; CorruptRecordError where the
+    bytes are not an Example.
     """
 
     @property

@@ -202,16 +202,16 @@ def _raw(spans: Any, column: int, feature: Feature) -> Any:
     return values.reshape(len(sizes), *feature.shape)
 
 
-def _raw_present(spans: Any, column: int, feature: Feature, valid: BoolArray) -> Array:
-    dtype = feature.item_dtype()
+def _raw_present(spans: Any, column: int, feature: Feature, valid: BoolArray) -> Any:
+    dtype, shape = feature.item_dtype(), feature.row_shape
     row = feature.width * dtype.itemsize
     data, offsets = spans.joined(column, valid=valid)
     sizes = np.diff(offsets)
     _check_sizes(spans, column, sizes, valid & (sizes != row), row)
-    values = data.view(dtype).reshape(-1, *feature.shape)
+    values = data.view(dtype).reshape(-1, *shape)
     if len(values) == len(valid):
         return values
-    out = np.zeros((len(valid), *feature.shape), dtype)
+    out = np.zeros((len(valid), *shape), dtype)
     out[valid] = values
     return out
 

@@ -242,17 +242,35 @@ class Spans:
         return flat
 
     def floats(
-        self, column: int, *, splits: Any = None, width: int = 1, fallback: Any = None, valid: Any = None
+        self,
+        column: int,
+        *,
+        splits: Any = None,
+        width: int = 1,
+        fallback: Any = None,
+        valid: Any = None,
     ) -> npt.NDArray[np.float32]:
         return np.array(self._flat(column, FLOAT, splits, width, fallback, valid), np.float32)
 
     def int64s(
-        self, column: int, *, splits: Any = None, width: int = 1, fallback: Any = None, valid: Any = None
+        self,
+        column: int,
+        *,
+        splits: Any = None,
+        width: int = 1,
+        fallback: Any = None,
+        valid: Any = None,
     ) -> Int64Array:
         return np.array(self._flat(column, INT64, splits, width, fallback, valid), np.int64)
 
     def objects(
-        self, column: int, *, splits: Any = None, width: int = 1, fallback: Any = None, valid: Any = None
+        self,
+        column: int,
+        *,
+        splits: Any = None,
+        width: int = 1,
+        fallback: Any = None,
+        valid: Any = None,
     ) -> npt.NDArray[Any]:
         flat = self._flat(column, BYTES, splits, width, fallback, valid)
         out = np.empty(len(flat), object)
@@ -268,7 +286,13 @@ class Spans:
         return np.array(offsets, np.int64), np.array([len(value) for value in flat], np.int64)
 
     def joined(
-        self, column: int, *, splits: Any = None, width: int = 1, fallback: Any = None, valid: Any = None
+        self,
+        column: int,
+        *,
+        splits: Any = None,
+        width: int = 1,
+        fallback: Any = None,
+        valid: Any = None,
     ) -> tuple[npt.NDArray[np.uint8], Int64Array]:
         flat = self._flat(column, BYTES, splits, width, fallback, valid)
         offsets = np.zeros(len(flat) + 1, np.int64)
