@@ -148,9 +148,13 @@ def _with_nulls(pa: Any, array: Any, valid: Any) -> Any:
     memory, but for a bit for each row."""
     if valid.all():
         return array
+    nested = None
+    if pa.types.is_fixed_size_list(array.type):  # whose null rows have items, which no cast may see
+        nested = [_with_nulls(pa, array.values, np.repeat(valid, array.type.list_size))]
+    elif array.type.num_fields:
+        nested = [array.values]
     bits = pa.py_buffer(np.packbits(valid, bitorder="little"))
     memory = array.buffers()[1 : array.type.num_buffers]
-    nested = [array.values] if array.type.num_fields else None
     return pa.Array.from_buffers(array.type, len(array), [bits, *memory], children=nested)
 
 
