@@ -108,7 +108,7 @@ class TestWritingClasses:
         assert list(batch) == [tfs.encode_example({"x": 1}), tfs.encode_example({"x": 0})]
 
     def test_frames_and_arrow(self) -> None:
-        pa, pd = pytest.importorskip("pyarrow"), pytest.importorskip("pandas")
+        pa, pd = pytest.importorskip("pyarrow", exc_type=ImportError), pytest.importorskip("pandas")
         plain = pa.array(["dog", "cat"])
         columns = [plain, plain.dictionary_encode(), pd.Series(["dog", "cat"], dtype="category")]
         for column in columns:
@@ -188,7 +188,7 @@ class TestTables:
         assert table.schema == {"x": Feature("str")}
 
     def test_appended_rows_take_names(self, tmp_path: Path) -> None:
-        pa = pytest.importorskip("pyarrow")
+        pa = pytest.importorskip("pyarrow", exc_type=ImportError)
         url = str(tmp_path / "train")
         tfs.write_table({"x": ["dog"], "y": ["a"]}, url, schema=animals())
         tfs.write_table(pa.table({"x": ["cat"], "y": ["b"]}), url, if_exists="append")
@@ -259,7 +259,7 @@ PHOTO = Schema({"x": Feature.image("png")})
 
 class TestWritingImages:
     def test_encoded_bytes(self) -> None:
-        pa = pytest.importorskip("pyarrow")
+        pa = pytest.importorskip("pyarrow", exc_type=ImportError)
         for column in ([PNG], np.array([PNG], object), pa.array([PNG])):
             batch = tfs.encode_examples({"x": column}, schema=PHOTO)
             assert tfs.decode_examples(batch, PHOTO)["x"].tolist() == [PNG]

@@ -13,6 +13,7 @@ from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
 from tfio_store.storage import Access, Retry
 from tfio_store.tools.record_schema import schema_of_records
+from tfio_store.tools.tfds_schema import described
 
 __all__ = ["infer_schema", "manifest_schema"]
 
@@ -33,7 +34,8 @@ def infer_schema(
     shape (None,). One that is absent from some of the records is nullable. Strings become "bytes".
     A feature that never holds a value has no dtype, and is left out. A feature list of a
     SequenceExample becomes a feature with ``sequence``: of shape (None,) if each step holds one
-    value, (None, n) if each holds n, and (None, None) if they vary.
+    value, (None, n) if each holds n, and (None, None) if they vary. In a folder that TensorFlow
+    Datasets wrote, ``features.json`` adds dtypes, shapes, text, images, and the names of classes.
 
     Args:
         source (str | PathLike | list | RecordBatch | list[bytes]): As for `RecordReader`; or
@@ -52,6 +54,7 @@ def infer_schema(
         SchemaError: One feature holds values of two kinds, or is in the context and in the feature
             lists.
         CorruptRecordError: A record is neither an Example nor a SequenceExample.
+        ManifestError: A manifest or a ``features.json`` cannot be read.
 
     Example:
         >>> records = [tfs.encode_example({"x": x, "ids": [0] * x}) for x in (2, 1)]
@@ -74,7 +77,7 @@ def infer_schema(
         max_record_bytes=max_record_bytes,
         **access.arguments,
     ) as reader:
-        return schema_of_records(islice(reader, sample), source)
+        return described(schema_of_records(islice(reader, sample), source), source, access)
 
 
 def manifest_schema(source: Any, access: Access) -> Schema | None:

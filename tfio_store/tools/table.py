@@ -22,6 +22,7 @@ from tfio_store.tools.infer import manifest_schema
 from tfio_store.tools.record_schema import schema_of_records
 from tfio_store.tools.table_parts import Part, Types, parts_of
 from tfio_store.tools.table_schema import TableSchema
+from tfio_store.tools.tfds_schema import described
 from tfio_store.write.commit import KEEP_REPLACED
 from tfio_store.write.sharded_writer import ShardedWriter
 
@@ -168,7 +169,8 @@ def read_table(
         if full is None:
             # A feature may be missing, or of one length, in all records but the last.
             batches = list(batches)
-            full = schema_of_records(chain.from_iterable(batches), source)
+            seen = schema_of_records(chain.from_iterable(batches), source)
+            full = described(seen, source, access)
         wanted = full if columns is None else full.select(tuple(columns))
         how: Any = {
             "strings": strings,

@@ -16,6 +16,7 @@ from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.storage import Access, Retry
 from tfio_store.tools.infer import manifest_schema
 from tfio_store.tools.record_schema import schema_of_records
+from tfio_store.tools.tfds_schema import described
 
 __all__ = ["iter_tables"]
 
@@ -71,7 +72,8 @@ def iter_tables(
     full = manifest_schema(source, access) if schema is None else Schema.of(schema)
     if full is None:
         with RecordReader(source, **where) as reader:
-            full = schema_of_records(chain.from_iterable(reader.batches()), source)
+            seen = schema_of_records(chain.from_iterable(reader.batches()), source)
+            full = described(seen, source, access)
     wanted = full if columns is None else full.select(tuple(columns))
     types = decode_examples([], wanted, strings="batch").to_arrow().schema
     import pyarrow as pa

@@ -1,0 +1,114 @@
+"""What TensorFlow Datasets wrote of the features of a folder's Examples.
+
+``features.json`` lies beside the shards, and the names of the classes of a feature in
+``FEATURE.labels.txt``. Kinds of features that are not known here are left out: records tell enough
+to read them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tfio_store.dataset.folder import Folder
+from tfio_store.errors import ManifestError
+from tfio_store.example.feature import Feature
+from tfio_store.storage import Access
+
+__all__ = ["tfds_features"]
+
+_DTYPES = {"string": "bytes"}
+"""Where TensorFlow has another name."""
+
+
+def tfds_features(source: object, access: Access) -> dict[str, Feature]:
+    """The features of a folder that TFDS wrote, of one of its splits, or of its files. Empty for
+    any other source.
+
+    The shapes are those of single values: a feature may be one of a sequence. ManifestError for a
+    ``features.json`` that is no JSON.
+    """
+    if not isinstance(source, str | os.PathLike):
+        return {}
+    store, path = access.open(source)
+    path = path.rstrip("/")
+    for where in (path, path.rpartition("/")[0]):
+        if not where or any(c in where for c in "*?["):
+            continue
+        folder = Folder(store, where)
+        try:
+            stored = folder.read("features.json")
+        except NotADirectoryError:
+            continue
+        if stored is not None:
+            found = _parsed(folder, stored[0])
+            return dict(_features(folder, found, (), single=True))
+    return {}
+
+
+def _parsed(folder: Folder, data: bytes) -> Any:
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise ManifestError(f"{folder.url('features.json')}: is no JSON: {error}") from error
+
+
+def _features(
+    folder: Folder, node: Any, path: tuple[str, ...], *, single: bool
+) -> Iterator[tuple[str, Feature]]:
+    """The features below a node, by their names in Examples. Of what is not ``single``, as the
+    steps of a sequence, the shape is not known."""
+    inner = _at(node, "featuresDict", "features")
+    if isinstance(inner, Mapping) and len(path) < 50:  # deep nodes must not end the stack
+        for key, child in inner.items():
+            yield from _features(folder, child, (*path, key), single=single)
+        return
+    step = _at(node, "sequence", "feature")
+    if isinstance(step, Mapping) and "sequence" not in step:
+        yield from _features(folder, step, path, single=False)
+        return
+    try:
+        found = _feature(folder, node, path, single)
+    except (TypeError, ValueError):
+        return  # of a dtype or shape that no feature has
+    if found is not None:
+        yield "/".join(path), found
+
+
+def _feature(folder: Folder, node: Any, path: tuple[str, ...], single: bool) -> Feature | None:
+    if _at(node, "classLabel") is not None:
+        names = _names(folder, path)
+        return Feature.class_label(names) if names else None
+    if _at(node, "text") is not None:
+        return Feature.text()
+    image = _at(node, "image")
+    if isinstance(image, Mapping):
+        # Floats are images of other numbers: four bytes of each are the channels of one pixel.
+        plain = _at(image, "dtype") in (None, "uint8", "uint16")
+        return Feature.image(_at(image, "encodingFormat") or None) if plain else None
+    tensor = _at(node, "tensor")
+    if not isinstance(tensor, Mapping) or tensor.get("encoding", "none") != "none":
+        return None
+    dtype = str(tensor.get("dtype"))
+    return Feature(_DTYPES.get(dtype, dtype), _shape(tensor) if single else (None,))
+
+
+def _names(folder: Folder, path: tuple[str, ...]) -> list[str]:
+    """The names of classes, a line each. Without a file only their number is known."""
+    stored = folder.read("-".join(key.replace("/", ".") for key in path) + ".labels.txt")
+    lines = [] if stored is None else stored[0].decode().split("\n")
+    return [line.strip() for line in lines if line.strip()]
+
+
+def _shape(tensor: Mapping[str, Any]) -> tuple[int | None, ...]:
+    dims = _at(tensor, "shape", "dimensions") or []
+    return tuple(int(dim) if int(dim) >= 0 else None for dim in dims)
+
+
+def _at(node: Any, *keys: str) -> Any:
+    """What lies under keys of nested mappings; None where there is none."""
+    for key in keys:
+        node = node.get(key) if isinstance(node, Mapping) else None
+    return node
