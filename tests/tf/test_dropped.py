@@ -1,4 +1,5 @@
-"""Iterators that are dropped while their store does not answer: nobody waits for it."""
+"""Iterators whose store does not answer: they hand out what they have, and dropping one waits for
+nobody."""
 
 from __future__ import annotations
 
@@ -29,13 +30,15 @@ import gc, threading, urllib.request, warnings
 import fsspec.asyn
 warnings.simplefilter("ignore")
 gc.disable()
+tf.config.threading.set_inter_op_parallelism_threads(1)
 
 def drop():
     retry = tfs.Retry(timeout=3600)
     options = {"retry": retry, "memory_budget": 8 << 20, **ARGS["options"]}
     iterator = iter(tfs.TFRecordDataset(ARGS["url"], **options))
     next(iterator)
-    urllib.request.urlopen(ARGS["endpoint"] + "/hangs").read()
+    while urllib.request.urlopen(ARGS["endpoint"] + "/hold").read() != b"held":
+        next(iterator)
     cycle = [iterator]
     cycle.append(cycle)
 
@@ -49,38 +52,71 @@ else:
 print("dropped")
 """
 
+FIRST = """
+import os, warnings
+warnings.simplefilter("ignore")
+tf.config.threading.set_inter_op_parallelism_threads(1)
+next(iter(tfs.TFRecordDataset(ARGS["url"], retry=tfs.Retry(timeout=3600), **ARGS["options"])))
+print("first", flush=True)
+os._exit(0)
+"""
+
+
+class Hold:
+    """Keeps requests back."""
+
+    def __init__(self) -> None:
+        self.waiting = 0
+        self.for_good = False
+        self.changed = threading.Condition()
+
+    def wait(self) -> None:
+        """A moment, so that some requests are on their way all the time; or for good."""
+        with self.changed:
+            self.waiting += 1
+            self.changed.notify_all()
+            self.changed.wait_for(lambda: self.for_good, timeout=0.5)
+            self.changed.wait_for(lambda: not self.for_good)
+            self.waiting -= 1
+
+    def begin(self) -> bool:
+        """Keep back for good what is kept back now. False: that is nothing."""
+        with self.changed:
+            self.for_good = self.changed.wait_for(lambda: self.waiting > 0, timeout=2)
+            self.changed.notify_all()
+            return self.for_good
+
+    def end(self) -> None:
+        with self.changed:
+            self.for_good = False
+            self.changed.notify_all()
+
 
 class Hanging(Handler):
-    """Sends the beginning of each file and 5 MiB of the rest, and then nothing until it is let go.
-    Answers /hangs when it sends nothing."""
+    """Sends nothing of the rest of a file any more, once it was asked for /hold."""
 
-    asked = 0
-    waits: threading.Event
-    let_go: threading.Event
+    hold: Hold
 
     def answer(self, *, head: bool) -> None:
-        if self.path == "/hangs":
-            self.waits.wait()
-            self.send(200, b"", {}, head=False)
+        if self.path == "/hold":
+            self.send(200, b"held" if self.hold.begin() else b"", {}, head=False)
             return
-        if not head and self.is_too_much():
-            self.waits.set()
-            self.let_go.wait()
+        if not head and not self.headers.get("Range", "bytes=0-").startswith("bytes=0-"):
+            self.hold.wait()
         with contextlib.suppress(BrokenPipeError):
             super().answer(head=head)
 
-    def is_too_much(self) -> bool:
-        first, last = map(int, self.headers.get("Range", "=0-0").partition("=")[2].split("-"))
-        type(self).asked += last + 1 - first
-        return first > 0 and self.asked > 5 * MIB
+
+@pytest.fixture
+def hold() -> Hold:
+    return Hold()
 
 
 @pytest.fixture
-def web() -> Iterator[Web]:
-    events = {"waits": threading.Event(), "let_go": threading.Event()}
-    with web_server(type("Hanging", (Hanging,), events)) as found:
+def web(hold: Hold) -> Iterator[Web]:
+    with web_server(type("Hanging", (Hanging,), {"hold": hold})) as found:
         yield found
-        events["let_go"].set()
+        hold.end()
 
 
 @pytest.fixture(scope="module")
@@ -119,6 +155,15 @@ def test_who_drops_an_iterator_waits_for_nobody(
     web.files.update(files)
     url = f"{web.endpoint}/{name}"
     found = run(
-        PROGRAM, timeout=300, url=url, endpoint=web.endpoint, options=options, thread=thread
+        PROGRAM, timeout=120, url=url, endpoint=web.endpoint, options=options, thread=thread
     )
     assert found == "dropped\n"
+
+
+@pytest.mark.parametrize("options", [{}, {"batch_size": 16}, {"num_parallel_reads": 2}], ids=str)
+def test_what_has_come_is_handed_out_while_a_store_does_not_send_the_rest(
+    web: Web, hold: Hold, files: dict[str, bytes], options: dict[str, Any]
+) -> None:
+    hold.for_good = True
+    web.files.update(files)
+    assert run(FIRST, url=f"{web.endpoint}/set", options=options) == "first\n"

@@ -25,7 +25,7 @@ from tfio_store.dataset.model import Dataset
 from tfio_store.records.warning import warn
 from tfio_store.tf.dataset import ops, order
 from tfio_store.tf.dataset.columns import Columns
-from tfio_store.tf.dataset.inline_map import map_in_parallel, map_in_place
+from tfio_store.tf.dataset.inline_map import map_in_parallel, map_in_place, map_that_waits
 from tfio_store.tf.dataset.options import Options
 from tfio_store.tf.dataset.records import finish, parsed
 from tfio_store.tf.dataset.request import Blocks
@@ -182,8 +182,7 @@ class BlockReader:
             return ops.await_blocks(blocks, wanted, settings)
 
         begun = map_in_place(groups, begin).prefetch(self._ahead())
-        # a map in place knows no loops
-        return begun.map(wait) if self._remote else begun
+        return map_that_waits(begun, wait) if self._remote else begun
 
     def examples(
         self, rows: tf.data.Dataset, columns: Columns | None, *, calls: int, ends: bool

@@ -14,7 +14,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.data.ops import map_op
 
-__all__ = ["MAPS_CAN_END", "map_in_parallel", "map_in_place"]
+__all__ = ["MAPS_CAN_END", "map_in_parallel", "map_in_place", "map_that_waits"]
 
 
 def _switches(name: str) -> Collection[str]:
@@ -63,3 +63,24 @@ def map_in_parallel(
 def map_in_place(dataset: tf.data.Dataset, function: Callable[..., Any]) -> tf.data.Dataset:
     """As ``dataset.map(function)``, in the thread of whoever asks for the element."""
     return (_in_place or tf.data.Dataset.map)(dataset, function)
+
+
+def map_that_waits(dataset: tf.data.Dataset, function: Callable[..., Any]) -> tf.data.Dataset:
+    """As ``dataset.map(function)``, one element at a time, in a thread of its own.
+
+    A loop that waits holds its thread. TensorFlow has only as many as the machine has cores, so
+    without this nobody else would get one. (It would also make a plain map one that waits for
+    several elements at once.)
+    """
+
+    def step(nothing: tf.Tensor, value: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        return nothing, function(value)
+
+    found = dataset.scan(tf.constant(0), tf.autograph.experimental.do_not_convert(step))
+    alone = tf.raw_ops.PrivateThreadPoolDataset(
+        input_dataset=tf.data.experimental.to_variant(found),
+        num_threads=1,
+        output_types=[found.element_spec.dtype],
+        output_shapes=[found.element_spec.shape],
+    )
+    return tf.data.experimental.from_variant(alone, found.element_spec)
