@@ -18,6 +18,7 @@ from typing import Any
 import s3fs
 
 import tfio_store as tfs
+from bench.native import native_store
 from bench.timing import machine, medians, table
 from tests.servers import ceph as ceph_server
 from tests.servers.moto import KEY, SECRET, moto
@@ -100,17 +101,7 @@ class Bucket:
             list(pool.map(one, numbers))
 
     def native(self) -> Any:
-        from obstore.store import S3Store
-
-        return S3Store(
-            "bench",
-            endpoint=self.endpoint,
-            access_key_id=self.options["key"],
-            secret_access_key=self.options["secret"],
-            region="us-east-1",
-            client_options={"allow_http": True},
-            virtual_hosted_style_request=False,
-        )
+        return native_store(self.endpoint, self.options["key"], self.options["secret"])
 
 
 @contextmanager

@@ -25,6 +25,7 @@ import numpy as np
 import s3fs
 
 import tfio_store as tfs
+from bench.native import native_store
 from bench.timing import medians, table
 from tests.servers.ceph import KEY, SECRET, ceph
 from tests.servers.shaping_proxy import shaped
@@ -84,17 +85,8 @@ class Bucket:
 
     def obstore_ranges(self, in_flight: int = 32) -> None:
         import obstore
-        from obstore.store import S3Store
 
-        store = S3Store(
-            "bench",
-            endpoint=self.endpoint,
-            access_key_id=KEY,
-            secret_access_key=SECRET,
-            region="us-east-1",
-            client_options={"allow_http": True},
-            virtual_hosted_style_request=False,
-        )
+        store = native_store(self.endpoint, KEY, SECRET)
 
         def one(start: int) -> None:
             end = min(start + RANGE_BYTES, self.nbytes)

@@ -21,6 +21,7 @@ import s3fs
 import tensorflow as tf
 
 import tfio_store as tfs
+from bench.native import native_store
 from bench.timing import machine, medians, table
 from bench.training import SPECS, reduced, scalars, tokens
 from tests.servers.ceph import KEY, SECRET, ceph
@@ -79,17 +80,8 @@ class Shards:
 
     def obstore_ranges(self) -> None:
         import obstore
-        from obstore.store import S3Store
 
-        store = S3Store(
-            "bench",
-            endpoint=self._endpoint,
-            access_key_id=KEY,
-            secret_access_key=SECRET,
-            region="us-east-1",
-            client_options={"allow_http": True},
-            virtual_hosted_style_request=False,
-        )
+        store = native_store(self._endpoint, KEY, SECRET)
 
         def one(span: tuple[str, int, int]) -> None:
             path, start, end = span

@@ -17,20 +17,24 @@ static void check_records(const record_part *whole, int64_t number, size_t skip,
     }
 }
 
+static block_request block_of(const char *url, int64_t number) {
+    return (block_request){.url = url,
+                           .codec = "",
+                           .version = "",
+                           .start = number * BLOCK_BYTES,
+                           .stop = (number + 1) * BLOCK_BYTES,
+                           .raw_start = number * BLOCK_BYTES,
+                           .raw_stop = (number + 1) * BLOCK_BYTES,
+                           .records = RECORDS};
+}
+
 static void *work(void *argument) {
     unsigned seed = *(unsigned *)argument;
     read_settings settings = {.options = "{}", .verify = true, .limit = 1 << 20};
     for (int round = 0; round < ROUNDS; round++) {
         int64_t number = rand_r(&seed) % BLOCKS;
         size_t skip = (size_t)rand_r(&seed) % RECORDS, take = (size_t)rand_r(&seed) % 16 + 1;
-        block_request asked = {.url = "memory://block",
-                               .codec = "",
-                               .version = "",
-                               .start = number * BLOCK_BYTES,
-                               .stop = (number + 1) * BLOCK_BYTES,
-                               .raw_start = number * BLOCK_BYTES,
-                               .raw_stop = (number + 1) * BLOCK_BYTES,
-                               .records = RECORDS};
+        block_request asked = block_of("memory://block", number);
         failure why;
         if (rand_r(&seed) % 3 == 0) lent_begin(&asked, &settings);
         if (rand_r(&seed) % 3 == 0) lent_await(&asked, &settings);
@@ -53,12 +57,7 @@ static void *work(void *argument) {
 /* Whoever takes a block's last record lets it go. */
 static void check_let_go(void) {
     read_settings settings = {.options = "{\"alone\": 1}", .verify = true, .limit = 1 << 20};
-    block_request asked = {.url = "memory://alone",
-                           .codec = "",
-                           .version = "",
-                           .stop = BLOCK_BYTES,
-                           .raw_stop = BLOCK_BYTES,
-                           .records = RECORDS};
+    block_request asked = block_of("memory://alone", 0);
     failure why;
     int before = lent_now, reads = read_now;
     for (int i = 0; i < 4; i++) {
@@ -73,12 +72,7 @@ static void check_let_go(void) {
  * new iterator keeps what it can be sure of. */
 static void check_begun(void) {
     read_settings settings = {.options = "{\"begun\": 1}", .verify = true, .limit = 1 << 20};
-    block_request asked = {.url = "memory://begun",
-                           .codec = "",
-                           .version = "",
-                           .stop = BLOCK_BYTES,
-                           .raw_stop = BLOCK_BYTES,
-                           .records = RECORDS};
+    block_request asked = block_of("memory://begun", 0);
     failure why;
     int before = begun, reads = read_now;
     lent_begin(&asked, &settings);
@@ -105,12 +99,7 @@ static void check_begun(void) {
  * was read, is waited for by nobody. */
 static void check_awaited(void) {
     read_settings settings = {.options = "{\"awaited\": 1}", .verify = true, .limit = 1 << 20};
-    block_request asked = {.url = "memory://awaited",
-                           .codec = "",
-                           .version = "",
-                           .stop = BLOCK_BYTES,
-                           .raw_stop = BLOCK_BYTES,
-                           .records = RECORDS};
+    block_request asked = block_of("memory://awaited", 0);
     failure why;
     int before = begun;
     CHECK(!lent_await(&asked, &settings) && begun_now == 1);
@@ -128,12 +117,7 @@ static void check_awaited(void) {
 /* A block of another version of its file is another block. */
 static void check_versions(void) {
     read_settings settings = {.options = "{}", .verify = true, .limit = 1 << 20};
-    block_request asked = {.url = "memory://again",
-                           .codec = "",
-                           .version = "first",
-                           .stop = BLOCK_BYTES,
-                           .raw_stop = BLOCK_BYTES,
-                           .records = RECORDS};
+    block_request asked = block_of("memory://again", 0); /* its version changes below */
     failure why;
     int reads = read_now;
     for (int i = 0; i < 4; i++) {

@@ -49,8 +49,8 @@ def shared_store(
 
 def checked(store: Store, scheme: str) -> Store:
     """The store, which may be a plugin's, if it has all that readers and writers ask for."""
-    missing = [name for name in MEMBERS if not hasattr(type(store), name)]
-    missing = [name for name in missing if not hasattr(store, name)]
+    # the class first: to ask the store for a property may begin something
+    missing = [n for n in MEMBERS if not hasattr(type(store), n) and not hasattr(store, n)]
     if missing:
         raise TypeError(
             f"{scheme}:// URLs: {type(store).__module__}.{type(store).__qualname__} lacks "

@@ -304,9 +304,11 @@ def _from_blocks(dataset: Dataset, options: Options, parallel_reads: int | None)
     sharded = None if options.shard is not None else reshard
     if options.shard is None:
         _warn_of_workers()
-    if can_batch(options, parallel_reads) and not too_small(dataset, options):
+    # without blocks these are raw files, whose batches are known to be large enough
+    whole = not dataset.has_blocks or not too_small(dataset, options)
+    if can_batch(options, parallel_reads) and whole:
         return batch_dataset(dataset, options), None, sharded
-    if can_shuffle(options, parallel_reads) and not too_small(dataset, options):
+    if can_shuffle(options, parallel_reads) and whole:
         return *shuffled_dataset(dataset, options), sharded
     return *block_dataset(dataset, options, parallel_reads), sharded
 
