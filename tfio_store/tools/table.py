@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import closing
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -20,6 +22,7 @@ from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
 from tfio_store.storage import Access, Retry
 from tfio_store.tools.infer import manifest_schema
 from tfio_store.tools.record_schema import schema_of_records
+from tfio_store.tools.table_decoding import decoded
 from tfio_store.tools.table_parts import Part, Types, parts_of
 from tfio_store.tools.table_schema import TableSchema
 from tfio_store.tools.tfds_schema import described
@@ -178,7 +181,8 @@ def read_table(
             "labels": labels,
             "decode_images": decode_images,
         }
-        parts = [decode_examples(batch, wanted, **how) for batch in batches]
+        with closing(decoded(batches, partial(decode_examples, schema=wanted, **how))) as made:
+            parts = list(made)
     parts = parts or [decode_examples([], wanted, **how)]
     joined = {name: _joined([part[name] for part in parts]) for name in wanted}
     return Examples(joined, parts[0].schema)

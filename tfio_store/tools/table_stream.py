@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from itertools import chain
 from typing import Any
 
@@ -12,10 +13,11 @@ from tfio_store.example.arrow_types import as_type, with_room
 from tfio_store.example.codec import SchemaLike
 from tfio_store.example.schema import Schema
 from tfio_store.read.reader import RecordReader
-from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
+from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
 from tfio_store.storage import Access, Retry
 from tfio_store.tools.infer import manifest_schema
 from tfio_store.tools.record_schema import schema_of_records
+from tfio_store.tools.table_decoding import decoded
 from tfio_store.tools.tfds_schema import described
 
 __all__ = ["iter_tables"]
@@ -34,7 +36,8 @@ def iter_tables(
 ) -> Any:
     """Read a dataset of Examples as Arrow record batches, one after another. Needs pyarrow.
 
-    It holds the reader's read-ahead and one batch in memory, and makes no Python object of a value.
+    Threads decode, a few batches ahead. It holds these and the reader's read-ahead in memory, and
+    makes no Python object of a value.
 
     Args:
         source (str | PathLike | list): See `RecordReader`.
@@ -85,9 +88,11 @@ def iter_tables(
 
 
 def _tables(source: Source, where: Mapping[str, Any], wanted: Schema) -> Iterator[Any]:
-    with RecordReader(source, **where) as reader:
-        for batch in reader.batches():
-            yield decode_examples(batch, wanted, strings="batch").to_arrow()
+    def table(batch: RecordBatch) -> Any:
+        return decode_examples(batch, wanted, strings="batch").to_arrow()
+
+    with RecordReader(source, **where) as reader, closing(decoded(reader.batches(), table)) as made:
+        yield from made
 
 
 def _of_types(pa: Any, table: Any, types: Any) -> Any:
