@@ -107,20 +107,24 @@ class SchemaError(TFIOStoreError, ValueError):
     Attributes:
         reason (str): The end of the sentence that begins with the feature's name.
         feature (str): The feature's name.
-        record (int): The record's index in the batch that was decoded.
+        record (int): The record's index: in the batch that was decoded; or among all records of
+            the source, if a function read it.
+        path (str): The source, as it was named. Default "": a list, or records in memory.
     """
 
-    def __init__(self, reason: str, *, feature: str, record: int) -> None:
-        super().__init__(reason, feature, record)
+    def __init__(self, reason: str, *, feature: str, record: int, path: str = "") -> None:
+        super().__init__(reason, feature, record, path)
         self.reason = reason
         self.feature = feature
         self.record = record
+        self.path = path
 
     def __str__(self) -> str:
-        return f"record {self.record}: feature {self.feature!r} {self.reason}"
+        where = f"{self.path}: " if self.path else ""
+        return f"{where}record {self.record}: feature {self.feature!r} {self.reason}"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild_schema, (self.reason, self.feature, self.record)
+        return _rebuild_schema, (self.reason, self.feature, self.record, self.path)
 
 
 class ManifestError(TFIOStoreError):
@@ -141,5 +145,5 @@ def _rebuild_too_large(path: str, offset: int, length: int, limit: int) -> Recor
     return RecordTooLargeError(path=path, offset=offset, length=length, limit=limit)
 
 
-def _rebuild_schema(reason: str, feature: str, record: int) -> SchemaError:
-    return SchemaError(reason, feature=feature, record=record)
+def _rebuild_schema(reason: str, feature: str, record: int, path: str) -> SchemaError:
+    return SchemaError(reason, feature=feature, record=record, path=path)

@@ -145,3 +145,30 @@ def test_records_without_a_schema(tmp_path: Path) -> None:
     with ShardedWriter(f"{tmp_path}/t", num_shards=1, if_exists="append") as writer:
         writer.write({"x": 2})
     assert read_table(f"{tmp_path}/t")["x"].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("kept", "new", "wanted"),
+    [
+        (Feature("int64", default=1), Feature("int64"), Feature("int64", default=1)),
+        (Feature("int64"), Feature("int64", default=1), Feature("int64", default=1)),
+        (
+            Feature("float32", default=float("nan"), nullable=True),
+            Feature("float32", default=0.0, nullable=True),
+            Feature("float32", default=float("nan"), nullable=True),
+        ),
+    ],
+)
+def test_defaults(tmp_path: Path, kept: Feature, new: Feature, wanted: Feature) -> None:
+    url = str(tmp_path / "t")
+    write_table({"x": [1, 2]}, url, schema={"x": kept})
+    write_table({"x": [3]}, url, schema={"x": new}, if_exists="append")
+    assert str(infer_schema(url)["x"]) == str(wanted)
+    assert read_table(url)["x"].tolist() == [1, 2, 3]
+
+
+def test_defaults_that_stand_for_other_values(tmp_path: Path) -> None:
+    url, other = str(tmp_path / "t"), {"x": Feature("int64", default=2)}
+    write_table({"x": [1]}, url, schema={"x": Feature("int64", default=1)})
+    with pytest.raises(ValueError, match=r"feature 'x' is .*default=1.*default=2"):
+        write_table({"x": [3]}, url, schema=other, if_exists="append")

@@ -10,9 +10,13 @@ import pyarrow as pa
 import pytest
 
 import tfio_store as tfs
+from tests.support.examples import entry, wire_example
 from tfio_store import (
+    Feature,
     SchemaError,
+    ShardedWriter,
     TFRecordWriter,
+    decode_examples,
     encode_example,
     iter_tables,
     read_table,
@@ -147,3 +151,28 @@ def test_what_is_not_text_is_named(tmp_path: Path, name: str) -> None:
             writer.write(record)
     with pytest.raises(SchemaError, match="record 1: feature 'x' is not UTF-8"):
         iter_tables(f"{tmp_path}/f", schema=schema).read_all()
+
+
+@pytest.mark.parametrize("rows", [None, 1, 7, 1000])
+def test_rows_without_columns_are_counted(tmp_path: Path, rows: int | None) -> None:
+    url = str(tmp_path / "train")
+    with ShardedWriter(url, max_shard_records=10) as writer:
+        for i in range(25):
+            writer.write({"x": i})
+    with iter_tables(url, schema={"x": "int64"}, columns=[], batch_rows=rows) as stream:
+        counts = [batch.num_rows for batch in stream]
+    assert sum(counts) == 25
+    if rows is not None:
+        assert counts == [rows] * (25 // rows) + [25 % rows] * (25 % rows > 0)
+    assert iter_tables(url, schema={}, batch_rows=rows).read_all().num_rows == 25
+
+
+@pytest.mark.parametrize("dtype", ["str", "bytes"])
+def test_nulls_of_no_strings(tmp_path: Path, dtype: str) -> None:
+    url, schema = str(tmp_path / "train"), {"x": Feature(dtype, (0,), nullable=True)}
+    records = [wire_example(entry(b"x", b"")), wire_example(), wire_example(entry(b"x", b""))]
+    with ShardedWriter(url, num_shards=1, schema=schema) as writer:
+        writer.write_batch(records)
+    assert iter_tables(url).read_all()["x"].to_pylist() == [[], None, []]
+    found = decode_examples(records, schema, strings="batch")["x"]
+    assert found.valid.tolist() == [True, False, True]

@@ -14,8 +14,8 @@ __all__ = ["appended"]
 def appended(kept: Schema, new: Schema) -> Schema:
     """The schema of old and new records, in the old order.
 
-    Only nulls may come in. ValueError where features differ otherwise, since old or new records
-    could then not be read; TypeError where Arrow types do.
+    Only nulls may come in, and defaults where there was none. ValueError where features differ
+    otherwise, since old or new records could then not be read; TypeError where Arrow types do.
     """
     for name in sorted(set(kept) ^ set(new)):
         lacks, has = ("dataset", "new part") if name in new else ("new part", "dataset")
@@ -31,10 +31,19 @@ def appended(kept: Schema, new: Schema) -> Schema:
 
 def _of_both(name: str, kept: Feature, new: Feature) -> Feature:
     nullable = kept.nullable or new.nullable
-    both = [replace(feature, nullable=nullable) for feature in (kept, new)]
-    if both[0].to_json() != both[1].to_json():  # where a NaN as default equals itself
+    bare = [replace(feature, nullable=nullable, default=None) for feature in (kept, new)]
+    if bare[0] != bare[1] or _means_another(kept, new):
         raise ValueError(
             f"feature {name!r} is {kept} in the dataset, and {new} in what is appended; write it "
             "with the dataset's type, or overwrite the dataset"
         )
-    return both[0]
+    return replace(kept if kept.default is not None else new, nullable=nullable)
+
+
+def _means_another(kept: Feature, new: Feature) -> bool:
+    """Whether records without the feature mean a value, and another one in each part. Those of
+    nullable features mean a null, and a default is but a way to read it."""
+    if kept.default is None or new.default is None or (kept.nullable and new.nullable):
+        return False
+    known, other = kept.to_json(), new.to_json()
+    return bool(known["default"] != other["default"])  # where a NaN equals itself

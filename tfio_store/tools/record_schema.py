@@ -12,6 +12,7 @@ from tfio_store.example import decode_examples
 from tfio_store.example.codec import infer_feature_lists, infer_features
 from tfio_store.example.feature import ROW_LENGTHS, Feature
 from tfio_store.example.schema import Schema
+from tfio_store.tools.source_errors import of_source
 
 __all__ = ["schema_of_records"]
 
@@ -43,6 +44,11 @@ class _Seen:
 
 def schema_of_records(records: Iterable[Any], source: object = None) -> Schema:
     """The schema that all of these records have; see `infer_schema`. Errors name the ``source``."""
+    with of_source(source):
+        return _schema_of(records, source)
+
+
+def _schema_of(records: Iterable[Any], source: object) -> Schema:
     where = f" of {source}" if isinstance(source, (str, PathLike)) else ""
     context: dict[str, _Seen] = {}
     lists: dict[str, _Seen] = {}

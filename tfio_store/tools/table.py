@@ -181,7 +181,8 @@ def read_table(
             "labels": labels,
             "decode_images": decode_images,
         }
-        with closing(decoded(batches, partial(decode_examples, schema=wanted, **how))) as made:
+        decode = partial(decode_examples, schema=wanted, **how)
+        with closing(decoded(batches, decode, source)) as made:
             parts = list(made)
     parts = parts or [decode_examples([], wanted, **how)]
     joined = {name: _joined([part[name] for part in parts]) for name in wanted}

@@ -82,8 +82,11 @@ def iter_tables(
     import pyarrow as pa
 
     types = pa.schema([of.with_type(with_room(of.type)) for of in types], types.metadata)
-    tables = (_of_types(pa, table, types) for table in _tables(source, where, wanted))
-    batches = _by_block(tables) if batch_rows is None else _of_rows(pa, tables, batch_rows)
+    if not wanted:
+        batches = _without_columns(pa, types, _lengths(source, where), batch_rows)
+    else:
+        tables = (_of_types(pa, table, types) for table in _tables(source, where, wanted))
+        batches = _by_block(tables) if batch_rows is None else _of_rows(pa, tables, batch_rows)
     return pa.RecordBatchReader.from_batches(types, batches)
 
 
@@ -91,8 +94,38 @@ def _tables(source: Source, where: Mapping[str, Any], wanted: Schema) -> Iterato
     def table(batch: RecordBatch) -> Any:
         return decode_examples(batch, wanted, strings="batch").to_arrow()
 
-    with RecordReader(source, **where) as reader, closing(decoded(reader.batches(), table)) as made:
+    with (
+        RecordReader(source, **where) as reader,
+        closing(decoded(reader.batches(), table, source)) as made,
+    ):
         yield from made
+
+
+def _lengths(source: Source, where: Mapping[str, Any]) -> Iterator[int]:
+    """The numbers of records of the blocks."""
+    with RecordReader(source, **where) as reader:
+        for batch in reader.batches():
+            yield len(batch)
+
+
+def _without_columns(
+    pa: Any, types: Any, lengths: Iterator[int], rows: int | None
+) -> Iterator[Any]:
+    """Batches that tell only how many rows there are. A table has no number of its own."""
+    for count in lengths if rows is None else _evenly(lengths, rows):
+        empty = pa.Array.from_buffers(pa.struct([]), count, [None])
+        yield pa.RecordBatch.from_struct_array(empty).replace_schema_metadata(types.metadata)
+
+
+def _evenly(lengths: Iterator[int], rows: int) -> Iterator[int]:
+    held = 0
+    for length in lengths:
+        held += length
+        for _ in range(held // rows):
+            yield rows
+        held %= rows
+    if held:
+        yield held
 
 
 def _of_types(pa: Any, table: Any, types: Any) -> Any:

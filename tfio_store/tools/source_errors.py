@@ -1,0 +1,27 @@
+"""Names the source of records in errors that are raised where records alone are known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from os import PathLike
+
+from tfio_store.errors import SchemaError
+from tfio_store.storage.redaction import redacted
+
+__all__ = ["of_source"]
+
+
+@contextmanager
+def of_source(source: object, first: int = 0) -> Iterator[None]:
+    """`SchemaError`s name the source, if it is one name, and count its records. ``first`` is the
+    number of the first record of the batch at hand."""
+    try:
+        yield
+    except SchemaError as error:
+        raise SchemaError(
+            error.reason,
+            feature=error.feature,
+            record=first + error.record,
+            path=redacted(str(source)) if isinstance(source, (str, PathLike)) else "",
+        ) from error.__cause__
