@@ -231,7 +231,7 @@ def _from_array(pa: Any, name: str, column: Any) -> Any:
         return []
     if types.is_boolean(kind) or (types.is_primitive(kind) and not types.is_interval(kind)):
         return column.to_numpy(zero_copy_only=False)
-    hint = "; flatten() the table, which makes columns of its fields" * types.is_struct(kind)
+    hint = "; write_table(..., flatten=True) makes columns of its fields" * types.is_struct(kind)
     raise TypeError(f"feature {name!r}: Arrow type {kind} can't be encoded{hint}")
 
 

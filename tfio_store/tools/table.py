@@ -40,6 +40,7 @@ def write_table(
     *,
     schema: SchemaLike | None = None,
     nan_as_null: bool = False,
+    flatten: bool = False,
     num_shards: int | None = None,
     max_shard_bytes: int | None = None,
     compression: str | None = None,
@@ -64,6 +65,9 @@ def write_table(
             anything else (float64, uint64, datetimes, arrays of bytes) as raw memory. Such a column
             is nullable if it has nulls; of the others the schema says so.
         nan_as_null (bool): See `encode_examples`. Default False.
+        flatten (bool): Make a column of each field of Arrow's structs: ``a`` and ``b.c`` of ``s``
+            become ``s.a`` and ``s.b.c``. A null struct is a null in each, and they come back as
+            such columns. Default False: a struct is an error.
         num_shards (int | None): Rows go round this many shards in turn. Default None: they are
             written in order, into shards of ``max_shard_bytes``.
         max_shard_bytes (int | None): See `ShardedWriter`. Default None: 256 MiB, if ``num_shards``
@@ -92,7 +96,7 @@ def write_table(
         >>> tfs.read_table("train", columns=["x"])
         {'x': array([1, 2])}
     """
-    parts = parts_of(table, nan_as_null)
+    parts = parts_of(table, nan_as_null=nan_as_null, flatten=flatten)
     first = next(parts, Part())
     chosen = Schema.of({} if schema is None else schema)
     with ShardedWriter(

@@ -28,6 +28,8 @@ class Part:
     metadata: Any = None
     features: Mapping[str, Feature] = field(default_factory=dict)
     """What decoded columns were. It tells of those that have nothing but nulls."""
+    flat: bool = False
+    """Whether structs become a column for each field."""
 
     def add(self, name: Any, column: Any) -> None:
         """TypeError for a name that is no str; ValueError for one that is there."""
@@ -44,10 +46,21 @@ class Part:
         """A column with the Arrow field ``of``."""
         import pyarrow as pa
 
+        if self.flat and isinstance(name, str) and pa.types.is_struct(of.type):
+            self._add_fields(name, column, of)
+            return
         self.add(name, column)
         self.types[name] = of
         if pa.types.is_dictionary(of.type):
             self.dictionaries[name] = _dictionary(pa, column)
+
+    def _add_fields(self, name: str, column: Any, of: Any) -> None:
+        """The fields of a struct, as columns. A null struct is a null in each."""
+        if not of.type.num_fields:
+            raise TypeError(f"feature {name!r}: a struct without fields makes no column")
+        for child, values in zip(of.type, column.flatten(), strict=True):
+            named = child.with_name(f"{name}.{child.name}")
+            self.add_typed(named.name, values, named.with_nullable(of.nullable or child.nullable))
 
 
 class Types:
@@ -82,10 +95,10 @@ class Types:
         return packed(self._fields, self._dictionaries, self._first.metadata)
 
 
-def parts_of(table: Any, nan_as_null: bool) -> Iterator[Part]:
+def parts_of(table: Any, *, nan_as_null: bool, flatten: bool) -> Iterator[Part]:
     """The parts of one table, or of several."""
     for each in _tables(table):
-        part = _part(each)
+        part = _part(each, Part(flat=flatten))
         if nan_as_null:
             part.columns = {name: nan_as_nulls(part.columns[name]) for name in part.columns}
         yield part
@@ -113,17 +126,18 @@ def _batches(table: Any) -> Iterator[Any]:
         yield from stream
 
 
-def _part(table: Any) -> Part:
+def _part(table: Any, part: Part) -> Part:
+    """The part, which is empty, with the columns of a table."""
     if isinstance(table, Mapping):
-        return _of_mapping(table)
+        return _of_mapping(table, part)
     if _is_arrow(table):
-        return _of_arrow(table)
+        return _of_arrow(table, part)
     if _is_frame(table):
-        return _of_frame(table)
+        return _of_frame(table, part)
     if hasattr(table, "__arrow_c_stream__"):
         import pyarrow as pa
 
-        return _of_arrow(pa.table(table))
+        return _of_arrow(pa.table(table), part)
     raise TypeError(f"table= holds a {type(table).__name__}, which has no columns")
 
 
@@ -135,8 +149,8 @@ def _is_frame(table: Any) -> bool:
     return hasattr(table, "iloc") and hasattr(table, "columns")
 
 
-def _of_mapping(table: Mapping[Any, Any]) -> Part:
-    part = Part(features=table.schema if isinstance(table, Examples) else {})
+def _of_mapping(table: Mapping[Any, Any], part: Part) -> Part:
+    part.features = table.schema if isinstance(table, Examples) else {}
     for name, column in table.items():
         if type(column).__module__.startswith("pyarrow"):
             import pyarrow as pa
@@ -147,17 +161,16 @@ def _of_mapping(table: Mapping[Any, Any]) -> Part:
     return part
 
 
-def _of_arrow(table: Any) -> Part:
-    part = Part(metadata=table.schema.metadata)
+def _of_arrow(table: Any, part: Part) -> Part:
+    part.metadata = table.schema.metadata
     for of, column in zip(table.schema, table.columns, strict=True):
         part.add_typed(of.name, column, of)
     return part
 
 
-def _of_frame(frame: Any) -> Part:
+def _of_frame(frame: Any, part: Part) -> Part:
     """Numbers go as numpy has them, since Arrow would take their NaNs for nulls. The rest goes by
     Arrow, if it is installed and has a type for it."""
-    part = Part()
     for i, name in enumerate(frame.columns):
         series = frame.iloc[:, i]
         found = _arrow_of(series)
@@ -168,7 +181,7 @@ def _of_frame(frame: Any) -> Part:
 
         plain = isinstance(series.dtype, np.dtype) and series.dtype.kind in "biuf"
         part.add_typed(name, series if plain else found, pa.field(str(name), found.type))
-    part.metadata = _pandas_metadata(frame, list(part.types))
+    part.metadata = _pandas_metadata(frame, [name for name in part.types if name in frame])
     return part
 
 
