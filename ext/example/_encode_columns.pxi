@@ -147,21 +147,35 @@ cdef class _Table:
 
     cdef size_t measure(self, Py_ssize_t record) noexcept nogil:
         """Point every feature at its values of one record; the bytes of its Features message."""
-        cdef size_t i, first
+        cdef size_t i
         for i in range(self.count):
             self.items[i].absent = self.valid[i] != NULL and not self.valid[i][record]
-            if self.splits[i]:
-                first = <size_t> self.splits[i][record]
-                self.items[i].count = <size_t> self.splits[i][record + 1] - first
-            else:
-                first = <size_t> record * self.items[i].count
-            self.items[i].values = self.bases[i] + first * self.strides[i] if self.bases[i] else NULL
+            self.point(i, record)
         return ex_measure_features(self.items, self.count)
+
+    cdef void point(self, size_t column, Py_ssize_t row) noexcept nogil:
+        cdef ex_feature *item = &self.items[column]
+        cdef const int64_t *splits = self.splits[column]
+        cdef size_t first = <size_t> row * item.count
+        if splits:
+            first = <size_t> splits[row]
+            item.count = <size_t> splits[row + 1] - first
+        item.values = self.bases[column] + first * self.strides[column] if self.bases[column] else NULL
+
+
+cdef object _changed():
+    """Where another thread writes to the arrays, there is no room for it."""
+    return RuntimeError("a column changed while it was being encoded")
+
+
+cdef int _check_records(Py_ssize_t records) except -1:
+    if not 0 <= records < MOST_RECORDS:
+        raise ValueError(f"records must be 0 to {MOST_RECORDS - 1}, not {records}")
+    return 0
 
 
 def encode_columns(list columns, Py_ssize_t records, /):
-    if not 0 <= records < MOST_RECORDS:
-        raise ValueError(f"records must be 0 to {MOST_RECORDS - 1}, not {records}")
+    _check_records(records)
     cdef _Table table = _Table([_Column(key, values, splits, width, valid, records)
                                 for key, values, splits, width, valid in columns])
     offsets = np.zeros(records + 1, np.int64)
@@ -180,7 +194,7 @@ def encode_columns(list columns, Py_ssize_t records, /):
         for i in range(records):
             size = table.measure(i)
             if ends[i + 1] - ends[i] != <int64_t> ex_measure_field(size):
-                with gil:  # where another thread writes to the arrays, there is no room for it
-                    raise RuntimeError("a column changed while it was being encoded")
+                with gil:
+                    raise _changed()
             ex_put_features(ex_put_header(&out[ends[i]], EX_FEATURES, size), table.items, table.count)
     return memoryview(buffer), offsets

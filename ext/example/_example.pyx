@@ -21,4 +21,5 @@ from tfio_store.example.values import check_keys, expand, plain, refuse_null_ste
 
 include "_encode.pxi"
 include "_encode_columns.pxi"
+include "_encode_lists.pxi"
 include "_decode.pxi"

@@ -8,7 +8,14 @@ from hypothesis import given, settings, strategies as st
 
 from tests.example.test_example_against_tensorflow import FEATURE, KEY, VARINTS
 from tests.support.examples import FLOATS, INT64S, field, same_floats
-from tfio_store import CorruptRecordError, Feature, Schema, decode_examples, infer_schema
+from tfio_store import (
+    CorruptRecordError,
+    Feature,
+    Schema,
+    decode_examples,
+    encode_examples,
+    infer_schema,
+)
 from tfio_store.example import codec, pure
 
 tf = pytest.importorskip("tensorflow")
@@ -31,7 +38,7 @@ def values(step):
     return KINDS[kind], list(getattr(step, kind).value) if kind else []
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(RECORD)
 def test_odd_but_valid_bytes_read_as_protobuf_reads_them(record):
     try:
@@ -62,7 +69,7 @@ def everything(module, record):
     return [(key, kinds.tolist(), counts.tolist()) for key, kinds, counts in found]
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(RECORD, st.data())
 def test_damaged_bytes_read_alike_in_both_codecs(record, data):
     if record:
@@ -112,7 +119,7 @@ def sequence_example(number, row):
     return record.SerializeToString()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(ROWS)
 def test_columns_are_those_of_parse_sequence_example(rows):
     records = [sequence_example(number, row) for number, row in enumerate(rows)]
@@ -134,3 +141,19 @@ def test_columns_are_those_of_parse_sequence_example(rows):
     assert ours["some"].tolist() == lists["some"].to_list()
     inferred = infer_schema(records)
     assert all(inferred[name].sequence for name in inferred.keys() - {"id"})
+
+
+@settings(max_examples=30, deadline=None)
+@given(ROWS)
+def test_what_is_written_parses_as_tensorflows_own(rows):
+    columns = {"id": list(range(len(rows))), **{n: [row[n] for row in rows] for n in rows[0]}}
+    columns["pair"] = [[list(pair) for pair in row] for row in columns["pair"]]
+    for number, record in enumerate(encode_examples(columns, schema=SCHEMA)):
+        ours = tf.train.SequenceExample.FromString(bytes(record))
+        theirs = tf.train.SequenceExample.FromString(sequence_example(number, rows[number]))
+        assert ours.context == theirs.context
+        assert set(ours.feature_lists.feature_list) == set(theirs.feature_lists.feature_list)
+        for name, steps in theirs.feature_lists.feature_list.items():
+            held = [values(step)[1] for step in ours.feature_lists.feature_list[name].feature]
+            wanted = [values(step)[1] for step in steps.feature]
+            assert held == wanted or all(map(same_floats, held, wanted))

@@ -55,3 +55,55 @@ def test_a_file_of_something_else_is_named(tmp_path: Path) -> None:
     for read in (tfs.infer_schema, tfs.read_table, tfs.iter_tables):
         with pytest.raises(tfs.CorruptRecordError, match=f"record 0 of {path} is neither"):
             read(path)
+
+
+SCHEMA = {
+    "tokens": tfs.Feature("int64", (None,), sequence=True),
+    "box": tfs.Feature("float32", (None, 2), sequence=True),
+}
+
+
+def test_a_table_is_written_with_feature_lists(tmp_path: Path) -> None:
+    url = str(tmp_path / "train")
+    columns = {
+        "id": [0, 1, 2],
+        "tokens": [row["tokens"] for row in STEPS],
+        "box": [row["box"] for row in STEPS],
+    }
+    tfs.write_table(columns, url, schema=SCHEMA)
+    schema = tfs.infer_schema(url)
+    assert schema.sequence
+    assert {name: schema[name] for name in SCHEMA} == SCHEMA
+    found = tfs.read_table(url)
+    assert {name: column.tolist() for name, column in found.items()} == columns
+    records = list(tfs.RecordReader(url))
+    assert records[0] == tfs.encode_sequence_example(
+        {"id": 0}, {"tokens": [7, 8], "box": STEPS[0]["box"]}
+    )
+    tfs.write_table(found, url, if_exists="append")
+    assert tfs.read_table(url)["tokens"].tolist() == columns["tokens"] * 2
+
+
+def test_an_arrow_table_is_written_with_feature_lists(tmp_path: Path) -> None:
+    url = str(tmp_path / "train")
+    table = pa.table(
+        {
+            "tokens": pa.array([[1, 2], [], [3]], pa.list_(pa.int64())),
+            "box": pa.array([[[1, 2]], [], []], pa.list_(pa.list_(pa.float32(), 2))),
+        }
+    )
+    tfs.write_table(table, url, schema=SCHEMA)
+    found = tfs.read_table(url).to_arrow()
+    assert found.to_pydict() == table.to_pydict()
+
+
+def test_plain_and_listed_features_are_told_apart_when_appending(tmp_path: Path) -> None:
+    url = str(tmp_path / "train")
+    tfs.write_table({"tokens": [[1], [2, 3]]}, url)
+    with pytest.raises(ValueError, match=r"feature 'tokens' is .*sequence=False.*sequence=True"):
+        tfs.write_table(
+            {"tokens": [[1], [2, 3]]},
+            url,
+            schema={"tokens": SCHEMA["tokens"]},
+            if_exists="append",
+        )

@@ -124,3 +124,18 @@ def encode_columns(
     strings. Columns are written in the order given. ValueError, naming the column, where the sizes
     do not fit.
     """
+
+def encode_sequence_columns(
+    context: list[tuple[bytes, Any, _Int64Array | None, int, npt.NDArray[np.bool_] | None]],
+    feature_lists: list[
+        tuple[bytes, Any, _Int64Array, _Int64Array | None, int, npt.NDArray[np.bool_] | None]
+    ],
+    records: int,
+    /,
+) -> tuple[memoryview, _Int64Array]:
+    """SequenceExamples of a table, as `encode_columns` gives Examples.
+
+    A feature list is (key, values, steps, row_splits or None, width, valid or None). Record i has
+    the steps ``steps[i]:steps[i + 1]``, and each step has values as each record of
+    `encode_columns` has. Where ``valid`` is False the record lacks the list, and has no steps.
+    """

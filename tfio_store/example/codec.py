@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from tfio_store.errors import CorruptRecordError
-from tfio_store.example.columns import core_columns, nan_as_nulls, normal_column
+from tfio_store.example.columns import nan_as_nulls, normal_column
 from tfio_store.example.decoding import KINDS, decode_column, keys_of
 from tfio_store.example.decoding_nulls import Nulls, check_nulls, decode_nullable
 from tfio_store.example.feature import Feature
-from tfio_store.example.feature_lists import decode_feature_list, decode_steps
+from tfio_store.example.feature_lists import check_apart, decode_feature_list, decode_steps
 from tfio_store.example.kind_values import Labels, check_labels, meant, meant_schema
+from tfio_store.example.list_columns import core_table
 from tfio_store.example.nullable import Nullable
 from tfio_store.example.ragged import Ragged
 from tfio_store.example.schema import Schema
@@ -111,7 +112,8 @@ def encode_examples(
 ) -> RecordBatch:
     """Serialize the rows of a table as Examples, without Python code for each row.
 
-    A row has every feature, but for its nulls: these it lacks.
+    A row has every feature, but for its nulls: these it lacks. By a schema with feature lists
+    (``Feature(..., sequence=True)``) the rows become SequenceExamples.
 
     Args:
         columns (dict): Column name to an array whose first dimension is the rows, a list of bytes,
@@ -152,8 +154,11 @@ def encode_rows(
 ) -> RecordBatch:
     """As `encode_examples`, for rows of a longer table. Errors count from its ``first_row``. Of
     ``exact`` columns the schema may not change a value."""
-    ready, rows = core_columns(columns, schema, first_row, exact)
-    buffer, offsets = _example.encode_columns(ready, rows)
+    context, lists, rows = core_table(columns, schema, first_row, exact)
+    if lists:
+        buffer, offsets = _example.encode_sequence_columns(context, lists, rows)
+    else:
+        buffer, offsets = _example.encode_columns(context, rows)
     return RecordBatch(buffer, offsets[:-1], np.diff(offsets))
 
 
@@ -306,17 +311,8 @@ def decode_sequence_examples(
     """
     batch, wanted = _batch(records), Schema.of(feature_lists, argument="feature_lists")
     outer = Schema.of(context, argument="context")
-    for name in [name for name, feature in {**outer, **wanted}.items() if feature.sequence]:
-        raise ValueError(
-            f"feature {name!r}: sequence=True is for the one schema of decode_examples; here "
-            "feature_lists= tells what a step holds"
-        )
+    check_apart(outer, wanted)
     contexts = _decode(batch, outer, strings, "mask")
-    for name, feature in wanted.items():
-        if feature.nested:
-            raise ValueError(f"feature {name!r}: a step has at most one variable dimension")
-        if feature.nullable:
-            raise ValueError(f"feature {name!r}: a step of a feature list is never null")
     spans = _locate(batch, [name.encode() for name in wanted], _FEATURE_LISTS)
     lists = {
         name: decode_steps(spans, i, feature, batch.buffer, strings)

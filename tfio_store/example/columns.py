@@ -26,38 +26,60 @@ from tfio_store.example.text import Text
 from tfio_store.example.values import check_keys, plain_array
 from tfio_store.records.framing import RecordBatch
 
-__all__ = ["core_columns", "nan_as_nulls", "normal_column", "plain_row", "schema_of", "undecided"]
+__all__ = [
+    "CoreColumn",
+    "blanked",
+    "check_names",
+    "check_rows",
+    "core_column",
+    "core_columns",
+    "nan_as_nulls",
+    "normal_column",
+    "plain_row",
+    "schema_of",
+    "undecided",
+]
 
 Int64Array = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 CoreColumn = tuple[bytes, Any, "Int64Array | None", int, "BoolArray | None"]
 
 
-def core_columns(
-    columns: Mapping[str, Any],
-    schema: Schema | None,
-    first_row: int = 0,
-    exact: Collection[str] = (),
-) -> tuple[list[CoreColumn], int]:
-    """The columns, sorted by key, and the number of rows. Errors count rows from ``first_row``.
-    Of ``exact`` ones the schema may not change a value."""
+def check_names(columns: Mapping[str, Any], schema: Schema | None) -> None:
+    """TypeError for names that are no str; ValueError unless they are those of the schema."""
     check_keys(columns)
-    if schema is not None and schema.sequence:
-        raise ValueError("schema= has feature lists; encode_sequence_example writes them")
     if schema is not None and set(schema) != set(columns):
         odd = sorted(set(schema) ^ set(columns))
         raise ValueError(f"the schema and the columns must have the same names; not so: {odd}")
+
+
+def check_rows(rows: Mapping[str, int]) -> int:
+    """The number of rows that all columns have. ValueError if they differ."""
+    if len(set(rows.values())) > 1:
+        listed = ", ".join(f"{name!r} {count}" for name, count in rows.items())
+        raise ValueError(f"columns must have the same number of rows; they have: {listed}")
+    return next(iter(rows.values()), 0)
+
+
+def core_columns(
+    columns: Mapping[str, Any],
+    features: Mapping[str, Feature] | None,
+    first_row: int = 0,
+    exact: Collection[str] = (),
+) -> tuple[list[CoreColumn], dict[str, int]]:
+    """The columns, sorted by key, and the number of rows of each. Errors count rows from
+    ``first_row``. Of ``exact`` ones the schema may not change a value."""
     ready: dict[str, CoreColumn] = {}
     rows: dict[str, int] = {}
     for name, column in columns.items():
         normal = normal_column(name, column)
         rows[name] = len(normal)
-        feature = None if schema is None else schema[name]
+        feature = None if features is None else features[name]
         normal, valid = apart(normal)
         if feature is not None and feature.kind is not None:
             normal = written(name, normal, valid, feature, first_row)
         if valid is not None:
-            normal = _blanked(name, normal, valid, feature, first_row)
+            normal = blanked(name, normal, valid, feature, first_row)
         if feature is not None:
             normal = levelled(name, normal, feature)
         for part, value in _split_nested(name, normal):
@@ -65,16 +87,13 @@ def core_columns(
                 raise ValueError(f"feature {part!r}: the nested {name!r} needs that name")
             if feature is not None and part == name:
                 value = _fitted(part, value, feature, first_row, part in exact)
-                ready[part] = (*_core_column(part, value, raw=feature.raw), valid)
+                ready[part] = (*core_column(part, value, raw=feature.raw), valid)
             else:
-                ready[part] = (*_core_column(part, value), valid)
-    if len(set(rows.values())) > 1:
-        listed = ", ".join(f"{name!r} {count}" for name, count in rows.items())
-        raise ValueError(f"columns must have the same number of rows; they have: {listed}")
-    return [ready[name] for name in sorted(ready)], next(iter(rows.values()), 0)
+                ready[part] = (*core_column(part, value), valid)
+    return [ready[name] for name in sorted(ready)], rows
 
 
-def _blanked(
+def blanked(
     name: str, values: Any, valid: BoolArray, feature: Feature | None, first_row: int
 ) -> Any:
     """The values, with nothing where rows are null that could misfit."""
@@ -87,7 +106,7 @@ def _blanked(
     if feature is not None and not valid.any():
         return blank(feature, len(valid))
     if isinstance(values, Text):
-        return Text(_blanked(name, values.batch, valid, None, first_row))
+        return Text(blanked(name, values.batch, valid, None, first_row))
     if isinstance(values, RecordBatch):
         return RecordBatch(values.buffer, values.offsets * valid, values.lengths * valid)
     if isinstance(values, np.ndarray):
@@ -275,9 +294,10 @@ def _fitted(name: str, column: Any, feature: Feature, first_row: int, exact: boo
     return Ragged(values, column.row_splits) if isinstance(column, Ragged) else values
 
 
-def _core_column(
+def core_column(
     name: str, column: Any, *, raw: bool = False
 ) -> tuple[bytes, Any, Int64Array | None, int]:
+    """A column of at most one ragged level, as the codec takes it."""
     splits = column.row_splits if isinstance(column, Ragged) else None
     values = column.values if isinstance(column, Ragged) else column
     if isinstance(values, Text):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,22 @@ from tfio_store.example.nullable import Nullable
 from tfio_store.example.ragged import Ragged
 from tfio_store.records.framing import RecordBatch
 
-__all__ = ["decode_feature_list", "decode_steps"]
+__all__ = ["check_apart", "decode_feature_list", "decode_steps"]
+
+
+def check_apart(context: Mapping[str, Feature], steps: Mapping[str, Feature]) -> None:
+    """ValueError unless ``steps`` are features of single steps, and ``context`` has no feature
+    list."""
+    for name in [name for name, feature in (*context.items(), *steps.items()) if feature.sequence]:
+        raise ValueError(
+            f"feature {name!r}: sequence=True is for the one schema of decode_examples; here "
+            "feature_lists= tells what a step holds"
+        )
+    for name, feature in steps.items():
+        if feature.nested:
+            raise ValueError(f"feature {name!r}: a step has at most one variable dimension")
+        if feature.nullable:
+            raise ValueError(f"feature {name!r}: a step of a feature list is never null")
 
 
 def decode_feature_list(

@@ -19,7 +19,7 @@ from tfio_store.example.ragged import Ragged
 from tfio_store.example.text import Text
 from tfio_store.records.framing import RecordBatch
 
-__all__ = ["blank", "fitted", "levelled"]
+__all__ = ["blank", "fitted", "levelled", "wrong_levels"]
 
 _TEXT = ("bytes", "str")
 _CONTINUES = 0xC0, 0x80
@@ -46,8 +46,13 @@ def levelled(name: str, column: Any, feature: Feature) -> Any:
     if feature.nested and _is_empty(column.values if isinstance(column, Ragged) else column):
         none = Ragged(np.empty(0, feature.item_dtype()), np.zeros(1, np.int64))
         return Ragged(none, np.zeros(len(column) + 1, np.int64))
+    raise wrong_levels(name, feature, nested=nested)
+
+
+def wrong_levels(name: str, feature: Feature, *, nested: bool) -> ValueError:
+    """The error of a column that is or is not nested, where the feature has it the other way."""
     levels = "two ragged levels" if nested else "at most one ragged level"
-    raise ValueError(
+    return ValueError(
         f"feature {name!r}: rows of {levels}, where the schema has the shape {feature.shape}"
     )
 

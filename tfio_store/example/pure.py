@@ -19,6 +19,7 @@ from tfio_store.errors import CorruptRecordError, SchemaError
 from tfio_store.example.pure_encoding import (
     encode_columns,
     encode_example,
+    encode_sequence_columns,
     encode_sequence_example,
 )
 
@@ -28,6 +29,7 @@ __all__ = [
     "describe_lists",
     "encode_columns",
     "encode_example",
+    "encode_sequence_columns",
     "encode_sequence_example",
 ]
 

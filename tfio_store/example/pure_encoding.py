@@ -11,7 +11,12 @@ import numpy.typing as npt
 
 from tfio_store.example.values import check_keys, expand, plain, refuse_null_step
 
-__all__ = ["encode_columns", "encode_example", "encode_sequence_example"]
+__all__ = [
+    "encode_columns",
+    "encode_example",
+    "encode_sequence_columns",
+    "encode_sequence_example",
+]
 
 Int64Array = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
@@ -123,24 +128,65 @@ def _column_values(key: str, values: Any) -> Any:
 def encode_columns(
     columns: list[tuple[bytes, Any, Int64Array | None, int, BoolArray | None]], records: int, /
 ) -> tuple[memoryview, Int64Array]:
+    return _joined(_contexts(columns, records))
+
+
+def encode_sequence_columns(
+    context: list[tuple[bytes, Any, Int64Array | None, int, BoolArray | None]],
+    feature_lists: list[tuple[bytes, Any, Int64Array, Int64Array | None, int, BoolArray | None]],
+    records: int,
+    /,
+) -> tuple[memoryview, Int64Array]:
+    encoded = _contexts(context, records)
+    lists = [b""] * records
+    for raw, values, steps, splits, width, valid in feature_lists:
+        key = raw.decode()
+        if len(steps) != records + 1 or steps[0] != 0 or (np.diff(steps) < 0).any():
+            raise ValueError(
+                f"feature {key!r}: row_splits must be {records + 1} numbers that rise from 0"
+            )
+        rows = _rows(key, values, splits, width, int(steps[-1]))
+        messages = [_field(1, _feature(key, row)) for row in rows]
+        for i, has in enumerate(_flags(key, valid, records)):
+            if has:
+                lists[i] += _entry(key, b"".join(messages[steps[i] : steps[i + 1]]))
+    return _joined([record + _field(2, body) for record, body in zip(encoded, lists, strict=True)])
+
+
+def _contexts(
+    columns: list[tuple[bytes, Any, Int64Array | None, int, BoolArray | None]], records: int
+) -> list[bytes]:
+    """An Example of each record."""
     if not 0 <= records < sys.maxsize // 8:  # int64 offsets
         raise ValueError(f"records must be 0 to {sys.maxsize // 8 - 1}, not {records}")
     ready = []
     for raw, values, splits, width, valid in columns:
-        if splits is None and width < 0:
-            raise ValueError(f"feature {raw.decode()!r}: {width} values are wanted of each record")
-        key, flat = raw.decode(), _column_values(raw.decode(), values)
-        _check_column(key, len(flat), splits, width, records)
-        if valid is not None and len(valid) != records:
-            raise ValueError(f"feature {key!r}: {len(valid)} flags of nulls, {records} wanted")
-        bounds = np.arange(records + 1) * width if splits is None else splits
-        ready.append((key, flat, bounds.tolist(), [True] * records if valid is None else valid))
-    encoded = [
-        _field(
-            1, _features({key: flat[at[i] : at[i + 1]] for key, flat, at, has in ready if has[i]})
-        )
+        key = raw.decode()
+        rows = _rows(key, values, splits, width, records)
+        ready.append((key, rows, _flags(key, valid, records)))
+    return [
+        _field(1, _features({key: rows[i] for key, rows, has in ready if has[i]}))
         for i in range(records)
     ]
-    offsets = np.zeros(records + 1, np.int64)
-    np.cumsum([len(record) for record in encoded], out=offsets[1:])
-    return memoryview(b"".join(encoded)), offsets
+
+
+def _rows(key: str, values: Any, splits: Int64Array | None, width: int, count: int) -> list[Any]:
+    """The values of each of ``count`` rows."""
+    if splits is None and width < 0:
+        raise ValueError(f"feature {key!r}: {width} values are wanted of each record")
+    flat = _column_values(key, values)
+    _check_column(key, len(flat), splits, width, count)
+    at = (np.arange(count + 1) * width if splits is None else splits).tolist()
+    return [flat[at[i] : at[i + 1]] for i in range(count)]
+
+
+def _flags(key: str, valid: BoolArray | None, records: int) -> Any:
+    if valid is not None and len(valid) != records:
+        raise ValueError(f"feature {key!r}: {len(valid)} flags of nulls, {records} wanted")
+    return [True] * records if valid is None else valid
+
+
+def _joined(records: list[bytes]) -> tuple[memoryview, Int64Array]:
+    offsets = np.zeros(len(records) + 1, np.int64)
+    np.cumsum([len(record) for record in records], out=offsets[1:])
+    return memoryview(b"".join(records)), offsets

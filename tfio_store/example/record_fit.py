@@ -6,7 +6,7 @@ flattened, and features that are raw in the schema become their memory.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -20,16 +20,42 @@ from tfio_store.example.nulls import is_null, null_flags
 from tfio_store.example.ragged import Ragged
 from tfio_store.example.schema import Schema
 
-__all__ = ["fit_record"]
+__all__ = ["SequenceRecord", "fit_record"]
+
+
+class SequenceRecord(dict[str, Any]):
+    """A mapping to encode as a SequenceExample. ``listed`` are its feature lists' names."""
+
+    def __init__(self, features: Mapping[str, Any], listed: Collection[str]) -> None:
+        super().__init__(features)
+        self._listed = listed
+
+    @property
+    def context(self) -> dict[str, Any]:
+        """The other features."""
+        return {name: value for name, value in self.items() if name not in self._listed}
+
+    @property
+    def feature_lists(self) -> dict[str, Any]:
+        """The feature lists that the record has. A null is none."""
+        listed = {name: self[name] for name in self if name in self._listed}
+        return {name: steps for name, steps in listed.items() if not is_null(steps)}
 
 
 def fit_record(record: Mapping[str, Any], schema: Schema, number: int = 0) -> dict[str, Any]:
-    """A mapping for `encode_example`. SchemaError, of record ``number``, if an array has another
-    shape than the schema says, or a value of a raw feature another dtype."""
-    fit = dict(record)
+    """A mapping to encode: a `SequenceRecord` if the schema has feature lists. SchemaError, of
+    record ``number``, if an array has another shape than the schema says, or a value of a raw
+    feature another dtype."""
+    listed = {name for name, feature in schema.items() if feature.sequence}
+    fit = SequenceRecord(record, listed) if listed else dict(record)
     for name, value in record.items():
         feature = schema.get(name)
-        if feature is None or is_null(value) or (feature.kind is None and _is_bytes(value)):
+        if feature is None or is_null(value):
+            continue
+        if feature.sequence:
+            fit[name] = _steps(name, value, feature, number)
+            continue
+        if feature.kind is None and _is_bytes(value):
             continue
         nulls = null_flags(value)
         if nulls is not None and nulls.any():
@@ -42,6 +68,24 @@ def fit_record(record: Mapping[str, Any], schema: Schema, number: int = 0) -> di
             reason = str(error).rpartition("row 0 ")[2]
             raise SchemaError(reason, feature=name, record=number) from None
     return fit
+
+
+def _steps(name: str, value: Any, feature: Feature, number: int) -> Any:
+    """The value as a record holds it. SchemaError unless it is a sequence of steps, each of the
+    step's shape."""
+    try:
+        if _is_bytes(value) or not isinstance(value, Iterable) or not hasattr(value, "__len__"):
+            got = f"a {type(value).__name__}"
+            raise ValueError(f"holds {got}, where the schema has a sequence of steps")
+        if isinstance(value, Ragged) and not feature.nested:
+            raise ValueError(f"holds rows that vary in length, not steps of {feature.shape[1:]}")
+        if feature.kind is not None:
+            value = _of_kind(value, feature)
+        for step in value:
+            _checked(step, feature.step())
+        return value
+    except (TypeError, ValueError) as error:
+        raise SchemaError(str(error), feature=name, record=number) from None
 
 
 def _is_bytes(value: Any) -> bool:

@@ -52,6 +52,8 @@ def write_table(
 ) -> DatasetManifest:
     """Write each row of a table as an Example. `read_table` gives the same table back.
 
+    By a schema with feature lists (``Feature(..., sequence=True)``) rows are SequenceExamples.
+
     Args:
         table (dict | DataFrame | Table | Iterable): A dict of columns (as for `encode_examples`), a
             pandas DataFrame (its index is not written), a pyarrow Table, whatever gives an Arrow C

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from tfio_store.errors import SchemaError
-from tfio_store.example import decode_examples, encode_example
+from tfio_store.example import decode_examples
 from tfio_store.example.feature import ROW_LENGTHS
 from tfio_store.example.record_fit import fit_record
 from tfio_store.example.schema import Schema
 from tfio_store.records.framing import RecordBatch
-from tfio_store.write.runs import Run
+from tfio_store.write.runs import Run, encoded
 
 __all__ = ["RecordCheck"]
 
@@ -24,9 +24,11 @@ class RecordCheck:
     def __init__(self, schema: object) -> None:
         self._schema = None if schema is None else Schema.of(schema)
         features = self._schema or Schema({})
-        if features.sequence:
-            raise ValueError("schema= has feature lists; write what encode_sequence_example gives")
-        nested = [name + ROW_LENGTHS for name, feature in features.items() if feature.nested]
+        nested = [
+            name + ROW_LENGTHS
+            for name, feature in features.items()
+            if feature.nested and not feature.sequence
+        ]
         self._known = {*features, *nested}
 
     def each(self, runs: Iterable[Run]) -> Iterator[Run]:
@@ -51,7 +53,7 @@ class RecordCheck:
             fit[i] = fit_record(record, schema, i)
             numbers.append(i)
         try:
-            decode_examples([encode_example(fit[i]) for i in numbers], schema)
+            decode_examples([encoded(fit[i]) for i in numbers], schema)
         except SchemaError as error:
             number = numbers[error.record]
             raise SchemaError(error.reason, feature=error.feature, record=number) from None

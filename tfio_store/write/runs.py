@@ -123,7 +123,10 @@ def _framed_bytes(
 
 
 def encoded(record: Mapping[str, Any]) -> bytes:
-    """A mapping as a `tf.train.Example`."""
-    from tfio_store.example import encode_example
+    """A mapping as a `tf.train.Example`, or a `SequenceExample`."""
+    from tfio_store.example import encode_example, encode_sequence_example
+    from tfio_store.example.record_fit import SequenceRecord
 
+    if isinstance(record, SequenceRecord):
+        return encode_sequence_example(record.context, record.feature_lists)
     return encode_example(record)

@@ -182,7 +182,8 @@ class ShardedWriter(Lifecycle):
         """Add one record.
 
         Args:
-            record (bytes-like | dict): A mapping is encoded as a `tf.train.Example`.
+            record (bytes-like | dict): A mapping is encoded as a `tf.train.Example`, or as a
+                `SequenceExample` if the writer's schema has feature lists.
             key (bytes-like | None): Records of equal keys go to the same shard, by the key's
                 CRC32C. Default None.
 
