@@ -237,7 +237,7 @@ def decode_examples(
             str for dtype "str", as ``Tensor.numpy()`` does. (numpy's fixed-width "S" would drop
             trailing zeros, and pad to the longest.) "batch" makes no object for each value, which
             is most of the time that small records take: it gives a flat `RecordBatch` over the
-            records' own memory, with n * k entries for a feature of shape (k,).
+            records' own memory, with n * k entries for a feature of shape (k,), k > 0.
         nulls (str): How nullable features come. "mask" (default) gives masked arrays, and a
             `Nullable` of what has no mask (a `Ragged`, a `RecordBatch`). "nan" gives plain arrays
             with NaN, NaT, or None among strings; integers have none of these. "default" gives the

@@ -36,6 +36,8 @@ def decode_column(spans: Any, column: int, feature: Feature, buffer: Any, string
         return _nested(spans, column, flat.values, flat.row_lengths)
     if feature.raw:
         return _raw(spans, column, feature)
+    if feature.width == 0:
+        strings = "object"  # a batch of no strings can't tell its rows
     if not feature.ragged:
         values = _values(spans, column, feature, buffer, strings, None)
         if isinstance(values, RecordBatch):

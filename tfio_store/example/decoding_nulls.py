@@ -42,8 +42,6 @@ def decode_nullable(
         valid = spans.present(column)
         default = None if feature.ragged else 0  # of no values
         given = replace(feature, nullable=False, default=default)
-        if feature.width == 0 and nulls == "mask":
-            strings = "object"  # a batch of no strings can't tell its rows
         values = decode_column(spans, column, given, buffer, strings)
         if feature.nested:
             _check_row_lengths(name, values, valid)
