@@ -68,6 +68,7 @@ typedef struct {
     size_t count;
     ex_key_slot *table; /* ex_table_size(count) of them */
     size_t mask;
+    uint64_t looks; /* a bit for each look that a wanted key has */
     uint32_t *next; /* by a key + 1, the key + 1 that came after it; at [0], that came first */
 } ex_keys;
 

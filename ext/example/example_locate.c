@@ -124,6 +124,13 @@ static uint64_t hash_bytes(ex_bytes key) {
     return hash ^ hash >> 32;
 }
 
+/* What tells most unwanted keys from the wanted ones without a hash: a bit by length and ends. */
+ALWAYS_INLINE uint64_t look_of(ex_bytes key) {
+    if (!key.size) return 1;
+    size_t look = key.size + 7u * key.data[0] + 31u * key.data[key.size - 1];
+    return (uint64_t)1 << (look & 63);
+}
+
 size_t ex_table_size(size_t count) {
     size_t size = 4;
     while (size < 2 * count) size *= 2;
@@ -141,12 +148,13 @@ static ex_key_slot *probe(const ex_keys *self, ex_bytes key, uint64_t hash) {
 void ex_keys_init(ex_keys *self, const ex_bytes *keys, size_t count, ex_key_slot *table,
                   uint32_t *next) {
     size_t size = ex_table_size(count);
-    *self = (ex_keys){keys, count, table, size - 1, next};
+    *self = (ex_keys){keys, count, table, size - 1, 0, next};
     memset(table, 0, size * sizeof *table);
     next[0] = 0;
     for (size_t i = 0; i < count; i++) {
         uint64_t hash = hash_bytes(keys[i]);
         *probe(self, keys[i], hash) = (ex_key_slot){hash, (uint32_t)(i + 1)};
+        self->looks |= look_of(keys[i]);
         next[i + 1] = 0;
     }
 }
@@ -158,11 +166,10 @@ void ex_keys_init(ex_keys *self, const ex_bytes *keys, size_t count, ex_key_slot
  * changed for a key only that neither was: where one is left out, the order stays known. */
 ALWAYS_INLINE uint32_t find(ex_keys *self, ex_bytes key, uint32_t last) {
     uint32_t next = self->next[last];
-    if (next) {
-        if (same(self->keys[next - 1], key)) return next;
-        next = self->next[next];
-        if (next && same(self->keys[next - 1], key)) return next;
-    }
+    if (next && same(self->keys[next - 1], key)) return next;
+    if (!(self->looks & look_of(key))) return 0;
+    next = next ? self->next[next] : 0;
+    if (next && same(self->keys[next - 1], key)) return next;
     uint32_t found = probe(self, key, hash_bytes(key))->key;
     if (found) self->next[last] = found;
     return found;

@@ -41,6 +41,16 @@ def test_features_may_come_in_any_order_and_be_left_out(rows):
         assert found[name].tolist() == [row.get(name) for row in values]
 
 
+@given(st.sets(st.text(max_size=3), min_size=2, max_size=30), st.data())
+def test_features_that_nobody_wants_are_passed_over(names, data):
+    wanted = data.draw(st.sets(st.sampled_from(sorted(names)), min_size=1))
+    values = {name: i for i, name in enumerate(sorted(names))}
+    found = decode_examples([encode_example(values)], Schema(dict.fromkeys(wanted, "int64")))
+    assert {name: int(column[0]) for name, column in found.items()} == {
+        name: values[name] for name in wanted
+    }
+
+
 @pytest.mark.parametrize("dtype", ["int64", "float32", "float64"])
 @pytest.mark.parametrize("nulls", [0, 1])
 def test_arrow_takes_the_memory_of_the_values(dtype, nulls):
