@@ -144,7 +144,7 @@ static void check_steps(const ex_bytes *steps, size_t count, ex_bytes record) {
     static values found;
     static int64_t counts[MOST];
     size_t failed;
-    ex_column column = {steps, count, NULL, 0, NULL};
+    ex_column column = {.slots = steps, .records = count};
     for (int kind = EX_BYTES; kind <= EX_INT64; kind++) {
         if (ex_count_column(&column, (ex_kind)kind, counts, &failed)) continue;
         for (size_t k = 0; k < count; k++) {
