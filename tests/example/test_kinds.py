@@ -6,6 +6,7 @@ import io
 import struct
 import sys
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -175,6 +176,17 @@ class TestWritingClasses:
             for value in (["dog", "cat"], [2], [], np.array([1])):
                 writer.write({"x": value})
         assert tfs.read_table(url)["x"].tolist() == [[1, 0], [2], [], [1]]
+
+    def test_steps_of_feature_lists(self, tmp_path: Path) -> None:
+        url = str(tmp_path / "train")
+        schema = Schema({"x": replace(Feature.class_label(NAMES, shape=(None,)), sequence=True)})
+        with tfs.ShardedWriter(url, num_shards=1, schema=schema) as writer:
+            writer.write({"x": ["dog", "cat"]})
+            writer.write({"x": []})
+            with pytest.raises(SchemaError, match=r"^record 0: feature 'x' holds 'cow'"):
+                writer.write({"x": ["cow"]})
+        assert tfs.read_table(url)["x"].tolist() == [[1, 0], []]
+        assert tfs.read_table(url, labels="names")["x"].tolist() == [["dog", "cat"], []]
 
 
 class TestTables:

@@ -65,8 +65,7 @@ def fit_record(record: Mapping[str, Any], schema: Schema, number: int = 0) -> di
                 value = fit[name] = _of_kind(value, feature)
             fit[name] = _raw(value, feature) if feature.raw else _checked(value, feature)
         except (TypeError, ValueError) as error:
-            reason = str(error).rpartition("row 0 ")[2]
-            raise SchemaError(reason, feature=name, record=number) from None
+            raise SchemaError(_reason(error), feature=name, record=number) from None
     return fit
 
 
@@ -85,7 +84,12 @@ def _steps(name: str, value: Any, feature: Feature, number: int) -> Any:
             _checked(step, feature.step())
         return value
     except (TypeError, ValueError) as error:
-        raise SchemaError(str(error), feature=name, record=number) from None
+        raise SchemaError(_reason(error), feature=name, record=number) from None
+
+
+def _reason(error: Exception) -> str:
+    """What is wrong. Columns of one row name it too."""
+    return str(error).rpartition("row 0 ")[2]
 
 
 def _is_bytes(value: Any) -> bool:
