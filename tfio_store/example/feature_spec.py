@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from tfio_store.example.feature import ROW_LENGTHS, Feature
 
-__all__ = ["from_spec", "to_spec"]
+__all__ = ["from_spec", "list_spec", "to_spec"]
 
 _TO_TF = {"bytes": tf.string, "float32": tf.float32, "int64": tf.int64}
 _FROM_TF = {dtype: name for name, dtype in _TO_TF.items()}
@@ -49,6 +49,11 @@ def to_spec(name: str, feature: Feature) -> Any:
         return ragged(dtype, name, parts, row_splits_dtype=tf.int64)
     parts = [ragged.UniformRowLength(dim) for dim in feature.row_shape]
     return ragged(dtype, name, parts, row_splits_dtype=tf.int64)
+
+
+def list_spec(feature: Feature) -> Any:
+    """Make the feature of a spec of feature lists. It gives each step as a row of values."""
+    return tf.io.RaggedFeature(_TO_TF[feature.wire], row_splits_dtype=tf.int64)
 
 
 def from_spec(name: str, spec: Any) -> Feature:

@@ -215,8 +215,35 @@ class Schema(Mapping[str, Feature]):
         from tfio_store.example.feature_spec import to_spec
 
         for name in [name for name, feature in self.items() if feature.sequence]:
-            raise ValueError(f"feature {name!r} is a feature list, which no Example has")
+            raise ValueError(
+                f"feature {name!r} is a feature list, which no Example has; sequence_spec() is for "
+                "tf.io.parse_sequence_example"
+            )
         return {name: to_spec(name, feature) for name, feature in self.items()}
+
+    def sequence_spec(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Make the specs that ``tf.io.parse_sequence_example`` takes. Needs TensorFlow.
+
+        Returns:
+            tuple[dict, dict]: Of the context as `feature_spec`, and of the feature lists: a
+            ``RaggedFeature`` each, which gives tensors of records, steps and values.
+
+        Raises:
+            ImportError: TensorFlow is not installed.
+            ValueError: A nullable feature of the context has no default.
+
+        Example:
+            >>> import tensorflow as tf
+            >>> schema = tfs.Schema({"x": tfs.Feature("int64", (None,), sequence=True)})
+            >>> record = tfs.encode_sequence_example({}, {"x": [1, 2]})
+            >>> tf.io.parse_sequence_example([record], *schema.sequence_spec())[1]["x"].to_list()
+            [[[1], [2]]]
+        """
+        from tfio_store.example.feature_spec import list_spec
+
+        context = Schema({name: feature for name, feature in self.items() if not feature.sequence})
+        lists = {name: list_spec(feature) for name, feature in self.items() if feature.sequence}
+        return context.feature_spec(), lists
 
     @classmethod
     def from_feature_spec(cls, spec: Mapping[str, Any]) -> Schema:

@@ -32,6 +32,7 @@ from tfio_store.tf.dataset.options import (
 )
 from tfio_store.tf.dataset.raw_features import with_raw_features
 from tfio_store.tf.dataset.request import Settings
+from tfio_store.tf.dataset.sequences import is_sequence, parsed_sequences
 from tfio_store.tf.dataset.shuffled_batches import can_shuffle, shuffled_dataset
 from tfio_store.tf.dataset.sizes import check_sizes
 from tfio_store.tf.dataset.stream_batches import can_batch_streams, stream_batches
@@ -92,8 +93,8 @@ class TFRecordDataset(tf.data.Dataset):  # type: ignore[misc]
             remote files without an index that may be read to find their blocks. Default 256 MiB.
         max_record_bytes (int): See `RecordReader`. Default 1 GiB.
         schema (Schema | dict | None): A feature spec of `tf.io.parse_example`. Or a `Schema`: then
-            raw features come in their dtype and shape (datetimes as int64). Default None: records
-            stay strings.
+            raw features come in their dtype and shape (datetimes as int64), and feature lists of
+            SequenceExamples as ragged tensors. Default None: records stay strings.
         retry (Retry | None): See `RecordReader`. Default None.
         backend (str): See `RecordReader`. Default "fsspec".
         cache (str | PathLike | LocalCache | None): See `RecordReader`. The path is part of the
@@ -177,7 +178,7 @@ class TFRecordDataset(tf.data.Dataset):  # type: ignore[misc]
         found, self._count, self._reshard = _build(
             filenames, codec, access, options, num_parallel_reads
         )
-        self._decode = partial(with_raw_features, schema=schema, batched=batch_size is not None)
+        self._decode = partial(_decoded, schema=schema, options=options)
         self._impl = self._decode(found)
         super().__init__(self._impl._variant_tensor)
 
@@ -238,9 +239,22 @@ def _split_of(folder: Any, split: str) -> str:
     return f"{os.fspath(folder).rstrip('/')}/{split}"
 
 
+def _decoded(found: tf.data.Dataset, schema: Any, options: Options) -> tf.data.Dataset:
+    """What the ops gave, in the dtypes and shapes of the schema."""
+    batched = options.batch_size is not None
+    if is_sequence(schema):
+        found = parsed_sequences(
+            found, schema, batched=batched, deterministic=options.deterministic
+        )
+    return with_raw_features(found, schema, batched=batched)
+
+
 def _feature_spec(schema: Any) -> Mapping[str, Any] | None:
+    """What the ops parse: None if records stay strings so far."""
     if schema is None or isinstance(schema, dict):
         return schema
+    if is_sequence(schema):
+        return None
     spec: Mapping[str, Any] = schema.feature_spec()
     return spec
 
