@@ -139,13 +139,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
         ("set", {}, "loop"),
         ("set", {"batch_size": 16}, "main"),
         ("set", {"batch_size": 16, "shuffle": "32 records"}, "loop"),
-        pytest.param(
-            "set",
-            {"num_parallel_reads": 2},
-            "main",
-            # an interleave of TensorFlow 2.16 waits for what its inner iterators have begun
-            marks=pytest.mark.skipif(tf.__version__.startswith("2.16."), reason="not in 2.16"),
-        ),
+        ("set", {"num_parallel_reads": 2}, "main"),
     ],
     ids=str,
 )
