@@ -3,6 +3,9 @@
 The store is Ceph's gateway on this machine, behind a proxy that makes each request wait 30 ms and
 gives each connection 80 MB/s, as a bucket in the same region does. What there is to reach are the
 same bytes of the same objects, read by the same client in concurrent ranges that nobody looks at.
+
+The store and its proxy take their share of the cores. So the table tells the processor time of the
+client too: without waiting for cores, that is the limit.
 """
 
 from __future__ import annotations
@@ -10,6 +13,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import statistics
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -91,6 +96,17 @@ class Shards:
             list(pool.map(one, self._ranges))
 
 
+def timed_cpu(run: Callable[[], object], found: list[float]) -> Callable[[], object]:
+    """As ``run``, whose processor seconds in this process are ``found``."""
+
+    def measured() -> None:
+        before = time.process_time()
+        run()
+        found.append(time.process_time() - before)
+
+    return measured
+
+
 def measure(shards: Shards, what: str, rounds: int) -> list[list[str]]:
     """The lines of one kind of rows: candidates take turns."""
     raw = {"fsspec": shards.fsspec_ranges, "obstore": shards.obstore_ranges}
@@ -100,11 +116,15 @@ def measure(shards: Shards, what: str, rounds: int) -> list[list[str]]:
         for how, shuffle in (("parsed", False), ("shuffled, parsed", True)):
             found = shards.batches(backend, shuffle=shuffle, spec=SPECS[what])
             candidates[f"{backend}: {how}"] = lambda d=found: reduced(d)
-    seconds = medians(candidates, rounds=rounds, round_s=0)
+    busy: dict[str, list[float]] = {name: [] for name in candidates}
+    counted = {name: timed_cpu(run, busy[name]) for name, run in candidates.items()}
+    seconds = medians(counted, rounds=rounds, round_s=0)
     lines = []
     for name, taken in seconds.items():
         share = seconds[f"{name.partition(':')[0]}: plain ranges"] / taken
-        lines.append([f"{what}, {name}", f"{shards.nbytes / taken / 1e6:.0f}", f"{share:.2f}"])
+        cpu = statistics.median(busy[name]) / shards.nbytes * 1e9
+        speed = f"{shards.nbytes / taken / 1e6:.0f}"
+        lines.append([f"{what}, {name}", speed, f"{share:.2f}", f"{cpu:.1f}"])
         print(*lines[-1], flush=True)
     return lines
 
@@ -124,7 +144,7 @@ def main() -> None:
             lines += measure(shards, what, given.rounds)
     print(machine(), "load", *os.getloadavg())
     title = f"Batches of {BATCH} from S3, {TTFB_MS} ms, {BANDWIDTH / 1e6:.0f} MB/s a connection"
-    print(table(title, ["", "MB/s", "of the plain ranges"], lines))
+    print(table(title, ["", "MB/s", "of the plain ranges", "processor s per GB"], lines))
 
 
 if __name__ == "__main__":
