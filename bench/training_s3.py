@@ -1,8 +1,9 @@
 """``make bench-training-s3``: shuffled, parsed batches from a bucket, beside its plain ranges.
 
 The store is Ceph's gateway on this machine, behind a proxy that makes each request wait 30 ms and
-gives each connection 80 MB/s, as a bucket in the same region does. What there is to reach are the
-same bytes of the same objects, read by the same client in concurrent ranges that nobody looks at.
+gives each connection 80 MB/s (``--bandwidth``), as a bucket in the same region does. What there is
+to reach are the same bytes of the same objects, read by the same client in concurrent ranges that
+nobody looks at.
 
 The store and its proxy take their share of the cores. So the table tells the processor time of the
 client too: without waiting for cores, that is the limit.
@@ -33,7 +34,7 @@ from tests.servers.ceph import KEY, SECRET, ceph
 from tests.servers.shaping_proxy import shaped
 
 RANGE_BYTES = 8 << 20
-TTFB_MS, BANDWIDTH = 30, 80e6
+TTFB_MS = 30
 BATCH = 1024
 ROWS = {"10 scalars": (scalars, 170), "tokens": (tokens, 300)}
 IN_FLIGHT = {"fsspec": 16, "obstore": 32}
@@ -133,9 +134,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mib", type=int, default=384, help="data of each kind")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--bandwidth", type=float, default=80e6, help="bytes/s of a connection")
     given = parser.parse_args()
     lines: list[list[str]] = []
-    with ceph() as endpoint, shaped(endpoint, ttfb_ms=TTFB_MS, bandwidth=BANDWIDTH) as proxy:
+    shape = {"ttfb_ms": TTFB_MS, "bandwidth": given.bandwidth}
+    with ceph() as endpoint, shaped(endpoint, **shape) as proxy:
         s3fs.S3FileSystem(endpoint_url=endpoint, key=KEY, secret=SECRET).mkdir("bench")
         for number, (what, (make, per)) in enumerate(ROWS.items()):
             Shards(endpoint, f"rows{number}").fill(make((given.mib << 20) // per))
@@ -143,7 +146,9 @@ def main() -> None:
             shards.measure()
             lines += measure(shards, what, given.rounds)
     print(machine(), "load", *os.getloadavg())
-    title = f"Batches of {BATCH} from S3, {TTFB_MS} ms, {BANDWIDTH / 1e6:.0f} MB/s a connection"
+    title = (
+        f"Batches of {BATCH} from S3, {TTFB_MS} ms, {given.bandwidth / 1e6:.0f} MB/s a connection"
+    )
     print(table(title, ["", "MB/s", "of the plain ranges", "processor s per GB"], lines))
 
 
