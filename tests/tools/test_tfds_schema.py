@@ -101,12 +101,14 @@ EXPECTED = {
 }
 
 
-def put(place: Place, features: Any = FEATURES) -> str:
+ROWS = [ROW, {**ROW, "objects/label": [0], "objects/id": [1]}]
+
+
+def put(place: Place, features: Any = FEATURES, rows: list[dict[str, Any]] = ROWS) -> str:
     """The folder's URL."""
-    records = [ROW, {**ROW, "objects/label": [0], "objects/id": [1]}]
     name = "ds-train.tfrecord-00000-of-00001"
-    place.put(f"ds/1.0.0/{name}", framed([tfs.encode_example(row) for row in records]))
-    splits = [{"name": "train", "shardLengths": ["2"]}]
+    place.put(f"ds/1.0.0/{name}", framed([tfs.encode_example(row) for row in rows]))
+    splits = [{"name": "train", "shardLengths": [str(len(rows))]}]
     info = json.dumps({"name": "ds", "fileFormat": "tfrecord", "splits": splits})
     place.put("ds/1.0.0/dataset_info.json", info.encode())
     data = features if isinstance(features, bytes) else json.dumps(features).encode()
@@ -167,3 +169,75 @@ def test_deep_nodes(tmp_path: Path) -> None:
     for _ in range(300):
         deep = of(x=deep)
     assert "label" in tfs.infer_schema(put(Place(str(tmp_path)), deep))
+
+
+def sequence(inner: Any) -> dict[str, Any]:
+    return node("sequence_feature.Sequence", sequence={"feature": inner, **STEPS})
+
+
+def test_sequences_of_one_value_in_all_records_seen(tmp_path: Path) -> None:
+    """Record 1000 is the first that `infer_schema` does not see."""
+    features = of(
+        label=sequence(LABEL),
+        text=sequence(TEXT),
+        photo=sequence(image(encodingFormat="png")),
+        id=sequence(tensor("int32")),
+        box=sequence(tensor("float32", "2")),
+        free=tensor("float32", "-1", "3"),
+    )
+    rows = [
+        {
+            "label": [1] * count,
+            "text": ["a"] * count,
+            "photo": [PNG] * count,
+            "id": [3] * count,
+            "box": [0.5] * (2 * count),
+            "free": [0.5] * (3 * count),
+        }
+        for count in [1] * 1000 + [2]
+    ]
+    url = put(Place(str(tmp_path)), features, rows)
+    schema = tfs.infer_schema(url)
+    assert dict(schema) == {
+        "box": Feature("float32", (None, 2)),
+        "free": Feature("float32", (None, 3)),
+        "id": Feature("int32", (None,)),
+        "label": Feature.class_label(["cat", "dog"], shape=(None,)),
+        "photo": Feature.image("png", shape=(None,)),
+        "text": Feature("str", (None,)),
+    }
+    last = tfs.decode_examples([tfs.encode_example(row) for row in rows], schema, labels="names")
+    found = {name: last[name][-1].tolist() for name in ("label", "text", "id")}
+    assert found == {"label": ["dog", "dog"], "text": ["a", "a"], "id": [3, 3]}
+    assert last["box"][-1].shape == (2, 2)
+    assert dict(tfs.read_table(url).schema) == dict(schema)
+
+
+ODD = {
+    "text": (TEXT, b"\xff", Feature("bytes")),
+    "flag": (tensor("bool"), 2, Feature("int64")),
+    "small": (tensor("int8"), 1 << 20, Feature("int64")),
+    "triples": (tensor("int32", "-1", "3"), [1, 2], Feature("int64", (None,))),
+    "list": (sequence(TEXT), [b"a", b"\xff"], Feature("bytes", (None,))),
+}
+RIGHT = {"text": "a", "flag": 1, "small": 1, "triples": [1, 2, 3], "list": ["a"]}
+
+
+def test_records_that_show_another_thing_count(tmp_path: Path) -> None:
+    """Each of the features has one value that is not as ``features.json`` says."""
+    pytest.importorskip("pyarrow", exc_type=ImportError)
+    odd = [RIGHT | {name: value} for name, (_, value, _) in ODD.items()]
+    features = of(**{name: told for name, (told, _, _) in ODD.items()})
+    url = put(Place(str(tmp_path)), features, [RIGHT, *odd])
+    expected = dict(sorted((name, feature) for name, (_, _, feature) in ODD.items()))
+    assert dict(tfs.infer_schema(url)) == expected
+    found = tfs.read_table(url)
+    assert dict(found.schema) == expected
+    assert found["text"].tolist()[:2] == [b"a", b"\xff"]
+    assert tfs.iter_tables(url).read_all()["flag"].to_pylist().count(2) == 1
+    assert tfs.infer_schema(url, sample=1)["text"] == Feature("str")
+
+
+def test_names_that_are_no_text(tmp_path: Path) -> None:
+    url = put(Place(str(tmp_path)), of(**{"\ud800": tensor("bool"), "label": LABEL}))
+    assert tfs.infer_schema(url)["label"] == EXPECTED["label"]

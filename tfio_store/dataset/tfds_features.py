@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from tfio_store.dataset.folder import Folder
@@ -27,8 +28,7 @@ def tfds_features(source: object, access: Access) -> dict[str, Feature]:
     """The features of a folder that TFDS wrote, of one of its splits, or of its files. Empty for
     any other source.
 
-    The shapes are those of single values: a feature may be one of a sequence. ManifestError for a
-    ``features.json`` that is no JSON.
+    Features of a sequence vary in length. ManifestError for a ``features.json`` that is no JSON.
     """
     if not isinstance(source, str | os.PathLike):
         return {}
@@ -58,8 +58,8 @@ def _parsed(folder: Folder, data: bytes) -> Any:
 def _features(
     folder: Folder, node: Any, path: tuple[str, ...], *, single: bool
 ) -> Iterator[tuple[str, Feature]]:
-    """The features below a node, by their names in Examples. Of what is not ``single``, as the
-    steps of a sequence, the shape is not known."""
+    """The features below a node, by their names in Examples. What is not ``single`` is the steps of
+    a sequence: their number varies."""
     inner = _at(node, "featuresDict", "features")
     if isinstance(inner, Mapping) and len(path) < 50:  # deep nodes must not end the stack
         for key, child in inner.items():
@@ -69,15 +69,21 @@ def _features(
     if isinstance(step, Mapping) and "sequence" not in step:
         yield from _features(folder, step, path, single=False)
         return
+    name = "/".join(path)
     try:
-        found = _feature(folder, node, path, single)
+        name.encode()  # JSON has strings that are no text
+        found = _feature(folder, node, path)
+        if found is not None and not single:
+            steps = () if found.ragged else found.shape
+            found = replace(found, shape=(None, *steps))
     except (TypeError, ValueError):
         return  # of a dtype or shape that no feature has
     if found is not None:
-        yield "/".join(path), found
+        yield name, found
 
 
-def _feature(folder: Folder, node: Any, path: tuple[str, ...], single: bool) -> Feature | None:
+def _feature(folder: Folder, node: Any, path: tuple[str, ...]) -> Feature | None:
+    """One value of the node."""
     if _at(node, "classLabel") is not None:
         names = _names(folder, path)
         return Feature.class_label(names) if names else None
@@ -92,7 +98,7 @@ def _feature(folder: Folder, node: Any, path: tuple[str, ...], single: bool) -> 
     if not isinstance(tensor, Mapping) or tensor.get("encoding", "none") != "none":
         return None
     dtype = str(tensor.get("dtype"))
-    return Feature(_DTYPES.get(dtype, dtype), _shape(tensor) if single else (None,))
+    return Feature(_DTYPES.get(dtype, dtype), _shape(tensor))
 
 
 def _names(folder: Folder, path: tuple[str, ...]) -> list[str]:

@@ -13,7 +13,7 @@ from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
 from tfio_store.storage import Access, Retry
 from tfio_store.tools.record_schema import schema_of_records
-from tfio_store.tools.tfds_schema import described
+from tfio_store.tools.tfds_schema import schema_of_source
 
 __all__ = ["infer_schema", "manifest_schema"]
 
@@ -77,7 +77,7 @@ def infer_schema(
         max_record_bytes=max_record_bytes,
         **access.arguments,
     ) as reader:
-        return described(schema_of_records(islice(reader, sample), source), source, access)
+        return schema_of_source([list(islice(reader, sample))], source, access)
 
 
 def manifest_schema(source: Any, access: Access) -> Schema | None:

@@ -21,11 +21,10 @@ from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
 from tfio_store.storage import Access, Retry
 from tfio_store.tools.infer import manifest_schema
-from tfio_store.tools.record_schema import schema_of_records
 from tfio_store.tools.table_decoding import decoded
 from tfio_store.tools.table_parts import Part, Types, parts_of
 from tfio_store.tools.table_schema import TableSchema
-from tfio_store.tools.tfds_schema import described
+from tfio_store.tools.tfds_schema import schema_of_source
 from tfio_store.write.commit import KEEP_REPLACED
 from tfio_store.write.sharded_writer import ShardedWriter
 
@@ -178,8 +177,7 @@ def read_table(
         if full is None:
             # A feature may be missing, or of one length, in all records but the last.
             batches = list(batches)
-            seen = schema_of_records(chain.from_iterable(batches), source)
-            full = described(seen, source, access)
+            full = schema_of_source(batches, source, access)
         wanted = full if columns is None else full.select(tuple(columns))
         how: Any = {
             "strings": strings,

@@ -16,9 +16,8 @@ from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
 from tfio_store.storage import Access, Retry
 from tfio_store.tools.infer import manifest_schema
-from tfio_store.tools.record_schema import schema_of_records
 from tfio_store.tools.table_decoding import decoded
-from tfio_store.tools.tfds_schema import described
+from tfio_store.tools.tfds_schema import schema_of_source
 
 __all__ = ["iter_tables"]
 
@@ -75,8 +74,7 @@ def iter_tables(
     full = manifest_schema(source, access) if schema is None else Schema.of(schema)
     if full is None:
         with RecordReader(source, **where) as reader:
-            seen = schema_of_records(chain.from_iterable(reader.batches()), source)
-            full = described(seen, source, access)
+            full = schema_of_source(reader.batches(), source, access)
     wanted = full if columns is None else full.select(tuple(columns))
     types = decode_examples([], wanted, strings="batch").to_arrow().schema
     import pyarrow as pa

@@ -2,25 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import chain
 
 from tfio_store.dataset.tfds_features import tfds_features
+from tfio_store.errors import CorruptRecordError, SchemaError
+from tfio_store.example import decode_examples
+from tfio_store.example.codec import Records
 from tfio_store.example.feature import Feature
 from tfio_store.example.schema import Schema
 from tfio_store.storage import Access
+from tfio_store.tools.record_schema import schema_of_records
 
-__all__ = ["described"]
+__all__ = ["schema_of_source"]
 
 
-def described(schema: Schema, source: object, access: Access) -> Schema:
+def schema_of_source(batches: Iterable[Records], source: object, access: Access) -> Schema:
     """The schema of a source's records, with the dtypes, shapes and kinds of its ``features.json``,
-    if it has one. Where records show another thing, they count."""
+    if it has one. Where these records show another thing, they count."""
     told = tfds_features(source, access)
-    if not told:
-        return schema
+    seen = schema_of_records(chain.from_iterable(_compared(batches, told)), source)
     return Schema(
-        {name: _joined(seen, told[name]) if name in told else seen for name, seen in schema.items()}
+        {name: _joined(seen[name], told[name]) if name in told else seen[name] for name in seen}
     )
+
+
+def _compared(batches: Iterable[Records], told: dict[str, Feature]) -> Iterator[Records]:
+    """The batches. A feature whose values can't be read as it was told is told no more."""
+    for batch in batches:
+        while told:
+            # The number of rows is not known of a file yet, nor whether they have the feature.
+            rows = {n: replace(f, shape=(None, *f.row_shape)) for n, f in told.items() if _odd(f)}
+            try:
+                decode_examples(batch, rows)
+            except SchemaError as error:
+                del told[error.feature]
+                continue
+            except CorruptRecordError:
+                pass  # who reads the batch says it better
+            break
+        yield batch
+
+
+def _odd(feature: Feature) -> bool:
+    """Whether values of the right wire type may misfit."""
+    plain = feature.dtype in ("bytes", feature.wire)
+    return feature.kind is None and not (plain and feature.width == 1)
 
 
 def _joined(seen: Feature, told: Feature) -> Feature:
@@ -31,9 +59,8 @@ def _joined(seen: Feature, told: Feature) -> Feature:
 
 def _shape(seen: Feature, told: Feature) -> tuple[int | None, ...]:
     """Records show numbers of values only, and the first of them may have the same by chance."""
-    if told.kind is not None or seen.nested:
+    if seen.nested or told.nested:
         return seen.shape
-    if told.shape == (None,) and not seen.ragged:
-        return (None,)
-    fits = not seen.ragged and not told.ragged and seen.width == told.width
-    return told.shape if fits else seen.shape
+    if told.ragged:
+        return told.shape
+    return told.shape if not seen.ragged and seen.width == told.width else seen.shape
