@@ -244,6 +244,29 @@ def test_columns_that_do_not_fit_are_refused_by_name(column, error):
         encode_examples({"x": column})
 
 
+@pytest.mark.parametrize(
+    "kind", [np.bytes_, bytearray, memoryview, lambda data: np.str_(data.decode())]
+)
+def test_strings_of_other_types_are_strings(kind):
+    wanted = encode_example({"a": b"xy"}), encode_example({"a": [b"xy", b"z"]})
+    assert encode_example({"a": kind(b"xy")}) == wanted[0]
+    for schema in (None, {"a": "str"}):
+        assert list(encode_examples({"a": [kind(b"xy")] * 2}, schema=schema)) == [wanted[0]] * 2
+    batch = encode_examples({"a": [[kind(b"xy"), b"z"], [kind(b"xy")]]})
+    assert list(batch) == [wanted[1], wanted[0]]
+    array = np.empty(1, object)
+    array[0] = kind(b"xy")
+    assert encode_example({"a": array}) == wanted[0]
+    assert list(encode_examples({"a": array})) == [wanted[0]]
+
+
+def test_numpys_bytes_are_held_to_text():
+    for rows in ([np.bytes_(b"\xff")], np.array([[np.bytes_(b"\xff")]], object)):
+        shape = np.shape(rows)[1:]
+        with pytest.raises(ValueError, match="row 0 is not UTF-8"):
+            encode_examples({"a": rows}, schema={"a": ("str", shape)})
+
+
 def test_columns_of_differing_rows_are_refused():
     with pytest.raises(ValueError, match="'a' 2, 'b' 3"):
         encode_examples({"a": [1, 2], "b": [1, 2, 3]})

@@ -92,6 +92,8 @@ class TestSchema:
 COLUMNS: dict[str, Any] = {
     "names": ["dog", "cat"],
     "bytes": [b"dog", b"cat"],
+    "numpy's strings": [np.str_("dog"), np.bytes_(b"cat")],
+    "numpy's strings as objects": np.array([np.str_("dog"), np.bytes_(b"cat")], object),
     "numbers": [1, 0],
     "an array of text": np.array(["dog", "cat"]),
     "an array of fixed bytes": np.array([b"dog", b"cat"]),
@@ -160,7 +162,7 @@ class TestWritingClasses:
     def test_dicts(self, tmp_path: Path) -> None:
         url = str(tmp_path / "train")
         with tfs.ShardedWriter(url, num_shards=1, schema=animals(nullable=True)) as writer:
-            for value in ("dog", 0, b"dog", np.int64(2), None):
+            for value in (np.str_("dog"), 0, np.bytes_(b"dog"), np.int64(2), None):
                 writer.write({"x": value})
             writer.write_batch([{"x": "cat"}, {}])
             with pytest.raises(SchemaError, match="record 0: feature 'x' holds 'cow'"):
@@ -169,6 +171,16 @@ class TestWritingClasses:
         other = tfs.ShardedWriter(str(tmp_path / "other"), num_shards=1, schema=animals())
         with pytest.raises(SchemaError, match="record 1: feature 'x' holds 7"), other:
             other.write_batch([{"x": 1}, {"x": 7}])
+
+    def test_reasons_of_dicts(self, tmp_path: Path) -> None:
+        writer = tfs.ShardedWriter(str(tmp_path / "t"), num_shards=1, schema=animals())
+        for value, reason in (
+            ("a row 0 cow", "holds 'a row 0 cow', which is none of"),
+            ({1}, "can't be written: rows of type set"),
+        ):
+            with pytest.raises(SchemaError, match=f"^record 0: feature 'x' {reason}"):
+                writer.write({"x": value})
+        writer.abort()
 
     def test_dicts_of_lists(self, tmp_path: Path) -> None:
         url, schema = str(tmp_path / "train"), animals(shape=(None,))
@@ -289,6 +301,16 @@ class TestWritingImages:
     def test_what_is_no_image(self, column: Any, match: str) -> None:
         with pytest.raises(ValueError, match=match):
             tfs.encode_examples({"x": column}, schema=PHOTO)
+
+    @pytest.mark.parametrize("kind", [bytearray, memoryview, np.bytes_])
+    def test_bytes_of_other_types(self, tmp_path: Path, kind: Any) -> None:
+        rows = Schema({"x": Feature.image("png", shape=(None,))})
+        for schema, value in ((PHOTO, kind(PNG)), (rows, [kind(PNG)])):
+            url = str(tmp_path / f"of_{len(schema['x'].shape)}")
+            with tfs.ShardedWriter(url, num_shards=1, schema=schema) as writer:
+                writer.write({"x": value})
+                writer.write_batch(tfs.encode_examples({"x": [value]}, schema=schema))
+            assert tfs.read_table(url)["x"].tolist() == [PNG if schema is PHOTO else [PNG]] * 2
 
     def test_of_any_encoding(self) -> None:
         schema = Schema({"x": Feature.image()})

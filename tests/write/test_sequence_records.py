@@ -107,3 +107,28 @@ def test_classes_of_steps(tmp_path: Path) -> None:
         tfs.ShardedWriter(str(tmp_path / "u"), num_shards=1, schema=schema) as target,
     ):
         target.write({"label": ["c"]})
+
+
+@pytest.mark.parametrize("steps", [{300, 5, 2}, frozenset({1}), {3: 1}, {}.keys()])
+def test_steps_without_an_order(tmp_path: Path, steps: Any) -> None:
+    with (
+        pytest.raises(tfs.SchemaError, match=r"feature 'tokens' holds a .*sequence of steps"),
+        writer(tmp_path) as target,
+    ):
+        target.write(RECORD | {"tokens": steps})
+
+
+@pytest.mark.parametrize(
+    "null", [None, np.ma.masked, np.ma.masked_all(2, np.int64)], ids=["None", "masked", "all"]
+)
+@pytest.mark.parametrize("sequence", [True, False])
+def test_a_null_is_no_empty_list(tmp_path: Path, null: Any, sequence: bool) -> None:
+    schema = tfs.Schema({"x": tfs.Feature("int64", (None,), sequence=sequence)})
+    with tfs.ShardedWriter(str(tmp_path / "t"), num_shards=1, schema=schema) as target:
+        with pytest.raises(tfs.SchemaError, match=r"feature 'x' is null, .* not nullable"):
+            target.write({"x": null})
+        target.write({"x": []})
+        target.write({})
+    assert tfs.read_table(tmp_path / "t")["x"].tolist() == [[], []]
+    with pytest.raises(ValueError, match=r"row 1 is null, .* not nullable"):
+        tfs.encode_examples({"x": [[1], None]}, schema=schema)

@@ -23,7 +23,7 @@ from tfio_store.example.nulls import has_nulls_of_its_own, is_null, null_flags, 
 from tfio_store.example.ragged import Ragged
 from tfio_store.example.schema import Schema
 from tfio_store.example.text import Text
-from tfio_store.example.values import check_keys, plain_array
+from tfio_store.example.values import check_keys, is_string, plain_array, plain_string
 from tfio_store.records.framing import RecordBatch
 
 __all__ = [
@@ -204,6 +204,11 @@ def _list(name: str, rows: list[Any]) -> Any:
     kinds = {type(row) for row in rows}
     if kinds <= {bytes, str}:
         return rows
+    if any(map(is_string, kinds)):
+        rows = [plain_string(row) for row in rows]
+        kinds = {type(row) for row in rows}
+        if kinds <= {bytes, str}:
+            return rows
     if any(map(has_nulls_of_its_own, kinds)) or kinds & {list, tuple}:
         rows = [plain_row(name, i, row) for i, row in enumerate(rows)]
         kinds = {type(row) for row in rows}
@@ -228,6 +233,8 @@ def plain_row(name: str, index: int, row: Any) -> Any:
         if any(is_null(item) for item in items):
             raise _partly_null(name, index)
         return items
+    if is_string(type(row)):
+        return plain_string(row)
     nulls = null_flags(row)
     if nulls is None:
         return row

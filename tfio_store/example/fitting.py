@@ -131,7 +131,7 @@ def _check_text(values: Any, where: Callable[[int], str]) -> None:
     if isinstance(values, RecordBatch):
         if _all_text(values):
             return
-    elif bytes not in set(map(type, values)):
+    elif not any(issubclass(kind, bytes) for kind in set(map(type, values))):
         return
     for index, value in enumerate(values):
         if isinstance(value, str):

@@ -6,7 +6,7 @@ flattened, and features that are raw in the schema become their memory.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Set
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from tfio_store.example.kind_values import written
 from tfio_store.example.nulls import is_null, null_flags
 from tfio_store.example.ragged import Ragged
 from tfio_store.example.schema import Schema
+from tfio_store.example.values import plain_string
 
 __all__ = ["SequenceRecord", "fit_record"]
 
@@ -50,7 +51,10 @@ def fit_record(record: Mapping[str, Any], schema: Schema, number: int = 0) -> di
     fit = SequenceRecord(record, listed) if listed else dict(record)
     for name, value in record.items():
         feature = schema.get(name)
-        if feature is None or is_null(value):
+        if feature is None:
+            continue
+        if _is_null(value):
+            _check_null(name, feature, number)
             continue
         if feature.sequence:
             fit[name] = _steps(name, value, feature, number)
@@ -59,7 +63,7 @@ def fit_record(record: Mapping[str, Any], schema: Schema, number: int = 0) -> di
             continue
         nulls = null_flags(value)
         if nulls is not None and nulls.any():
-            continue  # the encoder leaves it out, or refuses it
+            continue  # the encoder refuses it
         try:
             if feature.kind is not None:
                 value = fit[name] = _of_kind(value, feature)
@@ -69,11 +73,30 @@ def fit_record(record: Mapping[str, Any], schema: Schema, number: int = 0) -> di
     return fit
 
 
+def _is_null(value: Any) -> bool:
+    """Whether all of the value is null."""
+    nulls = null_flags(value)
+    return is_null(value) or (nulls is not None and bool(nulls.size and nulls.all()))
+
+
+def _check_null(name: str, feature: Feature, number: int) -> None:
+    """SchemaError if readers would take the null for an empty row. Of other features that are not
+    nullable they say that it is missing."""
+    if feature.ragged and not feature.nullable:
+        reason = (
+            f"is null, where the schema has {feature.dtype} that is not nullable; give an empty "
+            "list, or Feature(..., nullable=True)"
+        )
+        raise SchemaError(reason, feature=name, record=number)
+
+
 def _steps(name: str, value: Any, feature: Feature, number: int) -> Any:
     """The value as a record holds it. SchemaError unless it is a sequence of steps, each of the
     step's shape."""
     try:
-        if _is_bytes(value) or not isinstance(value, Iterable) or not hasattr(value, "__len__"):
+        is_bytes = isinstance(plain_string(value), (bytes, str))
+        ordered = isinstance(value, Iterable) and not isinstance(value, (Set, Mapping))
+        if is_bytes or not ordered or not hasattr(value, "__len__"):
             got = f"a {type(value).__name__}"
             raise ValueError(f"holds {got}, where the schema has a sequence of steps")
         if isinstance(value, Ragged) and not feature.nested:
@@ -88,8 +111,12 @@ def _steps(name: str, value: Any, feature: Feature, number: int) -> Any:
 
 
 def _reason(error: Exception) -> str:
-    """What is wrong. Columns of one row name it too."""
-    return str(error).rpartition("row 0 ")[2]
+    """What is wrong. A column of one row names itself and the row too."""
+    text = str(error)
+    reason = text.removeprefix("feature '': ")
+    if reason.startswith("row 0 "):
+        return reason.removeprefix("row 0 ")
+    return reason if reason == text else f"can't be written: {reason}"
 
 
 def _is_bytes(value: Any) -> bool:
@@ -97,7 +124,7 @@ def _is_bytes(value: Any) -> bool:
 
 
 def _of_kind(value: Any, feature: Feature) -> Any:
-    """The value as records hold it: a class by its number."""
+    """The value as records hold it: a class by its number, an image as bytes."""
     row = written("", normal_column("", [value]), None, feature, 0)[0]
     return row.tolist() if isinstance(row, np.ndarray) else row
 

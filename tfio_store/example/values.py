@@ -17,7 +17,16 @@ from tfio_store.example.feature import ROW_LENGTHS
 from tfio_store.example.nulls import is_null, null_flags
 from tfio_store.example.ragged import Ragged
 
-__all__ = ["check_keys", "expand", "flat_strings", "plain", "plain_array", "refuse_null_step"]
+__all__ = [
+    "check_keys",
+    "expand",
+    "flat_strings",
+    "is_string",
+    "plain",
+    "plain_array",
+    "plain_string",
+    "refuse_null_step",
+]
 
 
 def check_keys(mapping: Any) -> None:
@@ -44,17 +53,31 @@ def expand(mapping: Any) -> dict[str, Any]:
     return result
 
 
+def is_string(kind: type) -> bool:
+    """Whether values of the type are one byte string or text each. Of a memoryview its format tells
+    it, see `plain_string`."""
+    return issubclass(kind, (str, bytes, bytearray, memoryview))
+
+
+def plain_string(value: Any) -> Any:
+    """Python's own bytes or str, if the value is one byte string or text of another type, such as
+    ``np.str_``. Else the value itself."""
+    if isinstance(value, (bytes, bytearray)) or (
+        isinstance(value, memoryview) and value.format in ("B", "b", "c")
+    ):
+        return bytes(value)
+    return str(value) if isinstance(value, str) else value
+
+
 def plain(name: str, value: Any) -> Any:
     """An int64 or float32 array in C order, a list of bytes and str, () for an empty list, or None
     for a null."""
     if is_null(value):
         return None
-    if isinstance(value, (bytes, bytearray)) or (
-        isinstance(value, memoryview) and value.format in ("B", "b", "c")
-    ):
-        return [bytes(value)]
-    if isinstance(value, str):
-        return [str(value)]
+    if is_string(type(value)):
+        value = plain_string(value)
+    if isinstance(value, (bytes, str)):
+        return [value]
     if isinstance(value, (bool, int, float)):
         return plain_array(name, np.array(_checked(name, value)))
     nulls = null_flags(value)
@@ -122,6 +145,8 @@ def flat_strings(name: str, array: npt.NDArray[Any]) -> list[bytes | str]:
     items: list[bytes | str] = array.ravel().tolist()
     if array.dtype.kind in "SU":
         return items
+    if not set(map(type, items)) <= {bytes, str}:
+        items = [plain_string(item) for item in items]
     for item in items:
         if type(item) is not bytes and type(item) is not str:
             raise TypeError(
