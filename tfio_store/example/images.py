@@ -13,6 +13,10 @@ from tfio_store.example.kinds import Image, encoding_of
 __all__ = ["decoded_image", "encode_image"]
 
 _MODES = ("L", "LA", "RGB", "RGBA")
+_WITHOUT_ALPHA = ("jpeg", "bmp")
+"""A BMP of 32 bits is read as RGB: its plain header does not tell what the fourth byte is."""
+_MOST_SIDE = {"jpeg": 65_500, "webp": 16_383, "gif": 65_535}
+"""The widest and highest images of an encoding; libjpeg's limit is below that of the format."""
 
 
 def encode_image(pixels: Any, encoding: str = "png", *, quality: int = 95) -> bytes:
@@ -21,7 +25,7 @@ def encode_image(pixels: Any, encoding: str = "png", *, quality: int = 95) -> by
     Args:
         pixels (uint8 array [h, w, c]): 1 (grey), 2 (grey, alpha), 3 (RGB) or 4 (RGBA) channels.
         encoding (str): "png" (default), "webp", "bmp", "gif" or "jpeg". JPEG, WebP and GIF change
-            the pixels.
+            the pixels. JPEG and BMP take no alpha.
         quality (int): Of "jpeg" and "webp", from 1 to 100. Default 95.
 
     Returns:
@@ -29,8 +33,9 @@ def encode_image(pixels: Any, encoding: str = "png", *, quality: int = 95) -> by
 
     Raises:
         ImportError: Pillow is not installed.
-        TypeError: ``pixels`` are no array of uint8.
-        ValueError: Their shape is another one, or the encoding is unknown or lacks the channels.
+        TypeError: ``pixels`` are no array of uint8, or ``quality`` is no int.
+        ValueError: Their shape or ``quality`` is another one, or the encoding is unknown or can't
+            hold the channels or the size.
 
     Example:
         >>> import numpy as np
@@ -44,14 +49,31 @@ def encode_image(pixels: Any, encoding: str = "png", *, quality: int = 95) -> by
     if array.ndim != 3 or not 1 <= array.shape[2] <= 4 or not array.size:
         raise ValueError(f"pixels must have the shape [h, w, 1 to 4], got {array.shape}")
     mode = _MODES[array.shape[2] - 1]
+    _check_held(encoding, mode, array.shape, quality)
     flat = array[:, :, 0] if mode == "L" else array
     picture, file = _pillow().fromarray(np.ascontiguousarray(flat)), io.BytesIO()
-    options = {"quality": quality} if encoding in ("jpeg", "webp") else {}
+    options = {"quality": int(quality)} if encoding in ("jpeg", "webp") else {}
     try:
         picture.save(file, encoding, **options)
     except OSError as error:
         raise ValueError(f"{encoding} can't hold {mode}: {error}") from None
     return file.getvalue()
+
+
+def _check_held(encoding: str, mode: str, shape: tuple[int, ...], quality: Any) -> None:
+    """TypeError or ValueError for what the encoding can't hold, and for a quality that is none."""
+    if isinstance(quality, bool) or not isinstance(quality, (int, np.integer)):
+        raise TypeError(f"quality must be an int, got {quality!r}")
+    if not 1 <= quality <= 100:
+        raise ValueError(f"quality must be from 1 to 100, got {quality}")
+    if mode.endswith("A") and encoding in _WITHOUT_ALPHA:
+        raise ValueError(f"{encoding} can't hold {mode}: it has no alpha; png and webp have")
+    most = _MOST_SIDE.get(encoding)
+    if most is not None and max(shape[:2]) > most:
+        raise ValueError(
+            f"{encoding} can't hold {shape[1]} x {shape[0]} pixels: it takes at most {most} pixels "
+            "a side; png takes more"
+        )
 
 
 def decoded_image(data: bytes) -> npt.NDArray[Any]:
@@ -68,6 +90,9 @@ def decoded_image(data: bytes) -> npt.NDArray[Any]:
             array = np.asarray(_of_known_mode(picture))
     except MemoryError:
         raise
+    except pillow.UnidentifiedImageError:
+        reason = "its header is damaged or cut, or Pillow was built without the encoding"
+        raise ValueError(f"is no whole {encoding} image: {reason}") from None
     except Exception as error:  # damage makes Pillow raise errors of many kinds
         raise ValueError(f"is no whole {encoding} image: {error}") from error
     return array.reshape(*array.shape[:2], -1)
