@@ -234,7 +234,7 @@ class TestEncodeImage:
         for other in ("x", None, 1.5, True):
             with pytest.raises(TypeError, match=f"^quality must be an int, got {other!r}"):
                 tfs.encode_image(pixels, encoding, quality=other)  # type: ignore[arg-type]
-        data = tfs.encode_image(pixels, encoding, quality=np.int64(3))  # type: ignore[arg-type]
+        data = tfs.encode_image(pixels, encoding, quality=np.int64(3))
         assert data == tfs.encode_image(pixels, encoding, quality=3)
 
     def test_without_pillow(self, monkeypatch: pytest.MonkeyPatch) -> None:
