@@ -196,6 +196,10 @@ class Schema(Mapping[str, Feature]):
         with ``tf.io.decode_raw``. Tensors have no nulls: a nullable feature needs a default, or is
         ragged, and then a null is an empty row.
 
+        TensorFlow cuts the rows of a batch (of shape (None, 2) or (None, None)) from the values of
+        all records. A record without whole rows moves values into others, in silence.
+        `TFRecordDataset` with the schema itself checks each record.
+
         Returns:
             dict: Feature name to ``FixedLenFeature`` (fixed shapes) or ``RaggedFeature`` (variable
             ones).

@@ -31,6 +31,7 @@ from tfio_store.tf.dataset.options import (
     check_compression,
 )
 from tfio_store.tf.dataset.raw_features import with_raw_features
+from tfio_store.tf.dataset.record_rows import flat_spec, with_rows
 from tfio_store.tf.dataset.request import Settings
 from tfio_store.tf.dataset.sequences import is_sequence, parsed_sequences
 from tfio_store.tf.dataset.shuffled_batches import can_shuffle, shuffled_dataset
@@ -246,6 +247,8 @@ def _decoded(found: tf.data.Dataset, schema: Any, options: Options) -> tf.data.D
         found = parsed_sequences(
             found, schema, batched=batched, deterministic=options.deterministic
         )
+    else:
+        found = with_rows(found, schema, batched=batched)
     return with_raw_features(found, schema, batched=batched)
 
 
@@ -255,8 +258,7 @@ def _feature_spec(schema: Any) -> Mapping[str, Any] | None:
         return schema
     if is_sequence(schema):
         return None
-    spec: Mapping[str, Any] = schema.feature_spec()
-    return spec
+    return flat_spec(schema.feature_spec())
 
 
 def _build(

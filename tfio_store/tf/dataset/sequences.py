@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from tfio_store.example.feature import Feature
 from tfio_store.example.schema import Schema
+from tfio_store.tf.dataset.record_rows import cut_rows, flat_spec
 
 __all__ = ["is_sequence", "parsed_sequences"]
 
@@ -22,6 +23,7 @@ def parsed_sequences(
 ) -> tf.data.Dataset:
     """Dicts of the features of records, or of batches of records, in the order of the schema."""
     context, lists = schema.sequence_spec()
+    context = flat_spec(context)
 
     def parse(strings: tf.Tensor) -> dict[str, Any]:
         if batched:
@@ -29,7 +31,8 @@ def parsed_sequences(
         else:
             found, steps = tf.io.parse_single_sequence_example(strings, context, lists)
         made = {name: _rows(name, steps[name], schema[name], batched) for name in lists}
-        return {name: made[name] if name in made else found[name] for name in schema}
+        made |= cut_rows(found, schema, batched=batched)
+        return {name: made[name] for name in schema}
 
     return records.map(parse, num_parallel_calls=tf.data.AUTOTUNE, deterministic=deterministic)
 
