@@ -10,7 +10,7 @@ import numpy as np
 from tfio_store.errors import CorruptRecordError
 from tfio_store.example.columns import nan_as_nulls, normal_column
 from tfio_store.example.decoding import KINDS, decode_column, keys_of
-from tfio_store.example.decoding_nulls import Nulls, check_nulls, decode_nullable
+from tfio_store.example.decoding_nulls import Nulls, check_nulls, decode_nullable, masked
 from tfio_store.example.feature import Feature
 from tfio_store.example.feature_lists import check_apart, decode_feature_list, decode_steps
 from tfio_store.example.kind_values import Labels, check_labels, meant, meant_schema
@@ -272,7 +272,7 @@ def decode_examples(
     batch, schema = _batch(records), Schema.of(schema)
     check_nulls(nulls)
     check_labels(labels)
-    found = _decode(batch, schema, strings, nulls)
+    found = Examples(masked(decode_columns(batch, schema, strings, nulls), schema), schema)
     if labels == "numbers" and not decode_images:
         return found
     return Examples(meant(found, schema, labels, decode_images), meant_schema(schema, labels))
@@ -312,7 +312,7 @@ def decode_sequence_examples(
     batch, wanted = _batch(records), Schema.of(feature_lists, argument="feature_lists")
     outer = Schema.of(context, argument="context")
     check_apart(outer, wanted)
-    contexts = _decode(batch, outer, strings, "mask")
+    contexts = Examples(masked(decode_columns(batch, outer, strings, "mask"), outer), outer)
     spans = _locate(batch, [name.encode() for name in wanted], _FEATURE_LISTS)
     lists = {
         name: decode_steps(spans, i, feature, batch.buffer, strings)
@@ -345,13 +345,16 @@ def _text(key: bytes) -> str:
         raise CorruptRecordError(reason, path="<buffer>", offset=0) from None
 
 
-def _decode(batch: RecordBatch, schema: Schema, strings: Strings, nulls: Nulls) -> Examples:
+def decode_columns(
+    batch: RecordBatch, schema: Schema, strings: Strings, nulls: Nulls
+) -> dict[str, Any]:
+    """As `decode_examples`, with a `Nullable` in place of each masked array."""
     if strings not in ("object", "batch"):
         raise ValueError(f"strings must be 'object' or 'batch', got {strings!r}")
     columns = _decode_context(batch, schema, strings, nulls)
     if schema.sequence:
         columns |= _decode_lists(batch, schema, strings, nulls)
-    return Examples({name: columns[name] for name in schema}, schema)
+    return {name: columns[name] for name in schema}
 
 
 def _decode_context(

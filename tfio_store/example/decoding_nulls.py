@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal, get_args
 
@@ -14,7 +16,7 @@ from tfio_store.example.feature import ROW_LENGTHS, Feature
 from tfio_store.example.nullable import Nullable
 from tfio_store.records.framing import RecordBatch
 
-__all__ = ["Nulls", "check_nulls", "decode_nullable", "null_fill"]
+__all__ = ["Nulls", "check_nulls", "decode_nullable", "masked", "null_fill"]
 
 Nulls = Literal["mask", "nan", "default"]
 """How nulls come."""
@@ -35,8 +37,8 @@ def check_nulls(nulls: str) -> None:
 def decode_nullable(
     name: str, spans: Any, column: int, feature: Feature, buffer: Any, strings: str, nulls: str
 ) -> Any:
-    """A masked array, or a `Nullable` of what has no mask. With other ``nulls`` than "mask" the
-    array, `RecordBatch` or `Ragged` of a feature that is not nullable."""
+    """A `Nullable`. With other ``nulls`` than "mask" the array, `RecordBatch` or `Ragged` of a
+    feature that is not nullable."""
     fill = null_fill(name, feature, strings, nulls)
     if feature.ragged or feature.width == 0:
         valid = spans.present(column)
@@ -53,11 +55,24 @@ def decode_nullable(
             values[~valid] = fill
     if nulls != "mask":
         return values
-    if isinstance(values, RecordBatch):
-        return Nullable(values, valid if feature.width == 1 else np.repeat(valid, feature.width))
-    if feature.ragged or feature.width == 0:
-        return Nullable(values, valid)
-    return _masked(values, valid, feature)
+    if isinstance(values, RecordBatch) and feature.width > 1:
+        valid = np.repeat(valid, feature.width)
+    return Nullable(values, valid)
+
+
+def masked(columns: Mapping[str, Any], schema: Mapping[str, Feature]) -> dict[str, Any]:
+    """The columns, with masked arrays in place of each `Nullable` that can be one."""
+    return {
+        name: _masked(column.values, column.valid, schema[name])
+        if isinstance(column, Nullable) and _has_mask(column.values)
+        else column
+        for name, column in columns.items()
+    }
+
+
+def _has_mask(values: Any) -> bool:
+    """Whether each row has a value to be masked."""
+    return isinstance(values, np.ndarray) and math.prod(values.shape[1:]) > 0
 
 
 def _check_row_lengths(name: str, values: Any, valid: BoolArray) -> None:

@@ -9,8 +9,9 @@ from typing import Any
 
 from tfio_store.dataset.source import Source
 from tfio_store.example import decode_examples
+from tfio_store.example.arrow import to_arrow
 from tfio_store.example.arrow_types import as_type, with_room
-from tfio_store.example.codec import SchemaLike
+from tfio_store.example.codec import SchemaLike, decode_columns
 from tfio_store.example.schema import Schema
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
@@ -90,7 +91,7 @@ def iter_tables(
 
 def _tables(source: Source, where: Mapping[str, Any], wanted: Schema) -> Iterator[Any]:
     def table(batch: RecordBatch) -> Any:
-        return decode_examples(batch, wanted, strings="batch").to_arrow()
+        return to_arrow(decode_columns(batch, wanted, "batch", "mask"), wanted)
 
     with (
         RecordReader(source, **where) as reader,
