@@ -42,6 +42,7 @@ __all__ = [
 _CALLS_PER_CORE = 4
 _IN_FLIGHT_BYTES = 128 << 20
 _IN_FLIGHT_MOST = 4096
+_WINDOWS = 3
 
 
 def block_dataset(
@@ -103,15 +104,16 @@ def interleaved(
 
 def mixed_blocks(spans: Spans, options: Options) -> Fraction:
     """How many blocks (groups of ``spans``) are mixed: as many as the options say, if memory has
-    room for them twice. Some are handed out while others are read."""
+    room for them three times. Some are handed out, late calls still hold the last ones, and the
+    next ones are read."""
     nbytes = max(1, spans.mean_group())
-    most = max(1, options.memory_budget // (2 * nbytes))
+    most = max(1, options.memory_budget // (_WINDOWS * nbytes))
     asked = options.window.blocks(spans.count, int(spans.records.sum()), nbytes * spans.count)
     wanted = max(Fraction(1), min(asked, Fraction(spans.count)))
     if wanted > most and options.shuffle is not True:
         warn(
             f"shuffle={options.shuffle!r}: {math.ceil(wanted)} blocks take "
-            f"{math.ceil(2 * wanted * nbytes) >> 20} MiB: {most} are mixed, which memory_budget= "
+            f"{math.ceil(_WINDOWS * wanted * nbytes) >> 20} MiB: {most} are mixed, which memory_budget= "
             "has room for; pass a larger one"
         )
     return min(wanted, Fraction(most))
@@ -216,7 +218,9 @@ class BlockReader:
         """How many elements are fetched before somebody reads them."""
         budget = min(_IN_FLIGHT_BYTES, self._options.memory_budget // 2)
         nbytes = max(1, self._spans.mean_group() * self.window)
-        return max(1, min(_IN_FLIGHT_MOST, self.count, budget // nbytes))
+        # what lies here waits for a core only
+        most = _IN_FLIGHT_MOST if self._remote else _CALLS_PER_CORE * (os.cpu_count() or 1)
+        return max(1, min(most, self.count, budget // nbytes))
 
 
 def _runs(
