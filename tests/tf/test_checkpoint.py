@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("tensorflow")
+tf = pytest.importorskip("tensorflow")
 
-import tfio_store as tfs
+import tfio_store as tfs  # noqa: E402
+from tests.servers.web import web_server  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 
@@ -93,3 +94,26 @@ def test_killed_and_restored(
     assert again == seen
     assert len(again) == RECORDS - before * per_element
     assert len(set(again)) == len(again)
+
+
+@pytest.mark.parametrize("options", [{}, {"shuffle": True, "seed": 1}], ids=str)
+def test_parsed_batches_of_a_store_are_saved_symbolically(
+    tmp_path: Path, options: dict[str, Any]
+) -> None:
+    tfs.write_table({"x": range(100_000)}, str(tmp_path / "set"), num_shards=2)
+    symbolic = tf.data.Options()
+    symbolic.experimental_symbolic_checkpoint = True
+    spec = {"x": tf.io.FixedLenFeature([], tf.int64)}
+    with web_server() as web:
+        web.files |= {f"/{path.name}": path.read_bytes() for path in tmp_path.iterdir()}
+        found = tfs.TFRecordDataset(
+            f"{web.endpoint}/set", batch_size=1000, schema=spec, **options
+        ).with_options(symbolic)
+        iterator = iter(found)
+        next(iterator)
+        saved = tf.train.Checkpoint(iterator=iterator).save(str(tmp_path / "saved"))
+        rest = [batch["x"].numpy().tolist() for batch in iterator]
+        restored = iter(found)
+        tf.train.Checkpoint(iterator=restored).restore(saved)
+        assert [batch["x"].numpy().tolist() for batch in restored] == rest
+    assert len(rest) == 99

@@ -113,8 +113,8 @@ def mixed_blocks(spans: Spans, options: Options) -> Fraction:
     if wanted > most and options.shuffle is not True:
         warn(
             f"shuffle={options.shuffle!r}: {math.ceil(wanted)} blocks take "
-            f"{math.ceil(_WINDOWS * wanted * nbytes) >> 20} MiB: {most} are mixed, which memory_budget= "
-            "has room for; pass a larger one"
+            f"{math.ceil(_WINDOWS * wanted * nbytes) >> 20} MiB: {most} are mixed, which "
+            "memory_budget= has room for; pass a larger one"
         )
     return min(wanted, Fraction(most))
 

@@ -14,7 +14,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.data.ops import map_op
 
-__all__ = ["MAPS_CAN_END", "map_in_parallel", "map_in_place", "map_that_waits"]
+__all__ = ["MAPS_CAN_END", "STAYS_IN_PLACE", "map_in_parallel", "map_in_place", "map_that_waits"]
 
 
 def _switches(name: str) -> Collection[str]:
@@ -42,6 +42,10 @@ _parallel = _switched("_ParallelMapDataset", **_COMMON)
 _ending = _switched("_ParallelMapDataset", **{**_COMMON, "preserve_cardinality": False})
 _in_place = _switched("_MapDataset", force_synchronous=True, **_COMMON)
 
+STAYS_IN_PLACE = "force_synchronous" in _switches("_MapDataset")
+"""Whether a map in place stays one. Otherwise TensorFlow may make it one of several calls at once,
+in the threads that all share."""
+
 MAPS_CAN_END = "preserve_cardinality" in _switches("_ParallelMapDataset")
 """Whether a map can be one whose function ends it, by OUT_OF_RANGE."""
 
@@ -66,21 +70,8 @@ def map_in_place(dataset: tf.data.Dataset, function: Callable[..., Any]) -> tf.d
 
 
 def map_that_waits(dataset: tf.data.Dataset, function: Callable[..., Any]) -> tf.data.Dataset:
-    """As ``dataset.map(function)``, one element at a time, in a thread of its own.
-
-    A loop that waits holds its thread. TensorFlow has only as many as the machine has cores, so
-    without this nobody else would get one. (It would also make a plain map one that waits for
-    several elements at once.)
-    """
-
-    def step(nothing: tf.Tensor, value: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        return nothing, function(value)
-
-    found = dataset.scan(tf.constant(0), tf.autograph.experimental.do_not_convert(step))
-    alone = tf.raw_ops.PrivateThreadPoolDataset(
-        input_dataset=tf.data.experimental.to_variant(found),
-        num_threads=1,
-        output_types=[found.element_spec.dtype],
-        output_shapes=[found.element_spec.shape],
-    )
-    return tf.data.experimental.from_variant(alone, found.element_spec)
+    """As `map_in_place`, for a function that waits. Where maps do not stay in place, it holds one
+    of the threads that all share, and no more of them."""
+    if STAYS_IN_PLACE:
+        return map_in_place(dataset, function)
+    return map_in_parallel(dataset, function, 1, deterministic=True)

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.core.framework import attr_value_pb2
 from tensorflow.python.framework import op_def_library
 
 from tfio_store.tf.compiled import bridge_module
@@ -96,7 +97,17 @@ def await_blocks(blocks: Blocks, wanted: tf.Tensor, settings: Settings) -> tf.Te
 
     begin = tf.constant(0, tf.int64)
     (end,) = tf.while_loop(lambda attempt: attempt >= 0, ask, [begin])
+    _keep_whole(end)
     return wanted + (end + 1)  # which is 0; TensorFlow leaves out a loop whose result nobody takes
+
+
+def _keep_whole(end: tf.Tensor) -> None:
+    """Let the loop that ``end`` comes from stay one op. Otherwise TensorFlow takes it apart, and
+    `map_in_place` can't run the parts."""
+    loop = end.op
+    while "While" not in loop.type:
+        loop = loop.inputs[0].op
+    loop._set_attr("_lower_using_switch_merge", attr_value_pb2.AttrValue(b=False))
 
 
 def read_blocks(
