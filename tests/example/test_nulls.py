@@ -26,6 +26,7 @@ from tfio_store import (
     encode_sequence_example,
     infer_schema,
 )
+from tfio_store.example import decoding_nulls
 
 ABSENT = wire_example()
 
@@ -293,8 +294,21 @@ def test_other_writers_nulls():
 
 
 def test_room_for_nulls_is_limited():
-    with pytest.raises(MemoryError, match="'x': the nulls would take"):
+    with pytest.raises(MemoryError, match="'x': with it, nulls and defaults would take"):
         decode_examples([ABSENT] * 3, nullable("int64", (2**38,)))
+
+
+@pytest.mark.parametrize("absent", [{"nullable": True}, {"default": 7}])
+def test_room_for_nulls_and_defaults_is_that_of_all_columns(monkeypatch, absent):
+    monkeypatch.setattr(decoding_nulls, "_MOST_ROOM", 100)
+    feature = Feature("int64", (2,), **absent)
+    full, empty = encode_example({"x": [1, 2], "y": [3, 4]}), ABSENT
+    schema = Schema({"x": feature, "plain": ("int64", (None,)), "y": feature})
+    assert len(decode_examples([empty] * 3 + [full] * 40, schema)["x"]) == 43
+    with pytest.raises(MemoryError, match="'y': with it, nulls and defaults would take 128 bytes"):
+        decode_examples([empty] * 4, schema)
+    with pytest.raises(SchemaError, match=r"record 4: feature 'x' holds 1 values, where 2 are"):
+        decode_examples([full] * 4 + [encode_example({"x": 1})], schema)
 
 
 def test_json_keeps_nullable():

@@ -9,6 +9,7 @@ import pytest
 
 from tfio_store import (
     CorruptRecordError,
+    Feature,
     RecordBatch,
     SchemaError,
     ShardedWriter,
@@ -16,7 +17,8 @@ from tfio_store import (
     iter_tables,
     read_table,
 )
-from tfio_store.tools import table_decoding
+from tfio_store.example.codec import decode_columns
+from tfio_store.tools import table_decoding, table_stream
 from tfio_store.tools.table_decoding import decoded
 
 BATCHES = [RecordBatch.from_records([b"%d" % i]) for i in range(50)]
@@ -83,6 +85,28 @@ def test_few_batches_are_read_ahead(monkeypatch, most, ahead):
         assert len(taken) <= i + ahead
     found.close()
     assert len(taken) < 30
+
+
+@pytest.mark.parametrize("absent", [{"nullable": True}, {"default": 7}])
+def test_large_results_are_made_one_at_a_time(tmp_path, monkeypatch, absent):
+    """Short records without values make large columns."""
+    monkeypatch.setattr(table_decoding, "_MOST_ROOM", 1 << 20, raising=False)
+    begun = []
+
+    def decode(batch, *args, **options):
+        begun.append(len(batch))
+        return decode_columns(batch, *args, **options)
+
+    url = str(tmp_path / "ds")
+    with ShardedWriter(url, max_shard_records=300) as writer:
+        for _ in range(1500):
+            writer.write(encode_example({}))
+    schema = {"x": Feature("int64", (1000,), **absent)}
+    tables = iter_tables(url, schema=schema)
+    monkeypatch.setattr(table_stream, "decode_columns", decode)
+    for i in range(1, 6):
+        assert tables.read_next_batch().num_rows == 300
+        assert begun == [300] * i
 
 
 def test_tables_name_the_bad_record_behind_all_good_ones(tmp_path):

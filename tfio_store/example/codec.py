@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -10,7 +11,13 @@ import numpy as np
 from tfio_store.errors import CorruptRecordError
 from tfio_store.example.columns import nan_as_nulls, normal_column
 from tfio_store.example.decoding import KINDS, decode_column, keys_of
-from tfio_store.example.decoding_nulls import Nulls, check_nulls, decode_nullable, masked
+from tfio_store.example.decoding_nulls import (
+    Nulls,
+    check_nulls,
+    check_room,
+    decode_nullable,
+    masked,
+)
 from tfio_store.example.feature import Feature
 from tfio_store.example.feature_lists import check_apart, decode_feature_list, decode_steps
 from tfio_store.example.kind_values import Labels, check_labels, meant, meant_schema
@@ -364,14 +371,16 @@ def _decode_context(
     wanted = {name: feature for name, feature in schema.items() if not feature.sequence}
     keys = {name: keys_of(name, feature) for name, feature in wanted.items()}
     spans = _locate(batch, [key for group in keys.values() for key in group], _FEATURES)
-    columns, at = {}, 0
-    for name, feature in wanted.items():
+    starts = accumulate((len(group) for group in keys.values()), initial=0)
+    placed = {name: (at, wanted[name]) for name, at in zip(keys, starts, strict=False)}
+    check_room(spans, placed)
+    columns = {}
+    for name, (at, feature) in placed.items():
         if feature.nullable:
             column = decode_nullable(name, spans, at, feature, batch.buffer, strings, nulls)
         else:
             column = decode_column(spans, at, feature, batch.buffer, strings)
         columns[name] = column
-        at += len(keys[name])
     return columns
 
 

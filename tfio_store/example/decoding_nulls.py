@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Literal, get_args
 
@@ -16,12 +16,21 @@ from tfio_store.example.feature import ROW_LENGTHS, Feature
 from tfio_store.example.nullable import Nullable
 from tfio_store.records.framing import RecordBatch
 
-__all__ = ["Nulls", "check_nulls", "decode_nullable", "masked", "null_fill"]
+__all__ = [
+    "Nulls",
+    "check_nulls",
+    "check_room",
+    "decode_nullable",
+    "masked",
+    "most_room",
+    "null_fill",
+]
 
 Nulls = Literal["mask", "nan", "default"]
 """How nulls come."""
 
 _MOST_ROOM = 1 << 32
+"""Bytes of nulls and defaults in the columns of one batch."""
 _WIRE_BYTES = {"bytes": 16, "float32": 4, "int64": 8}
 """What a reader sets aside for each value; for a byte string, where it lies."""
 
@@ -48,7 +57,6 @@ def decode_nullable(
         if feature.nested:
             _check_row_lengths(name, values, valid)
     else:
-        _check_room(name, spans, column, feature)
         valid = np.empty(len(spans), bool)
         values = decode_present(spans, column, feature, buffer, strings, valid)
         if fill is not None and not valid.all():
@@ -84,12 +92,36 @@ def _check_row_lengths(name: str, values: Any, valid: BoolArray) -> None:
         raise SchemaError(reason, feature=name + ROW_LENGTHS, record=record)
 
 
-def _check_room(name: str, spans: Any, column: int, feature: Feature) -> None:
-    """MemoryError for nulls that would take much room: shapes come from schemas, and schemas from
-    files."""
-    each = feature.width * max(feature.item_dtype().itemsize, _WIRE_BYTES[feature.wire])
-    if each * len(spans) <= _MOST_ROOM:
+def most_room(features: Iterable[Feature]) -> int:
+    """The most bytes that the nulls and defaults of a record take in columns of fixed shapes."""
+    return sum(_room(feature) for feature in features)
+
+
+def check_room(spans: Any, columns: Mapping[str, tuple[int, Feature]]) -> None:
+    """MemoryError for nulls and defaults that would take much room in all: shapes come from
+    schemas, and schemas from files. ``columns`` are features, each with the place of its key."""
+    if most_room(feature for _, feature in columns.values()) * len(spans) <= _MOST_ROOM:
         return
+    room = 0
+    for name, (column, feature) in columns.items():
+        each = _room(feature)
+        room += each * _absent(name, spans, column, feature) if each else 0
+        if room > _MOST_ROOM:
+            raise MemoryError(
+                f"feature {name!r}: with it, nulls and defaults would take {room} bytes; decode "
+                "fewer records at once"
+            )
+
+
+def _room(feature: Feature) -> int:
+    """What a record without the feature takes."""
+    if feature.ragged or feature.sequence or not (feature.nullable or feature.default is not None):
+        return 0
+    return feature.width * max(feature.item_dtype().itemsize, _WIRE_BYTES[feature.wire])
+
+
+def _absent(name: str, spans: Any, column: int, feature: Feature) -> int:
+    """How many records lack values. SchemaError for too few or too many of them."""
     counts = spans.counts(column, KINDS[feature.wire])
     wanted = 1 if feature.raw else feature.width
     wrong = np.flatnonzero((counts != 0) & (counts != wanted))
@@ -97,11 +129,7 @@ def _check_room(name: str, spans: Any, column: int, feature: Feature) -> None:
         record = int(wrong[0])
         reason = f"holds {counts[record]} values, where {wanted} are wanted"
         raise SchemaError(reason, feature=name, record=record)
-    room = each * int((counts == 0).sum())
-    if room > _MOST_ROOM:
-        raise MemoryError(
-            f"feature {name!r}: the nulls would take {room} bytes; decode fewer records at once"
-        )
+    return int((counts == 0).sum())
 
 
 def _masked(values: npt.NDArray[Any], valid: BoolArray, feature: Feature) -> Any:

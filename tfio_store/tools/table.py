@@ -14,7 +14,7 @@ from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.source import Source
 from tfio_store.example import Examples, Nullable, Ragged, decode_examples
 from tfio_store.example.codec import SchemaLike, Strings, encode_rows
-from tfio_store.example.decoding_nulls import Nulls
+from tfio_store.example.decoding_nulls import Nulls, most_room
 from tfio_store.example.kind_values import Labels
 from tfio_store.example.schema import Schema
 from tfio_store.read.reader import RecordReader
@@ -186,7 +186,8 @@ def read_table(
             "decode_images": decode_images,
         }
         decode = partial(decode_examples, schema=wanted, **how)
-        with closing(decoded(batches, decode, source)) as made:
+        room = most_room(wanted.values())
+        with closing(decoded(batches, decode, source, room=room)) as made:
             parts = list(made)
     parts = parts or [decode_examples([], wanted, **how)]
     joined = {name: _joined([part[name] for part in parts]) for name in wanted}

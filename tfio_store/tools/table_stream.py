@@ -12,6 +12,7 @@ from tfio_store.example import decode_examples
 from tfio_store.example.arrow import to_arrow
 from tfio_store.example.arrow_types import as_type, with_room
 from tfio_store.example.codec import SchemaLike, decode_columns
+from tfio_store.example.decoding_nulls import most_room
 from tfio_store.example.schema import Schema
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
@@ -93,9 +94,10 @@ def _tables(source: Source, where: Mapping[str, Any], wanted: Schema) -> Iterato
     def table(batch: RecordBatch) -> Any:
         return to_arrow(decode_columns(batch, wanted, "batch", "mask"), wanted)
 
+    room = most_room(wanted.values())
     with (
         RecordReader(source, **where) as reader,
-        closing(decoded(reader.batches(), table, source)) as made,
+        closing(decoded(reader.batches(), table, source, room=room)) as made,
     ):
         yield from made
 
