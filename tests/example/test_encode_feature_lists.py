@@ -168,3 +168,28 @@ def test_both_codecs_check_sizes(
     for module in (compiled, pure):
         with pytest.raises(ValueError, match=f"feature 'x': .*{says}"):
             module.encode_sequence_columns([], [(b"x", VALUES, steps_, inner, width, valid)], 2)
+
+
+@pytest.mark.parametrize("sequence", [True, False])
+@pytest.mark.parametrize("shape", [(2,), (2, 2), (1, 2, 3)])
+@pytest.mark.parametrize("dtype", ["int64", "float32", "str"])
+def test_lists_of_fixed_dimensions(dtype: str, shape: tuple[int, ...], sequence: bool) -> None:
+    """Rows that differ in number are lists of lists, whose inner lengths are those of the shape."""
+    one = np.arange(np.prod(shape)).reshape(shape)
+    given: Any = (one.astype(str).astype(object) if dtype == "str" else one.astype(dtype)).tolist()
+    schema = {"x": Feature(dtype, (None, *shape), sequence=sequence)}
+    rows: Any
+    for rows in ([[given], []], [[given], [given, given]], [[given] * 2] * 2, [[], []]):
+        found = decode_examples(encode_examples({"x": rows}, schema=schema), schema)["x"]
+        assert found.tolist() == rows
+    arrays = [[np.array(given, object if dtype == "str" else dtype)], []]
+    found = decode_examples(encode_examples({"x": arrays}, schema=schema), schema)["x"]
+    assert found.tolist() == [[given], []]
+
+
+@pytest.mark.parametrize("sequence", [True, False])
+def test_lists_of_other_dimensions(sequence: bool) -> None:
+    schema = {"x": Feature("int64", (None, 2, 2), sequence=sequence)}
+    for odd in ([[1, 2], [3]], [[1, 2]], [1, 2, 3, 4], [[[1, 2]], [[3, 4]]]):
+        with pytest.raises(ValueError, match=r"feature 'x'.*where the schema has"):
+            encode_examples({"x": [[odd], []]}, schema=schema)

@@ -257,6 +257,28 @@ class TestReadingClasses:
         schema = animals(default=1)
         assert tfs.decode_examples(records[1:], schema, labels="names")["x"].tolist() == ["dog"]
 
+    @pytest.mark.parametrize("shape", [(), (2,)])
+    def test_names_without_a_mask(self, shape: tuple[int, ...]) -> None:
+        """A name is no number, and None stands for a null."""
+        schema = Schema({"x": Feature.class_label(NAMES, shape=shape, nullable=True)})
+        row: Any = ["dog", "cat"] if shape else "dog"
+        batch = tfs.encode_examples({"x": [row, None]}, schema=schema)
+        found = tfs.decode_examples(batch, schema, labels="names", nulls="nan")
+        assert not isinstance(found["x"], np.ma.MaskedArray)
+        assert found["x"].tolist() == [row, [None, None] if shape else None]
+        text = Schema({"x": Feature("str", shape, nullable=True)})
+        assert found.schema == text
+        like = tfs.decode_examples([tfs.encode_example({})], text, nulls="nan")
+        assert found["x"][1:].tolist() == like["x"].tolist()
+        with pytest.raises(ValueError, match="feature 'x': int64 has no NaN"):
+            tfs.decode_examples(batch, schema, nulls="nan")
+
+    def test_ragged_names_have_no_nan(self) -> None:
+        with pytest.raises(ValueError, match="feature 'x': a ragged feature has no NaN"):
+            tfs.decode_examples(
+                [], animals(shape=(None,), nullable=True), labels="names", nulls="nan"
+            )
+
     def test_an_unknown_way(self) -> None:
         with pytest.raises(ValueError, match="labels must be"):
             tfs.decode_examples([], animals(), labels="name")  # type: ignore[arg-type]

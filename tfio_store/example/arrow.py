@@ -163,6 +163,11 @@ def from_arrow(name: str, column: Any) -> Any:
     joined or nulls left out; a `Nullable` if there are nulls. ValueError for nulls inside lists,
     TypeError for types that a feature can't hold."""
     pa = _pyarrow()
+    if pa.types.is_struct(column.type):
+        raise TypeError(
+            f"feature {name!r}: Arrow type {column.type} can't be encoded; write_table(..., "
+            "flatten=True) makes columns of its fields"
+        )
     try:
         return _from_column(pa, name, column)
     except pa.ArrowNotImplementedError as error:
@@ -208,7 +213,7 @@ def _items(name: str, column: Any) -> Any:
             f"feature {name!r}: {column.null_count} nulls inside its lists; a row is null as a "
             "whole, or not at all"
         )
-    return from_arrow(name, column)
+    return _from_column(_pyarrow(), name, column)
 
 
 def _from_array(pa: Any, name: str, column: Any) -> Any:
@@ -231,8 +236,7 @@ def _from_array(pa: Any, name: str, column: Any) -> Any:
         return []
     if types.is_boolean(kind) or (types.is_primitive(kind) and not types.is_interval(kind)):
         return column.to_numpy(zero_copy_only=False)
-    hint = "; write_table(..., flatten=True) makes columns of its fields" * types.is_struct(kind)
-    raise TypeError(f"feature {name!r}: Arrow type {kind} can't be encoded{hint}")
+    raise TypeError(f"feature {name!r}: Arrow type {kind} can't be encoded")
 
 
 def _fixed_rows(column: Any, items: Any) -> Any:

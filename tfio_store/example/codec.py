@@ -20,7 +20,7 @@ from tfio_store.example.decoding_nulls import (
 )
 from tfio_store.example.feature import Feature
 from tfio_store.example.feature_lists import check_apart, decode_feature_list, decode_steps
-from tfio_store.example.kind_values import Labels, check_labels, meant, meant_schema
+from tfio_store.example.kind_values import Labels, check_labels, meant, meant_schema, named
 from tfio_store.example.list_columns import core_table
 from tfio_store.example.nullable import Nullable
 from tfio_store.example.ragged import Ragged
@@ -50,6 +50,7 @@ __all__ = [
 Records = RecordBatch | Iterable[bytes]
 SchemaLike = Schema | Mapping[str, Feature | str | tuple[str, tuple[int | None, ...]]]
 Strings = Literal["object", "batch"]
+_How = Mapping[str, Nulls]
 
 _FEATURES, _FEATURE_LISTS = 1, 2
 _DTYPES: dict[int, str | None] = {0: None, **{number: name for name, number in KINDS.items()}}
@@ -279,10 +280,13 @@ def decode_examples(
     batch, schema = _batch(records), Schema.of(schema)
     check_nulls(nulls)
     check_labels(labels)
-    found = Examples(masked(decode_columns(batch, schema, strings, nulls), schema), schema)
+    names = named(schema, labels) if nulls == "nan" else ()
+    how: _How = {name: "mask" if name in names else nulls for name in schema}
+    found = Examples(masked(decode_columns(batch, schema, strings, how), schema), schema)
     if labels == "numbers" and not decode_images:
         return found
-    return Examples(meant(found, schema, labels, decode_images), meant_schema(schema, labels))
+    columns = meant(found, schema, labels, decode_images, names)
+    return Examples(columns, meant_schema(schema, labels))
 
 
 def decode_sequence_examples(
@@ -319,7 +323,8 @@ def decode_sequence_examples(
     batch, wanted = _batch(records), Schema.of(feature_lists, argument="feature_lists")
     outer = Schema.of(context, argument="context")
     check_apart(outer, wanted)
-    contexts = Examples(masked(decode_columns(batch, outer, strings, "mask"), outer), outer)
+    how: _How = dict.fromkeys(outer, "mask")
+    contexts = Examples(masked(decode_columns(batch, outer, strings, how), outer), outer)
     spans = _locate(batch, [name.encode() for name in wanted], _FEATURE_LISTS)
     lists = {
         name: decode_steps(spans, i, feature, batch.buffer, strings)
@@ -353,9 +358,10 @@ def _text(key: bytes) -> str:
 
 
 def decode_columns(
-    batch: RecordBatch, schema: Schema, strings: Strings, nulls: Nulls
+    batch: RecordBatch, schema: Schema, strings: Strings, nulls: _How
 ) -> dict[str, Any]:
-    """As `decode_examples`, with a `Nullable` in place of each masked array."""
+    """As `decode_examples`, with a `Nullable` in place of each masked array. ``nulls`` tells how
+    those of each feature come."""
     if strings not in ("object", "batch"):
         raise ValueError(f"strings must be 'object' or 'batch', got {strings!r}")
     columns = _decode_context(batch, schema, strings, nulls)
@@ -365,7 +371,7 @@ def decode_columns(
 
 
 def _decode_context(
-    batch: RecordBatch, schema: Schema, strings: Strings, nulls: Nulls
+    batch: RecordBatch, schema: Schema, strings: Strings, nulls: _How
 ) -> dict[str, Any]:
     """The features of Examples, or of the contexts of SequenceExamples."""
     wanted = {name: feature for name, feature in schema.items() if not feature.sequence}
@@ -377,7 +383,7 @@ def _decode_context(
     columns = {}
     for name, (at, feature) in placed.items():
         if feature.nullable:
-            column = decode_nullable(name, spans, at, feature, batch.buffer, strings, nulls)
+            column = decode_nullable(name, spans, at, feature, batch.buffer, strings, nulls[name])
         else:
             column = decode_column(spans, at, feature, batch.buffer, strings)
         columns[name] = column
@@ -385,12 +391,12 @@ def _decode_context(
 
 
 def _decode_lists(
-    batch: RecordBatch, schema: Schema, strings: Strings, nulls: Nulls
+    batch: RecordBatch, schema: Schema, strings: Strings, nulls: _How
 ) -> dict[str, Any]:
     wanted = {name: feature for name, feature in schema.items() if feature.sequence}
     spans = _locate(batch, [name.encode() for name in wanted], _FEATURE_LISTS)
     return {
-        name: decode_feature_list(spans, i, feature, batch.buffer, strings, nulls)
+        name: decode_feature_list(spans, i, feature, batch.buffer, strings, nulls[name])
         for i, (name, feature) in enumerate(wanted.items())
     }
 

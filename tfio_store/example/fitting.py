@@ -19,7 +19,7 @@ from tfio_store.example.ragged import Ragged
 from tfio_store.example.text import Text
 from tfio_store.records.framing import RecordBatch
 
-__all__ = ["blank", "fitted", "levelled", "wrong_levels"]
+__all__ = ["blank", "evened", "fitted", "levelled", "wrong_levels"]
 
 _TEXT = ("bytes", "str")
 _CONTINUES = 0xC0, 0x80
@@ -43,15 +43,29 @@ def levelled(name: str, column: Any, feature: Feature) -> Any:
     nested = isinstance(column, Ragged) and isinstance(column.values, Ragged)
     if nested == feature.nested:
         return column
+    even = evened(column.values, feature.row_shape) if nested and feature.ragged else None
+    if even is not None:
+        return Ragged(even, column.row_splits)
     if feature.nested and _is_empty(column.values if isinstance(column, Ragged) else column):
         none = Ragged(np.empty(0, feature.item_dtype()), np.zeros(1, np.int64))
         return Ragged(none, np.zeros(len(column) + 1, np.int64))
     raise wrong_levels(name, feature, nested=nested)
 
 
+def evened(rows: Any, shape: tuple[int, ...]) -> npt.NDArray[Any] | None:
+    """Rows of lists as an array, if each has this shape. They come with ragged levels where other
+    rows are empty or of another number. None if one has another shape."""
+    if not isinstance(rows, Ragged):
+        return rows if isinstance(rows, np.ndarray) and rows.shape[1:] == shape else None
+    if not shape or (rows.row_lengths != shape[0]).any():
+        return None
+    values = evened(rows.values, shape[1:])
+    return None if values is None else values.reshape(len(rows), *shape)
+
+
 def wrong_levels(name: str, feature: Feature, *, nested: bool) -> ValueError:
     """The error of a column that is or is not nested, where the feature has it the other way."""
-    levels = "two ragged levels" if nested else "at most one ragged level"
+    levels = "at least two ragged levels" if nested else "at most one ragged level"
     return ValueError(
         f"feature {name!r}: rows of {levels}, where the schema has the shape {feature.shape}"
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -19,7 +19,7 @@ from tfio_store.example.schema import Schema
 from tfio_store.example.text import Text
 from tfio_store.records.framing import RecordBatch
 
-__all__ = ["Labels", "check_labels", "meant", "meant_schema", "written"]
+__all__ = ["Labels", "check_labels", "meant", "meant_schema", "named", "written"]
 
 Labels = Literal["numbers", "names"]
 """How classes come."""
@@ -110,16 +110,28 @@ def _check_images(values: Any, kind: Any, at: Callable[[int], bool]) -> None:
             raise _OddError(index, f"begins with {shown!r}, and is no image of {what}")
 
 
+def named(features: Mapping[str, Feature], labels: str) -> set[str]:
+    """The nullable classes that come as arrays of names. These hold None where numbers can't."""
+    found = {name for name, feature in features.items() if feature.nullable and not feature.ragged}
+    return {n for n in found if labels == "names" and isinstance(features[n].kind, ClassLabel)}
+
+
 def meant(
-    columns: Mapping[str, Any], features: Mapping[str, Feature], labels: str, images: bool
+    columns: Mapping[str, Any],
+    features: Mapping[str, Feature],
+    labels: str,
+    images: bool,
+    masked: Collection[str] = (),
 ) -> dict[str, Any]:
     """Decoded columns: names for the numbers of classes, and pixels for images, as is asked for.
-    SchemaError for a value that is not of its kind."""
+    None takes the place of the mask of ``masked`` ones. SchemaError for a value that is not of its
+    kind."""
     result = dict(columns)
     for name, feature in features.items():
         shown = _shown(feature, labels, images)
         if shown is not None:
-            result[name] = _meant(name, columns[name], feature, shown)
+            column = _meant(name, columns[name], feature, shown)
+            result[name] = _without_mask(column) if name in masked else column
     return result
 
 
@@ -158,6 +170,10 @@ def _meant(name: str, column: Any, feature: Feature, shown: Callable[[Any], Any]
         raise SchemaError(
             str(error), feature=name, record=row_of(column, error.index)
         ) from error.__cause__
+
+
+def _without_mask(column: Any) -> Any:
+    return column.values if isinstance(column, Nullable) else np.ma.getdata(column)
 
 
 def _of_batch(column: Any, feature: Feature) -> Any:

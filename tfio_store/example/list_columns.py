@@ -22,7 +22,7 @@ from tfio_store.example.columns import (
     normal_column,
 )
 from tfio_store.example.feature import Feature
-from tfio_store.example.fitting import fitted, wrong_levels
+from tfio_store.example.fitting import evened, fitted, wrong_levels
 from tfio_store.example.kind_values import written
 from tfio_store.example.nullable import apart
 from tfio_store.example.ragged import Ragged
@@ -91,6 +91,10 @@ def _of_steps(name: str, column: Any, feature: Feature) -> Ragged:
 def _of_values(name: str, steps: Any, feature: Feature) -> Any:
     """The steps as a `Ragged`, or as rows of one shape, as the feature says."""
     ragged = isinstance(steps, Ragged)
+    if ragged and not feature.nested and len(steps):
+        even = evened(steps, feature.row_shape)
+        if even is not None:
+            return even
     if ragged and isinstance(steps.values, Ragged):
         raise wrong_levels(name, feature, nested=True)
     if ragged == feature.nested:
@@ -101,9 +105,6 @@ def _of_values(name: str, steps: Any, feature: Feature) -> Any:
         return Ragged(values, np.zeros(1, np.int64)) if feature.nested else values
     if isinstance(steps, np.ndarray) and steps.ndim == 2:
         return _levels(steps)
-    even = ragged and bool((steps.row_lengths == feature.width).all())
-    if even and len(feature.row_shape) == 1 and isinstance(steps.values, np.ndarray):
-        return steps.values.reshape(-1, *feature.row_shape)
     raise wrong_levels(name, feature, nested=ragged)
 
 

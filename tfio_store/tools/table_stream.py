@@ -12,7 +12,7 @@ from tfio_store.example import decode_examples
 from tfio_store.example.arrow import to_arrow
 from tfio_store.example.arrow_types import as_type, with_room
 from tfio_store.example.codec import SchemaLike, decode_columns
-from tfio_store.example.decoding_nulls import most_room
+from tfio_store.example.decoding_nulls import Nulls, most_room
 from tfio_store.example.schema import Schema
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
@@ -92,8 +92,9 @@ def iter_tables(
 
 def _tables(source: Source, where: Mapping[str, Any], wanted: Schema) -> Iterator[Any]:
     def table(batch: RecordBatch) -> Any:
-        return to_arrow(decode_columns(batch, wanted, "batch", "mask"), wanted)
+        return to_arrow(decode_columns(batch, wanted, "batch", nulls), wanted)
 
+    nulls: dict[str, Nulls] = dict.fromkeys(wanted, "mask")
     room = most_room(wanted.values())
     with (
         RecordReader(source, **where) as reader,
