@@ -21,8 +21,10 @@ pytestmark = [
 
 MIB = 1 << 20
 
-ROOM = (200 if tf.__version__.startswith("2.16.") else 100) * MIB
-"""Beyond the budget. TensorFlow 2.16 took 145 MiB for shuffled GZIP shards."""
+ROOM = (200 if tf.__version__.startswith("2.16.") else 150) * MIB
+"""Beyond the budget. Shuffled GZIP shards take 50 to 90 MiB on a quiet machine, and took 105 on a
+busy one, however small the window is: batches that TensorFlow holds, and memory that malloc keeps.
+TensorFlow 2.16 took 145."""
 
 _PEAK = """
 import sys
