@@ -165,7 +165,18 @@ def test_who_drops_an_iterator_waits_for_nobody(
     assert found == "dropped\n"
 
 
-@pytest.mark.parametrize("options", [{}, {"batch_size": 16}, {"num_parallel_reads": 2}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"batch_size": 16},
+        pytest.param(
+            {"num_parallel_reads": 2},
+            marks=pytest.mark.skipif(not STAYS_IN_PLACE, reason="an interleave waits for all"),
+        ),
+    ],
+    ids=str,
+)
 def test_what_has_come_is_handed_out_while_a_store_does_not_send_the_rest(
     web: Web, hold: Hold, files: dict[str, bytes], options: dict[str, Any]
 ) -> None:
