@@ -173,10 +173,42 @@ def test_no_room_or_door_bears_the_name_of_a_public_function() -> None:
 
 
 def test_import_is_light() -> None:
-    heavy = ("tensorflow", "pyarrow", "pandas", "s3fs", "gcsfs", "adlfs", "obstore", "torch")
+    heavy = ("numpy", "fsspec", "google_crc32c", "tensorflow", "pyarrow", "click", "rich")
     code = f"import sys, tfio_store; print([m for m in {heavy!r} if m in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+def test_what_storage_takes_is_light() -> None:
+    heavy = ("tensorflow", "pyarrow", "pandas", "s3fs", "gcsfs", "adlfs", "obstore", "torch")
+    names = "t.ShardedWriter, t.RecordReader"
+    code = (
+        f"import sys, tfio_store as t; {names}; print([m for m in {heavy!r} if m in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
+
+
+def test_type_checkers_see_each_name_where_it_comes_from() -> None:
+    import tfio_store
+
+    (block,) = (
+        node
+        for node in ast.parse((PACKAGE / "__init__.py").read_text("utf-8")).body
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    )
+    imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
+    seen = {alias.name: str(node.module) for node in imports for alias in node.names}
+    homes = {**tfio_store._HOMES, **tfio_store._TENSORFLOW}
+    assert seen == homes | dict.fromkeys(tfio_store._ROOMS, "tfio_store")
+    assert sorted(homes) == tfio_store.__all__
+
+
+def test_a_name_that_is_none() -> None:
+    import tfio_store
+
+    assert not hasattr(tfio_store, "no_such_name")
+    assert tfio_store.storage is sys.modules["tfio_store.storage"]
 
 
 def test_all_is_sorted_and_resolves() -> None:

@@ -23,6 +23,7 @@ import warnings
 with warnings.catch_warnings(record=True) as told:
     warnings.simplefilter("always")
     import tfio_store as tfs
+    tfs.backend()
 with tfs.ShardedWriter("data/train", num_shards=2, compression="GZIP") as writer:
     for i in range(100):
         writer.write({"id": i, "name": f"record {i}"})

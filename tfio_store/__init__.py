@@ -1,47 +1,53 @@
 """TFRecord datasets on any storage, fast and safe, with or without TensorFlow."""
 
 import os as _os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tfio_store.dataset.manifest import DatasetManifest, ShardInfo
-from tfio_store.errors import (
-    CorruptRecordError,
-    DataLossError,
-    DataLossWarning,
-    ManifestError,
-    RecordTooLargeError,
-    SchemaError,
-    TFIOStoreError,
-    TruncatedRecordError,
-)
-from tfio_store.example import (
-    Examples,
-    Nullable,
-    Ragged,
-    decode_examples,
-    decode_sequence_examples,
-    encode_example,
-    encode_examples,
-    encode_sequence_example,
-)
-from tfio_store.example.feature import Feature
-from tfio_store.example.images import encode_image
-from tfio_store.example.schema import Schema
-from tfio_store.read.reader import RecordReader
-from tfio_store.read.record_source import RecordSource
-from tfio_store.records.framing import RecordBatch, backend, crc32c, masked_crc32c
-from tfio_store.records.recovery import SkippedRegion
-from tfio_store.storage import LocalCache, Retry
-from tfio_store.tools.build_index import build_index, write_idx
-from tfio_store.tools.clean import Leftovers, clean
-from tfio_store.tools.infer import infer_schema
-from tfio_store.tools.salvage import VerifyReport, salvage, verify
-from tfio_store.tools.table import read_table, write_table
-from tfio_store.tools.table_stream import iter_tables
-from tfio_store.write.file_writer import TFRecordWriter
-from tfio_store.write.progress import Progress
-from tfio_store.write.sharded_writer import ShardedWriter
-from tfio_store.write.write_job import WriteJob
+if TYPE_CHECKING:
+    from tfio_store import errors as errors, storage as storage
+    from tfio_store.dataset.manifest import DatasetManifest, ShardInfo
+    from tfio_store.errors import (
+        CorruptRecordError,
+        DataLossError,
+        DataLossWarning,
+        ManifestError,
+        RecordTooLargeError,
+        SchemaError,
+        TFIOStoreError,
+        TruncatedRecordError,
+    )
+    from tfio_store.example import (
+        Examples,
+        Nullable,
+        Ragged,
+        decode_examples,
+        decode_sequence_examples,
+        encode_example,
+        encode_examples,
+        encode_sequence_example,
+    )
+    from tfio_store.example.feature import Feature
+    from tfio_store.example.images import encode_image
+    from tfio_store.example.schema import Schema
+    from tfio_store.read.reader import RecordReader
+    from tfio_store.read.record_source import RecordSource
+    from tfio_store.records.framing import RecordBatch, backend, crc32c, masked_crc32c
+    from tfio_store.records.recovery import SkippedRegion
+    from tfio_store.storage import LocalCache, Retry
+    from tfio_store.tf.dataset.dataset import TFRecordDataset
+    from tfio_store.tf.dataset.list_files import list_files
+    from tfio_store.tf.filesystem import register_filesystem
+    from tfio_store.tf.saving.save_load import load, save
+    from tfio_store.tools.build_index import build_index, write_idx
+    from tfio_store.tools.clean import Leftovers, clean
+    from tfio_store.tools.infer import infer_schema
+    from tfio_store.tools.salvage import VerifyReport, salvage, verify
+    from tfio_store.tools.table import read_table, write_table
+    from tfio_store.tools.table_stream import iter_tables
+    from tfio_store.write.file_writer import TFRecordWriter
+    from tfio_store.write.progress import Progress
+    from tfio_store.write.sharded_writer import ShardedWriter
+    from tfio_store.write.write_job import WriteJob
 
 __version__ = "0.1.0"
 
@@ -98,6 +104,55 @@ __all__ = [
     "write_table",
 ]
 
+_HOMES = {
+    "CorruptRecordError": "tfio_store.errors",
+    "DataLossError": "tfio_store.errors",
+    "DataLossWarning": "tfio_store.errors",
+    "DatasetManifest": "tfio_store.dataset.manifest",
+    "Examples": "tfio_store.example",
+    "Feature": "tfio_store.example.feature",
+    "Leftovers": "tfio_store.tools.clean",
+    "LocalCache": "tfio_store.storage",
+    "ManifestError": "tfio_store.errors",
+    "Nullable": "tfio_store.example",
+    "Progress": "tfio_store.write.progress",
+    "Ragged": "tfio_store.example",
+    "RecordBatch": "tfio_store.records.framing",
+    "RecordReader": "tfio_store.read.reader",
+    "RecordSource": "tfio_store.read.record_source",
+    "RecordTooLargeError": "tfio_store.errors",
+    "Retry": "tfio_store.storage",
+    "Schema": "tfio_store.example.schema",
+    "SchemaError": "tfio_store.errors",
+    "ShardInfo": "tfio_store.dataset.manifest",
+    "ShardedWriter": "tfio_store.write.sharded_writer",
+    "SkippedRegion": "tfio_store.records.recovery",
+    "TFIOStoreError": "tfio_store.errors",
+    "TFRecordWriter": "tfio_store.write.file_writer",
+    "TruncatedRecordError": "tfio_store.errors",
+    "VerifyReport": "tfio_store.tools.salvage",
+    "WriteJob": "tfio_store.write.write_job",
+    "backend": "tfio_store.records.framing",
+    "build_index": "tfio_store.tools.build_index",
+    "clean": "tfio_store.tools.clean",
+    "crc32c": "tfio_store.records.framing",
+    "decode_examples": "tfio_store.example",
+    "decode_sequence_examples": "tfio_store.example",
+    "encode_example": "tfio_store.example",
+    "encode_examples": "tfio_store.example",
+    "encode_image": "tfio_store.example.images",
+    "encode_sequence_example": "tfio_store.example",
+    "infer_schema": "tfio_store.tools.infer",
+    "iter_tables": "tfio_store.tools.table_stream",
+    "masked_crc32c": "tfio_store.records.framing",
+    "read_table": "tfio_store.tools.table",
+    "salvage": "tfio_store.tools.salvage",
+    "verify": "tfio_store.tools.salvage",
+    "write_idx": "tfio_store.tools.build_index",
+    "write_table": "tfio_store.tools.table",
+}
+"""Names, and the modules that define them. These are imported when a name is first asked for."""
+
 _TENSORFLOW = {
     "TFRecordDataset": "tfio_store.tf.dataset.dataset",
     "list_files": "tfio_store.tf.dataset.list_files",
@@ -105,24 +160,33 @@ _TENSORFLOW = {
     "register_filesystem": "tfio_store.tf.filesystem",
     "save": "tfio_store.tf.saving.save_load",
 }
-"""Names that import TensorFlow when they are first asked for, and the modules that define them."""
+"""Those that import TensorFlow."""
+
+_ROOMS = ("errors", "storage")
+"""Public modules."""
 
 
-def __getattr__(name: str) -> Any:
-    module = _TENSORFLOW.get(name)
-    if module is None:
-        raise AttributeError(f"module 'tfio_store' has no attribute {name!r}")
-    from tfio_store.tf.missing import is_missing, stand_in
+if not TYPE_CHECKING:  # to which the names above are known, and no others
 
-    if is_missing("tensorflow"):
-        return stand_in(name, "tensorflow")
-    from importlib import import_module
+    def __getattr__(name: str) -> Any:
+        from importlib import import_module
 
-    return getattr(import_module(module), name)
+        if name in _ROOMS:
+            return import_module(f"tfio_store.{name}")
+        if name in _TENSORFLOW:
+            from tfio_store.tf.missing import is_missing, stand_in
+
+            if is_missing("tensorflow"):
+                return stand_in(name, "tensorflow")
+        elif name not in _HOMES:
+            raise AttributeError(f"module 'tfio_store' has no attribute {name!r}")
+        value = getattr(import_module(_HOMES.get(name) or _TENSORFLOW[name]), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, "__version__", "errors", "storage"})
+    return sorted({*__all__, *_ROOMS, "__version__"})
 
 
 if _os.environ.get("TFIO_STORE_FILESYSTEMS"):

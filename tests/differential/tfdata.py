@@ -111,7 +111,7 @@ def check_shards(draw: Draw, world: World) -> None:
         options = {**data_options(draw, made), "drop_remainder": False}
         count = draw.number("shards", 1, 3)
         method = draw.chance("method", 0.5)
-        shuffle = {"shuffle": 2, "seed": 3} if draw.chance("shuffle", 0.2) else {}
+        shuffle: dict[str, Any] = {"shuffle": 2, "seed": 3} if draw.chance("shuffle", 0.2) else {}
         found = []
         for i in range(count):
             if method:

@@ -320,7 +320,8 @@ def test_skipping_damage_loses_the_damaged_record_only(tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[26 + 14] ^= 1
     path.write_bytes(data)
-    for extra in ({}, {"shard": (1, 0)}):
+    ways: tuple[dict[str, Any], ...] = ({}, {"shard": (1, 0)})
+    for extra in ways:
         dataset = tfs.TFRecordDataset(str(path), on_corrupt="skip", **extra)
         found = [record.numpy() for record in dataset]
         assert found == [r for i, r in enumerate(numbered(5)) if i != 1]

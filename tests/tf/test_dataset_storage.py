@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ def test_on_any_storage(place: Place, compression: str) -> None:
     name = f"many.tfrecord{ENDINGS[compression]}"
     url = place.put(f"some/{name}", (VECTORS / name).read_bytes())
     native = outcome(lambda: tf.data.TFRecordDataset(str(VECTORS / name), compression))
-    options = {"storage_options": place.storage_options}
+    options: dict[str, Any] = {"storage_options": place.storage_options}
     assert outcome(lambda: tfs.TFRecordDataset(url, **options)) == native
     assert outcome(lambda: tfs.TFRecordDataset(url, compression, **options)) == native
     pattern = place.url("some/*")
@@ -36,7 +37,11 @@ def test_on_any_storage(place: Place, compression: str) -> None:
 def test_remote_files_without_an_index_are_read_once(place: Place) -> None:
     records = [b"%d" % i * 1000 for i in range(300)]
     url = place.put("foreign", framed(records))
-    options = {"storage_options": place.storage_options, "batch_size": 7, "shuffle": True}
+    options: dict[str, Any] = {
+        "storage_options": place.storage_options,
+        "batch_size": 7,
+        "shuffle": True,
+    }
 
     def found(budget: int) -> list[bytes]:
         dataset = tfs.TFRecordDataset(url, memory_budget=budget, **options)
@@ -51,7 +56,7 @@ def test_remote_files_without_an_index_are_read_once(place: Place) -> None:
 
 def test_what_is_overwritten_is_read_anew(place: Place) -> None:
     """Though a part of a block, and blocks ahead of it, were left by an iterator over the old."""
-    options = {"storage_options": place.storage_options, "batch_size": 10}
+    options: dict[str, Any] = {"storage_options": place.storage_options, "batch_size": 10}
     for version in (b"a", b"b", b"c"):
         url = place.put("same", framed([version * 5_000] * 3_000))
         dataset = tfs.TFRecordDataset(url, **options)
@@ -60,7 +65,7 @@ def test_what_is_overwritten_is_read_anew(place: Place) -> None:
 
 def test_list_files(place: Place) -> None:
     urls = [place.put(f"d/{name}", b"") for name in ("b.x", "a.x", "c.y", "_m.x")]
-    options = {"storage_options": place.storage_options}
+    options: dict[str, Any] = {"storage_options": place.storage_options}
     found = [
         name.numpy().decode()
         for name in tfs.list_files(place.url("d/*.x"), shuffle=False, **options)

@@ -118,7 +118,7 @@ def test_damage_comes_where_it_is(tmp_path: Path, at: int, damage: str, skip: bo
     bad.write_bytes(data[:-100_000] if damage == "cut" else data)
     if damage == "missing":
         bad.unlink()
-    options = {"on_corrupt": "skip"} if skip else {}
+    options: dict[str, Any] = {"on_corrupt": "skip"} if skip else {}
 
     def ours() -> Any:
         return tfs.TFRecordDataset(files, "GZIP", batch_size=64, **options)

@@ -126,7 +126,7 @@ def test_every_record_once(
 @pytest.mark.parametrize("size", [16, 700, 5000])
 @pytest.mark.parametrize("drop", [False, True])
 def test_parsed_in_order(sources: dict[str, Any], kind: str, size: int, drop: bool) -> None:
-    options = {"batch_size": size, "drop_remainder": drop}
+    options: dict[str, Any] = {"batch_size": size, "drop_remainder": drop}
     records = batches(tfs.TFRecordDataset(sources[kind], **options))
     dataset = tfs.TFRecordDataset(sources[kind], schema=SPEC, **options)
     assert batches(dataset) == records
@@ -146,7 +146,7 @@ def test_elements_are_those_of_tensorflow(sources: dict[str, Any], drop: bool) -
     native = tf.data.TFRecordDataset(sources["files"]).batch(50, drop)
     parsed = native.map(lambda batch: tf.io.parse_example(batch, spec))
     for shuffle in (False, True):
-        options = {"batch_size": 50, "drop_remainder": drop, "shuffle": shuffle}
+        options: dict[str, Any] = {"batch_size": 50, "drop_remainder": drop, "shuffle": shuffle}
         ours = tfs.TFRecordDataset(sources["files"], **options)
         assert ours.element_spec == native.element_spec
         ours = tfs.TFRecordDataset(sources["files"], schema=spec, **options)
@@ -172,13 +172,14 @@ def test_it_is_the_op_that_reads(sources: dict[str, Any], monkeypatch: pytest.Mo
     calls = []
     real = ops.read_examples
     monkeypatch.setattr(ops, "read_examples", lambda *a: calls.append(a) or real(*a))
-    for options in ({"shuffle": True}, {"schema": SPEC}, {"shuffle": True, "schema": SPEC}):
+    ways: list[dict[str, Any]] = [{"shuffle": True}, {"schema": SPEC}]
+    for options in (*ways, {"shuffle": True, "schema": SPEC}):
         batches(tfs.TFRecordDataset(sources["ZSTD"], batch_size=100, **options))
         assert calls
         calls.clear()
-    ways: list[dict[str, Any]] = [{"on_corrupt": "skip"}, {"num_parallel_reads": 2}]
+    ways = [{"on_corrupt": "skip"}, {"num_parallel_reads": 2}]
     for options in ways:
-        given = {"batch_size": 100, "shuffle": 2, "schema": SPEC, **options}
+        given: dict[str, Any] = {"batch_size": 100, "shuffle": 2, "schema": SPEC, **options}
         found = batches(tfs.TFRecordDataset(sources["files"], **given))
         assert sorted(flat(found)) == list(range(COUNT))
         assert not calls
@@ -249,7 +250,13 @@ def test_no_order_loses_records(
 @pytest.mark.parametrize("by", ["option", "method"])
 @pytest.mark.parametrize("drop", [False, True])
 def test_shards(sources: dict[str, Any], by: str, drop: bool) -> None:
-    options = {"batch_size": 64, "schema": SPEC, "shuffle": 2, "seed": 1, "drop_remainder": drop}
+    options: dict[str, Any] = {
+        "batch_size": 64,
+        "schema": SPEC,
+        "shuffle": 2,
+        "seed": 1,
+        "drop_remainder": drop,
+    }
     found = []
     for i in range(3):
         if by == "option":
@@ -361,7 +368,7 @@ def test_damage(sources: dict[str, Any], tmp_path: Path, at: int, schema: Any) -
     path = tmp_path / "f"
     data = bytearray(Path(sources["files"][0]).read_bytes())
     path.write_bytes(data)
-    options = {"batch_size": 64, "schema": schema}
+    options: dict[str, Any] = {"batch_size": 64, "schema": schema}
     ordered = tfs.TFRecordDataset(str(path), **options)
     shuffled = tfs.TFRecordDataset(str(path), shuffle=2, seed=1, **options)
     written = path.stat().st_mtime_ns

@@ -268,7 +268,8 @@ def test_errors_name_file_offset_and_feature(tmp_path: Path, record: bytes, text
         for each in [good] * 40 + [record] + [good] * 20:
             writer.write(each)
     spec = {"x": tf.io.FixedLenFeature([], tf.int64)}
-    for options in ({}, {"shuffle": True, "seed": 1}):
+    ways: tuple[dict[str, Any], ...] = ({}, {"shuffle": True, "seed": 1})
+    for options in ways:
         dataset = tfs.TFRecordDataset(path, batch_size=20, schema=spec, **options)
         with pytest.raises(tf.errors.InvalidArgumentError) as caught:
             list(dataset)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
 
 
 def survives(module: str, *arguments: str) -> None:
@@ -28,7 +29,8 @@ def main() -> None:
         "variable": tf.io.VarLenFeature(tf.int64),
         "ragged": tf.io.RaggedFeature(tf.int64),
     }[sys.argv[2]]
-    for options in ({}, {"num_parallel_reads": 1}):
+    ways: tuple[dict[str, Any], ...] = ({}, {"num_parallel_reads": 1})
+    for options in ways:
         found = list(tfs.TFRecordDataset(sys.argv[1], schema={"x": spec}, **options))
         assert len(found) == 2
 
