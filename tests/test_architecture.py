@@ -25,7 +25,8 @@ FLOORS = (
     {"read", "write"},
     {"tools"},
     {"tf"},
-    {""},
+    {"cli"},
+    {"", "__main__"},
 )
 """From the ground up; "" is the package itself. Rooms on one floor are siblings."""
 
@@ -36,6 +37,8 @@ KEEPERS = {
     "adlfs": ("storage",),
     "obstore": ("storage",),
     "tensorflow": ("tf", "example.feature_spec"),
+    "click": ("cli",),
+    "rich": ("cli",),
 }
 """Third-party packages, and the only rooms that may know them."""
 

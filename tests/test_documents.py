@@ -54,3 +54,12 @@ def test_the_tables_of_types_are_what_the_code_does() -> None:
     text = (ROOT / "docs/tables.md").read_text(encoding="utf-8")
     for table in markdown().values():
         assert table in text
+
+
+def test_the_page_of_the_command_line_is_what_the_commands_print() -> None:
+    """`python -m tests.support.cli_page > docs/cli.md` makes it."""
+    pytest.importorskip("click")
+    pytest.importorskip("rich")
+    from tests.support.cli_page import page
+
+    assert (ROOT / "docs/cli.md").read_text(encoding="utf-8") == page()

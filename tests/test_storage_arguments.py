@@ -15,9 +15,11 @@ import tfio_store as tfs
 from tfio_store.storage import Access, Retry, access, open_store
 
 NO_STORAGE = {
-    "CorruptRecordError", "DataLossError", "DataLossWarning", "DatasetManifest", "Examples",
+    "CorruptRecordError", "DataLossError", "DataLossWarning", "DatasetInfo", "DatasetManifest",
+    "Diagnosis", "Examples",
     "Feature", "Leftovers", "LocalCache", "ManifestError", "Nullable", "Progress", "Ragged",
-    "RecordBatch", "RecordTooLargeError", "Retry", "Schema", "SchemaError", "ShardInfo",
+    "RecordBatch", "RecordTooLargeError", "Retry", "Schema", "SchemaError", "ShardCount",
+    "ShardFacts", "ShardInfo",
     "SkippedRegion", "TFIOStoreError", "TruncatedRecordError", "UncertainCommitError",
     "VerifyReport", "backend", "crc32c", "decode_examples", "decode_sequence_examples",
     "encode_example", "encode_examples", "encode_image", "encode_sequence_example",
@@ -85,6 +87,10 @@ CALLS: dict[str, Callable[..., object]] = {
     "WriteJob": lambda url, **o: write_by_job(f"{url}-new", **o),
     "build_index": index,
     "clean": lambda url, **o: tfs.clean(url, **o),
+    "count": lambda url, **o: tfs.count(url, **o),
+    "count_shards": lambda url, **o: tfs.count_shards(url, **o),
+    "diagnose": lambda url, **o: tfs.diagnose(url, **o),
+    "info": lambda url, **o: tfs.info(url, **o),
     "infer_schema": lambda url, **o: tfs.infer_schema(url, **o),
     "iter_tables": lambda url, **o: tfs.iter_tables(url, **o).read_all(),
     "list_files": lambda url, **o: list(tfs.list_files(f"{url}-*", **o)),

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         Examples,
         Nullable,
         Ragged,
+        backend,
         decode_examples,
         decode_sequence_examples,
         encode_example,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from tfio_store.example.schema import Schema
     from tfio_store.read.reader import RecordReader
     from tfio_store.read.record_source import RecordSource
-    from tfio_store.records.framing import RecordBatch, backend, crc32c, masked_crc32c
+    from tfio_store.records.framing import RecordBatch, crc32c, masked_crc32c
     from tfio_store.records.recovery import SkippedRegion
     from tfio_store.storage import LocalCache, Retry
     from tfio_store.tf.dataset.dataset import TFRecordDataset
@@ -40,7 +41,10 @@ if TYPE_CHECKING:
     from tfio_store.tf.saving.save_load import load, save
     from tfio_store.tools.build_index import build_index, write_idx
     from tfio_store.tools.clean import Leftovers, clean
+    from tfio_store.tools.count import ShardCount, count, count_shards
+    from tfio_store.tools.doctor import Diagnosis, diagnose
     from tfio_store.tools.infer import infer_schema
+    from tfio_store.tools.info import DatasetInfo, ShardFacts, info
     from tfio_store.tools.salvage import VerifyReport, salvage, verify
     from tfio_store.tools.table import read_table, write_table
     from tfio_store.tools.table_stream import iter_tables
@@ -55,7 +59,9 @@ __all__ = [
     "CorruptRecordError",
     "DataLossError",
     "DataLossWarning",
+    "DatasetInfo",
     "DatasetManifest",
+    "Diagnosis",
     "Examples",
     "Feature",
     "Leftovers",
@@ -71,6 +77,8 @@ __all__ = [
     "Retry",
     "Schema",
     "SchemaError",
+    "ShardCount",
+    "ShardFacts",
     "ShardInfo",
     "ShardedWriter",
     "SkippedRegion",
@@ -83,14 +91,18 @@ __all__ = [
     "backend",
     "build_index",
     "clean",
+    "count",
+    "count_shards",
     "crc32c",
     "decode_examples",
     "decode_sequence_examples",
+    "diagnose",
     "encode_example",
     "encode_examples",
     "encode_image",
     "encode_sequence_example",
     "infer_schema",
+    "info",
     "iter_tables",
     "list_files",
     "load",
@@ -108,7 +120,9 @@ _HOMES = {
     "CorruptRecordError": "tfio_store.errors",
     "DataLossError": "tfio_store.errors",
     "DataLossWarning": "tfio_store.errors",
+    "DatasetInfo": "tfio_store.tools.info",
     "DatasetManifest": "tfio_store.dataset.manifest",
+    "Diagnosis": "tfio_store.tools.doctor",
     "Examples": "tfio_store.example",
     "Feature": "tfio_store.example.feature",
     "Leftovers": "tfio_store.tools.clean",
@@ -124,6 +138,8 @@ _HOMES = {
     "Retry": "tfio_store.storage",
     "Schema": "tfio_store.example.schema",
     "SchemaError": "tfio_store.errors",
+    "ShardCount": "tfio_store.tools.count",
+    "ShardFacts": "tfio_store.tools.info",
     "ShardInfo": "tfio_store.dataset.manifest",
     "ShardedWriter": "tfio_store.write.sharded_writer",
     "SkippedRegion": "tfio_store.records.recovery",
@@ -132,17 +148,21 @@ _HOMES = {
     "TruncatedRecordError": "tfio_store.errors",
     "VerifyReport": "tfio_store.tools.salvage",
     "WriteJob": "tfio_store.write.write_job",
-    "backend": "tfio_store.records.framing",
+    "backend": "tfio_store.example",
     "build_index": "tfio_store.tools.build_index",
     "clean": "tfio_store.tools.clean",
+    "count": "tfio_store.tools.count",
+    "count_shards": "tfio_store.tools.count",
     "crc32c": "tfio_store.records.framing",
     "decode_examples": "tfio_store.example",
     "decode_sequence_examples": "tfio_store.example",
+    "diagnose": "tfio_store.tools.doctor",
     "encode_example": "tfio_store.example",
     "encode_examples": "tfio_store.example",
     "encode_image": "tfio_store.example.images",
     "encode_sequence_example": "tfio_store.example",
     "infer_schema": "tfio_store.tools.infer",
+    "info": "tfio_store.tools.info",
     "iter_tables": "tfio_store.tools.table_stream",
     "masked_crc32c": "tfio_store.records.framing",
     "read_table": "tfio_store.tools.table",

@@ -41,12 +41,14 @@ FIRST = "train-00000-of-00003.tfrecord"
 
 class TestVerify:
     def test_sound(self, written: Place) -> None:
-        seen: list[int] = []
+        seen: list[tfs.Progress] = []
         report = tfs.verify(written.url("train"), on_progress=seen.append, **options(written))
         assert report.ok
         assert report.records == 3000
         assert report.nbytes == sum(map(len, ITEMS))
-        assert seen[-1] == 3000
+        assert seen[-1].records == 3000
+        assert seen[-1].nbytes == report.nbytes + 16 * 3000
+        assert seen[-1].whole == 3000
 
     def test_a_flipped_bit(self, written: Place) -> None:
         damage(written, FIRST, 0.5)
@@ -64,6 +66,18 @@ class TestVerify:
         report = tfs.verify(written.url("train"), **options(written))
         assert not report.ok
         assert any("bytes where the manifest says" in problem for problem in report.problems)
+
+    def test_quick_reads_no_file(self, written: Place) -> None:
+        where = written.url("train")
+        assert tfs.verify(where, quick=True, **options(written)).ok
+        damage(written, FIRST, 0.5)
+        if not written.root.startswith("s3"):  # which tells the checksum of what it holds
+            assert tfs.verify(where, quick=True, **options(written)).ok
+        written.put(FIRST, written.get(FIRST)[:-1])
+        (problem,) = tfs.verify(where, quick=True, **options(written)).problems
+        assert "bytes where the manifest says" in problem
+        with pytest.raises(ValueError, match="has none; verify it whole"):
+            tfs.verify(written.put("raw", b""), quick=True, **options(written))
 
     def test_a_missing_shard(self, written: Place) -> None:
         written.fs.rm(written.fs._strip_protocol(written.url(FIRST)))

@@ -10,11 +10,13 @@ from tfio_store.example.codec import (
 )
 from tfio_store.example.nullable import Nullable
 from tfio_store.example.ragged import Ragged
+from tfio_store.records.framing import backend  # from here, since it tells of `codec` too
 
 __all__ = [
     "Examples",
     "Nullable",
     "Ragged",
+    "backend",
     "decode_examples",
     "decode_sequence_examples",
     "encode_example",

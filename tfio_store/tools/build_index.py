@@ -21,7 +21,7 @@ from tfio_store.storage import Access, Retry, Store
 from tfio_store.storage.read_ahead import Fetch, ReadAhead, split_range
 from tfio_store.storage.threads import Threads
 
-__all__ = ["build_index", "object_crc32c", "write_idx"]
+__all__ = ["build_index", "object_crc32c", "write_idx", "write_idx_files"]
 
 _BUDGET = 256 << 20
 _SHARDS_AT_ONCE = 4
@@ -217,3 +217,26 @@ def write_idx(
     frames = frame_offsets(store, path, shard, budget=_BUDGET, max_record_bytes=max_record_bytes)
     target, target_path = access.open(idx)
     target.put(target_path, format_idx(frames, shard.nbytes))
+
+
+def write_idx_files(
+    source: Source,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+    retry: Retry | None = None,
+    backend: str = "fsspec",
+) -> list[str]:
+    """Write the text index of each raw file of a source beside it, as `write_idx` does. Gives
+    their names: those of the files, with ``.idx`` behind."""
+    access = Access(storage_options, retry, backend)
+    written = []
+    for shard in open_dataset(source, access, compression=None).shards:
+        write_idx(
+            shard.address,
+            f"{shard.address}.idx",
+            max_record_bytes=max_record_bytes,
+            **access.arguments,
+        )
+        written.append(f"{shard.url}.idx")
+    return written

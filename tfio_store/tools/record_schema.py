@@ -12,6 +12,7 @@ from tfio_store.example import decode_examples
 from tfio_store.example.codec import infer_feature_lists, infer_features
 from tfio_store.example.feature import ROW_LENGTHS, Feature
 from tfio_store.example.schema import Schema
+from tfio_store.storage.redaction import redacted
 from tfio_store.tools.source_errors import of_source
 
 __all__ = ["schema_of_records"]
@@ -49,7 +50,7 @@ def schema_of_records(records: Iterable[Any], source: object = None) -> Schema:
 
 
 def _schema_of(records: Iterable[Any], source: object) -> Schema:
-    where = f" of {source}" if isinstance(source, (str, PathLike)) else ""
+    where = f" of {redacted(str(source))}" if isinstance(source, (str, PathLike)) else ""
     context: dict[str, _Seen] = {}
     lists: dict[str, _Seen] = {}
     total = 0
@@ -66,7 +67,7 @@ def _schema_of(records: Iterable[Any], source: object) -> Schema:
                 seen.note(name, total - 1, dtype, counts)
             seen.records += 1
     if not total:
-        raise ValueError("there are no records to infer a schema from")
+        raise ValueError(f"there are no records{where} to infer a schema from")
     features = _context_features(context, total)
     sequences = {n: _sequence(seen, total) for n, seen in lists.items() if seen.dtype}
     for name in sorted(features.keys() & sequences.keys()):

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from tfio_store.dataset.header_walk import codec_of
 from tfio_store.dataset.model import Dataset
 from tfio_store.dataset.source import Source, open_dataset
 from tfio_store.read.reader import RecordReader
-from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
+from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, FRAME_OVERHEAD, RecordBatch
 from tfio_store.records.recovery import SkippedRegion
 from tfio_store.storage import Access, Retry
+from tfio_store.storage.threads import Threads
 from tfio_store.tools.build_index import object_crc32c
 from tfio_store.write.commit import KEEP_REPLACED, IfExists
+from tfio_store.write.progress import OnProgress, Progress
 from tfio_store.write.sharded_writer import ShardedWriter
 
 __all__ = ["VerifyReport", "salvage", "verify"]
+
+_LOOKUPS_AT_ONCE = 32
 
 
 @dataclass
@@ -30,6 +35,7 @@ class VerifyReport:
         nbytes (int): Their bytes, without framing. Default 0.
         skipped (list[SkippedRegion]): Damaged regions, whose records are lost. Default [].
         problems (list[str]): Objects that are not what the manifest says. Default [].
+        quick (bool): Whether no record was read. Default False.
 
     Example:
         >>> _ = tfs.write_table({"x": [1, 2, 3]}, "train")
@@ -43,6 +49,7 @@ class VerifyReport:
     """Bytes of sound records, without framing."""
     skipped: list[SkippedRegion] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    quick: bool = False
 
     @property
     def ok(self) -> bool:
@@ -51,6 +58,8 @@ class VerifyReport:
 
     def __str__(self) -> str:
         lines = [f"{self.records} sound records, {self.nbytes} bytes"]
+        if self.quick:
+            lines = [] if self.problems else ["all files are as large as the manifest says"]
         lines += [
             f"{region.path}: {region.reason} (offset {region.offset}, {region.size})"
             for region in self.skipped
@@ -61,10 +70,11 @@ class VerifyReport:
 def verify(
     source: Source,
     *,
+    quick: bool = False,
     compression: str | None = "auto",
     storage_options: Mapping[str, Any] | None = None,
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
-    on_progress: Callable[[int], None] | None = None,
+    on_progress: OnProgress | None = None,
     retry: Retry | None = None,
     backend: str = "fsspec",
 ) -> VerifyReport:
@@ -75,10 +85,12 @@ def verify(
 
     Args:
         source (str | PathLike | list): See `RecordReader`.
+        quick (bool): Only compare sizes, and checksums that the store tells by itself, with those
+            in the manifest. No file is read. Default False.
         compression (str | None): See `RecordReader`. Default "auto".
         storage_options (dict | None): See `RecordReader`. Default None.
         max_record_bytes (int): See `RecordReader`. Default 1 GiB.
-        on_progress (Callable | None): Called with the number of sound records so far. Default None.
+        on_progress (Callable | None): Called with the `Progress` so far. Default None.
         retry (Retry | None): See `RecordReader`. Default None.
         backend (str): See `RecordReader`. Default "fsspec".
 
@@ -88,6 +100,7 @@ def verify(
     Raises:
         OSError: The storage fails.
         ManifestError: A manifest or index cannot be read.
+        ValueError: ``quick`` is asked for, and there is no manifest.
 
     Example:
         >>> with tfs.TFRecordWriter("a.tfrecord") as writer:
@@ -99,11 +112,13 @@ def verify(
         ...a.tfrecord: the checksum of a record's data does not hold (offset 0, 19 bytes)
     """
     dataset = open_dataset(source, Access(storage_options, retry, backend), compression=compression)
-    report = VerifyReport()
-    for index in range(len(dataset.shards)):
-        problem = _object_problem(dataset, index)
-        if problem is not None:
-            report.problems.append(problem)
+    report = VerifyReport(quick=quick)
+    look = partial(_object_problem, dataset, quick=quick)
+    with Threads(_LOOKUPS_AT_ONCE if quick else 1) as pool:
+        found = pool.map(look, range(len(dataset.shards)))
+        report.problems += [problem for problem in found if problem is not None]
+    if quick:
+        return report
     for _ in _sound_batches(dataset, report, max_record_bytes, on_progress):
         pass
     expected = dataset.num_records
@@ -121,7 +136,7 @@ def salvage(
     compression: str | None = "auto",
     storage_options: Mapping[str, Any] | None = None,
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
-    on_progress: Callable[[int], None] | None = None,
+    on_progress: OnProgress | None = None,
     retry: Retry | None = None,
     backend: str = "fsspec",
     num_shards: int | None = None,
@@ -138,8 +153,7 @@ def salvage(
         compression (str | None): The source's. See `RecordReader`. Default "auto".
         storage_options (dict | None): The source's. See `RecordReader`. Default None.
         max_record_bytes (int): See `RecordReader`. Default 1 GiB.
-        on_progress (Callable | None): Called with the number of records copied so far. Default
-            None.
+        on_progress (Callable | None): Called with the `Progress` so far. Default None.
         retry (Retry | None): See `RecordReader`. Default None.
         backend (str): See `RecordReader`. Default "fsspec".
         num_shards (int | None): The target's. Default None: as many as the source has.
@@ -196,7 +210,7 @@ def _sound_batches(
     dataset: Dataset,
     report: VerifyReport,
     max_record_bytes: int,
-    on_progress: Callable[[int], None] | None,
+    on_progress: OnProgress | None,
 ) -> Iterator[RecordBatch]:
     """Iterate the sound records, and keep the report meanwhile."""
     with RecordReader.of(
@@ -206,20 +220,25 @@ def _sound_batches(
             report.records += len(batch)
             report.nbytes += batch.nbytes
             if on_progress is not None:
-                on_progress(report.records)
+                framed = report.nbytes + FRAME_OVERHEAD * report.records
+                on_progress(Progress(report.records, framed, 0, dataset.num_records))
             yield batch
 
 
-def _object_problem(dataset: Dataset, index: int) -> str | None:
-    """How an object differs from what its manifest says, or None."""
+def _object_problem(dataset: Dataset, index: int, *, quick: bool) -> str | None:
+    """How an object differs from what its manifest says, or None. ``quick``: as the store tells."""
     shard = dataset.shards[index]
     if shard.crc32c is None:
+        if quick:
+            raise ValueError(
+                f"quick=True compares with a manifest, and {shard.url} has none; verify it whole"
+            )
         return None
     store, path = dataset.open(index)
     info = store.info(path)
     if info.size != shard.nbytes:
         return f"{shard.url}: has {info.size} bytes where the manifest says {shard.nbytes}"
-    crc = object_crc32c(dataset, index)
-    if crc != shard.crc32c:
+    crc = info.crc32c if quick else object_crc32c(dataset, index)
+    if crc not in (None, shard.crc32c):
         return f"{shard.url}: has CRC32C {crc:08x} where the manifest says {shard.crc32c:08x}"
     return None

@@ -1,9 +1,9 @@
-"""The progress that a writer reports."""
+"""The progress that a long call reports."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,12 +14,13 @@ __all__ = ["OnProgress", "Progress", "Tally"]
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a writer is. The counts never go down.
+    """How far a long call is. The counts never go down.
 
     Attributes:
-        records (int): Records in full blocks.
+        records (int): Records in full blocks that were written, or that were read.
         nbytes (int): Their bytes with framing, before compression.
         shards (int): Shards that the store has taken whole.
+        whole (int | None): The records that there are in all, if that is known. Default None.
 
     Example:
         >>> with tfs.ShardedWriter("train", num_shards=1, on_progress=print) as writer:
@@ -33,6 +34,7 @@ class Progress:
     """Their framed bytes, before compression."""
     shards: int
     """Shards that the store has taken whole."""
+    whole: int | None = field(default=None, repr=False)
 
 
 OnProgress = Callable[[Progress], object]

@@ -1,0 +1,115 @@
+"""Commands run in this process, on sources of each kind."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+pytest.importorskip("click")
+pytest.importorskip("rich")
+
+import tfio_store as tfs
+from tests.servers.place import Place
+from tests.support.framed import framed
+from tfio_store.cli.entry import main
+
+ROWS = [{"id": i, "name": f"row {i}", "score": i / 4, "ids": list(range(i % 3))} for i in range(30)]
+RECORDS = [tfs.encode_example(row) for row in ROWS]
+SCHEMA: dict[str, Any] = {
+    "id": "int64",
+    "name": "str",
+    "score": "float32",
+    "ids": ("int64", (None,)),
+}
+
+
+@dataclass
+class Answer:
+    """What a command said."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def lines(self) -> list[Any]:
+        """The JSON lines."""
+        return [json.loads(line) for line in self.out.splitlines()]
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The one JSON document."""
+        (found,) = self.lines
+        assert (found["format"], found["version"]) == ("tfio_store.cli", 1)
+        return dict(found)
+
+
+Run = Callable[..., Answer]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """``run("count", url)``"""
+
+    def command(*arguments: object) -> Answer:
+        capsys.readouterr()
+        code = main([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        return Answer(code, out, err)
+
+    return command
+
+
+@dataclass
+class Kept:
+    """A source with `RECORDS` in it, at a place."""
+
+    kind: str
+    place: Place
+    url: str
+
+    @property
+    def options(self) -> list[str]:
+        """What a command needs to reach it."""
+        given = self.place.storage_options
+        return ["-o", json.dumps(given)] if given else []
+
+    @property
+    def has_manifest(self) -> bool:
+        return self.kind.startswith("manifest")
+
+
+KINDS = ["manifest raw", "manifest GZIP", "foreign raw", "foreign GZIP"]
+
+
+def keep(kind: str, place: Place) -> Kept:
+    written, codec = kind.split()
+    if written == "manifest":
+        with tfs.ShardedWriter(
+            place.url("train"),
+            num_shards=1,
+            compression=None if codec == "raw" else codec,
+            schema=tfs.Schema(SCHEMA),
+            storage_options=place.storage_options,
+        ) as writer:
+            writer.write_batch(RECORDS)
+        return Kept(kind, place, place.url("train"))
+    data = framed(RECORDS)
+    return Kept(kind, place, place.put("f", data if codec == "raw" else gzip.compress(data)))
+
+
+@pytest.fixture(params=KINDS)
+def kept(request: pytest.FixtureRequest, place: Place) -> Kept:
+    """Each kind, at each place."""
+    return keep(request.param, place)
+
+
+@pytest.fixture(params=KINDS)
+def local(request: pytest.FixtureRequest, tmp_path: Any) -> Kept:
+    """Each kind, on local files."""
+    return keep(request.param, Place(str(tmp_path)))

@@ -1,0 +1,109 @@
+"""`info`, `count` and `schema`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tfio_store as tfs
+from tests.cli.conftest import RECORDS, Kept, Run
+from tests.support.framed import framed
+
+
+def test_count(run: Run, kept: Kept) -> None:
+    answer = run("count", kept.url, *kept.options)
+    assert (answer.code, answer.out, answer.err) == (0, "30\n", "")
+    assert run("count", kept.url, *kept.options, "--json").document["records"] == 30
+
+
+def test_count_of_several_and_of_each(run: Run, tmp_path: Path) -> None:
+    paths = [tmp_path / "a", tmp_path / "b"]
+    for n, path in enumerate(paths):
+        path.write_bytes(framed(RECORDS[: n + 3]))
+    assert run("count", *paths).out == "7\n"
+    answer = run("count", "--per-shard", tmp_path / "*")
+    assert answer.out == f"3\t{paths[0]}\n4\t{paths[1]}\n"
+    found = run("count", "--per-shard", "--json", *paths).document
+    assert found["shards"][1] == {"url": str(paths[1]), "records": 4}
+
+
+def test_counts_are_those_of_the_library(local: Kept) -> None:
+    assert tfs.count(local.url) == len(list(tfs.RecordReader(local.url)))
+
+
+def test_count_of_streams_and_raw_files_at_once(tmp_path: Path, run: Run) -> None:
+    with tfs.TFRecordWriter(tmp_path / "z", "ZLIB") as writer:
+        writer.write_batch(RECORDS)
+    (tmp_path / "r").write_bytes(framed(RECORDS))
+    (tmp_path / "e").write_bytes(b"")
+    answer = run("count", "--per-shard", tmp_path / "z", tmp_path / "r", tmp_path / "e")
+    assert [line.split("\t")[0] for line in answer.out.splitlines()] == ["30", "30", "0"]
+
+
+def test_info(run: Run, kept: Kept) -> None:
+    found = run("info", kept.url, *kept.options, "--json", "--shards").document
+    assert found["records"] == (30 if kept.has_manifest else None)
+    assert found["compression"] == ("GZIP" if "GZIP" in kept.kind else None)
+    assert found["indexed"] is kept.has_manifest
+    assert (found["generation"] is not None) is kept.has_manifest
+    assert found["nbytes"] == sum(shard["nbytes"] for shard in found["shards"])
+    text = run("info", kept.url, *kept.options, "--shards").out
+    assert f"records      {30 if kept.has_manifest else 'unknown; count tells'}\n" in text
+    assert found["shards"][0]["url"] in text
+    assert ("features     id, name, score, ids" in text) is kept.has_manifest
+
+
+def test_info_of_several_files(run: Run, tmp_path: Path) -> None:
+    for n in range(3):
+        (tmp_path / f"f{n}").write_bytes(framed(RECORDS[: n + 1]))
+    assert "file sizes" in run("info", tmp_path / "f*").out
+    assert run("info", tmp_path / "f0", tmp_path / "f1", "--json").document["num_shards"] == 2
+
+
+def test_schema(run: Run, kept: Kept) -> None:
+    found = run("schema", kept.url, *kept.options, "--format", "json").document["schema"]
+    expected = tfs.infer_schema(kept.url, storage_options=kept.place.storage_options)
+    assert tfs.Schema.from_json(found) == expected
+    table = run("schema", kept.url, *kept.options).out.splitlines()
+    assert table[0].split() == ["feature", "dtype", "shape", "kind", "default"]
+    assert sorted(line.split()[0] for line in table[1:]) == ["id", "ids", "name", "score"]
+
+
+FEATURES: dict[str, Any] = {
+    "scalar": "int64",
+    "vector": ("float32", (3,)),
+    "default": tfs.Feature("int64", (2,), default=7),
+    "text": tfs.Feature("bytes", default=b"\xff'"),
+    "ragged": ("int64", (None,)),
+    "pairs": ("float32", (None, 2)),
+    "nested": ("int64", (None, None)),
+    "raw": tfs.Feature("float64", (2,), raw=True),
+    "raw default": tfs.Feature("uint8", (2,), raw=True, default=1),
+    "nan": tfs.Feature("float32", default=float("nan")),
+    "nullable": tfs.Feature("int64", nullable=True, default=-1),
+}
+
+
+def test_a_spec_as_text_makes_the_spec() -> None:
+    tf = pytest.importorskip("tensorflow")
+    from tfio_store.tools.spec_text import spec_text
+
+    schema, names = tfs.Schema(FEATURES), {"tf": tf}
+    exec(spec_text(schema), names)
+    assert repr(names["feature_spec"]) == repr(schema.feature_spec())
+
+
+def test_a_spec_of_feature_lists_and_nulls() -> None:
+    tf = pytest.importorskip("tensorflow")
+    from tfio_store.tools.spec_text import spec_text
+
+    steps = tfs.Feature("int64", (None,), sequence=True)
+    schema = tfs.Schema({"x": tfs.Feature("int64", nullable=True), "steps": steps})
+    names: dict[str, Any] = {"tf": tf}
+    exec(spec_text(schema), names)
+    assert names["context_features"] == {"x": tf.io.VarLenFeature(tf.int64)}
+    assert names["sequence_features"] == {
+        "steps": tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64)
+    }

@@ -1,0 +1,192 @@
+"""What goes wrong: one line on stderr, and an exit code that says what kind it is."""
+
+from __future__ import annotations
+
+import errno
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+import tfio_store as tfs
+from tests.cli.conftest import RECORDS, Kept, Run, keep
+from tests.servers.place import Place
+from tests.support.framed import framed
+from tfio_store.cli.failures import exit_code
+from tfio_store.cli.options import duration, parse_options, size
+
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(500)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (tfs.TruncatedRecordError("the data ends inside a record", path="f", offset=7), 1),
+        (tfs.CorruptRecordError("the checksum of a record's length …", path="f", offset=7), 1),
+        (tfs.CorruptRecordError("the checksum of a record's length …", path="f", offset=0), 5),
+        (tfs.CorruptRecordError("the checksum of a record's data …", path="f", offset=0), 1),
+        (tfs.ManifestError("x"), 5),
+        (tfs.SchemaError("x", feature="f", record=1), 5),
+        (tfs.RecordTooLargeError(path="f", offset=1, length=9, limit=3), 5),
+        (ValueError("x"), 2),
+        (IndexError("x"), 2),
+        (ImportError("x"), 2),
+        (FileExistsError("x"), 2),
+        (click.UsageError("x"), 2),
+        (FileNotFoundError("x"), 3),
+        (IsADirectoryError("x"), 3),
+        (NotADirectoryError("x"), 3),
+        (PermissionError("x"), 3),
+        (TimeoutError("x"), 4),
+        (ConnectionError("x"), 4),
+        (OSError(errno.ENOSPC, "No space left on device"), 4),
+        (AssertionError("x"), 70),
+    ],
+)
+def test_exit_codes(error: Exception, code: int) -> None:
+    assert exit_code(error) == code
+
+
+COMMANDS = [
+    ["count"], ["info"], ["schema"], ["head"], ["tail"], ["sample"], ["cat"], ["verify"],
+    ["get", "0"],
+]  # fmt: skip
+
+
+def said(run: Run, command: list[str], url: object, *options: str) -> tuple[int, str]:
+    """The exit code and the one line on stderr."""
+    answer = run(command[0], url, *command[1:], *options)
+    assert answer.out == ""
+    (line,) = answer.err.splitlines()
+    assert line.startswith(f"tfio-store {command[0]}: ")
+    return answer.code, line
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
+def test_what_is_not_there(run: Run, command: list[str], tmp_path: Path) -> None:
+    code, line = said(run, command, tmp_path / "none")
+    assert code == 3
+    assert str(tmp_path / "none") in line
+
+
+@pytest.mark.parametrize("command", [["count"], ["cat"], ["verify"]], ids=lambda c: c[0])
+def test_a_missing_bucket(run: Run, command: list[str], s3: Place) -> None:
+    options = ["-o", json.dumps(s3.storage_options)]
+    code, line = said(run, command, "s3://no-such-bucket-here/train", *options)
+    assert code == 3
+    assert "s3://no-such-bucket-here/train" in line
+
+
+@pytest.mark.parametrize(
+    "command", [each for each in COMMANDS if each[0] not in ("info", "verify")], ids=lambda c: c[0]
+)
+def test_a_png(run: Run, command: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "a.png"
+    path.write_bytes(PNG)
+    code, line = said(run, command, path)
+    assert code == 5
+    assert "looks like a PNG image" in line
+
+
+def test_verify_tells_what_a_png_is(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "a.png"
+    path.write_bytes(PNG)
+    answer = run("verify", path)
+    assert answer.code == 1
+    assert "looks like a PNG image" in answer.out
+
+
+def test_damage_ends_a_cat_behind_what_was_sound(run: Run, tmp_path: Path) -> None:
+    path, data = tmp_path / "f", bytearray(framed(RECORDS))
+    data[-30] ^= 1
+    path.write_bytes(data)
+    assert run("cat", path).code == 1
+
+
+def test_a_manifest_that_is_none(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "_train.manifest.json").write_bytes(b"{}")
+    assert said(run, ["count"], tmp_path / "train")[0] == 5
+
+
+def test_errors_as_json(run: Run, tmp_path: Path) -> None:
+    answer = run("count", tmp_path / "none", "--json")
+    assert answer.code == 3
+    found = json.loads(answer.err)
+    assert (found["format"], found["version"], found["command"]) == ("tfio_store.cli", 1, "count")
+    assert found["error"]["kind"] == "FileNotFoundError"
+    assert found["error"]["exit_code"] == 3
+    assert found["error"]["path"] == str(tmp_path / "none")
+
+
+def test_a_traceback_comes_when_asked_for(run: Run, tmp_path: Path) -> None:
+    assert "Traceback" in run("count", tmp_path / "none", "--debug").err
+
+
+def test_faults_of_the_program_say_so(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise AssertionError("nobody thought of this")
+
+    monkeypatch.setattr("tfio_store.tools.count.count_shards", fail)
+    answer = run("count", "x")
+    assert answer.code == 70
+    assert "nobody thought of this (a fault of this program; --debug shows where)" in answer.err
+
+
+def test_usage(run: Run) -> None:
+    assert said(run, ["count"], "--nonsense")[0] == 2
+    answer = run("nonsense")
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err == "tfio-store: No such command 'nonsense' (see tfio-store --help)\n"
+    assert run().code == 0
+    assert "Exit codes" in run("--help").out
+
+
+def test_warnings_are_lines(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def warn(*_: Any, **__: Any) -> tuple[()]:
+        warnings.warn("mind this", RuntimeWarning, stacklevel=2)
+        return ()
+
+    monkeypatch.setattr("tfio_store.tools.count.count_shards", warn)
+    assert run("count", "x").err == "tfio-store: warning: mind this\n"
+    assert run("count", "-q", "x").err == ""
+
+
+def test_progress_as_json(run: Run, tmp_path: Path) -> None:
+    kept: Kept = keep("manifest raw", Place(str(tmp_path)))
+    answer = run("verify", kept.url, "--progress", "json")
+    told = [json.loads(line)["progress"] for line in answer.err.splitlines()]
+    assert told[-1]["records"] == told[-1]["whole"] == 30
+    assert run("verify", kept.url, "--progress", "json", "-q").err == ""
+
+
+def test_storage_options(tmp_path: Path) -> None:
+    path = tmp_path / "options.json"
+    path.write_text('{"endpoint_url": "http://x", "key": "k"}', encoding="utf-8")
+    found = parse_options((f"@{path}", "key=0123=", "anon=true", 'client_kwargs={"a": 1}'))
+    assert found == {
+        "endpoint_url": "http://x",
+        "key": "0123=",
+        "anon": True,
+        "client_kwargs": {"a": 1},
+    }
+    assert parse_options(()) is None
+    for wrong in ("secret", "=secret", '{"secret', "@/none"):
+        with pytest.raises(click.UsageError) as caught:
+            parse_options((wrong,))
+        assert "secret" not in caught.value.format_message()
+
+
+def test_sizes_and_times() -> None:
+    texts = ("1000", "64MB", "256MiB", "1.5GiB", "2k")
+    assert [size(None, None, text) for text in texts] == [
+        1000, 64_000_000, 256 << 20, 3 << 29, 2000,
+    ]  # fmt: skip
+    assert [duration(None, None, text) for text in ("90", "15m", "2h", "1d")] == [
+        90, 900, 7200, 86400,
+    ]  # fmt: skip
+    for wrong in ("", "MB", "1XB"):
+        with pytest.raises(click.BadParameter):
+            size(None, None, wrong)

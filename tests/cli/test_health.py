@@ -1,0 +1,99 @@
+"""`verify`, `salvage`, `index` and `clean`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import tfio_store as tfs
+from tests.cli.conftest import RECORDS, Kept, Run, keep
+from tests.servers.place import Place
+from tests.support.framed import framed
+
+
+def damage(kept: Kept) -> None:
+    """One bit in the midst of the file."""
+    name = next(name for name in kept.place.names() if not name.startswith("_"))
+    data = bytearray(kept.place.get(name))
+    data[len(data) // 2] ^= 4
+    kept.place.put(name, bytes(data))
+
+
+def test_verify(run: Run, kept: Kept) -> None:
+    sound = run("verify", kept.url, *kept.options)
+    nbytes = sum(map(len, RECORDS))
+    assert (sound.code, sound.out) == (0, f"30 sound records, {nbytes} bytes\n")
+    damage(kept)
+    broken = run("verify", kept.url, *kept.options)
+    assert broken.code == 1
+    assert "offset" in broken.out
+    found = run("verify", kept.url, *kept.options, "--json")
+    assert found.code == 1
+    assert found.document["ok"] is False
+    assert found.document["skipped"][0]["path"].startswith(kept.place.root)
+
+
+def test_verify_quickly(run: Run, local: Kept) -> None:
+    answer = run("verify", "--quick", local.url)
+    assert answer.code == (0 if local.has_manifest else 2)
+    assert ("all files are as large" in answer.out) is local.has_manifest
+
+
+def test_salvage(run: Run, kept: Kept) -> None:
+    damage(kept)
+    target = kept.place.url("saved")
+    answer = run("salvage", kept.url, target, *kept.options, "--compression", "none", "--json")
+    assert answer.code == 0
+    assert answer.document["records"] == len(
+        list(tfs.RecordReader(target, storage_options=kept.place.storage_options))
+    )
+    again = run("salvage", kept.url, target, *kept.options)
+    assert again.code == 2
+    assert "exists" in again.err
+    over = run("salvage", kept.url, target, *kept.options, "--if-exists", "overwrite")
+    assert "sound records" in over.out
+
+
+def test_index(run: Run, place: Place) -> None:
+    kept = keep("foreign raw", place)
+    answer = run("index", kept.url, "--as", place.url("train"), *kept.options)
+    assert answer.out == f"{place.url('train')}: 30 records in 1 files\n"
+    assert run("info", place.url("train"), *kept.options, "--json").document["indexed"]
+    assert run("index", kept.url, "--as", place.url("train"), *kept.options).code == 2
+
+
+def test_text_indexes(run: Run, tmp_path: Path) -> None:
+    for n in range(2):
+        (tmp_path / f"f{n}").write_bytes(framed(RECORDS))
+    answer = run("index", "--idx", tmp_path / "f0", tmp_path / "f1")
+    assert answer.out == f"{tmp_path}/f0.idx\n{tmp_path}/f1.idx\n"
+    paths = [str(tmp_path / "f0"), str(tmp_path / "f1")]
+    source = tfs.RecordSource(paths, idx=[f"{path}.idx" for path in paths])
+    assert source[30] == RECORDS[0]
+
+
+def test_index_asks_which(run: Run, tmp_path: Path) -> None:
+    answer = run("index", tmp_path)
+    assert answer.code == 2
+    assert "--idx" in answer.err
+
+
+def test_clean_removes_when_told(run: Run, tmp_path: Path) -> None:
+    tfs.write_table({"x": [1]}, str(tmp_path / "train"), num_shards=1)
+    left = tmp_path / "_train-00000-of-00001.tfrecord.0123456789ab"
+    left.write_bytes(b"left")
+    command = ("clean", tmp_path / "train", "--older-than", "0")
+    dry = run(*command)
+    assert dry.out == f"would remove {left}\npass --yes to remove it\n"
+    assert left.exists()
+    assert run(*command, "--json").document["objects"] == [str(left)]
+    assert run(*command, "--yes").out == f"removed {left}\n"
+    assert not left.exists()
+    assert run(*command).out == "nothing to remove\n"
+    assert sorted(os.listdir(tmp_path))[0].startswith("_train")
+
+
+def test_times(run: Run, tmp_path: Path) -> None:
+    answer = run("clean", tmp_path / "train", "--older-than", "soon")
+    assert answer.code == 2
+    assert "'soon' is no time such as 30s" in answer.err

@@ -1,0 +1,190 @@
+"""The command as a process: its imports, pipes, terminals and interrupts."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import termios
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import RECORDS
+from tests.support.framed import framed
+
+COMMAND = [sys.executable, "-m", "tfio_store"]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    made = tmp_path / "f.tfrecord"
+    made.write_bytes(framed(RECORDS * 400))
+    return made
+
+
+def call(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        **options,  # type: ignore[call-overload]
+    )
+
+
+def test_help_imports_nothing_heavy() -> None:
+    heavy = ("numpy", "fsspec", "rich", "google_crc32c")
+    program = (
+        "import sys; from tfio_store.cli.entry import main; main(['--help']); "
+        f"print([m for m in {heavy!r} if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_without_the_extra_it_says_what_to_install() -> None:
+    program = (
+        "import importlib.util as u, sys; real = u.find_spec\n"
+        "u.find_spec = lambda name, *a: None if name == 'rich' else real(name, *a)\n"
+        "from tfio_store.cli.entry import main; sys.exit(main(['--help']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr == "tfio-store: needs rich: pip install 'tfio-store[cli]'\n"
+
+
+def test_as_a_module(path: Path) -> None:
+    done = call("count", path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "12000\n", "")
+
+
+def test_a_pipe_that_nobody_reads(path: Path) -> None:
+    line = f"{' '.join(COMMAND)} cat {path} | head -n 1; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(
+        ["bash", "-c", line], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.stderr == ""
+    assert done.stdout.splitlines()[1:] == ["0"]
+
+
+def test_cat_streams(path: Path) -> None:
+    """The first lines come while the last are not read yet."""
+    with subprocess.Popen([*COMMAND, "cat", str(path)], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith(b'{"')
+        process.stdout.close()
+        assert process.wait(60) == 0
+
+
+WAITING = """
+import sys, threading, tfio_store.tools.count as count
+from tfio_store.cli import entry
+def count_shards(*_, **__):
+    print("begun", flush=True)
+    threading.Event().wait()
+count.count_shards = count_shards
+sys.argv = ["tfio-store", "count", "x"]
+entry.script()
+"""
+
+COPYING = """
+import sys, time
+from tfio_store.cli import entry
+from tfio_store.read.reader import RecordReader
+real = RecordReader.batches
+def slow(reader):
+    for batch in real(reader):
+        yield batch
+        print("begun", flush=True)
+        time.sleep(60)
+RecordReader.batches = slow
+sys.argv = ["tfio-store", "salvage", *sys.argv[1:]]
+entry.script()
+"""
+
+
+def interrupted(program: str, *arguments: object) -> tuple[int, bytes]:
+    """The exit code and stderr of a process that gets control-C in the midst of its work."""
+    with subprocess.Popen(
+        [sys.executable, "-c", program, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == b"begun\n"
+        process.send_signal(signal.SIGINT)
+        return process.wait(60), process.stderr.read()
+
+
+def test_an_interrupt() -> None:
+    code, said = interrupted(WAITING)
+    assert (code, said.splitlines()[-1]) == (130, b"tfio-store: interrupted")
+
+
+def test_an_interrupted_copy_leaves_nothing(tmp_path: Path, path: Path) -> None:
+    code, _ = interrupted(COPYING, path, tmp_path / "new" / "train")
+    assert code == 130
+    new = tmp_path / "new"
+    assert not new.exists() or not list(new.iterdir())
+
+
+def on_terminal(columns: int, arguments: Sequence[object]) -> str:
+    """What the command shows on a terminal of so many columns, without its styles."""
+    outside, inside = pty.openpty()
+    termios.tcsetwinsize(inside, (30, columns)) if hasattr(termios, "tcsetwinsize") else None
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": str(columns)}
+    with subprocess.Popen(
+        [*COMMAND, *map(str, arguments)], stdout=inside, stderr=inside, env=environment
+    ) as process:
+        os.close(inside)
+        shown = b""
+        while True:
+            try:
+                piece = os.read(outside, 1 << 16)
+            except OSError:  # what Linux says at the end
+                break
+            if not piece:
+                break
+            shown += piece
+        os.close(outside)
+        assert process.wait(60) == 0
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode()).replace("\r\n", "\n")
+    return "".join(f"{line.rstrip()}\n" for line in text.splitlines())
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_a_table_on_a_terminal(columns: int, path: Path) -> None:
+    shown = on_terminal(columns, ["head", "-n", "3", path])
+    assert shown == (
+        "id  ids     name   score\n"
+        " 0  []      row 0      0\n"
+        " 1  [0]     row 1   0.25\n"
+        " 2  [0, 1]  row 2    0.5\n"
+    )
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_what_is_too_long_is_cut(columns: int, tmp_path: Path) -> None:
+    import tfio_store as tfs
+
+    made = tmp_path / "f"
+    made.write_bytes(framed([tfs.encode_example({"text": "long " * 30, "esc": "\x1b[2J"})]))
+    shown = on_terminal(columns, ["head", made])
+    assert max(map(len, shown.splitlines())) <= columns
+    assert "…" in shown
+    assert "\x1b" not in shown
+
+
+def test_terminals_show_json_lines_of_cat(path: Path) -> None:
+    assert on_terminal(80, ["cat", "--json", "-c", "id", path]).startswith('{"format"')

@@ -1,0 +1,174 @@
+"""docs/cli.md, made by running every command.
+
+``python -m tests.support.cli_page`` prints it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from unittest import mock
+
+import click
+
+import tfio_store as tfs
+from tfio_store.cli.entry import main
+from tfio_store.cli.options import COMMON
+from tfio_store.cli.program import COMMANDS, program
+
+HEAD = """\
+# The command line
+
+The extra `cli` brings the command `tfio-store`, which is also `python -m tfio_store`.
+
+A *URL* is a path or URL of a file, a pattern, or a dataset's prefix or folder with a manifest.
+It is the *source* of the library's functions, and each command is one of them that prints what it
+answers. All below was printed by the commands themselves.
+
+| exit code | says |
+| --: | --- |
+| 0 | yes |
+| 1 | the answer is no: there is damage, or a difference |
+| 2 | wrong usage |
+| 3 | not found, or forbidden |
+| 4 | the store failed after its retries |
+| 5 | not TFRecords, Examples or a manifest |
+| 70 | a fault of the program |
+| 130 | interrupted |
+
+An error is one line on stderr. It says what is wrong, where, and what to do. With `--json` it is a
+JSON document. If nobody reads the output any more, as behind `| head`, the command ends with 0.
+
+Options that all commands but `completion` take:
+
+"""
+
+SHOWN: dict[str, list[str]] = {
+    "info": ["info train", "info --json train"],
+    "count": [
+        "count train",
+        "count --per-shard train",
+        "count 'old/*.tfrecord'",
+        "count photo.png",
+    ],
+    "schema": ["schema train", "schema --format tf train"],
+    "head": [
+        "head -n 3 train",
+        "head -n 3 train | cat",
+        "head -n 1 --bytes size old/a.tfrecord | cat",
+    ],
+    "tail": ["tail -n 2 -c id,name train | cat"],
+    "sample": ["sample -n 2 --seed 1 -c id train | cat"],
+    "cat": ["cat -c id train | tail -n 2"],
+    "get": ["get train 0,2:4,-1 -c id | cat"],
+    "verify": ["verify train", "verify old/damaged.tfrecord", "verify --quick train"],
+    "salvage": ["salvage old/damaged.tfrecord good/train"],
+    "index": ["index old/a.tfrecord --as old/train", "index --idx old/a.tfrecord"],
+    "clean": ["clean train"],
+    "doctor": [],
+    "completion": [],
+}
+"""What is run for each command, in this order."""
+
+
+def make_sources() -> None:
+    """In the current folder."""
+    names = ["ada", "bob", "cleo", "dan", "eve", "finn"]
+    schema = tfs.Schema({"id": "int64", "name": "str", "scores": ("float32", (2,))})
+    with tfs.ShardedWriter("train", num_shards=2, schema=schema) as writer:
+        for i, name in enumerate(names):
+            writer.write({"id": i, "name": name, "scores": [i / 2, i / 4]})
+    os.mkdir("old")
+    for file in ("a", "damaged"):
+        with tfs.TFRecordWriter(f"old/{file}.tfrecord") as one:
+            for i in range(4):
+                one.write(tfs.encode_example({"image": b"\xff\xd8" + bytes(i), "label": i % 2}))
+    data = bytearray(Path("old/damaged.tfrecord").read_bytes())
+    data[20] ^= 1
+    Path("old/damaged.tfrecord").write_bytes(data)
+    Path("photo.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(100))
+
+
+def printed(line: str) -> str:
+    """What a command line prints, on a terminal unless it ends in a pipe."""
+    typed, _, pipe = line.partition(" | ")
+    arguments = [part.strip("'") for part in typed.split()]
+    out = io.StringIO()
+    on_terminal = mock.patch("tfio_store.cli.output.is_terminal", return_value=not pipe)
+    with on_terminal, contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        main(arguments)
+    lines = [each.rstrip() for each in out.getvalue().splitlines()]
+    if pipe.startswith("tail -n"):
+        lines = lines[-int(pipe.split()[-1]) :]
+    text = "\n".join(lines).replace(os.getcwd(), "/data")
+    return re.sub(r"\b[0-9a-f]{12}\b", "3f9a1c8e0b52", text)
+
+
+def option_rows(options: list[click.Option]) -> Iterator[str]:
+    yield "| option | default | |"
+    yield "| --- | --- | --- |"
+    for option in options:
+        names = ", ".join(f"`{name}`" for name in option.opts)
+        choices = option.type.choices if isinstance(option.type, click.Choice) else ()
+        takes = option.metavar or "|".join(map(str, choices))
+        shown = f" `{takes}`".replace("|", "\\|") if takes else ""
+        default = f"`{option.default}`" if option.show_default else ""
+        yield f"| {names}{shown} | {default} | {option.help or ''} |"
+
+
+def common_options() -> list[click.Option]:
+    made = click.command()(lambda: None)
+    for option in COMMON:
+        option(made)
+    return [one for one in made.params if isinstance(one, click.Option)]
+
+
+def section(name: str, common: set[str]) -> Iterator[str]:
+    command = program.get_command(click.Context(program), name)
+    assert command is not None
+    arguments = " ".join(
+        one.make_metavar(click.Context(command))
+        for one in command.params
+        if isinstance(one, click.Argument)
+    )
+    yield f"## `tfio-store {name} {arguments}`"
+    yield ""
+    yield " ".join((command.help or "").replace("\n\n", " ").split())
+    yield ""
+    own = [o for o in command.params if isinstance(o, click.Option) and o.name not in common]
+    if own:
+        yield from option_rows(own)
+        yield ""
+    if SHOWN[name]:
+        yield "```console"
+        for line in SHOWN[name]:
+            yield f"$ tfio-store {line}"
+            yield printed(line)
+        yield "```"
+        yield ""
+
+
+def page() -> str:
+    """The whole page."""
+    common = common_options()
+    before = os.getcwd()
+    with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, COLUMNS="100"):
+        os.chdir(os.path.realpath(folder))
+        try:
+            make_sources()
+            names = {str(option.name) for option in common}
+            lines = [*option_rows(common), ""]
+            for name in COMMANDS:
+                lines += section(name, names)
+        finally:
+            os.chdir(before)
+    return HEAD + "\n".join(lines).rstrip() + "\n"
+
+
+if __name__ == "__main__":
+    print(page(), end="")

@@ -1,0 +1,143 @@
+"""What a source is: `info`, `count` and `schema`."""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import TYPE_CHECKING
+
+import click
+
+from tfio_store.cli import output
+from tfio_store.cli.options import Session, common
+
+if TYPE_CHECKING:
+    from tfio_store.tools.info import DatasetInfo, ShardFacts
+
+__all__ = ["count", "info", "schema"]
+
+urls = click.argument("urls", nargs=-1, required=True, metavar="URL...")
+
+
+@click.command()
+@urls
+@click.option("--shards", is_flag=True, help="List the files too.")
+@common
+def info(session: Session, urls: tuple[str, ...], shards: bool) -> None:
+    """Tell on one screen what a source is: records, bytes, files, compression, schema."""
+    from tfio_store.tools.info import info as read_info
+
+    found = read_info(urls if len(urls) > 1 else urls[0], **session.arguments)
+    if session.json:
+        facts = {
+            "records": found.records,
+            "nbytes": found.nbytes,
+            "compression": found.compression,
+            "indexed": found.indexed,
+            "generation": found.generation,
+            "schema": found.schema,
+            "metadata": found.metadata,
+            "num_shards": len(found.shards),
+        }
+        output.document("info", facts | ({"shards": found.shards} if shards else {}))
+        return
+    for name, value in _facts(found):
+        output.line(f"{name:<12} {value}")
+    if shards:
+        output.line("")
+        header = ("bytes", "records", "blocks", "compression", "file")
+        output.table(header, [_row(shard) for shard in found.shards], right=(0, 1, 2))
+
+
+def _facts(found: DatasetInfo) -> list[tuple[str, str]]:
+    sizes = sorted(shard.nbytes for shard in found.shards)
+    lines = [
+        ("records", "unknown; count tells" if found.records is None else f"{found.records:,}"),
+        ("bytes", f"{found.nbytes:,} ({output.human_bytes(found.nbytes)})"),
+        ("files", f"{len(sizes):,}"),
+    ]
+    if len(sizes) > 1:
+        least, middle, most = sizes[0], int(median(sizes)), sizes[-1]
+        told = (output.human_bytes(each) for each in (least, middle, most))
+        lines.append(("file sizes", "{} least, {} median, {} most".format(*told)))
+    lines += [
+        ("compression", found.compression or "none"),
+        ("index", "yes" if found.indexed else "no"),
+        ("manifest", "no" if found.generation is None else f"generation {found.generation}"),
+    ]
+    if found.schema is not None:
+        lines.append(("features", ", ".join(found.schema) or "none"))
+    return lines
+
+
+def _row(shard: ShardFacts) -> tuple[str, ...]:
+    known = ("?" if n is None else f"{n:,}" for n in (shard.records, shard.blocks))
+    return (f"{shard.nbytes:,}", *known, shard.compression or "none", shard.url)
+
+
+@click.command()
+@urls
+@click.option("--per-shard", is_flag=True, help="Count each file by itself.")
+@common
+def count(session: Session, urls: tuple[str, ...], per_shard: bool) -> None:
+    """Print the number of records.
+
+    A manifest or an index tells it at once. Else the headers of raw files are read, and compressed
+    files are decompressed.
+    """
+    from tfio_store.tools.count import count_shards
+
+    shards = count_shards(urls if len(urls) > 1 else urls[0], **session.arguments)
+    records = sum(shard.records for shard in shards)
+    if session.json:
+        output.document("count", {"records": records} | ({"shards": shards} if per_shard else {}))
+    elif per_shard:
+        for shard in shards:
+            output.line(f"{shard.records}\t{shard.url}")
+    else:
+        output.line(str(records))
+
+
+@click.command()
+@click.argument("url")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "json", "tf"]),
+    default="table",
+    show_default=True,
+    help="tf is Python for tf.io.parse_example.",
+)
+@click.option(
+    "--sample",
+    type=click.IntRange(min=1),
+    default=1000,
+    show_default=True,
+    help="Records to look at if there is no manifest.",
+)
+@common
+def schema(session: Session, url: str, form: str, sample: int) -> None:
+    """Print the features: of the manifest, or else of the first records."""
+    from tfio_store.tools.infer import infer_schema
+    from tfio_store.tools.spec_text import spec_text
+
+    found = infer_schema(url, sample=sample, **session.arguments)
+    if session.json or form == "json":
+        output.document("schema", {"schema": found.to_json()})
+    elif form == "tf":
+        output.line(spec_text(found))
+    else:
+        flags = ("raw", "nullable", "sequence")
+        rows = [
+            (
+                name,
+                feature.dtype,
+                str(feature.shape),
+                ", ".join(
+                    ([str(feature.kind)] if feature.kind is not None else [])
+                    + [flag for flag in flags if getattr(feature, flag)]
+                ),
+                "" if feature.default is None else repr(feature.default),
+            )
+            for name, feature in found.items()
+        ]
+        output.table(("feature", "dtype", "shape", "kind", "default"), rows)

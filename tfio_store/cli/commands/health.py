@@ -1,0 +1,146 @@
+"""Datasets checked, repaired, indexed and cleaned: `verify`, `salvage`, `index` and `clean`."""
+
+from __future__ import annotations
+
+import click
+
+from tfio_store.cli import output
+from tfio_store.cli.exits import DAMAGED
+from tfio_store.cli.options import Session, common, duration, parse_options
+from tfio_store.cli.progress import progress
+
+__all__ = ["clean", "index", "salvage", "verify"]
+
+
+@click.command()
+@click.argument("urls", nargs=-1, required=True, metavar="URL...")
+@click.option("--quick", is_flag=True, help="Compare sizes and the store's checksums only.")
+@common
+def verify(session: Session, urls: tuple[str, ...], quick: bool) -> int:
+    """Check every checksum, and tell each damaged region. Exit code 1 if there is any."""
+    from tfio_store.tools.salvage import verify as verify_source
+
+    source = urls if len(urls) > 1 else urls[0]
+    with progress(session) as on_progress:
+        report = verify_source(source, quick=quick, on_progress=on_progress, **session.arguments)
+    if session.json:
+        output.document("verify", {"ok": report.ok, **vars(report)})
+    else:
+        output.line(str(report))
+    return 0 if report.ok else DAMAGED
+
+
+@click.command()
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@click.argument("target")
+@click.option("--num-shards", type=click.IntRange(min=1), help="As many as there were, if not set.")
+@click.option(
+    "--compression",
+    type=click.Choice(["same", "none", "GZIP", "ZLIB", "ZSTD"], case_sensitive=False),
+    default="same",
+    show_default=True,
+)
+@click.option(
+    "--if-exists",
+    type=click.Choice(["error", "overwrite", "append"]),
+    default="error",
+    show_default=True,
+)
+@click.option(
+    "--target-options",
+    multiple=True,
+    metavar="KEY=VALUE|JSON|@FILE",
+    help="As --storage-options, for the target. Those of the source, if not set.",
+)
+@common
+def salvage(
+    session: Session,
+    sources: tuple[str, ...],
+    target: str,
+    num_shards: int | None,
+    compression: str,
+    if_exists: str,
+    target_options: tuple[str, ...],
+) -> None:
+    """Copy every sound record of SOURCE... to a new dataset, and tell what is lost."""
+    from tfio_store.tools.salvage import salvage as salvage_source
+
+    with progress(session) as on_progress:
+        report = salvage_source(
+            sources if len(sources) > 1 else sources[0],
+            target,
+            num_shards=num_shards,
+            target_compression=None if compression == "none" else compression,
+            if_exists=if_exists,  # type: ignore[arg-type]
+            target_options=parse_options(target_options),
+            on_progress=on_progress,
+            **session.arguments,
+        )
+    if session.json:
+        output.document("salvage", {"target": target, **vars(report)})
+    else:
+        output.line(str(report))
+
+
+@click.command()
+@click.argument("urls", nargs=-1, required=True, metavar="URL...")
+@click.option("--as", "save_as", metavar="URL", help="The dataset's name, in the files' folder.")
+@click.option("--idx", is_flag=True, help="Write a text index beside each file, as DALI reads it.")
+@common
+def index(session: Session, urls: tuple[str, ...], save_as: str | None, idx: bool) -> None:
+    """Make a dataset of raw files that were written elsewhere, or text indexes of them.
+
+    The files stay as they are.
+    """
+    from tfio_store.tools.build_index import build_index, write_idx_files
+
+    if idx == (save_as is not None):
+        raise click.UsageError("pass --as URL for an index and a manifest, or --idx for text files")
+    source = urls if len(urls) > 1 else urls[0]
+    if idx:
+        written = write_idx_files(source, **session.arguments)
+        if session.json:
+            output.document("index", {"written": written})
+        else:
+            for each in written:
+                output.line(each)
+        return
+    manifest = build_index(source, save_as, **session.arguments)
+    facts = {"records": manifest.records, "num_shards": len(manifest.shards), "url": save_as}
+    if session.json:
+        output.document("index", facts)
+    else:
+        output.line(f"{save_as}: {manifest.records} records in {len(manifest.shards)} files")
+
+
+@click.command()
+@click.argument("url")
+@click.option("--yes", is_flag=True, help="Remove what is found. Without it nothing is removed.")
+@click.option(
+    "--older-than",
+    callback=duration,
+    default="1d",
+    show_default=True,
+    help="Who gave a sign of life since then is taken to be writing. 0 if nobody writes.",
+)
+@common
+def clean(session: Session, url: str, yes: bool, older_than: float) -> None:
+    """Find what dead writers of a dataset left behind, and with --yes remove it."""
+    from tfio_store.tools.clean import clean as clean_dataset
+
+    found = clean_dataset(url, dry_run=not yes, older_than=older_than, **session.arguments)
+    if session.json:
+        facts = {"objects": found.objects, "uploads": found.uploads, "alive": found.alive}
+        output.document("clean", {"removed": yes, **facts})
+        return
+    done = "removed" if yes else "would remove"
+    for each in found.objects:
+        output.line(f"{done} {each}")
+    for each in found.uploads:
+        output.line(f"{done} the unfinished upload of {each}")
+    for each in found.alive:
+        output.line(f"left alone: a writer may be at work: {each}")
+    if not (found.objects or found.uploads or found.alive):
+        output.line("nothing to remove")
+    elif not yes:
+        output.line("pass --yes to remove it")

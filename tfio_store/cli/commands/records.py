@@ -1,0 +1,142 @@
+"""Records on a screen or in a pipe: `head`, `tail`, `sample`, `cat` and `get`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tfio_store.cli import output
+from tfio_store.cli.options import Session, common
+from tfio_store.cli.values import as_cell, as_json_line, as_json_value
+
+if TYPE_CHECKING:
+    from tfio_store.records.framing import RecordBatch
+    from tfio_store.tools.selection import Selection
+
+__all__ = ["cat", "get", "head", "sample", "tail"]
+
+
+def shown(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Gives a command the options that say how records are shown."""
+    options = (
+        click.option("-c", "--columns", help="Features to show, with commas between."),
+        click.option("--raw", is_flag=True, help="Print the records' bytes, and nothing between."),
+        click.option(
+            "--bytes",
+            "how",
+            type=click.Choice(["utf8", "base64", "size"]),
+            default="utf8",
+            show_default=True,
+            help='How byte strings are shown. What is not UTF-8 becomes {"base64": ...}.',
+        ),
+        common,
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+number = click.option(
+    "-n",
+    "count",
+    type=click.IntRange(min=0),
+    default=10,
+    show_default=True,
+    help="How many records.",
+)
+url = click.argument("url")
+
+
+@click.command()
+@url
+@number
+@shown
+def head(session: Session, url: str, count: int, **how: Any) -> None:
+    """Print the first records: a table on a terminal, JSON lines in a pipe."""
+    _print(session, url, lambda source: source.first(count), **how)
+
+
+@click.command()
+@url
+@number
+@shown
+def tail(session: Session, url: str, count: int, **how: Any) -> None:
+    """Print the last records."""
+    _print(session, url, lambda source: source.last(count), **how)
+
+
+@click.command()
+@url
+@number
+@click.option("--seed", type=int, help="The same seed gives the same records.")
+@shown
+def sample(session: Session, url: str, count: int, seed: int | None, **how: Any) -> None:
+    """Print some records by chance."""
+    _print(session, url, lambda source: source.sample(count, seed), **how)
+
+
+@click.command()
+@click.argument("urls", nargs=-1, required=True, metavar="URL...")
+@shown
+def cat(session: Session, urls: tuple[str, ...], **how: Any) -> None:
+    """Print every record, as JSON lines."""
+    source = urls if len(urls) > 1 else urls[0]
+    _print(session, source, lambda source: source.all(), lines=True, **how)
+
+
+@click.command()
+@url
+@click.argument("numbers")
+@shown
+def get(session: Session, url: str, numbers: str, **how: Any) -> None:
+    """Print the records of NUMBERS, such as 0,2:5,-1.
+
+    Put -- before numbers that begin with a minus sign.
+    """
+    _print(session, url, lambda source: source.numbered(numbers), **how)
+
+
+def _print(
+    session: Session,
+    source: str | tuple[str, ...],
+    pick: Callable[[Selection], Iterator[RecordBatch]],
+    *,
+    columns: str | None,
+    raw: bool,
+    how: str,
+    lines: bool = False,
+) -> None:
+    from tfio_store.tools.rows import rows_of
+    from tfio_store.tools.selection import Selection
+
+    selection = Selection(source, **session.arguments)
+    batches = pick(selection)
+    if raw:
+        for batch in batches:
+            for record in batch:
+                output.raw(record)
+        return
+    wanted = None if columns is None else [name.strip() for name in columns.split(",")]
+    rows = rows_of(batches, source, selection.access, wanted)
+    if session.json:
+        found = [{name: as_json_value(row[name], how) for name in row} for row in rows]
+        output.document(session.command, {"records": found})
+    elif output.is_terminal() and not lines:
+        _table(rows, how)
+    else:
+        for row in rows:
+            output.line(as_json_line(row, how))
+
+
+def _table(rows: Iterable[dict[str, Any]], how: str) -> None:
+    found = list(rows)
+    names = list(dict.fromkeys(name for row in found for name in row))
+    numbers = [
+        i
+        for i, name in enumerate(names)
+        if all(isinstance(row.get(name), int | float) for row in found)
+    ]
+    cells = [[as_cell(row.get(name), how) for name in names] for row in found]
+    output.table(names, cells, right=numbers)

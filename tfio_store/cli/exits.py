@@ -1,0 +1,29 @@
+"""What a command's exit code says."""
+
+__all__ = [
+    "DAMAGED",
+    "INTERNAL",
+    "INTERRUPTED",
+    "NOT_THERE",
+    "NO_DATASET",
+    "STORE_FAILED",
+    "USAGE",
+]
+
+DAMAGED = 1
+"""The answer is no: there is damage, or a difference."""
+
+USAGE = 2
+NOT_THERE = 3
+"""Not found, or forbidden."""
+
+STORE_FAILED = 4
+"""After all retries."""
+
+NO_DATASET = 5
+"""Not TFRecords, Examples or a manifest."""
+
+INTERNAL = 70
+"""A fault of this program."""
+
+INTERRUPTED = 130

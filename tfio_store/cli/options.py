@@ -1,0 +1,155 @@
+"""The options that all commands take."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+__all__ = ["COMMON", "Session", "common", "duration", "parse_options", "size"]
+
+Command = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Session:
+    """One run of a command: how it reaches storage, and how it prints."""
+
+    command: str
+    storage_options: Mapping[str, Any] | None
+    backend: str
+    json: bool
+    quiet: bool
+    progress: str
+    debug: bool
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """For a function of the library."""
+        return {"storage_options": self.storage_options, "backend": self.backend}
+
+
+def common(function: Command) -> Command:
+    """Gives a command the common options, and hands it a `Session` as its first argument."""
+
+    @functools.wraps(function)
+    def with_session(
+        *arguments: Any,
+        storage_options: tuple[str, ...],
+        backend: str,
+        as_json: bool,
+        quiet: bool,
+        progress: str,
+        debug: bool,
+        **options: Any,
+    ) -> Any:
+        name = click.get_current_context().info_name or ""
+        found = parse_options(storage_options)
+        session = Session(name, found, backend, as_json, quiet, progress, debug)
+        click.get_current_context().find_root().obj["session"] = session
+        return function(session, *arguments, **options)
+
+    for option in reversed(COMMON):
+        with_session = option(with_session)
+    return with_session
+
+
+COMMON = (
+    click.option(
+        "-o",
+        "--storage-options",
+        multiple=True,
+        metavar="KEY=VALUE|JSON|@FILE",
+        help="What the storage's fsspec class takes. May be given more than once.",
+    ),
+    click.option(
+        "--backend",
+        type=click.Choice(["fsspec", "obstore", "auto"]),
+        default="fsspec",
+        show_default=True,
+        help="What reads S3, GCS and Azure.",
+    ),
+    click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),
+    click.option("-q", "--quiet", is_flag=True, help="Print neither progress nor warnings."),
+    click.option(
+        "--progress",
+        type=click.Choice(["auto", "json", "none"]),
+        default="auto",
+        show_default=True,
+        help="How progress is told on stderr: a bar on a terminal, or JSON lines.",
+    ),
+    click.option("--debug", is_flag=True, help="Show the traceback of an error."),
+)
+
+
+def parse_options(texts: tuple[str, ...]) -> dict[str, Any] | None:
+    """What is typed as storage options. UsageError for what is none; it does not show values."""
+    found: dict[str, Any] = {}
+    for text in texts:
+        if text.startswith("@"):
+            text = _file(text[1:])
+        if text.lstrip().startswith("{"):
+            found |= _json(text)
+            continue
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise click.UsageError("--storage-options takes KEY=VALUE, a JSON object, or @FILE")
+        found[key] = _value(value)
+    return found or None
+
+
+def _file(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.UsageError(f"--storage-options: {path} cannot be read: {error}") from error
+
+
+def _json(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise click.UsageError("--storage-options: this is no JSON object") from None
+    return found
+
+
+def _value(text: str) -> Any:
+    """Text, but for true, false, null, and what is written as a JSON object or list."""
+    if text in ("true", "false", "null") or text[:1] in ("{", "["):
+        try:
+            return json.loads(text)
+        except ValueError:
+            return text
+    return text
+
+
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_BYTES = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30}
+
+
+def duration(context: object, option: object, text: str) -> float:
+    """Seconds of ``90``, ``90s``, ``15m``, ``2h`` or ``1d``."""
+    number, unit = (text[:-1], text[-1]) if text[-1:] in _SECONDS else (text, "s")
+    try:
+        return float(number) * _SECONDS[unit]
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is no time such as 30s, 15m, 2h or 1d") from None
+
+
+def size(context: object, option: object, text: str | None) -> int | None:
+    """Bytes of ``1000``, ``64MB``, ``256MiB`` or ``1GiB``."""
+    if text is None:
+        return None
+    lower = text.strip().lower().removesuffix("b")
+    number = lower.rstrip("kmgi")
+    try:
+        return int(float(number) * _BYTES[lower[len(number) :]])
+    except (ValueError, KeyError):
+        raise click.BadParameter(f"{text!r} is no size such as 64MB or 256MiB") from None

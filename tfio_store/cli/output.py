@@ -1,0 +1,91 @@
+"""Prints: lines, JSON documents, tables, and bytes."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import io
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from tfio_store.cli.failures import FORMAT, VERSION, OutputClosedError
+
+__all__ = ["document", "human_bytes", "is_terminal", "line", "raw", "table", "without_reader"]
+
+_WIDE = 1 << 14
+"""Columns of what is no terminal, so that nothing is cut."""
+
+
+def is_terminal() -> bool:
+    return sys.stdout.isatty()
+
+
+@contextlib.contextmanager
+def without_reader() -> Iterator[None]:
+    """A pipe that nobody reads any more is told from a connection that breaks."""
+    try:
+        yield
+    except BrokenPipeError:
+        with contextlib.suppress(OSError, ValueError):  # or the interpreter complains at its end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise OutputClosedError from None
+
+
+def line(text: str) -> None:
+    with without_reader():
+        sys.stdout.write(text + "\n")
+
+
+def raw(data: bytes) -> None:
+    with without_reader():
+        sys.stdout.buffer.write(data)
+
+
+def document(command: str, content: Mapping[str, Any]) -> None:
+    """Print the one JSON document of a command."""
+    head = {"format": FORMAT, "version": VERSION, "command": command}
+    line(json.dumps({**head, **content}, default=_json, ensure_ascii=False))
+
+
+def _json(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.asdict(value)
+    if hasattr(value, "to_json"):
+        return value.to_json()
+    return list(value)
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> None:
+    """Print aligned columns; those of ``right`` hold numbers. A terminal cuts what is too long."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    made = Table(box=None, pad_edge=False, header_style="bold")
+    for i, name in enumerate(header):
+        made.add_column(name, justify="right" if i in right else "left", no_wrap=True)
+    for row in rows:
+        made.add_row(*(Text(cell, no_wrap=True) for cell in row))
+    if is_terminal():
+        with without_reader():
+            Console(soft_wrap=False).print(made)
+        return
+    text = io.StringIO()
+    Console(file=text, width=_WIDE, color_system=None).print(made)
+    for each in text.getvalue().splitlines():
+        line(each.rstrip())
+
+
+def human_bytes(nbytes: int) -> str:
+    """As 1.4 GiB."""
+    if nbytes < 1024:
+        return f"{nbytes} B"
+    value, units = nbytes / 1024, ("KiB", "MiB", "GiB", "TiB")
+    for unit in units:
+        if value < 1024 or unit == units[-1]:
+            break
+        value /= 1024
+    return f"{value:.1f} {unit}"

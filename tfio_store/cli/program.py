@@ -1,0 +1,106 @@
+"""The program: its commands, and what happens around each of them."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+import warnings
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+import click
+
+from tfio_store import __version__
+from tfio_store.cli import failures
+from tfio_store.cli.exits import INTERRUPTED
+from tfio_store.cli.options import Session
+from tfio_store.cli.output import without_reader
+
+__all__ = ["program", "run"]
+
+COMMANDS = {
+    "info": "about", "count": "about", "schema": "about",
+    "head": "records", "tail": "records", "sample": "records", "cat": "records", "get": "records",
+    "verify": "health", "salvage": "health", "index": "health", "clean": "health",
+    "doctor": "machine", "completion": "machine",
+}  # fmt: skip
+"""Each command, and the module that holds it."""
+
+
+class Program(click.Group):
+    """Imports a command when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(f"tfio_store.cli.commands.{COMMANDS[cmd_name]}")
+        found: click.Command = getattr(module, cmd_name)
+        return found
+
+
+EPILOG = (
+    "Exit codes: 0 yes; 1 the answer is no (damage, a difference); 2 wrong usage; 3 not found or "
+    "forbidden; 4 the store failed after its retries; 5 not TFRecords, Examples or a manifest; "
+    "130 interrupted."
+)
+
+
+@click.group(cls=Program, invoke_without_command=True, epilog=EPILOG)
+@click.version_option(__version__, message="%(version)s")
+@click.pass_context
+def program(ctx: click.Context) -> None:
+    """TFRecord datasets on any storage, from a shell.
+
+    A URL is a path or URL of a file, a pattern, or a dataset's prefix or folder with a manifest.
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command; the answer is its exit code."""
+    state: dict[str, Any] = {"session": None}
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", RuntimeWarning)
+        warnings.showwarning = _shown(state)
+        try:
+            answer = program.main(
+                list(arguments), prog_name="tfio-store", standalone_mode=False, obj=state
+            )
+            with without_reader():
+                sys.stdout.flush()
+            return answer if isinstance(answer, int) else 0
+        except failures.OutputClosedError:
+            return 0
+        except (KeyboardInterrupt, click.Abort):
+            print("tfio-store: interrupted", file=sys.stderr)
+            return INTERRUPTED
+        except Exception as error:
+            return _failed(error, state["session"], arguments)
+
+
+def _failed(error: Exception, session: Session | None, arguments: Sequence[str]) -> int:
+    if "--debug" in arguments:
+        traceback.print_exc()
+    command = next((each for each in arguments if each in COMMANDS), "")
+    if isinstance(error, click.UsageError):
+        name = f"{command} --help" if command else "--help"
+        error = click.UsageError(f"{error.format_message().rstrip('.')} (see tfio-store {name})")
+    as_json = session.json if session is not None else "--json" in arguments
+    failures.tell(error, command, as_json=as_json)
+    return failures.exit_code(error)
+
+
+def _shown(state: dict[str, Any]) -> Any:
+    """What Python calls with a warning: ours become a line on stderr."""
+
+    def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+        session = state["session"]
+        if issubclass(category, RuntimeWarning) and not (session and session.quiet):
+            print(f"tfio-store: warning: {message}", file=sys.stderr)
+
+    return show

@@ -1,0 +1,131 @@
+"""`diagnose`: what this machine has of what the library can use."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from tfio_store.example import backend as running_backend
+from tfio_store.records.compression import CODECS, codec_name
+from tfio_store.storage import Access, Retry
+
+__all__ = ["Diagnosis", "diagnose"]
+
+_PACKAGES = (
+    "tfio_store", "numpy", "fsspec", "google-crc32c", "s3fs", "gcsfs", "adlfs", "obstore",
+    "pyarrow", "pandas", "pillow", "zstandard", "isal", "deflate", "tensorflow", "click", "rich",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What this machine has.
+
+    Attributes:
+        python (str): The version of Python.
+        platform (str): The machine and its system.
+        cpus (int): How many CPUs this process may use.
+        core (str): "compiled" or "pure": what frames records.
+        crc32c (str): The kernel that computes CRCs.
+        example (str): "compiled" or "pure": what reads and writes Examples.
+        codecs (tuple[str]): The compressions that can be read and written.
+        packages (dict[str, str | None]): The versions of what is installed; None if it is not.
+        endpoint (str | None): The URL that was asked for.
+        conditional (bool | None): Whether its store decides conditional writes, so that two writers
+            never harm each other. None if no URL was asked for.
+
+    Example:
+        >>> found = tfs.diagnose()
+        >>> found.packages["tfio_store"] == tfs.__version__, "GZIP" in found.codecs
+        (True, True)
+    """
+
+    python: str
+    platform: str
+    cpus: int
+    core: str
+    crc32c: str
+    example: str
+    codecs: tuple[str, ...]
+    packages: dict[str, str | None]
+    endpoint: str | None
+    conditional: bool | None
+
+
+def diagnose(
+    url: str | os.PathLike[str] | None = None,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    retry: Retry | None = None,
+    backend: str = "fsspec",
+) -> Diagnosis:
+    """Tell what this machine has of what the library can use. Nothing is written.
+
+    Args:
+        url (str | PathLike | None): A place to look at too: whether its store can be opened, and
+            whether it decides conditional writes. Default None.
+        storage_options (dict | None): See `RecordReader`. Default None.
+        retry (Retry | None): See `RecordReader`. Default None.
+        backend (str): See `RecordReader`. Default "fsspec".
+
+    Returns:
+        Diagnosis: Versions, kernels and codecs.
+
+    Raises:
+        OSError: The store cannot be reached.
+        ImportError: The package that knows the URL's scheme is not installed.
+
+    Example:
+        >>> tfs.diagnose("train").conditional
+        True
+    """
+    access, running = Access(storage_options, retry, backend), running_backend()
+    endpoint = conditional = None
+    if url is not None:
+        store, path = access.open(url)
+        store.look(path)  # a wrong endpoint or credential shows here
+        endpoint, conditional = store.url(path), store.conditional
+    return Diagnosis(
+        python=platform.python_version(),
+        platform=f"{sys.platform} {platform.machine()}",
+        cpus=_cpus(),
+        core=running.core,
+        crc32c=running.crc32c,
+        example=running.example,
+        codecs=_codecs(),
+        packages={name: _version(name) for name in _PACKAGES},
+        endpoint=endpoint,
+        conditional=conditional,
+    )
+
+
+def _cpus() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _version(package: str) -> str | None:
+    if package == "tfio_store":
+        import tfio_store
+
+        return tfio_store.__version__
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _codecs() -> tuple[str, ...]:
+    found = []
+    for codec in filter(None, CODECS):
+        try:
+            found.append(str(codec_name(codec)))
+        except ImportError:
+            continue
+    return tuple(found)

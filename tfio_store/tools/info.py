@@ -1,0 +1,142 @@
+"""`info`: what a source is, without reading its records."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tfio_store.dataset.folder import read_manifest
+from tfio_store.dataset.header_walk import codec_of
+from tfio_store.dataset.model import Dataset
+from tfio_store.dataset.source import Source, open_dataset
+from tfio_store.example.schema import Schema
+from tfio_store.storage import Access, Retry
+from tfio_store.storage.threads import Threads
+
+__all__ = ["DatasetInfo", "ShardFacts", "info"]
+
+_LOOKUPS_AT_ONCE = 32
+
+
+@dataclass(frozen=True, slots=True)
+class ShardFacts:
+    """What is known of one file without reading its records.
+
+    Attributes:
+        url (str): Its path or URL.
+        nbytes (int): Its bytes, as they are stored.
+        compression (str | None): None (raw), "GZIP", "ZLIB" or "ZSTD".
+        records (int | None): Its records. None if no manifest or index tells.
+        blocks (int | None): Its blocks. None if no index tells.
+
+    Example:
+        >>> _ = tfs.write_table({"x": [1, 2, 3]}, "train", num_shards=1)
+        >>> tfs.info("train").shards[0].records
+        3
+    """
+
+    url: str
+    nbytes: int
+    compression: str | None
+    records: int | None
+    blocks: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetInfo:
+    """What a source is.
+
+    Attributes:
+        shards (tuple[ShardFacts]): Its files, in order.
+        generation (str | None): The generation of its manifest. None without one.
+        schema (Schema | None): The schema in its manifest. None without one.
+        metadata (dict | None): The metadata in its manifest. None without any.
+
+    Example:
+        >>> _ = tfs.write_table({"x": [1, 2, 3]}, "train", num_shards=2)
+        >>> found = tfs.info("train")
+        >>> found.records, len(found.shards), found.compression, found.indexed
+        (3, 2, None, True)
+    """
+
+    shards: tuple[ShardFacts, ...]
+    generation: str | None
+    schema: Schema | None
+    metadata: dict[str, Any] | None
+
+    @property
+    def records(self) -> int | None:
+        """The records of all files; None if those of one are not known (int | None)."""
+        counts = [shard.records for shard in self.shards if shard.records is not None]
+        return sum(counts) if len(counts) == len(self.shards) else None
+
+    @property
+    def nbytes(self) -> int:
+        """The stored bytes of all files (int)."""
+        return sum(shard.nbytes for shard in self.shards)
+
+    @property
+    def compression(self) -> str | None:
+        """The compression of most of the files (str | None)."""
+        codecs = Counter(shard.compression for shard in self.shards)
+        return codecs.most_common(1)[0][0] if codecs else None
+
+    @property
+    def indexed(self) -> bool:
+        """Whether the blocks of every file are known (bool)."""
+        return all(shard.blocks is not None for shard in self.shards)
+
+
+def info(
+    source: Source,
+    *,
+    compression: str | None = "auto",
+    storage_options: Mapping[str, Any] | None = None,
+    retry: Retry | None = None,
+    backend: str = "fsspec",
+) -> DatasetInfo:
+    """Tell what a source is, by its manifest, its index, and the first bytes of other files.
+
+    Args:
+        source (str | PathLike | list): See `RecordReader`.
+        compression (str | None): See `RecordReader`. Default "auto".
+        storage_options (dict | None): See `RecordReader`. Default None.
+        retry (Retry | None): See `RecordReader`. Default None.
+        backend (str): See `RecordReader`. Default "fsspec".
+
+    Returns:
+        DatasetInfo: Its files, and what the manifest says. `count` counts records that no manifest
+        tells.
+
+    Raises:
+        OSError: The storage fails.
+        ManifestError: A manifest or index cannot be read.
+
+    Example:
+        >>> with tfs.TFRecordWriter("a.tfrecord") as writer:
+        ...     writer.write(b"one")
+        >>> found = tfs.info("a.tfrecord")
+        >>> found.nbytes, found.records, found.indexed
+        (19, None, False)
+    """
+    access = Access(storage_options, retry, backend)
+    if not isinstance(source, str | os.PathLike):
+        source = list(source)
+    dataset = open_dataset(source, access, compression=compression)
+    with Threads(_LOOKUPS_AT_ONCE) as pool:
+        codecs = list(pool.map(lambda i: codec_of(dataset, i), range(len(dataset.shards))))
+    shards = tuple(_facts(dataset, i, codec) for i, codec in enumerate(codecs))
+    found = read_manifest(source, access)
+    if found is None:
+        return DatasetInfo(shards, None, None, None)
+    schema = None if found.schema is None else Schema.from_json(found.schema)
+    return DatasetInfo(shards, found.generation, schema, found.metadata)
+
+
+def _facts(dataset: Dataset, index: int, codec: str | None) -> ShardFacts:
+    shard = dataset.shards[index]
+    blocks = None if shard.blocks is None else len(shard.blocks.offsets) - 1
+    return ShardFacts(shard.url, shard.nbytes, codec, shard.records, blocks)

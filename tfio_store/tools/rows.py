@@ -1,0 +1,128 @@
+"""Records as plain Python values: for a screen, and for JSON."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tfio_store.dataset.source import Source
+from tfio_store.example import Nullable, Ragged, decode_examples
+from tfio_store.example.feature import Feature
+from tfio_store.example.nullable import valid_rows
+from tfio_store.example.schema import Schema
+from tfio_store.records.framing import RecordBatch
+from tfio_store.storage import Access
+from tfio_store.tools.infer import infer_schema, manifest_schema
+from tfio_store.tools.record_schema import schema_of_records
+from tfio_store.tools.source_errors import of_source
+
+__all__ = ["plain", "rows_of"]
+
+_MOST_ROWS = 4096
+"""So many rows are decoded at once."""
+
+Row = dict[str, Any]
+
+
+def rows_of(
+    batches: Iterable[RecordBatch],
+    source: Source,
+    access: Access,
+    columns: Sequence[str] | None = None,
+) -> Iterator[Row]:
+    """Each record as a mapping of feature names to None, bool, int, float, str, bytes or lists.
+
+    The schema of a manifest says what the features are. Without one, records tell: nothing that
+    they hold is left out, and what is a single value in the first 1,000 records of the source is
+    no list.
+
+    Raises:
+        ValueError: there is no such column.
+        SchemaError: a record does not hold what the manifest's schema says.
+        CorruptRecordError: a record is no Example.
+    """
+    known = manifest_schema(source, access)
+    first, scalars = 0, None
+    for whole in batches:
+        for start in range(0, len(whole), _MOST_ROWS):
+            batch = whole[start : start + _MOST_ROWS]
+            with of_source(source if isinstance(source, str | os.PathLike) else None, first):
+                if known is None and scalars is None:
+                    scalars = _scalars(source, access)
+                schema = known or _open(schema_of_records(batch))
+                yield from _rows(batch, schema, scalars or {}, columns)
+            first += len(batch)
+
+
+def _scalars(source: Source, access: Access) -> dict[str, bool]:
+    """Of each feature, whether a record has a single value of it."""
+    found = infer_schema(source, **access.arguments)
+    return {name: _steps(feature) == () for name, feature in found.items()}
+
+
+def _steps(feature: Feature) -> tuple[int | None, ...]:
+    return feature.shape[1:] if feature.sequence else feature.shape
+
+
+def _open(schema: Schema) -> Schema:
+    """The same features, of any number of values: so that no record is refused."""
+    opened = {}
+    for name, feature in schema.items():
+        flat = feature.sequence or feature.nested or feature.raw
+        shape = feature.shape if flat else (None,)
+        opened[name] = replace(feature, shape=shape, nullable=True)
+    return Schema(opened)
+
+
+def _rows(
+    batch: RecordBatch,
+    schema: Schema,
+    scalars: Mapping[str, bool],
+    columns: Sequence[str] | None,
+) -> Iterator[Row]:
+    names = list({**scalars, **schema} if columns is None else columns)
+    for name in names:
+        if name not in schema and name not in scalars:
+            there = ", ".join([*schema, *(each for each in scalars if each not in schema)])
+            raise ValueError(f"there is no feature {name!r}; there are {there}")
+    present = schema.select([name for name in names if name in schema])
+    decoded = decode_examples(batch, Schema(present), labels="names")
+    single = {n for n in names if scalars.get(n) and n in present and not present[n].sequence}
+    values = {name: list(map(plain, _each(decoded[name]))) for name in present}
+    for row in range(len(batch)):
+        yield {
+            name: _unwrapped(values[name][row], name in single) if name in values else None
+            for name in names
+        }
+
+
+def _each(column: Any) -> Iterator[Any]:
+    """The rows of a decoded column; None for a null."""
+    if isinstance(column, np.ma.MaskedArray):
+        rows = zip(np.asarray(column), valid_rows(column).tolist(), strict=True)
+        return (row if has else None for row, has in rows)
+    return iter(column)
+
+
+def _unwrapped(value: Any, single: bool) -> Any:
+    return value[0] if single and isinstance(value, list) and len(value) == 1 else value
+
+
+def plain(value: Any) -> Any:
+    """Arrays as lists, numpy's scalars as Python's. A float32 has the fewest digits that tell
+    it."""
+    if isinstance(value, Nullable | Ragged | RecordBatch):
+        return [plain(row) for row in value]
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind == "f" and value.dtype.itemsize < 8:
+            value = value.astype("U32").astype(np.float64)
+        if value.dtype.kind == "O":
+            return [plain(item) for item in value]
+        return value.tolist()
+    if isinstance(value, np.generic):
+        return plain(np.asarray(value))
+    return value
