@@ -15,9 +15,8 @@ import tfio_store as tfs
 from tfio_store.storage import Access, Retry, access, open_store
 
 NO_STORAGE = {
-    "CorruptRecordError", "DataLossError", "DataLossWarning", "DatasetInfo", "DatasetManifest",
-    "Diagnosis", "Examples",
-    "Feature", "Leftovers", "LocalCache", "ManifestError", "Nullable", "Progress", "Ragged",
+    "CorruptRecordError", "DataLossError", "DataLossWarning", "DatasetDiff", "DatasetInfo",
+    "DatasetManifest", "Diagnosis", "Examples", "Feature", "Leftovers", "LocalCache", "ManifestError", "Nullable", "Progress", "Ragged",
     "RecordBatch", "RecordTooLargeError", "Retry", "Schema", "SchemaError", "ShardCount",
     "ShardFacts", "ShardInfo",
     "SkippedRegion", "TFIOStoreError", "TruncatedRecordError", "UncertainCommitError",
@@ -89,6 +88,8 @@ CALLS: dict[str, Callable[..., object]] = {
     "clean": lambda url, **o: tfs.clean(url, **o),
     "count": lambda url, **o: tfs.count(url, **o),
     "count_shards": lambda url, **o: tfs.count_shards(url, **o),
+    "copy": lambda url, **o: tfs.copy(url, f"{url}-new", num_shards=1, **o),
+    "diff": lambda url, **o: tfs.diff(url, url, **o),
     "diagnose": lambda url, **o: tfs.diagnose(url, **o),
     "info": lambda url, **o: tfs.info(url, **o),
     "infer_schema": lambda url, **o: tfs.infer_schema(url, **o),

@@ -41,7 +41,9 @@ if TYPE_CHECKING:
     from tfio_store.tf.saving.save_load import load, save
     from tfio_store.tools.build_index import build_index, write_idx
     from tfio_store.tools.clean import Leftovers, clean
+    from tfio_store.tools.copy import copy
     from tfio_store.tools.count import ShardCount, count, count_shards
+    from tfio_store.tools.diff import DatasetDiff, diff
     from tfio_store.tools.doctor import Diagnosis, diagnose
     from tfio_store.tools.infer import infer_schema
     from tfio_store.tools.info import DatasetInfo, ShardFacts, info
@@ -59,6 +61,7 @@ __all__ = [
     "CorruptRecordError",
     "DataLossError",
     "DataLossWarning",
+    "DatasetDiff",
     "DatasetInfo",
     "DatasetManifest",
     "Diagnosis",
@@ -91,12 +94,14 @@ __all__ = [
     "backend",
     "build_index",
     "clean",
+    "copy",
     "count",
     "count_shards",
     "crc32c",
     "decode_examples",
     "decode_sequence_examples",
     "diagnose",
+    "diff",
     "encode_example",
     "encode_examples",
     "encode_image",
@@ -120,6 +125,7 @@ _HOMES = {
     "CorruptRecordError": "tfio_store.errors",
     "DataLossError": "tfio_store.errors",
     "DataLossWarning": "tfio_store.errors",
+    "DatasetDiff": "tfio_store.tools.diff",
     "DatasetInfo": "tfio_store.tools.info",
     "DatasetManifest": "tfio_store.dataset.manifest",
     "Diagnosis": "tfio_store.tools.doctor",
@@ -151,12 +157,14 @@ _HOMES = {
     "backend": "tfio_store.example",
     "build_index": "tfio_store.tools.build_index",
     "clean": "tfio_store.tools.clean",
+    "copy": "tfio_store.tools.copy",
     "count": "tfio_store.tools.count",
     "count_shards": "tfio_store.tools.count",
     "crc32c": "tfio_store.records.framing",
     "decode_examples": "tfio_store.example",
     "decode_sequence_examples": "tfio_store.example",
     "diagnose": "tfio_store.tools.doctor",
+    "diff": "tfio_store.tools.diff",
     "encode_example": "tfio_store.example",
     "encode_examples": "tfio_store.example",
     "encode_image": "tfio_store.example.images",

@@ -70,6 +70,8 @@ SHOWN: dict[str, list[str]] = {
     "salvage": ["salvage old/damaged.tfrecord good/train"],
     "index": ["index old/a.tfrecord --as old/train", "index --idx old/a.tfrecord"],
     "clean": ["clean train"],
+    "copy": ["copy train copied/train --num-shards 3 --compression GZIP"],
+    "diff": ["diff train copied/train", "diff train good/train"],
     "doctor": [],
     "completion": [],
 }

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-__all__ = ["COMMON", "Session", "common", "duration", "parse_options", "size"]
+__all__ = ["COMMON", "Session", "common", "duration", "into_target", "parse_options", "size"]
 
 Command = Callable[..., Any]
 
@@ -84,6 +84,57 @@ COMMON = (
     ),
     click.option("--debug", is_flag=True, help="Show the traceback of an error."),
 )
+
+
+_STORAGE = "KEY=VALUE|JSON|@FILE"
+
+_TARGET = (
+    click.option(
+        "--compression",
+        type=click.Choice(["same", "none", "GZIP", "ZLIB", "ZSTD"], case_sensitive=False),
+        default="same",
+        show_default=True,
+        help="The target's.",
+    ),
+    click.option(
+        "--if-exists",
+        type=click.Choice(["error", "overwrite", "append"]),
+        default="error",
+        show_default=True,
+        help="What becomes of a dataset that is there.",
+    ),
+    click.option(
+        "--target-options",
+        multiple=True,
+        metavar=_STORAGE,
+        help="As --storage-options, for the target. Those of the source, if not set.",
+    ),
+)
+
+
+def into_target(function: Command) -> Command:
+    """Gives a command that writes a dataset the options of its target, as arguments of the
+    library's functions."""
+
+    @functools.wraps(function)
+    def with_target(
+        *arguments: Any,
+        compression: str,
+        if_exists: str,
+        target_options: tuple[str, ...],
+        **options: Any,
+    ) -> Any:
+        return function(
+            *arguments,
+            target_compression=None if compression == "none" else compression,
+            if_exists=if_exists,
+            target_options=parse_options(target_options),
+            **options,
+        )
+
+    for option in reversed(_TARGET):
+        with_target = option(with_target)
+    return with_target
 
 
 def parse_options(texts: tuple[str, ...]) -> dict[str, Any] | None:

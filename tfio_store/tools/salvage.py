@@ -21,7 +21,7 @@ from tfio_store.write.commit import KEEP_REPLACED, IfExists
 from tfio_store.write.progress import OnProgress, Progress
 from tfio_store.write.sharded_writer import ShardedWriter
 
-__all__ = ["VerifyReport", "salvage", "verify"]
+__all__ = ["VerifyReport", "salvage", "usual_codec", "verify"]
 
 _LOOKUPS_AT_ONCE = 32
 
@@ -186,7 +186,7 @@ def salvage(
     report = VerifyReport()
     if target_options is not None:
         access = replace(access, storage_options=target_options)
-    codec = _codec(dataset) if target_compression == "same" else target_compression
+    codec = usual_codec(dataset) if target_compression == "same" else target_compression
     with ShardedWriter(
         target,
         num_shards=num_shards or max(len(dataset.shards), 1),
@@ -200,7 +200,7 @@ def salvage(
     return report
 
 
-def _codec(dataset: Dataset) -> str | None:
+def usual_codec(dataset: Dataset) -> str | None:
     """The compression of most of the files."""
     codecs = Counter(codec_of(dataset, i) for i in range(len(dataset.shards)))
     return codecs.most_common(1)[0][0] if codecs else None

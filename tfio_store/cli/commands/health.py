@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from tfio_store.cli import output
 from tfio_store.cli.exits import DAMAGED
-from tfio_store.cli.options import Session, common, duration, parse_options
+from tfio_store.cli.options import Session, common, duration, into_target
 from tfio_store.cli.progress import progress
 
 __all__ = ["clean", "index", "salvage", "verify"]
@@ -34,33 +36,14 @@ def verify(session: Session, urls: tuple[str, ...], quick: bool) -> int:
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
 @click.argument("target")
 @click.option("--num-shards", type=click.IntRange(min=1), help="As many as there were, if not set.")
-@click.option(
-    "--compression",
-    type=click.Choice(["same", "none", "GZIP", "ZLIB", "ZSTD"], case_sensitive=False),
-    default="same",
-    show_default=True,
-)
-@click.option(
-    "--if-exists",
-    type=click.Choice(["error", "overwrite", "append"]),
-    default="error",
-    show_default=True,
-)
-@click.option(
-    "--target-options",
-    multiple=True,
-    metavar="KEY=VALUE|JSON|@FILE",
-    help="As --storage-options, for the target. Those of the source, if not set.",
-)
+@into_target
 @common
 def salvage(
     session: Session,
     sources: tuple[str, ...],
     target: str,
     num_shards: int | None,
-    compression: str,
-    if_exists: str,
-    target_options: tuple[str, ...],
+    **target_as: Any,
 ) -> None:
     """Copy every sound record of SOURCE... to a new dataset, and tell what is lost."""
     from tfio_store.tools.salvage import salvage as salvage_source
@@ -70,10 +53,8 @@ def salvage(
             sources if len(sources) > 1 else sources[0],
             target,
             num_shards=num_shards,
-            target_compression=None if compression == "none" else compression,
-            if_exists=if_exists,  # type: ignore[arg-type]
-            target_options=parse_options(target_options),
             on_progress=on_progress,
+            **target_as,
             **session.arguments,
         )
     if session.json:

@@ -1,0 +1,84 @@
+"""Whole datasets beside each other: `copy` and `diff`."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import click
+
+from tfio_store.cli import output
+from tfio_store.cli.exits import DAMAGED
+from tfio_store.cli.options import Session, common, into_target, parse_options, size
+from tfio_store.cli.progress import progress
+
+__all__ = ["copy", "diff"]
+
+
+@click.command()
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@click.argument("target")
+@click.option("--num-shards", type=click.IntRange(min=1), help="So many files.")
+@click.option("--max-shard-bytes", callback=size, metavar="SIZE", help="Files of at most this.")
+@click.option("--shuffle-seed", type=int, help="In a random order. It needs --num-shards.")
+@into_target
+@common
+def copy(session: Session, sources: tuple[str, ...], target: str, **how: Any) -> None:
+    """Copy SOURCE... to one new dataset: merged, resharded, recompressed, shuffled.
+
+    The order of the records stays. Damage ends it, and then there is no target; salvage copies what
+    is sound.
+    """
+    from tfio_store.tools.copy import copy as copy_source
+
+    source = sources if len(sources) > 1 else sources[0]
+    with progress(session) as on_progress:
+        made = copy_source(source, target, on_progress=on_progress, **how, **session.arguments)
+    facts = {
+        "target": target,
+        "records": made.records,
+        "nbytes": made.nbytes,
+        "num_shards": len(made.shards),
+        "compression": made.compression,
+    }
+    if session.json:
+        output.document("copy", facts)
+    else:
+        held = f"{made.records:,} records in {len(made.shards):,} files"
+        output.line(f"{target}: {held}, {output.human_bytes(made.nbytes)}")
+
+
+@click.command()
+@click.argument("source")
+@click.argument("other")
+@click.option("--unordered", is_flag=True, help="Compare the records as heaps.")
+@click.option(
+    "--other-options",
+    multiple=True,
+    metavar="KEY=VALUE|JSON|@FILE",
+    help="As --storage-options, for OTHER. Those of SOURCE, if not set.",
+)
+@common
+def diff(
+    session: Session, source: str, other: str, unordered: bool, other_options: tuple[str, ...]
+) -> int:
+    """Compare features, counts and the bytes of all records. Exit code 1 if they differ."""
+    from tfio_store.tools.diff import diff as compare
+
+    options = parse_options(other_options)
+    found = compare(
+        source, other, ordered=not unordered, other_options=options, **session.arguments
+    )
+    if session.json:
+        output.document("diff", {"same": found.same, **dataclasses.asdict(found)})
+        return 0 if found.same else DAMAGED
+    for name, (one, two) in found.features.items():
+        output.line(f"feature {name}: {one or 'none'} and {two or 'none'}")
+    if found.records[0] != found.records[1]:
+        output.line(f"records: {found.records[0]} and {found.records[1]}")
+    if found.different:
+        where = "" if found.first is None else f", the first is record {found.first}"
+        output.line(f"{found.different} records differ{where}")
+    if found.same:
+        output.line(f"the same {found.records[0]} records")
+    return 0 if found.same else DAMAGED

@@ -1,0 +1,154 @@
+"""`copy`: one dataset of one or many sources: merged, resharded, recompressed, shuffled."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tfio_store.dataset.folder import read_manifest
+from tfio_store.dataset.manifest import DatasetManifest
+from tfio_store.dataset.model import Dataset
+from tfio_store.dataset.source import Source, open_dataset
+from tfio_store.read.reader import RecordReader
+from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
+from tfio_store.records.warning import warn
+from tfio_store.storage import Access, Retry
+from tfio_store.tools.count import counted
+from tfio_store.tools.salvage import usual_codec
+from tfio_store.write.commit import KEEP_REPLACED, IfExists
+from tfio_store.write.progress import OnProgress, Progress
+from tfio_store.write.sharded_writer import ShardedWriter
+
+__all__ = ["copy"]
+
+
+def copy(
+    source: Source,
+    target: str,
+    *,
+    num_shards: int | None = None,
+    max_shard_bytes: int | None = None,
+    shuffle_seed: int | None = None,
+    compression: str | None = "auto",
+    target_compression: str | None = "same",
+    if_exists: IfExists = "error",
+    keep_replaced: float = KEEP_REPLACED,
+    storage_options: Mapping[str, Any] | None = None,
+    target_options: Mapping[str, Any] | None = None,
+    max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+    on_progress: OnProgress | None = None,
+    retry: Retry | None = None,
+    backend: str = "fsspec",
+) -> DatasetManifest:
+    """Copy all records of a source to a new dataset, in their order.
+
+    Every checksum is checked. Damage is an error, and then nothing is there; `salvage` copies what
+    is sound. The schema and the metadata of the source's manifest are kept. Of several sources they
+    are kept if they are the same in all.
+
+    Args:
+        source (str | PathLike | list): See `RecordReader`.
+        target (str): Folder and name of the new dataset, as for `ShardedWriter`.
+        num_shards (int | None): As for `ShardedWriter`; each shard holds a run of the source. Then
+            records are counted first. Default None: shards roll over at ``max_shard_bytes``.
+        max_shard_bytes (int | None): See `ShardedWriter`. Default None.
+        shuffle_seed (int | None): See `ShardedWriter`. It needs ``num_shards``. Default None.
+        compression (str | None): The source's. See `RecordReader`. Default "auto".
+        target_compression (str | None): As for `ShardedWriter`. Default "same": what most of the
+            source's files have.
+        if_exists (str): See `ShardedWriter`. Default "error".
+        keep_replaced (float): See `ShardedWriter`. Seconds, default 3600.
+        storage_options (dict | None): The source's. See `RecordReader`. Default None.
+        target_options (dict | None): The target's ``storage_options``. Default None: the source's.
+        max_record_bytes (int): See `RecordReader`. Default 1 GiB.
+        on_progress (Callable | None): Called with the `Progress` so far. Default None.
+        retry (Retry | None): See `RecordReader`. Default None.
+        backend (str): See `RecordReader`. Default "fsspec".
+
+    Returns:
+        DatasetManifest: The new dataset.
+
+    Raises:
+        OSError: The storage fails; FileExistsError if the target exists and ``if_exists`` is
+            "error".
+        ManifestError: A manifest or index cannot be read.
+        CorruptRecordError: A record is damaged.
+        TruncatedRecordError: A file ends inside a record.
+        ValueError: An argument is not as described.
+
+    Example:
+        >>> _ = tfs.write_table({"x": list(range(6))}, "train", num_shards=1)
+        >>> copied = tfs.copy("train", "other", num_shards=2, target_compression="GZIP")
+        >>> copied.records, len(copied.shards), copied.compression
+        (6, 2, 'GZIP')
+        >>> list(tfs.RecordReader("other")) == list(tfs.RecordReader("train"))
+        True
+    """
+    access = Access(storage_options, retry, backend)
+    names = source if isinstance(source, str | os.PathLike) else list(source)
+    dataset = open_dataset(names, access, compression=compression)
+    into = access if target_options is None else replace(access, storage_options=target_options)
+    kept = _described([names] if isinstance(names, str | os.PathLike) else names, access)
+    placed: dict[str, Any] = {"num_shards": num_shards, "max_shard_bytes": max_shard_bytes}
+    if shuffle_seed is not None:
+        placed["shuffle_seed"] = shuffle_seed
+    elif num_shards is not None and num_shards > 1:
+        dataset = counted(dataset, max_record_bytes=max_record_bytes)
+        placed["shard_for"] = _Runs(dataset.num_records or 0, num_shards)
+    with (
+        RecordReader.of(dataset, max_record_bytes=max_record_bytes) as reader,
+        ShardedWriter(
+            target,
+            compression=_codec(dataset, target_compression),
+            if_exists=if_exists,
+            keep_replaced=keep_replaced,
+            on_progress=_with_whole(on_progress, dataset),
+            **kept,
+            **placed,
+            **into.arguments,
+        ) as writer,
+    ):
+        for batch in reader.batches():
+            writer.write_batch(batch)
+    return writer.manifest
+
+
+def _codec(dataset: Dataset, wanted: str | None) -> str | None:
+    return usual_codec(dataset) if wanted == "same" else wanted
+
+
+@dataclass
+class _Runs:
+    """Gives each shard the next run of records, so that their order stays."""
+
+    records: int
+    num_shards: int
+    done: int = 0
+
+    def __call__(self, record: object) -> int:
+        shard = self.done * self.num_shards // max(self.records, self.done + 1)
+        self.done += 1
+        return shard
+
+
+def _described(names: Iterable[str | os.PathLike[str]], access: Access) -> dict[str, Any]:
+    """The schema and the metadata that all sources share."""
+    found = [read_manifest(name, access) for name in names]
+    kept: dict[str, Any] = {}
+    for what in ("schema", "metadata"):
+        each = [getattr(manifest, what, None) for manifest in found]
+        if any(one != each[0] for one in each):
+            warn(f"the sources differ in their {what}, so the copy has none")
+        elif each and each[0] is not None:
+            kept[what] = each[0]
+    return kept
+
+
+def _with_whole(
+    on_progress: OnProgress | None, dataset: Dataset
+) -> Callable[[Progress], object] | None:
+    if on_progress is None:
+        return None
+    return lambda progress: on_progress(replace(progress, whole=dataset.num_records))
