@@ -16,13 +16,13 @@ from tfio_store.storage import Access, Retry, access, open_store
 
 NO_STORAGE = {
     "CorruptRecordError", "DataLossError", "DataLossWarning", "DatasetDiff", "DatasetInfo",
-    "DatasetManifest", "Diagnosis", "Examples", "Feature", "Leftovers", "LocalCache", "ManifestError", "Nullable", "Progress", "Ragged",
-    "RecordBatch", "RecordTooLargeError", "Retry", "Schema", "SchemaError", "ShardCount",
-    "ShardFacts", "ShardInfo",
-    "SkippedRegion", "TFIOStoreError", "TruncatedRecordError", "UncertainCommitError",
-    "VerifyReport", "backend", "crc32c", "decode_examples", "decode_sequence_examples",
-    "encode_example", "encode_examples", "encode_image", "encode_sequence_example",
-    "masked_crc32c",
+    "DatasetManifest", "DatasetStats", "Diagnosis", "Examples", "Feature", "FeatureStats",
+    "Leftovers", "LocalCache", "ManifestError", "Nullable", "Progress", "Ragged", "RecordBatch",
+    "RecordTooLargeError", "Retry", "Schema", "SchemaError", "ShardCount", "ShardFacts",
+    "ShardInfo", "SkippedRegion", "TFIOStoreError", "TruncatedRecordError",
+    "UncertainCommitError", "VerifyReport", "backend", "crc32c", "decode_examples",
+    "decode_sequence_examples", "encode_example", "encode_examples", "encode_image",
+    "encode_sequence_example", "masked_crc32c",
 }  # fmt: skip
 
 
@@ -100,6 +100,7 @@ CALLS: dict[str, Callable[..., object]] = {
     "register_filesystem": mount,
     "salvage": lambda url, **o: tfs.salvage(url, f"{url}-new", **o),
     "save": save,
+    "stats": lambda url, **o: tfs.stats(url, **o),
     "verify": lambda url, **o: tfs.verify(url, **o),
     "write_idx": write_idx,
     "write_table": lambda url, **o: tfs.write_table({"x": [1, 2]}, f"{url}-new", **o),

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from tfio_store.tools.infer import infer_schema
     from tfio_store.tools.info import DatasetInfo, ShardFacts, info
     from tfio_store.tools.salvage import VerifyReport, salvage, verify
+    from tfio_store.tools.stats import DatasetStats, FeatureStats, stats
     from tfio_store.tools.table import read_table, write_table
     from tfio_store.tools.table_stream import iter_tables
     from tfio_store.write.file_writer import TFRecordWriter
@@ -64,9 +65,11 @@ __all__ = [
     "DatasetDiff",
     "DatasetInfo",
     "DatasetManifest",
+    "DatasetStats",
     "Diagnosis",
     "Examples",
     "Feature",
+    "FeatureStats",
     "Leftovers",
     "LocalCache",
     "ManifestError",
@@ -116,6 +119,7 @@ __all__ = [
     "register_filesystem",
     "salvage",
     "save",
+    "stats",
     "verify",
     "write_idx",
     "write_table",
@@ -128,9 +132,11 @@ _HOMES = {
     "DatasetDiff": "tfio_store.tools.diff",
     "DatasetInfo": "tfio_store.tools.info",
     "DatasetManifest": "tfio_store.dataset.manifest",
+    "DatasetStats": "tfio_store.tools.stats",
     "Diagnosis": "tfio_store.tools.doctor",
     "Examples": "tfio_store.example",
     "Feature": "tfio_store.example.feature",
+    "FeatureStats": "tfio_store.tools.stats",
     "Leftovers": "tfio_store.tools.clean",
     "LocalCache": "tfio_store.storage",
     "ManifestError": "tfio_store.errors",
@@ -175,6 +181,7 @@ _HOMES = {
     "masked_crc32c": "tfio_store.records.framing",
     "read_table": "tfio_store.tools.table",
     "salvage": "tfio_store.tools.salvage",
+    "stats": "tfio_store.tools.stats",
     "verify": "tfio_store.tools.salvage",
     "write_idx": "tfio_store.tools.build_index",
     "write_table": "tfio_store.tools.table",

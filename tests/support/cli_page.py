@@ -57,6 +57,7 @@ SHOWN: dict[str, list[str]] = {
         "count photo.png",
     ],
     "schema": ["schema train", "schema --format tf train"],
+    "stats": ["stats train"],
     "head": [
         "head -n 3 train",
         "head -n 3 train | cat",
@@ -70,7 +71,7 @@ SHOWN: dict[str, list[str]] = {
     "salvage": ["salvage old/damaged.tfrecord good/train"],
     "index": ["index old/a.tfrecord --as old/train", "index --idx old/a.tfrecord"],
     "clean": ["clean train"],
-    "copy": ["copy train copied/train --num-shards 3 --compression GZIP"],
+    "copy": ["copy train copied/train --num-shards 3"],
     "diff": ["diff train copied/train", "diff train good/train"],
     "doctor": [],
     "completion": [],

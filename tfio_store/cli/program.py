@@ -20,7 +20,7 @@ from tfio_store.cli.output import without_reader
 __all__ = ["program", "run"]
 
 COMMANDS = {
-    "info": "about", "count": "about", "schema": "about",
+    "info": "about", "count": "about", "schema": "about", "stats": "about",
     "head": "records", "tail": "records", "sample": "records", "cat": "records", "get": "records",
     "verify": "health", "salvage": "health", "index": "health", "clean": "health",
     "copy": "datasets", "diff": "datasets",

@@ -20,7 +20,7 @@ from tfio_store.tools.infer import infer_schema, manifest_schema
 from tfio_store.tools.record_schema import schema_of_records
 from tfio_store.tools.source_errors import of_source
 
-__all__ = ["plain", "rows_of"]
+__all__ = ["opened", "plain", "rows_of"]
 
 _MOST_ROWS = 4096
 """So many rows are decoded at once."""
@@ -53,7 +53,7 @@ def rows_of(
             with of_source(source if isinstance(source, str | os.PathLike) else None, first):
                 if known is None and scalars is None:
                     scalars = _scalars(source, access)
-                schema = known or _open(schema_of_records(batch))
+                schema = known or opened(schema_of_records(batch))
                 yield from _rows(batch, schema, scalars or {}, columns)
             first += len(batch)
 
@@ -68,7 +68,7 @@ def _steps(feature: Feature) -> tuple[int | None, ...]:
     return feature.shape[1:] if feature.sequence else feature.shape
 
 
-def _open(schema: Schema) -> Schema:
+def opened(schema: Schema) -> Schema:
     """The same features, of any number of values: so that no record is refused."""
     opened = {}
     for name, feature in schema.items():

@@ -1,4 +1,4 @@
-"""What a source is: `info`, `count` and `schema`."""
+"""What a source is: `info`, `count`, `schema` and `stats`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 import click
 
 from tfio_store.cli import output
-from tfio_store.cli.options import Session, common
+from tfio_store.cli.options import Session, common, size
+from tfio_store.cli.progress import progress
 
 if TYPE_CHECKING:
+    from tfio_store.tools.feature_tally import FeatureStats
     from tfio_store.tools.info import DatasetInfo, ShardFacts
 
-__all__ = ["count", "info", "schema"]
+__all__ = ["count", "info", "schema", "stats"]
 
 urls = click.argument("urls", nargs=-1, required=True, metavar="URL...")
 
@@ -141,3 +143,58 @@ def schema(session: Session, url: str, form: str, sample: int) -> None:
             for name, feature in found.items()
         ]
         output.table(("feature", "dtype", "shape", "kind", "default"), rows)
+
+
+@click.command()
+@urls
+@click.option(
+    "--sample",
+    callback=size,
+    default="256MiB",
+    show_default=True,
+    metavar="SIZE",
+    help="About how much to look at.",
+)
+@click.option("--full", is_flag=True, help="Look at everything.")
+@common
+def stats(session: Session, urls: tuple[str, ...], sample: int, full: bool) -> None:
+    """Tell of each feature how many records have it, its range, quantiles, and what it looks like.
+
+    Of byte strings the lengths are told. Larger sources are sampled, always in the same way.
+    """
+    import dataclasses
+
+    from tfio_store.tools.stats import stats as read_stats
+
+    with progress(session) as on_progress:
+        found = read_stats(
+            urls if len(urls) > 1 else urls[0],
+            sample_bytes=None if full else sample,
+            on_progress=on_progress,
+            **session.arguments,
+        )
+    if session.json:
+        output.document("stats", dataclasses.asdict(found))
+        return
+    part = "all" if found.whole else "a sample"
+    output.line(f"{found.records:,} records, {output.human_bytes(found.nbytes)} ({part})")
+    header = ("feature", "dtype", "in", "values", "min", "25%", "50%", "75%", "max", "distinct")
+    rows = [_stats_row(name, feature) for name, feature in found.features.items()]
+    output.table((*header, "looks like"), rows, right=range(2, 10))
+
+
+def _stats_row(name: str, feature: FeatureStats) -> tuple[str, ...]:
+    quantiles = [f"{each:.4g}" for each in feature.quantiles] or [""] * 3
+    ends = ["" if each is None else f"{each:.7g}" for each in (feature.least, feature.most)]
+    fewest, most = feature.counts
+    return (
+        name,
+        feature.dtype,
+        f"{feature.present:,}",
+        str(fewest) if fewest == most else f"{fewest} to {most}",
+        ends[0],
+        *quantiles,
+        ends[1],
+        "many" if feature.distinct is None else f"{feature.distinct:,}",
+        feature.looks_like,
+    )

@@ -1,0 +1,136 @@
+"""`stats`, against numpy."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tfio_store as tfs
+from tests.cli.conftest import ROWS, Kept, Run
+from tests.support.framed import framed
+
+
+def test_every_kind_of_source(run: Run, kept: Kept) -> None:
+    found = run("stats", kept.url, *kept.options, "--json").document
+    assert (found["records"], found["whole"]) == (30, True)
+    scores = [row["score"] for row in ROWS]
+    score = found["features"]["score"]
+    assert (score["least"], score["most"]) == (min(scores), max(scores))  # type: ignore[type-var]
+    assert score["present"] == score["values"] == score["distinct"] == 30
+    ids = found["features"]["ids"]
+    assert (ids["counts"], ids["values"], ids["most"]) == ([0, 2], 30, 1)
+    name = found["features"]["name"]
+    assert (name["least"], name["most"], name["looks_like"]) == (5, 6, "text")
+
+
+def of(tmp_path: Path, rows: list[dict[str, Any]]) -> dict[str, tfs.FeatureStats]:
+    path = tmp_path / "f"
+    path.write_bytes(framed([tfs.encode_example(row) for row in rows]))
+    return tfs.stats(str(path)).features
+
+
+def test_numbers(tmp_path: Path) -> None:
+    values = np.random.default_rng(1).normal(size=5000).astype(np.float32)
+    (found,) = of(tmp_path, [{"x": value} for value in values]).values()
+    assert (found.least, found.most) == (values.min(), values.max())
+    wanted = np.quantile(values, [0.25, 0.5, 0.75], method="inverted_cdf")
+    assert found.quantiles == pytest.approx(wanted.tolist())
+    assert found.distinct == len(np.unique(values))
+
+
+def test_quantiles_of_more_than_is_kept_are_near(tmp_path: Path) -> None:
+    (found,) = of(
+        tmp_path, [{"x": list(range(i, i + 100))} for i in range(0, 50_000, 100)]
+    ).values()
+    assert found.values == 50_000
+    assert found.distinct is None
+    assert found.quantiles == pytest.approx([12_500, 25_000, 37_500], abs=1500)
+
+
+def test_absent_features_and_nans(tmp_path: Path) -> None:
+    found = of(tmp_path, [{"x": 1.5}, {}, {"x": float("nan")}, {"y": 2**62}])
+    assert (found["x"].present, found["x"].nans, found["x"].most) == (2, 1, 1.5)
+    assert (found["y"].present, found["y"].least) == (1, 2**62)
+
+
+def test_a_feature_without_values(tmp_path: Path) -> None:
+    path = str(tmp_path / "train")
+    with tfs.ShardedWriter(path, schema={"x": ("int64", (None,))}) as writer:
+        writer.write({"x": []})
+    found = tfs.stats(path).features["x"]
+    assert (found.present, found.values, found.least, found.quantiles) == (1, 0, None, ())
+
+
+def test_what_it_looks_like(tmp_path: Path) -> None:
+    image_module = pytest.importorskip("PIL.Image")
+    memory = io.BytesIO()
+    image_module.new("RGB", (64, 48)).save(memory, "JPEG")
+    rows = [
+        {
+            "image": memory.getvalue(),
+            "label": i % 10,
+            "text": f"number {i}",
+            "blob": bytes([255, i]),
+            "same": b"x",
+            "float": i / 7,
+        }
+        for i in range(40)
+    ]
+    found = {name: stats.looks_like for name, stats in of(tmp_path, rows).items()}
+    assert found == {
+        "image": "JPEG 64x48",
+        "label": "10 classes",
+        "text": "text",
+        "blob": "",
+        "same": "one value",
+        "float": "",
+    }
+
+
+def test_nulls_and_shapes_of_a_schema(tmp_path: Path) -> None:
+    path = str(tmp_path / "train")
+    schema = tfs.Schema(
+        {
+            "n": tfs.Feature("int64", nullable=True),
+            "m": ("float32", (2, 3)),
+            "s": tfs.Feature("str", (2,), nullable=True),
+            "r": tfs.Feature("uint8", (4,), raw=True),
+        }
+    )
+    with tfs.ShardedWriter(path, schema=schema) as writer:
+        for i in range(10):
+            row: dict[str, Any] = {
+                "m": np.full((2, 3), i, np.float32),
+                "r": np.arange(4, dtype="u1"),
+            }
+            writer.write(row | ({"n": i, "s": ["a", "bb"]} if i % 2 else {}))
+    found = tfs.stats(path).features
+    assert (found["n"].present, found["n"].values, found["n"].least) == (5, 5, 1)
+    assert (found["m"].counts, found["m"].values, found["m"].most) == ((6, 6), 60, 9)
+    assert (found["s"].present, found["s"].values, found["s"].most) == (5, 10, 2)
+    assert (found["r"].values, found["r"].most) == (40, 3)
+
+
+def test_a_sample(run: Run, tmp_path: Path) -> None:
+    path = str(tmp_path / "train")
+    tfs.write_table({"x": np.arange(200_000)}, path, num_shards=2)
+    part = tfs.stats(path, sample_bytes=1 << 20)
+    assert not part.whole
+    assert 1 << 20 <= part.nbytes < 6 << 20
+    assert "(a sample)" in run("stats", path, "--sample", "1MiB").out
+    assert "200,000 records" in run("stats", path, "--sample", "1MiB", "--full").out
+    with pytest.raises(ValueError, match="sample_bytes must be at least 1"):
+        tfs.stats(path, sample_bytes=0)
+
+
+def test_feature_lists(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    record = tfs.encode_sequence_example({"id": 1}, {"frames": [[0.5, 1.0], [2.0]]})
+    path.write_bytes(framed([record, record]))
+    found = tfs.stats(str(path)).features
+    assert (found["frames"].values, found["frames"].most) == (6, 2.0)
+    assert found["frames"].counts == (2, 2)

@@ -1,0 +1,219 @@
+"""Keeps count of one feature's values, batch by batch, in bounded memory."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tfio_store.example import Nullable, Ragged
+from tfio_store.example.nullable import valid_rows
+from tfio_store.records.lookalike import looks_like
+
+__all__ = ["FeatureStats", "FeatureTally", "told"]
+
+_SAMPLED = 8192
+"""Values that quantiles are made of."""
+
+_MOST_DISTINCT = 10_000
+_MOST_CLASSES = 1000
+_LOOKED_AT = 16
+_QUANTILES = (0.25, 0.5, 0.75)
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureStats:
+    """What the values of one feature are like.
+
+    Attributes:
+        dtype (str): The dtype, as in a `Schema`.
+        present (int): How many records have it.
+        values (int): How many values it has in all of them.
+        counts (tuple[int, int]): The least and the most values that one record has.
+        least (int | float | None): The smallest number; of byte strings, the shortest length. None
+            without values.
+        quantiles (tuple[float]): A quarter, the half and three quarters of them are not above
+            these. Empty without values.
+        most (int | float | None): The largest number, or the longest length.
+        nans (int): How many values are NaN. All else passes them by.
+        distinct (int | None): How many values differ. None for more than 10,000.
+        looks_like (str): What it may be: "10 classes", "text", "JPEG 640x480". Default "".
+
+    Example:
+        >>> _ = tfs.write_table({"x": [5, 7, 7, 9]}, "train")
+        >>> found = tfs.stats("train").features["x"]
+        >>> found.present, found.least, found.quantiles, found.most, found.distinct
+        (4, 5, (5.0, 7.0, 7.0), 9, 3)
+    """
+
+    dtype: str
+    present: int
+    values: int
+    counts: tuple[int, int]
+    least: int | float | None
+    quantiles: tuple[float, ...]
+    most: int | float | None
+    nans: int
+    distinct: int | None
+    looks_like: str = ""
+
+
+@dataclass
+class FeatureTally:
+    """What is known of one feature so far."""
+
+    dtype: str
+    present: int = 0
+    values: int = 0
+    nans: int = 0
+    fewest: int | None = None
+    most: int = 0
+    range: tuple[Any, Any] | None = None
+    distinct: set[Any] | None = field(default_factory=set)
+    """None once there are too many."""
+    examples: list[bytes] = field(default_factory=list)
+    _keys: npt.NDArray[Any] = field(default_factory=lambda: np.empty(0))
+    _sample: npt.NDArray[Any] = field(default_factory=lambda: np.empty(0))
+    _chance: Any = field(default_factory=lambda: np.random.default_rng(0))
+
+    def add(self, column: Any) -> None:
+        """Count a decoded column."""
+        counts, values = _flat(column)
+        self.present += len(counts)
+        self.values += len(values)
+        if len(counts):
+            least = int(counts.min())
+            self.fewest = least if self.fewest is None else min(self.fewest, least)
+            self.most = max(self.most, int(counts.max()))
+        if values.dtype.kind == "O":
+            self._add_strings(values.tolist())
+        else:
+            self._add_numbers(values)
+
+    def _add_strings(self, values: list[Any]) -> None:
+        encoded = [value.encode() if isinstance(value, str) else value for value in values]
+        self.examples += encoded[: _LOOKED_AT - len(self.examples)]
+        self._note({hash(value) for value in encoded})
+        self._measure(np.array([len(value) for value in encoded], np.int64))
+
+    def _add_numbers(self, values: npt.NDArray[Any]) -> None:
+        if values.dtype.kind == "f":
+            missing = np.isnan(values)
+            self.nans += int(missing.sum())
+            values = values[~missing]
+        if self.distinct is not None:
+            self._note(set(np.unique(values).tolist()))
+        self._measure(values)
+
+    def _note(self, found: set[Any]) -> None:
+        if self.distinct is not None:
+            self.distinct |= found
+            if len(self.distinct) > _MOST_DISTINCT:
+                self.distinct = None
+
+    def _measure(self, values: npt.NDArray[Any]) -> None:
+        if not len(values):
+            return
+        least, most = values.min().item(), values.max().item()
+        known = (least, most) if self.range is None else self.range
+        self.range = min(known[0], least), max(known[1], most)
+        # each value draws a number, and those of the smallest numbers are a fair sample
+        keys = np.concatenate([self._keys, self._chance.random(len(values))])
+        sample = np.concatenate([self._sample, values.astype(np.float64)])
+        if len(keys) > _SAMPLED:
+            kept = np.argpartition(keys, _SAMPLED)[:_SAMPLED]
+            keys, sample = keys[kept], sample[kept]
+        self._keys, self._sample = keys, sample
+
+    @property
+    def quantiles(self) -> tuple[float, ...]:
+        if not len(self._sample):
+            return ()
+        return tuple(np.quantile(self._sample, _QUANTILES, method="inverted_cdf").tolist())
+
+
+def told(tally: FeatureTally) -> FeatureStats:
+    """The answer, from all that was counted."""
+    least, most = (None, None) if tally.range is None else tally.range
+    return FeatureStats(
+        tally.dtype,
+        tally.present,
+        tally.values,
+        (tally.fewest or 0, tally.most),
+        least,
+        tally.quantiles,
+        most,
+        tally.nans,
+        None if tally.distinct is None else len(tally.distinct),
+        _guess(tally),
+    )
+
+
+def _flat(column: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """How many values each record has that has the feature; and the values."""
+    if isinstance(column, Nullable):
+        counts, values = _flat(column.values)
+        if not isinstance(column.values, Ragged):
+            values = values.reshape(len(column), -1)[column.valid].reshape(-1)
+        return counts[column.valid], values
+    if isinstance(column, Ragged):
+        counts, inner = column.row_lengths, column.values
+        while isinstance(inner, Ragged):
+            inner = inner.values
+        return counts, np.asarray(inner).reshape(-1)
+    rows = np.asarray(column)
+    if isinstance(column, np.ma.MaskedArray):
+        rows = rows[valid_rows(column)]
+    width = int(np.prod(rows.shape[1:]))
+    return np.full(len(rows), width), rows.reshape(-1)
+
+
+def _guess(tally: FeatureTally) -> str:
+    """In a few words, what it may be."""
+    if tally.examples:
+        image = _image(tally.examples)
+        if image:
+            return image
+        names = {looks_like(value) for value in tally.examples}
+        if len(names) == 1 and None not in names and names != {"plain text"}:
+            return str(names.pop())
+    elif tally.distinct is None or not _is_whole(tally):
+        return ""
+    distinct = len(tally.distinct) if tally.distinct is not None else 0
+    if 0 < distinct <= _MOST_CLASSES and 2 * distinct <= tally.values:
+        return f"{distinct} classes" if distinct > 1 else "one value"
+    return "text" if tally.examples and all(map(_is_text, tally.examples)) else ""
+
+
+def _is_whole(tally: FeatureTally) -> bool:
+    return "int" in tally.dtype or tally.dtype == "bool"
+
+
+def _is_text(value: bytes) -> bool:
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        return False
+    return all(letter.isprintable() or letter.isspace() for letter in text)
+
+
+def _image(values: list[bytes]) -> str:
+    """As "JPEG 640x480"; "" if one is no image, or Pillow is not installed."""
+    try:
+        from PIL import Image
+    except ImportError:
+        return ""
+    kinds, sizes = set(), set()
+    for value in values:
+        with contextlib.suppress(Exception):  # whatever Pillow says of bytes that are no image
+            with Image.open(io.BytesIO(value)) as image:  # which reads the header only
+                kinds.add(str(image.format))
+                sizes.add(image.size)
+            continue
+        return ""
+    kind = "/".join(sorted(kinds))
+    return f"{kind} {'x'.join(map(str, sizes.pop()))}" if len(sizes) == 1 else f"{kind} images"

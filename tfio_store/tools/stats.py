@@ -1,0 +1,127 @@
+"""`stats`: what the values of each feature are like."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tfio_store.dataset.source import Source, open_dataset
+from tfio_store.example import decode_examples
+from tfio_store.read.reader import RecordReader
+from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
+from tfio_store.storage import Access, Retry
+from tfio_store.tools.feature_tally import FeatureStats, FeatureTally, told
+from tfio_store.tools.infer import manifest_schema
+from tfio_store.tools.record_schema import schema_of_records
+from tfio_store.tools.rows import opened
+from tfio_store.tools.source_errors import of_source
+from tfio_store.write.progress import OnProgress, Progress
+
+__all__ = ["DatasetStats", "FeatureStats", "stats"]
+
+_SAMPLE = 256 << 20
+_SEED = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetStats:
+    """What was found in the records that were looked at.
+
+    Attributes:
+        records (int): How many records were looked at.
+        nbytes (int): Their bytes.
+        whole (bool): Whether that is all of the source.
+        features (dict[str, FeatureStats]): What is known of each feature.
+
+    Example:
+        >>> _ = tfs.write_table({"x": [1, 2, 3]}, "train")
+        >>> found = tfs.stats("train")
+        >>> found.records, found.whole, found.features["x"].most
+        (3, True, 3)
+    """
+
+    records: int
+    nbytes: int
+    whole: bool
+    features: dict[str, FeatureStats]
+
+
+def stats(
+    source: Source,
+    *,
+    sample_bytes: int | None = _SAMPLE,
+    compression: str | None = "auto",
+    storage_options: Mapping[str, Any] | None = None,
+    max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+    on_progress: OnProgress | None = None,
+    retry: Retry | None = None,
+    backend: str = "fsspec",
+) -> DatasetStats:
+    """Tell of each feature how many records have it, its range, quantiles and distinct values.
+
+    Larger sources are sampled: blocks are read by chance, the same ones each time. Quantiles are
+    those of at most 8,192 values by chance.
+
+    Args:
+        source (str | PathLike | list): See `RecordReader`.
+        sample_bytes (int | None): About how many bytes of records to look at. None: all. Default
+            256 MiB.
+        compression (str | None): See `RecordReader`. Default "auto".
+        storage_options (dict | None): See `RecordReader`. Default None.
+        max_record_bytes (int): See `RecordReader`. Default 1 GiB.
+        on_progress (Callable | None): Called with the `Progress` so far. Default None.
+        retry (Retry | None): See `RecordReader`. Default None.
+        backend (str): See `RecordReader`. Default "fsspec".
+
+    Returns:
+        DatasetStats: What the records hold.
+
+    Raises:
+        OSError: The storage fails.
+        ManifestError: A manifest or index cannot be read.
+        CorruptRecordError: A record is damaged, or no Example.
+        TruncatedRecordError: A file ends inside a record.
+        SchemaError: A record does not hold what the manifest's schema says.
+        ValueError: ``sample_bytes`` is below 1.
+
+    Example:
+        >>> _ = tfs.write_table({"label": [0, 1, 1, 0], "w": [0.5, 1.0, 1.5, 2.0]}, "train")
+        >>> found = tfs.stats("train").features
+        >>> found["w"].least, found["w"].most, found["label"].distinct
+        (0.5, 2.0, 2)
+    """
+    if sample_bytes is not None and sample_bytes < 1:
+        raise ValueError(f"sample_bytes must be at least 1, or None for all, got {sample_bytes}")
+    access = Access(storage_options, retry, backend)
+    source = source if isinstance(source, str | os.PathLike) else list(source)
+    dataset = open_dataset(source, access, compression=compression)
+    stored = sum(shard.nbytes for shard in dataset.shards)
+    known = manifest_schema(source, access)
+    tallies: dict[str, FeatureTally] = {}
+    records = nbytes = 0
+    whole = True
+    with RecordReader.of(dataset, max_record_bytes=max_record_bytes) as reader:
+        sampled = sample_bytes is not None and stored > sample_bytes
+        for batch in (reader.shuffle(_SEED, window=1) if sampled else reader).batches():
+            if sample_bytes is not None and nbytes >= sample_bytes:
+                whole = False
+                break
+            with of_source(source if isinstance(source, str | os.PathLike) else None, records):
+                for name, dtype, column in _columns(batch, known):
+                    tallies.setdefault(name, FeatureTally(dtype)).add(column)
+            records, nbytes = records + len(batch), nbytes + batch.nbytes
+            if on_progress is not None:
+                on_progress(Progress(records, nbytes, 0, None if sampled else dataset.num_records))
+    found = {name: told(tally) for name, tally in sorted(tallies.items())}
+    return DatasetStats(records, nbytes, whole, found)
+
+
+def _columns(batch: RecordBatch, known: Any) -> Iterator[tuple[str, str, Any]]:
+    """Each feature's name, dtype and decoded column."""
+    if not len(batch):
+        return
+    schema = opened(schema_of_records(batch)) if known is None else known
+    for name, column in decode_examples(batch, schema).items():
+        yield name, schema[name].dtype, column
