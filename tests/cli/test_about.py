@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 import tfio_store as tfs
-from tests.cli.conftest import RECORDS, Kept, Run
+from tests.cli.conftest import RECORDS, Kept, Run, keep
+from tests.servers.place import Place
+from tests.support.counted import Counted
 from tests.support.framed import framed
 
 
@@ -40,6 +42,17 @@ def test_count_of_streams_and_raw_files_at_once(tmp_path: Path, run: Run) -> Non
     (tmp_path / "e").write_bytes(b"")
     answer = run("count", "--per-shard", tmp_path / "z", tmp_path / "r", tmp_path / "e")
     assert [line.split("\t")[0] for line in answer.out.splitlines()] == ["30", "30", "0"]
+
+
+@pytest.mark.parametrize("codec", ["raw", "GZIP"])
+def test_a_manifest_tells_without_a_look_at_a_file(
+    run: Run, place: Place, codec: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = keep(f"manifest {codec}", place)
+    asked = Counted(place.open()[0], monkeypatch)
+    assert run("count", kept.url, *kept.options).out == "30\n"
+    assert run("info", kept.url, *kept.options).code == 0
+    assert asked.ranges == []
 
 
 def test_info(run: Run, kept: Kept) -> None:

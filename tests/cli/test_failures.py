@@ -162,6 +162,29 @@ def test_progress_as_json(run: Run, tmp_path: Path) -> None:
     assert run("verify", kept.url, "--progress", "json", "-q").err == ""
 
 
+def test_a_bar_on_a_terminal(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: Kept = keep("manifest raw", Place(str(tmp_path)))
+    monkeypatch.setattr("tfio_store.cli.progress._FIRST", 0.0)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    answer = run("verify", kept.url)
+    assert answer.out.startswith("30 sound records")
+    assert "records/s" in answer.err
+    assert run("verify", kept.url, "--progress", "none").err == ""
+
+
+def test_secrets_are_not_shown(run: Run, tmp_path: Path) -> None:
+    target = f"{tmp_path}/train?signature=S3CR3T"
+    (tmp_path / "f").write_bytes(framed(RECORDS))
+    for command in (["copy", tmp_path / "f", target], ["index", tmp_path / "f", "--as", target]):
+        answer = run(*command, "--json", "-o", "secret=S3CR3T")
+        assert "S3CR3T" not in answer.out + answer.err
+    answer = run("count", "s3://none/train", "-o", "nonsense=S3CR3T", "-o", "S3CR3T", "--debug")
+    assert answer.code == 2
+    assert "S3CR3T" not in answer.err.splitlines()[-1]
+
+
 def test_storage_options(tmp_path: Path) -> None:
     path = tmp_path / "options.json"
     path.write_text('{"endpoint_url": "http://x", "key": "k"}', encoding="utf-8")

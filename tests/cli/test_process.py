@@ -68,6 +68,21 @@ def test_as_a_module(path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "12000\n", "")
 
 
+def test_other_locales_and_names(tmp_path: Path) -> None:
+    import tfio_store as tfs
+
+    name = os.fsdecode(os.fsencode(tmp_path) + b"/f\xff")
+    with open(name, "wb") as file:
+        file.write(framed([tfs.encode_example({"x": "größer"})]))
+    environment = {**os.environ, "PYTHONIOENCODING": "latin-1", "LC_ALL": "C"}
+    command = [*COMMAND, "cat", name]
+    done = subprocess.run(command, capture_output=True, check=False, env=environment)
+    assert done.stdout.decode() == '{"x": "größer"}\n'
+    command = [*COMMAND, "count", "--per-shard", name]
+    done = subprocess.run(command, capture_output=True, check=False, env=environment)
+    assert done.stdout == b"1\t" + os.fsencode(name) + b"\n"
+
+
 def test_a_pipe_that_nobody_reads(path: Path) -> None:
     line = f"{' '.join(COMMAND)} cat {path} | head -n 1; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
@@ -35,10 +36,21 @@ def script() -> NoReturn:
     """The process's entry point. Control-C ends it within a second, whatever waits."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
+    _speak_utf8()
     code = main()
     if code == INTERRUPTED:
         _leave()
     sys.exit(code)
+
+
+def _speak_utf8() -> None:
+    """JSON in a pipe is UTF-8, whatever the locale; names of files may hold other bytes."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            if stream.isatty():
+                stream.reconfigure(errors="backslashreplace")
+            else:
+                stream.reconfigure(encoding="utf-8", errors="surrogateescape")
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import click
@@ -20,7 +20,7 @@ class Session:
     """One run of a command: how it reaches storage, and how it prints."""
 
     command: str
-    storage_options: Mapping[str, Any] | None
+    storage_options: Mapping[str, Any] | None = field(repr=False)  # credentials
     backend: str
     json: bool
     quiet: bool

@@ -3,7 +3,7 @@ random."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -20,6 +20,7 @@ from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, crc32c
 from tfio_store.storage import Access, Retry, Store
 from tfio_store.storage.read_ahead import Fetch, ReadAhead, split_range
 from tfio_store.storage.threads import Threads
+from tfio_store.write.progress import OnProgress, Progress
 
 __all__ = ["build_index", "object_crc32c", "write_idx", "write_idx_files"]
 
@@ -35,6 +36,7 @@ def build_index(
     storage_options: Mapping[str, Any] | None = None,
     memory_budget: int = _BUDGET,
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+    on_progress: OnProgress | None = None,
     retry: Retry | None = None,
     backend: str = "fsspec",
 ) -> DatasetManifest:
@@ -54,6 +56,7 @@ def build_index(
         storage_options (dict | None): See `RecordReader`. Default None.
         memory_budget (int): Bytes that may be in flight. Default 256 MiB.
         max_record_bytes (int): See `RecordReader`. Default 1 GiB.
+        on_progress (Callable | None): Called with the `Progress` after each file. Default None.
         retry (Retry | None): See `RecordReader`. Default None.
         backend (str): See `RecordReader`. Default "fsspec".
 
@@ -86,8 +89,18 @@ def build_index(
     share = memory_budget // _SHARDS_AT_ONCE
     describe = partial(_describe, dataset, share, max_record_bytes, record_positions)
     with Threads(_SHARDS_AT_ONCE, thread_name_prefix="tfio_store-index") as pool:
-        shards = tuple(pool.map(describe, names, range(len(names))))
+        shards = tuple(_told(pool.map(describe, names, range(len(names))), on_progress))
     return DatasetManifest(shards, None) if place is None else _save(shards, place)
+
+
+def _told(shards: Iterable[ShardInfo], on_progress: OnProgress | None) -> Iterator[ShardInfo]:
+    """The shards as they come, each with a word to the caller."""
+    records = nbytes = 0
+    for done, shard in enumerate(shards, 1):
+        records, nbytes = records + shard.records, nbytes + shard.nbytes
+        if on_progress is not None:
+            on_progress(Progress(records, nbytes, done))
+        yield shard
 
 
 def _common_folder(dataset: Dataset, place: tuple[Store, str] | None) -> str:

@@ -6,7 +6,7 @@ import os
 import random
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tfio_store.dataset.header_walk import codec_of
@@ -32,7 +32,7 @@ class Selection:
 
     source: Source
     compression: str | None = "auto"
-    storage_options: Mapping[str, Any] | None = None
+    storage_options: Mapping[str, Any] | None = field(default=None, repr=False)  # credentials
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES
     retry: Retry | None = None
     backend: str = "fsspec"

@@ -26,6 +26,7 @@ from tfio_store.tools.table_parts import Part, Types, parts_of
 from tfio_store.tools.table_schema import TableSchema
 from tfio_store.tools.tfds_schema import schema_of_source
 from tfio_store.write.commit import KEEP_REPLACED
+from tfio_store.write.progress import OnProgress
 from tfio_store.write.sharded_writer import ShardedWriter
 
 __all__ = ["read_table", "write_table"]
@@ -45,6 +46,7 @@ def write_table(
     compression: str | None = None,
     if_exists: Any = "error",
     keep_replaced: float = KEEP_REPLACED,
+    on_progress: OnProgress | None = None,
     storage_options: Mapping[str, Any] | None = None,
     retry: Retry | None = None,
     backend: str = "fsspec",
@@ -77,6 +79,7 @@ def write_table(
         if_exists (str): See `ShardedWriter`. Default "error". Rows to append are written as the
             dataset's schema says; only nulls may be new to it.
         keep_replaced (float): See `ShardedWriter`. Seconds, default 3600.
+        on_progress (Callable | None): See `ShardedWriter`. Default None.
         storage_options (dict | None): See `RecordReader`. Default None.
         retry (Retry | None): See `RecordReader`. Default None.
         backend (str): See `ShardedWriter`. Default "fsspec".
@@ -107,6 +110,7 @@ def write_table(
         compression=compression,
         if_exists=if_exists,
         keep_replaced=keep_replaced,
+        on_progress=on_progress,
         **Access(storage_options, retry, backend).arguments,
     ) as writer:
         full = TableSchema(first, chosen, writer._kept())

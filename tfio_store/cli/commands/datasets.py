@@ -29,13 +29,14 @@ def copy(session: Session, sources: tuple[str, ...], target: str, **how: Any) ->
     The order of the records stays. Damage ends it, and then there is no target; salvage copies what
     is sound.
     """
+    from tfio_store.storage.redaction import redacted
     from tfio_store.tools.copy import copy as copy_source
 
     source = sources if len(sources) > 1 else sources[0]
     with progress(session) as on_progress:
         made = copy_source(source, target, on_progress=on_progress, **how, **session.arguments)
     facts = {
-        "target": target,
+        "target": redacted(target),
         "records": made.records,
         "nbytes": made.nbytes,
         "num_shards": len(made.shards),
@@ -45,7 +46,7 @@ def copy(session: Session, sources: tuple[str, ...], target: str, **how: Any) ->
         output.document("copy", facts)
     else:
         held = f"{made.records:,} records in {len(made.shards):,} files"
-        output.line(f"{target}: {held}, {output.human_bytes(made.nbytes)}")
+        output.line(f"{redacted(target)}: {held}, {output.human_bytes(made.nbytes)}")
 
 
 @click.command()

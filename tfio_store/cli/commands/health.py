@@ -46,6 +46,7 @@ def salvage(
     **target_as: Any,
 ) -> None:
     """Copy every sound record of SOURCE... to a new dataset, and tell what is lost."""
+    from tfio_store.storage.redaction import redacted
     from tfio_store.tools.salvage import salvage as salvage_source
 
     with progress(session) as on_progress:
@@ -58,7 +59,7 @@ def salvage(
             **session.arguments,
         )
     if session.json:
-        output.document("salvage", {"target": target, **vars(report)})
+        output.document("salvage", {"target": redacted(target), **vars(report)})
     else:
         output.line(str(report))
 
@@ -73,6 +74,7 @@ def index(session: Session, urls: tuple[str, ...], save_as: str | None, idx: boo
 
     The files stay as they are.
     """
+    from tfio_store.storage.redaction import redacted
     from tfio_store.tools.build_index import build_index, write_idx_files
 
     if idx == (save_as is not None):
@@ -86,12 +88,14 @@ def index(session: Session, urls: tuple[str, ...], save_as: str | None, idx: boo
             for each in written:
                 output.line(each)
         return
-    manifest = build_index(source, save_as, **session.arguments)
-    facts = {"records": manifest.records, "num_shards": len(manifest.shards), "url": save_as}
+    with progress(session) as on_progress:
+        manifest = build_index(source, save_as, on_progress=on_progress, **session.arguments)
+    named = redacted(save_as or "")
+    facts = {"records": manifest.records, "num_shards": len(manifest.shards), "url": named}
     if session.json:
         output.document("index", facts)
     else:
-        output.line(f"{save_as}: {manifest.records} records in {len(manifest.shards)} files")
+        output.line(f"{named}: {manifest.records} records in {len(manifest.shards)} files")
 
 
 @click.command()

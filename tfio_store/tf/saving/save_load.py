@@ -24,6 +24,7 @@ from tfio_store.tf.dataset.dataset import TFRecordDataset
 from tfio_store.tf.saving import element_spec
 from tfio_store.tf.saving.leaves import Leaf, leaf_of
 from tfio_store.write.commit import KEEP_REPLACED
+from tfio_store.write.progress import OnProgress
 from tfio_store.write.sharded_writer import ShardedWriter
 
 __all__ = ["load", "save"]
@@ -45,6 +46,7 @@ def save(
     level: int | None = None,
     if_exists: Any = "error",
     keep_replaced: float = KEEP_REPLACED,
+    on_progress: OnProgress | None = None,
     storage_options: Mapping[str, Any] | None = None,
     retry: Retry | None = None,
     backend: str = "fsspec",
@@ -67,6 +69,7 @@ def save(
         level (int | None): See `ShardedWriter`. Default None.
         if_exists (str): See `ShardedWriter`. Default "error".
         keep_replaced (float): See `ShardedWriter`. Seconds, default 3600.
+        on_progress (Callable | None): See `ShardedWriter`. Default None.
         storage_options (dict | None): See `RecordReader`. Default None.
         retry (Retry | None): See `RecordReader`. Default None.
         backend (str): See `ShardedWriter`. Default "fsspec".
@@ -106,6 +109,7 @@ def save(
         level=level,
         if_exists=if_exists,
         keep_replaced=keep_replaced,
+        on_progress=on_progress,
         schema=layout.schema.to_json(),
         metadata={SPEC: layout.json},
         **access.arguments,

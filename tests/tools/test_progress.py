@@ -1,0 +1,34 @@
+"""Long calls tell how far they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import tfio_store as tfs
+from tests.support.framed import framed
+
+
+def test_an_index(tmp_path: Path) -> None:
+    for n in range(3):
+        (tmp_path / f"f{n}").write_bytes(framed([b"x"] * (n + 1)))
+    told: list[tfs.Progress] = []
+    tfs.build_index(str(tmp_path / "f*"), on_progress=told.append)
+    assert [(one.records, one.nbytes, one.shards) for one in told] == [
+        (1, 17, 1), (3, 51, 2), (6, 102, 3),
+    ]  # fmt: skip
+
+
+def test_a_table(tmp_path: Path) -> None:
+    told: list[tfs.Progress] = []
+    table = {"x": [1, 2, 3]}
+    tfs.write_table(table, str(tmp_path / "t"), num_shards=1, on_progress=told.append)
+    assert (told[-1].records, told[-1].shards) == (3, 1)
+
+
+def test_a_dataset_of_tensors(tmp_path: Path) -> None:
+    tf = pytest.importorskip("tensorflow")
+    told: list[tfs.Progress] = []
+    tfs.save(tf.data.Dataset.range(5), str(tmp_path / "t"), on_progress=told.append)
+    assert (told[-1].records, told[-1].shards) == (5, 1)
