@@ -60,6 +60,7 @@ def test_the_page_of_the_command_line_is_what_the_commands_print() -> None:
     """`python -m tests.support.cli_page > docs/cli.md` makes it."""
     pytest.importorskip("click")
     pytest.importorskip("rich")
+    pytest.importorskip("pyarrow")
     from tests.support.cli_page import page
 
     assert (ROOT / "docs/cli.md").read_text(encoding="utf-8") == page()

@@ -15,14 +15,14 @@ import tfio_store as tfs
 from tfio_store.storage import Access, Retry, access, open_store
 
 NO_STORAGE = {
-    "CorruptRecordError", "DataLossError", "DataLossWarning", "DatasetDiff", "DatasetInfo",
-    "DatasetManifest", "DatasetStats", "Diagnosis", "Examples", "Feature", "FeatureStats",
-    "Leftovers", "LocalCache", "ManifestError", "Nullable", "Progress", "Ragged", "RecordBatch",
-    "RecordTooLargeError", "Retry", "Schema", "SchemaError", "ShardCount", "ShardFacts",
-    "ShardInfo", "SkippedRegion", "TFIOStoreError", "TruncatedRecordError",
-    "UncertainCommitError", "VerifyReport", "backend", "crc32c", "decode_examples",
-    "decode_sequence_examples", "encode_example", "encode_examples", "encode_image",
-    "encode_sequence_example", "masked_crc32c",
+    "Conversion", "CorruptRecordError", "DataLossError", "DataLossWarning", "DatasetDiff",
+    "DatasetInfo", "DatasetManifest", "DatasetStats", "Diagnosis", "Examples", "Feature",
+    "FeatureStats", "Leftovers", "LocalCache", "ManifestError", "Nullable", "Progress",
+    "Ragged", "RecordBatch", "RecordTooLargeError", "Retry", "Schema", "SchemaError",
+    "ShardCount", "ShardFacts", "ShardInfo", "SkippedRegion", "TFIOStoreError",
+    "TruncatedRecordError", "UncertainCommitError", "VerifyReport", "backend", "crc32c",
+    "decode_examples", "decode_sequence_examples", "encode_example", "encode_examples",
+    "encode_image", "encode_sequence_example", "masked_crc32c",
 }  # fmt: skip
 
 
@@ -88,6 +88,7 @@ CALLS: dict[str, Callable[..., object]] = {
     "clean": lambda url, **o: tfs.clean(url, **o),
     "count": lambda url, **o: tfs.count(url, **o),
     "count_shards": lambda url, **o: tfs.count_shards(url, **o),
+    "convert": lambda url, **o: tfs.convert(url, f"{url}.jsonl", **o),
     "copy": lambda url, **o: tfs.copy(url, f"{url}-new", num_shards=1, **o),
     "diff": lambda url, **o: tfs.diff(url, url, **o),
     "diagnose": lambda url, **o: tfs.diagnose(url, **o),

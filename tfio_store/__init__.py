@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from tfio_store.tf.saving.save_load import load, save
     from tfio_store.tools.build_index import build_index, write_idx
     from tfio_store.tools.clean import Leftovers, clean
+    from tfio_store.tools.convert import Conversion, convert
     from tfio_store.tools.copy import copy
     from tfio_store.tools.count import ShardCount, count, count_shards
     from tfio_store.tools.diff import DatasetDiff, diff
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Conversion",
     "CorruptRecordError",
     "DataLossError",
     "DataLossWarning",
@@ -97,6 +99,7 @@ __all__ = [
     "backend",
     "build_index",
     "clean",
+    "convert",
     "copy",
     "count",
     "count_shards",
@@ -126,6 +129,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Conversion": "tfio_store.tools.convert",
     "CorruptRecordError": "tfio_store.errors",
     "DataLossError": "tfio_store.errors",
     "DataLossWarning": "tfio_store.errors",
@@ -163,6 +167,7 @@ _HOMES = {
     "backend": "tfio_store.example",
     "build_index": "tfio_store.tools.build_index",
     "clean": "tfio_store.tools.clean",
+    "convert": "tfio_store.tools.convert",
     "copy": "tfio_store.tools.copy",
     "count": "tfio_store.tools.count",
     "count_shards": "tfio_store.tools.count",

@@ -73,6 +73,7 @@ SHOWN: dict[str, list[str]] = {
     "clean": ["clean train"],
     "copy": ["copy train copied/train --num-shards 3"],
     "diff": ["diff train copied/train", "diff train good/train"],
+    "convert": ["convert train rows.jsonl", "convert train rows.parquet -c id,name"],
     "doctor": [],
     "completion": [],
 }

@@ -10,7 +10,16 @@ from typing import Any
 
 import click
 
-__all__ = ["COMMON", "Session", "common", "duration", "into_target", "parse_options", "size"]
+__all__ = [
+    "COMMON",
+    "Session",
+    "common",
+    "duration",
+    "features",
+    "into_target",
+    "parse_options",
+    "size",
+]
 
 Command = Callable[..., Any]
 
@@ -153,21 +162,35 @@ def parse_options(texts: tuple[str, ...]) -> dict[str, Any] | None:
     return found or None
 
 
-def _file(path: str) -> str:
+def features(context: object, option: object, text: str | None) -> dict[str, Any] | None:
+    """A schema that is typed as JSON, or lies in a file; also the document of `schema --json`."""
+    if text is None:
+        return None
+    found = _json(_file(text[1:], "--schema") if text.startswith("@") else text, "--schema")
+    inner = found.get("schema")
+    if isinstance(inner, dict) and "format" in found:
+        return inner
+    return {
+        name: (feature[0], tuple(feature[1])) if isinstance(feature, list) else feature
+        for name, feature in found.items()
+    }
+
+
+def _file(path: str, option: str = "--storage-options") -> str:
     try:
         with open(path, encoding="utf-8") as file:
             return file.read()
     except (OSError, UnicodeDecodeError) as error:
-        raise click.UsageError(f"--storage-options: {path} cannot be read: {error}") from error
+        raise click.UsageError(f"{option}: {path} cannot be read: {error}") from error
 
 
-def _json(text: str) -> dict[str, Any]:
+def _json(text: str, option: str = "--storage-options") -> dict[str, Any]:
     try:
         found = json.loads(text)
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise click.UsageError("--storage-options: this is no JSON object") from None
+        raise click.UsageError(f"{option}: this is no JSON object") from None
     return found
 
 

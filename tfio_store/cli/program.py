@@ -23,7 +23,7 @@ COMMANDS = {
     "info": "about", "count": "about", "schema": "about", "stats": "about",
     "head": "records", "tail": "records", "sample": "records", "cat": "records", "get": "records",
     "verify": "health", "salvage": "health", "index": "health", "clean": "health",
-    "copy": "datasets", "diff": "datasets",
+    "copy": "datasets", "diff": "datasets", "convert": "datasets",
     "doctor": "machine", "completion": "machine",
 }  # fmt: skip
 """Each command, and the module that holds it."""

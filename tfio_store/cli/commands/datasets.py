@@ -1,4 +1,4 @@
-"""Whole datasets beside each other: `copy` and `diff`."""
+"""Whole datasets beside each other: `copy`, `diff` and `convert`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import click
 
 from tfio_store.cli import output
 from tfio_store.cli.exits import DAMAGED
-from tfio_store.cli.options import Session, common, into_target, parse_options, size
+from tfio_store.cli.options import Session, common, features, into_target, parse_options, size
 from tfio_store.cli.progress import progress
 
-__all__ = ["copy", "diff"]
+__all__ = ["convert", "copy", "diff"]
 
 
 @click.command()
@@ -83,3 +83,54 @@ def diff(
     if found.same:
         output.line(f"the same {found.records[0]} records")
     return 0 if found.same else DAMAGED
+
+
+FORMATS = click.Choice(["tfrecord", "parquet", "csv", "jsonl", "arrow"])
+
+
+@click.command()
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@click.argument("target")
+@click.option("--from", "source_format", type=FORMATS, help="What SOURCE is, if no name tells.")
+@click.option("--to", "target_format", type=FORMATS, help="What TARGET is, if its name does not.")
+@click.option("-c", "--columns", help="Columns to convert, with commas between.")
+@click.option(
+    "--schema",
+    callback=features,
+    metavar="JSON|@FILE",
+    help='How columns are written, such as {"price": "float32"}; or what schema --json prints.',
+)
+@click.option("--flatten", is_flag=True, help="Make a column of each field of a struct.")
+@click.option("--num-shards", type=click.IntRange(min=1), help="So many files, in turn.")
+@click.option("--max-shard-bytes", callback=size, metavar="SIZE", help="Files of at most this.")
+@into_target
+@common
+def convert(
+    session: Session,
+    sources: tuple[str, ...],
+    target: str,
+    columns: str | None,
+    target_compression: str | None,
+    **how: Any,
+) -> None:
+    """Make a TFRecord dataset of Parquet, CSV, JSON lines or Arrow files, or one such file of a
+    dataset.
+
+    The names' ends tell the formats: .parquet, .csv, .jsonl, .arrow; all else is TFRecord.
+    """
+    from tfio_store.tools.convert import convert as convert_source
+
+    with progress(session) as on_progress:
+        made = convert_source(
+            sources if len(sources) > 1 else sources[0],
+            target,
+            columns=None if columns is None else [name.strip() for name in columns.split(",")],
+            target_compression=None if target_compression == "same" else target_compression,
+            on_progress=on_progress,
+            **how,
+            **session.arguments,
+        )
+    if session.json:
+        output.document("convert", dataclasses.asdict(made))
+    else:
+        output.line(f"{made.target}: {made.records:,} rows as {made.target_format}")

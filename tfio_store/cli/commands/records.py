@@ -9,7 +9,7 @@ import click
 
 from tfio_store.cli import output
 from tfio_store.cli.options import Session, common
-from tfio_store.cli.values import as_cell, as_json_line, as_json_value
+from tfio_store.cli.values import as_cell
 
 if TYPE_CHECKING:
     from tfio_store.records.framing import RecordBatch
@@ -108,6 +108,7 @@ def _print(
     how: str,
     lines: bool = False,
 ) -> None:
+    from tfio_store.tools.json_values import as_json_line, as_json_value
     from tfio_store.tools.rows import rows_of
     from tfio_store.tools.selection import Selection
 

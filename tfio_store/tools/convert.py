@@ -1,0 +1,199 @@
+"""`convert`: files of tables to a TFRecord dataset, and back."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tfio_store.dataset.source import Source, open_dataset
+from tfio_store.example.codec import SchemaLike
+from tfio_store.storage import Access, Retry
+from tfio_store.storage.redaction import redacted
+from tfio_store.storage.stored_file import OutputFile
+from tfio_store.tools.json_values import as_json_line
+from tfio_store.tools.rows import rows_of
+from tfio_store.tools.selection import Selection
+from tfio_store.tools.table import write_table
+from tfio_store.tools.table_files import FORMATS, format_of, read_tables, write_tables
+from tfio_store.tools.table_stream import iter_tables
+from tfio_store.write.progress import OnProgress
+
+__all__ = ["Conversion", "convert"]
+
+_TFRECORD = "tfrecord"
+_LINES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """What `convert` has done.
+
+    Attributes:
+        target (str): What was written.
+        source_format (str): "tfrecord", "parquet", "csv", "jsonl" or "arrow".
+        target_format (str): One of the same.
+        records (int): How many rows.
+
+    Example:
+        >>> _ = tfs.write_table({"x": [1, 2]}, "train")
+        >>> tfs.convert("train", "x.csv").records
+        2
+    """
+
+    target: str
+    source_format: str
+    target_format: str
+    records: int
+
+
+def convert(
+    source: Source,
+    target: str,
+    *,
+    source_format: str | None = None,
+    target_format: str | None = None,
+    columns: Sequence[str] | None = None,
+    schema: SchemaLike | None = None,
+    flatten: bool = False,
+    num_shards: int | None = None,
+    max_shard_bytes: int | None = None,
+    target_compression: str | None = None,
+    if_exists: str = "error",
+    storage_options: Mapping[str, Any] | None = None,
+    target_options: Mapping[str, Any] | None = None,
+    on_progress: OnProgress | None = None,
+    retry: Retry | None = None,
+    backend: str = "fsspec",
+) -> Conversion:
+    """Make a TFRecord dataset of files of tables, or a file of a table of a dataset.
+
+    The files are Parquet, CSV, JSON lines or Arrow IPC.
+    Rows are read and written in pieces, in their order. What Arrow holds comes back exactly from
+    Parquet and Arrow IPC, nulls and lists included. The names' ends tell the formats. Needs
+    pyarrow, but for JSON lines as the target.
+
+    Args:
+        source (str | PathLike | list): Files of one format with the same columns, or a source as
+            for `RecordReader`.
+        target (str): A dataset's folder and name, or a file.
+        source_format (str | None): "tfrecord", "parquet", "csv", "jsonl" or "arrow". Default None:
+            what the source's name ends in.
+        target_format (str | None): The same for the target. Default None.
+        columns (list[str] | None): The columns to convert. Default None: all.
+        schema (Schema | dict | None): See `write_table`. For TFRecord targets. Default None.
+        flatten (bool): See `write_table`. For TFRecord targets. Default False.
+        num_shards (int | None): See `write_table`. For TFRecord targets. Default None.
+        max_shard_bytes (int | None): See `write_table`. For TFRecord targets. Default None.
+        target_compression (str | None): As for `ShardedWriter`. For TFRecord targets. Default None.
+        if_exists (str): "error" (default) or "overwrite"; datasets also take "append".
+        storage_options (dict | None): The source's. See `RecordReader`. Default None.
+        target_options (dict | None): The target's ``storage_options``. Default None: the source's.
+        on_progress (Callable | None): See `ShardedWriter`. For TFRecord targets. Default None.
+        retry (Retry | None): See `RecordReader`. Default None.
+        backend (str): See `RecordReader`. Default "fsspec".
+
+    Returns:
+        Conversion: What was written.
+
+    Raises:
+        OSError: The storage fails; FileExistsError if the target exists and ``if_exists`` is
+            "error".
+        ImportError: pyarrow is not installed.
+        ValueError: Both sides are datasets, or neither is; or a file or a column cannot be
+            converted.
+
+    Example:
+        >>> _ = tfs.write_table({"x": [1, 2], "name": ["ada", "bob"]}, "train")
+        >>> tfs.convert("train", "train.parquet").records
+        2
+        >>> tfs.convert("train.parquet", "again", num_shards=1).target_format
+        'tfrecord'
+        >>> tfs.diff("train", "again").same
+        True
+    """
+    access = Access(storage_options, retry, backend)
+    into = access if target_options is None else replace(access, storage_options=target_options)
+    names = source if isinstance(source, str | os.PathLike) else list(source)
+    read = _format(source_format, names, "source_format")
+    written = _format(target_format, target, "target_format")
+    if (read == _TFRECORD) == (written == _TFRECORD):
+        raise ValueError(
+            f"one side must be TFRecord, and not both: source= is {read}, target= is {written}; "
+            + ("copy() makes a dataset of datasets" if read == _TFRECORD else "name a dataset")
+        )
+    wanted = None if columns is None else list(columns)
+    if written == _TFRECORD:
+        manifest = write_table(
+            read_tables(open_dataset(names, access), read, wanted),
+            target,
+            schema=schema,
+            flatten=flatten,
+            num_shards=num_shards,
+            max_shard_bytes=max_shard_bytes,
+            compression=target_compression,
+            if_exists=if_exists,
+            on_progress=on_progress,
+            **into.arguments,
+        )
+        records = manifest.records
+    else:
+        records = _to_file(names, access, target, into, written, wanted, if_exists)
+    return Conversion(redacted(target), read, written, records)
+
+
+def _format(given: str | None, name: Any, argument: str) -> str:
+    known = (_TFRECORD, *FORMATS)
+    if given is not None and given not in known:
+        raise ValueError(f"{argument}={given!r}: pass one of {', '.join(map(repr, known))}")
+    if given is not None:
+        return given
+    names = [name] if isinstance(name, str | os.PathLike) else name
+    found = {format_of(os.fspath(each)) or _TFRECORD for each in names}
+    if len(found) > 1:
+        raise ValueError(f"source= names files of several formats: {', '.join(sorted(found))}")
+    return found.pop() if found else _TFRECORD
+
+
+def _to_file(
+    source: Any,
+    access: Access,
+    target: str,
+    into: Access,
+    form: str,
+    columns: list[str] | None,
+    if_exists: str,
+) -> int:
+    if if_exists not in ("error", "overwrite"):
+        raise ValueError(f'if_exists={if_exists!r}: a file takes "error" or "overwrite"')
+    store, path = into.open(target)
+    absent = if_exists == "error"
+    if absent and store.look(path) is not None:  # before all the work
+        raise FileExistsError(f'{store.url(path)}: exists; pass if_exists="overwrite"')
+    output = store.open_output(path)
+    try:
+        file = OutputFile(output)
+        if form == "jsonl":
+            records = _write_lines(source, access, file, columns)
+        else:
+            batches = iter_tables(source, columns=columns, **access.arguments)
+            records = write_tables(batches, form, file)
+    except BaseException:
+        output.abort()
+        raise
+    output.commit(if_absent=absent)
+    return records
+
+
+def _write_lines(source: Any, access: Access, file: OutputFile, columns: list[str] | None) -> int:
+    batches = Selection(source, **access.arguments).all()
+    records, waiting = 0, bytearray()
+    for row in rows_of(batches, source, access, columns):
+        records += 1
+        waiting += as_json_line(row).encode() + b"\n"
+        if len(waiting) >= _LINES:
+            file.write(waiting)
+            waiting.clear()
+    file.write(waiting)
+    return records
