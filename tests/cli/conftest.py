@@ -6,7 +6,6 @@ import gzip
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,16 +17,6 @@ import tfio_store as tfs
 from tests.servers.place import Place
 from tests.support.framed import framed
 from tfio_store.cli.entry import main
-
-
-@pytest.fixture(params=["local", "memory", "s3", "gcs"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    """The same test on local files, in memory, on S3 and on Google Cloud Storage."""
-    if request.param == "local":
-        return Place(str(tmp_path))
-    found: Place = request.getfixturevalue(request.param)
-    return found
-
 
 ROWS = [{"id": i, "name": f"row {i}", "score": i / 4, "ids": list(range(i % 3))} for i in range(30)]
 RECORDS = [tfs.encode_example(row) for row in ROWS]
