@@ -70,6 +70,7 @@ def convert(
     """Make a TFRecord dataset of files of tables, or a file of a table of a dataset.
 
     The files are Parquet, CSV, JSON lines or Arrow IPC.
+
     Rows are read and written in pieces, in their order. What Arrow holds comes back exactly from
     Parquet and Arrow IPC, nulls and lists included. The names' ends tell the formats. Needs
     pyarrow, but for JSON lines as the target.
