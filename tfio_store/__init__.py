@@ -220,7 +220,16 @@ if not TYPE_CHECKING:  # to which the names above are known, and no others
                 return stand_in(name, "tensorflow")
         elif name not in _HOMES:
             raise AttributeError(f"module 'tfio_store' has no attribute {name!r}")
-        value = getattr(import_module(_HOMES.get(name) or _TENSORFLOW[name]), name)
+        try:
+            home = import_module(_HOMES.get(name) or _TENSORFLOW[name])
+        except RuntimeError as error:
+            if "shutdown" not in str(error):
+                raise
+            raise RuntimeError(
+                f"tfio_store.{name}: the interpreter is shutting down and imports no more: name it "
+                "before the main thread ends"
+            ) from error
+        value = getattr(home, name)
         globals()[name] = value
         return value
 

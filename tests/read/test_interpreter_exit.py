@@ -18,6 +18,7 @@ from tfio_store.storage.threads import Threads
 PROGRAM = """
 import json, logging, sys, threading
 import tfio_store as tfs
+{names}
 logging.basicConfig(level=logging.INFO)
 url, options = sys.argv[1], json.loads(sys.argv[2])
 
@@ -41,10 +42,11 @@ threading.Thread(target=work).start()
 """
 
 
+@pytest.mark.parametrize("names", ["", "tfs.RecordReader, tfs.ShardedWriter"])
 @pytest.mark.parametrize("call", ["read", "write"])
 @pytest.mark.parametrize("kind", ["local", "s3"])
 def test_the_error_says_that_the_interpreter_ends(
-    kind: str, call: str, request: pytest.FixtureRequest, tmp_path: Path
+    kind: str, call: str, names: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     place = Place(str(tmp_path)) if kind == "local" else request.getfixturevalue(kind)
     url, options = place.url("d"), place.storage_options
@@ -52,8 +54,9 @@ def test_the_error_says_that_the_interpreter_ends(
         url, num_shards=2, compression="GZIP", storage_options=options
     ) as writer:
         writer.write_batch([b"record"] * 1000)
+    program = PROGRAM.replace("{call}", call).replace("{names}", names)
     ran = subprocess.run(
-        [sys.executable, "-c", PROGRAM.replace("{call}", call), url, json.dumps(options)],
+        [sys.executable, "-c", program, url, json.dumps(options)],
         capture_output=True,
         text=True,
         timeout=120,
