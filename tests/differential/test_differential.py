@@ -13,9 +13,9 @@ pytestmark = pytest.mark.tensorflow
 
 
 @pytest.mark.slow
-def test_a_minute_of_random_cases_shows_no_difference() -> None:
+def test_random_cases_show_no_difference() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "tests.differential", "--seconds", "60"],
+        [sys.executable, "-m", "tests.differential", "--seconds", "25"],
         capture_output=True,
         text=True,
         timeout=280,

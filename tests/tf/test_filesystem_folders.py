@@ -181,8 +181,8 @@ def test_paths_are_cleaned(root: str) -> None:
     assert get(f"{root}/a/b/file") == b"1"
 
 
-KEYS = [f"part-{i:05d}" for i in range(10_000)]
-"""Ten pages of a listing on S3."""
+KEYS = [f"part-{i:05d}" for i in range(3_000)]
+"""Three pages of a listing on S3."""
 
 
 def full_of_keys(place: Place) -> str:
@@ -194,8 +194,8 @@ def full_of_keys(place: Place) -> str:
 
 @pytest.fixture
 def roomy_moto() -> Iterator[Place]:
-    """S3 by moto in this process, which takes 10,000 keys behind the server's back: by way of it
-    they would take a minute."""
+    """S3 by moto in this process, which takes 3,000 keys behind the server's back: by way of it
+    they would take long."""
     pytest.importorskip("moto")
     from moto.moto_server.threaded_moto_server import ThreadedMotoServer
     from moto.s3.models import s3_backends
@@ -213,7 +213,7 @@ def roomy_moto() -> Iterator[Place]:
 
 @pytest.fixture(params=["memory", "s3"])
 def many(request: pytest.FixtureRequest) -> str:
-    """A folder of 10,000 files; on a real S3 gateway where one is installed."""
+    """A folder of 3,000 files; on a real S3 gateway where one is installed."""
     if request.param == "memory":
         return full_of_keys(request.getfixturevalue("memory"))
     if ceph_server.installed():

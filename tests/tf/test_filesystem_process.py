@@ -168,7 +168,7 @@ def test_exit_with_everything_running(s3: Place) -> None:
     with tf.io.TFRecordWriter(s3.url("r")) as writer:
         for _ in range(3000):
             writer.write(b"x" * 3000)
-    for taken in range(1, 2000, 400):
+    for taken in range(1, 2000, 800):
         out = run(
             LIVE_PIPELINE,
             options=s3.storage_options,

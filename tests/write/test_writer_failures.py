@@ -67,9 +67,9 @@ def test_a_memory_budget_holds_back_the_caller(
         gate.wait(60)
         write(output, data)
 
-    monkeypatch.setattr(LocalOutput, "write", stuck)
     place, written = Place(str(tmp_path)), []
     writer = sharded(place, num_shards=1, memory_budget=16 << 20)
+    monkeypatch.setattr(LocalOutput, "write", stuck)  # but not the claim
 
     def fill() -> None:
         for i in range(100):
