@@ -1,6 +1,7 @@
 """Block tables, and the index: one binary object with the tables of every shard. No I/O.
 
-All numbers are little-endian; the arrays are as `BlockTable` has them::
+This is the index that is read whole, of versions 1 and 2; `tfio_store.dataset.ranged_tables` is
+that of version 3. All numbers are little-endian; the arrays are as `BlockTable` has them::
 
     "TFIOSIDX"  u32 version  u32 shards
     per shard   u64 nbytes  u64 records  u64 blocks  u32 crc32c  u32 kind
@@ -31,16 +32,32 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer as BytesLike
 
-__all__ = ["BlockTable", "ShardInfo", "decode_tables", "encode_tables"]
+__all__ = [
+    "CRC",
+    "HEADER",
+    "MAGIC",
+    "NO_TABLE",
+    "POSITIONED",
+    "SHARD",
+    "BlockTable",
+    "ShardInfo",
+    "arrays_of",
+    "decode_tables",
+    "encode_tables",
+    "kind_of",
+    "shard_header",
+    "table_at",
+    "with_starts",
+]
 
 Int64Array = npt.NDArray[np.int64]
 
-_MAGIC = b"TFIOSIDX"
+MAGIC = b"TFIOSIDX"
 _VERSIONS = (1, 2)
-_HEADER = struct.Struct("<8sII")
-_SHARD = struct.Struct("<QQQII")
-_CRC = struct.Struct("<I")
-_NO_TABLE, _PLAIN, _COMPRESSED, _POSITIONED = 0, 1, 2, 3
+HEADER = struct.Struct("<8sII")
+SHARD = struct.Struct("<QQQII")
+CRC = struct.Struct("<I")
+NO_TABLE, PLAIN, COMPRESSED, POSITIONED = 0, 1, 2, 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,30 +133,33 @@ def encode_tables(shards: Sequence[ShardInfo]) -> bytes:
     """The index of ``shards``, in their order."""
     tables = [shard.blocks for shard in shards if shard.blocks is not None]
     starts = [table.starts for table in tables if table.starts is not None]
-    pieces = [_HEADER.pack(_MAGIC, _VERSIONS[bool(starts)], len(shards))]
-    pieces += [_shard_header(shard) for shard in shards]
+    pieces = [HEADER.pack(MAGIC, _VERSIONS[bool(starts)], len(shards))]
+    pieces += [shard_header(shard) for shard in shards]
     for table in tables:
-        pieces += [array.astype("<i8").tobytes() for array in _arrays(table)]
+        pieces += [array.astype("<i8").tobytes() for array in arrays_of(table)]
     pieces += [array.astype("<u4").tobytes() for array in starts]
     body = b"".join(pieces)
-    return body + _CRC.pack(crc32c(body))
+    return body + CRC.pack(crc32c(body))
 
 
-def _shard_header(shard: ShardInfo) -> bytes:
+def shard_header(shard: ShardInfo) -> bytes:
+    """What stands before a shard's table."""
     blocks = 0 if shard.blocks is None else len(shard.blocks)
-    return _SHARD.pack(shard.nbytes, shard.records, blocks, shard.crc32c, _kind(shard.blocks))
+    return SHARD.pack(shard.nbytes, shard.records, blocks, shard.crc32c, kind_of(shard.blocks))
 
 
-def _kind(table: BlockTable | None) -> int:
+def kind_of(table: BlockTable | None) -> int:
+    """The number by which the index tells how a table is laid out."""
     if table is None:
-        return _NO_TABLE
+        return NO_TABLE
     if table.starts is not None:
-        return _POSITIONED
-    return _PLAIN if table.raw_offsets is table.offsets else _COMPRESSED
+        return POSITIONED
+    return PLAIN if table.raw_offsets is table.offsets else COMPRESSED
 
 
-def _arrays(table: BlockTable) -> list[Int64Array]:
-    if _kind(table) in (_PLAIN, _POSITIONED):
+def arrays_of(table: BlockTable) -> list[Int64Array]:
+    """The columns that the index holds of a table, without its starts."""
+    if kind_of(table) in (PLAIN, POSITIONED):
         return [table.offsets, table.records]
     return [table.offsets, table.raw_offsets, table.records]
 
@@ -147,48 +167,49 @@ def _arrays(table: BlockTable) -> list[Int64Array]:
 def decode_tables(data: BytesLike, shards: Sequence[ShardInfo]) -> list[BlockTable | None]:
     """The tables of ``shards``; ValueError says why ``data`` is not their index."""
     body = _checked_body(memoryview(data).cast("B"))
-    _, version, count = _HEADER.unpack_from(body)
+    _, version, count = HEADER.unpack_from(body)
     if version not in _VERSIONS:
         raise ValueError(f"it has version {version}, and this library reads {_VERSIONS}")
-    if count != len(shards) or len(body) < _HEADER.size + count * _SHARD.size:
+    if count != len(shards) or len(body) < HEADER.size + count * SHARD.size:
         raise ValueError(f"it tells of {count} shards, and the manifest of {len(shards)}")
-    headers = [_SHARD.unpack_from(body, _HEADER.size + i * _SHARD.size) for i in range(len(shards))]
-    position = _HEADER.size + count * _SHARD.size
+    headers = [SHARD.unpack_from(body, HEADER.size + i * SHARD.size) for i in range(len(shards))]
+    position = HEADER.size + count * SHARD.size
     tables = []
     for header, shard in zip(headers, shards, strict=True):
-        table, position = _table(body, position, header, shard)
+        table, position = table_at(body, position, header, shard)
         tables.append(table)
     for i, (header, shard) in enumerate(zip(headers, shards, strict=True)):
         table = tables[i]
-        if table is not None and header[-1] == _POSITIONED:
+        if table is not None and header[-1] == POSITIONED:
             if version == 1:
                 raise ValueError(f"{shard.name} has a table that version 1 does not know")
-            tables[i], position = _with_starts(body, position, table, shard)
+            tables[i], position = with_starts(body, position, table, shard)
     if position != len(body):
         raise ValueError(f"{len(body) - position} bytes follow its tables")
     return tables
 
 
 def _checked_body(data: memoryview) -> memoryview:
-    if len(data) < _HEADER.size + _CRC.size or bytes(data[:8]) != _MAGIC:
+    if len(data) < HEADER.size + CRC.size or bytes(data[:8]) != MAGIC:
         raise ValueError("it does not begin as an index does")
-    body = data[: -_CRC.size]
-    if crc32c(body) != _CRC.unpack(data[-_CRC.size :])[0]:
+    body = data[: -CRC.size]
+    if crc32c(body) != CRC.unpack(data[-CRC.size :])[0]:
         raise ValueError("its checksum does not hold")
     return body
 
 
-def _table(
+def table_at(
     body: memoryview, position: int, header: tuple[int, int, int, int, int], shard: ShardInfo
 ) -> tuple[BlockTable | None, int]:
+    """The table that begins at ``position``, without its starts, and where it ends."""
     nbytes, records, blocks, crc, kind = header
     if (nbytes, records, crc) != (shard.nbytes, shard.records, shard.crc32c):
         raise ValueError(f"it describes another {shard.name}")
-    if kind == _NO_TABLE:
+    if kind == NO_TABLE:
         return None, position
-    if kind not in (_PLAIN, _COMPRESSED, _POSITIONED):
+    if kind not in (PLAIN, COMPRESSED, POSITIONED):
         raise ValueError(f"{shard.name} has a table of an unknown kind, {kind}")
-    arrays = 3 if kind == _COMPRESSED else 2
+    arrays = 3 if kind == COMPRESSED else 2
     if (blocks + 1) * 8 * arrays > len(body) - position:
         raise ValueError(f"{shard.name} claims {blocks} blocks, more than there are bytes for")
     step = (blocks + 1) * 8
@@ -201,9 +222,10 @@ def _table(
     return table, position + step * arrays
 
 
-def _with_starts(
+def with_starts(
     body: memoryview, position: int, table: BlockTable, shard: ShardInfo
 ) -> tuple[BlockTable, int]:
+    """The table with the starts that begin at ``position``, and where they end."""
     nbytes = START_BYTES * shard.records
     if nbytes > len(body) - position:
         raise ValueError(f"{shard.name} has {shard.records} records, more than have a start")
@@ -216,12 +238,12 @@ def _with_starts(
 
 
 def _check_table(table: BlockTable, shard: ShardInfo) -> None:
-    for array in _arrays(table):
+    for array in arrays_of(table):
         if (array[1:] < array[:-1]).any():  # a difference could wrap
             raise ValueError(f"the totals of {shard.name} go down")
     first = table.offsets[0]
     starts_right = (first in (0, 2) or not len(table)) and table.records[0] == 0
-    if not starts_right or (_kind(table) == _COMPRESSED and table.raw_offsets[0] != 0):
+    if not starts_right or (kind_of(table) == COMPRESSED and table.raw_offsets[0] != 0):
         raise ValueError(f"the totals of {shard.name} do not begin at 0")
     if table.offsets[-1] != shard.nbytes or table.records[-1] != shard.records:
         raise ValueError(f"the totals of {shard.name} are not those of the shard")
