@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from tfio_store.dataset.manifest import BlockTable, DatasetManifest, ShardInfo, check_name
+from tfio_store.dataset.claimed import check_name
+from tfio_store.dataset.manifest import BlockTable, DatasetManifest, ShardInfo
 from tfio_store.errors import ManifestError
 from tfio_store.records.framing import crc32c
 
@@ -106,7 +107,8 @@ def test_names_that_leave_the_folder_are_refused(name: str) -> None:
     ("key", "value", "says"),
     [
         ("format", "other", "format"),
-        ("version", 2, "version 2"),
+        ("version", 3, "version 3"),
+        ("version", 2, "shards"),
         ("version", None, "version"),
         ("compression", "LZMA", "compression"),
         ("shards", {}, "shards"),

@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 
 from tfio_store.dataset.block_tables import BlockTable, ShardInfo
+from tfio_store.dataset.claimed import check_name
 from tfio_store.dataset.fingerprint import Fingerprint
-from tfio_store.dataset.manifest import DatasetManifest, check_name
+from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.names import DatasetNames
 from tfio_store.dataset.text_index import format_idx, parse_idx
 from tfio_store.errors import ManifestError

@@ -20,7 +20,7 @@ from tests.support.framed import framed
 from tfio_store.dataset.block_tables import encode_tables
 from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.model import Block
-from tfio_store.read.cache import BlockCache
+from tfio_store.dataset.memory_cache import MemoryCache
 from tfio_store.read.plan import Units, fetches
 from tfio_store.records.framing import crc32c
 from tfio_store.storage import open_store
@@ -393,7 +393,7 @@ def test_the_cache_holds_no_more_than_it_counts(tmp_path: Path) -> None:
 
 
 def test_a_forked_child_has_a_cache_of_its_own() -> None:
-    cache = BlockCache(1 << 20)
+    cache = MemoryCache(1 << 20)
     cache.put(1, b"1", 1)
     with cache._kept.here.lock:
         child = os.fork()

@@ -79,6 +79,12 @@ class BlockTable:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
+    @property
+    def nbytes(self) -> int:
+        """The bytes of its arrays."""
+        starts = 0 if self.starts is None else self.starts.nbytes
+        return starts + sum(array.nbytes for array in arrays_of(self))
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, BlockTable):
             return NotImplemented

@@ -7,9 +7,10 @@ import errno
 import glob
 import os
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.names import (
@@ -22,6 +23,9 @@ from tfio_store.dataset.names import (
 from tfio_store.errors import ManifestError
 from tfio_store.storage import Access, Store
 from tfio_store.storage.early import early
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer as BytesLike
 
 __all__ = [
     "Folder",
@@ -86,6 +90,10 @@ class Folder:
         except (FileNotFoundError, IsADirectoryError):
             return None
         return data, info.etag
+
+    def begin_range(self, name: str, start: int, stop: int) -> Future[BytesLike]:
+        """Begin to read bytes ``start:stop`` of an object that is never written again."""
+        return self.store.read(self.join(name), start, stop)
 
     def delete(self, names: Iterable[str]) -> None:
         self.store.delete([self.join(name) for name in names])
@@ -165,7 +173,8 @@ class Folder:
             return None
         data, etag = stored
         try:
-            return FoundManifest(DatasetManifest.from_bytes(data, path=self.url(name)), etag, data)
+            manifest = DatasetManifest.from_bytes(data, path=self.url(name), folder=self)
+            return FoundManifest(manifest, etag, data)
         except ManifestError:
             if not damaged:
                 raise

@@ -1,7 +1,8 @@
 """A dataset's manifest and index as values, to and from bytes. No I/O.
 
 The manifest is JSON, for people and other programs. The index is binary: the block tables of every
-shard. Both come from outside when they are read. So each number is checked against the bytes at
+shard. Of a long dataset the manifest tells only where the list of shards lies (`PagedShards`), and
+that list tells where the tables are. All of them come from outside when they are read. So each number is checked against the bytes at
 hand before memory is allocated for it, and no name may leave the dataset's folder.
 """
 
@@ -9,23 +10,25 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tfio_store.dataset.block_tables import BlockTable, ShardInfo, decode_tables, encode_tables
+from tfio_store.dataset.claimed import check_name, check_room
 from tfio_store.dataset.fingerprint import Fingerprint
+from tfio_store.dataset.page_refs import pages_from_json, pages_to_json
+from tfio_store.dataset.paged_shards import PagedShards, Ranges
 from tfio_store.errors import ManifestError
 from tfio_store.example.schema import Schema
-from tfio_store.records.framing import FRAME_OVERHEAD
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
-__all__ = ["BlockTable", "DatasetManifest", "Replaced", "ShardInfo", "check_name", "describe"]
+__all__ = ["BlockTable", "DatasetManifest", "Replaced", "ShardInfo", "describe"]
 
 FORMAT = "tfio_store.dataset"
-VERSION = 1
+VERSION, LONG_VERSION = 1, 2
 KEPT_HISTORY = 64
 _CODECS = (None, "GZIP", "ZLIB", "ZSTD")
 
@@ -44,7 +47,8 @@ class DatasetManifest:
     """What a committed dataset consists of.
 
     Attributes:
-        shards (tuple[ShardInfo]): The shards, in order.
+        shards (Sequence[ShardInfo]): The shards, in order. Of a long dataset they are read as they
+            are asked for, without their ``blocks``.
         compression (str | None): None, "GZIP", "ZLIB" or "ZSTD".
         schema (dict | None): The schema, in the form of `Schema.to_json`. Default None.
         metadata (dict | None): What the caller of the writer wanted kept; JSON can hold it. Default
@@ -65,7 +69,7 @@ class DatasetManifest:
         (3, 2, None)
     """
 
-    shards: tuple[ShardInfo, ...]
+    shards: Sequence[ShardInfo]
     compression: str | None
     """None, "GZIP", "ZLIB" or "ZSTD"."""
     schema: dict[str, Any] | None = None
@@ -88,21 +92,38 @@ class DatasetManifest:
     @property
     def records(self) -> int:
         """The number of records in all shards (int)."""
+        if isinstance(self.shards, PagedShards):
+            return self.shards.records
         return sum(shard.records for shard in self.shards)
 
     @property
     def nbytes(self) -> int:
         """The bytes of all shards, as they are stored (int)."""
+        if isinstance(self.shards, PagedShards):
+            return self.shards.nbytes
         return sum(shard.nbytes for shard in self.shards)
 
     def names(self) -> set[str]:
-        """List the objects that make up the dataset: shards and index.
+        """List the objects that make up the dataset: shards, their list, and indexes.
 
         Returns:
             set[str]: Their names in the manifest's folder.
         """
-        index = () if self.index is None else (self.index,)
-        return {*(shard.name for shard in self.shards), *index}
+        if isinstance(self.shards, PagedShards):
+            listed = {(one.shard.name, one.place.name) for one in self.shards.all_listed()}
+            return {*(name for names in listed for name in names), *self.parts()}
+        return {*(shard.name for shard in self.shards), *self.parts()}
+
+    def parts(self) -> set[str]:
+        """List the objects that the manifest itself names beside shards: the index, or those that
+        hold the list of shards.
+
+        Returns:
+            set[str]: Their names in the manifest's folder.
+        """
+        if isinstance(self.shards, PagedShards):
+            return self.shards.objects()
+        return set() if self.index is None else {self.index}
 
     def replaced_names(self) -> set[str]:
         """List the objects of earlier generations that are kept.
@@ -146,7 +167,7 @@ class DatasetManifest:
         """
         document = {
             "format": FORMAT,
-            "version": VERSION,
+            "version": LONG_VERSION if isinstance(self.shards, PagedShards) else VERSION,
             "generation": self.generation,
             "history": self.history,
             "compression": self.compression,
@@ -156,29 +177,25 @@ class DatasetManifest:
             "shard_template": self.shard_template,
             "schema": self.schema,
             "metadata": self.metadata,
-            "shards": [
-                {
-                    "name": shard.name,
-                    "nbytes": shard.nbytes,
-                    "records": shard.records,
-                    "crc32c": f"{shard.crc32c:08x}",
-                }
-                for shard in self.shards
-            ],
+            "shards": _shards_to_json(self.shards),
             "replaced": [
                 {"until": one.until, "objects": [each.to_json() for each in one.objects]}
                 for one in self.replaced
             ],
         }
-        return (json.dumps(document, indent=1, allow_nan=False) + "\n").encode()
+        indent = None if isinstance(self.shards, PagedShards) else 1
+        return (json.dumps(document, indent=indent, allow_nan=False) + "\n").encode()
 
     @classmethod
-    def from_bytes(cls, data: BytesLike, *, path: str = "<manifest>") -> DatasetManifest:
+    def from_bytes(
+        cls, data: BytesLike, *, path: str = "<manifest>", folder: Ranges | None = None
+    ) -> DatasetManifest:
         """Parse what `to_bytes` returned.
 
         Args:
             data (bytes-like): The JSON document.
             path (str): What to name in errors. Default "<manifest>".
+            folder (Ranges | None): Where a list of shards is read that is apart. Default None.
 
         Returns:
             DatasetManifest: Without block tables; see `with_index`.
@@ -187,7 +204,7 @@ class DatasetManifest:
             ManifestError: It is no manifest, or contradicts itself.
         """
         try:
-            return _parse(json.loads(bytes(data)))
+            return _parse(json.loads(bytes(data)), folder)
         except (ValueError, TypeError, OverflowError, RecursionError) as error:
             raise ManifestError(f"{path}: not a manifest that can be read: {error}") from error
 
@@ -238,17 +255,31 @@ def describe(
     return manifest
 
 
-def _parse(document: Any) -> DatasetManifest:
+def _shards_to_json(shards: Sequence[ShardInfo]) -> Any:
+    if isinstance(shards, PagedShards):
+        return pages_to_json(shards.refs)
+    return [
+        {
+            "name": shard.name,
+            "nbytes": shard.nbytes,
+            "records": shard.records,
+            "crc32c": f"{shard.crc32c:08x}",
+        }
+        for shard in shards
+    ]
+
+
+def _parse(document: Any, folder: Ranges | None) -> DatasetManifest:
     """ValueError says what is wrong."""
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ValueError(f'"format" is not "{FORMAT}"')
-    if document.get("version") != VERSION:
+    if document.get("version") not in (VERSION, LONG_VERSION):
         raise ValueError(
-            f"it has version {document.get('version')!r}, and this library reads {VERSION}; "
-            "a newer tfio_store may read it"
+            f"it has version {document.get('version')!r}, and this library reads {VERSION} and "
+            f"{LONG_VERSION}; a newer tfio_store may read it"
         )
     manifest = DatasetManifest(
-        shards=tuple(_parse_shard(shard) for shard in _typed(document, "shards", list)),
+        shards=_parse_shards(document, folder),
         compression=_typed(document, "compression", str, type(None)),
         schema=_typed(document, "schema", dict, type(None)),
         metadata=_typed(document, "metadata", dict, type(None)),
@@ -262,22 +293,28 @@ def _parse(document: Any) -> DatasetManifest:
         raise ValueError(f'"compression" is {manifest.compression!r}')
     if manifest.index is not None:
         check_name(manifest.index)
-    if len({shard.name for shard in manifest.shards}) != len(manifest.shards):
-        raise ValueError("two shards have the same name")
-    for shard in manifest.shards:
-        _check_room(shard, raw=manifest.compression is None)
+    if not isinstance(manifest.shards, PagedShards):
+        _check_shards(manifest)
+    elif manifest.index is not None:
+        raise ValueError('"index" is no index of a list of shards that is apart')
     for total in ("records", "nbytes"):
         if _count(document, total) != getattr(manifest, total):
             raise ValueError(f'"{total}" is not the sum over the shards')
     return manifest
 
 
-def _check_room(shard: ShardInfo, *, raw: bool) -> None:
-    needed = FRAME_OVERHEAD * shard.records if raw else min(shard.records, 1)
-    if shard.nbytes < needed:
-        raise ValueError(
-            f"{shard.name}: {shard.nbytes} bytes have no room for {shard.records} records"
-        )
+def _parse_shards(document: dict[str, Any], folder: Ranges | None) -> Sequence[ShardInfo]:
+    if document["version"] == LONG_VERSION:
+        refs = pages_from_json(_typed(document, "shards", dict))
+        return PagedShards(refs, folder, raw=document.get("compression") is None)
+    return tuple(_parse_shard(shard) for shard in _typed(document, "shards", list))
+
+
+def _check_shards(manifest: DatasetManifest) -> None:
+    if len({shard.name for shard in manifest.shards}) != len(manifest.shards):
+        raise ValueError("two shards have the same name")
+    for shard in manifest.shards:
+        check_room(shard, raw=manifest.compression is None)
 
 
 def _parse_history(history: Any) -> tuple[str, ...]:
@@ -322,19 +359,3 @@ def _count(document: dict[str, Any], key: str) -> int:
     if isinstance(value, bool) or not 0 <= value < 1 << 63:
         raise ValueError(f'"{key}" is {value!r}, not a count')
     return value
-
-
-def check_name(name: str) -> str:
-    """Return ``name``. ValueError unless it is a relative path that stays in its folder on every
-    store, without what an HTTP server may decode (percent signs and the like).
-    """
-    try:
-        name.encode()
-    except UnicodeEncodeError as error:  # a lone surrogate, which JSON can spell
-        raise ValueError(f"{name!r} is not a name in UTF-8") from error
-    parts = name.split("/")
-    if re.search(r"[\x00-\x1f\x7f\\:?#%]", name) or any(part in ("", ".", "..") for part in parts):
-        raise ValueError(f"{name!r} is not a name inside the dataset's folder")
-    if name.startswith("~"):
-        raise ValueError(f"{name!r} begins with '~'")
-    return name

@@ -52,6 +52,9 @@ again."""
 MOST_PAGE_BYTES = 16 << 20
 """No page is longer, however long its names are."""
 
+_LEAST_OF_BLOCK = 16
+"""Bytes of a table for each block."""
+
 _MAGIC = b"TFIOSLST"
 _VERSION = 1
 _LIST = struct.Struct("<8sII")
@@ -77,7 +80,7 @@ class Listed(NamedTuple):
 
     shard: ShardInfo
     blocks: int
-    place: TablePlace | None
+    place: TablePlace
 
 
 class PageTotals(NamedTuple):
@@ -91,34 +94,31 @@ class PageTotals(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShardPage:
-    """A page that was read and checked: sequences of one item for each of its shards."""
+    """A page that was read and checked: a sequence of its shards."""
 
-    names: tuple[str, ...]
-    nbytes: Int64Array
-    records: Int64Array
-    blocks: Int64Array
-    crc32c: Int64Array
-    places: tuple[TablePlace | None, ...]
+    columns: dict[str, Int64Array]
+    names: bytes
+    indexes: tuple[str, ...]
 
     def __len__(self) -> int:
-        return len(self.names)
+        return len(self.columns["nbytes"])
 
     def __getitem__(self, number: int) -> Listed:
         if not 0 <= number < len(self):
             raise IndexError(number)
-        shard = ShardInfo(
-            self.names[number],
-            int(self.nbytes[number]),
-            int(self.records[number]),
-            int(self.crc32c[number]),
-        )
-        return Listed(shard, int(self.blocks[number]), self.places[number])
+        row = {name: int(column[number]) for name, column in self.columns.items()}
+        start = int(self.columns["name_stop"][number - 1]) if number else 0
+        name = self.names[start : row["name_stop"]].decode()
+        shard = ShardInfo(name, row["nbytes"], row["records"], row["crc32c"])
+        index = self.indexes[row["index"]]
+        place = TablePlace(index, row["table_start"], row["table_nbytes"])
+        return Listed(shard, row["blocks"], place)
 
     @property
     def totals(self) -> PageTotals:
         """In Python's integers, which do not wrap."""
-        columns = (self.records, self.nbytes, self.blocks)
-        return PageTotals(len(self), *(sum(column.tolist()) for column in columns))
+        sums = (sum(self.columns[name].tolist()) for name in ("records", "nbytes", "blocks"))
+        return PageTotals(len(self), *sums)
 
 
 def list_of(pages: Iterable[bytes]) -> bytes:
@@ -136,9 +136,9 @@ def page_crc(page: bytes) -> int:
 
 def encode_page(shards: Sequence[Listed]) -> bytes:
     """The page of these shards, in their order."""
-    indexes = list(dict.fromkeys(one.place.name for one in shards if one.place is not None))
+    places = [one.place for one in shards]
+    indexes = list(dict.fromkeys(place.name for place in places))
     number = {name: i for i, name in enumerate(indexes)}
-    places = [one.place or TablePlace("", 0, 0) for one in shards]
     names = [one.shard.name.encode() for one in shards]
     index_names = [name.encode() for name in indexes]
     wide = {
@@ -150,7 +150,7 @@ def encode_page(shards: Sequence[Listed]) -> bytes:
     }
     narrow = {
         "crc32c": [one.shard.crc32c for one in shards],
-        "index": [number.get(place.name, 0) for place in places],
+        "index": [number[place.name] for place in places],
         "name_stop": list(accumulate(map(len, names))),
     }
     body = b"".join(
@@ -188,17 +188,13 @@ def decode_page(data: BytesLike) -> ShardPage:
     columns, position = _columns(body, shards)
     index_stops = np.frombuffer(body, "<u4", indexes, position).astype(np.int64)
     position += 4 * indexes
-    names = _names(body[position : position + name_bytes], columns["name_stop"])
+    shard_names = body[position : position + name_bytes]
+    names = _names(shard_names, columns["name_stop"])
+    if len(set(names)) != shards:
+        raise ValueError("two of its shards have the same name")
     index_names = _names(body[position + name_bytes :], index_stops)
-    _check_unique(names)
-    return ShardPage(
-        names,
-        columns["nbytes"],
-        columns["records"],
-        columns["blocks"],
-        columns["crc32c"],
-        _places(columns, index_names, names),
-    )
+    _check_places(columns, len(index_names), names)
+    return ShardPage(columns, bytes(shard_names), index_names)
 
 
 def _columns(body: memoryview, shards: int) -> tuple[dict[str, Int64Array], int]:
@@ -221,26 +217,11 @@ def _names(data: memoryview, stops: Int64Array) -> tuple[str, ...]:
     return tuple(bytes(data[start:stop]).decode() for start, stop in pairwise(bounds))
 
 
-def _check_unique(names: tuple[str, ...]) -> None:
-    if len(set(names)) != len(names):
-        raise ValueError("two of its shards have the same name")
-
-
-def _places(
-    columns: dict[str, Int64Array], indexes: tuple[str, ...], names: tuple[str, ...]
-) -> tuple[TablePlace | None, ...]:
-    places: list[TablePlace | None] = []
-    rows = zip(
-        names,
-        *(columns[name].tolist() for name in ("index", "table_start", "table_nbytes", "blocks")),
-        strict=True,
-    )
-    for name, index, start, nbytes, blocks in rows:
-        if not nbytes and not blocks:
-            places.append(None)
-            continue
-        room = INDEX_HEADER_BYTES <= start and 0 < nbytes <= MOST_TABLE_BYTES
-        if not room or blocks * 16 > nbytes or index >= len(indexes):
-            raise ValueError(f"the table of {name} cannot lie where it says")
-        places.append(TablePlace(indexes[index], start, nbytes))
-    return tuple(places)
+def _check_places(
+    columns: dict[str, Int64Array], indexes: int, names: tuple[str, ...]
+) -> None:
+    start, nbytes = columns["table_start"], columns["table_nbytes"]
+    lies = (start < INDEX_HEADER_BYTES) | (columns["index"] >= indexes)
+    lies |= (nbytes > MOST_TABLE_BYTES) | (columns["blocks"] >= nbytes // _LEAST_OF_BLOCK)
+    if lies.any():
+        raise ValueError(f"the table of {names[int(lies.argmax())]} cannot lie where it says")

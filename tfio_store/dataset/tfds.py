@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tfio_store.dataset.folder import Folder
-from tfio_store.dataset.manifest import check_name
+from tfio_store.dataset.claimed import check_name
 from tfio_store.errors import ManifestError
 from tfio_store.storage import Store
 

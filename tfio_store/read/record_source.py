@@ -15,7 +15,7 @@ import numpy.typing as npt
 from tfio_store.dataset.header_walk import index_raw_shards, with_idx
 from tfio_store.dataset.model import Dataset
 from tfio_store.dataset.source import Source, open_dataset
-from tfio_store.read.cache import BlockCache
+from tfio_store.dataset.memory_cache import MemoryCache
 from tfio_store.read.fetch import fetch_records
 from tfio_store.read.located import Decoding
 from tfio_store.read.plan import Units
@@ -122,7 +122,9 @@ class RecordSource(Sequence[bytes]):
         self._verify = verify
         self._memory_budget = memory_budget
         self._max_record_bytes = max_record_bytes
-        self._cache = BlockCache(cache_bytes)
+        self._cache = MemoryCache(cache_bytes)
+        """A block goes by its number, and a record that was read alone by the complement of its
+        own."""
         self._next = UNKNOWN
         """The number behind the last one asked for."""
 

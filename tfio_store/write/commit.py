@@ -38,9 +38,16 @@ from tfio_store.errors import ManifestError
 from tfio_store.write.appending import schema_of_both
 from tfio_store.write.claim import Proposal
 from tfio_store.write.decision import UncertainCommitError, decide, uncertain
-from tfio_store.write.disposal import delete_plain, dispose, own_objects, replaced_by
+from tfio_store.write.disposal import (
+    delete_plain,
+    dispose,
+    own_objects,
+    replaced_by,
+    replaced_parts,
+)
 from tfio_store.write.held_claim import HeldClaim, put_claim
 from tfio_store.write.integrity import check_shards
+from tfio_store.write.parts import Parts, Place, put_parts
 
 if TYPE_CHECKING:
     from tfio_store.dataset.folder import Folder, FoundManifest
@@ -169,12 +176,15 @@ class Attempt:
             base = self._current()
             if base is not None and base.holds(self.generation):
                 return self._as_landed(base)
-            whole, gone = self._complete(manifest, base).without_expired(time.time())
+            parts = self._put_parts(manifest, base)
+            whole = self._complete(parts.manifest, base)
+            whole, gone = whole.without_expired(time.time())
             proposal = Proposal(base.etag if base else None, whole.to_bytes(), gone)
             self._lost = False
-            self._propose(whole, proposal)
+            self._proposed = proposal  # first, because the claim's change may stay unknown
+            self.claim.propose(proposal)
             self.folder.delete(earlier)
-            earlier = [str(whole.index)]
+            earlier = parts.put
             # Only now: of an abort that came before, this sees what it deleted; and none comes
             # any more.
             check_shards(self.folder, manifest.shards)
@@ -294,34 +304,40 @@ class Attempt:
         except (OSError, ManifestError):
             return found.manifest
 
-    def _complete(self, manifest: DatasetManifest, base: FoundManifest | None) -> DatasetManifest:
-        """Add its names, the shards that it is appended to, and the objects that it replaces."""
-        old = base.manifest if base else None
-        kept = old if self.plan.append else None
+    def _put_parts(self, manifest: DatasetManifest, base: FoundManifest | None) -> Parts:
+        """The end of step 2: put the index, or the list of shards, also of those that this is
+        appended to."""
+        kept = base.manifest if base is not None and self.plan.append else None
         if kept is not None:
             self.plan.check_codec(kept)
-        first = self.plain and base is None and self._proposed is None
+        self.claim.check()
+        plain = self.plain and base is None and self._proposed is None
+        self._tried = True
+        return put_parts(
+            Place(self.folder, self.names, self.generation),
+            manifest,
+            kept.shards if kept is not None else (),
+            plain=plain,
+        )
+
+    def _complete(self, manifest: DatasetManifest, base: FoundManifest | None) -> DatasetManifest:
+        """Add what it takes over from the manifest before it, and the objects that it replaces."""
+        old = base.manifest if base else None
+        kept = old if self.plan.append else None
         whole = replace(
             manifest,
-            shards=(*kept.shards, *manifest.shards) if kept else manifest.shards,
-            index=self.names.index(None) if first else self.names.index_try(self.generation),
             generation=self.generation,
             history=old.history_after() if old else (),
             shard_template=kept.shard_template if kept else self.names.template,
             schema=schema_of_both(kept, manifest.schema),
             metadata=manifest.metadata or (kept.metadata if kept else None),
         )
-        gone = replaced_by(whole, old, self.names) if old else ()
+        gone: tuple[Fingerprint, ...] = ()
+        if old is not None:
+            find = replaced_parts if self.plan.append else replaced_by
+            gone = find(whole, old, self.names)
         entry = Replaced(time.time() + self.plan.keep_replaced, gone)
         return replace(whole, replaced=(*(old.replaced if old else ()), *([entry] if gone else ())))
-
-    def _propose(self, whole: DatasetManifest, proposal: Proposal) -> None:
-        """The end of step 2, and step 3."""
-        self.claim.check()
-        self.folder.put(str(whole.index), whole.index_bytes(), if_absent=True)
-        self._tried = True
-        self._proposed = proposal  # first, because the claim's change may stay unknown
-        self.claim.propose(proposal)
 
     def _too_late(self, how: str = "") -> FileExistsError:
         return FileExistsError(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "delete_plain", "dispose", "held", "named_by_neighbours", "own_objects", "patterns",
-    "replaced_by", "tag_in",
+    "replaced_by", "replaced_parts", "tag_in",
 ]  # fmt: skip
 
 
@@ -59,15 +59,29 @@ def replaced_by(
         for shard in old.shards
         if shard.name not in stays and written_here(shard.name)
     ]
-    if old.index is not None and old.index not in stays and tag_in(old.index, known) is not None:
-        gone.append(Fingerprint(old.index))
+    beside = old.names() - {shard.name for shard in old.shards} - stays
+    gone += [Fingerprint(name) for name in sorted(beside) if tag_in(name, known) is not None]
     return tuple(gone)
+
+
+def replaced_parts(
+    new: DatasetManifest, old: DatasetManifest, names: DatasetNames
+) -> tuple[Fingerprint, ...]:
+    """What `replaced_by` tells of a manifest that ``new`` was appended to. All shards of that stay,
+    and so none of them is looked at."""
+    known = patterns(names, [old.shard_template])
+    gone = sorted(old.parts() - new.parts())
+    return tuple(Fingerprint(name) for name in gone if tag_in(name, known) is not None)
 
 
 def dispose(
     folder: Folder, names: DatasetNames, doomed: Sequence[Fingerprint], current: DatasetManifest
 ) -> None:
     """Delete what a landed manifest has doomed, except objects of others, and objects in use."""
+    # Only manifests of this dataset name lists of shards, and they name them in themselves.
+    lists = [one.name for one in doomed if names.is_list(one.name)]
+    folder.delete(name for name in lists if name not in current.parts())
+    doomed = [one for one in doomed if not names.is_list(one.name)]
     if not doomed:
         return
     stays = current.names() | current.replaced_names() | named_by_neighbours(folder, names)

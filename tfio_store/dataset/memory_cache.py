@@ -1,14 +1,15 @@
-"""What a `RecordSource` keeps for later questions: blocks, and records that were read alone."""
+"""What was fetched, kept in memory for later questions: blocks, records, pages, block tables."""
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Hashable
 from typing import Any
 
 from tfio_store.storage.process import PerProcess
 
-__all__ = ["BlockCache"]
+__all__ = ["MemoryCache"]
 
 
 class _Kept:
@@ -17,20 +18,19 @@ class _Kept:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.entries: OrderedDict[int, tuple[Any, int]] = OrderedDict()
+        self.entries: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
         self.nbytes = 0
 
 
-class BlockCache:
-    """The blocks and records used last, up to a number of bytes. A block goes by its number, and a
-    record by the complement of its own. It pickles empty. Each process has its own."""
+class MemoryCache:
+    """What was used last, up to a number of bytes. It pickles empty. Each process has its own."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._kept: PerProcess[_Kept] = PerProcess(_Kept)
 
-    def get(self, key: int) -> Any:
-        """The RecordBatch of a block, the bytes of a record, or None."""
+    def get(self, key: Hashable) -> Any:
+        """What was kept by this key, or None."""
         kept = self._kept.here
         with kept.lock:
             entry = kept.entries.get(key)
@@ -39,7 +39,7 @@ class BlockCache:
             kept.entries.move_to_end(key)
             return entry[0]
 
-    def put(self, key: int, value: Any, nbytes: int) -> None:
+    def put(self, key: Hashable, value: Any, nbytes: int) -> None:
         """Keep ``value``, which takes ``nbytes``, unless that is more than there is room for."""
         kept = self._kept.here
         with kept.lock:
@@ -52,4 +52,4 @@ class BlockCache:
                 kept.nbytes -= dropped
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return BlockCache, (self._limit,)
+        return MemoryCache, (self._limit,)

@@ -1,0 +1,35 @@
+"""What a manifest or a list of shards claims of a shard, and whether it can be. No I/O."""
+
+from __future__ import annotations
+
+import re
+
+from tfio_store.dataset.block_tables import ShardInfo
+from tfio_store.records.framing import FRAME_OVERHEAD
+
+__all__ = ["check_name", "check_room"]
+
+
+def check_name(name: str) -> str:
+    """Return ``name``. ValueError unless it is a relative path that stays in its folder on every
+    store, without what an HTTP server may decode (percent signs and the like).
+    """
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:  # a lone surrogate, which JSON can spell
+        raise ValueError(f"{name!r} is not a name in UTF-8") from error
+    parts = name.split("/")
+    if re.search(r"[\x00-\x1f\x7f\\:?#%]", name) or any(part in ("", ".", "..") for part in parts):
+        raise ValueError(f"{name!r} is not a name inside the dataset's folder")
+    if name.startswith("~"):
+        raise ValueError(f"{name!r} begins with '~'")
+    return name
+
+
+def check_room(shard: ShardInfo, *, raw: bool) -> None:
+    """ValueError if a shard has more records than its bytes, ``raw`` or compressed, can hold."""
+    needed = FRAME_OVERHEAD * shard.records if raw else min(shard.records, 1)
+    if shard.nbytes < needed:
+        raise ValueError(
+            f"{shard.name}: {shard.nbytes} bytes have no room for {shard.records} records"
+        )

@@ -1,0 +1,68 @@
+"""`PageRef`: what the root of a long dataset tells of one page of its list of shards. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tfio_store.dataset.claimed import check_name
+from tfio_store.dataset.shard_page import (
+    LIST_HEADER_BYTES,
+    MOST_PAGE_BYTES,
+    PAGE_SHARDS,
+    PageTotals,
+)
+
+__all__ = ["PageRef", "pages_from_json", "pages_to_json"]
+
+_NUMBERS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class PageRef:
+    """A page is bytes ``start:start + nbytes`` of the object ``name``, and ends in ``crc32c``."""
+
+    name: str
+    start: int
+    nbytes: int
+    totals: PageTotals
+    crc32c: int
+
+
+def pages_to_json(refs: Sequence[PageRef]) -> dict[str, Any]:
+    """The value of "shards" in the root."""
+    objects = list(dict.fromkeys(ref.name for ref in refs))
+    number = {name: i for i, name in enumerate(objects)}
+    rows = [[number[r.name], r.start, r.nbytes, *r.totals, r.crc32c] for r in refs]
+    return {"objects": objects, "pages": rows}
+
+
+def pages_from_json(document: Any) -> tuple[PageRef, ...]:
+    """ValueError for anything that `pages_to_json` does not make."""
+    objects, rows = document.get("objects"), document.get("pages")
+    if not isinstance(objects, list) or not isinstance(rows, list):
+        raise ValueError('"shards" has no lists of objects and pages')
+    for name in objects:
+        if not isinstance(name, str):
+            raise ValueError(f"a name is {type(name).__name__}, not a string")
+        check_name(name)
+    return tuple(_ref(row, objects) for row in rows)
+
+
+def _ref(row: Any, objects: list[str]) -> PageRef:
+    if not isinstance(row, list) or len(row) != _NUMBERS or not all(map(_is_count, row)):
+        raise ValueError(f"a page is {str(row)[:100]}, not {_NUMBERS} counts")
+    number, start, nbytes, *sums, crc = row
+    totals = PageTotals(*sums)
+    if number >= len(objects):
+        raise ValueError(f"a page lies in object {number} of {len(objects)}")
+    if start < LIST_HEADER_BYTES or not 0 < nbytes <= MOST_PAGE_BYTES or crc >> 32:
+        raise ValueError(f"no page lies at byte {start} with {nbytes} bytes")
+    if not 1 <= totals.shards <= PAGE_SHARDS:
+        raise ValueError(f"a page has {totals.shards} shards, not 1 to {PAGE_SHARDS}")
+    return PageRef(objects[number], start, nbytes, totals, crc)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63

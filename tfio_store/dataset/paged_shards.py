@@ -1,0 +1,275 @@
+"""`PagedShards`: the list of a long dataset's shards, of which only what is asked for is read.
+
+The root of the dataset tells where the pages of the list lie, and the totals of each. So a shard, a
+record or a block is found by at most two ranged requests: its page, and its shard's block table.
+"""
+
+from __future__ import annotations
+
+import operator
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Protocol, overload
+
+from tfio_store.dataset.block_tables import BlockTable, ShardInfo
+from tfio_store.dataset.claimed import check_name, check_room
+from tfio_store.dataset.memory_cache import MemoryCache
+from tfio_store.dataset.page_refs import PageRef
+from tfio_store.dataset.ranged_tables import decode_table
+from tfio_store.dataset.shard_page import Listed, ShardPage, TablePlace, decode_page, page_crc
+from tfio_store.errors import ManifestError
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer as BytesLike
+
+__all__ = ["PagedShards", "Place", "Ranges"]
+
+_PAGES_KEPT = 4 << 20
+_TABLES_KEPT = 8 << 20
+_AHEAD = 8
+"""Pages that are fetched at once by who goes through all of them."""
+
+_TABLES_AHEAD = 32
+
+
+class Ranges(Protocol):
+    """The folder of the dataset: bytes of objects by name. It pickles."""
+
+    def begin_range(self, name: str, start: int, stop: int) -> Future[BytesLike]:
+        """Begin to read bytes ``start:stop`` of an object."""
+
+    def url(self, name: str) -> str:
+        """What to call the object in errors."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a record or a block is: its shard, and its number there."""
+
+    shard: int
+    number: int
+
+
+class PagedShards(Sequence[ShardInfo]):
+    """A sequence of `ShardInfo` without block tables, which `table` and `tables` give.
+
+    ``raw``: whether the shards are not compressed. ``folder``: None if only totals are wanted. The pages and tables used last are kept, up to
+    12 MiB in each process. An item is checked when it is read: `ManifestError` names the object.
+    """
+
+    def __init__(self, refs: Sequence[PageRef], folder: Ranges | None, *, raw: bool) -> None:
+        self.refs = tuple(refs)
+        self.folder = folder
+        self.raw = raw
+        self._pages, self._tables = MemoryCache(_PAGES_KEPT), MemoryCache(_TABLES_KEPT)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self.refs, self.folder, self.raw)
+
+    @cached_property
+    def _ends(self) -> dict[str, list[int]]:
+        """Behind each page, how many shards, records and blocks there are up to its end."""
+        columns = ("shards", "records", "blocks")
+        return {
+            column: list(accumulate(getattr(ref.totals, column) for ref in self.refs))
+            for column in columns
+        }
+
+    def __len__(self) -> int:
+        return self._total("shards")
+
+    @property
+    def records(self) -> int:
+        """The records of all shards."""
+        return self._total("records")
+
+    @property
+    def blocks(self) -> int:
+        """The blocks of all shards."""
+        return self._total("blocks")
+
+    @cached_property
+    def nbytes(self) -> int:
+        """The bytes of all shards."""
+        return sum(ref.totals.nbytes for ref in self.refs)
+
+    def _total(self, column: str) -> int:
+        ends = self._ends[column]
+        return ends[-1] if ends else 0
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, PagedShards):
+            return NotImplemented
+        return self.refs == other.refs
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<PagedShards: {len(self)} in {len(self.refs)} pages>"
+
+    @overload
+    def __getitem__(self, index: int) -> ShardInfo: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[ShardInfo, ...]: ...
+    def __getitem__(self, index: Any) -> ShardInfo | tuple[ShardInfo, ...]:
+        if isinstance(index, slice):
+            return tuple(self[i] for i in range(*index.indices(len(self))))
+        return self.listed(range(len(self))[operator.index(index)]).shard
+
+    def __iter__(self) -> Iterator[ShardInfo]:
+        return (one.shard for one in self.all_listed())
+
+    def listed(self, shard: int) -> Listed:
+        """What the list tells of one shard, with the place of its table."""
+        page, first = self._page_of("shards", shard)
+        return self._checked(page, self._page(page)[shard - first])
+
+    def all_listed(self, first_page: int = 0) -> Iterator[Listed]:
+        """What the list tells of every shard from a page on. Pages are fetched ahead."""
+        ahead: deque[tuple[int, ShardPage | Future[BytesLike]]] = deque()
+        numbers = iter(range(first_page, len(self.refs)))
+        while True:
+            while len(ahead) < _AHEAD and (number := next(numbers, None)) is not None:
+                ahead.append((number, self._kept_page(number) or self._begin_page(number)))
+            if not ahead:
+                return
+            number, begun = ahead.popleft()
+            page = begun if isinstance(begun, ShardPage) else self._end_page(number, begun)
+            for i in range(len(page)):
+                yield self._checked(number, page[i])
+
+    # Where records and blocks are
+
+    def place_of_record(self, record: int) -> Place:
+        """Where a record is, counted over all shards. It reads a page."""
+        return self._place("records", record)
+
+    def place_of_block(self, block: int) -> Place:
+        """Where a block is, counted over all shards. It reads a page."""
+        return self._place("blocks", block)
+
+    def _place(self, column: str, number: int) -> Place:
+        page, first = self._page_of(column, number)
+        counts = self._page(page).columns[column].cumsum()
+        row = int(counts.searchsorted(number - first, side="right"))
+        before = int(counts[row - 1]) if row else 0
+        return Place(self._first_shard(page) + row, number - first - before)
+
+    def first_of(self, column: str, shard: int) -> int:
+        """How many "records" or "blocks" stand before a shard. It reads a page."""
+        if shard == len(self):
+            return self._total(column)
+        page, first = self._page_of("shards", shard)
+        before = self._ends[column][page - 1] if page else 0
+        return before + int(self._page(page).columns[column][: shard - first].sum())
+
+    def _page_of(self, column: str, number: int) -> tuple[int, int]:
+        """The page that holds an item, and the number of the page's first item."""
+        ends = self._ends[column]
+        page = bisect_right(ends, number)
+        if number < 0 or page == len(ends):
+            raise IndexError(f"{number} is none of {self._total(column)} {column}")
+        return page, ends[page - 1] if page else 0
+
+    def _first_shard(self, page: int) -> int:
+        return self._ends["shards"][page - 1] if page else 0
+
+    def objects(self) -> set[str]:
+        """The objects that hold the pages."""
+        return {ref.name for ref in self.refs}
+
+    # Pages
+
+    def _page(self, number: int) -> ShardPage:
+        return self._kept_page(number) or self._end_page(number, self._begin_page(number))
+
+    def _kept_page(self, number: int) -> ShardPage | None:
+        page: ShardPage | None = self._pages.get(number)
+        return page
+
+    def _begin_page(self, number: int) -> Future[BytesLike]:
+        ref = self.refs[number]
+        return self._begin(ref.name, ref.start, ref.nbytes)
+
+    def _end_page(self, number: int, begun: Future[BytesLike]) -> ShardPage:
+        ref, data = self.refs[number], begun.result()
+        try:
+            page = decode_page(data)
+            if page_crc(bytes(data)) != ref.crc32c or page.totals != ref.totals:
+                raise ValueError("it is not the page that the manifest means")
+        except ValueError as error:
+            where = f"{self._url(ref.name)} at byte {ref.start}"
+            raise ManifestError(
+                f"{where}: not a page of this dataset's shards: {error}"
+            ) from error
+        self._pages.put(number, page, ref.nbytes)
+        return page
+
+    def _checked(self, page: int, listed: Listed) -> Listed:
+        try:
+            check_name(listed.shard.name)
+            check_room(listed.shard, raw=self.raw)
+            check_name(listed.place.name)
+        except ValueError as error:
+            url = self._url(self.refs[page].name)
+            raise ManifestError(f"{url}: not a page that can be read: {error}") from error
+        return listed
+
+    # Block tables
+
+    def table(self, shard: int) -> BlockTable:
+        """Where the blocks of one shard lie."""
+        return next(self.tables([shard]))
+
+    def tables(self, shards: Iterable[int]) -> Iterator[BlockTable]:
+        """The block tables of these shards, in this order. Many are fetched at once."""
+        ahead: deque[tuple[Listed, int, BlockTable | Future[BytesLike]]] = deque()
+        numbers = iter(shards)
+        while True:
+            while len(ahead) < _TABLES_AHEAD and (shard := next(numbers, None)) is not None:
+                listed = self.listed(shard)
+                ahead.append((listed, shard, self._begin_table(listed.place, shard)))
+            if not ahead:
+                return
+            listed, shard, begun = ahead.popleft()
+            yield self._end_table(listed, shard, begun) if isinstance(begun, Future) else begun
+
+    def _begin_table(self, place: TablePlace, shard: int) -> BlockTable | Future[BytesLike]:
+        kept: BlockTable | None = self._tables.get(shard)
+        if kept is not None:
+            return kept
+        return self._begin(place.name, place.start, place.nbytes)
+
+    def _end_table(self, listed: Listed, shard: int, begun: Future[BytesLike]) -> BlockTable:
+        place, data = listed.place, begun.result()
+        try:
+            table = decode_table(bytes(data), listed.shard)
+            if len(table) != listed.blocks:
+                raise ValueError(f"it has {len(table)} blocks, and the list says {listed.blocks}")
+        except ValueError as error:
+            where = f"{self._url(place.name)} at byte {place.start}"
+            raise ManifestError(f"{where}: not a table of this dataset: {error}") from error
+        self._tables.put(shard, table, place.nbytes)
+        return table
+
+    # The folder
+
+    def _begin(self, name: str, start: int, nbytes: int) -> Future[BytesLike]:
+        if self.folder is None:
+            raise ValueError(
+                f"the list of shards is in {name}, apart from the manifest: open the dataset by "
+                "its URL"
+            )
+        return self.folder.begin_range(name, start, start + nbytes)
+
+    def _url(self, name: str) -> str:
+        return name if self.folder is None else self.folder.url(name)
+
+
+def _restored(refs: tuple[PageRef, ...], folder: Ranges | None, raw: bool) -> PagedShards:
+    return PagedShards(refs, folder, raw=raw)
