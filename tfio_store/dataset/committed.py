@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from tfio_store.dataset.folder import Folder
+from tfio_store.dataset.listed_shards import ListedShards
 from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.model import Dataset, Shard
 from tfio_store.dataset.names import manifest_name, split_url
+from tfio_store.dataset.paged_shards import PagedShards
 from tfio_store.errors import ManifestError
 from tfio_store.records.warning import warn
 
@@ -16,8 +19,11 @@ __all__ = ["committed_shards", "with_known_blocks"]
 _SHARD_NAME = re.compile(r"(?P<dataset>.+?)-\d{5,}(?:-of-\d{5,})?\.tfrecord")
 
 
-def committed_shards(folder: Folder, manifest: DatasetManifest) -> list[Shard]:
-    """What a manifest and its block tables tell of each shard."""
+def committed_shards(folder: Folder, manifest: DatasetManifest) -> Sequence[Shard]:
+    """What a manifest and its block tables tell of each shard. Of a long list, it is read when
+    somebody asks."""
+    if isinstance(manifest.shards, PagedShards):
+        return ListedShards(folder, manifest.compression, manifest.shards)
     return [
         Shard.at(
             folder.store,
@@ -40,6 +46,8 @@ def with_known_blocks(dataset: Dataset) -> Dataset:
     question for each dataset, and its answer makes compressed shards seekable and countable. A
     manifest that is not to be trusted is passed by with a warning, since nobody named it.
     """
+    if isinstance(dataset.shards, ListedShards):
+        return dataset  # a manifest tells of all of them
     known: dict[tuple[str, str], dict[str, Shard]] = {}
     found: dict[int, Shard] = {}
     for i, shard in enumerate(dataset.shards):

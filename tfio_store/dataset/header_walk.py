@@ -74,6 +74,8 @@ def index_raw_shards(
         CRCs. RecordTooLargeError: a header claims more than ``max_record_bytes``. ManifestError: a
         shard holds another number of records than its manifest says.
     """
+    if dataset.paged is not None:
+        return dataset
     missing = [
         i
         for i, shard in enumerate(dataset.shards)

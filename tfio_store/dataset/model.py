@@ -5,7 +5,8 @@ A compressed stream written elsewhere cannot be cut: its blocks stay unknown.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -13,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from tfio_store.dataset.manifest import BlockTable
+from tfio_store.dataset.paged_shards import Int64Array, PagedShards
 from tfio_store.storage import Access, Store, Version
 
-__all__ = ["Block", "Dataset", "Shard"]
+__all__ = ["Block", "Dataset", "LazyShards", "Shard"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,16 +71,42 @@ class Block:
     records: int
 
 
+class LazyShards(Sequence[Shard]):
+    """Shards of a long dataset, which are read when somebody asks for them."""
+
+    paged: PagedShards
+    """Where they are read from. It answers without a request what the root tells."""
+
+    @abstractmethod
+    def of(self, shards: Iterable[int]) -> Iterator[Shard]:
+        """These shards, whose block tables are fetched many at once."""
+
+    @abstractmethod
+    def without_blocks(self, shard: int) -> Shard:
+        """One shard without its block table, which takes no request more."""
+
+
 @dataclass(frozen=True)
 class Dataset:
     """Shards in order, and how to reach them. It pickles as names and numbers, never as handles."""
 
-    shards: tuple[Shard, ...]
+    shards: Sequence[Shard]
     access: Access = field(default_factory=Access)
 
     def open(self, shard: int) -> tuple[Store, str]:
         """The store of a shard and the shard's path there."""
-        return self.open_url(self.shards[shard].address)
+        return self.open_url(self.shard(shard).address)
+
+    def shard(self, number: int) -> Shard:
+        """One shard, of a long dataset without its block table."""
+        if isinstance(self.shards, LazyShards):
+            return self.shards.without_blocks(number)
+        return self.shards[number]
+
+    @property
+    def paged(self) -> PagedShards | None:
+        """The list of shards of a long dataset. Of any other, all is known at once."""
+        return self.shards.paged if isinstance(self.shards, LazyShards) else None
 
     def open_url(self, url: str) -> tuple[Store, str]:
         """The store of any URL, and the URL's path there. It is reached as the shards are."""
@@ -87,6 +115,8 @@ class Dataset:
     @property
     def num_records(self) -> int | None:
         """The records of all shards. None where the count of one is not known."""
+        if self.paged is not None:
+            return self.paged.records
         total = 0
         for shard in self.shards:
             if shard.records is None:
@@ -94,20 +124,39 @@ class Dataset:
             total += shard.records
         return total
 
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all shards, as they are stored."""
+        if self.paged is not None:
+            return self.paged.nbytes
+        return sum(shard.nbytes for shard in self.shards)
+
     def summary(self) -> str:
         """How many records and shards there are, if it is known, and where the first shard lies."""
         count, shards = self.num_records, len(self.shards)
         held = f"{shards} shard" if shards == 1 else f"{shards} shards"
         held = held if count is None else f"{count} records in {held}"
-        return f"{held}, {self.shards[0].url}" if shards else held
+        return f"{held}, {self.shard(0).url}" if shards else held
 
     @property
     def has_blocks(self) -> bool:
         """Whether every shard's blocks are known."""
-        return all(shard.blocks is not None for shard in self.shards)
+        return self.paged is not None or all(shard.blocks is not None for shard in self.shards)
+
+    def shards_of(self, records: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """The shards that hold these records, and the number of each shard's first record. Needs
+        known blocks."""
+        if self.paged is not None:
+            return self.paged.shards_of("records", records)
+        shards = np.searchsorted(self.record_starts, records, side="right") - 1
+        return shards, self.record_starts[shards]
+
+    def tables(self, shards: Iterable[int]) -> Iterator[BlockTable]:
+        """The block tables of these shards. Needs known blocks."""
+        return map(self._table, shards) if self.paged is None else self.paged.tables(shards)
 
     @cached_property
-    def record_starts(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+    def record_starts(self) -> Int64Array:
         """int64 [n_shards + 1]: the number of each shard's first record. Needs known blocks."""
         counts = [int(self._table(i).records[-1]) for i in range(len(self.shards))]
         return np.append(0, np.cumsum(counts, dtype=np.int64))
@@ -130,7 +179,7 @@ class Dataset:
         return replace(self, shards=shards)
 
     def _table(self, shard: int) -> BlockTable:
-        table = self.shards[shard].blocks
+        table = self.shards[shard].blocks if self.paged is None else self.paged.table(shard)
         if table is None:
             raise ValueError(
                 f"{self.shards[shard].url}: its blocks are not known yet; index the dataset first"

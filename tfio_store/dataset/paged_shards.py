@@ -11,10 +11,12 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Protocol, overload
+
+import numpy as np
+import numpy.typing as npt
 
 from tfio_store.dataset.block_tables import BlockTable, ShardInfo
 from tfio_store.dataset.claimed import check_name, check_room
@@ -23,11 +25,14 @@ from tfio_store.dataset.page_refs import PageRef
 from tfio_store.dataset.ranged_tables import decode_table
 from tfio_store.dataset.shard_page import Listed, ShardPage, TablePlace, decode_page, page_crc
 from tfio_store.errors import ManifestError
+from tfio_store.records.framing import crc32c
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
-__all__ = ["PagedShards", "Place", "Ranges"]
+__all__ = ["PagedShards", "Ranges"]
+
+Int64Array = npt.NDArray[np.int64]
 
 _PAGES_KEPT = 4 << 20
 _TABLES_KEPT = 8 << 20
@@ -45,14 +50,6 @@ class Ranges(Protocol):
 
     def url(self, name: str) -> str:
         """What to call the object in errors."""
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a record or a block is: its shard, and its number there."""
-
-    shard: int
-    number: int
 
 
 class PagedShards(Sequence[ShardInfo]):
@@ -98,6 +95,11 @@ class PagedShards(Sequence[ShardInfo]):
         """The bytes of all shards."""
         return sum(ref.totals.nbytes for ref in self.refs)
 
+    @cached_property
+    def digest(self) -> int:
+        """A CRC of the CRCs of all pages: another list has another one."""
+        return crc32c(np.array([ref.crc32c for ref in self.refs], "<u4").tobytes())
+
     def _total(self, column: str) -> int:
         ends = self._ends[column]
         return ends[-1] if ends else 0
@@ -131,34 +133,28 @@ class PagedShards(Sequence[ShardInfo]):
 
     def all_listed(self, first_page: int = 0) -> Iterator[Listed]:
         """What the list tells of every shard from a page on. Pages are fetched ahead."""
-        ahead: deque[tuple[int, ShardPage | Future[BytesLike]]] = deque()
-        numbers = iter(range(first_page, len(self.refs)))
-        while True:
-            while len(ahead) < _AHEAD and (number := next(numbers, None)) is not None:
-                ahead.append((number, self._kept_page(number) or self._begin_page(number)))
-            if not ahead:
-                return
-            number, begun = ahead.popleft()
-            page = begun if isinstance(begun, ShardPage) else self._end_page(number, begun)
+        numbers = range(first_page, len(self.refs))
+        for number, page in zip(numbers, self._read_pages(numbers), strict=True):
             for i in range(len(page)):
                 yield self._checked(number, page[i])
 
     # Where records and blocks are
 
-    def place_of_record(self, record: int) -> Place:
-        """Where a record is, counted over all shards. It reads a page."""
-        return self._place("records", record)
-
-    def place_of_block(self, block: int) -> Place:
-        """Where a block is, counted over all shards. It reads a page."""
-        return self._place("blocks", block)
-
-    def _place(self, column: str, number: int) -> Place:
-        page, first = self._page_of(column, number)
-        counts = self._page(page).columns[column].cumsum()
-        row = int(counts.searchsorted(number - first, side="right"))
-        before = int(counts[row - 1]) if row else 0
-        return Place(self._first_shard(page) + row, number - first - before)
+    def shards_of(self, column: str, numbers: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """The shards that hold these "records" or "blocks", which are counted over all shards, and
+        the number of each shard's first one. The pages are fetched at once."""
+        ends = np.array([0, *self._ends[column]], np.int64)
+        if len(numbers) and (numbers.min() < 0 or numbers.max() >= ends[-1]):
+            raise IndexError(f"there are {ends[-1]} {column}")
+        pages = ends.searchsorted(numbers, side="right") - 1
+        shards, firsts = np.zeros_like(numbers), np.zeros_like(numbers)
+        wanted = np.unique(pages).tolist()
+        for page, held in zip(wanted, self._read_pages(wanted), strict=True):
+            mine = pages == page
+            starts = ends[page] + np.append(0, held.columns[column].cumsum())
+            rows = starts.searchsorted(numbers[mine], side="right") - 1
+            shards[mine], firsts[mine] = self._first_shard(page) + rows, starts[rows]
+        return shards, firsts
 
     def first_of(self, column: str, shard: int) -> int:
         """How many "records" or "blocks" stand before a shard. It reads a page."""
@@ -186,13 +182,24 @@ class PagedShards(Sequence[ShardInfo]):
     # Pages
 
     def _page(self, number: int) -> ShardPage:
-        return self._kept_page(number) or self._end_page(number, self._begin_page(number))
+        return next(self._read_pages([number]))
 
-    def _kept_page(self, number: int) -> ShardPage | None:
-        page: ShardPage | None = self._pages.get(number)
-        return page
+    def _read_pages(self, numbers: Sequence[int]) -> Iterator[ShardPage]:
+        """These pages, in this order. Several are in flight."""
+        ahead: deque[tuple[int, ShardPage | Future[BytesLike]]] = deque()
+        waiting = iter(numbers)
+        while True:
+            while len(ahead) < _AHEAD and (number := next(waiting, None)) is not None:
+                ahead.append((number, self._begin_page(number)))
+            if not ahead:
+                return
+            number, begun = ahead.popleft()
+            yield begun if isinstance(begun, ShardPage) else self._end_page(number, begun)
 
-    def _begin_page(self, number: int) -> Future[BytesLike]:
+    def _begin_page(self, number: int) -> ShardPage | Future[BytesLike]:
+        kept: ShardPage | None = self._pages.get(number)
+        if kept is not None:
+            return kept
         ref = self.refs[number]
         return self._begin(ref.name, ref.start, ref.nbytes)
 

@@ -8,14 +8,14 @@ Otherwise the name is looked up as a dataset.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
 from tfio_store.dataset.committed import committed_shards, with_known_blocks
 from tfio_store.dataset.folder import Found, begin_to_find, find_manifest
-from tfio_store.dataset.model import Dataset, Shard
+from tfio_store.dataset.model import Dataset, LazyShards, Shard
 from tfio_store.dataset.tfds import tfds_shards
 from tfio_store.dataset.versions import hold_versions
 from tfio_store.records.compression import codec_name
@@ -63,14 +63,16 @@ def open_dataset(
     names = [source] if isinstance(source, str | os.PathLike) else _names(source)
     resolver = _Resolver(codec, empty, few=len(names) <= _FEW)
     found = _resolve_all(resolver, names)
-    shards = tuple(shard for group in found for shard in group)
+    shards = found[0] if len(found) == 1 else [shard for group in found for shard in group]
+    if not isinstance(shards, LazyShards):
+        shards = tuple(shards)
     dataset = with_known_blocks(replace(empty, shards=shards))
     if access.cache is not None and len(shards) <= _LOOKED_AT_FIRST:
         hold_versions(dataset)
     return dataset
 
 
-def _resolve_all(resolver: _Resolver, names: list[str | os.PathLike[str]]) -> list[list[Shard]]:
+def _resolve_all(resolver: _Resolver, names: list[str | os.PathLike[str]]) -> list[Sequence[Shard]]:
     """In their order. Each is one question to its store: of a remote one many are asked at once,
     while for local files a thread costs more than the answer."""
     remote = [name for name in names if "://" in os.fspath(name)]
@@ -101,7 +103,7 @@ class _Resolver:
         self._open = dataset.open_url
         self._few = few
 
-    def resolve(self, name: str | os.PathLike[str]) -> list[Shard]:
+    def resolve(self, name: str | os.PathLike[str]) -> Sequence[Shard]:
         url = os.fspath(name)
         if not isinstance(url, str):
             raise TypeError(f"source= takes text paths, not {type(url).__name__}")
@@ -145,7 +147,7 @@ class _Resolver:
         version = Version(info.etag)
         return Shard.at(store, info.path, info.size, compression=self._compression, version=version)
 
-    def _dataset(self, store: Store, path: str, found: Found) -> list[Shard] | None:
+    def _dataset(self, store: Store, path: str, found: Found) -> Sequence[Shard] | None:
         """The shards of a prefix, or of a folder, that a manifest describes; None without one."""
         if found is None:
             return self._tfds(store, path.rstrip("/"))

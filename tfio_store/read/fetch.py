@@ -81,7 +81,7 @@ def decode(
             yield decode_run(dataset, part, data, how)
             continue
         if part.first or stream is None:
-            stream = StreamReader(dataset.shards[part.shard], part, how)
+            stream = StreamReader(dataset.shard(part.shard), part, how)
         yield from stream.feed(part, data)
         if part.last or stream.must_end:
             yield from stream.finish()
@@ -91,6 +91,7 @@ def decode(
 @dataclass(frozen=True, slots=True)
 class _Decoded:
     located: Located
+    block: Block
     shard: Shard
     skipped: list[SkippedRegion]
 
@@ -105,7 +106,7 @@ class _BlockDecoders:
     """Blocks in, located batches out, in order."""
 
     def __init__(self, dataset: Dataset, how: Decoding) -> None:
-        self._shards = dataset.shards
+        self._dataset = dataset
         self._how = how
         self._workers = _cores()
         self._waiting: deque[Future[_Decoded]] = deque()
@@ -114,7 +115,7 @@ class _BlockDecoders:
         view, start = memoryview(data), run.blocks[0].start
         for position, block in enumerate(run.blocks, run.position):
             stored = view[block.start - start : block.stop - start]
-            if self._shards[block.shard].compression is None:
+            if self._dataset.shard(block.shard).compression is None:
                 yield from self.drain()
                 yield from self._out(self._decode(position, block, stored))
                 continue
@@ -133,13 +134,13 @@ class _BlockDecoders:
         if skips is not None:
             for region in decoded.skipped:
                 skips(region)
-            assert shard.blocks is not None
-            skips.read(shard.url, len(batch), parts=len(shard.blocks))
+            (table,) = self._dataset.tables([decoded.block.shard])
+            skips.read(shard.url, len(batch), parts=len(table))
         if len(batch):
             yield decoded.located
 
     def _decode(self, position: int, block: Block, data: memoryview) -> _Decoded:
-        how, shard = self._how, self._shards[block.shard]
+        how, shard = self._how, self._dataset.shard(block.shard)
         limits: dict[str, Any] = {"verify": how.verify, "max_record_bytes": how.max_record_bytes}
         skipped: list[SkippedRegion] = []
         try:
@@ -148,4 +149,4 @@ class _BlockDecoders:
             if how.skips is None:
                 raise
             batch, skipped = recover_block(shard.url, shard.compression, block, data, **limits)
-        return _Decoded(Located(batch, position, 0), shard, skipped)
+        return _Decoded(Located(batch, position, 0), block, shard, skipped)

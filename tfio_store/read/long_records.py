@@ -97,7 +97,7 @@ def fetch_records_of_files(
     place = _Place(position, start, records, counted=start == 0)
     while place.position < len(order):
         index, block = units[int(order[place.position])]
-        shard = units.dataset.shards[index]
+        shard = units.dataset.shard(index)
         if block is None:
             place = yield from _long_records(units.dataset, index, place, how)
         if block is not None or place.start < max(shard.nbytes, 1):
@@ -110,7 +110,7 @@ def fetch_records_of_files(
 
 def _long_records(dataset: Dataset, index: int, place: _Place, how: Decoding) -> _Found:
     """The long records of a shard from ``place`` on. Returns where they end."""
-    shard = dataset.shards[index]
+    shard = dataset.shard(index)
     store, path = dataset.open(index)
     raw = shard.compression in (None, "auto")
     if not raw or not isinstance(store, LocalStore) or shard.nbytes < _LEAST_FILE:
@@ -168,8 +168,8 @@ def _rest(
             located = replace(located, records=located.records + place.records)
             end = replace(place, records=located.records + len(located.batch))
         elif counts:
-            end.check_count(units.dataset.shards[units[int(order[place.position])][0]])
+            end.check_count(units.dataset.shard(units[int(order[place.position])][0]))
             counts = False
         yield located
     if counts:
-        end.check_count(units.dataset.shards[units[int(order[place.position])][0]])
+        end.check_count(units.dataset.shard(units[int(order[place.position])][0]))

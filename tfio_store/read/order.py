@@ -32,7 +32,7 @@ class Share:
                 f"index= takes 0 to {self.count - 1} of {self.count}, not {self.index}"
             )
 
-    def apply(self, units: Order, epoch: int) -> Order:
+    def apply(self, units: Order | range, epoch: int) -> Order | range:
         return units[self.index :: self.count]
 
     def __str__(self) -> str:
@@ -56,8 +56,8 @@ class Shuffle:
         if self.window < 1:
             raise ValueError(f"window= takes 1 or more MiB, not {self.window}")
 
-    def apply(self, units: Order, epoch: int) -> Order:
-        return units[_generator(self.seed, epoch).permutation(len(units))]
+    def apply(self, units: Order | range, epoch: int) -> Order:
+        return _array(units)[_generator(self.seed, epoch).permutation(len(units))]
 
     @property
     def window_bytes(self) -> int:
@@ -79,9 +79,15 @@ class Shuffle:
 
 def rearrange(count: int, steps: tuple[Share | Shuffle, ...], epoch: int) -> Order:
     """The unit numbers 0 … count-1 after every step."""
-    units = np.arange(count, dtype=np.int64)
+    units: Order | range = range(count)  # of which a share takes no memory
     for step in steps:
         units = step.apply(units, epoch)
+    return _array(units)
+
+
+def _array(units: Order | range) -> Order:
+    if isinstance(units, range):
+        return np.arange(units.start, units.stop, units.step, dtype=np.int64)
     return units
 
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from itertools import repeat
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
 from tfio_store.dataset.block_tables import BlockTable
 from tfio_store.dataset.model import Block, Dataset
+from tfio_store.dataset.paged_shards import PagedShards
 from tfio_store.read.order import Order
 from tfio_store.read.record_runs import MERGE_GAP, MOST_WASTE
 from tfio_store.records.compression import most_ratio
@@ -34,6 +36,53 @@ _COST_OF_EMPTY = (FRAME_OVERHEAD + RECORD_COST) // FRAME_OVERHEAD
 """The most memory that records take for each byte of their frames."""
 
 
+class _Numbers(Protocol):
+    """Which units are whose."""
+
+    def __len__(self) -> int: ...
+
+    def shard_of(self, number: int) -> tuple[int, int]:
+        """A unit's shard, and the number of that shard's first unit."""
+
+    def first(self, shard: int) -> int:
+        """The number of a shard's first unit."""
+
+
+class _Counted:
+    """How many units each shard has is known."""
+
+    def __init__(self, counts: list[int]) -> None:
+        self._starts = np.zeros(len(counts) + 1, np.int64)
+        np.cumsum(counts, out=self._starts[1:])
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    def shard_of(self, number: int) -> tuple[int, int]:
+        shard = int(np.searchsorted(self._starts, number, side="right")) - 1
+        return shard, self.first(shard)
+
+    def first(self, shard: int) -> int:
+        return int(self._starts[shard])
+
+
+class _Paged:
+    """The list of shards is asked as far as it is needed. Every block is a unit."""
+
+    def __init__(self, paged: PagedShards) -> None:
+        self._paged = paged
+
+    def __len__(self) -> int:
+        return self._paged.blocks
+
+    def shard_of(self, number: int) -> tuple[int, int]:
+        shards, firsts = self._paged.shards_of("blocks", np.array([number], np.int64))
+        return int(shards[0]), int(firsts[0])
+
+    def first(self, shard: int) -> int:
+        return self._paged.first_of("blocks", shard)
+
+
 class Units:
     """The units of a dataset, numbered in its order.
 
@@ -44,28 +93,45 @@ class Units:
     def __init__(self, dataset: Dataset, *, streams: bool) -> None:
         self.dataset = dataset
         self._streams = streams
-        counts = [1 if table is None else len(table) for table in self.tables()]
-        self.starts = np.zeros(len(counts) + 1, np.int64)
-        """int64 [n_shards + 1]: the number of each shard's first unit."""
-        np.cumsum(counts, out=self.starts[1:])
+
+    @cached_property
+    def _numbers(self) -> _Numbers:
+        paged = self.dataset.paged
+        if paged is None:
+            counts = [1 if table is None else len(table) for table in self.tables()]
+            return _Counted(counts)
+        if self._streams and paged.raw:
+            return _Counted([1] * len(paged))
+        return _Paged(paged)
 
     def __len__(self) -> int:
-        return int(self.starts[-1])
+        return len(self._numbers)
 
     def __getitem__(self, number: int) -> tuple[int, Block | None]:
         """A unit's shard, and which block of it; None for a shard that is read as one stream."""
-        shard = int(np.searchsorted(self.starts, number, side="right")) - 1
-        if self._table(shard) is None:
+        shard, first = self._numbers.shard_of(number)
+        if self._is_stream(shard):
             return shard, None
-        return shard, self.dataset.block(shard, number - int(self.starts[shard]))
+        return shard, self.dataset.block(shard, number - first)
+
+    def first(self, shard: int) -> int:
+        """The number of a shard's first unit."""
+        return self._numbers.first(shard)
 
     def tables(self) -> Iterator[BlockTable | None]:
         """For each shard the blocks that are units. None if the whole shard is one unit."""
-        return map(self._table, range(len(self.dataset.shards)))
+        shards = self.dataset.shards
+        paged = self.dataset.paged
+        if paged is None:
+            return (None if self._streams and s.compression is None else s.blocks for s in shards)
+        return repeat(None, len(shards)) if self._is_stream(0) else paged.tables(range(len(shards)))
 
-    def _table(self, shard: int) -> BlockTable | None:
+    def _is_stream(self, shard: int) -> bool:
+        paged = self.dataset.paged
+        if paged is not None:
+            return self._streams and paged.raw
         known = self.dataset.shards[shard]
-        return None if self._streams and known.compression is None else known.blocks
+        return known.blocks is None or (self._streams and known.compression is None)
 
     @cached_property
     def costs(self) -> Order:
@@ -77,7 +143,7 @@ class Units:
         """For each unit the most bytes of memory that its records can take."""
         most: Order = self.costs.copy()
         for number in np.flatnonzero(most < 0):
-            shard = self.dataset.shards[self[int(number)][0]]
+            shard = self.dataset.shard(self[int(number)][0])
             cost = shard.nbytes * most_ratio(shard.compression) * _COST_OF_EMPTY
             most[number] = min(cost, _MOST)  # a manifest claims what it likes
         return most
@@ -138,7 +204,7 @@ def _stream_fetches(
     dataset: Dataset, position: int, index: int, start: int
 ) -> Iterator[Fetch[Part]]:
     store, path = dataset.open(index)
-    shard = dataset.shards[index]
+    shard = dataset.shard(index)
     stop = max(start, shard.nbytes)
     for begin, end in split_range(start, stop, store.range_bytes):
         missing = shard.version.end is not None and begin >= shard.version.end
@@ -166,6 +232,6 @@ def _run_fetch(dataset: Dataset, position: int, run: list[Block]) -> Fetch[Part]
     start, stop, shard = run[0].start, run[-1].stop, run[0].shard
     store, path = dataset.open(shard)
     raw = sum(block.raw_stop - block.raw_start for block in run)
-    version = dataset.shards[shard].version
+    version = dataset.shard(shard).version
     part = BlockRun(position, tuple(run))
     return Fetch(store, path, start, stop, part, max(stop - start, raw), version)

@@ -222,9 +222,7 @@ class RecordReader:
             (False, True)
         """
         step = Shuffle(seed, window)
-        step.check_room(
-            sum(shard.nbytes for shard in self._shared.dataset.shards), self._options.memory_budget
-        )
+        step.check_room(self._shared.dataset.nbytes, self._options.memory_budget)
         return self._with_step(step, epoch)
 
     def _with_step(self, step: Share | Shuffle, epoch: int | None = None) -> RecordReader:

@@ -98,7 +98,7 @@ def record_fetches(
         pieces = _pieces(starts[first:end], stops[first:end])
         run = RecordRun(position + first, shard, pieces)
         nbytes = stops[end - 1] - starts[first]
-        version = dataset.shards[shard].version
+        version = dataset.shard(shard).version
         yield Fetch(store, path, starts[first], stops[end - 1], run, nbytes, version)
         first = end
 
@@ -107,7 +107,7 @@ def _check_lengths(dataset: Dataset, frames: Frames, limit: int) -> None:
     lengths = frames.stops - frames.starts - FRAME_OVERHEAD
     for row in np.flatnonzero(lengths > limit)[:1]:
         raise RecordTooLargeError(
-            path=dataset.shards[int(frames.shards[row])].url,
+            path=dataset.shard(int(frames.shards[row])).url,
             offset=int(frames.starts[row]),
             length=int(lengths[row]),
             limit=limit,
@@ -143,7 +143,7 @@ def decode_run(dataset: Dataset, run: RecordRun, data: BytesLike, how: Decoding)
     DataLossError with the shard's URL and the offset of the damage; ManifestError if other records
     are there than the index says.
     """
-    url, view, base = dataset.shards[run.shard].url, memoryview(data), run.pieces[0][0]
+    url, view, base = dataset.shard(run.shard).url, memoryview(data), run.pieces[0][0]
     found = [_decode_piece(url, view, base, piece, how) for piece in run.pieces]
     if len(found) == 1:
         return Located(found[0], run.position, 0)

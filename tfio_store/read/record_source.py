@@ -111,7 +111,7 @@ class RecordSource(Sequence[bytes]):
             max_record_bytes=max_record_bytes,
             starts_bytes=memory_budget // _STARTS_SHARE,
         )
-        for shard in dataset.shards:
+        for shard in dataset.shards if dataset.paged is None else ():
             if shard.blocks is None:
                 raise ValueError(
                     f"{shard.url}: is one {shard.compression} stream, in which no record can be "
@@ -134,7 +134,8 @@ class RecordSource(Sequence[bytes]):
         return self._dataset
 
     def __len__(self) -> int:
-        return int(self._dataset.record_starts[-1])
+        paged = self._dataset.paged
+        return int(self._dataset.record_starts[-1]) if paged is None else paged.records
 
     @overload
     def __getitem__(self, index: int) -> bytes: ...
@@ -205,7 +206,7 @@ class RecordSource(Sequence[bytes]):
         """The block's batch in memory of its own. A raw block is part of what its request brought,
         and the cache would keep all of that."""
         shard, _ = self._units[block]
-        if self._dataset.shards[shard].compression is not None:
+        if self._dataset.shard(shard).compression is not None:
             return batch
         return RecordBatch(bytes(batch.buffer), batch.offsets, batch.lengths)
 
@@ -215,9 +216,8 @@ class RecordSource(Sequence[bytes]):
         if places.frames.starts[rows.start] == UNKNOWN:
             return True
         shard = int(places.frames.shards[rows.start])
-        table = self._dataset.shards[shard].blocks
-        assert table is not None
-        local = block - int(self._units.starts[shard])
+        table = next(self._dataset.tables([shard]))
+        local = block - self._units.first(shard)
         return len(rows) == int(table.records[local + 1] - table.records[local])
 
     def _cached(self, records: list[bytes], row: int, number: int) -> bool:
@@ -229,17 +229,15 @@ class RecordSource(Sequence[bytes]):
         return True
 
     def _locate(self, numbers: npt.NDArray[np.int64]) -> _Places:
-        starts = self._dataset.record_starts
-        shards = np.searchsorted(starts, numbers, side="right") - 1
+        shards, firsts = self._dataset.shards_of(numbers)
         blocks, within = np.zeros_like(numbers), np.zeros_like(numbers)
         spans = np.full((2, len(numbers)), UNKNOWN)
-        for shard in np.unique(shards):
-            table = self._dataset.shards[shard].blocks
-            assert table is not None
+        wanted = np.unique(shards).tolist()
+        for shard, table in zip(wanted, self._dataset.tables(wanted), strict=True):
             mine = shards == shard
-            rest = numbers[mine] - starts[shard]
+            rest = numbers[mine] - firsts[mine]
             block = np.searchsorted(table.records, rest, side="right") - 1
-            blocks[mine] = block + self._units.starts[shard]
+            blocks[mine] = block + self._units.first(shard)
             within[mine] = rest - table.records[block]
             spans[:, mine] = frames_of(table, rest, block)
         return _Places(blocks, within, Frames(shards, *spans))

@@ -55,7 +55,10 @@ class Route:
 
     @cached_property
     def source(self) -> str:
-        """A digest of the files' names (without folders, which a copy changes) and sizes."""
+        """A digest of the files' names (without folders, which a copy changes) and sizes. Of a long
+        dataset, a digest of its list of shards."""
+        if self.dataset.paged is not None:
+            return f"{len(self.dataset.shards)}-{self.dataset.paged.digest:08x}"
         crc = 0
         for shard in self.dataset.shards:
             crc = zlib.crc32(f"{shard.url.rsplit('/', 1)[-1]}\0{shard.nbytes}\0".encode(), crc)
@@ -69,6 +72,8 @@ class Route:
     @cached_property
     def blocks(self) -> str:
         """A digest of the units' bounds: another index cuts the same files at other places."""
+        if self.dataset.paged is not None:
+            return f"{len(self.units)}-{self.dataset.paged.digest:08x}"
         crc = 0
         for table in self.units.tables():
             for bounds in (np.zeros(1),) if table is None else (table.raw_offsets, table.records):
@@ -90,7 +95,7 @@ class Route:
     def _records(self, numbers: Order) -> int:
         units = [self.units[int(number)] for number in numbers]
         known = [
-            self.dataset.shards[shard].records if block is None else block.records
+            self.dataset.shard(shard).records if block is None else block.records
             for shard, block in units
         ]
         return sum(sys.maxsize if count is None else count for count in known)
@@ -98,7 +103,7 @@ class Route:
     def offsets_to(self, position: int, epoch: int) -> int:
         """The largest offset from which a reader can go on in a unit, or `NO_OFFSET`."""
         index, block = self.units[int(self.order(epoch)[position])]
-        shard = self.dataset.shards[index]
+        shard = self.dataset.shard(index)
         if self.shuffle is not None or block is not None:
             return NO_OFFSET
         if shard.compression not in ("auto", None):

@@ -147,14 +147,24 @@ class _Dead:
     hold: HeldClaim
     landed: bool = False
 
-    def planned(self) -> DatasetManifest | None:
+    def planned(self, folder: Folder) -> DatasetManifest | None:
         """The manifest that it was about to put."""
         if self.claim.proposal is None:
             return None
         with contextlib.suppress(ManifestError):
-            planned = DatasetManifest.from_bytes(self.claim.proposal.manifest, path=self.name)
+            planned = DatasetManifest.from_bytes(
+                self.claim.proposal.manifest, path=self.name, folder=folder
+            )
             return planned if planned.generation == self.claim.generation else None
         return None
+
+
+def _names_of(planned: DatasetManifest) -> set[str]:
+    """What a manifest names that was not put, as far as its list of shards is there."""
+    try:
+        return planned.names()
+    except (FileNotFoundError, ManifestError):
+        return planned.parts()
 
 
 @dataclass(slots=True)
@@ -240,17 +250,18 @@ class _Found:
 
     def _can_land(self, one: _Dead) -> bool:
         """Whether its proposed manifest can still be put, and everything that it names is there."""
-        planned, proposal = one.planned(), one.claim.proposal
-        if planned is None or proposal is None or planned.index is None:
+        planned, proposal = one.planned(self.folder), one.claim.proposal
+        if planned is None or proposal is None or not planned.parts():
             return False
         found = self.folder.manifest(self.names.manifest, index=False)
         if (found and found.etag) != proposal.base:
             return False
         try:
             check_shards(self.folder, planned.shards)
-        except (FileNotFoundError, WrongContentError):
+            beside = planned.names() - {shard.name for shard in planned.shards}
+        except (FileNotFoundError, WrongContentError, ManifestError):
             return False
-        return self.folder.read(planned.index) is not None
+        return all(self.folder.store.look(self.folder.join(name)) for name in beside)
 
     def look(self, *, keep_replaced: bool, settled: bool) -> None:
         """Find what is still needed, and what is not."""
@@ -265,8 +276,8 @@ class _Found:
         for one in self.dead:
             if one.landed and one.claim.proposal is not None:
                 self.noted += one.claim.proposal.doomed
-            elif not settled and (planned := one.planned()) is not None:
-                self.stays |= planned.names()
+            elif not settled and (planned := one.planned(self.folder)) is not None:
+                self.stays |= _names_of(planned)
             else:
                 self.noted += one.claim.landing
 

@@ -79,8 +79,8 @@ def dispose(
 ) -> None:
     """Delete what a landed manifest has doomed, except objects of others, and objects in use."""
     # Only manifests of this dataset name lists of shards, and they name them in themselves.
-    lists = [one.name for one in doomed if names.is_list(one.name)]
-    folder.delete(name for name in lists if name not in current.parts())
+    lists = {one.name for one in doomed if names.is_list(one.name)}
+    folder.delete(sorted(lists - current.parts() - current.replaced_names()))
     doomed = [one for one in doomed if not names.is_list(one.name)]
     if not doomed:
         return
