@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from functools import cached_property
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Protocol, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -35,7 +35,10 @@ __all__ = ["PagedShards", "Ranges"]
 Int64Array = npt.NDArray[np.int64]
 
 _PAGES_KEPT = 4 << 20
-_TABLES_KEPT = 8 << 20
+_TABLES_KEPT = 6 << 20
+_STARTS_KEPT = 4 << 20
+_ITEMS_KEPT = 2 << 20
+_ITEM_BYTES = 600
 _AHEAD = 8
 """Pages that are fetched at once by who goes through all of them."""
 
@@ -52,11 +55,19 @@ class Ranges(Protocol):
         """What to call the object in errors."""
 
 
+class _Item(NamedTuple):
+    """What is known of one shard. It is kept longer than its page."""
+
+    listed: Listed
+    first: dict[str, int]
+    """How many "records" and "blocks" stand before it."""
+
+
 class PagedShards(Sequence[ShardInfo]):
     """A sequence of `ShardInfo` without block tables, which `table` and `tables` give.
 
     ``raw``: whether the shards are not compressed. ``folder``: None if only totals are wanted. The pages and tables used last are kept, up to
-    12 MiB in each process. An item is checked when it is read: `ManifestError` names the object.
+    16 MiB in each process. An item is checked when it is read: `ManifestError` names the object.
     """
 
     def __init__(self, refs: Sequence[PageRef], folder: Ranges | None, *, raw: bool) -> None:
@@ -64,6 +75,7 @@ class PagedShards(Sequence[ShardInfo]):
         self.folder = folder
         self.raw = raw
         self._pages, self._tables = MemoryCache(_PAGES_KEPT), MemoryCache(_TABLES_KEPT)
+        self._items, self._starts = MemoryCache(_ITEMS_KEPT), MemoryCache(_STARTS_KEPT)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (self.refs, self.folder, self.raw)
@@ -128,8 +140,24 @@ class PagedShards(Sequence[ShardInfo]):
 
     def listed(self, shard: int) -> Listed:
         """What the list tells of one shard, with the place of its table."""
-        page, first = self._page_of("shards", shard)
-        return self._checked(page, self._page(page)[shard - first])
+        return self._item(shard).listed
+
+    def _item(self, shard: int) -> _Item:
+        kept: _Item | None = self._items.get(shard)
+        if kept is not None:
+            return kept
+        number = self._page_of(shard)
+        return self._keep_item(shard, number, self._page(number))
+
+    def _keep_item(self, shard: int, number: int, page: ShardPage) -> _Item:
+        row = shard - self._before("shards", number)
+        first = {
+            column: int(self._page_starts(column, number, page)[row])
+            for column in ("records", "blocks")
+        }
+        item = _Item(self._checked(number, page[row]), first)
+        self._items.put(shard, item, _ITEM_BYTES)
+        return item
 
     def all_listed(self, first_page: int = 0) -> Iterator[Listed]:
         """What the list tells of every shard from a page on. Pages are fetched ahead."""
@@ -148,32 +176,42 @@ class PagedShards(Sequence[ShardInfo]):
             raise IndexError(f"there are {ends[-1]} {column}")
         pages = ends.searchsorted(numbers, side="right") - 1
         shards, firsts = np.zeros_like(numbers), np.zeros_like(numbers)
-        wanted = np.unique(pages).tolist()
-        for page, held in zip(wanted, self._read_pages(wanted), strict=True):
-            mine = pages == page
-            starts = ends[page] + np.append(0, held.columns[column].cumsum())
+        found = {page: self._starts.get((column, page)) for page in np.unique(pages).tolist()}
+        unread = [page for page, starts in found.items() if starts is None]
+        for number, page in zip(unread, self._read_pages(unread), strict=True):
+            found[number] = starts = self._page_starts(column, number, page)
+            inside = starts.searchsorted(numbers[pages == number], side="right") - 1
+            for row in np.unique(inside).tolist():
+                self._keep_item(self._before("shards", number) + row, number, page)
+        shards, firsts = np.zeros_like(numbers), np.zeros_like(numbers)
+        for number, starts in found.items():
+            mine = pages == number
             rows = starts.searchsorted(numbers[mine], side="right") - 1
-            shards[mine], firsts[mine] = self._first_shard(page) + rows, starts[rows]
+            shards[mine], firsts[mine] = self._before("shards", number) + rows, starts[rows]
         return shards, firsts
 
+    def _page_starts(self, column: str, number: int, page: ShardPage) -> Int64Array:
+        """int64 [n]: how many "records" or "blocks" stand before each shard of a page."""
+        starts: Int64Array | None = self._starts.get((column, number))
+        if starts is None:
+            counts = page.columns[column]
+            starts = self._before(column, number) + counts.cumsum() - counts
+            self._starts.put((column, number), starts, starts.nbytes)
+        return starts
+
     def first_of(self, column: str, shard: int) -> int:
-        """How many "records" or "blocks" stand before a shard. It reads a page."""
-        if shard == len(self):
-            return self._total(column)
-        page, first = self._page_of("shards", shard)
-        before = self._ends[column][page - 1] if page else 0
-        return before + int(self._page(page).columns[column][: shard - first].sum())
+        """How many "records" or "blocks" stand before a shard. It may read a page."""
+        return self._item(shard).first[column]
 
-    def _page_of(self, column: str, number: int) -> tuple[int, int]:
-        """The page that holds an item, and the number of the page's first item."""
-        ends = self._ends[column]
-        page = bisect_right(ends, number)
-        if number < 0 or page == len(ends):
-            raise IndexError(f"{number} is none of {self._total(column)} {column}")
-        return page, ends[page - 1] if page else 0
+    def _page_of(self, shard: int) -> int:
+        page = bisect_right(self._ends["shards"], shard)
+        if shard < 0 or page == len(self.refs):
+            raise IndexError(f"{shard} is none of {len(self)} shards")
+        return page
 
-    def _first_shard(self, page: int) -> int:
-        return self._ends["shards"][page - 1] if page else 0
+    def _before(self, column: str, page: int) -> int:
+        """How many "shards", "records" or "blocks" stand before a page."""
+        return self._ends[column][page - 1] if page else 0
 
     def objects(self) -> set[str]:
         """The objects that hold the pages."""

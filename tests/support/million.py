@@ -1,0 +1,68 @@
+"""A dataset of up to a million shards and a billion blocks, which takes next to no room.
+
+All pages of its list are one page, all block tables are one table, and all shards are one file.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from tests.support.framed import framed
+from tfio_store.dataset.block_tables import BlockTable, ShardInfo
+from tfio_store.dataset.manifest import DatasetManifest
+from tfio_store.dataset.page_refs import PageRef
+from tfio_store.dataset.paged_shards import PagedShards
+from tfio_store.dataset.ranged_tables import INDEX_HEADER_BYTES, encode_table, index_of
+from tfio_store.dataset.shard_page import (
+    LIST_HEADER_BYTES,
+    PAGE_SHARDS,
+    Listed,
+    TablePlace,
+    decode_page,
+    encode_page,
+    list_of,
+    page_crc,
+)
+from tfio_store.records.framing import crc32c
+
+__all__ = ["BLOCKS", "NAME", "record", "write_many"]
+
+BLOCKS = 1000
+"""Blocks of each shard, of one record each."""
+
+NAME = "_train-{:05d}-of-1000000.tfrecord.0123456789ab-01234567"
+
+
+def record(number: int) -> bytes:
+    """A record of any shard, by its number there."""
+    return b"%04d" % number
+
+
+def write_many(folder: Path, pages: int) -> str:
+    """Write the dataset ``train`` of so many full pages. Returns its path."""
+    frames = [framed([record(i)]) for i in range(BLOCKS)]
+    offsets = np.append(0, np.cumsum([len(each) for each in frames], dtype=np.int64))
+    data = b"".join(frames)
+    blocks = BlockTable(offsets, offsets, np.arange(BLOCKS + 1, dtype=np.int64))
+    shard = ShardInfo("any", len(data), BLOCKS, crc32c(data), blocks)
+    table = encode_table(shard)
+    place = TablePlace("_train.index.0123456789ab-00000000", INDEX_HEADER_BYTES, len(table))
+    listed = [
+        Listed(ShardInfo(NAME.format(i), shard.nbytes, BLOCKS, shard.crc32c), BLOCKS, place)
+        for i in range(PAGE_SHARDS)
+    ]
+    page = encode_page(listed)
+    name = "_train.shards.0123456789ab-00000000"
+    ref = PageRef(name, LIST_HEADER_BYTES, len(page), decode_page(page).totals, page_crc(page))
+    manifest = DatasetManifest(
+        PagedShards([ref] * pages, None, raw=True), None, generation="0123456789ab"
+    )
+    (folder / place.name).write_bytes(index_of([table]))
+    (folder / name).write_bytes(list_of([page]))
+    (folder / "_train.manifest.json").write_bytes(manifest.to_bytes())
+    (folder / "any").write_bytes(data)
+    for each in listed:
+        (folder / each.shard.name).symlink_to("any")
+    return str(folder / "train")
