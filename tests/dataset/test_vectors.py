@@ -1,10 +1,10 @@
-"""Golden datasets, with indexes of both versions: they are read, and written again to the byte."""
+"""Golden datasets, with indexes of every version: they are read, and written again to the byte."""
 
 from __future__ import annotations
 
 import json
 import struct
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,17 +12,18 @@ import google_crc32c
 import pytest
 
 import tfio_store as tfs
-from tests.vectors.make_datasets import DATASETS, HERE, RAW, records, write
+from tests.vectors.make_datasets import DATASETS, HERE, LONG, RAW, records, write
 
 Numbers = tuple[int, ...]
 
 PLAIN, COMPRESSED, POSITIONED = 1, 2, 3
 
 VERSIONS = {"index-1": 1, "index-2": 2, "index-1-gzip": 1}
+KINDS = {"index-1": PLAIN, "index-2": POSITIONED, "index-3": POSITIONED}
 
 
 def test_each_is_tested() -> None:
-    assert set(VERSIONS) == set(DATASETS) == {folder.name for folder in HERE.iterdir()}
+    assert {*VERSIONS, *LONG} == set(DATASETS) == {folder.name for folder in HERE.iterdir()}
 
 
 @pytest.mark.parametrize("name", DATASETS)
@@ -83,13 +84,73 @@ def parsed(data: bytes) -> tuple[int, list[Table]]:
     return version, tables
 
 
-@pytest.mark.parametrize("name", DATASETS)
+def long_parsed(folder: Path) -> list[tuple[str, Table]]:
+    """The names and tables of a dataset with a list of shards, by nothing but what docs/format.md
+    tells."""
+    root = json.loads((folder / "_train.manifest.json").read_bytes())
+    assert (root["format"], root["version"], root["index"]) == ("tfio_store.dataset", 2, None)
+    found = []
+    for number, start, nbytes, *sums, crc in root["shards"]["pages"]:
+        data = (folder / root["shards"]["objects"][number]).read_bytes()
+        assert struct.unpack_from("<8sII", data) == (b"TFIOSLST", 1, 1)
+        page = data[start : start + nbytes]
+        assert crc == google_crc32c.value(page[:-4]) == struct.unpack("<I", page[-4:])[0]
+        n, m, a, b = struct.unpack_from("<4I", page)
+        assert 16 + 52 * n + 4 * m + a + b + 4 == nbytes
+        wide = [struct.unpack_from(f"<{n}Q", page, 16 + 8 * n * i) for i in range(5)]
+        narrow = [struct.unpack_from(f"<{n}I", page, 16 + 40 * n + 4 * n * i) for i in range(3)]
+        index_stops = struct.unpack_from(f"<{m}I", page, 16 + 52 * n)
+        assert sums == [n, *map(sum, (wide[1], wide[0], wide[2]))]
+        names = cut(page[-4 - a - b : -4 - b], narrow[2])
+        indexes = cut(page[-4 - b : -4], index_stops)
+        for i, name in enumerate(names):
+            place = folder / indexes[narrow[1][i]]
+            table = table_at(place.read_bytes(), wide[3][i], wide[4][i])
+            assert table[:2] == (wide[0][i], narrow[0][i])
+            assert (table.firsts[-1], len(table.firsts) - 1) == (wide[1][i], wide[2][i])
+            found.append((name, table))
+    return found
+
+
+def cut(data: bytes, stops: Numbers) -> list[str]:
+    return [data[a:b].decode() for a, b in pairwise((0, *stops))]
+
+
+def table_at(index: bytes, start: int, nbytes: int) -> Table:
+    assert struct.unpack_from("<8sII", index) == (b"TFIOSIDX", 3, 2)
+    data = index[start : start + nbytes]
+    assert struct.unpack("<I", data[-4:])[0] == google_crc32c.value(data[:-4])
+    stored, count, blocks, crc, kind = struct.unpack_from("<QQQII", data)
+    columns = [
+        struct.unpack_from(f"<{blocks + 1}q", data, 32 + 8 * (blocks + 1) * i)
+        for i in range(3 if kind == COMPRESSED else 2)
+    ]
+    at = 32 + 8 * (blocks + 1) * len(columns)
+    starts = struct.unpack_from(f"<{count if kind == POSITIONED else 0}I", data, at)
+    rest = data[at + 4 * len(starts) : -4]
+    assert rest == bytes(len(rest))
+    assert len(rest) < 8
+    assert nbytes % 8 == 0
+    return Table(stored, crc, kind, columns[-2], columns[-1], starts)
+
+
+@pytest.mark.parametrize("name", VERSIONS)
 def test_a_golden_index_tells_of_its_shards(name: str) -> None:
     version, tables = parsed((HERE / name / "_train.index").read_bytes())
-    kind = {"index-1": PLAIN, "index-2": POSITIONED, "index-1-gzip": COMPRESSED}[name]
     assert version == VERSIONS[name]
-    for i, table in enumerate(tables):
-        shard = (HERE / name / f"train-0000{i}-of-00002.tfrecord").read_bytes()
+    check(name, [(f"train-0000{i}-of-00002.tfrecord", table) for i, table in enumerate(tables)])
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_a_golden_list_tells_of_its_shards(name: str) -> None:
+    check(name, long_parsed(HERE / name))
+
+
+def check(name: str, tables: list[tuple[str, Table]]) -> None:
+    kind = KINDS.get(name, COMPRESSED)
+    assert len(tables) == 2
+    for i, (shard_name, table) in enumerate(tables):
+        shard = (HERE / name / shard_name).read_bytes()
         assert table[:3] == (len(shard), google_crc32c.value(shard), kind)
         assert len(table.firsts) > 2  # several blocks
         offsets = frame_offsets(records()[30 * i : 30 * i + 30])

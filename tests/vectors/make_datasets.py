@@ -1,4 +1,4 @@
-"""Writes the golden datasets of this folder: ``python -m tests.vectors.make_datasets``.
+"""Writes the golden datasets of this folder: ``python -m tests.vectors.make_datasets [name …]``.
 
 They are committed, so that later versions are held to what this one writes: shards, index and
 manifest. Write them anew only if the formats shall change.
@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import random
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import tfio_store as tfs
+import tfio_store.write.parts as parts
 
 HERE = Path(__file__).parent / "datasets"
 
@@ -19,11 +22,16 @@ DATASETS: dict[str, dict[str, Any]] = {
     "index-1": {"record_positions": False},
     "index-2": {"record_positions": True},
     "index-1-gzip": {"compression": "GZIP"},
+    "index-3": {"record_positions": True},
+    "index-3-gzip": {"compression": "GZIP"},
 }
 """Options of the writer, by the dataset's name. The digit is the version of its index."""
 
 RAW = ("index-1", "index-2")
-"""Those whose bytes no compressor decides."""
+"""Those whose bytes neither a compressor decides nor chance, which is in the names of the others."""
+
+LONG = ("index-3", "index-3-gzip")
+"""Those whose list of shards lies apart, as if they were long."""
 
 
 def records() -> list[bytes]:
@@ -35,7 +43,8 @@ def records() -> list[bytes]:
 def write(name: str, folder: Path) -> None:
     """Write a dataset ``train``: half of the records in each of two shards, several blocks in
     each."""
-    with tfs.ShardedWriter(
+    most = 0 if name in LONG else parts.MOST_LISTED
+    with mock.patch.object(parts, "MOST_LISTED", most), tfs.ShardedWriter(
         str(folder / "train"),
         num_shards=2,
         block_bytes=4096,
@@ -46,7 +55,7 @@ def write(name: str, folder: Path) -> None:
 
 
 def main() -> None:
-    for name in DATASETS:
+    for name in sys.argv[1:] or DATASETS:
         shutil.rmtree(HERE / name, ignore_errors=True)
         (HERE / name).mkdir(parents=True)
         write(name, HERE / name)

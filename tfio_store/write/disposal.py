@@ -9,7 +9,7 @@ writer noted. An object that another manifest in the folder names stays in any c
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tfio_store.dataset.fingerprint import Fingerprint
@@ -78,10 +78,13 @@ def dispose(
     folder: Folder, names: DatasetNames, doomed: Sequence[Fingerprint], current: DatasetManifest
 ) -> None:
     """Delete what a landed manifest has doomed, except objects of others, and objects in use."""
-    # Only manifests of this dataset name lists of shards, and they name them in themselves.
+    # Of a long dataset, what each append replaces is seldom more than its last page. Whether that is
+    # still named, the manifests tell themselves, and no list is read.
     lists = {one.name for one in doomed if names.is_list(one.name)}
-    folder.delete(sorted(lists - current.parts() - current.replaced_names()))
-    doomed = [one for one in doomed if not names.is_list(one.name)]
+    if lists:
+        stays = current.parts() | current.replaced_names() | _parts_of_neighbours(folder, names)
+        folder.delete(sorted(lists - stays))
+    doomed = [one for one in doomed if one.name not in lists]
     if not doomed:
         return
     stays = current.names() | current.replaced_names() | named_by_neighbours(folder, names)
@@ -120,14 +123,25 @@ def held(folder: Folder, shard: Fingerprint) -> ObjectInfo | None:
 def named_by_neighbours(folder: Folder, names: DatasetNames) -> set[str]:
     """What the other manifests in the folder name."""
     named: set[str] = set()
+    for manifest in _neighbours(folder, names):
+        with contextlib.suppress(ManifestError):
+            named |= manifest.names()
+    return named
+
+
+def _parts_of_neighbours(folder: Folder, names: DatasetNames) -> set[str]:
+    """What the other manifests name beside shards."""
+    return {name for manifest in _neighbours(folder, names) for name in manifest.parts()}
+
+
+def _neighbours(folder: Folder, names: DatasetNames) -> Iterator[DatasetManifest]:
     for name in folder.names(f"_*{MANIFEST_SUFFIX}"):
         if name == names.manifest:
             continue
         with contextlib.suppress(ManifestError):
             found = folder.manifest(name, index=False)
             if found is not None and found.manifest is not None:
-                named |= found.manifest.names()
-    return named
+                yield found.manifest
 
 
 def own_objects(folder: Folder, names: DatasetNames, generation: str) -> list[str]:

@@ -1,0 +1,353 @@
+"""Datasets whose list of shards lies apart, here with pages of three shards."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import tfio_store as tfs
+import tfio_store.write.parts as parts
+from tests.servers.place import Place
+from tests.support.counted import Counted
+from tests.support.sharded import numbered, read, sharded
+from tests.tools.test_clean import cleaned, die, landed
+from tfio_store.errors import ManifestError
+
+PAGE = 3
+
+
+@pytest.fixture(autouse=True)
+def _long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "PAGE_SHARDS", PAGE)
+    monkeypatch.setattr(parts, "MOST_LISTED", 2)
+
+
+def append(place: Place, records: list[bytes], **options: Any) -> None:
+    options = {"num_shards": 1, "keep_replaced": 0, **options}
+    with sharded(place, if_exists="append", **options) as writer:
+        writer.write_batch(records)
+
+
+def lists(place: Place) -> list[str]:
+    return [name for name in place.names() if "_train.shards." in name]
+
+
+def root(place: Place) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(place.get("ds/_train.manifest.json"))
+    return found
+
+
+BLOCKS = 4096
+"""Bytes of a block, of about two of these records."""
+
+
+def large(count: int) -> list[bytes]:
+    return [b"%d " % i + bytes(2000) for i in range(count)]
+
+
+CODECS = pytest.mark.parametrize("codec", [None, "GZIP", "ZLIB", "ZSTD"])
+
+
+@CODECS
+def test_there_and_back(place: Place, codec: str | None) -> None:
+    records = large(70)
+    with sharded(place, num_shards=7, compression=codec, block_bytes=BLOCKS) as writer:
+        writer.write_batch(records)
+    manifest = writer.manifest
+    assert (root(place)["version"], len(root(place)["shards"]["pages"])) == (2, 3)
+    assert (len(manifest.shards), manifest.records) == (7, 70)
+    assert sum(shard.records for shard in manifest.shards) == 70
+    assert manifest.names() == {
+        name.removeprefix("ds/") for name in place.names() if "manifest" not in name
+    }
+    assert sorted(read(place, "ds/train")) == sorted(records)
+    source = tfs.RecordSource(place.url("ds/train"), storage_options=place.storage_options)
+    assert [source[i] for i in range(70)] == source[:] == read(place, "ds/train")
+    assert pickle.loads(pickle.dumps(source))[[69, 0, 33]] == [source[i] for i in (69, 0, 33)]
+    assert tfs.verify(place.url("ds/train"), storage_options=place.storage_options).ok
+
+
+@CODECS
+def test_shares_shuffles_and_states(place: Place, codec: str | None) -> None:
+    with sharded(place, num_shards=7, compression=codec, block_bytes=BLOCKS) as writer:
+        writer.write_batch(large(70))
+    reader = tfs.RecordReader(place.url("ds/train"), storage_options=place.storage_options)
+    shares = [record for i in range(3) for record in reader.shard(i, 3)]
+    assert sorted(shares) == sorted(reader.shuffle(1).shard(0, 1)) == sorted(large(70))
+    whole = list(reader.shuffle(2))
+    first = reader.shuffle(2)
+    begun = [next(first.__iter__()) for _ in range(25)]
+    other = pickle.loads(pickle.dumps(reader.shuffle(2)))
+    other.restore(json.loads(json.dumps(first.state())))
+    assert begun + list(other) == whole
+
+
+def test_appends_write_the_last_page_again_and_no_other(place: Place) -> None:
+    expected: list[bytes] = []
+    for i in range(11):
+        records = [b"%d" % i]
+        append(place, records)
+        expected += records
+        assert read(place, "ds/train") == expected
+        if i >= PAGE - 1:
+            full, rest = divmod(i + 1, PAGE)
+            pages = root(place)["shards"]["pages"]
+            assert [page[3] for page in pages] == [PAGE] * full + [rest] * (rest > 0)
+    assert len(lists(place)) <= 5  # one for each page, and one that the next append removes
+    cleaned(place)
+    assert len(lists(place)) == 4
+    assert read(place, "ds/train") == expected
+
+
+def test_what_an_append_reads_and_writes_does_not_grow(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted = Counted(place.open()[0], monkeypatch)
+    written: list[int] = []
+    for i in range(12):
+        before = set(place.names())
+        counted.clear()
+        append(place, [b"x"])
+        new = set(place.names()) - before
+        written.append(sum(len(place.get(name)) for name in new if ".tfrecord" not in name))
+        assert len(counted.ranges) <= 1 + (i == 2), i
+    assert max(written[6:]) <= max(written[3:6])
+
+
+def test_a_short_dataset_becomes_long(place: Place) -> None:
+    with sharded(place, num_shards=2) as writer:
+        writer.write_batch(numbered(8))
+    assert root(place)["version"] == 1
+    before = read(place, "ds/train")
+    append(place, [b"more"], num_shards=1)
+    assert root(place)["version"] == 2
+    assert read(place, "ds/train") == [*before, b"more"]
+    assert "ds/_train.index" not in place.names()
+
+
+def test_a_large_index_makes_it_long(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "MOST_LISTED", 100)
+    monkeypatch.setattr(parts, "MOST_INDEX_BYTES", 300)
+    for block_bytes, version in ((1 << 20, 1), (BLOCKS, 2)):
+        with sharded(place, num_shards=1, block_bytes=block_bytes, if_exists="overwrite") as writer:
+            writer.write_batch(large(50))
+        assert root(place)["version"] == version
+        assert read(place, "ds/train") == large(50)
+
+
+def test_tables_and_pages_go_into_several_objects(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parts, "_OBJECT_BYTES", 150)
+    with sharded(place, num_shards=10) as writer:
+        writer.write_batch(numbered(50))
+    assert len(lists(place)) == 4
+    assert len([name for name in place.names() if "_train.index." in name]) == 4
+    assert sorted(read(place, "ds/train")) == sorted(numbered(50))
+    assert not cleaned(place).objects
+
+
+@pytest.mark.parametrize("later", [1, 5])
+def test_an_overwrite_removes_all_of_the_old(place: Place, later: int) -> None:
+    with sharded(place, num_shards=7) as writer:
+        writer.write_batch([b"old"] * 7)
+    with sharded(place, num_shards=later, if_exists="overwrite", keep_replaced=0) as writer:
+        writer.write_batch([b"new"] * 5)
+    cleaned(place)
+    assert read(place, "ds/train") == [b"new"] * 5
+    assert {name.removeprefix("ds/") for name in place.names()} == {
+        *writer.manifest.names(), "_train.manifest.json",
+    }  # fmt: skip
+
+
+def test_readers_of_a_replaced_generation_go_on(place: Place) -> None:
+    with sharded(place, num_shards=7) as writer:
+        writer.write_batch(numbered(70))
+    source = tfs.RecordSource(place.url("ds/train"), storage_options=place.storage_options)
+    with sharded(place, num_shards=5, if_exists="overwrite") as writer:
+        writer.write_batch([b"new"] * 5)
+    assert sorted(source[:]) == sorted(numbered(70))
+    assert read(place, "ds/train") == [b"new"] * 5
+
+
+def test_of_two_appends_none_is_lost(place: Place) -> None:
+    with sharded(place, num_shards=4) as writer:
+        writer.write_batch([b"a"] * 4)
+    with sharded(place, num_shards=4, if_exists="append", keep_replaced=0) as late:
+        late.write_batch([b"c"] * 4)
+        append(place, [b"b"])
+    assert read(place, "ds/train") == [b"a"] * 4 + [b"b"] + [b"c"] * 4
+    cleaned(place)
+    assert {name.removeprefix("ds/") for name in place.names()} == {
+        *late.manifest.names(), "_train.manifest.json",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("if_exists", ["append", "overwrite"])
+def test_a_writer_that_died_after_its_commit_is_cleaned_up_behind(
+    place: Place, if_exists: str
+) -> None:
+    with sharded(place) as old:
+        old.write_batch([b"old"] * 8)
+    writer = sharded(place, if_exists=if_exists, keep_replaced=0)
+    writer.write_batch([b"new"] * 8)
+    described = landed(writer)
+    assert writer._attempt is not None
+    manifest = writer._attempt.commit(described)
+    die(writer)
+    cleaned(place)
+    assert read(place, "ds/train") == ([b"old"] * 8 if if_exists == "append" else []) + [b"new"] * 8
+    names = {name.removeprefix("ds/") for name in place.names()}
+    assert names == {*manifest.names(), "_train.manifest.json"}
+
+
+def test_a_writer_that_died_while_it_put_its_manifest_is_finished(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = sharded(place)
+    writer.write_batch([b"new"] * 8)
+    described = landed(writer)
+    attempt = writer._attempt
+    assert attempt is not None
+    monkeypatch.setattr(attempt, "_decide", _die)
+    with pytest.raises(KeyboardInterrupt):
+        attempt.commit(described)
+    die(writer)
+    seen = tfs.clean(
+        place.url("ds/train"), older_than=0, dry_run=True, storage_options=place.storage_options
+    )
+    assert not [name for name in seen.objects if "claim" not in name]
+    cleaned(place)
+    assert read(place, "ds/train") == [b"new"] * 8
+
+
+def _die(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("part", ["shards", "index"])
+def test_a_commit_without_its_parts_is_not_finished(
+    place: Place, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    writer = sharded(place)
+    writer.write_batch([b"new"] * 8)
+    described = landed(writer)
+    attempt = writer._attempt
+    assert attempt is not None
+    monkeypatch.setattr(attempt, "_decide", _die)
+    with pytest.raises(KeyboardInterrupt):
+        attempt.commit(described)
+    die(writer)
+    place.fs.rm(place.url(next(n for n in place.names() if f"_train.{part}." in n)))
+    cleaned(place)
+    assert place.names() == []
+
+
+def test_what_a_copied_manifest_names_is_spared(place: Place) -> None:
+    with sharded(place) as writer:
+        writer.write_batch(numbered(8))
+    before = read(place, "ds/train")
+    place.put("ds/_alias.manifest.json", place.get("ds/_train.manifest.json"))
+    append(place, [b"more"])
+    with sharded(place, if_exists="overwrite", keep_replaced=0) as writer:
+        writer.write(b"x")
+    cleaned(place)
+    assert read(place, "ds/alias") == before
+
+
+def test_a_job_commits_its_shards(place: Place) -> None:
+    job = tfs.WriteJob(place.url("ds/train"), num_shards=8, storage_options=place.storage_options)
+    infos = [job.write_shard(i, [b"%d" % i]) for i in reversed(range(8))]
+    again = [job.write_shard(3, [b"3"])]
+    manifest = job.commit(infos + again)
+    assert manifest == pickle.loads(pickle.dumps(job)).commit(infos)
+    assert read(place, "ds/train") == [b"%d" % i for i in range(8)]
+    assert {name.removeprefix("ds/") for name in place.names()} == {
+        *manifest.names(), "_train.manifest.json",
+    }  # fmt: skip
+
+
+# Damage
+
+
+Damage = Callable[[bytes], bytes]
+
+DAMAGES: dict[str, Damage] = {
+    "flipped": lambda data: data[:40] + bytes([data[40] ^ 1]) + data[41:],
+    "cut": lambda data: data[:60],
+    "empty": lambda data: b"",
+    "another": lambda data: data[:16] + bytes(len(data) - 16),
+}
+
+
+@pytest.mark.parametrize("part", ["shards", "index"])
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_damage_is_named(place: Place, part: str, damage: Damage) -> None:
+    with sharded(place, compression="GZIP") as writer:
+        writer.write_batch(numbered(40))
+    name = next(name for name in place.names() if f"_train.{part}." in name)
+    place.put(name, damage(place.get(name)))
+    with pytest.raises(ManifestError, match=name):
+        read(place, "ds/train")
+    with pytest.raises(ManifestError, match=name):
+        tfs.RecordSource(place.url("ds/train"), storage_options=place.storage_options)[0]
+
+
+@pytest.mark.parametrize("part", ["shards", "index"])
+def test_a_missing_part_is_named(place: Place, part: str) -> None:
+    with sharded(place, compression="GZIP") as writer:
+        writer.write_batch(numbered(40))
+    name = next(name for name in place.names() if f"_train.{part}." in name)
+    place.fs.rm(place.url(name))
+    with pytest.raises(FileNotFoundError, match=name):
+        read(place, "ds/train")
+
+
+def test_pages_that_are_swapped_are_noticed(place: Place) -> None:
+    with sharded(place, num_shards=6) as writer:
+        writer.write_batch(numbered(6))
+    document = root(place)
+    first, second = document["shards"]["pages"]
+    first[1], second[1] = second[1], first[1]
+    place.put("ds/_train.manifest.json", json.dumps(document).encode())
+    with pytest.raises(ManifestError, match="page"):
+        read(place, "ds/train")
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda d: d.update(shards=[]), "shards"),
+        (lambda d: d.update(shards={}), "lists of objects and pages"),
+        (lambda d: d.update(index="_train.index"), "index"),
+        (lambda d: d.update(records=9), "records"),
+        (lambda d: d.update(version=3), "version 3"),
+        (lambda d: d["shards"].update(objects=["../x"]), "not a name"),
+        (lambda d: d["shards"].update(objects=[1]), "not a string"),
+        (lambda d: d["shards"].update(objects=[]), "object 0 of 0"),
+        (lambda d: d["shards"]["pages"].append([1]), "8 counts"),
+        (lambda d: d["shards"]["pages"][0].__setitem__(1, 8), "byte 8"),
+        (lambda d: d["shards"]["pages"][0].__setitem__(2, 1 << 40), "bytes"),
+        (lambda d: d["shards"]["pages"][0].__setitem__(3, 4096), "4096 shards"),
+        (lambda d: d["shards"]["pages"][0].__setitem__(6, -1), "counts"),
+        (lambda d: d["shards"]["pages"][0].__setitem__(6, True), "counts"),
+        (lambda d: d["shards"]["pages"][0].__setitem__(7, 1 << 32), "byte"),
+    ],
+)
+def test_a_root_that_lies_is_refused(
+    memory: Place, change: Callable[[Any], Any], says: str
+) -> None:
+    with sharded(memory) as writer:
+        writer.write_batch(numbered(8))
+    document = root(memory)
+    change(document)
+    memory.put("ds/_train.manifest.json", json.dumps(document).encode())
+    with pytest.raises(ManifestError, match=says):
+        read(memory, "ds/train")
+
+
