@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from tfio_store.dataset.claimed import check_name
+from tfio_store.dataset.checks import check_name
 from tfio_store.dataset.manifest import BlockTable, DatasetManifest, ShardInfo
 from tfio_store.errors import ManifestError
 from tfio_store.records.framing import crc32c

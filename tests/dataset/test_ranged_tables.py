@@ -83,7 +83,7 @@ def test_every_flipped_bit_is_noticed(shard: ShardInfo) -> None:
 def test_every_cut_is_noticed(shard: ShardInfo) -> None:
     data = encode_table(shard)
     for stop in range(len(data)):
-        with pytest.raises(ValueError, match="cut off|checksum"):
+        with pytest.raises(ValueError, match=r"cut off|checksum"):
             decode_table(data[:stop], shard)
 
 
@@ -104,8 +104,9 @@ def test_a_lie_under_a_valid_checksum_is_refused_or_makes_a_sound_table(
     struct.pack_into("<I", body, position, data.draw(st.integers(0, 2**32 - 1)))
     try:
         found = decode_table(sealed(bytes(body)), shard)
-    except ValueError as error:
-        assert shard.name in str(error)
+    except ValueError:
+        with pytest.raises(ValueError, match=shard.name):
+            decode_table(sealed(bytes(body)), shard)
         return
     for array in (found.offsets, found.raw_offsets, found.records):
         assert (np.diff(array) >= 0).all()

@@ -23,7 +23,9 @@ from tfio_store.dataset.shard_page import (
 
 SHARDS = [
     Listed(ShardInfo("train-0", 90, 2, 0xDEADBEEF), 2, TablePlace("_train.index.a", 16, 88)),
-    Listed(ShardInfo("tráin-1", 1 << 40, 3 << 33, 0), 9, TablePlace("_train.index.b", 1 << 35, 200)),
+    Listed(
+        ShardInfo("tráin-1", 1 << 40, 3 << 33, 0), 9, TablePlace("_train.index.b", 1 << 35, 200)
+    ),
     Listed(ShardInfo("train-2", 50, 1, 7), 1, TablePlace("_train.index.b", 216, 64)),
     Listed(ShardInfo("train-3", 0, 0, 0), 0, TablePlace("_train.index.a", 104, 56)),
 ]
@@ -51,7 +53,8 @@ def test_the_layout_is_that_of_the_documents() -> None:
     names, indexes = "train-0tráin-1train-2train-3".encode(), b"_train.index.a_train.index.b"
     body = struct.pack(
         "<4I20Q12I2I", 4, 2, len(names), len(indexes),
-        90, 1 << 40, 50, 0,  2, 3 << 33, 1, 0,  2, 9, 1, 0,  16, 1 << 35, 216, 104,  88, 200, 64, 56,
+        90, 1 << 40, 50, 0,  2, 3 << 33, 1, 0,  2, 9, 1, 0,  16, 1 << 35, 216, 104,
+        88, 200, 64, 56,
         0xDEADBEEF, 0, 7, 0,  0, 1, 1, 0,  7, 15, 22, 29,  14, 28,
     )  # fmt: skip
     assert sealed(body + names + indexes) == PAGE
@@ -94,7 +97,9 @@ def test_a_full_page_is_small() -> None:
 
 
 def test_names_over_the_limit_are_refused_by_the_writer() -> None:
-    long = [Listed(ShardInfo(f"{i}" * 10_000, 0, 0, 0), 0, SHARDS[0].place) for i in range(PAGE_SHARDS)]
+    long = [
+        Listed(ShardInfo(f"{i}" * 10_000, 0, 0, 0), 0, SHARDS[0].place) for i in range(PAGE_SHARDS)
+    ]
     with pytest.raises(ValueError, match="over the limit"):
         encode_page(long)
 
@@ -109,7 +114,7 @@ def test_every_flipped_bit_is_noticed() -> None:
 
 def test_every_cut_is_noticed() -> None:
     for stop in range(len(PAGE)):
-        with pytest.raises(ValueError, match="checksum|no page has"):
+        with pytest.raises(ValueError, match=r"checksum|no page has"):
             decode_page(PAGE[:stop])
 
 
@@ -132,7 +137,7 @@ def test_a_lie_under_a_valid_checksum_is_refused_or_makes_a_sound_page(data: st.
     assert len(page) == 4
     for one in listed(page):
         assert 0 <= one.shard.nbytes < 1 << 63
-        assert 0 <= one.blocks
+        assert one.blocks >= 0
         assert one.place.start >= 16
 
 

@@ -1,4 +1,6 @@
-"""Hostile metadata in bulk: manifests, indexes, claims, text indexes, names. A case is one seed.
+"""Hostile metadata in bulk: manifests, lists of shards, indexes, claims, text indexes, names.
+
+A case is one seed.
 
 python -m tests.fuzz.codecs [--seconds 60] [--seed N]
 
@@ -13,20 +15,36 @@ import random
 import struct
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tfio_store.dataset.block_tables import BlockTable, ShardInfo
-from tfio_store.dataset.claimed import check_name
+from tfio_store.dataset.checks import check_name
 from tfio_store.dataset.fingerprint import Fingerprint
 from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.names import DatasetNames
+from tfio_store.dataset.page_refs import PageRef
+from tfio_store.dataset.paged_shards import PagedShards
+from tfio_store.dataset.ranged_tables import decode_table, encode_table
+from tfio_store.dataset.shard_page import (
+    LIST_HEADER_BYTES,
+    Listed,
+    TablePlace,
+    decode_page,
+    encode_page,
+    list_of,
+    page_crc,
+)
 from tfio_store.dataset.text_index import format_idx, parse_idx
 from tfio_store.errors import ManifestError
 from tfio_store.records.framing import crc32c
 from tfio_store.write.claim import Claim, Proposal, read_claim
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer as BytesLike
 
 PIECES = (
     "{name}", "{shard}", "{shard:05d}", "{num_shards}", "{num_shards:05d}", "{shard!r}", "{}", "{{",
@@ -59,6 +77,29 @@ POSITIONED = replace(
     ),
     compression=None,
 )
+_LISTED = [
+    Listed(replace(shard, blocks=None), 2, TablePlace("_train.index.b", 16 + 88 * i, 88))
+    for i, shard in enumerate(SHARDS)
+]
+PAGE = encode_page(_LISTED)
+_REF = PageRef(
+    "_train.shards.a", LIST_HEADER_BYTES, len(PAGE), decode_page(PAGE).totals, page_crc(PAGE)
+)
+ROOT = replace(MANIFEST, shards=PagedShards([_REF], None, raw=False), index=None)
+
+
+class _OnePage:
+    """A folder in which every object is the list of `ROOT`."""
+
+    def begin_range(self, name: str, start: int, stop: int) -> Future[BytesLike]:
+        done: Future[BytesLike] = Future()
+        done.set_result(list_of([PAGE])[start:stop])
+        return done
+
+    def url(self, name: str) -> str:
+        return name
+
+
 INDEXES = tuple(
     (DatasetManifest.from_bytes(each.to_bytes()), each.index_bytes())
     for each in (MANIFEST, POSITIONED)
@@ -151,6 +192,43 @@ def fuzz_index(rng: random.Random) -> None:
             assert starts is None or len(starts) == shard.records
 
 
+def fuzz_table(rng: random.Random) -> None:
+    shard = rng.choice([shard for shard in (*SHARDS, *POSITIONED.shards) if shard.blocks])
+    body = mutate_bytes(rng, encode_table(shard)[:-4])
+    try:
+        found = decode_table(body + struct.pack("<I", crc32c(body)), shard)
+    except ValueError:
+        return
+    again = decode_table(encode_table(replace(shard, blocks=found)), shard)
+    assert again == found
+    assert (found.offsets[-1], found.records[-1]) == (shard.nbytes, shard.records)
+
+
+def fuzz_page(rng: random.Random) -> None:
+    body = mutate_bytes(rng, PAGE[:-4])
+    try:
+        found = decode_page(body + struct.pack("<I", crc32c(body)))
+    except ValueError:
+        return
+    listed = [found[i] for i in range(len(found))]
+    again = decode_page(encode_page(listed))
+    assert [again[i] for i in range(len(again))] == listed
+    assert again.totals == found.totals
+
+
+def fuzz_root(rng: random.Random) -> None:
+    """The root of a long dataset, behind which lies the one page that it means."""
+    data = mutate_json(rng, ROOT.to_bytes())
+    try:
+        found = DatasetManifest.from_bytes(data, folder=_OnePage())
+        assert DatasetManifest.from_bytes(found.to_bytes()) == found
+        shards = list(found.shards)
+    except ManifestError:
+        return
+    assert sum(shard.records for shard in shards) == found.records
+    assert all(check_name(name) for name in found.names())
+
+
 def fuzz_claim(rng: random.Random) -> None:
     data = mutate_json(rng, rng.choice((CLAIM, COMMITTING)).to_bytes())
     found = read_claim(data, "train", plain=rng.random() < 0.5)
@@ -199,7 +277,7 @@ def check_names(names: DatasetNames) -> None:
 
 
 KINDS: tuple[Callable[[random.Random], None], ...] = (
-    fuzz_manifest, fuzz_index, fuzz_claim, fuzz_idx, fuzz_names,
+    fuzz_manifest, fuzz_index, fuzz_claim, fuzz_idx, fuzz_names, fuzz_table, fuzz_page, fuzz_root,
 )  # fmt: skip
 
 

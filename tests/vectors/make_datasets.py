@@ -28,7 +28,7 @@ DATASETS: dict[str, dict[str, Any]] = {
 """Options of the writer, by the dataset's name. The digit is the version of its index."""
 
 RAW = ("index-1", "index-2")
-"""Those whose bytes neither a compressor decides nor chance, which is in the names of the others."""
+"""Those whose bytes nothing but the records decides: neither a compressor nor random names."""
 
 LONG = ("index-3", "index-3-gzip")
 """Those whose list of shards lies apart, as if they were long."""
@@ -44,13 +44,16 @@ def write(name: str, folder: Path) -> None:
     """Write a dataset ``train``: half of the records in each of two shards, several blocks in
     each."""
     most = 0 if name in LONG else parts.MOST_LISTED
-    with mock.patch.object(parts, "MOST_LISTED", most), tfs.ShardedWriter(
-        str(folder / "train"),
-        num_shards=2,
-        block_bytes=4096,
-        shard_for=lambda record: int(int(record.split()[0]) >= 30),
-        **DATASETS[name],
-    ) as writer:
+    with (
+        mock.patch.object(parts, "MOST_LISTED", most),
+        tfs.ShardedWriter(
+            str(folder / "train"),
+            num_shards=2,
+            block_bytes=4096,
+            shard_for=lambda record: int(int(record.split()[0]) >= 30),
+            **DATASETS[name],
+        ) as writer,
+    ):
         writer.write_batch(records())
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -337,6 +336,7 @@ def test_pages_that_are_swapped_are_noticed(place: Place) -> None:
         (lambda d: d["shards"]["pages"][0].__setitem__(6, -1), "counts"),
         (lambda d: d["shards"]["pages"][0].__setitem__(6, True), "counts"),
         (lambda d: d["shards"]["pages"][0].__setitem__(7, 1 << 32), "byte"),
+        (lambda d: [page.__setitem__(6, 1 << 62) for page in d["shards"]["pages"]], "more blocks"),
     ],
 )
 def test_a_root_that_lies_is_refused(
@@ -349,5 +349,3 @@ def test_a_root_that_lies_is_refused(
     memory.put("ds/_train.manifest.json", json.dumps(document).encode())
     with pytest.raises(ManifestError, match=says):
         read(memory, "ds/train")
-
-

@@ -2,8 +2,9 @@
 
 The manifest is JSON, for people and other programs. The index is binary: the block tables of every
 shard. Of a long dataset the manifest tells only where the list of shards lies (`PagedShards`), and
-that list tells where the tables are. All of them come from outside when they are read. So each number is checked against the bytes at
-hand before memory is allocated for it, and no name may leave the dataset's folder.
+that list tells where the tables are. All of them come from outside when they are read. So each
+number is checked against the bytes at hand before memory is allocated for it, and no name may leave
+the dataset's folder.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tfio_store.dataset.block_tables import BlockTable, ShardInfo, decode_tables, encode_tables
-from tfio_store.dataset.claimed import check_name, check_room
+from tfio_store.dataset.checks import check_name, check_room
 from tfio_store.dataset.fingerprint import Fingerprint
 from tfio_store.dataset.page_refs import pages_from_json, pages_to_json
 from tfio_store.dataset.paged_shards import PagedShards, Ranges

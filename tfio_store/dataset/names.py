@@ -21,7 +21,7 @@ import secrets
 from dataclasses import dataclass
 from string import Formatter
 
-from tfio_store.dataset.claimed import check_name
+from tfio_store.dataset.checks import check_name
 from tfio_store.storage.redaction import redacted
 
 __all__ = [

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tfio_store.dataset.claimed import check_name
+from tfio_store.dataset.checks import check_name
 from tfio_store.dataset.shard_page import (
     LIST_HEADER_BYTES,
     MOST_PAGE_BYTES,
@@ -17,6 +17,7 @@ from tfio_store.dataset.shard_page import (
 __all__ = ["PageRef", "pages_from_json", "pages_to_json"]
 
 _NUMBERS = 8
+_MOST = 1 << 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,10 @@ def pages_from_json(document: Any) -> tuple[PageRef, ...]:
         if not isinstance(name, str):
             raise ValueError(f"a name is {type(name).__name__}, not a string")
         check_name(name)
-    return tuple(_ref(row, objects) for row in rows)
+    refs = tuple(_ref(row, objects) for row in rows)
+    if sum(ref.totals.blocks for ref in refs) >= _MOST:
+        raise ValueError("its pages tell of more blocks than there can be")
+    return refs
 
 
 def _ref(row: Any, objects: list[str]) -> PageRef:
@@ -65,4 +69,4 @@ def _ref(row: Any, objects: list[str]) -> PageRef:
 
 
 def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfio_store.dataset.block_tables import BlockTable, ShardInfo
-from tfio_store.dataset.claimed import check_name, check_room
+from tfio_store.dataset.checks import check_name, check_room
 from tfio_store.dataset.memory_cache import MemoryCache
 from tfio_store.dataset.page_refs import PageRef
 from tfio_store.dataset.ranged_tables import decode_table
@@ -66,8 +66,9 @@ class _Item(NamedTuple):
 class PagedShards(Sequence[ShardInfo]):
     """A sequence of `ShardInfo` without block tables, which `table` and `tables` give.
 
-    ``raw``: whether the shards are not compressed. ``folder``: None if only totals are wanted. The pages and tables used last are kept, up to
-    16 MiB in each process. An item is checked when it is read: `ManifestError` names the object.
+    ``raw``: whether the shards are not compressed. ``folder``: None if only totals are wanted. The
+    pages and tables used last are kept, up to 16 MiB in each process. An item is checked when it is
+    read: `ManifestError` names the object.
     """
 
     def __init__(self, refs: Sequence[PageRef], folder: Ranges | None, *, raw: bool) -> None:
@@ -175,7 +176,6 @@ class PagedShards(Sequence[ShardInfo]):
         if len(numbers) and (numbers.min() < 0 or numbers.max() >= ends[-1]):
             raise IndexError(f"there are {ends[-1]} {column}")
         pages = ends.searchsorted(numbers, side="right") - 1
-        shards, firsts = np.zeros_like(numbers), np.zeros_like(numbers)
         found = {page: self._starts.get((column, page)) for page in np.unique(pages).tolist()}
         unread = [page for page, starts in found.items() if starts is None]
         for number, page in zip(unread, self._read_pages(unread), strict=True):
@@ -249,9 +249,7 @@ class PagedShards(Sequence[ShardInfo]):
                 raise ValueError("it is not the page that the manifest means")
         except ValueError as error:
             where = f"{self._url(ref.name)} at byte {ref.start}"
-            raise ManifestError(
-                f"{where}: not a page of this dataset's shards: {error}"
-            ) from error
+            raise ManifestError(f"{where}: not a page of this dataset's shards: {error}") from error
         self._pages.put(number, page, ref.nbytes)
         return page
 

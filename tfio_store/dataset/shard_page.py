@@ -217,9 +217,7 @@ def _names(data: memoryview, stops: Int64Array) -> tuple[str, ...]:
     return tuple(bytes(data[start:stop]).decode() for start, stop in pairwise(bounds))
 
 
-def _check_places(
-    columns: dict[str, Int64Array], indexes: int, names: tuple[str, ...]
-) -> None:
+def _check_places(columns: dict[str, Int64Array], indexes: int, names: tuple[str, ...]) -> None:
     start, nbytes = columns["table_start"], columns["table_nbytes"]
     lies = (start < INDEX_HEADER_BYTES) | (columns["index"] >= indexes)
     lies |= (nbytes > MOST_TABLE_BYTES) | (columns["blocks"] >= nbytes // _LEAST_OF_BLOCK)

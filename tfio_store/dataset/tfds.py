@@ -9,8 +9,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from tfio_store.dataset.checks import check_name
 from tfio_store.dataset.folder import Folder
-from tfio_store.dataset.claimed import check_name
 from tfio_store.errors import ManifestError
 from tfio_store.storage import Store
 

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tfio_store.dataset.header_walk import index_raw_shards, with_idx
+from tfio_store.dataset.memory_cache import MemoryCache
 from tfio_store.dataset.model import Dataset
 from tfio_store.dataset.source import Source, open_dataset
-from tfio_store.dataset.memory_cache import MemoryCache
 from tfio_store.read.fetch import fetch_records
 from tfio_store.read.located import Decoding
 from tfio_store.read.plan import Units

@@ -10,8 +10,8 @@ from functools import partial
 from typing import Any
 
 from tfio_store.dataset.block_tables import ShardInfo
+from tfio_store.dataset.checks import check_name
 from tfio_store.dataset.header_walk import frame_offsets, indexed_shard
-from tfio_store.dataset.claimed import check_name
 from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.model import Dataset
 from tfio_store.dataset.names import DatasetNames, new_tag, split_url

@@ -78,8 +78,8 @@ def dispose(
     folder: Folder, names: DatasetNames, doomed: Sequence[Fingerprint], current: DatasetManifest
 ) -> None:
     """Delete what a landed manifest has doomed, except objects of others, and objects in use."""
-    # Of a long dataset, what each append replaces is seldom more than its last page. Whether that is
-    # still named, the manifests tell themselves, and no list is read.
+    # Of a long dataset an append replaces the last page. Whether that is still named, the manifests
+    # tell themselves, and no list is read.
     lists = {one.name for one in doomed if names.is_list(one.name)}
     if lists:
         stays = current.parts() | current.replaced_names() | _parts_of_neighbours(folder, names)
