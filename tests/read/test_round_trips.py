@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 
 import tfio_store as tfs
+import tfio_store.write.parts as parts
 from tests.conftest import s3_options
 from tests.servers.place import Place
 from tests.servers.shaping_proxy import Request, Shaped
@@ -151,3 +152,25 @@ def test_only_a_store_of_buckets_is_asked_early() -> None:
     assert not asked
     answer()
     assert asked == [1]
+
+
+@pytest.mark.parametrize(("first", "most"), WAYS[:2])
+def test_a_long_dataset_takes_two_round_trips_more(
+    s3: Place,
+    shaped: Callable[..., Shaped],
+    monkeypatch: pytest.MonkeyPatch,
+    first: Callable[..., bytes],
+    most: int,
+) -> None:
+    """A page of its list, and a block table."""
+    monkeypatch.setattr(parts, "MOST_LISTED", 0)
+    with tfs.ShardedWriter(
+        f"{s3.root}/ds/train", num_shards=3, compression="GZIP", storage_options=s3.storage_options
+    ) as writer:
+        writer.write_batch([b"%d" % i for i in range(100)])
+    proxy = shaped(s3.endpoint, ttfb_ms=LATENCY_MS, jitter=0)
+    assert first(f"{s3.root}/ds/train", s3_options(proxy.endpoint)) == b"0"
+    # Nobody waits for the index of a short dataset, which is asked for early and is not there.
+    waited = [each for each in proxy.timeline() if "_train.index%2F" not in each.line]
+    assert round_trips(opened(waited)) <= most, waited
+    assert round_trips(waited) <= most + 3, waited

@@ -26,6 +26,7 @@ from tfio_store.dataset.ranged_tables import decode_table
 from tfio_store.dataset.shard_page import Listed, ShardPage, TablePlace, decode_page, page_crc
 from tfio_store.errors import ManifestError
 from tfio_store.records.framing import crc32c
+from tfio_store.storage.process import PerProcess
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
@@ -43,6 +44,7 @@ _AHEAD = 8
 """Pages that are fetched at once by who goes through all of them."""
 
 _TABLES_AHEAD = 32
+_TABLES_BEGUN = 4 << 20
 
 
 class Ranges(Protocol):
@@ -77,6 +79,7 @@ class PagedShards(Sequence[ShardInfo]):
         self.raw = raw
         self._pages, self._tables = MemoryCache(_PAGES_KEPT), MemoryCache(_TABLES_KEPT)
         self._items, self._starts = MemoryCache(_ITEMS_KEPT), MemoryCache(_STARTS_KEPT)
+        self._begun: PerProcess[dict[int, tuple[Future[BytesLike], int]]] = PerProcess(dict)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (self.refs, self.folder, self.raw)
@@ -282,11 +285,24 @@ class PagedShards(Sequence[ShardInfo]):
             listed, shard, begun = ahead.popleft()
             yield self._end_table(listed, shard, begun) if isinstance(begun, Future) else begun
 
+    def begin_tables(self, shards: Iterable[int]) -> None:
+        """Begin to fetch the block tables of these shards, which are asked for soon: as many as fit
+        into a few MiB."""
+        begun = self._begun.here
+        for shard in shards:
+            place = self.listed(shard).place
+            if shard in begun or self._tables.get(shard) is not None:
+                continue
+            if begun and sum(nbytes for _, nbytes in begun.values()) + place.nbytes > _TABLES_BEGUN:
+                return
+            begun[shard] = self._begin(place.name, place.start, place.nbytes), place.nbytes
+
     def _begin_table(self, place: TablePlace, shard: int) -> BlockTable | Future[BytesLike]:
         kept: BlockTable | None = self._tables.get(shard)
         if kept is not None:
             return kept
-        return self._begin(place.name, place.start, place.nbytes)
+        begun, _ = self._begun.here.pop(shard, (None, 0))
+        return begun or self._begin(place.name, place.start, place.nbytes)
 
     def _end_table(self, listed: Listed, shard: int, begun: Future[BytesLike]) -> BlockTable:
         place, data = listed.place, begun.result()

@@ -29,6 +29,8 @@ RECORD_COST = 32
 """Bytes of memory for a record beside its frame: its places before and after shuffling.
 """
 
+_UNITS_AHEAD = 16
+
 _MOST = 1 << 44
 """More bytes than any machine has, of which many add up."""
 
@@ -118,6 +120,13 @@ class Units:
         """The number of a shard's first unit."""
         return self._numbers.first(shard)
 
+    def begin(self, numbers: Order) -> None:
+        """Begin to fetch what tells where these units are, which are asked for soon."""
+        paged = self.dataset.paged
+        if paged is not None and len(numbers) and not self._is_stream(0):
+            shards, _ = paged.shards_of("blocks", numbers)
+            paged.begin_tables(dict.fromkeys(shards.tolist()))
+
     def tables(self) -> Iterator[BlockTable | None]:
         """For each shard the blocks that are units. None if the whole shard is one unit."""
         shards = self.dataset.shards
@@ -186,6 +195,8 @@ def fetches(
     one, if it is a stream of raw records, reading begins."""
     dataset, run, wanted = units.dataset, list[Block](), 0
     for at in range(position, len(order)):
+        if (at - position) % _UNITS_AHEAD == 0:
+            units.begin(order[at : at + 2 * _UNITS_AHEAD])
         shard, block = units[int(order[at])]
         if run and (block is None or not _continues(dataset, run, wanted, block)):
             yield _run_fetch(dataset, at - len(run), run)
