@@ -349,3 +349,19 @@ def test_a_root_that_lies_is_refused(
     memory.put("ds/_train.manifest.json", json.dumps(document).encode())
     with pytest.raises(ManifestError, match=says):
         read(memory, "ds/train")
+
+
+def test_indexed_files_of_others_have_a_long_list(place: Place) -> None:
+    names = [f"ds/part-{i}.tfrecord" for i in range(7)]
+    for i, name in enumerate(names):
+        with tfs.TFRecordWriter(place.url(name), storage_options=place.storage_options) as writer:
+            writer.write_batch([b"%d" % i] * 10)
+    urls = [place.url(name) for name in names]
+    options = place.storage_options
+    manifest = tfs.build_index(urls, save_as=place.url("ds/train"), storage_options=options)
+    assert (len(manifest.shards), manifest.records) == (7, 70)
+    assert read(place, "ds/train") == [b"%d" % i for i in range(7) for _ in range(10)]
+    before = place.names()
+    with pytest.raises(FileExistsError):
+        tfs.build_index(urls, save_as=place.url("ds/train"), storage_options=options)
+    assert place.names() == before

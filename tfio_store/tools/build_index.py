@@ -11,6 +11,7 @@ from typing import Any
 
 from tfio_store.dataset.block_tables import ShardInfo
 from tfio_store.dataset.checks import check_name
+from tfio_store.dataset.folder import Folder
 from tfio_store.dataset.header_walk import frame_offsets, indexed_shard
 from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.model import Dataset
@@ -21,6 +22,7 @@ from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, crc32c
 from tfio_store.storage import Access, Retry, Store
 from tfio_store.storage.read_ahead import Fetch, ReadAhead, split_range
 from tfio_store.storage.threads import Threads
+from tfio_store.write.parts import Place, put_parts
 from tfio_store.write.progress import OnProgress, Progress
 
 __all__ = ["build_index", "object_crc32c", "write_idx", "write_idx_files"]
@@ -161,18 +163,18 @@ def _describe(
 
 def _save(shards: tuple[ShardInfo, ...], place: tuple[Store, str]) -> DatasetManifest:
     store, path = place
-    folder, name = split_url(path)
-    names = DatasetNames(name)
+    parent, name = split_url(path)
+    folder, names = Folder(store, parent), DatasetNames(name)
     # tagged, because until the manifest is there the plain name may be another index's
-    manifest = DatasetManifest(shards, None, index=names.index(new_tag()))
-    index_path = f"{folder}/{manifest.index}"
-    store.put(index_path, manifest.index_bytes())
+    parts = put_parts(
+        Place(folder, names, new_tag()), DatasetManifest(shards, None), (), plain=False
+    )
     try:
-        store.put(f"{folder}/{names.manifest}", manifest.to_bytes(), if_absent=True)
+        folder.put(names.manifest, parts.manifest.to_bytes(), if_absent=True)
     except FileExistsError:
-        store.delete([index_path])
+        folder.delete(parts.put)
         raise
-    return manifest
+    return parts.manifest
 
 
 def object_crc32c(dataset: Dataset, index: int, *, memory_budget: int = _BUDGET) -> int:
