@@ -297,6 +297,20 @@ def test_damage_is_named(place: Place, part: str, damage: Damage) -> None:
         tfs.RecordSource(place.url("ds/train"), storage_options=place.storage_options)[0]
 
 
+def test_a_damaged_list_can_be_overwritten(place: Place) -> None:
+    for _ in range(2):
+        with sharded(place, if_exists="overwrite") as writer:
+            writer.write_batch(numbered(8))
+    for name in lists(place):
+        place.put(name, b"damaged")
+    with (
+        pytest.warns(RuntimeWarning, match="cannot be listed"),
+        sharded(place, if_exists="overwrite", keep_replaced=0) as writer,
+    ):
+        writer.write_batch([b"new"] * 8)
+    assert read(place, "ds/train") == [b"new"] * 8
+
+
 @pytest.mark.parametrize("part", ["shards", "index"])
 def test_a_missing_part_is_named(place: Place, part: str) -> None:
     with sharded(place, compression="GZIP") as writer:

@@ -16,6 +16,7 @@ from tfio_store.dataset.fingerprint import Fingerprint
 from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.names import MANIFEST_SUFFIX, DatasetNames
 from tfio_store.errors import ManifestError
+from tfio_store.records.warning import warn
 from tfio_store.write.integrity import stored_crc32c
 
 if TYPE_CHECKING:
@@ -45,9 +46,18 @@ def tag_in(name: str, known: Sequence[DatasetNames]) -> str | None:
 def replaced_by(
     new: DatasetManifest, old: DatasetManifest, names: DatasetNames
 ) -> tuple[Fingerprint, ...]:
-    """The objects of ``old`` that ``new`` does not name, and that this library has written."""
+    """The objects of ``old`` that ``new`` does not name, and that this library has written. If its
+    list of shards is damaged, they are not known, and it can be overwritten all the same."""
     known = patterns(names, [old.shard_template])
     stays = new.names()
+    try:
+        shards, named = tuple(old.shards), old.names()
+    except (ManifestError, FileNotFoundError) as error:
+        warn(
+            f"what is overwritten cannot be listed ({error}): its shards stay; tfio_store.clean "
+            "removes those that have a tag in their names"
+        )
+        shards, named = (), old.parts()
 
     def written_here(shard: str) -> bool:
         tag = tag_in(shard, known)
@@ -56,10 +66,10 @@ def replaced_by(
 
     gone = [
         Fingerprint(shard.name, shard.nbytes, shard.crc32c)
-        for shard in old.shards
+        for shard in shards
         if shard.name not in stays and written_here(shard.name)
     ]
-    beside = old.names() - {shard.name for shard in old.shards} - stays
+    beside = named - {shard.name for shard in shards} - stays
     gone += [Fingerprint(name) for name in sorted(beside) if tag_in(name, known) is not None]
     return tuple(gone)
 
