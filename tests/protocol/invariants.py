@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
+from typing import TYPE_CHECKING
 
 from tests.protocol.actor import Direct, Moment
 from tests.protocol.actors import URL, Clean, Copy, Job, Night, Program, Read, Write
@@ -12,33 +14,67 @@ from tests.protocol.requests import CHANGES
 from tests.protocol.state import Records, State
 from tests.protocol.world import DAY, FOLDER, World
 from tfio_store.dataset.manifest import DatasetManifest
+from tfio_store.dataset.paged_shards import PagedShards
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import RecordDecoder, crc32c
 from tfio_store.tools.clean import clean
 from tfio_store.write.decision import UncertainCommitError
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer as BytesLike
 
 MANIFEST = f"{FOLDER}/_train.manifest.json"
 
 _decoded: dict[tuple[int, ...], Records] = {}
 """Records of a dataset by the digests of its objects."""
 
+_named: dict[int, tuple[str, ...]] = {}
+"""What a manifest names, by its digest. The objects that tell of shards are never written again."""
+
 
 class Violation(AssertionError):
     """A promise is broken."""
 
 
+@dataclass(frozen=True)
+class Objects:
+    """The world's folder, for a list of shards that lies apart from its manifest."""
+
+    world: World
+
+    def begin_range(self, name: str, start: int, stop: int) -> Future[BytesLike]:
+        future: Future[BytesLike] = Future()
+        try:
+            future.set_result(self.world.read(f"{FOLDER}/{name}", start, stop, None)[0])
+        except FileNotFoundError as fault:
+            future.set_exception(fault)
+        return future
+
+    def url(self, name: str) -> str:
+        return name
+
+
 @cache
-def parsed(manifest: bytes) -> tuple[DatasetManifest, tuple[str, ...]]:
-    """A manifest, and the paths of the objects that it names."""
-    told = DatasetManifest.from_bytes(manifest)
-    names = (*(shard.name for shard in told.shards), str(told.index))
-    return told, tuple(f"{FOLDER}/{name}" for name in names)
+def generation_of(manifest: bytes) -> str | None:
+    return DatasetManifest.from_bytes(manifest).generation
+
+
+def parsed(world: World, manifest: bytes) -> DatasetManifest:
+    return DatasetManifest.from_bytes(manifest, folder=Objects(world))
 
 
 def named(world: World) -> tuple[str, ...]:
     """The paths of the objects that the manifest names; none without one."""
     found = world.objects.get(MANIFEST)
-    return () if found is None else parsed(found.data)[1]
+    if found is None:
+        return ()
+    if found.digest not in _named:
+        try:
+            names = parsed(world, found.data).names()
+        except FileNotFoundError as missing:
+            raise Violation("the manifest names a list that is not there") from missing
+        _named[found.digest] = tuple(f"{FOLDER}/{name}" for name in sorted(names))
+    return _named[found.digest]
 
 
 def dataset(world: World) -> Records | None:
@@ -52,13 +88,16 @@ def dataset(world: World) -> Records | None:
             raise Violation(f"the manifest names {path}, which is not there")
     key = (found.digest, *(world.objects[path].digest for path in paths))
     if key not in _decoded:
-        _decoded[key] = decode(world, parsed(found.data)[0])
+        _decoded[key] = decode(world, parsed(world, found.data))
     return _decoded[key]
 
 
 def decode(world: World, manifest: DatasetManifest) -> Records:
-    assert manifest.index is not None
-    manifest.with_index(world.objects[f"{FOLDER}/{manifest.index}"].data)
+    if isinstance(manifest.shards, PagedShards):
+        list(manifest.shards.tables(range(len(manifest.shards))))
+    else:
+        assert manifest.index is not None
+        manifest.with_index(world.objects[f"{FOLDER}/{manifest.index}"].data)
     records: list[bytes] = []
     for shard in manifest.shards:
         data = world.objects[f"{FOLDER}/{shard.name}"].data
@@ -118,7 +157,7 @@ class Promises:
 
     def _author(self, state: State) -> str:
         """Whose manifest it is, whoever has put it: `clean` may finish what a writer began."""
-        generation = parsed(state.world.objects[MANIFEST].data)[0].generation
+        generation = generation_of(state.world.objects[MANIFEST].data)
         roles = (moment.role for moment in state.actors.values())
         return next((role.name for role in roles if role.draws(generation or "")), "")
 
