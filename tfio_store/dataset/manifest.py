@@ -116,8 +116,9 @@ class DatasetManifest:
         return {*(shard.name for shard in self.shards), *self.parts()}
 
     def parts(self) -> set[str]:
-        """List the objects that the manifest itself names beside shards: the index, or those that
-        hold the list of shards.
+        """List the objects that the manifest itself names beside shards.
+
+        They are the index, or those that hold the list of shards.
 
         Returns:
             set[str]: Their names in the manifest's folder.
