@@ -9,7 +9,7 @@ a download tells its generation, and one from behind the end is refused.
 from __future__ import annotations
 
 import contextlib
-import http
+import http.server
 import os
 import sys
 import types
@@ -118,6 +118,8 @@ def serve(port: int) -> None:
                 methods[method] = wrappers[handler](handler)
         if "POST" in methods and "PUT" in methods:
             methods["DELETE"] = cancel
+    # one request at a time, so the others wait in the queue: of what it drops, clients hear nothing
+    http.server.HTTPServer.request_queue_size = 128
     server.create_server("127.0.0.1", port, in_memory=True).run()
 
 
