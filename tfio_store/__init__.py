@@ -11,6 +11,7 @@ if TYPE_CHECKING:
         DataLossError,
         DataLossWarning,
         ManifestError,
+        NoRecordsError,
         RecordTooLargeError,
         SchemaError,
         TFIOStoreError,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from tfio_store.tools.doctor import Diagnosis, diagnose
     from tfio_store.tools.infer import infer_schema
     from tfio_store.tools.info import DatasetInfo, ShardFacts, info
+    from tfio_store.tools.measure import ReadingSpeed, measure
     from tfio_store.tools.salvage import VerifyReport, salvage, verify
     from tfio_store.tools.stats import DatasetStats, FeatureStats, stats
     from tfio_store.tools.table import read_table, write_table
@@ -75,9 +77,11 @@ __all__ = [
     "Leftovers",
     "LocalCache",
     "ManifestError",
+    "NoRecordsError",
     "Nullable",
     "Progress",
     "Ragged",
+    "ReadingSpeed",
     "RecordBatch",
     "RecordReader",
     "RecordSource",
@@ -118,6 +122,7 @@ __all__ = [
     "list_files",
     "load",
     "masked_crc32c",
+    "measure",
     "read_table",
     "register_filesystem",
     "salvage",
@@ -144,9 +149,11 @@ _HOMES = {
     "Leftovers": "tfio_store.tools.clean",
     "LocalCache": "tfio_store.storage",
     "ManifestError": "tfio_store.errors",
+    "NoRecordsError": "tfio_store.errors",
     "Nullable": "tfio_store.example",
     "Progress": "tfio_store.write.progress",
     "Ragged": "tfio_store.example",
+    "ReadingSpeed": "tfio_store.tools.measure",
     "RecordBatch": "tfio_store.records.framing",
     "RecordReader": "tfio_store.read.reader",
     "RecordSource": "tfio_store.read.record_source",
@@ -184,6 +191,7 @@ _HOMES = {
     "info": "tfio_store.tools.info",
     "iter_tables": "tfio_store.tools.table_stream",
     "masked_crc32c": "tfio_store.records.framing",
+    "measure": "tfio_store.tools.measure",
     "read_table": "tfio_store.tools.table",
     "salvage": "tfio_store.tools.salvage",
     "stats": "tfio_store.tools.stats",

@@ -6,6 +6,7 @@
     │   └── TruncatedRecordError    the data ends inside a record
     ├── RecordTooLargeError     a record is longer than the limit: .path, .offset, .length, .limit
     ├── SchemaError             a record does not hold what the schema says: .record, .feature
+    ├── NoRecordsError          there is no record to tell what the schema is
     └── ManifestError           a manifest or index is unreadable, or contradicts its dataset
 
     DataLossWarning             what ``on_corrupt="skip"`` passed over in a file
@@ -22,6 +23,7 @@ __all__ = [
     "DataLossError",
     "DataLossWarning",
     "ManifestError",
+    "NoRecordsError",
     "RecordTooLargeError",
     "SchemaError",
     "TFIOStoreError",
@@ -129,6 +131,10 @@ class SchemaError(TFIOStoreError, ValueError):
 
 class ManifestError(TFIOStoreError):
     """A manifest or index is unreadable, or contradicts its dataset."""
+
+
+class NoRecordsError(TFIOStoreError, ValueError):
+    """A source has no records, so that they tell no schema."""
 
 
 class DataLossWarning(RuntimeWarning):

@@ -6,7 +6,9 @@ import gzip
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,6 +31,22 @@ SCHEMA: dict[str, Any] = {
 }
 
 
+DOCUMENTS = Path(__file__).parents[2] / "docs/cli.schema.json"
+
+
+@cache
+def _validator() -> Any:
+    import jsonschema
+
+    return jsonschema.Draft202012Validator(json.loads(DOCUMENTS.read_text(encoding="utf-8")))
+
+
+def validated(document: dict[str, Any]) -> dict[str, Any]:
+    """The document, which is as the kept schema says."""
+    _validator().validate(document)
+    return document
+
+
 @dataclass
 class Answer:
     """What a command said."""
@@ -46,8 +64,12 @@ class Answer:
     def document(self) -> dict[str, Any]:
         """The one JSON document."""
         (found,) = self.lines
-        assert (found["format"], found["version"]) == ("tfio_store.cli", 1)
-        return dict(found)
+        return validated(found)
+
+    @property
+    def told(self) -> list[dict[str, Any]]:
+        """The JSON documents on stderr."""
+        return [validated(json.loads(line)) for line in self.err.splitlines()]
 
 
 Run = Callable[..., Answer]

@@ -101,7 +101,7 @@ def test_an_existing_target(run: Run, local: Kept) -> None:
 def test_shuffling_needs_shards(run: Run, local: Kept) -> None:
     answer = run("copy", local.url, local.place.url("copied"), "--shuffle-seed", 1)
     assert answer.code == 2
-    assert "num_shards" in answer.err
+    assert "--num-shards" in answer.err
 
 
 def test_progress(local: Kept) -> None:

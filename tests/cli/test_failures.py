@@ -29,6 +29,7 @@ PNG = b"\x89PNG\r\n\x1a\n" + bytes(500)
         (tfs.CorruptRecordError("the checksum of a record's length …", path="f", offset=0), 5),
         (tfs.CorruptRecordError("the checksum of a record's data …", path="f", offset=0), 1),
         (tfs.ManifestError("x"), 5),
+        (tfs.NoRecordsError("x"), 5),
         (tfs.SchemaError("x", feature="f", record=1), 5),
         (tfs.RecordTooLargeError(path="f", offset=1, length=9, limit=3), 5),
         (ValueError("x"), 2),

@@ -128,8 +128,8 @@ entry.script()
 """
 
 
-def interrupted(program: str, *arguments: object) -> tuple[int, bytes]:
-    """The exit code and stderr of a process that gets control-C in the midst of its work."""
+def interrupted(program: str, *arguments: object, number: int = signal.SIGINT) -> tuple[int, bytes]:
+    """The exit code and stderr of a process that gets a signal in the midst of its work."""
     with subprocess.Popen(
         [sys.executable, "-c", program, *map(str, arguments)],
         stdout=subprocess.PIPE,
@@ -138,20 +138,8 @@ def interrupted(program: str, *arguments: object) -> tuple[int, bytes]:
         assert process.stdout is not None
         assert process.stderr is not None
         assert process.stdout.readline() == b"begun\n"
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         return process.wait(60), process.stderr.read()
-
-
-def test_an_interrupt() -> None:
-    code, said = interrupted(WAITING)
-    assert (code, said.splitlines()[-1]) == (130, b"tfio-store: interrupted")
-
-
-def test_an_interrupted_copy_leaves_nothing(tmp_path: Path, path: Path) -> None:
-    code, _ = interrupted(COPYING, path, tmp_path / "new" / "train")
-    assert code == 130
-    new = tmp_path / "new"
-    assert not new.exists() or not list(new.iterdir())
 
 
 def on_terminal(columns: int, arguments: Sequence[object]) -> str:

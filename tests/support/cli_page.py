@@ -39,10 +39,11 @@ answers. All below was printed by the commands themselves.
 | 4 | the store failed after its retries |
 | 5 | not TFRecords, Examples or a manifest |
 | 70 | a fault of the program |
-| 130 | interrupted |
+| 129, 130, 143 | a signal: hang-up, Control-C, kill |
 
 An error is one line on stderr. It says what is wrong, where, and what to do. With `--json` it is a
-JSON document. If nobody reads the output any more, as behind `| head`, the command ends with 0.
+JSON document. [cli.schema.json](cli.schema.json) describes all documents. If nobody reads the
+output any more, as behind `| head`, the command ends with 0.
 
 Options that all commands but `completion` take:
 
@@ -74,6 +75,7 @@ SHOWN: dict[str, list[str]] = {
     "copy": ["copy train copied/train --num-shards 3"],
     "diff": ["diff train copied/train", "diff train good/train"],
     "convert": ["convert train rows.jsonl", "convert train rows.parquet -c id,name"],
+    "bench": [],
     "doctor": [],
     "completion": [],
 }

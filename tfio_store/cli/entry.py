@@ -12,12 +12,14 @@ from importlib.util import find_spec
 from types import FrameType
 from typing import NoReturn
 
-from tfio_store.cli.exits import INTERRUPTED, USAGE
+from tfio_store.cli.exits import USAGE, Signalled, of_signal
 
 __all__ = ["main", "script"]
 
 _PATIENCE = 0.8
-"""Seconds that an interrupted command has to take back what it began."""
+"""Seconds that a command has to take back what it began, once it is told to end."""
+
+_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -33,13 +35,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def script() -> NoReturn:
-    """The process's entry point. Control-C ends it within a second, whatever waits."""
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, _interrupt)
+    """The process's entry point. Control-C or kill ends it within a second, whatever waits."""
+    for number in (getattr(signal, name) for name in _SIGNALS if hasattr(signal, name)):
+        if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
+            signal.signal(number, _end)
     _speak_utf8()
     code = main()
-    if code == INTERRUPTED:
-        _leave()
+    if code > of_signal(0):
+        _leave(code)
     sys.exit(code)
 
 
@@ -53,14 +56,14 @@ def _speak_utf8() -> None:
                 stream.reconfigure(encoding="utf-8", errors="surrogateescape")
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    watchdog = threading.Timer(_PATIENCE, _leave)
+def _end(number: int, frame: FrameType | None) -> None:
+    watchdog = threading.Timer(_PATIENCE, _leave, [of_signal(number)])
     watchdog.daemon = True
     watchdog.start()
-    raise KeyboardInterrupt
+    raise Signalled(number)
 
 
-def _leave() -> NoReturn:
+def _leave(code: int) -> NoReturn:
     """End without waiting for threads that wait for a store."""
     sys.stderr.flush()
-    os._exit(INTERRUPTED)
+    os._exit(code)

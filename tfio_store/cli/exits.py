@@ -8,6 +8,8 @@ __all__ = [
     "NO_DATASET",
     "STORE_FAILED",
     "USAGE",
+    "Signalled",
+    "of_signal",
 ]
 
 DAMAGED = 1
@@ -27,3 +29,17 @@ INTERNAL = 70
 """A fault of this program."""
 
 INTERRUPTED = 130
+"""By Control-C. Other signals have other numbers behind 128."""
+
+
+def of_signal(number: int) -> int:
+    """As shells tell it."""
+    return 128 + number
+
+
+class Signalled(BaseException):
+    """The process was told to end. Whoever is at work takes back what it began."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number

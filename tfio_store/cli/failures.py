@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 
 import click
 
@@ -12,6 +13,7 @@ from tfio_store.errors import (
     CorruptRecordError,
     DataLossError,
     ManifestError,
+    NoRecordsError,
     RecordTooLargeError,
     SchemaError,
 )
@@ -30,7 +32,7 @@ def exit_code(error: BaseException) -> int:
     """The exit code that an error means."""
     if isinstance(error, DataLossError):
         return NO_DATASET if _is_something_else(error) else DAMAGED
-    if isinstance(error, ManifestError | SchemaError | RecordTooLargeError):
+    if isinstance(error, ManifestError | SchemaError | NoRecordsError | RecordTooLargeError):
         return NO_DATASET
     if isinstance(error, FileExistsError | click.UsageError):
         return USAGE
@@ -57,9 +59,10 @@ def _no_frame(error: CorruptRecordError) -> bool:
     return error.offset == 0 and "checksum of a record's length" in error.reason
 
 
-def tell(error: BaseException, command: str, *, as_json: bool) -> None:
-    """Say on stderr, in one line, what happened, where, and what to do."""
-    text = _text(error)
+def tell(error: BaseException, command: str, *, as_json: bool, speak: Callable[[str], str]) -> None:
+    """Say on stderr, in one line, what happened, where, and what to do. ``speak`` puts the words of
+    the library into those of the command."""
+    text = speak(_text(error))
     if not as_json:
         print(f"tfio-store{f' {command}' if command else ''}: {text}", file=sys.stderr)
         return

@@ -17,6 +17,7 @@ __all__ = [
     "duration",
     "features",
     "into_target",
+    "max_record_bytes",
     "parse_options",
     "size",
 ]
@@ -206,6 +207,17 @@ def _value(text: str) -> Any:
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _BYTES = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30}
+
+
+max_record_bytes = click.option(
+    "--max-record-bytes",
+    callback=lambda context, option, text: size(context, option, text),
+    default="1GiB",
+    show_default=True,
+    metavar="SIZE",
+    help="A header that claims more is taken for damage.",
+)
+"""For commands that read records."""
 
 
 def duration(context: object, option: object, text: str) -> float:

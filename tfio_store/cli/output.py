@@ -25,13 +25,16 @@ def is_terminal() -> bool:
 
 @contextlib.contextmanager
 def without_reader() -> Iterator[None]:
-    """A pipe that nobody reads any more is told from a connection that breaks."""
+    """A pipe that nobody reads any more is told from a connection that breaks, and a full disk
+    behind the output from one behind a target."""
     try:
         yield
-    except BrokenPipeError:
+    except OSError as error:
         with contextlib.suppress(OSError, ValueError):  # or the interpreter complains at its end
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise OutputClosedError from None
+        if isinstance(error, BrokenPipeError):
+            raise OutputClosedError from None
+        raise OSError(error.errno, error.strerror, "standard output") from error
 
 
 def line(text: str) -> None:

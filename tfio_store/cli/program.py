@@ -13,9 +13,10 @@ import click
 
 from tfio_store import __version__
 from tfio_store.cli import failures
-from tfio_store.cli.exits import INTERRUPTED
+from tfio_store.cli.exits import INTERRUPTED, Signalled, of_signal
 from tfio_store.cli.options import Session
 from tfio_store.cli.output import without_reader
+from tfio_store.cli.words import in_the_shell
 
 __all__ = ["program", "run"]
 
@@ -24,7 +25,7 @@ COMMANDS = {
     "head": "records", "tail": "records", "sample": "records", "cat": "records", "get": "records",
     "verify": "health", "salvage": "health", "index": "health", "clean": "health",
     "copy": "datasets", "diff": "datasets", "convert": "datasets",
-    "doctor": "machine", "completion": "machine",
+    "bench": "machine", "doctor": "machine", "completion": "machine",
 }  # fmt: skip
 """Each command, and the module that holds it."""
 
@@ -46,7 +47,7 @@ class Program(click.Group):
 EPILOG = (
     "Exit codes: 0 yes; 1 the answer is no (damage, a difference); 2 wrong usage; 3 not found or "
     "forbidden; 4 the store failed after its retries; 5 not TFRecords, Examples or a manifest; "
-    "130 interrupted."
+    "128 and more: ended by a signal, 130 by Control-C."
 )
 
 
@@ -77,6 +78,11 @@ def run(arguments: Sequence[str]) -> int:
             return answer if isinstance(answer, int) else 0
         except failures.OutputClosedError:
             return 0
+        except Signalled as signal:
+            code = of_signal(signal.number)
+            end = "interrupted" if code == INTERRUPTED else "terminated"
+            print(f"tfio-store: {end}", file=sys.stderr)
+            return code
         except (KeyboardInterrupt, click.Abort):
             print("tfio-store: interrupted", file=sys.stderr)
             return INTERRUPTED
@@ -92,7 +98,8 @@ def _failed(error: Exception, session: Session | None, arguments: Sequence[str])
         name = f"{command} --help" if command else "--help"
         error = click.UsageError(f"{error.format_message().rstrip('.')} (see tfio-store {name})")
     as_json = session.json if session is not None else "--json" in arguments
-    failures.tell(error, command, as_json=as_json)
+    found = program.get_command(click.Context(program), command)
+    failures.tell(error, command, as_json=as_json, speak=lambda text: in_the_shell(text, found))
     return failures.exit_code(error)
 
 

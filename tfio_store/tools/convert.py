@@ -1,28 +1,36 @@
-"""`convert`: files of tables to a TFRecord dataset, and back."""
+"""`convert`: tables, WebDatasets, images and arrays to a TFRecord dataset, and back."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from tfio_store.dataset.source import Source, open_dataset
 from tfio_store.example.codec import SchemaLike
+from tfio_store.example.feature import Feature
+from tfio_store.example.schema import Schema
 from tfio_store.storage import Access, Retry
 from tfio_store.storage.redaction import redacted
 from tfio_store.storage.stored_file import OutputFile
+from tfio_store.tools.array_files import read_arrays
+from tfio_store.tools.image_folder import ImageFolder
 from tfio_store.tools.json_values import as_json_line
 from tfio_store.tools.rows import rows_of
 from tfio_store.tools.selection import Selection
 from tfio_store.tools.table import write_table
 from tfio_store.tools.table_files import FORMATS, format_of, read_tables, write_tables
 from tfio_store.tools.table_stream import iter_tables
+from tfio_store.tools.tar_samples import read_samples, write_samples
 from tfio_store.write.progress import OnProgress
 
 __all__ = ["Conversion", "convert"]
 
 _TFRECORD = "tfrecord"
+_SUFFIXES = {"webdataset": (".tar", ".tar.gz", ".tgz"), "numpy": (".npy", ".npz")}
+_WRITTEN = (_TFRECORD, *FORMATS, "webdataset")
+_READ = (*_WRITTEN, "images", "numpy")
 _LINES = 1 << 20
 
 
@@ -32,8 +40,8 @@ class Conversion:
 
     Attributes:
         target (str): What was written.
-        source_format (str): "tfrecord", "parquet", "csv", "jsonl" or "arrow".
-        target_format (str): One of the same.
+        source_format (str): "tfrecord", or what was read.
+        target_format (str): "tfrecord", or what was written.
         records (int): How many rows.
 
     Example:
@@ -67,21 +75,30 @@ def convert(
     retry: Retry | None = None,
     backend: str = "fsspec",
 ) -> Conversion:
-    """Make a TFRecord dataset of files of tables, or a file of a table of a dataset.
+    """Make a TFRecord dataset of files of another format, or such a file of a dataset.
 
-    The files are Parquet, CSV, JSON lines or Arrow IPC.
+    The files are tables (Parquet, CSV, JSON lines, Arrow IPC), WebDataset's tar files, NumPy's
+    arrays, or images in folders that are named for their classes. The last two are read only.
 
     Rows are read and written in pieces, in their order. What Arrow holds comes back exactly from
-    Parquet and Arrow IPC, nulls and lists included. The names' ends tell the formats. Needs
+    Parquet and Arrow IPC, nulls and lists included. The names' ends tell the formats. Tables need
     pyarrow, but for JSON lines as the target.
 
+    The parts of a WebDataset sample are columns. Those that WebDataset decodes as text ("txt",
+    "json") become str, those it decodes as numbers ("cls", "index") int64, and all others bytes.
+    The column "__key__" names the sample; without it, samples are numbered. Images have the columns
+    "image", "path" and "label". An array is cut along its first dimension. That of a .npy file is
+    the column "array".
+
     Args:
-        source (str | PathLike | list): Files of one format with the same columns, or a source as
-            for `RecordReader`.
+        source (str | PathLike | list): Files of one format with the same columns, a folder of
+            images, or a source as for `RecordReader`.
         target (str): A dataset's folder and name, or a file.
-        source_format (str | None): "tfrecord", "parquet", "csv", "jsonl" or "arrow". Default None:
-            what the source's name ends in.
-        target_format (str | None): The same for the target. Default None.
+        source_format (str | None): "tfrecord", "parquet", "csv", "jsonl", "arrow", "webdataset",
+            "images" or "numpy". Default None: what the source's name ends in; "images" has to be
+            told.
+        target_format (str | None): The same for the target, but for "images" and "numpy". Default
+            None.
         columns (list[str] | None): The columns to convert. Default None: all.
         schema (Schema | dict | None): See `write_table`. For TFRecord targets. Default None.
         flatten (bool): See `write_table`. For TFRecord targets. Default False.
@@ -126,10 +143,11 @@ def convert(
         )
     wanted = None if columns is None else list(columns)
     if written == _TFRECORD:
+        tables, known = _tables(read, names, access, wanted)
         manifest = write_table(
-            read_tables(open_dataset(names, access), read, wanted),
+            tables,
             target,
-            schema=schema,
+            schema={**known, **Schema.of(schema or {})} if known else schema,
             flatten=flatten,
             num_shards=num_shards,
             max_shard_bytes=max_shard_bytes,
@@ -144,17 +162,53 @@ def convert(
     return Conversion(redacted(target), read, written, records)
 
 
+def _tables(
+    form: str, names: Any, access: Access, columns: list[str] | None
+) -> tuple[Iterator[Any], dict[str, Feature]]:
+    """The rows of the source as tables, and what is known of the columns before."""
+    if form == "images":
+        if not isinstance(names, str | os.PathLike):
+            raise ValueError("source= takes one folder of images")
+        folder = ImageFolder(names, access)
+        found = folder.features if columns is None else _chosen(folder.features, columns)
+        return ({name: table[name] for name in found} for table in folder.tables()), found
+    dataset = open_dataset(names, access)
+    if form == "webdataset":
+        return read_samples(dataset, columns), {}
+    if form == "numpy":
+        return read_arrays(dataset, columns), {}
+    return read_tables(dataset, form, columns), {}
+
+
+def _chosen(features: dict[str, Feature], columns: list[str]) -> dict[str, Feature]:
+    for name in columns:
+        if name not in features:
+            raise ValueError(f"there is no column {name!r}; there are {', '.join(features)}")
+    return {name: features[name] for name in columns}
+
+
 def _format(given: str | None, name: Any, argument: str) -> str:
-    known = (_TFRECORD, *FORMATS)
+    known = _WRITTEN if argument == "target_format" else _READ
     if given is not None and given not in known:
         raise ValueError(f"{argument}={given!r}: pass one of {', '.join(map(repr, known))}")
     if given is not None:
         return given
     names = [name] if isinstance(name, str | os.PathLike) else name
-    found = {format_of(os.fspath(each)) or _TFRECORD for each in names}
+    found = {_told(os.fspath(each)) for each in names}
     if len(found) > 1:
         raise ValueError(f"source= names files of several formats: {', '.join(sorted(found))}")
-    return found.pop() if found else _TFRECORD
+    form = found.pop() if found else _TFRECORD
+    if form not in known:
+        raise ValueError(f"{argument.partition('_')[0]}= names a {form} file, which is read only")
+    return form
+
+
+def _told(name: str) -> str:
+    """The format that a file's name tells."""
+    path = name.partition("?")[0].lower()
+    of_suffix = {suffix: form for form, ends in _SUFFIXES.items() for suffix in ends}
+    found = next((of_suffix[suffix] for suffix in of_suffix if path.endswith(suffix)), None)
+    return found or format_of(name) or _TFRECORD
 
 
 def _to_file(
@@ -176,7 +230,10 @@ def _to_file(
     try:
         file = OutputFile(output)
         if form == "jsonl":
-            records = _write_lines(source, access, file, columns)
+            records = _write_lines(_rows(source, access, columns), file)
+        elif form == "webdataset":
+            packed = target.lower().endswith("gz")
+            records = write_samples(_rows(source, access, columns), file, compressed=packed)
         else:
             batches = iter_tables(source, columns=columns, **access.arguments)
             records = write_tables(batches, form, file)
@@ -187,10 +244,13 @@ def _to_file(
     return records
 
 
-def _write_lines(source: Any, access: Access, file: OutputFile, columns: list[str] | None) -> int:
-    batches = Selection(source, **access.arguments).all()
+def _rows(source: Any, access: Access, columns: list[str] | None) -> Iterator[dict[str, Any]]:
+    return rows_of(Selection(source, **access.arguments).all(), source, access, columns)
+
+
+def _write_lines(rows: Iterator[dict[str, Any]], file: OutputFile) -> int:
     records, waiting = 0, bytearray()
-    for row in rows_of(batches, source, access, columns):
+    for row in rows:
         records += 1
         waiting += as_json_line(row).encode() + b"\n"
         if len(waiting) >= _LINES:

@@ -50,7 +50,8 @@ def infer_schema(
         Schema: For `decode_examples`, `TFRecordDataset` and others.
 
     Raises:
-        ValueError: There are no records, or ``sample`` is below 1.
+        NoRecordsError: There are no records.
+        ValueError: ``sample`` is below 1.
         SchemaError: One feature holds values of two kinds, or is in the context and in the feature
             lists.
         CorruptRecordError: A record is neither an Example nor a SequenceExample.

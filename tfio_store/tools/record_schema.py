@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any
 
-from tfio_store.errors import CorruptRecordError, SchemaError
+from tfio_store.errors import CorruptRecordError, NoRecordsError, SchemaError
 from tfio_store.example import decode_examples
 from tfio_store.example.codec import infer_feature_lists, infer_features
 from tfio_store.example.feature import ROW_LENGTHS, Feature
@@ -67,7 +67,7 @@ def _schema_of(records: Iterable[Any], source: object) -> Schema:
                 seen.note(name, total - 1, dtype, counts)
             seen.records += 1
     if not total:
-        raise ValueError(f"there are no records{where} to infer a schema from")
+        raise NoRecordsError(f"there are no records{where} to infer a schema from")
     features = _context_features(context, total)
     sequences = {n: _sequence(seen, total) for n, seen in lists.items() if seen.dtype}
     for name in sorted(features.keys() & sequences.keys()):

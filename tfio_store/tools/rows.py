@@ -14,7 +14,7 @@ from tfio_store.example import Nullable, Ragged, decode_examples
 from tfio_store.example.feature import Feature
 from tfio_store.example.nullable import valid_rows
 from tfio_store.example.schema import Schema
-from tfio_store.records.framing import RecordBatch
+from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
 from tfio_store.storage import Access
 from tfio_store.tools.infer import infer_schema, manifest_schema
 from tfio_store.tools.record_schema import schema_of_records
@@ -33,6 +33,8 @@ def rows_of(
     source: Source,
     access: Access,
     columns: Sequence[str] | None = None,
+    *,
+    max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
 ) -> Iterator[Row]:
     """Each record as a mapping of feature names to None, bool, int, float, str, bytes or lists.
 
@@ -52,15 +54,15 @@ def rows_of(
             batch = whole[start : start + _MOST_ROWS]
             with of_source(source if isinstance(source, str | os.PathLike) else None, first):
                 if known is None and scalars is None:
-                    scalars = _scalars(source, access)
+                    scalars = _scalars(source, access, max_record_bytes)
                 schema = known or opened(schema_of_records(batch))
                 yield from _rows(batch, schema, scalars or {}, columns)
             first += len(batch)
 
 
-def _scalars(source: Source, access: Access) -> dict[str, bool]:
+def _scalars(source: Source, access: Access, max_record_bytes: int) -> dict[str, bool]:
     """Of each feature, whether a record has a single value of it."""
-    found = infer_schema(source, **access.arguments)
+    found = infer_schema(source, max_record_bytes=max_record_bytes, **access.arguments)
     return {name: _steps(feature) == () for name, feature in found.items()}
 
 

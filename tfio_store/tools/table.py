@@ -165,7 +165,7 @@ def read_table(
         CorruptRecordError: A record is neither an Example nor a SequenceExample.
         KeyError: There is no such column.
         SchemaError: A record is not as the schema says.
-        ValueError: There are no records to infer a schema from.
+        NoRecordsError: There are no records to infer a schema from.
         OSError: The storage fails.
 
     Example:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tfio_store.cli import output
-from tfio_store.cli.options import Session, common, size
+from tfio_store.cli.options import Session, common, max_record_bytes, size
 from tfio_store.cli.progress import progress
 
 if TYPE_CHECKING:
@@ -79,8 +79,9 @@ def _row(shard: ShardFacts) -> tuple[str, ...]:
 @click.command()
 @urls
 @click.option("--per-shard", is_flag=True, help="Count each file by itself.")
+@max_record_bytes
 @common
-def count(session: Session, urls: tuple[str, ...], per_shard: bool) -> None:
+def count(session: Session, urls: tuple[str, ...], per_shard: bool, **limits: Any) -> None:
     """Print the number of records.
 
     A manifest or an index tells it at once. Else the headers of raw files are read, and compressed
@@ -88,7 +89,7 @@ def count(session: Session, urls: tuple[str, ...], per_shard: bool) -> None:
     """
     from tfio_store.tools.count import count_shards
 
-    shards = count_shards(urls if len(urls) > 1 else urls[0], **session.arguments)
+    shards = count_shards(urls if len(urls) > 1 else urls[0], **limits, **session.arguments)
     records = sum(shard.records for shard in shards)
     if session.json:
         output.document("count", {"records": records} | ({"shards": shards} if per_shard else {}))
@@ -116,13 +117,14 @@ def count(session: Session, urls: tuple[str, ...], per_shard: bool) -> None:
     show_default=True,
     help="Records to look at if there is no manifest.",
 )
+@max_record_bytes
 @common
-def schema(session: Session, url: str, form: str, sample: int) -> None:
+def schema(session: Session, url: str, form: str, sample: int, **limits: Any) -> None:
     """Print the features: of the manifest, or else of the first records."""
     from tfio_store.tools.infer import infer_schema
     from tfio_store.tools.spec_text import spec_text
 
-    found = infer_schema(url, sample=sample, **session.arguments)
+    found = infer_schema(url, sample=sample, **limits, **session.arguments)
     if session.json or form == "json":
         output.document("schema", {"schema": found.to_json()})
     elif form == "tf":
@@ -156,8 +158,9 @@ def schema(session: Session, url: str, form: str, sample: int) -> None:
     help="About how much to look at.",
 )
 @click.option("--full", is_flag=True, help="Look at everything.")
+@max_record_bytes
 @common
-def stats(session: Session, urls: tuple[str, ...], sample: int, full: bool) -> None:
+def stats(session: Session, urls: tuple[str, ...], sample: int, full: bool, **limits: Any) -> None:
     """Tell of each feature how many records have it, its range, quantiles, and what it looks like.
 
     Of byte strings the lengths are told. Larger sources are sampled, always in the same way.
@@ -171,6 +174,7 @@ def stats(session: Session, urls: tuple[str, ...], sample: int, full: bool) -> N
             urls if len(urls) > 1 else urls[0],
             sample_bytes=None if full else sample,
             on_progress=on_progress,
+            **limits,
             **session.arguments,
         )
     if session.json:

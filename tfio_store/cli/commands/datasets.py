@@ -9,7 +9,15 @@ import click
 
 from tfio_store.cli import output
 from tfio_store.cli.exits import DAMAGED
-from tfio_store.cli.options import Session, common, features, into_target, parse_options, size
+from tfio_store.cli.options import (
+    Session,
+    common,
+    features,
+    into_target,
+    max_record_bytes,
+    parse_options,
+    size,
+)
 from tfio_store.cli.progress import progress
 
 __all__ = ["convert", "copy", "diff"]
@@ -21,6 +29,7 @@ __all__ = ["convert", "copy", "diff"]
 @click.option("--num-shards", type=click.IntRange(min=1), help="So many files.")
 @click.option("--max-shard-bytes", callback=size, metavar="SIZE", help="Files of at most this.")
 @click.option("--shuffle-seed", type=int, help="In a random order. It needs --num-shards.")
+@max_record_bytes
 @into_target
 @common
 def copy(session: Session, sources: tuple[str, ...], target: str, **how: Any) -> None:
@@ -85,14 +94,24 @@ def diff(
     return 0 if found.same else DAMAGED
 
 
-FORMATS = click.Choice(["tfrecord", "parquet", "csv", "jsonl", "arrow"])
+WRITTEN = ["tfrecord", "parquet", "csv", "jsonl", "arrow", "webdataset"]
 
 
 @click.command()
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
 @click.argument("target")
-@click.option("--from", "source_format", type=FORMATS, help="What SOURCE is, if no name tells.")
-@click.option("--to", "target_format", type=FORMATS, help="What TARGET is, if its name does not.")
+@click.option(
+    "--from",
+    "source_format",
+    type=click.Choice([*WRITTEN, "images", "numpy"]),
+    help="What SOURCE is, if no name tells. Images have to be told.",
+)
+@click.option(
+    "--to",
+    "target_format",
+    type=click.Choice(WRITTEN),
+    help="What TARGET is, if its name does not.",
+)
 @click.option("-c", "--columns", help="Columns to convert, with commas between.")
 @click.option(
     "--schema",
@@ -113,10 +132,11 @@ def convert(
     target_compression: str | None,
     **how: Any,
 ) -> None:
-    """Make a TFRecord dataset of Parquet, CSV, JSON lines or Arrow files, or one such file of a
-    dataset.
+    """Make a TFRecord dataset of Parquet, CSV, JSON lines or Arrow files, of a WebDataset, a folder
+    of images or NumPy's arrays; or a table's file or a WebDataset of a dataset.
 
-    The names' ends tell the formats: .parquet, .csv, .jsonl, .arrow; all else is TFRecord.
+    The names' ends tell the formats: .parquet, .csv, .jsonl, .arrow, .tar, .npy, .npz; all else is
+    TFRecord.
     """
     from tfio_store.tools.convert import convert as convert_source
 

@@ -8,8 +8,9 @@ import click
 
 from tfio_store.cli import output
 from tfio_store.cli.exits import DAMAGED
-from tfio_store.cli.options import Session, common, duration, into_target
+from tfio_store.cli.options import Session, common, duration, into_target, max_record_bytes
 from tfio_store.cli.progress import progress
+from tfio_store.cli.words import in_the_shell
 
 __all__ = ["clean", "index", "salvage", "verify"]
 
@@ -17,18 +18,21 @@ __all__ = ["clean", "index", "salvage", "verify"]
 @click.command()
 @click.argument("urls", nargs=-1, required=True, metavar="URL...")
 @click.option("--quick", is_flag=True, help="Compare sizes and the store's checksums only.")
+@max_record_bytes
 @common
-def verify(session: Session, urls: tuple[str, ...], quick: bool) -> int:
+def verify(session: Session, urls: tuple[str, ...], quick: bool, **limits: Any) -> int:
     """Check every checksum, and tell each damaged region. Exit code 1 if there is any."""
     from tfio_store.tools.salvage import verify as verify_source
 
     source = urls if len(urls) > 1 else urls[0]
     with progress(session) as on_progress:
-        report = verify_source(source, quick=quick, on_progress=on_progress, **session.arguments)
+        report = verify_source(
+            source, quick=quick, on_progress=on_progress, **limits, **session.arguments
+        )
     if session.json:
         output.document("verify", {"ok": report.ok, **vars(report)})
     else:
-        output.line(str(report))
+        output.line(in_the_shell(str(report), click.get_current_context().command))
     return 0 if report.ok else DAMAGED
 
 
@@ -36,6 +40,7 @@ def verify(session: Session, urls: tuple[str, ...], quick: bool) -> int:
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
 @click.argument("target")
 @click.option("--num-shards", type=click.IntRange(min=1), help="As many as there were, if not set.")
+@max_record_bytes
 @into_target
 @common
 def salvage(
@@ -43,7 +48,7 @@ def salvage(
     sources: tuple[str, ...],
     target: str,
     num_shards: int | None,
-    **target_as: Any,
+    **how: Any,
 ) -> None:
     """Copy every sound record of SOURCE... to a new dataset, and tell what is lost."""
     from tfio_store.storage.redaction import redacted
@@ -55,13 +60,13 @@ def salvage(
             target,
             num_shards=num_shards,
             on_progress=on_progress,
-            **target_as,
+            **how,
             **session.arguments,
         )
     if session.json:
         output.document("salvage", {"target": redacted(target), **vars(report)})
     else:
-        output.line(str(report))
+        output.line(in_the_shell(str(report), click.get_current_context().command))
 
 
 @click.command()

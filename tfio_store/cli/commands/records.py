@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfio_store.cli import output
-from tfio_store.cli.options import Session, common
+from tfio_store.cli.options import Session, common, max_record_bytes
 from tfio_store.cli.values import as_cell
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ def shown(function: Callable[..., Any]) -> Callable[..., Any]:
             show_default=True,
             help='How byte strings are shown. What is not UTF-8 becomes {"base64": ...}.',
         ),
+        max_record_bytes,
         common,
     )
     for option in reversed(options):
@@ -106,13 +107,14 @@ def _print(
     columns: str | None,
     raw: bool,
     how: str,
+    max_record_bytes: int,
     lines: bool = False,
 ) -> None:
     from tfio_store.tools.json_values import as_json_line, as_json_value
     from tfio_store.tools.rows import rows_of
     from tfio_store.tools.selection import Selection
 
-    selection = Selection(source, **session.arguments)
+    selection = Selection(source, max_record_bytes=max_record_bytes, **session.arguments)
     batches = pick(selection)
     if raw:
         for batch in batches:
@@ -120,7 +122,7 @@ def _print(
                 output.raw(record)
         return
     wanted = None if columns is None else [name.strip() for name in columns.split(",")]
-    rows = rows_of(batches, source, selection.access, wanted)
+    rows = rows_of(batches, source, selection.access, wanted, max_record_bytes=max_record_bytes)
     if session.json:
         found = [{name: as_json_value(row[name], how) for name in row} for row in rows]
         output.document(session.command, {"records": found})
