@@ -80,8 +80,31 @@ def test_schema(run: Run, kept: Kept) -> None:
     expected = tfs.infer_schema(kept.url, storage_options=kept.place.storage_options)
     assert tfs.Schema.from_json(found) == expected
     table = run("schema", kept.url, *kept.options).out.splitlines()
-    assert table[0].split() == ["feature", "dtype", "shape", "kind", "default"]
+    assert table[0].split() == ["feature", "dtype", "shape", "kind", "default", "in"]
     assert sorted(line.split()[0] for line in table[1:]) == ["id", "ids", "name", "score"]
+
+
+def test_a_schema_tells_how_many_records_have_a_feature(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    rows: list[dict[str, Any]] = [{"x": 1}, {}, {"x": 2, "y": "a"}]
+    path.write_bytes(framed([tfs.encode_example(row) for row in rows]))
+    found = run("schema", path, "--json").document["seen"]
+    assert found == {"records": 3, "features": {"x": 2, "y": 1}}
+    assert [line[-6:] for line in run("schema", path).out.splitlines()[1:]] == ["2 of 3", "1 of 3"]
+    assert run("schema", path, "--json", "--sample", "1").document["seen"]["records"] == 1
+
+
+def test_a_damaged_record_does_not_hide_the_schema(run: Run, tmp_path: Path) -> None:
+    url = str(tmp_path / "train")
+    tfs.write_table({"x": list(range(100))}, url, num_shards=1)
+    (shard,) = tmp_path.glob("train-*")
+    data = bytearray(shard.read_bytes())
+    data[20] ^= 1
+    shard.write_bytes(data)
+    answer = run("schema", url, "--json")
+    assert answer.code == 0
+    assert answer.document["seen"] == {"records": 99, "features": {"x": 99}}
+    assert "tfio-store: warning" in answer.err
 
 
 FEATURES: dict[str, Any] = {

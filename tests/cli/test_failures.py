@@ -130,7 +130,7 @@ def test_faults_of_the_program_say_so(run: Run, monkeypatch: pytest.MonkeyPatch)
     def fail(*_: Any, **__: Any) -> None:
         raise AssertionError("nobody thought of this")
 
-    monkeypatch.setattr("tfio_store.tools.count.count_shards", fail)
+    monkeypatch.setattr("tfio_store.tools.count.count", fail)
     answer = run("count", "x")
     assert answer.code == 70
     assert "nobody thought of this (a fault of this program; --debug shows where)" in answer.err
@@ -146,11 +146,11 @@ def test_usage(run: Run) -> None:
 
 
 def test_warnings_are_lines(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def warn(*_: Any, **__: Any) -> tuple[()]:
+    def warn(*_: Any, **__: Any) -> int:
         warnings.warn("mind this", RuntimeWarning, stacklevel=2)
-        return ()
+        return 0
 
-    monkeypatch.setattr("tfio_store.tools.count.count_shards", warn)
+    monkeypatch.setattr("tfio_store.tools.count.count", warn)
     assert run("count", "x").err == "tfio-store: warning: mind this\n"
     assert run("count", "-q", "x").err == ""
 
@@ -173,6 +173,18 @@ def test_a_bar_on_a_terminal(run: Run, tmp_path: Path, monkeypatch: pytest.Monke
     assert answer.out.startswith("30 sound records")
     assert "records/s" in answer.err
     assert run("verify", kept.url, "--progress", "none").err == ""
+
+
+def test_count_and_diff_have_a_bar(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "f").write_bytes(framed(RECORDS))
+    monkeypatch.setattr("tfio_store.cli.progress._FIRST", 0.0)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    assert "1/1" in run("count", tmp_path / "f").err
+    assert "records/s" in run("diff", tmp_path / "f", tmp_path / "f").err
 
 
 def test_secrets_are_not_shown(run: Run, tmp_path: Path) -> None:

@@ -104,10 +104,10 @@ def test_cat_streams(path: Path) -> None:
 WAITING = """
 import sys, threading, tfio_store.tools.count as count
 from tfio_store.cli import entry
-def count_shards(*_, **__):
+def wait(*_, **__):
     print("begun", flush=True)
     threading.Event().wait()
-count.count_shards = count_shards
+count.count = wait
 sys.argv = ["tfio-store", "count", "x"]
 entry.script()
 """

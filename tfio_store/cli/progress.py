@@ -70,6 +70,8 @@ class _Lines:
                 "records": self._last.records,
                 "nbytes": self._last.nbytes,
                 "whole": self._last.whole,
+                "shards": self._last.shards,
+                "whole_shards": self._last.whole_shards,
                 "seconds": round(self._told - self._begun, 3),
             },
         }
@@ -92,11 +94,14 @@ class _Bar:
             return
         if self._bar is None:
             self._bar = _made()
-            self._task = self._bar.add_task(self._command, total=now.whole, speed="")
+            self._task = self._bar.add_task(self._command, total=None, speed="")
             self._bar.start()
         speed = f"{now.nbytes / seconds / 1e6:,.0f} MB/s, {now.records / seconds:,.0f} records/s"
         assert self._task is not None
-        self._bar.update(self._task, completed=now.records, total=now.whole, speed=speed)
+        done, whole = now.records, now.whole
+        if whole is None and now.whole_shards is not None:
+            done, whole = now.shards, now.whole_shards
+        self._bar.update(self._task, completed=done, total=whole, speed=speed)
 
     def end(self) -> None:
         if self._bar is not None:

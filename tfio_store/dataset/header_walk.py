@@ -134,7 +134,7 @@ def is_remote(url: str) -> bool:
 
 def codec_of(dataset: Dataset, index: int) -> str | None:
     """A shard's codec. Its first bytes tell it, if nobody has looked yet."""
-    shard = dataset.shards[index]
+    shard = dataset.shard(index)
     if shard.compression != "auto":
         return shard.compression
     store, path = dataset.open(index)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
-from tfio_store.dataset.header_walk import index_raw_shards
+from tfio_store.dataset.header_walk import indexed_shard
 from tfio_store.dataset.model import Dataset, Shard
 from tfio_store.dataset.source import Source, open_dataset
 from tfio_store.errors import DataLossError
@@ -14,11 +15,12 @@ from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.storage import Access, Retry
 from tfio_store.storage.threads import Threads
+from tfio_store.write.progress import OnProgress, Progress
 
 __all__ = ["ShardCount", "count", "count_shards", "counted"]
 
 _BUDGET = 256 << 20
-_STREAMS_AT_ONCE = 4
+_FILES_AT_ONCE = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,7 @@ def count(
     compression: str | None = "auto",
     storage_options: Mapping[str, Any] | None = None,
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+    on_progress: OnProgress | None = None,
     retry: Retry | None = None,
     backend: str = "fsspec",
 ) -> int:
@@ -58,6 +61,8 @@ def count(
         compression (str | None): See `RecordReader`. Default "auto".
         storage_options (dict | None): See `RecordReader`. Default None.
         max_record_bytes (int): See `RecordReader`. Default 1 GiB.
+        on_progress (Callable | None): Called with the `Progress` so far behind each file that is
+            looked at. Its bytes are stored ones. Default None.
         retry (Retry | None): See `RecordReader`. Default None.
         backend (str): See `RecordReader`. Default "fsspec".
 
@@ -76,15 +81,9 @@ def count(
         >>> tfs.count("train")
         3
     """
-    shards = count_shards(
-        source,
-        compression=compression,
-        storage_options=storage_options,
-        max_record_bytes=max_record_bytes,
-        retry=retry,
-        backend=backend,
-    )
-    return sum(shard.records for shard in shards)
+    dataset = open_dataset(source, Access(storage_options, retry, backend), compression=compression)
+    whole = counted(dataset, max_record_bytes=max_record_bytes, on_progress=on_progress)
+    return whole.num_records or 0
 
 
 def count_shards(
@@ -93,6 +92,7 @@ def count_shards(
     compression: str | None = "auto",
     storage_options: Mapping[str, Any] | None = None,
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+    on_progress: OnProgress | None = None,
     retry: Retry | None = None,
     backend: str = "fsspec",
 ) -> tuple[ShardCount, ...]:
@@ -103,6 +103,8 @@ def count_shards(
         compression (str | None): See `RecordReader`. Default "auto".
         storage_options (dict | None): See `RecordReader`. Default None.
         max_record_bytes (int): See `RecordReader`. Default 1 GiB.
+        on_progress (Callable | None): Called with the `Progress` so far behind each file that is
+            looked at. Its bytes are stored ones. Default None.
         retry (Retry | None): See `RecordReader`. Default None.
         backend (str): See `RecordReader`. Default "fsspec".
 
@@ -118,30 +120,45 @@ def count_shards(
         [2, 1]
     """
     dataset = open_dataset(source, Access(storage_options, retry, backend), compression=compression)
-    whole = counted(dataset, max_record_bytes=max_record_bytes)
-    return tuple(ShardCount(shard.url, _known(shard)) for shard in whole.shards)
+    whole = counted(dataset, max_record_bytes=max_record_bytes, on_progress=on_progress)
+    shards = map(whole.shard, range(len(whole.shards)))
+    return tuple(ShardCount(shard.url, _known(shard)) for shard in shards)
 
 
-def counted(dataset: Dataset, *, max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES) -> Dataset:
+def counted(
+    dataset: Dataset,
+    *,
+    max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+    on_progress: OnProgress | None = None,
+) -> Dataset:
     """The dataset with the records of every shard counted. Raises as `count` does."""
-    unknown = [i for i, shard in enumerate(dataset.shards) if shard.records is None]
-    if not unknown:
+    if dataset.num_records is not None:
         return dataset
-    asked = replace(dataset, shards=tuple(dataset.shards[i] for i in unknown))
-    walked = index_raw_shards(asked, memory_budget=_BUDGET, max_record_bytes=max_record_bytes)
-    dataset = dataset.with_shards(dict(zip(unknown, walked.shards, strict=True)))
-    streams = [i for i in unknown if dataset.shards[i].records is None]
-    with Threads(min(_STREAMS_AT_ONCE, len(streams) or 1)) as pool:
-        found = pool.map(lambda i: _read_through(dataset, i, max_record_bytes), streams)
-        return dataset.with_shards(
-            {i: dataset.shards[i].known(records=n) for i, n in zip(streams, found, strict=True)}
-        )
+    unknown = [i for i, shard in enumerate(dataset.shards) if shard.records is None]
+    found: dict[int, Shard] = {}
+    records = nbytes = 0
+    with Threads(min(_FILES_AT_ONCE, len(unknown))) as pool:
+        walk = partial(_walked, dataset, max_record_bytes=max_record_bytes)
+        for index, shard in zip(unknown, pool.map(walk, unknown), strict=True):
+            found[index] = shard
+            records, nbytes = records + _known(shard), nbytes + shard.nbytes
+            if on_progress is not None:
+                on_progress(Progress(records, nbytes, len(found), whole_shards=len(unknown)))
+    return dataset.with_shards(found)
 
 
-def _read_through(dataset: Dataset, index: int, max_record_bytes: int) -> int:
+def _walked(dataset: Dataset, index: int, max_record_bytes: int) -> Shard:
+    """A file with its records counted: by its headers if it is raw."""
+    budget = _BUDGET // _FILES_AT_ONCE
+    shard = indexed_shard(dataset, index, budget=budget, max_record_bytes=max_record_bytes)
+    if shard.records is not None:
+        return shard
+    return shard.known(records=_read_through(dataset, index, budget, max_record_bytes))
+
+
+def _read_through(dataset: Dataset, index: int, budget: int, max_record_bytes: int) -> int:
     """The records of a compressed stream."""
     alone = replace(dataset, shards=(dataset.shards[index],))
-    budget = _BUDGET // _STREAMS_AT_ONCE
     with RecordReader.of(
         alone, verify=False, memory_budget=budget, max_record_bytes=max_record_bytes
     ) as reader:

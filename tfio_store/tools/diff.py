@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any
@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tfio_store.dataset.source import Source
+from tfio_store.dataset.source import Source, open_dataset
 from tfio_store.errors import CorruptRecordError
 from tfio_store.example.feature import Feature
 from tfio_store.read.reader import RecordReader
+from tfio_store.records.framing import FRAME_OVERHEAD
 from tfio_store.storage import Access, Retry
 from tfio_store.tools.infer import infer_schema
+from tfio_store.write.progress import OnProgress, Progress
 
 __all__ = ["DatasetDiff", "diff"]
 
@@ -62,6 +64,7 @@ def diff(
     ordered: bool = True,
     storage_options: Mapping[str, Any] | None = None,
     other_options: Mapping[str, Any] | None = None,
+    on_progress: OnProgress | None = None,
     retry: Retry | None = None,
     backend: str = "fsspec",
 ) -> DatasetDiff:
@@ -76,6 +79,8 @@ def diff(
             them as heaps.
         storage_options (dict | None): The first source's. See `RecordReader`. Default None.
         other_options (dict | None): The other's. Default None: the first source's.
+        on_progress (Callable | None): Called with the `Progress` so far, that of the first source.
+            Default None.
         retry (Retry | None): See `RecordReader`. Default None.
         backend (str): See `RecordReader`. Default "fsspec".
 
@@ -99,11 +104,26 @@ def diff(
     source, other = _kept(source), _kept(other)
     features = _features(_schema(source, first), _schema(other, second))
     compare = _places if ordered else _heaps
+    dataset = open_dataset(source, first)
     with (
-        RecordReader(source, **first.arguments) as one,
+        RecordReader.of(dataset) as one,
         RecordReader(other, **second.arguments) as two,
     ):
-        return replace(compare(one, two), features=features)
+        told = _told_of(one, on_progress, dataset.num_records)
+        return replace(compare(told, two), features=features)
+
+
+def _told_of(
+    reader: RecordReader, on_progress: OnProgress | None, whole: int | None
+) -> Iterator[bytes]:
+    """The records. It tells of each batch that is done."""
+    records = nbytes = 0
+    for batch in reader.batches():
+        yield from batch
+        records, nbytes = records + len(batch), nbytes + batch.nbytes
+        if on_progress is not None:
+            framed = nbytes + FRAME_OVERHEAD * records
+            on_progress(Progress(records, framed, 0, whole))
 
 
 def _kept(source: Source) -> Any:
@@ -111,7 +131,7 @@ def _kept(source: Source) -> Any:
     return source if isinstance(source, str | os.PathLike) else list(source)
 
 
-def _places(one: RecordReader, two: RecordReader) -> DatasetDiff:
+def _places(one: Iterable[bytes], two: Iterable[bytes]) -> DatasetDiff:
     counts, different, first = [0, 0], 0, None
     for number, (left, right) in enumerate(zip_longest(one, two)):
         counts[0] += left is not None
@@ -122,7 +142,7 @@ def _places(one: RecordReader, two: RecordReader) -> DatasetDiff:
     return DatasetDiff((counts[0], counts[1]), different, first)
 
 
-def _heaps(one: RecordReader, two: RecordReader) -> DatasetDiff:
+def _heaps(one: Iterable[bytes], two: Iterable[bytes]) -> DatasetDiff:
     left, right = _digests(one), _digests(two)
     _, kinds = np.unique(np.concatenate([left, right]), return_inverse=True)
     held = np.bincount(kinds[: len(left)], minlength=len(kinds))
@@ -130,9 +150,9 @@ def _heaps(one: RecordReader, two: RecordReader) -> DatasetDiff:
     return DatasetDiff((len(left), len(right)), int(np.abs(held - other).sum()), None)
 
 
-def _digests(reader: RecordReader) -> npt.NDArray[Any]:
+def _digests(records: Iterable[bytes]) -> npt.NDArray[Any]:
     memory = bytearray()
-    for record in reader:
+    for record in records:
         memory += hashlib.blake2b(record, digest_size=_DIGEST.itemsize).digest()
     return np.frombuffer(memory, _DIGEST)
 

@@ -126,9 +126,7 @@ def info(
     if not isinstance(source, str | os.PathLike):
         source = list(source)
     dataset = open_dataset(source, access, compression=compression)
-    with Threads(_LOOKUPS_AT_ONCE) as pool:
-        codecs = list(pool.map(lambda i: codec_of(dataset, i), range(len(dataset.shards))))
-    shards = tuple(_facts(dataset, i, codec) for i, codec in enumerate(codecs))
+    shards = tuple(_facts(dataset, i, codec) for i, codec in enumerate(_codecs(dataset)))
     found = read_manifest(source, access)
     if found is None:
         return DatasetInfo(shards, None, None, None)
@@ -136,7 +134,19 @@ def info(
     return DatasetInfo(shards, found.generation, schema, found.metadata)
 
 
+def _codecs(dataset: Dataset) -> list[str | None]:
+    """Of every file. Those without a manifest are looked at, many at once."""
+    numbers = range(len(dataset.shards))
+    if dataset.paged is not None:
+        return [codec_of(dataset, i) for i in numbers]
+    with Threads(_LOOKUPS_AT_ONCE) as pool:
+        return list(pool.map(lambda i: codec_of(dataset, i), numbers))
+
+
 def _facts(dataset: Dataset, index: int, codec: str | None) -> ShardFacts:
-    shard = dataset.shards[index]
-    blocks = None if shard.blocks is None else len(shard.blocks.offsets) - 1
+    shard = dataset.shard(index)
+    if dataset.paged is not None:
+        blocks: int | None = dataset.paged.listed(index).blocks
+    else:
+        blocks = None if shard.blocks is None else len(shard.blocks.offsets) - 1
     return ShardFacts(shard.url, shard.nbytes, codec, shard.records, blocks)

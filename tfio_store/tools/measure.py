@@ -163,7 +163,8 @@ def _ranges(dataset: Dataset) -> Amounts:
     """As many at a time as the store is usually fastest with."""
     waiting: deque[Future[Any]] = deque()
     try:
-        for index, shard in enumerate(dataset.shards):
+        for index in range(len(dataset.shards)):
+            shard = dataset.shard(index)
             store, path = dataset.open(index)
             for start in range(0, shard.nbytes, store.range_bytes):
                 stop = min(start + store.range_bytes, shard.nbytes)

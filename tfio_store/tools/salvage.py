@@ -227,7 +227,7 @@ def _sound_batches(
 
 def _object_problem(dataset: Dataset, index: int, *, quick: bool) -> str | None:
     """How an object differs from what its manifest says, or None. ``quick``: as the store tells."""
-    shard = dataset.shards[index]
+    shard = dataset.shard(index)
     if shard.crc32c is None:
         if quick:
             raise ValueError(

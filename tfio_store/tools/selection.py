@@ -112,7 +112,7 @@ class Selection:
         )
 
     def _can_seek(self, dataset: Dataset) -> bool:
-        return all(
+        return dataset.has_blocks or all(
             shard.blocks is not None or codec_of(dataset, i) is None
             for i, shard in enumerate(dataset.shards)
         )

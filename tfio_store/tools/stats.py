@@ -97,7 +97,7 @@ def stats(
     access = Access(storage_options, retry, backend)
     source = source if isinstance(source, str | os.PathLike) else list(source)
     dataset = open_dataset(source, access, compression=compression)
-    stored = sum(shard.nbytes for shard in dataset.shards)
+    stored = dataset.nbytes
     known = manifest_schema(source, access)
     tallies: dict[str, FeatureTally] = {}
     records = nbytes = 0

@@ -21,6 +21,8 @@ class Progress:
         nbytes (int): Their bytes with framing, before compression.
         shards (int): Shards that the store has taken whole.
         whole (int | None): The records that there are in all, if that is known. Default None.
+        whole_shards (int | None): The shards that there are in all, if that is all that is known.
+            Default None.
 
     Example:
         >>> with tfs.ShardedWriter("train", num_shards=1, on_progress=print) as writer:
@@ -35,6 +37,7 @@ class Progress:
     shards: int
     """Shards that the store has taken whole."""
     whole: int | None = field(default=None, repr=False)
+    whole_shards: int | None = field(default=None, repr=False)
 
 
 OnProgress = Callable[[Progress], object]

@@ -87,10 +87,14 @@ def count(session: Session, urls: tuple[str, ...], per_shard: bool, **limits: An
     A manifest or an index tells it at once. Else the headers of raw files are read, and compressed
     files are decompressed.
     """
-    from tfio_store.tools.count import count_shards
+    from tfio_store.tools.count import count as count_records, count_shards
 
-    shards = count_shards(urls if len(urls) > 1 else urls[0], **limits, **session.arguments)
-    records = sum(shard.records for shard in shards)
+    source = urls if len(urls) > 1 else urls[0]
+    with progress(session) as on_progress:
+        how = {"on_progress": on_progress, **limits, **session.arguments}
+        shards = count_shards(source, **how) if per_shard else ()
+        known = sum(shard.records for shard in shards)
+        records = known if per_shard else count_records(source, **how)
     if session.json:
         output.document("count", {"records": records} | ({"shards": shards} if per_shard else {}))
     elif per_shard:
@@ -115,20 +119,25 @@ def count(session: Session, urls: tuple[str, ...], per_shard: bool, **limits: An
     type=click.IntRange(min=1),
     default=1000,
     show_default=True,
-    help="Records to look at if there is no manifest.",
+    help="Records to look at: all that is known without a manifest.",
 )
 @max_record_bytes
 @common
 def schema(session: Session, url: str, form: str, sample: int, **limits: Any) -> None:
-    """Print the features: of the manifest, or else of the first records."""
+    """Print the features: of the manifest, or else of the first records; and how many of these have
+    each."""
+    from tfio_store.storage import Access
     from tfio_store.tools.infer import infer_schema
+    from tfio_store.tools.presence import presence
     from tfio_store.tools.spec_text import spec_text
 
     found = infer_schema(url, sample=sample, **limits, **session.arguments)
-    if session.json or form == "json":
-        output.document("schema", {"schema": found.to_json()})
-    elif form == "tf":
+    if form == "tf" and not session.json:
         output.line(spec_text(found))
+        return
+    seen = presence(url, Access(**session.arguments), sample=sample, **limits)
+    if session.json or form == "json":
+        output.document("schema", {"schema": found.to_json(), "seen": seen})
     else:
         flags = ("raw", "nullable", "sequence")
         rows = [
@@ -141,10 +150,11 @@ def schema(session: Session, url: str, form: str, sample: int, **limits: Any) ->
                     + [flag for flag in flags if getattr(feature, flag)]
                 ),
                 "" if feature.default is None else repr(feature.default),
+                f"{seen.features.get(name, 0):,} of {seen.records:,}",
             )
             for name, feature in found.items()
         ]
-        output.table(("feature", "dtype", "shape", "kind", "default"), rows)
+        output.table(("feature", "dtype", "shape", "kind", "default", "in"), rows)
 
 
 @click.command()

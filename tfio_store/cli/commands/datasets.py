@@ -76,9 +76,15 @@ def diff(
     from tfio_store.tools.diff import diff as compare
 
     options = parse_options(other_options)
-    found = compare(
-        source, other, ordered=not unordered, other_options=options, **session.arguments
-    )
+    with progress(session) as on_progress:
+        found = compare(
+            source,
+            other,
+            ordered=not unordered,
+            other_options=options,
+            on_progress=on_progress,
+            **session.arguments,
+        )
     if session.json:
         output.document("diff", {"same": found.same, **dataclasses.asdict(found)})
         return 0 if found.same else DAMAGED
