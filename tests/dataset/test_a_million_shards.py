@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 import tfio_store as tfs
+import tfio_store.dataset.paged_shards as paged_shards
 from tests.support.counted import Counted
 from tests.support.million import BLOCKS, record, write_many
+from tests.support.rounds import Rounds
 from tfio_store.dataset.shard_page import PAGE_SHARDS
 from tfio_store.storage import open_store
 
@@ -98,3 +100,93 @@ def test_what_is_no_record_is_refused(many: tuple[str, int]) -> None:
         with pytest.raises(IndexError):
             source[wrong]
     assert source[-1] == record(BLOCKS - 1)
+
+
+# Requests that follow each other, from a store that is as far away as a bucket
+
+
+@pytest.fixture
+def rounds(monkeypatch: pytest.MonkeyPatch) -> Rounds:
+    return Rounds(open_store("/")[0], monkeypatch)
+
+
+def test_opening_takes_one_round(many: tuple[str, int], rounds: Rounds) -> None:
+    url, shards = many
+    assert len(tfs.RecordSource(url)) == shards * BLOCKS
+    assert rounds.now == 1
+    rounds.clear()
+    assert tfs.RecordReader(url)._shared.dataset.num_records == shards * BLOCKS
+    assert rounds.now == 1
+
+
+def test_the_rounds_to_a_random_record(many: tuple[str, int], rounds: Rounds) -> None:
+    url, shards = many
+    source = tfs.RecordSource(url)
+    for shard, more in ((0, 3), (1, 2), (shards - 1, 3), (shards - 2, 2), (0, 1), (shards - 1, 1)):
+        rounds.clear()
+        number = shard * BLOCKS + shard % 7 + 500 * (more == 1)
+        assert source[number] == record(number % BLOCKS)
+        assert rounds.now == more  # the page and the table, as far as they are not kept; the block
+
+
+@pytest.mark.parametrize("count", [2, 1000])
+def test_the_rounds_to_the_first_batch_of_a_share(
+    many: tuple[str, int], rounds: Rounds, count: int
+) -> None:
+    with tfs.RecordReader(many[0]).shard(1, count) as reader:
+        assert next(reader.batches())[0] == record(1)
+        assert rounds.now == 4  # the manifest, a page, tables, blocks
+
+
+def test_tables_that_nobody_came_for_make_room(
+    many: tuple[str, int], counted: Counted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paged = tfs.RecordSource(many[0]).dataset.paged
+    assert paged is not None
+    monkeypatch.setattr(paged_shards, "_TABLES_BEGUN", 40 * paged.listed(0).place.nbytes)
+    for first in range(0, 200, 50):
+        counted.clear()
+        paged.begin_tables(range(first, first + 30))
+        assert len(counted.ranges) == 30
+        list(paged.tables(range(first, first + 10)))
+        assert len(counted.ranges) == 30
+
+
+@pytest.mark.parametrize("count", [1, 2, 1000])
+def test_the_numbers_of_a_share_take_no_memory(many: tuple[str, int], count: int) -> None:
+    with tfs.RecordReader(many[0], memory_budget=MIB).shard(count - 1, count) as reader:
+        tracemalloc.start()
+        try:
+            assert list(next(reader.batches())) == [record(count - 1)]
+            state = reader.state()
+            reader.restore(state)
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert peak < 10 * MIB
+
+
+def test_an_append_costs_the_same_at_every_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds = Rounds(open_store("/")[0], monkeypatch)
+    costs: list[list[tuple[int, int]]] = []
+    for pages in (5, 489):
+        folder = tmp_path / str(pages)
+        folder.mkdir()
+        url = write_many(folder, pages)
+        costs.append([])
+        for _ in range(3):  # onto a full page, and then onto one that is not
+            rounds.clear()
+            with tfs.ShardedWriter(url, num_shards=1, if_exists="append") as writer:
+                writer.write(b"new")
+            costs[-1].append((rounds.requests, rounds.nbytes))
+            assert writer.manifest.records > pages * PAGE_SHARDS * BLOCKS
+        assert tfs.RecordSource(url)[-1] == b"new"
+    small, large = costs
+    root = (tmp_path / "489" / "_train.manifest.json").stat().st_size
+    assert [requests for requests, _ in small] == [requests for requests, _ in large]
+    assert all(nbytes < MIB // 8 for _, nbytes in small)
+    # the root, which tells of each page in 60 bytes, there and back a few times
+    for (_, less), (_, more) in zip(small, large, strict=True):
+        assert more < less + 12 * root < MIB // 2

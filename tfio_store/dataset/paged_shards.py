@@ -288,14 +288,31 @@ class PagedShards(Sequence[ShardInfo]):
     def begin_tables(self, shards: Iterable[int]) -> None:
         """Begin to fetch the block tables of these shards, which are asked for soon: as many as fit
         into a few MiB."""
-        begun = self._begun.here
-        for shard in shards:
-            place = self.listed(shard).place
-            if shard in begun or self._tables.get(shard) is not None:
+        begun, wanted = self._begun.here, list(shards)
+        room = _TABLES_BEGUN
+        for shard in wanted:
+            if self._tables.get(shard) is not None:
                 continue
-            if begun and sum(nbytes for _, nbytes in begun.values()) + place.nbytes > _TABLES_BEGUN:
+            place = self.listed(shard).place
+            if room < place.nbytes and room < _TABLES_BEGUN:
+                break
+            room -= place.nbytes
+            if shard not in begun:
+                begun[shard] = self._begin(place.name, place.start, place.nbytes), place.nbytes
+        self._forget_begun(set(wanted))
+
+    def _forget_begun(self, wanted: set[int]) -> None:
+        """Drop what readers have begun to fetch and never asked for, once it takes too much."""
+        begun = self._begun.here
+        nbytes = sum(size for _, size in list(begun.values()))
+        for shard in list(begun):
+            if nbytes <= _TABLES_BEGUN:
                 return
-            begun[shard] = self._begin(place.name, place.start, place.nbytes), place.nbytes
+            if shard not in wanted:
+                table, size = begun.pop(shard, (None, 0))
+                nbytes -= size
+                if table is not None:
+                    table.cancel()
 
     def _begin_table(self, place: TablePlace, shard: int) -> BlockTable | Future[BytesLike]:
         kept: BlockTable | None = self._tables.get(shard)

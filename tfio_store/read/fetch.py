@@ -25,7 +25,7 @@ from tfio_store.dataset.model import Block, Dataset, Shard
 from tfio_store.errors import DataLossError
 from tfio_store.read.block import decode_block, recover_block
 from tfio_store.read.located import Decoding, Located
-from tfio_store.read.order import Order
+from tfio_store.read.order import Numbers
 from tfio_store.read.plan import BlockRun, StreamPart, Units, fetches
 from tfio_store.read.record_runs import Frames, RecordRun, decode_run, record_fetches
 from tfio_store.read.stream import StreamReader
@@ -40,7 +40,7 @@ __all__ = ["decode", "fetch_blocks", "fetch_records"]
 
 
 def fetch_blocks(
-    units: Units, numbers: Order, how: Decoding, *, budget: int, position: int = 0, start: int = 0
+    units: Units, numbers: Numbers, how: Decoding, *, budget: int, position: int = 0, start: int = 0
 ) -> Iterator[Located]:
     """Batches of the units of these numbers, from ``position`` of them on. Empty ones are left out.
 
@@ -53,7 +53,7 @@ def fetch_blocks(
 
 
 def fetch_records(
-    units: Units, numbers: Order, frames: Frames, how: Decoding, *, budget: int
+    units: Units, numbers: Numbers, frames: Frames, how: Decoding, *, budget: int
 ) -> Iterator[Located]:
     """Batches of the units of these numbers, as `fetch_blocks` gives them, and behind them batches
     of the single records that ``frames`` tell of. Positions count the units and then the records;

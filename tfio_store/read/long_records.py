@@ -16,7 +16,7 @@ from tfio_store.dataset.model import Dataset, Shard
 from tfio_store.errors import ManifestError
 from tfio_store.read.fetch import fetch_blocks
 from tfio_store.read.located import Decoding, Located
-from tfio_store.read.order import Order
+from tfio_store.read.order import Numbers
 from tfio_store.read.plan import Units
 from tfio_store.records.framing import FRAME_OVERHEAD, read_records, walk
 from tfio_store.records.magic import detect
@@ -84,7 +84,7 @@ _Found: TypeAlias = Generator[LocatedList, None, "_Place"]
 
 def fetch_records_of_files(
     units: Units,
-    order: Order,
+    order: Numbers,
     how: Decoding,
     *,
     budget: int,
@@ -157,7 +157,7 @@ def _read(descriptor: int, shard: Shard, start: int, how: Decoding) -> tuple[lis
 
 
 def _rest(
-    units: Units, order: Order, how: Decoding, budget: int, place: _Place
+    units: Units, order: Numbers, how: Decoding, budget: int, place: _Place
 ) -> Iterator[Located]:
     """What `fetch_blocks` gives from ``place`` on, the records before it counted."""
     end, counts = place, place.start > 0  # else fetch_blocks counts

@@ -14,7 +14,10 @@ import numpy as np
 
 Order: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
-__all__ = ["Order", "Share", "Shuffle", "rearrange", "record_permutation"]
+Numbers: TypeAlias = "Order | range"
+"""Numbers of units, in the order of a reader. A range takes no memory, however many there are."""
+
+__all__ = ["Numbers", "Order", "Share", "Shuffle", "rearrange", "record_permutation"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +35,7 @@ class Share:
                 f"index= takes 0 to {self.count - 1} of {self.count}, not {self.index}"
             )
 
-    def apply(self, units: Order | range, epoch: int) -> Order | range:
+    def apply(self, units: Numbers, epoch: int) -> Numbers:
         return units[self.index :: self.count]
 
     def __str__(self) -> str:
@@ -56,8 +59,13 @@ class Shuffle:
         if self.window < 1:
             raise ValueError(f"window= takes 1 or more MiB, not {self.window}")
 
-    def apply(self, units: Order | range, epoch: int) -> Order:
-        return _array(units)[_generator(self.seed, epoch).permutation(len(units))]
+    def apply(self, units: Numbers, epoch: int) -> Order:
+        found: Order = _generator(self.seed, epoch).permutation(len(units))
+        if isinstance(units, range):
+            found *= units.step
+            found += units.start
+            return found
+        return units[found]
 
     @property
     def window_bytes(self) -> int:
@@ -77,17 +85,11 @@ class Shuffle:
         return f"shuffle(seed={self.seed}, window={self.window})"
 
 
-def rearrange(count: int, steps: tuple[Share | Shuffle, ...], epoch: int) -> Order:
-    """The unit numbers 0 … count-1 after every step."""
-    units: Order | range = range(count)  # of which a share takes no memory
+def rearrange(count: int, steps: tuple[Share | Shuffle, ...], epoch: int) -> Numbers:
+    """The unit numbers 0 … count-1 after every step. Only a shuffle makes an array of them."""
+    units: Numbers = range(count)
     for step in steps:
         units = step.apply(units, epoch)
-    return _array(units)
-
-
-def _array(units: Order | range) -> Order:
-    if isinstance(units, range):
-        return np.arange(units.start, units.stop, units.step, dtype=np.int64)
     return units
 
 

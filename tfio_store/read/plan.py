@@ -17,7 +17,7 @@ import numpy as np
 from tfio_store.dataset.block_tables import BlockTable
 from tfio_store.dataset.model import Block, Dataset
 from tfio_store.dataset.paged_shards import PagedShards
-from tfio_store.read.order import Order
+from tfio_store.read.order import Numbers, Order
 from tfio_store.read.record_runs import MERGE_GAP, MOST_WASTE
 from tfio_store.records.compression import most_ratio
 from tfio_store.records.framing import FRAME_OVERHEAD
@@ -120,11 +120,11 @@ class Units:
         """The number of a shard's first unit."""
         return self._numbers.first(shard)
 
-    def begin(self, numbers: Order) -> None:
+    def begin(self, numbers: Numbers) -> None:
         """Begin to fetch what tells where these units are, which are asked for soon."""
         paged = self.dataset.paged
         if paged is not None and len(numbers) and not self._is_stream(0):
-            shards, _ = paged.shards_of("blocks", numbers)
+            shards, _ = paged.shards_of("blocks", np.asarray(numbers, np.int64))
             paged.begin_tables(dict.fromkeys(shards.tolist()))
 
     def tables(self) -> Iterator[BlockTable | None]:
@@ -189,7 +189,7 @@ Part: TypeAlias = StreamPart | BlockRun
 
 
 def fetches(
-    units: Units, order: Order, *, position: int = 0, start: int = 0
+    units: Units, order: Numbers, *, position: int = 0, start: int = 0
 ) -> Iterator[Fetch[Part]]:
     """The ranges of the units from ``position`` of the order on. ``start``: where in the first
     one, if it is a stream of raw records, reading begins."""

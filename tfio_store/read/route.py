@@ -10,7 +10,7 @@ import numpy as np
 
 from tfio_store.dataset.model import Dataset
 from tfio_store.read.located import NO_OFFSET
-from tfio_store.read.order import Order, Share, Shuffle, rearrange
+from tfio_store.read.order import Numbers, Share, Shuffle, rearrange
 from tfio_store.read.plan import Units
 from tfio_store.read.shuffle import Windows
 
@@ -30,7 +30,7 @@ class Route:
         self.steps = steps
         self.units = Units(dataset, streams=streams)
 
-    def order(self, epoch: int) -> Order:
+    def order(self, epoch: int) -> Numbers:
         """The numbers of the units in the order of an epoch."""
         return rearrange(len(self.units), self.steps, epoch)
 
@@ -39,10 +39,10 @@ class Route:
         """The step that shuffles records: the last of the shuffling steps."""
         return next((step for step in reversed(self.steps) if isinstance(step, Shuffle)), None)
 
-    def windows(self, order: Order) -> Windows:
+    def windows(self, order: Numbers) -> Windows:
         """Which positions of the order are shuffled together."""
         assert self.shuffle is not None
-        return Windows(self.units.costs[order], self.shuffle.window_bytes)
+        return Windows(self.units.costs[np.asarray(order, np.int64)], self.shuffle.window_bytes)
 
     def window_most(self) -> int:
         """The most bytes of memory that windows are meant to take: the last block of one may be
@@ -92,7 +92,7 @@ class Route:
         start, stop = windows.bounds(position)
         return self._records(order[start:stop]) if start == position else None
 
-    def _records(self, numbers: Order) -> int:
+    def _records(self, numbers: Numbers) -> int:
         units = [self.units[int(number)] for number in numbers]
         known = [
             self.dataset.shard(shard).records if block is None else block.records
