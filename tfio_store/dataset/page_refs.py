@@ -65,6 +65,8 @@ def _ref(row: Any, objects: list[str]) -> PageRef:
         raise ValueError(f"no page lies at byte {start} with {nbytes} bytes")
     if not 1 <= totals.shards <= PAGE_SHARDS:
         raise ValueError(f"a page has {totals.shards} shards, not 1 to {PAGE_SHARDS}")
+    if totals.records and not totals.blocks:
+        raise ValueError(f"a page has {totals.records} records and no block")
     return PageRef(objects[number], start, nbytes, totals, crc)
 
 

@@ -223,3 +223,6 @@ def _check_places(columns: dict[str, Int64Array], indexes: int, names: tuple[str
     lies |= (nbytes > MOST_TABLE_BYTES) | (columns["blocks"] >= nbytes // _LEAST_OF_BLOCK)
     if lies.any():
         raise ValueError(f"the table of {names[int(lies.argmax())]} cannot lie where it says")
+    lost = (columns["records"] > 0) & (columns["blocks"] == 0)
+    if lost.any():
+        raise ValueError(f"{names[int(lost.argmax())]} has records and no block")

@@ -1,0 +1,173 @@
+"""Long datasets whose root, list of shards or index lies, with every checksum as it should be.
+
+Whoever reads one gets a named error, or the records that were written; and never much memory.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import tracemalloc
+from collections.abc import Iterator
+from itertools import cycle
+from typing import Any
+
+import google_crc32c
+import pytest
+
+import tfio_store as tfs
+import tfio_store.write.parts as parts
+from tests.servers.place import Place
+from tests.support.sharded import sharded
+from tfio_store.errors import DataLossError, ManifestError
+
+RECORDS = [b"%d " % i + bytes(2000) for i in range(14)]
+LIES = (0, (1 << 32) - 1, 1, 1 << 31, 3)
+MOST_MEMORY = 8 << 20
+
+
+@pytest.fixture(autouse=True)
+def _long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "PAGE_SHARDS", 3)
+    monkeypatch.setattr(parts, "MOST_LISTED", 2)
+
+
+@pytest.fixture(params=[None, "GZIP"])
+def written(request: pytest.FixtureRequest, memory: Place) -> Place:
+    with sharded(memory, compression=request.param, block_bytes=4096) as writer:
+        writer.write_batch(RECORDS)
+    return memory
+
+
+def root(place: Place) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(place.get("ds/_train.manifest.json"))
+    return found
+
+
+def put_root(place: Place, document: dict[str, Any]) -> None:
+    place.put("ds/_train.manifest.json", json.dumps(document).encode())
+
+
+def sealed(data: bytes) -> bytes:
+    return data[:-4] + struct.pack("<I", google_crc32c.value(data[:-4]))
+
+
+def check(place: Place) -> None:
+    """Read in every way, and compare."""
+    url = place.url("ds/train")
+    for read in (
+        lambda: list(tfs.RecordReader(url, memory_budget=1 << 20)),
+        lambda: [one for i in range(2) for one in tfs.RecordReader(url).shard(i, 2)],
+        lambda: tfs.RecordSource(url)[:],
+    ):
+        says, found = "", RECORDS
+        try:
+            found = read()
+        except (ManifestError, DataLossError, FileNotFoundError) as error:
+            says = str(error)
+        assert "ds/" in says or not says
+        assert sorted(found) == sorted(RECORDS)
+
+
+def words(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """``data`` with one word that lies, and where that is. Each word lies in its own way."""
+    lies = cycle(LIES)
+    for at in range(0, len(data) - 4, 4):
+        changed = bytearray(data)
+        struct.pack_into("<I", changed, at, next(lies))
+        yield at, bytes(changed)
+
+
+def test_no_word_of_a_page_makes_wrong_records(written: Place) -> None:
+    document = root(written)
+    row = document["shards"]["pages"][0]
+    name = "ds/" + document["shards"]["objects"][row[0]]
+    whole, (start, nbytes) = written.get(name), row[1:3]
+    for _, page in words(whole[start : start + nbytes]):
+        page = sealed(page)
+        written.put(name, whole[:start] + page + whole[start + nbytes :])
+        row[7] = int.from_bytes(page[-4:], "little")  # whoever lies here, can lie there
+        put_root(written, document)
+        check(written)
+
+
+def test_no_word_of_a_table_makes_wrong_records(written: Place) -> None:
+    (name,) = [name for name in written.names() if "_train.index." in name]
+    whole = written.get(name)
+    _, _, blocks, _, kind = struct.unpack_from("<QQQII", whole, 16)
+    nbytes = 32 + 8 * (blocks + 1) * (3 if kind == 2 else 2)
+    nbytes += -(nbytes + 4) % 8 + 4
+    for _, table in words(whole[16 : 16 + nbytes]):
+        written.put(name, whole[:16] + sealed(table) + whole[16 + nbytes :])
+        check(written)
+
+
+@pytest.mark.parametrize("lie", [0, 1, (1 << 32) - 1, 1 << 62, (1 << 63) - 1, 1 << 63, -1, None])
+def test_no_number_of_the_root_makes_wrong_records_or_takes_memory(memory: Place, lie: Any) -> None:
+    with sharded(memory, block_bytes=4096) as writer:
+        writer.write_batch(RECORDS)
+    honest = json.dumps(root(memory))
+    tracemalloc.start()
+    try:
+        for page in range(2):
+            for column in range(8):
+                document = json.loads(honest)
+                document["shards"]["pages"][page][column] = lie
+                put_root(memory, document)
+                check(memory)
+        for key in ("records", "nbytes", "index", "version", "shards"):
+            put_root(memory, {**json.loads(honest), key: lie})
+            check(memory)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < MOST_MEMORY
+
+
+@pytest.mark.parametrize("where", ["root", "page"])
+def test_records_without_a_block_are_refused(memory: Place, where: str) -> None:
+    """A reader by blocks would pass them by."""
+    with sharded(memory, block_bytes=4096) as writer:
+        writer.write_batch(RECORDS)
+    document = root(memory)
+    row = document["shards"]["pages"][0]
+    if where == "root":
+        row[6] = 0
+    else:
+        name = "ds/" + document["shards"]["objects"][row[0]]
+        whole, (start, nbytes) = memory.get(name), row[1:3]
+        page = bytearray(whole[start : start + nbytes])
+        (blocks,) = struct.unpack_from("<Q", page, 16 + 48)  # of the first of three shards
+        struct.pack_into("<Q", page, 16 + 48, 0)
+        lying = sealed(bytes(page))
+        memory.put(name, whole[:start] + lying + whole[start + nbytes :])
+        row[6], row[7] = row[6] - blocks, int.from_bytes(lying[-4:], "little")
+    put_root(memory, document)
+    with pytest.raises(ManifestError, match="no block"):
+        list(tfs.RecordReader(memory.url("ds/train")).shard(0, 1))
+
+
+@pytest.mark.parametrize("name", ["../train-0", "/etc/passwd", "a//b", "a%2fb", "s3://b/x", ".."])
+@pytest.mark.parametrize("of", ["shard", "index"])
+def test_a_page_that_leaves_the_folder_is_refused(written: Place, name: str, of: str) -> None:
+    document = root(written)
+    row = document["shards"]["pages"][1]  # of one shard
+    path = "ds/" + document["shards"]["objects"][row[0]]
+    whole, (start, nbytes) = written.get(path), row[1:3]
+    page = bytearray(whole[start : start + nbytes])
+    shards, indexes, names, index_names = struct.unpack_from("<4I", page)
+    assert (shards, indexes) == (1, 1)
+    at = len(page) - 4 - index_names - (names if of == "shard" else 0)
+    length = names if of == "shard" else index_names
+    page[at : at + length] = name.encode()
+    struct.pack_into("<I", page, 8 if of == "shard" else 12, len(name))
+    struct.pack_into("<I", page, 16 + 40 + (8 if of == "shard" else 12), len(name))
+    lying = sealed(bytes(page))
+    written.put(path, whole[:start] + lying + whole[start + nbytes :])
+    row[2], row[7] = len(lying), int.from_bytes(lying[-4:], "little")
+    put_root(written, document)
+    url = written.url("ds/train")
+    with pytest.raises(ManifestError, match=r"_train\.shards\."):
+        list(tfs.RecordReader(url).shard(0, 1))
+    with pytest.raises(ManifestError, match=r"_train\.shards\."):
+        tfs.RecordSource(url)[-1]
