@@ -170,6 +170,9 @@ bench-example: $(VENV)/.bench ## Examples: TensorFlow's protobufs and parser, an
 bench-tables: $(VENV)/.bench ## Arrow tables there and back: Parquet, and a loop of protobufs
 	$(BIN)/python -m bench.tables
 
+bench-convert: $(VENV)/.bench ## tfio-store convert of 10 million rows, Parquet to TFRecord and back: pyarrow alone
+	$(BIN)/python -m bench.convert
+
 bench-writer: $(VENV)/.bench ## files and sharded datasets: TensorFlow's writer and raw uploads
 	$(BIN)/python -m bench.writer
 

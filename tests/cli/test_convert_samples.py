@@ -231,7 +231,7 @@ def test_formats_that_are_read_only(run: Run, tmp_path: Path) -> None:
     assert "TARGET names a numpy file, which is read only" in answer.err
 
 
-def test_keras_trains_on_a_folder_of_images(run: Run, tmp_path: Path) -> None:
+def test_tensorflow_reads_a_folder_of_images(run: Run, tmp_path: Path) -> None:
     tf = pytest.importorskip("tensorflow")
     image = pytest.importorskip("PIL.Image")
     for n in range(8):
