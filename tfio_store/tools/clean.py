@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from tfio_store.dataset.fingerprint import Fingerprint
@@ -14,6 +15,8 @@ from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.names import DatasetNames
 from tfio_store.errors import ManifestError
 from tfio_store.storage import Access, PendingUpload, Retry
+from tfio_store.storage.many_looks import LOOKS_AT_ONCE
+from tfio_store.storage.threads import Threads
 from tfio_store.write.claim import Claim, read_claim
 from tfio_store.write.decision import decide
 from tfio_store.write.disposal import held, named_by_neighbours, patterns, tag_in
@@ -23,6 +26,9 @@ from tfio_store.write.integrity import WrongContentError, check_shards
 __all__ = ["Leftovers", "clean"]
 
 _DAY = 86400.0
+
+_DELETED_BETWEEN = 1000
+"""Objects that are deleted between two reports of progress."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +61,7 @@ def clean(
     older_than: float = _DAY,
     dry_run: bool = False,
     keep_replaced: bool = True,
+    on_progress: Callable[[int, int], object] | None = None,
     storage_options: Mapping[str, Any] | None = None,
     backend: str = "fsspec",
     retry: Retry | None = None,
@@ -88,6 +95,8 @@ def clean(
         dry_run (bool): Only tell, and remove nothing. Default False.
         keep_replaced (bool): Keep replaced generations for as long as their writers asked. Default
             True. False removes all of them: then nobody must be reading them.
+        on_progress (Callable | None): Called, after every thousand objects, with the number of
+            those that are removed, and of all that will be. Default None.
         storage_options (dict | None): See `RecordReader`. Default None.
         backend (str): See `RecordReader`. Default "fsspec".
         retry (Retry | None): See `RecordReader`. Default None.
@@ -119,8 +128,7 @@ def clean(
     doomed, claims = found.doomed(), found.dead_claims()
     pending = found.doomed_uploads(uploads)
     if not dry_run:
-        for name, etag in doomed.items():
-            folder.delete_version(name, etag) if etag else folder.delete([name])
+        _delete(folder, doomed, on_progress)
         folder.store.abort_uploads(pending)
         found.release()  # last: without them the next `clean` would not know
     return Leftovers(
@@ -128,6 +136,24 @@ def clean(
         uploads=tuple(folder.store.url(upload.path) for upload in pending),
         alive=tuple(map(folder.url, sorted(set(found.alive.values())))),
     )
+
+
+def _delete(
+    folder: Folder,
+    doomed: Mapping[str, str | None],
+    on_progress: Callable[[int, int], object] | None,
+) -> None:
+    """Delete objects by name. With an etag, only that version. Many at once."""
+    names, done = list(doomed), 0
+    with Threads(LOOKS_AT_ONCE) as pool:
+        while done < len(names):
+            some = names[done : done + _DELETED_BETWEEN]
+            folder.delete(name for name in some if not doomed[name])
+            versions = [name for name in some if doomed[name]]
+            list(pool.map(lambda name: folder.delete_version(name, doomed[name]), versions))
+            done += len(some)
+            if on_progress is not None:
+                on_progress(done, len(names))
 
 
 def _uploads(folder: Folder) -> list[PendingUpload]:
@@ -257,8 +283,9 @@ class _Found:
         if (found and found.etag) != proposal.base:
             return False
         try:
-            check_shards(self.folder, planned.shards)
-            beside = planned.names() - {shard.name for shard in planned.shards}
+            shards = tuple(planned.shards)
+            check_shards(self.folder, shards, among=len(self.present))
+            beside = planned.names() - {shard.name for shard in shards}
         except (FileNotFoundError, WrongContentError, ManifestError):
             return False
         return all(self.folder.store.look(self.folder.join(name)) for name in beside)
@@ -288,13 +315,17 @@ class _Found:
             for name in self.present
             if name not in self.stays and not self._is_claim(name) and self._is_left(name)
         }
-        for noted in self.noted:
-            name = noted.name
-            if name in self.stays or name in found or not self.names.may_own(name):
-                continue
-            # not only listed names: a shard may have appeared before its writer was given up
-            if (info := held(self.folder, noted)) is not None:
-                found[name] = info.etag
+        # not only listed names: a shard may have appeared before its writer was given up
+        noted = [
+            one
+            for one in self.noted
+            if one.name not in self.stays and one.name not in found and self.names.may_own(one.name)
+        ]
+        with Threads(LOOKS_AT_ONCE) as pool:
+            looks = pool.map(partial(held, self.folder), noted)
+            for one, info in zip(noted, looks, strict=True):
+                if info is not None:
+                    found[one.name] = info.etag
         return found
 
     def _is_left(self, name: str) -> bool:

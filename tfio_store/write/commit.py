@@ -187,7 +187,9 @@ class Attempt:
             earlier = parts.put
             # Only now: of an abort that came before, this sees what it deleted; and none comes
             # any more.
-            check_shards(self.folder, manifest.shards)
+            old = base.manifest if base is not None else None
+            among = len(whole.shards) + (0 if old is None else len(old.shards))
+            check_shards(self.folder, manifest.shards, among=among)
             landed = self._decide(proposal)
             if landed is not None:
                 return whole if landed.data == proposal.manifest else self._as_landed(landed)

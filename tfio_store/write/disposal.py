@@ -17,6 +17,8 @@ from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.names import MANIFEST_SUFFIX, DatasetNames
 from tfio_store.errors import ManifestError
 from tfio_store.records.warning import warn
+from tfio_store.storage.many_looks import LOOKS_AT_ONCE
+from tfio_store.storage.threads import Threads
 from tfio_store.write.integrity import stored_crc32c
 
 if TYPE_CHECKING:
@@ -104,11 +106,15 @@ def dispose(
 
 
 def delete_plain(folder: Folder, shards: Iterable[Fingerprint]) -> None:
-    """Delete shards with plain names, if the objects are really these."""
-    for shard in shards:
+    """Delete shards with plain names, if the objects are really these. Many at once."""
+
+    def delete(shard: Fingerprint) -> None:
         found = held(folder, shard)
         if found is not None:
             folder.delete_version(shard.name, found.etag)
+
+    with Threads(LOOKS_AT_ONCE) as pool:
+        list(pool.map(delete, shards))
 
 
 def held(folder: Folder, shard: Fingerprint) -> ObjectInfo | None:

@@ -144,7 +144,7 @@ class BucketStore(ABC):
             return None
 
     def delete(self, paths: Iterable[str]) -> None:
-        self._connection.wait(at_once(DELETES_AT_ONCE, map(self._delete, paths)))
+        self._connection.wait(self._delete_all(paths))
 
     def delete_version(self, path: str, etag: str | None) -> None:
         self._wait(path, self._delete_version(path, etag))
@@ -193,6 +193,10 @@ class BucketStore(ABC):
 
     @abstractmethod
     async def _delete(self, path: str) -> None: ...
+
+    async def _delete_all(self, paths: Iterable[str]) -> None:
+        """The default, for services that delete one object by one request."""
+        await at_once(DELETES_AT_ONCE, map(self._delete, paths))
 
     @abstractmethod
     async def _copy(self, source: str, target: str) -> None:

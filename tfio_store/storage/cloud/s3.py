@@ -5,12 +5,13 @@ from __future__ import annotations
 import builtins
 import errno
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from tfio_store.records.framing import Buffer
-from tfio_store.storage.cloud.bucket_store import Page
+from tfio_store.storage.cloud.bucket_store import DELETES_AT_ONCE, Page
 from tfio_store.storage.cloud.s3_client import S3Client, checksum_of
 from tfio_store.storage.cloud.s3_copies import S3Copies
 from tfio_store.storage.cloud.s3_upload import S3Upload, etag_of, put_object
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
 __all__ = ["S3Store"]
+
+DELETED_TOGETHER = 1000
+"""Objects that one request deletes at most."""
 
 PIECE_BYTES = 256 << 10
 """The most bytes to take from a connection at a time, of those that have arrived."""
@@ -145,6 +149,34 @@ class S3Store(S3Copies):
     async def _delete(self, path: str) -> None:
         bucket, key = self._client.split(path)
         await self._call(path, "delete_object", Bucket=bucket, Key=key)
+
+    async def _delete_all(self, paths: Iterable[str]) -> None:
+        """A thousand by one request. What the store leaves of them goes one by one, and so does
+        everything where it knows no such request."""
+        waiting = iter(paths)
+        while some := list(islice(waiting, DELETED_TOGETHER)):
+            if len(some) > DELETES_AT_ONCE:
+                some = await self._delete_together(some)
+            await super()._delete_all(some)
+
+    async def _delete_together(self, paths: list[str]) -> list[str]:
+        """Returns those that may still be there."""
+        keys: dict[str, dict[str, str]] = {}
+        for path in paths:
+            bucket, key = self._client.split(path)
+            keys.setdefault(bucket, {})[key] = path
+        left: list[str] = []
+        for bucket, named in keys.items():
+            objects = {"Objects": [{"Key": key} for key in named], "Quiet": True}
+            try:
+                answer = await self._client.call("delete_objects", Bucket=bucket, Delete=objects)
+            except Exception:  # whatever it is, each object's own request tells
+                left += named.values()
+            else:
+                left += [
+                    named[one["Key"]] for one in answer.get("Errors", ()) if one["Key"] in named
+                ]
+        return left
 
     async def _pending(self, prefix: str) -> builtins.list[PendingUpload]:
         bucket, start = self._client.split(prefix)
