@@ -29,7 +29,7 @@ fuzz-pack_C := ext/tensorflow/failure.c $(addprefix ext/tensorflow/ops/,cut.c pa
 fuzz-example_C := $(EXAMPLE_C)
 fuzz-example-write_C := $(EXAMPLE_C)
 fuzz-decode_C := ext/tensorflow/failure.c ext/tensorflow/call.c $(EXAMPLE_C) $(CORE_C) \
-	$(addprefix ext/tensorflow/ops/,chunk.c columns.c decode.c decoding.c fault.c lists.c records.c tiles.c values.c)
+	$(addprefix ext/tensorflow/ops/,chunk.c columns.c decode.c decoding.c fault.c lists.c records.c steps.c tiles.c values.c)
 FUZZERS := $(addprefix build/fuzz-,scan file pack example example-write decode)
 
 # Windows and chunks so small that short files cross many; system calls that the target plays.
@@ -37,7 +37,7 @@ build/fuzz-file: FUZZ_FLAGS := -DWINDOW='((size_t)48)' -DLONG='((size_t)24)' -DS
 	$(foreach call,pread preadv2 fstatfs open fstat close,-Wl,--wrap=$(call))
 
 # Tiles so small that a few records fill several; tensors that the target plays.
-build/fuzz-decode: FUZZ_FLAGS := -DTILE='((size_t)3)' -DSTRINGS='((size_t)4)'
+build/fuzz-decode: FUZZ_FLAGS := -DTILE='((size_t)3)' -DSTRINGS='((size_t)4)' -DSTEPS='((size_t)5)'
 
 $(FUZZERS): build/%: tests/fuzz/$$(subst -,_,$$*).c $$($$*_C) $(HEADERS)
 	@mkdir -p build

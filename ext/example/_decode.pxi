@@ -271,11 +271,13 @@ cdef class Spans:
         cdef ex_column source = self.column(column, None, 0, NULL)
         splits = np.zeros(self.records + 1, np.int64)
         cdef int64_t[::1] ends = splits
+        cdef ex_bytes left
         cdef ex_status status
         cdef size_t count
         cdef Py_ssize_t i
         for i in range(self.records):
-            status = ex_steps(source.slots[i], NULL, &count)
+            left = source.slots[i]
+            status = ex_steps(&left, NULL, SIZE_MAX, &count)
             if status:
                 raise self.corrupt(i, status)
             ends[i + 1] = ends[i] + <int64_t> count
@@ -285,7 +287,8 @@ cdef class Spans:
         inner.owners = np.repeat(np.arange(self.records), np.diff(splits))
         inner.reserve(1, ends[self.records])
         for i in range(self.records):
-            ex_steps(source.slots[i], inner.slots + ends[i], &count)
+            left = source.slots[i]
+            ex_steps(&left, inner.slots + ends[i], <size_t> (ends[i + 1] - ends[i]), &count)
         return splits, inner
 
     cdef object corrupt(self, Py_ssize_t record, ex_status status):
@@ -388,12 +391,14 @@ cdef tuple _describe_steps(ex_bytes feature_list):
     cdef ex_kind kind
     cdef uint8_t[::1] to_kinds
     cdef int64_t[::1] to_counts
-    _whole(ex_steps(feature_list, NULL, &steps))
+    cdef ex_bytes left = feature_list
+    _whole(ex_steps(&left, NULL, SIZE_MAX, &steps))
     cdef ex_bytes *at = <ex_bytes *> malloc((steps + 1) * sizeof(ex_bytes))
     try:
         if not at:
             raise MemoryError
-        ex_steps(feature_list, at, &steps)
+        left = feature_list
+        ex_steps(&left, at, steps, &steps)
         to_kinds = kinds = np.empty(steps, np.uint8)
         to_counts = counts = np.empty(steps, np.int64)
         for i in range(<Py_ssize_t> steps):

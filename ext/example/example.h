@@ -99,8 +99,9 @@ ex_status ex_kind_of(ex_bytes feature, ex_kind *kind);
 /* How many values of `kind` the Feature holds. EX_MISSING, EX_KIND. */
 ex_status ex_count(ex_bytes feature, ex_kind kind, size_t *count);
 
-/* How many Features a FeatureList holds, and (if not NULL) where they lie. */
-ex_status ex_steps(ex_bytes feature_list, ex_bytes *steps, size_t *count);
+/* Takes at most `room` Features from the front of a FeatureList: how many, and (if not NULL) where they
+ * lie. `feature_list` is what remains behind them: nothing, once all are taken. */
+ex_status ex_steps(ex_bytes *feature_list, ex_bytes *steps, size_t room, size_t *count);
 
 /* What one column is read into. Record i has values `splits[i] .. splits[i+1]` of the
  * output, or with splits NULL `i * width .. (i + 1) * width`. Where the feature is

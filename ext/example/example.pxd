@@ -35,7 +35,7 @@ cdef extern from "example/example.h" nogil:
     ex_status ex_walk_next(ex_walk *, uint32_t, ex_bytes *, ex_bytes *)
     ex_status ex_kind_of(ex_bytes, ex_kind *)
     ex_status ex_count(ex_bytes, ex_kind, size_t *)
-    ex_status ex_steps(ex_bytes, ex_bytes *, size_t *)
+    ex_status ex_steps(ex_bytes *, ex_bytes *, size_t, size_t *)
     ex_status ex_count_column(const ex_column *, ex_kind, int64_t *, size_t *)
     ex_status ex_read_floats(const ex_column *, float *, size_t *)
     ex_status ex_read_int64s(const ex_column *, int64_t *, size_t *)

@@ -91,12 +91,12 @@ ex_status ex_count(ex_bytes feature, ex_kind kind, size_t *count) {
     return count_values(feature, kind, count);
 }
 
-ex_status ex_steps(ex_bytes feature_list, ex_bytes *steps, size_t *count) {
+ex_status ex_steps(ex_bytes *feature_list, ex_bytes *steps, size_t room, size_t *count) {
     *count = 0;
-    while (feature_list.size) {
+    while (feature_list->size && *count < room) {
         uint32_t tag;
         ex_bytes body;
-        ex_status status = next_field(&feature_list, &tag, &body);
+        ex_status status = next_field(feature_list, &tag, &body);
         if (status) return status;
         if (tag != TAG(1, LENGTH)) continue;
         if (steps) steps[*count] = body;

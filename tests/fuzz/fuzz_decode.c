@@ -106,6 +106,16 @@ static void check_sparse(const TF_Tensor *tensor, int64_t records) {
         HOLD(0 <= at[0] && at[0] < records && 0 <= at[1] && at[1] < shape[1]);
 }
 
+/* Values, splits of steps, and splits of records; or without those of steps. */
+static void check_steps(const TF_Tensor *tensor, column_layout layout, int64_t records) {
+    const TF_Tensor *outer = &tensor[column_outputs(layout) - 1];
+    int64_t steps = layout == COLUMN_ROWS ? tensor[1].dims[0] - 1 : tensor[0].dims[0];
+    if (layout == COLUMN_ROWS) check_splits(tensor, tensor + 1, steps);
+    HOLD(outer->rank == 1 && outer->dims[0] == records + 1 && split(outer, 0) == 0);
+    for (int64_t i = 0; i < records; i++) HOLD(split(outer, i) <= split(outer, i + 1));
+    HOLD(split(outer, records) == steps);
+}
+
 static void check_column(const wanted_column *each, int64_t records) {
     const TF_Tensor *first = &tensors[each->output];
     const TF_Tensor *values = first + column_values(each->layout);
@@ -113,7 +123,9 @@ static void check_column(const wanted_column *each, int64_t records) {
     HOLD(values->type == each->type);
     for (int64_t i = 0; each->type == TF_STRING && i < values_of(values); i++)
         HOLD(((const TF_TString *)values->data)[i].opaque[2] == 1);
-    if (each->layout == COLUMN_SPARSE)
+    if (column_has_steps(each->layout))
+        check_steps(first, each->layout, records);
+    else if (each->layout == COLUMN_SPARSE)
         check_sparse(first, records);
     else if (each->layout == COLUMN_RAGGED || each->layout == COLUMN_RAGGED32)
         check_splits(values, first + 1, records);

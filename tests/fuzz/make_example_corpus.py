@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
+from typing import Any
 
 from tests.support.examples import entry, field, floats, int64s, strings, varint, wire_example
 from tfio_store import encode_example, encode_sequence_example
@@ -28,7 +29,7 @@ SEEDS = {
 }
 
 
-FIXED, PADDED, RAGGED, RAGGED32, SPARSE = range(5)
+FIXED, PADDED, RAGGED, RAGGED32, SPARSE, STEPS, ROWS = range(7)
 BYTES, FLOAT, INT64 = 1, 2, 3
 
 
@@ -55,6 +56,15 @@ INTS = rows("a", [[1, 2], [3, 4], [], [5, 6], [-7, 2**40], [9, 10], [11, 12, 13]
 TEXTS = rows("a", [["x", ""], ["y" * 40, "z"], ["1", "2", "3", "4", "5", "6"], []])
 ZERO = struct.pack("<q", 0)
 
+
+def sequences(*lists: list[Any]) -> list[bytes]:
+    return [encode_sequence_example({"b": i}, {"a": steps}) for i, steps in enumerate(lists)]
+
+
+PAIRS = sequences([[1, 2], [3, 4]], [], [[5, -6]] * 9, [[2**40, 7]])
+RAGGED_STEPS = sequences([[1], [], [2, 3]], [], [[4] * 5] * 7, [[]])
+RAGGED_TEXTS = sequences([["x"], ["", "y" * 40]], [["z"]] * 6)
+
 DECODE_SEEDS = {
     "fixed": batch([column(b"a", INT64, FIXED, (2,)), column(b"b", INT64, FIXED)], *INTS[:2]),
     "fallback": batch([column(b"a", INT64, FIXED, (2,), ZERO * 2)], *INTS[:6]),
@@ -70,6 +80,15 @@ DECODE_SEEDS = {
     "wide": batch([column(b"a", INT64, FIXED, (2**30, 2**20))], *INTS),
     "wide nothing": batch([column(b"a", INT64, FIXED, (2**50, 0))], *INTS),
     "nothing": batch([column(b"a", BYTES, FIXED, (0,))], *INTS[2:3]),
+    "steps": batch([column(b"b", INT64, FIXED), column(b"a", INT64, STEPS, (2,))], *PAIRS),
+    "absent steps": batch([column(b"none", FLOAT, STEPS)], *PAIRS),
+    "wide steps": batch([column(b"a", INT64, STEPS, (2**30, 2**20))], *PAIRS),
+    "short steps": batch([column(b"a", INT64, STEPS, (2,))], *PAIRS, *RAGGED_STEPS),
+    "rows": batch([column(b"a", INT64, ROWS), column(b"b", INT64, ROWS)], *RAGGED_STEPS),
+    "rows of texts": batch([column(b"a", BYTES, ROWS)], *RAGGED_TEXTS),
+    "rows of a kind": batch([column(b"a", FLOAT, ROWS)], *RAGGED_STEPS),
+    "no steps before": batch([column(b"a", INT64, STEPS), column(b"b", INT64, FIXED)], *PAIRS),
+    "damaged steps": batch([column(b"a", INT64, ROWS)], PAIRS[0], field(2, entry(b"a", b"\x0b"))),
     "damaged": batch([column(b"a", INT64, RAGGED)], INTS[0], b"\x0b"),
 }
 

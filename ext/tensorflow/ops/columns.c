@@ -23,11 +23,15 @@ static const uint8_t *take(attribute_reader *from, size_t size) {
 enum { HEAD = 8, SMALLEST_COLUMN = HEAD };
 
 int column_outputs(column_layout layout) {
-    if (layout == COLUMN_SPARSE) return 3;
+    if (layout == COLUMN_SPARSE || layout == COLUMN_ROWS) return 3;
     return layout == COLUMN_FIXED || layout == COLUMN_PADDED ? 1 : 2;
 }
 
 int column_values(column_layout layout) { return layout == COLUMN_SPARSE ? 1 : 0; }
+
+bool column_has_steps(column_layout layout) {
+    return layout == COLUMN_STEPS || layout == COLUMN_ROWS;
+}
 
 static TF_DataType type_of(ex_kind kind) {
     return kind == EX_BYTES ? TF_STRING : kind == EX_FLOAT ? TF_FLOAT : TF_INT64;
@@ -95,23 +99,32 @@ static bool parse_all(column_list *of, attribute_reader *from) {
     while (from->left > 0) {
         wanted_column *each = &of->all[of->count];
         if (!parse_column(each, &of->keys[of->count++], from)) return false;
+        bool steps = column_has_steps(each->layout);
+        if (steps ? each->fallback != NULL || each->width == 0 : of->features + 1 < of->count)
+            return false;
+        of->features += !steps;
         each->output = of->outputs;
         of->outputs += column_outputs(each->layout);
-        of->lists |= each->layout != COLUMN_FIXED;
+        of->varies |= each->layout != COLUMN_FIXED;
     }
     return true;
 }
 
-static bool find_keys(column_list *of) {
-    ex_key_slot *table = malloc(ex_table_size(of->count) * sizeof *table);
-    uint32_t *next = malloc((of->count + 1) * sizeof *next);
+static bool find_keys(ex_keys *found, const ex_bytes *keys, size_t count) {
+    ex_key_slot *table = malloc(ex_table_size(count) * sizeof *table);
+    uint32_t *next = malloc((count + 1) * sizeof *next);
     if (table != NULL && next != NULL)
-        ex_keys_init(&of->found, of->keys, of->count, table, next);
+        ex_keys_init(found, keys, count, table, next);
     else
         free(table);
     free(next); /* each call has its own */
-    of->found.next = NULL;
-    return of->found.table != NULL;
+    found->next = NULL;
+    return found->table != NULL;
+}
+
+static bool find_all_keys(column_list *of) {
+    return find_keys(&of->found, of->keys, of->features) &&
+           find_keys(&of->found_lists, of->keys + of->features, of->count - of->features);
 }
 
 bool columns_parse(column_list *of, char *text, size_t size, failure *why) {
@@ -124,12 +137,13 @@ bool columns_parse(column_list *of, char *text, size_t size, failure *why) {
     attribute_reader from = {(const uint8_t *)text, size};
     if (!parse_all(of, &from))
         return fail(why, TF_INVALID_ARGUMENT, "the attribute `columns` makes no sense");
-    return find_keys(of) || fail(why, TF_RESOURCE_EXHAUSTED, "out of memory");
+    return find_all_keys(of) || fail(why, TF_RESOURCE_EXHAUSTED, "out of memory");
 }
 
 void columns_release(column_list *of) {
     for (size_t i = 0; i < of->count; i++) free((void *)of->all[i].fallback);
     free(of->found.table);
+    free(of->found_lists.table);
     free(of->all);
     free(of->keys);
     free(of->text);

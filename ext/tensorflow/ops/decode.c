@@ -3,21 +3,17 @@
 #include <string.h>
 
 #include "tensorflow/ops/lists.h"
+#include "tensorflow/ops/steps.h"
 #include "tensorflow/ops/values.h"
 
 /* --- fixed columns ------------------------------------------------------------------------------ */
 
 /* A schema may come from a file: a width that the records can't fill gets no memory. */
 static bool can_fill(const batch_decoding *all, const wanted_column *each) {
-    size_t least = each->kind == EX_FLOAT   ? 4
-                   : each->kind == EX_BYTES ? 2
-                                            : 1,
-           values = 0, nbytes = 0;
     size_t given = 0;
     if (each->fallback != NULL) return true;
     for (size_t i = 0; i < all->tiles.count; i++) given += all->tiles.records[i].size;
-    return !__builtin_mul_overflow(each->width, all->tiles.count, &values) &&
-           !__builtin_mul_overflow(values, least, &nbytes) && nbytes <= given;
+    return decoding_fits(each, all->tiles.count, given);
 }
 
 static bool take_outputs(batch_decoding *all) {
@@ -69,12 +65,17 @@ static bool decode_tile(batch_decoding *all, size_t start) {
     size_t failed = 0;
     ex_status status = tile_locate(&all->tiles, start, &failed);
     if (status != EX_OK) {
-        *all->fault = (decode_fault){.record = failed, .status = status};
+        *all->fault = (decode_fault){.record = failed,
+                                     .status = status,
+                                     .sequence = all->tiles.lists.count > 0};
         return false;
     }
     for (size_t k = 0; k < all->wanted->count; k++) {
-        bool fixed = all->wanted->all[k].layout == COLUMN_FIXED;
-        if (fixed ? !read_fixed(all, k, start) : !count_lists(all, k, start)) return false;
+        column_layout layout = all->wanted->all[k].layout;
+        bool good = layout == COLUMN_FIXED     ? read_fixed(all, k, start)
+                    : column_has_steps(layout) ? count_steps(all, k, start)
+                                               : count_lists(all, k, start);
+        if (!good) return false;
     }
     return true;
 }
@@ -82,8 +83,11 @@ static bool decode_tile(batch_decoding *all, size_t start) {
 static bool decode_tiles(batch_decoding *all) {
     for (size_t start = 0; start < all->tiles.count; start += TILE)
         if (!decode_tile(all, start)) return false;
-    for (size_t k = 0; k < all->wanted->count; k++)
-        if (all->wanted->all[k].layout != COLUMN_FIXED && !read_lists(all, k)) return false;
+    for (size_t k = 0; k < all->wanted->count; k++) {
+        column_layout layout = all->wanted->all[k].layout;
+        if (layout == COLUMN_FIXED) continue;
+        if (!(column_has_steps(layout) ? read_steps(all, k) : read_lists(all, k))) return false;
+    }
     return true;
 }
 
@@ -112,7 +116,7 @@ bool decode_examples(kernel_call *now, const column_list *wanted, const ex_bytes
     batch_decoding all = {.now = now, .wanted = wanted, .fault = fault};
     chunk notes = {0};
     *fault = (decode_fault){.status = EX_OK};
-    bool good = tiles_begin(&all.tiles, wanted, records, count, wanted->lists, &now->why) &&
+    bool good = tiles_begin(&all.tiles, wanted, records, count, wanted->varies, &now->why) &&
                 take_notes(&all, &notes) && take_outputs(&all) && decode_tiles(&all);
     chunk_release(&all.scratch);
     chunk_release(&notes);

@@ -11,6 +11,9 @@ typedef struct {
     const wanted_column *column; /* NULL: the record as a whole */
     ex_bytes key, feature;
     ex_status status; /* EX_OK: now->why tells */
+    bool sequence;    /* the record should be a SequenceExample */
+    bool in_step;     /* of a feature list, whose number is `step` */
+    size_t step;
 } decode_fault;
 
 /* Says what is wrong, behind `place`: always false. */

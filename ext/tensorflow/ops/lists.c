@@ -22,20 +22,6 @@ bool count_lists(batch_decoding *all, size_t k, size_t start) {
 
 /* --- one after the other: ragged and sparse ----------------------------------------------------- */
 
-/* Counts to where each record's values begin; the last is how many there are. */
-static int64_t to_splits(int64_t *counts, size_t records, int64_t *most) {
-    int64_t total = 0;
-    *most = 0;
-    for (size_t i = 0; i < records; i++) {
-        int64_t count = counts[i];
-        *most = count > *most ? count : *most;
-        counts[i] = total;
-        total += count;
-    }
-    counts[records] = total;
-    return total;
-}
-
 static bool read_flat(batch_decoding *all, size_t k) {
     const wanted_column *each = &all->wanted->all[k];
     const int64_t *splits = all->counts[k];
@@ -136,7 +122,7 @@ bool read_lists(batch_decoding *all, size_t k) {
     const wanted_column *each = &all->wanted->all[k];
     int64_t most = 0;
     if (each->layout == COLUMN_PADDED) return read_padded(all, k);
-    to_splits(all->counts[k], all->tiles.count, &most);
+    decoding_splits(all->counts[k], all->tiles.count, &most);
     if (!read_flat(all, k)) return false;
     if (each->layout == COLUMN_SPARSE) return put_indices(all, each, all->counts[k], most);
     return put_splits(all, each, all->counts[k]);

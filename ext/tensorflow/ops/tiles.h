@@ -14,7 +14,7 @@ typedef struct {
     size_t count, columns;
     size_t stride; /* slots from one column of a tile to the next */
     size_t kept;   /* tiles of which there are slots: all, or one */
-    ex_keys keys;
+    ex_keys features, lists;
     ex_bytes *slots;
     chunk memory;
 } tiles;

@@ -19,8 +19,8 @@ from tfio_store.records.magic import detect
 from tfio_store.tf.dataset import order
 from tfio_store.tf.dataset.blocks import BlockReader
 from tfio_store.tf.dataset.options import Options
+from tfio_store.tf.dataset.parsing import fused_columns
 from tfio_store.tf.dataset.records import parsed
-from tfio_store.tf.dataset.shuffled_batches import fused_columns
 from tfio_store.tf.dataset.spans import Spans, batch_spans, exact_batch_spans
 
 __all__ = ["FEW", "batch_dataset", "can_batch", "raw_local", "too_small"]

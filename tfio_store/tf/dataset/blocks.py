@@ -24,9 +24,9 @@ from tfio_store.dataset.header_walk import is_remote
 from tfio_store.dataset.model import Dataset
 from tfio_store.records.warning import warn
 from tfio_store.tf.dataset import ops, order
-from tfio_store.tf.dataset.columns import Columns
 from tfio_store.tf.dataset.inline_map import map_in_parallel, map_in_place, map_that_waits
 from tfio_store.tf.dataset.options import Options
+from tfio_store.tf.dataset.parsing import FusedColumns
 from tfio_store.tf.dataset.records import finish, parsed
 from tfio_store.tf.dataset.request import Blocks
 from tfio_store.tf.dataset.spans import Spans, block_spans, coarse_block_spans
@@ -187,7 +187,7 @@ class BlockReader:
         return map_that_waits(begun, wait) if self._remote else begun
 
     def examples(
-        self, rows: tf.data.Dataset, columns: Columns | None, *, calls: int, ends: bool
+        self, rows: tf.data.Dataset, columns: FusedColumns | None, *, calls: int, ends: bool
     ) -> tf.data.Dataset:
         """Batches, string [n] or as ``columns`` say. ``rows`` are what `ops.read_examples` wants.
         Behind the last one a -1 may come that ``ends`` it."""

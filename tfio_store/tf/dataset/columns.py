@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,10 +11,12 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.ops import parsing_ops
 
-__all__ = ["Columns", "columns_of"]
+from tfio_store.example.feature import Feature
+
+__all__ = ["Column", "Columns", "attributes_of", "columns_of", "joined", "steps_column"]
 
 _KINDS = {tf.string: 1, tf.float32: 2, tf.int64: 3}
-_FIXED, _PADDED, _RAGGED, _RAGGED32, _SPARSE = range(5)
+_FIXED, _PADDED, _RAGGED, _RAGGED32, _SPARSE, _STEPS, _ROWS = range(7)
 _MOST_DIMS = 16
 _ZEROS = {tf.string: b"", tf.float32: 0.0, tf.int64: 0}
 
@@ -23,7 +25,7 @@ _compose = getattr(parsing_ops, "_construct_tensors_for_composite_features", Non
 
 
 @dataclass(frozen=True, slots=True)
-class _Column:
+class Column:
     """One column, as ext/tensorflow/ops/columns.h has them."""
 
     key: str
@@ -55,7 +57,9 @@ class _Column:
     def dtypes(self) -> list[tf.DType]:
         if self.layout == _SPARSE:
             return [tf.int64, self.dtype, tf.int64]
-        if self.layout == _RAGGED:
+        if self.layout == _ROWS:
+            return [self.dtype, tf.int64, tf.int64]
+        if self.layout in (_RAGGED, _STEPS):
             return [self.dtype, tf.int64]
         return [self.dtype, tf.int32] if self.layout == _RAGGED32 else [self.dtype]
 
@@ -72,37 +76,59 @@ class _Column:
         if self.layout == _PADDED:
             values.set_shape([rows, None, *self.shape])
             return values
-        values.set_shape([None])
-        tensors[1].set_shape([None if rows is None else rows + 1])
-        return tf.RaggedTensor.from_row_splits(values, tensors[1], validate=False)
+        values.set_shape([None, *self.shape])
+        tensors[-1].set_shape([None if rows is None else rows + 1])
+        for splits in tensors[1:]:
+            splits.set_shape([None])
+            values = tf.RaggedTensor.from_row_splits(values, splits, validate=False)
+        return values
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
     """The columns that a feature spec takes, each key once."""
 
-    columns: tuple[_Column, ...]
+    columns: tuple[Column, ...]
     spec: Mapping[str, Any]
 
     @property
     def attributes(self) -> dict[str, Any]:
         """The op's attributes."""
-        dtypes = [dtype for column in self.columns for dtype in column.dtypes()]
-        return {"columns": b"".join(column.encoded() for column in self.columns), "Tout": dtypes}
+        return attributes_of(self.columns)
 
     def features(self, tensors: Iterable[tf.Tensor], rows: int | None) -> dict[str, Any]:
         """Make the features of `tf.io.parse_example` from the op's outputs."""
-        left = iter(tensors)
-        found = {
-            column.key: column.joined([next(left) for _ in column.dtypes()], rows)
-            for column in self.columns
-        }
+        found = joined(self.columns, iter(tensors), rows)
         return _compose(self.spec, found) if _composite(self.spec) else found  # type: ignore[misc]
+
+
+def attributes_of(columns: Iterable[Column]) -> dict[str, Any]:
+    """The op's attributes for these columns."""
+    columns = list(columns)
+    dtypes = [dtype for column in columns for dtype in column.dtypes()]
+    return {"columns": b"".join(column.encoded() for column in columns), "Tout": dtypes}
+
+
+def joined(
+    columns: Iterable[Column], tensors: Iterator[tf.Tensor], rows: int | None
+) -> dict[str, Any]:
+    """Take the outputs of the columns from ``tensors``, and make one tensor of each column's."""
+    return {
+        column.key: column.joined([next(tensors) for _ in column.dtypes()], rows)
+        for column in columns
+    }
+
+
+def steps_column(name: str, dtype: tf.DType, feature: Feature) -> Column | None:
+    """The column of a feature list. None if its steps have too many dimensions."""
+    if len(feature.row_shape) > _MOST_DIMS:
+        return None
+    return Column(name, dtype, _ROWS if feature.nested else _STEPS, feature.row_shape)
 
 
 def columns_of(spec: Mapping[str, Any]) -> Columns | None:
     """None if the op does not parse it, or TensorFlow refuses it."""
-    found: dict[str, _Column] = {}
+    found: dict[str, Column] = {}
     if not all(isinstance(name, str) for name in spec):
         return None
     for name, feature in sorted(spec.items(), key=_rank):
@@ -133,7 +159,7 @@ def _composite(spec: Mapping[str, Any]) -> bool:
     )
 
 
-def _columns(name: str, feature: Any) -> list[_Column | None]:
+def _columns(name: str, feature: Any) -> list[Column | None]:
     if getattr(feature, "dtype", None) not in _KINDS:
         return [None]
     if isinstance(feature, tf.io.FixedLenFeature):
@@ -141,28 +167,28 @@ def _columns(name: str, feature: Any) -> list[_Column | None]:
     if isinstance(feature, tf.io.FixedLenSequenceFeature):
         return [_padded(name, feature)]
     if isinstance(feature, tf.io.VarLenFeature):
-        return [_Column(name, feature.dtype, _SPARSE)]
+        return [Column(name, feature.dtype, _SPARSE)]
     if isinstance(feature, tf.io.SparseFeature):
         keys = feature.index_key
         keys = [keys] if isinstance(keys, str) else keys
-        indices = [_Column(key, tf.int64, _SPARSE) for key in keys]
-        return [*indices, _Column(feature.value_key, feature.dtype, _SPARSE)]
+        indices = [Column(key, tf.int64, _SPARSE) for key in keys]
+        return [*indices, Column(feature.value_key, feature.dtype, _SPARSE)]
     if isinstance(feature, tf.io.RaggedFeature):
         return _ragged(name, feature)
     return [None]
 
 
-def _ragged(name: str, feature: Any) -> list[_Column | None]:
+def _ragged(name: str, feature: Any) -> list[Column | None]:
     layout = _RAGGED if feature.row_splits_dtype == tf.int64 else _RAGGED32
     keys = [part.key for part in feature.partitions if hasattr(part, "key")]
     value_key = name if feature.value_key is None else feature.value_key
     return [
-        _Column(value_key, feature.dtype, layout),
-        *[_Column(key, tf.int64, layout) for key in keys],
+        Column(value_key, feature.dtype, layout),
+        *[Column(key, tf.int64, layout) for key in keys],
     ]
 
 
-def _fixed(name: str, feature: Any) -> _Column | None:
+def _fixed(name: str, feature: Any) -> Column | None:
     shape = tf.TensorShape(feature.shape)
     if not shape.is_fully_defined() or len(shape) > _MOST_DIMS:
         return None
@@ -171,10 +197,10 @@ def _fixed(name: str, feature: Any) -> _Column | None:
     if fallback is not None and len(fallback) != size:
         return None
     # TensorFlow, too, takes a default without values for none
-    return _Column(name, feature.dtype, _FIXED, tuple(shape), fallback if size else None)
+    return Column(name, feature.dtype, _FIXED, tuple(shape), fallback if size else None)
 
 
-def _padded(name: str, feature: Any) -> _Column | None:
+def _padded(name: str, feature: Any) -> Column | None:
     shape = tf.TensorShape(feature.shape)
     if not feature.allow_missing or not shape.is_fully_defined() or not shape.num_elements():
         return None
@@ -184,7 +210,7 @@ def _padded(name: str, feature: Any) -> _Column | None:
     fallback = _flat(_ZEROS[feature.dtype] if default is None else default, feature.dtype)
     if fallback is None or len(fallback) != 1:
         return None
-    return _Column(name, feature.dtype, _PADDED, tuple(shape), fallback)
+    return Column(name, feature.dtype, _PADDED, tuple(shape), fallback)
 
 
 def _flat(value: Any, dtype: tf.DType) -> tuple[Any, ...] | None:

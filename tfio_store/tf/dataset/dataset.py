@@ -30,10 +30,11 @@ from tfio_store.tf.dataset.options import (
     check_buffer_size,
     check_compression,
 )
+from tfio_store.tf.dataset.parsing import spec_of
 from tfio_store.tf.dataset.raw_features import with_raw_features
-from tfio_store.tf.dataset.record_rows import flat_spec, with_rows
+from tfio_store.tf.dataset.record_rows import with_rows
 from tfio_store.tf.dataset.request import Settings
-from tfio_store.tf.dataset.sequences import is_sequence, parsed_sequences
+from tfio_store.tf.dataset.sequences import SequenceSpec
 from tfio_store.tf.dataset.shuffled_batches import can_shuffle, shuffled_dataset
 from tfio_store.tf.dataset.sizes import check_sizes
 from tfio_store.tf.dataset.stream_batches import can_batch_streams, stream_batches
@@ -170,7 +171,7 @@ class TFRecordDataset(tf.data.Dataset):  # type: ignore[misc]
             shard=shard,
             deterministic=deterministic,
             memory_budget=memory_budget,
-            feature_spec=_feature_spec(schema),
+            feature_spec=spec_of(schema),
         )
         codec = check_compression(compression_type)
         if split is not None:
@@ -243,22 +244,9 @@ def _split_of(folder: Any, split: str) -> str:
 def _decoded(found: tf.data.Dataset, schema: Any, options: Options) -> tf.data.Dataset:
     """What the ops gave, in the dtypes and shapes of the schema."""
     batched = options.batch_size is not None
-    if is_sequence(schema):
-        found = parsed_sequences(
-            found, schema, batched=batched, deterministic=options.deterministic
-        )
-    else:
+    if not isinstance(options.feature_spec, SequenceSpec):  # whose rows were cut
         found = with_rows(found, schema, batched=batched)
     return with_raw_features(found, schema, batched=batched)
-
-
-def _feature_spec(schema: Any) -> Mapping[str, Any] | None:
-    """What the ops parse: None if records stay strings so far."""
-    if schema is None or isinstance(schema, dict):
-        return schema
-    if is_sequence(schema):
-        return None
-    return flat_spec(schema.feature_spec())
 
 
 def _build(

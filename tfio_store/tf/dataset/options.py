@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tfio_store.records.compression import codec_name
+from tfio_store.tf.dataset.parsing import Spec
 from tfio_store.tf.dataset.request import Settings
 from tfio_store.tf.dataset.shuffle_window import ShuffleWindow
 
@@ -30,7 +30,7 @@ class Options:
     shard: tuple[int, int] | None = None
     deterministic: bool | None = None
     memory_budget: int = DEFAULT_MEMORY_BUDGET
-    feature_spec: Mapping[str, Any] | None = None
+    feature_spec: Spec | None = None
 
     def __post_init__(self) -> None:
         if self.batch_size is not None and self.batch_size < 1:

@@ -10,7 +10,6 @@ iterator are numbers.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -19,21 +18,16 @@ import tensorflow as tf
 from tfio_store.dataset.model import Dataset
 from tfio_store.tf.dataset import ops, order
 from tfio_store.tf.dataset.blocks import BlockReader, element_count, mixed_blocks
-from tfio_store.tf.dataset.columns import Columns, columns_of
 from tfio_store.tf.dataset.inline_map import MAPS_CAN_END, map_in_place
 from tfio_store.tf.dataset.options import Options
+from tfio_store.tf.dataset.parsing import fused_columns
 from tfio_store.tf.dataset.spans import Spans, block_spans
 from tfio_store.tf.dataset.windows import BatchWindows, window_spans
 
-__all__ = ["can_shuffle", "fused_columns", "shuffled_dataset"]
+__all__ = ["can_shuffle", "shuffled_dataset"]
 
 _CALLS_PER_CORE = 4
 _SEEDS = 1 << 64
-
-
-def fused_columns(spec: Mapping[str, Any]) -> Columns | None:
-    """What the op parses; None where `tf.io.parse_example` must."""
-    return columns_of(spec) if ops.bridge() == "native" else None
 
 
 def can_shuffle(options: Options, parallel_reads: int | None) -> bool:
@@ -45,7 +39,7 @@ def can_shuffle(options: Options, parallel_reads: int | None) -> bool:
         and parallel_reads is None
         and not options.settings.skip_corrupt
         and ops.bridge() == "native"
-        and (spec is None or columns_of(spec) is not None)
+        and (spec is None or fused_columns(spec) is not None)
     )
 
 

@@ -21,9 +21,9 @@ from tfio_store.tf.dataset import ops, order
 from tfio_store.tf.dataset.batches import FEW
 from tfio_store.tf.dataset.inline_map import map_in_parallel, map_in_place
 from tfio_store.tf.dataset.options import Options
+from tfio_store.tf.dataset.parsing import fused_columns
 from tfio_store.tf.dataset.records import parsed
 from tfio_store.tf.dataset.request import Settings
-from tfio_store.tf.dataset.shuffled_batches import fused_columns
 from tfio_store.tf.dataset.streams import READ_AHEAD, positions_scanned, reading_step
 
 __all__ = ["can_batch_streams", "stream_batches"]

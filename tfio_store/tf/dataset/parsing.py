@@ -1,0 +1,62 @@
+"""What parses records: the op that reads them, by columns, or TensorFlow's own functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import tensorflow as tf
+
+from tfio_store.tf.dataset import ops
+from tfio_store.tf.dataset.columns import Columns, columns_of
+from tfio_store.tf.dataset.record_rows import flat_spec
+from tfio_store.tf.dataset.sequences import SequenceColumns, SequenceSpec, sequence_columns
+
+__all__ = [
+    "FusedColumns",
+    "Spec",
+    "fused_columns",
+    "only_fixed",
+    "parse_batch",
+    "parse_record",
+    "spec_of",
+]
+
+Spec: TypeAlias = "Mapping[str, Any] | SequenceSpec"
+FusedColumns: TypeAlias = "Columns | SequenceColumns"
+
+
+def spec_of(schema: Any) -> Spec | None:
+    """What is parsed by ``schema=``, a feature spec or a `Schema`. Of None, records stay as they
+    are."""
+    if schema is None or isinstance(schema, dict):
+        return schema
+    return SequenceSpec.of(schema) if schema.sequence else flat_spec(schema.feature_spec())
+
+
+def fused_columns(spec: Spec) -> FusedColumns | None:
+    """What the op parses; None where TensorFlow must."""
+    if ops.bridge() != "native":
+        return None
+    return sequence_columns(spec) if isinstance(spec, SequenceSpec) else columns_of(spec)
+
+
+def only_fixed(spec: Spec) -> bool:
+    """Whether no feature of a record has a shape that depends on the record's neighbours."""
+    if isinstance(spec, SequenceSpec):
+        return False
+    return all(isinstance(feature, tf.io.FixedLenFeature) for feature in spec.values())
+
+
+def parse_batch(strings: tf.Tensor, spec: Spec) -> dict[str, Any]:
+    """The features of records, string [n], by TensorFlow's own ops."""
+    if isinstance(spec, SequenceSpec):
+        return spec.parse(strings, batched=True)
+    return tf.io.parse_example(strings, spec)  # type: ignore[no-any-return]
+
+
+def parse_record(string: tf.Tensor, spec: Spec) -> dict[str, Any]:
+    """The features of one record, string []."""
+    if isinstance(spec, SequenceSpec):
+        return spec.parse(string, batched=False)
+    return tf.io.parse_single_example(string, spec)  # type: ignore[no-any-return]
