@@ -214,13 +214,22 @@ _ROOMS = ("errors", "storage")
 """Public modules."""
 
 
+def _imported(module: str) -> Any:
+    """The module, and before it each room that it lies in. Python by itself would lock the module
+    first, and then wait for a thread that imports the room and wants the module."""
+    from importlib import import_module
+
+    package, _, _ = module.rpartition(".")
+    if package:
+        _imported(package)
+    return import_module(module)
+
+
 if not TYPE_CHECKING:  # to which the names above are known, and no others
 
     def __getattr__(name: str) -> Any:
-        from importlib import import_module
-
         if name in _ROOMS:
-            return import_module(f"tfio_store.{name}")
+            return _imported(f"tfio_store.{name}")
         if name in _TENSORFLOW:
             from tfio_store.tf.missing import is_missing, stand_in
 
@@ -229,7 +238,7 @@ if not TYPE_CHECKING:  # to which the names above are known, and no others
         elif name not in _HOMES:
             raise AttributeError(f"module 'tfio_store' has no attribute {name!r}")
         try:
-            home = import_module(_HOMES.get(name) or _TENSORFLOW[name])
+            home = _imported(_HOMES.get(name) or _TENSORFLOW[name])
         except RuntimeError as error:
             if "shutdown" not in str(error):
                 raise

@@ -142,7 +142,7 @@ def interrupted(program: str, *arguments: object, number: int = signal.SIGINT) -
         return process.wait(60), process.stderr.read()
 
 
-def on_terminal(columns: int, arguments: Sequence[object]) -> str:
+def on_terminal(columns: int, arguments: Sequence[object], code: int = 0) -> str:
     """What the command shows on a terminal of so many columns, without its styles."""
     outside, inside = pty.openpty()
     termios.tcsetwinsize(inside, (30, columns)) if hasattr(termios, "tcsetwinsize") else None
@@ -161,7 +161,7 @@ def on_terminal(columns: int, arguments: Sequence[object]) -> str:
                 break
             shown += piece
         os.close(outside)
-        assert process.wait(60) == 0
+        assert process.wait(60) == code
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode()).replace("\r\n", "\n")
     return "".join(f"{line.rstrip()}\n" for line in text.splitlines())
 
@@ -187,6 +187,44 @@ def test_what_is_too_long_is_cut(columns: int, tmp_path: Path) -> None:
     assert max(map(len, shown.splitlines())) <= columns
     assert "…" in shown
     assert "\x1b" not in shown
+
+
+def test_a_terminal_obeys_no_name(tmp_path: Path) -> None:
+    """Names of features and of files are neither markup nor orders to the terminal."""
+    import tfio_store as tfs
+
+    made = tmp_path / "f\x1b]0;owned\x07"
+    made.write_bytes(framed([tfs.encode_example({"emb[dim]": 1, "x[/b]": 2, "e\x1b]0;m\x07": 3})]))
+    for command in ("head", "schema", "stats", "info"):
+        shown = on_terminal(200, [command, made])
+        assert not re.search("[\x1b\x07]", shown), command
+        assert ("emb[dim]" in shown and "x[/b]" in shown) or command == "info"
+    missing = on_terminal(200, ["count", f"{made}2"], code=3)
+    assert not re.search("[\x1b\x07]", missing)
+
+
+def test_output_that_the_shell_closed(path: Path) -> None:
+    done = subprocess.run(
+        f"exec {sys.executable} -m tfio_store count '{path}' >&-",
+        shell=True,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_an_interrupt_while_modules_are_imported() -> None:
+    program = (
+        "import os, signal\n"
+        "from tfio_store.cli import entry\n"
+        "entry.main = lambda: os.kill(os.getpid(), signal.SIGINT)\n"
+        "entry.script()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (130, "")
 
 
 def test_terminals_show_json_lines_of_cat(path: Path) -> None:

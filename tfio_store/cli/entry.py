@@ -39,15 +39,21 @@ def script() -> NoReturn:
     for number in (getattr(signal, name) for name in _SIGNALS if hasattr(signal, name)):
         if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
             signal.signal(number, _end)
-    _speak_utf8()
-    code = main()
+    _have_streams()
+    try:
+        code = main()
+    except Signalled as told:  # while modules were being imported
+        code = of_signal(told.number)
     if code > of_signal(0):
         _leave(code)
     sys.exit(code)
 
 
-def _speak_utf8() -> None:
-    """JSON in a pipe is UTF-8, whatever the locale; names of files may hold other bytes."""
+def _have_streams() -> None:
+    """JSON in a pipe is UTF-8, whatever the locale; names of files may hold other bytes. A stream
+    that the shell closed is one that takes everything."""
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             if stream.isatty():

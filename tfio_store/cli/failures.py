@@ -9,6 +9,7 @@ from collections.abc import Callable
 import click
 
 from tfio_store.cli.exits import DAMAGED, INTERNAL, NO_DATASET, NOT_THERE, STORE_FAILED, USAGE
+from tfio_store.cli.terminal import for_stream
 from tfio_store.errors import (
     CorruptRecordError,
     DataLossError,
@@ -64,7 +65,8 @@ def tell(error: BaseException, command: str, *, as_json: bool, speak: Callable[[
     the library into those of the command."""
     text = speak(_text(error))
     if not as_json:
-        print(f"tfio-store{f' {command}' if command else ''}: {text}", file=sys.stderr)
+        said = f"tfio-store{f' {command}' if command else ''}: {text}"
+        print(for_stream(said, sys.stderr), file=sys.stderr)
         return
     document = {
         "format": FORMAT,

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tfio_store.cli.failures import FORMAT, VERSION, OutputClosedError
+from tfio_store.cli.terminal import for_stream, printable
 
 __all__ = ["document", "human_bytes", "is_terminal", "line", "raw", "table", "without_reader"]
 
@@ -39,7 +40,7 @@ def without_reader() -> Iterator[None]:
 
 def line(text: str) -> None:
     with without_reader():
-        sys.stdout.write(text + "\n")
+        sys.stdout.write(for_stream(text, sys.stdout) + "\n")
 
 
 def raw(data: bytes) -> None:
@@ -69,9 +70,10 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[
 
     made = Table(box=None, pad_edge=False, header_style="bold")
     for i, name in enumerate(header):
-        made.add_column(name, justify="right" if i in right else "left", no_wrap=True)
+        side: Any = "right" if i in right else "left"
+        made.add_column(Text(printable(name)), justify=side, no_wrap=True)
     for row in rows:
-        made.add_row(*(Text(cell, no_wrap=True) for cell in row))
+        made.add_row(*(Text(printable(cell), no_wrap=True) for cell in row))
     if is_terminal():
         with without_reader():
             Console(soft_wrap=False).print(made)

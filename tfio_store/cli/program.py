@@ -16,6 +16,7 @@ from tfio_store.cli import failures
 from tfio_store.cli.exits import INTERRUPTED, Signalled, of_signal
 from tfio_store.cli.options import Session
 from tfio_store.cli.output import without_reader
+from tfio_store.cli.terminal import for_stream
 from tfio_store.cli.words import in_the_shell
 
 __all__ = ["program", "run"]
@@ -109,6 +110,7 @@ def _shown(state: dict[str, Any]) -> Any:
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
         session = state["session"]
         if issubclass(category, RuntimeWarning) and not (session and session.quiet):
-            print(f"tfio-store: warning: {message}", file=sys.stderr)
+            said = f"tfio-store: warning: {message}"
+            print(for_stream(said, sys.stderr), file=sys.stderr)
 
     return show

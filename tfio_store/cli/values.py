@@ -6,6 +6,7 @@ import base64
 from typing import Any
 
 from tfio_store.cli.output import human_bytes
+from tfio_store.cli.terminal import printable
 
 __all__ = ["as_cell"]
 
@@ -43,6 +44,5 @@ def _bytes_cell(value: bytes, how: str) -> str:
 
 
 def _shortened(text: str) -> str:
-    # no character may move a terminal's cursor
-    shown = "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
+    shown = printable(text)
     return shown if len(shown) <= _LONGEST else shown[: _LONGEST - 1] + "…"
