@@ -16,6 +16,7 @@ from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.records.warning import warn
 from tfio_store.storage import Access, Retry
 from tfio_store.tools.count import counted
+from tfio_store.tools.held_records import held_to
 from tfio_store.tools.salvage import usual_codec
 from tfio_store.write.commit import KEEP_REPLACED, IfExists
 from tfio_store.write.progress import OnProgress, Progress
@@ -46,7 +47,7 @@ def copy(
 
     Every checksum is checked. Damage is an error, and then nothing is there; `salvage` copies what
     is sound. The schema and the metadata of the source's manifest are kept. Of several sources they
-    are kept if they are the same in all.
+    are kept if they are the same in all. What is appended must fit the schema of the dataset.
 
     Args:
         source (str | PathLike | list): See `RecordReader`.
@@ -76,7 +77,8 @@ def copy(
         ManifestError: A manifest or index cannot be read.
         CorruptRecordError: A record is damaged.
         TruncatedRecordError: A file ends inside a record.
-        ValueError: An argument is not as described.
+        SchemaError: A record does not fit the dataset to append to.
+        ValueError: An argument is not as described, or the dataset to append to has another schema.
 
     Example:
         >>> _ = tfs.write_table({"x": list(range(6))}, "train", num_shards=1)
@@ -110,7 +112,9 @@ def copy(
             **into.arguments,
         ) as writer,
     ):
-        for batch in reader.batches():
+        # One schema of all sources has been compared with that of the dataset to append to.
+        kept_by = None if "schema" in kept else writer._kept()
+        for batch in held_to(kept_by, reader.batches(), names):
             writer.write_batch(batch)
     return writer.manifest
 
@@ -140,7 +144,7 @@ def _described(names: Iterable[str | os.PathLike[str]], access: Access) -> dict[
     for what in ("schema", "metadata"):
         each = [getattr(manifest, what, None) for manifest in found]
         if any(one != each[0] for one in each):
-            warn(f"the sources differ in their {what}, so the copy has none")
+            warn(f"the sources differ in their {what}, so it is not copied")
         elif each and each[0] is not None:
             kept[what] = each[0]
     return kept

@@ -17,6 +17,7 @@ from tfio_store.records.recovery import SkippedRegion
 from tfio_store.storage import Access, Retry
 from tfio_store.storage.threads import Threads
 from tfio_store.tools.build_index import object_crc32c
+from tfio_store.tools.held_records import held_to
 from tfio_store.write.commit import KEEP_REPLACED, IfExists
 from tfio_store.write.progress import OnProgress, Progress
 from tfio_store.write.sharded_writer import ShardedWriter
@@ -170,6 +171,7 @@ def salvage(
         OSError: The storage fails; FileExistsError if the target exists and ``if_exists`` is
             "error".
         ManifestError: A manifest or index cannot be read.
+        SchemaError: A record does not fit the dataset to append to.
         ValueError: An argument is not as described.
 
     Example:
@@ -195,7 +197,8 @@ def salvage(
         keep_replaced=keep_replaced,
         **access.arguments,
     ) as writer:
-        for batch in _sound_batches(dataset, report, max_record_bytes, on_progress):
+        sound = _sound_batches(dataset, report, max_record_bytes, on_progress)
+        for batch in held_to(writer._kept(), sound, source):
             writer.write_batch(batch)
     return report
 
