@@ -117,6 +117,16 @@ def test_what_is_no_webdataset(run: Run, tmp_path: Path) -> None:
     assert place.names() == ["a.tar"]
 
 
+def test_members_that_are_no_parts(run: Run, tmp_path: Path) -> None:
+    place = Place(str(tmp_path))
+    url = place.put("a.tar", tar_of({"a.x": b"1", "README": b"about", "__meta__.json": b"{}"}))
+    answer = run("convert", url, place.url("t"))
+    assert answer.code == 0
+    assert answer.err == (
+        f"tfio-store: warning: {url}: 2 members are no parts of samples, and are left out\n"
+    )
+
+
 def test_keys_that_name_no_file(run: Run, tmp_path: Path) -> None:
     for keys in (["a.b"], ["same", "same"]):
         url = str(tmp_path / keys[0])
@@ -195,6 +205,13 @@ def test_one_array_in_pieces(run: Run, tmp_path: Path, monkeypatch: pytest.Monke
     np.save(tmp_path / "a.npy", array)
     assert run("convert", tmp_path / "a.npy", tmp_path / "t").code == 0
     np.testing.assert_array_equal(tfs.read_table(tmp_path / "t")["array"], array)
+
+
+def test_arrays_without_rows(run: Run, tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", x=np.zeros((0, 3)), y=np.zeros(0, np.int64))
+    assert run("convert", tmp_path / "a.npz", tmp_path / "t").code == 0
+    assert run("count", tmp_path / "t").out == "0\n"
+    assert sorted(tfs.info(tmp_path / "t").schema or ()) == ["x", "y"]
 
 
 def test_what_is_no_array(run: Run, tmp_path: Path) -> None:

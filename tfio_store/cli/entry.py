@@ -42,7 +42,7 @@ def script() -> NoReturn:
     _have_streams()
     try:
         code = main()
-    except Signalled as told:  # while modules were being imported
+    except Signalled as told:  # while modules are imported, or once more
         code = of_signal(told.number)
     if code > of_signal(0):
         _leave(code)

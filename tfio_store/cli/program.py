@@ -110,7 +110,9 @@ def _shown(state: dict[str, Any]) -> Any:
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
         session = state["session"]
         if issubclass(category, RuntimeWarning) and not (session and session.quiet):
-            said = f"tfio-store: warning: {message}"
+            command = session.command if session else ""
+            text = in_the_shell(str(message), program.get_command(click.Context(program), command))
+            said = f"tfio-store: warning: {text}"
             print(for_stream(said, sys.stderr), file=sys.stderr)
 
     return show

@@ -18,6 +18,7 @@ _OTHER_NAMES = {
 
 _COMMANDS = {
     "RecordReader": "cat --raw",
+    "ShardedWriter": "copy",
     "build_index": "index",
     "infer_schema": "schema",
     **{name: name for name in ("clean", "convert", "copy", "count", "salvage", "verify")},
@@ -26,7 +27,10 @@ _COMMANDS = {
 
 _ASSIGNED = re.compile(r"""(?<![^\s(;,])([a-z_]+)=("[^"]*"|'[^']*'|[\w.-]*)""")
 _NAMED = re.compile(r"(?<![^\s(;,])([a-z]+_[a-z_]+)(?=[\s,;:)]|$)")
-_CALLED = re.compile(r"\b([A-Za-z_]+)\(\)|\b(RecordReader|build_index|infer_schema)\b")
+_CALLED = re.compile(
+    r"(?<![^\s(;,])(?:tfio_store\.)?(?:([a-z_]+)\(\)|(RecordReader|ShardedWriter|build_index))"
+    r"(?=[\s,;:.)]|$)"
+)
 
 
 def in_the_shell(text: str, command: click.Command | None) -> str:

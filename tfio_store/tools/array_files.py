@@ -20,6 +20,7 @@ _BYTES = 16 << 20
 """A table holds so many at most, but at least one row."""
 
 _BUFFER = 1 << 20
+_NPY = ".npy"
 
 
 def read_arrays(dataset: Dataset, columns: Sequence[str] | None) -> Iterator[dict[str, Any]]:
@@ -83,10 +84,10 @@ def _arrays(
         _check(columns, ["array"])
         return {"array": _Array(file)}
     packed = open_files.enter_context(zipfile.ZipFile(file))
-    names = [name.removesuffix(".npy") for name in packed.namelist()]
+    names = [name[: -len(_NPY)] for name in packed.namelist() if name.endswith(_NPY)]
     _check(columns, names)
     return {
-        name: _Array(open_files.enter_context(packed.open(f"{name}.npy")))
+        name: _Array(open_files.enter_context(packed.open(f"{name}{_NPY}")))
         for name in (names if columns is None else columns)
     }
 
@@ -100,12 +101,11 @@ def _check(columns: Sequence[str] | None, names: list[str]) -> None:
 def _rows(arrays: dict[str, _Array]) -> Iterator[dict[str, Any]]:
     lengths = {name: array.rows for name, array in arrays.items()}
     if len(set(lengths.values())) > 1:
-        told = ", ".join(f"{name} has {rows}" for name, rows in lengths.items())
+        told = ", ".join(f"{name} has {length}" for name, length in lengths.items())
         raise ValueError(f"arrays must have the same number of rows: {told}")
-    left = max(lengths.values(), default=0)
+    rows = max(lengths.values(), default=0)
     widest = max((array.row_nbytes for array in arrays.values()), default=0)
     step = max(1, _BYTES // max(1, widest))
-    while left:
-        now = min(step, left)
+    for start in range(0, max(rows, 1), step):  # without rows there are columns all the same
+        now = min(step, rows - start)
         yield {name: array.take(now) for name, array in arrays.items()}
-        left -= now

@@ -46,10 +46,10 @@ class ImageFolder:
         found = {self._class_of(each) for each in self._images}
         if "" in found and len(found) > 1:
             raise ValueError(f"{shown}: some images are in folders of classes, and others are not")
-        self._classes = sorted(found - {""})
+        self._classes = {name: number for number, name in enumerate(sorted(found - {""}))}
         self.features = {"image": Feature.image(), "path": Feature("str", ())}
         if self._classes:
-            self.features["label"] = Feature.class_label(self._classes)
+            self.features["label"] = Feature.class_label(list(self._classes))
 
     def tables(self) -> Iterator[dict[str, Any]]:
         """Columns of some images at a time."""
@@ -76,7 +76,7 @@ class ImageFolder:
         table["image"].append(data)
         table["path"].append(each.path[len(self._folder) :])
         if self._classes:
-            table["label"].append(self._classes.index(self._class_of(each)))
+            table["label"].append(self._classes[self._class_of(each)])
         return len(data)
 
     def _class_of(self, image: ObjectInfo) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from tfio_store.dataset.model import Dataset, Shard
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
+from tfio_store.records.warning import warn
 from tfio_store.storage.stored_file import OutputFile, StoredFile
 from tfio_store.tools.json_values import as_json_value
 
@@ -73,12 +74,14 @@ def _samples(dataset: Dataset, index: int) -> Iterator[Sample]:
     store, path = dataset.open(index)
     stored = StoredFile(store, path, shard.nbytes, shard.version)
     sample: Sample = {}
+    left_out = 0
     try:
         with tarfile.open(fileobj=io.BufferedReader(stored, _BUFFER), mode="r|*") as tar:
             for member in tar:
                 key, part = _split(member.name)
                 if not member.isfile() or not part or key.startswith("__"):
-                    continue  # folders, and what tools keep for themselves
+                    left_out += not member.isdir()
+                    continue
                 if sample and sample[KEY] != key:
                     yield sample
                     sample = {}
@@ -90,6 +93,8 @@ def _samples(dataset: Dataset, index: int) -> Iterator[Sample]:
         raise ValueError(f"{shard.url}: cannot be read as a tar file: {error}") from error
     if sample:
         yield sample
+    if left_out:
+        warn(f"{shard.url}: {left_out} members are no parts of samples, and are left out")
 
 
 def _split(name: str) -> tuple[str, str]:
