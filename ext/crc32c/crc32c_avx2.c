@@ -2,7 +2,7 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-#define TARGET __attribute__((target("sse4.2,pclmul,avx2,vpclmulqdq")))
+#define TARGET __attribute__((target(CRC32C_SSE42_TARGET ",avx2,vpclmulqdq")))
 #define VECTOR __m256i
 #define LANES 2
 #define LOAD(p) _mm256_loadu_si256((const __m256i *)(p))

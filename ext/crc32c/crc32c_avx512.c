@@ -2,7 +2,7 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-#define TARGET __attribute__((target("sse4.2,pclmul,avx512f,vpclmulqdq")))
+#define TARGET __attribute__((target(CRC32C_SSE42_TARGET ",avx512f,vpclmulqdq")))
 #define VECTOR __m512i
 #define LANES 4
 #define LOAD(p) _mm512_loadu_si512(p)

@@ -4,7 +4,7 @@
 
 #include <wmmintrin.h>
 
-#define TARGET __attribute__((target("sse4.2,pclmul")))
+#define TARGET __attribute__((target(CRC32C_SSE42_TARGET)))
 #define STEP CRC32C_SSE42_STEP
 #define BYTE CRC32C_SSE42_BYTE
 #define MULTIPLY multiply

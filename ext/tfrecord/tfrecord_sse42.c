@@ -3,7 +3,7 @@
 #include "crc32c/crc32c_sse42.h"
 
 #define LOOPS tfrecord_sse42
-#define TARGET __attribute__((target("sse4.2")))
+#define TARGET __attribute__((target(CRC32C_SSE42_TARGET)))
 #define STEP CRC32C_SSE42_STEP
 
 #include "tfrecord/tfrecord_loops.h"

@@ -1,4 +1,5 @@
-#define _GNU_SOURCE
+#define _POSIX_C_SOURCE 200809L /* strerror_r, as POSIX has it; pread */
+#define _DARWIN_C_SOURCE        /* st_mtimespec */
 #include "tensorflow/ops/chunk.h"
 
 #include <errno.h>
@@ -10,6 +11,10 @@
 #include <unistd.h>
 
 #include "memory/pool.h"
+
+#ifdef __APPLE__
+#define st_mtim st_mtimespec
+#endif
 
 void (*chunk_return_lent)(void *lender);
 
@@ -47,8 +52,8 @@ static bool fail_errno(failure *why, const char *url, int number) {
     else if (number == EMFILE || number == ENFILE || number == ENOMEM)
         code = TF_RESOURCE_EXHAUSTED;
     char text[128] = "";
-    const char *reason = strerror_r(number, text, sizeof text);
-    return fail(why, code, "%s: %s", url, reason);
+    if (strerror_r(number, text, sizeof text) != 0) snprintf(text, sizeof text, "error %d", number);
+    return fail(why, code, "%s: %s", url, text);
 }
 
 static bool fail_replaced(failure *why, const char *url) {
