@@ -48,17 +48,19 @@ def with_known_blocks(dataset: Dataset) -> Dataset:
     """
     if isinstance(dataset.shards, ListedShards):
         return dataset  # a manifest tells of all of them
-    known: dict[tuple[str, str], dict[str, Shard]] = {}
-    found: dict[int, Shard] = {}
+    named: dict[tuple[str, str], list[int]] = {}
     for i, shard in enumerate(dataset.shards):
-        named = _dataset_of(shard)
-        if named is None or shard.blocks is not None:
-            continue
-        if named not in known:
-            known[named] = _shards_beside(dataset, i, named[1])
-        committed = known[named].get(shard.url)
-        if committed is not None and _is_that(shard, committed):
-            found[i] = committed.known(version=shard.version)
+        of = _dataset_of(shard)
+        if of is not None and shard.blocks is None:
+            named.setdefault(of, []).append(i)
+    found: dict[int, Shard] = {}
+    for (_, stem), numbers in named.items():
+        known = _shards_beside(dataset, numbers, stem)
+        for i in numbers:
+            shard = dataset.shards[i]
+            committed = known.get(shard.url)
+            if committed is not None and _is_that(shard, committed):
+                found[i] = committed.known(version=shard.version)
     return dataset.with_shards(found) if found else dataset
 
 
@@ -69,13 +71,16 @@ def _dataset_of(shard: Shard) -> tuple[str, str] | None:
     return (shard.address.rpartition(name)[0], match["dataset"]) if match else None
 
 
-def _shards_beside(dataset: Dataset, index: int, stem: str) -> dict[str, Shard]:
-    """The shards of the dataset of that name in the folder of shard ``index``, by URL."""
-    store, path = dataset.open(index)
+def _shards_beside(dataset: Dataset, files: Sequence[int], stem: str) -> dict[str, Shard]:
+    """The shards of the dataset of that name in the folder of these files, by URL. Of a long list,
+    only those that are these files."""
+    store, path = dataset.open(files[0])
     folder = Folder(store, split_url(path)[0])
     try:
         found = folder.manifest(manifest_name(stem))
         shards = committed_shards(folder, found.manifest) if found and found.manifest else []
+        if isinstance(shards, ListedShards):
+            shards = shards.named(split_url(dataset.shards[i].url)[1] for i in files)
     except (ManifestError, FileNotFoundError) as error:
         warn(f"read without its manifest: {error}")
         return {}

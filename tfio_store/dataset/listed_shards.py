@@ -4,6 +4,7 @@ asks for it."""
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any, overload
 
@@ -53,6 +54,22 @@ class ListedShards(LazyShards):
     def without_blocks(self, shard: int) -> Shard:
         """One shard without its block table: a page is all that is read."""
         return self._shard(shard, self.paged[shard], None)
+
+    def named(self, names: Iterable[str]) -> tuple[Shard, ...]:
+        """Those of these names that are in the list. It is searched only for names that do not
+        stand where the number in them says."""
+        wanted = set(names)
+        found = {name: number for name in wanted if (number := self._place_of(name)) is not None}
+        if len(found) < len(wanted):
+            every = enumerate(self.paged)
+            found = {shard.name: number for number, shard in every if shard.name in wanted}
+        return tuple(self.of(sorted(found.values())))
+
+    def _place_of(self, name: str) -> int | None:
+        """The number of a shard, if the first number in its name is that."""
+        digits = re.search(r"-(\d{5,18})", name)
+        number = len(self) if digits is None else int(digits[1])
+        return number if number < len(self) and self.paged[number].name == name else None
 
     def _shard(self, number: int, info: ShardInfo, table: BlockTable | None) -> Shard:
         return Shard.at(

@@ -7,10 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 from tfio_store.dataset.model import Dataset
 from tfio_store.storage import ObjectInfo
+from tfio_store.storage.many_looks import LOOKS_AT_ONCE, listed
 
 __all__ = ["hold_versions", "look_at"]
-
-_LOOKUPS_AT_ONCE = 32
 
 
 def hold_versions(dataset: Dataset) -> None:
@@ -26,17 +25,31 @@ def hold_versions(dataset: Dataset) -> None:
 def look_at(dataset: Dataset, shards: list[int]) -> dict[int, ObjectInfo]:
     """Ask the store about these shards' objects, if they exist. Their versions are kept."""
 
+    told: dict[str, ObjectInfo] = {}
+    found: dict[int, ObjectInfo] = {}
+
     def look(index: int) -> None:
         store, path = dataset.open(index)
         with contextlib.suppress(OSError):
-            info = found[index] = store.info(path)
+            info = found[index] = told.get(path) or store.info(path)
             dataset.shards[index].version.hold(info.etag, store.url(path))
 
-    found: dict[int, ObjectInfo] = {}
     remote = [i for i in shards if "://" in dataset.shards[i].url]
-    for index in sorted(set(shards) - set(remote)):  # a thread costs more than the answer
-        look(index)
     if remote:
-        with ThreadPoolExecutor(min(_LOOKUPS_AT_ONCE, len(remote))) as pool:
-            list(pool.map(look, remote))
+        told = _listed(dataset, remote)
+    far = [i for i in remote if dataset.open(i)[1] not in told]
+    for index in sorted(set(shards) - set(far)):  # a thread costs more than the answer
+        look(index)
+    if far:
+        with ThreadPoolExecutor(min(LOOKS_AT_ONCE, len(far))) as pool:
+            list(pool.map(look, far))
     return found
+
+
+def _listed(dataset: Dataset, shards: list[int]) -> dict[str, ObjectInfo]:
+    """What a listing tells of these shards, by path, if they lie in one place."""
+    opened = [dataset.open(i) for i in shards]
+    store, _ = opened[0]
+    if any(one is not store for one, _ in opened):
+        return {}
+    return listed(store, [path for _, path in opened], among=len(dataset.shards))

@@ -24,6 +24,7 @@ from tfio_store.tf.dataset.batches import batch_dataset, can_batch, raw_local, t
 from tfio_store.tf.dataset.blocks import block_dataset
 from tfio_store.tf.dataset.carried_access import to_json
 from tfio_store.tf.dataset.filenames import known_names, names_dataset
+from tfio_store.tf.dataset.in_graph import for_graph
 from tfio_store.tf.dataset.options import (
     DEFAULT_MEMORY_BUDGET,
     Options,
@@ -260,6 +261,7 @@ def _build(
     if dataset is None:
         codecs = tf.fill([len(names)], codec)
         return _from_files(names, codecs, options, parallel_reads), None, None
+    dataset = for_graph(dataset)
     try:
         raw = raw_local(dataset) if can_batch(options, parallel_reads) else None
         if raw is not None and not too_small(raw, options):

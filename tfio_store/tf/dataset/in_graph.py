@@ -1,0 +1,28 @@
+"""A long dataset for a graph, which holds the names of all shards and the places of all blocks.
+Knows no TensorFlow."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tfio_store.dataset.model import Dataset
+
+__all__ = ["MOST_BLOCKS", "for_graph"]
+
+MOST_BLOCKS = 1 << 24
+"""A block takes about 200 bytes of each process that makes the graph, and 80 of each that runs it.
+Of so many these are 3 GiB. Records of 16 TB are in so many blocks of the usual size."""
+
+
+def for_graph(dataset: Dataset) -> Dataset:
+    """The dataset with all its shards and blocks at hand. Those of a long one are read now, many
+    tables at once. ValueError if they are more than a graph can be expected to hold."""
+    if dataset.paged is None:
+        return dataset
+    if dataset.paged.blocks > MOST_BLOCKS:
+        raise ValueError(
+            f"{dataset.summary()}: has {dataset.paged.blocks} blocks, and TFRecordDataset, whose "
+            f"graph holds the place of each, takes up to {MOST_BLOCKS}. Read it with "
+            "RecordReader(...).shard(index, count), or write larger blocks by block_bytes="
+        )
+    return replace(dataset, shards=tuple(dataset.shards))
