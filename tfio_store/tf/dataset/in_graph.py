@@ -10,8 +10,8 @@ from tfio_store.dataset.model import Dataset
 __all__ = ["MOST_BLOCKS", "for_graph"]
 
 MOST_BLOCKS = 1 << 24
-"""A shuffled block takes about 320 bytes while the dataset is made, and 180 behind that: 5 and 3 GiB
-for so many. In order it takes half. So many blocks of the usual size hold 16 TB."""
+"""A shuffled block takes about 320 bytes while the dataset is made, and 180 behind that. So many
+take 5 and 3 GiB, and half of that in order. Blocks of the usual size hold 16 TB then."""
 
 
 def for_graph(dataset: Dataset) -> Dataset:
