@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -84,6 +85,11 @@ def convert(
     Parquet and Arrow IPC, nulls and lists included. The names' ends tell the formats. Tables need
     pyarrow, but for JSON lines as the target.
 
+    CSV and JSON lines are read twice: all values of a column decide its type. Dates, numbers with
+    leading zeros, and integers of more than 64 bits in CSV stay texts. What a type would change is
+    an error. By ``schema``, the values of a dataset come back from the lines that it was made to:
+    times and durations are ISO 8601 texts, bytes that are not UTF-8 are ``{"base64": ...}``.
+
     The parts of a WebDataset sample are columns. Those that WebDataset decodes as text ("txt",
     "json") become str, those it decodes as numbers ("cls", "index") int64, and all others bytes.
     The column "__key__" names the sample; without it, samples are numbered. Images have the columns
@@ -143,7 +149,8 @@ def convert(
         )
     wanted = None if columns is None else list(columns)
     if written == _TFRECORD:
-        tables, known = _tables(read, names, access, wanted)
+        schema = None if schema is None else _of_any_dtype(schema)
+        tables, known = _tables(read, names, access, wanted, schema)
         manifest = write_table(
             tables,
             target,
@@ -163,7 +170,7 @@ def convert(
 
 
 def _tables(
-    form: str, names: Any, access: Access, columns: list[str] | None
+    form: str, names: Any, access: Access, columns: list[str] | None, schema: Schema | None
 ) -> tuple[Iterator[Any], dict[str, Feature]]:
     """The rows of the source as tables, and what is known of the columns before."""
     if form == "images":
@@ -177,7 +184,24 @@ def _tables(
         return read_samples(dataset, columns), {}
     if form == "numpy":
         return read_arrays(dataset, columns), {}
-    return read_tables(dataset, form, columns), {}
+    return read_tables(dataset, form, columns, schema or Schema({})), {}
+
+
+def _of_any_dtype(schema: SchemaLike) -> Schema:
+    """The schema, in which the mere name of a dtype that records hold as memory alone, such as
+    uint64, means that."""
+    if isinstance(schema, Schema) or "features" in schema:
+        return Schema.of(schema)
+    return Schema.of({name: _raw_if_wide(of) for name, of in schema.items()})
+
+
+def _raw_if_wide(of: Any) -> Any:
+    if not isinstance(of, str):
+        return of
+    for raw in (False, True):
+        with contextlib.suppress(ValueError, TypeError):
+            return Feature(of, raw=raw)
+    return of
 
 
 def _chosen(features: dict[str, Feature], columns: list[str]) -> dict[str, Feature]:

@@ -17,6 +17,7 @@ from tfio_store.example.schema import Schema
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
 from tfio_store.storage import Access
 from tfio_store.tools.infer import infer_schema, manifest_schema
+from tfio_store.tools.iso_texts import iso_texts
 from tfio_store.tools.record_schema import schema_of_records
 from tfio_store.tools.source_errors import of_source
 
@@ -116,12 +117,14 @@ def _unwrapped(value: Any, single: bool) -> Any:
 
 def plain(value: Any) -> Any:
     """Arrays as lists, numpy's scalars as Python's. A float32 has the fewest digits that tell
-    it."""
+    it, and times are ISO 8601 texts."""
     if isinstance(value, Nullable | Ragged | RecordBatch):
         return [plain(row) for row in value]
     if isinstance(value, np.ndarray):
         if value.dtype.kind == "f" and value.dtype.itemsize < 8:
             value = value.astype("U32").astype(np.float64)
+        if value.dtype.kind in "mM":
+            return iso_texts(value)
         if value.dtype.kind == "O":
             return [plain(item) for item in value]
         return value.tolist()

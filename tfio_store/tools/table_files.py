@@ -5,10 +5,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from tfio_store.dataset.model import Dataset
+from tfio_store.example.schema import Schema
 from tfio_store.storage.stored_file import OutputFile, StoredFile
+from tfio_store.tools import csv_texts, json_lines
+from tfio_store.tools.text_tables import text_tables
 
 __all__ = ["FORMATS", "format_of", "read_tables", "write_tables"]
 
@@ -30,71 +34,77 @@ def format_of(name: str) -> str | None:
     return next((form for suffix, form in _SUFFIXES.items() if path.endswith(suffix)), None)
 
 
-def read_tables(dataset: Dataset, form: str, columns: list[str] | None) -> Iterator[Any]:
-    """The rows of all files, as Arrow tables of a few rows each. The files must have the same
-    columns."""
+def read_tables(
+    dataset: Dataset, form: str, columns: list[str] | None, schema: Schema
+) -> Iterator[Any]:
+    """The rows of all files, as tables of a few rows each. The files must have the same columns.
+    Of texts, ``schema`` tells the types that it names."""
+    if form in _TEXTS:
+        return text_tables(partial(_pieces, dataset, form), form, columns, schema)
+    return _typed(dataset, form, columns)
+
+
+def _pieces(dataset: Dataset, form: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    for url, file in _opened(dataset):
+        with _naming(url, form):
+            yield from ((url, piece) for piece in _TEXTS[form].pieces_of(file))
+
+
+def _typed(dataset: Dataset, form: str, columns: list[str] | None) -> Iterator[Any]:
+    """Of each file, first a table without rows: its columns may be all that it has."""
     import pyarrow as pa
 
+    for url, file in _opened(dataset):
+        with _naming(url, form):
+            schema, batches = _READERS[form](pa, pa.PythonFile(file, mode="r"), columns)
+            yield schema.empty_table()
+            for batch in batches:
+                yield pa.Table.from_batches([batch])
+
+
+def _opened(dataset: Dataset) -> Iterator[tuple[str, StoredFile]]:
     for index, shard in enumerate(dataset.shards):
         store, path = dataset.open(index)
-        file = pa.PythonFile(StoredFile(store, path, shard.nbytes, shard.version), mode="r")
-        with file, _naming(shard.url, form):
-            for batch in _READERS[form](pa, file, columns):
-                yield pa.Table.from_batches([batch])
+        with StoredFile(store, path, shard.nbytes, shard.version) as file:
+            yield shard.url, file
 
 
 @contextlib.contextmanager
 def _naming(url: str, form: str) -> Iterator[None]:
-    """pyarrow's errors name no file."""
+    """Errors name the file."""
     import pyarrow as pa
 
     try:
         yield
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowKeyError) as error:
+    except (ValueError, pa.ArrowNotImplementedError, pa.ArrowKeyError) as error:
         raise ValueError(f"{url}: cannot be read as {form}: {error}") from error
 
 
-def _parquet(pa: Any, file: Any, columns: list[str] | None) -> Iterator[Any]:
+def _parquet(pa: Any, file: Any, columns: list[str] | None) -> tuple[Any, Iterator[Any]]:
     import pyarrow.parquet as pq
 
     found = pq.ParquetFile(file)
-    _check(columns, found.schema_arrow.names)
-    yield from found.iter_batches(_ROWS, columns=columns)
+    schema = _selected(found.schema_arrow.empty_table(), columns).schema
+    return schema, found.iter_batches(_ROWS, columns=columns)
 
 
-def _csv(pa: Any, file: Any, columns: list[str] | None) -> Iterator[Any]:
-    import pyarrow.csv as csv
-
-    options = csv.ConvertOptions(include_columns=columns)
-    yield from csv.open_csv(file, convert_options=options)
-
-
-def _jsonl(pa: Any, file: Any, columns: list[str] | None) -> Iterator[Any]:
-    import pyarrow.json as json
-
-    if not hasattr(json, "open_json"):
-        raise ImportError("JSON lines need a newer pyarrow: pip install -U pyarrow")
-    for batch in json.open_json(file):
-        yield _selected(batch, columns)
-
-
-def _arrow(pa: Any, file: Any, columns: list[str] | None) -> Iterator[Any]:
+def _arrow(pa: Any, file: Any, columns: list[str] | None) -> tuple[Any, Iterator[Any]]:
     try:
         found = pa.ipc.open_file(file)
         batches = (found.get_batch(i) for i in range(found.num_record_batches))
     except pa.ArrowInvalid:
         file.seek(0)
-        batches = iter(pa.ipc.open_stream(file))
-    for batch in batches:
-        yield _selected(batch, columns)
+        found = batches = pa.ipc.open_stream(file)
+    schema = _selected(found.schema.empty_table(), columns).schema
+    return schema, (_selected(batch, columns) for batch in batches)
 
 
-_READERS: dict[str, Callable[..., Iterator[Any]]] = {
+_READERS: dict[str, Callable[..., tuple[Any, Iterator[Any]]]] = {
     "parquet": _parquet,
-    "csv": _csv,
-    "jsonl": _jsonl,
     "arrow": _arrow,
 }
+
+_TEXTS: dict[str, Any] = {"csv": csv_texts, "jsonl": json_lines}
 
 
 def _selected(batch: Any, columns: list[str] | None) -> Any:

@@ -1,0 +1,150 @@
+"""CSV and JSON lines become datasets whose values are those of the text."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tfio_store as tfs
+
+pytest.importorskip("pyarrow")
+
+BIG = 18446744073709551615
+ODD = 2**53 + 1
+
+
+def made(tmp_path: Path, form: str, text: str, **how: Any) -> tfs.Examples:
+    """What the file's text becomes."""
+    source, target = tmp_path / f"f.{form}", str(tmp_path / "train")
+    source.write_text(text, encoding="utf-8")
+    tfs.convert(str(source), target, num_shards=1, **how)
+    return tfs.read_table(target)
+
+
+def lines(*rows: dict[str, Any]) -> str:
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def test_large_integers_keep_their_digits_and_texts_stay_texts(tmp_path: Path) -> None:
+    found = made(tmp_path, "jsonl", lines({"u": BIG, "d": "2020-01-01"}, {"u": 1, "d": "b"}))
+    assert found["u"].tolist() == [BIG, 1]
+    assert found["d"].tolist() == ["2020-01-01", "b"]
+
+
+@pytest.mark.parametrize(
+    ("cells", "values"),
+    [
+        (["00501", "7"], ["00501", "7"]),
+        (["2020-01-01", "10:00:00"], ["2020-01-01", "10:00:00"]),
+        ([str(BIG), "1"], [BIG, 1]),
+        ([str(BIG + 1), "1"], [str(BIG + 1), "1"]),
+        (["1.5", "2"], [1.5, 2.0]),
+        (["true", "false"], [True, False]),
+        (["-0.5e3", "inf"], [-500.0, float("inf")]),
+        (["5", "NA"], [5, None]),
+        (["a", ""], ["a", None]),
+        (["a", '""'], ["a", ""]),
+    ],
+)
+def test_cells(tmp_path: Path, cells: list[str], values: list[Any]) -> None:
+    found = made(tmp_path, "csv", "x,i\n" + "".join(f"{cell},1\n" for cell in cells))
+    assert found["x"].tolist() == values
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [("jsonl", lines({"a": ODD}, {"a": 1.5})), ("csv", f"a\n{ODD}\n1.5\n")],
+)
+def test_what_a_float_would_change_is_refused(tmp_path: Path, form: str, text: str) -> None:
+    for how in ({}, {"schema": {"a": "float64"}}):
+        with pytest.raises(ValueError, match=rf"f\.{form}: column 'a': .*{ODD}"):
+            made(tmp_path, form, text, **how)
+    assert not list(tmp_path.glob("*train*"))
+
+
+def test_a_schema_decides(tmp_path: Path) -> None:
+    schema = {"zip": "str", "u": "uint64", "p": "float32", "t": "datetime64[us]"}
+    rows = {"zip": ["501"], "u": [5], "p": [1.0], "t": [np.datetime64("2020-01-01", "us")]}
+    found = made(tmp_path, "csv", "zip,u,p,t\n501,5,1,2020-01-01\n", schema=schema)
+    assert {name: list(found[name]) for name in found} == rows
+    assert {name: feature.dtype for name, feature in found.schema.items()} == schema
+
+
+def test_fields_that_come_late(tmp_path: Path) -> None:
+    text = lines({"a": None}) * 20_000 + lines({"a": 5, "b": "x"}, {"a": BIG})
+    found = made(tmp_path, "jsonl", text)
+    assert found["a"].tolist()[-3:] == [None, 5, BIG]
+    assert found["b"].tolist()[-3:] == [None, "x", None]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('{"a":1}\n[5]\n', "line 2 is no JSON object"),
+        ('{"a":1}\n{"a"\n', "line 2 is no JSON"),
+        ('{"a":1}\n{"a":"b"}\n', "column 'a': it holds int and str"),
+        ("[" * 100_000, "line 1 is no JSON"),
+    ],
+)
+def test_lines_that_are_wrong(tmp_path: Path, text: str, says: str) -> None:
+    with pytest.raises(ValueError, match=rf"f\.jsonl: .*{says}"):
+        made(tmp_path, "jsonl", text)
+
+
+TABLE: dict[str, Any] = {
+    "text": ["a", "00501", "2020-01-01", ""],
+    "wide": np.array([BIG, 0, 1, 2], np.uint64),
+    "small": np.array([1, -2, 3, 4], np.int8),
+    "single": np.array([0.1, float("nan"), float("inf"), -0.0], np.float32),
+    "double": [0.1, 1e300, float("-inf"), 2.0],
+    "truth": [True, False, True, True],
+    "time": np.array(["2020-01-01T00:00:00.5", "1969-12-31", "2000-01-01", "2000-01-02"], "M8[us]"),
+    "none": np.ma.array([1, 2, 3, 4], mask=[True, False, False, True]),
+}
+NO_CELLS: dict[str, Any] = {
+    "span": np.array([1, -1500, 0, 10**9], "m8[ms]"),
+    "bytes": [b"\xff\x00", b"text", b"", b"{}"],
+    "lists": [[1, 2], [], [3], [4]],
+    "pairs": np.array([[1.5, 2], [3, float("nan")], [5, 6], [7, 8]]),
+}
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_there_and_back_by_the_schema(tmp_path: Path, form: str) -> None:
+    one, file, two = str(tmp_path / "one"), str(tmp_path / f"f.{form}"), str(tmp_path / "two")
+    tfs.write_table(TABLE if form == "csv" else {**TABLE, **NO_CELLS}, one, num_shards=1)
+    tfs.convert(one, file)
+    tfs.convert(file, two, schema=tfs.infer_schema(one), num_shards=1)
+    assert list(tfs.RecordReader(two)) == list(tfs.RecordReader(one))
+
+
+@pytest.mark.parametrize("form", ["parquet", "arrow", "csv"])
+def test_a_table_without_rows_keeps_its_columns(tmp_path: Path, form: str) -> None:
+    import pyarrow as pa
+    import pyarrow.csv as csv
+    import pyarrow.parquet as parquet
+
+    table = pa.table({"a": pa.array([], pa.int32()), "s": pa.array([], pa.string())})
+    source, target = str(tmp_path / f"f.{form}"), str(tmp_path / "train")
+    back = str(tmp_path / "back.parquet")
+    if form == "arrow":
+        with pa.ipc.new_file(source, table.schema) as writer:
+            writer.write_table(table)
+    else:
+        (parquet.write_table if form == "parquet" else csv.write_csv)(table, source)
+    tfs.convert(source, target)
+    assert list(tfs.infer_schema(target)) == ["a", "s"]
+    tfs.convert(target, back)
+    found = parquet.read_table(back)
+    assert found.column_names == ["a", "s"]
+    if form != "csv":
+        assert found.schema.equals(table.schema)
+
+
+def test_no_dtype(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"feature 'a'.*'uint65'"):
+        made(tmp_path, "jsonl", lines({"a": 1}), schema={"a": "uint65"})

@@ -1,0 +1,133 @@
+"""CSV as columns of texts, and the types that hold these texts as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tfio_store.example.feature import Feature
+from tfio_store.tools import json_lines
+
+__all__ = ["as_type", "as_values", "common_type", "pieces_of", "type_of"]
+
+_NULLS = ("", "NA", "N/A", "n/a", "#N/A", "NULL", "null")
+"""What stands for a null among numbers. Among texts only a cell without quotes and text does."""
+
+_INTEGER = r"^-?(0|[1-9][0-9]*)$"
+_NUMBER = r"^(-?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?|-?inf|nan|NaN)$"
+_TRUTH = r"^(true|false)$"
+
+
+def pieces_of(file: Any) -> Iterator[dict[str, Any]]:
+    """The columns as arrays of texts, some rows at a time; the first has no rows. Bytes that are
+    not UTF-8 are an error."""
+    import pyarrow as pa
+    import pyarrow.csv as csv
+
+    file.seek(0)
+    names = csv.open_csv(file).schema.names
+    file.seek(0)
+    options = csv.ConvertOptions(
+        column_types=dict.fromkeys(names, pa.string()),
+        null_values=[""],
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+    )
+    yield {name: pa.array([], pa.string()) for name in names}
+    for batch in csv.open_csv(file, convert_options=options):
+        yield dict(zip(names, batch.columns, strict=True))
+
+
+def type_of(texts: Any) -> Any:
+    """The Arrow type that holds what these texts say. Numbers with leading zeros are texts, and so
+    are dates."""
+    import pyarrow as pa
+
+    held = _without_nulls(texts).drop_null()
+    if not len(held):
+        return pa.null() if texts.null_count == len(texts) else pa.string()
+    if _all(held, _TRUTH, ignore_case=True):
+        return pa.bool_()
+    if _all(held, _INTEGER):
+        return _integer_type(pa, held)
+    return pa.float64() if _all(held, _NUMBER) else pa.string()
+
+
+def _integer_type(pa: Any, held: Any) -> Any:
+    """Text for those that no integer type holds."""
+    for kind in (pa.int64(), pa.uint64()):
+        try:
+            held.cast(kind)
+            return kind
+        except pa.ArrowInvalid:
+            continue
+    return pa.string()
+
+
+def common_type(one: Any, two: Any) -> Any:
+    """The type of values of both types: text, if there is no other."""
+    import pyarrow as pa
+
+    try:
+        return json_lines.common_type(one, two)
+    except ValueError:
+        return pa.string()
+
+
+def _check_exact(values: Any) -> None:
+    """ValueError for integers among fractions that would lose digits."""
+    import pyarrow.compute as pc
+
+    held = values.drop_null()
+    whole = held.filter(pc.match_substring_regex(held, _INTEGER))
+    long = whole.filter(pc.greater(pc.utf8_length(whole), 15))
+    for text in long.to_pylist():
+        if int(float(text)) != int(text):
+            raise ValueError(f"it holds fractions, and {text}, which would lose digits beside them")
+
+
+def as_type(texts: Any, kind: Any) -> Any:
+    """The values of the texts. ValueError for one that is none."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_string(kind):
+        return texts
+    values = _without_nulls(texts)
+    if pa.types.is_floating(kind):
+        _check_exact(values)
+    return (pc.utf8_lower(values) if pa.types.is_boolean(kind) else values).cast(kind)
+
+
+def as_values(texts: Any, feature: Feature) -> list[Any]:
+    """Python values of the texts, as a feature of this dtype takes them."""
+    import pyarrow as pa
+
+    if feature.dtype in ("str", "bytes"):
+        values = texts.to_pylist()
+        return values if feature.nullable else [value or "" for value in values]
+    kind = pa.string()
+    if "float" in feature.dtype:
+        kind = pa.float64()
+    elif "int" in feature.dtype:
+        kind = pa.uint64() if feature.dtype == "uint64" else pa.int64()
+    elif feature.dtype == "bool":
+        kind = pa.bool_()
+    return list(as_type(_without_nulls(texts), kind).to_pylist())
+
+
+def _without_nulls(texts: Any) -> Any:
+    """The texts without the blanks around them, and nulls for what stands for one."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    trimmed = pc.utf8_trim_whitespace(texts)
+    marks = pc.is_in(trimmed, value_set=pa.array(_NULLS))
+    return pc.if_else(marks, pa.scalar(None, pa.string()), trimmed)
+
+
+def _all(texts: Any, pattern: str, *, ignore_case: bool = False) -> bool:
+    import pyarrow.compute as pc
+
+    found = pc.match_substring_regex(texts, pattern, ignore_case=ignore_case)
+    return bool(pc.all(found).as_py())

@@ -1,0 +1,72 @@
+"""Times and durations as ISO 8601 texts, and back, in every unit that numpy has."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+__all__ = ["from_iso", "iso_texts"]
+
+_SECONDS = {
+    "W": Fraction(604800), "D": Fraction(86400), "h": Fraction(3600), "m": Fraction(60),
+    "s": Fraction(1), "ms": Fraction(1, 10**3), "us": Fraction(1, 10**6),
+    "ns": Fraction(1, 10**9), "ps": Fraction(1, 10**12), "fs": Fraction(1, 10**15),
+    "as": Fraction(1, 10**18),
+}  # fmt: skip
+
+_DURATION = re.compile(r"(-?)PT(\d{1,40})(?:\.(\d{1,18}))?S")
+_MONTHS = re.compile(r"(-?)P(\d{1,20})([YM])")
+
+
+def iso_texts(values: Any) -> Any:
+    """Nested lists of texts of an array of datetimes or timedeltas; None for NaT."""
+    if values.dtype.kind == "m":
+        unit, count = np.datetime_data(values.dtype)
+        numbers = values.astype("int64").astype(object) * count
+        return _nested(numbers, np.isnat(values), lambda number: _duration(number, unit))
+    return _nested(np.datetime_as_string(values), np.isnat(values), str)
+
+
+def _nested(values: Any, missing: Any, told: Any) -> Any:
+    if np.ndim(missing) == 0:
+        return None if missing else told(values)
+    return [_nested(value, none, told) for value, none in zip(values, missing, strict=True)]
+
+
+def _duration(number: int, unit: str) -> str:
+    sign = "-" if number < 0 else ""
+    if unit in ("Y", "M"):
+        return f"{sign}P{abs(number)}{unit}"
+    if unit == "generic":
+        return str(number)
+    whole, rest = divmod(abs(number) * _SECONDS[unit], 1)
+    fraction = f"{int(rest * 10**18):018d}".rstrip("0")
+    return f"{sign}PT{whole}{'.' if fraction else ''}{fraction}S"
+
+
+def from_iso(text: str, dtype: str) -> Any:
+    """The datetime or timedelta of such a text. ValueError if it is none, or the unit of ``dtype``
+    cannot hold it."""
+    kind = np.dtype(dtype)
+    if kind.kind == "M":
+        made = np.datetime64(text.removesuffix("Z"))
+        held = made.astype(kind)
+        if held != made and not np.isnat(made):
+            raise ValueError(f"{text!r} does not fit {dtype}")
+        return held
+    unit, count = np.datetime_data(kind)
+    months, found = _MONTHS.fullmatch(text), _DURATION.fullmatch(text)
+    if months is not None and months[3] == unit:
+        number = Fraction(int(months[2]))
+    elif found is not None and unit in _SECONDS:
+        number = (int(found[2]) + Fraction(f"0.{found[3] or 0}")) / _SECONDS[unit]
+    else:
+        raise ValueError(f"{text!r} is no duration of {dtype}, such as PT1.5S")
+    number /= count
+    if number.denominator != 1 or number >= 1 << 63:
+        raise ValueError(f"{text!r} does not fit {dtype}")
+    signed = -number.numerator if text[0] == "-" else number.numerator
+    return np.array(signed).astype(kind)[()]

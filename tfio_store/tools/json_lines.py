@@ -1,0 +1,100 @@
+"""JSON lines as columns. No value changes: integers keep their digits, and texts stay texts."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from typing import Any
+
+__all__ = ["common_type", "pieces_of", "type_of"]
+
+_ROWS = 16 << 10
+_PIECE = 16 << 20
+_BUFFER = 4 << 20
+_LONGEST = 256 << 20
+_INT64 = (1 << 63) - 1
+
+
+def pieces_of(file: Any) -> Iterator[dict[str, list[Any]]]:
+    """The rows as columns, some thousands at a time. A row that lacks a field has a null there.
+    ValueError for a line that is no JSON object."""
+    rows: list[dict[str, Any]] = []
+    nbytes = 0
+    for number, line in _lines(file):
+        if line.strip():
+            rows.append(_object(line, number))
+            nbytes += len(line)
+        if len(rows) >= _ROWS or nbytes >= _PIECE:
+            yield _columns(rows)
+            rows, nbytes = [], 0
+    if rows:
+        yield _columns(rows)
+
+
+def _lines(file: Any) -> Iterator[tuple[int, bytes]]:
+    number, lines = 0, io.BufferedReader(file, _BUFFER)
+    while line := lines.readline(_LONGEST):
+        number += 1
+        if len(line) == _LONGEST:
+            raise ValueError(f"line {number} has {_LONGEST:,} bytes or more")
+        yield number, line
+
+
+def _object(line: bytes, number: int) -> dict[str, Any]:
+    try:
+        found = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"line {number} is no JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise ValueError(f"line {number} is no JSON object")
+    return found
+
+
+def _columns(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: [row.get(name) for row in rows] for name in names}
+
+
+def type_of(values: list[Any]) -> Any:
+    """The Arrow type that holds these values as they are. ValueError if none does."""
+    import pyarrow as pa
+
+    kinds = {type(value) for value in values} - {type(None)}
+    if not kinds:
+        return pa.null()
+    if kinds == {int}:
+        return pa.uint64() if max(v for v in values if v is not None) > _INT64 else pa.int64()
+    if kinds <= {int, float}:
+        return pa.float64()
+    if len(kinds) > 1:
+        raise ValueError("it holds " + " and ".join(sorted(kind.__name__ for kind in kinds)))
+    (kind,) = kinds
+    held = [value for value in values if value is not None]
+    if kind is list:
+        return pa.list_(type_of([item for value in held for item in value]))
+    if kind is dict:
+        names = dict.fromkeys(name for value in held for name in value)
+        return pa.struct([(name, type_of([value.get(name) for value in held])) for name in names])
+    return pa.bool_() if kind is bool else pa.string()
+
+
+def common_type(one: Any, two: Any) -> Any:
+    """The type of values of both types. ValueError if there is none."""
+    import pyarrow as pa
+
+    numbers = (pa.int64(), pa.uint64(), pa.float64())
+    if one.equals(two) or pa.types.is_null(two):
+        return one
+    if pa.types.is_null(one):
+        return two
+    if one in numbers and two in numbers:
+        return max(one, two, key=numbers.index)
+    if pa.types.is_list(one) and pa.types.is_list(two):
+        return pa.list_(common_type(one.value_type, two.value_type))
+    if pa.types.is_struct(one) and pa.types.is_struct(two):
+        fields = {of.name: of.type for of in one}
+        for of in two:
+            fields[of.name] = common_type(fields.get(of.name, of.type), of.type)
+        return pa.struct(list(fields.items()))
+    raise ValueError(f"it holds {one} and {two}")
