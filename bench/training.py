@@ -1,8 +1,8 @@
 """``make bench-training``: what a training step takes, beside TensorFlow's own pipelines.
 
-Batches of plain records, shuffled or of foreign GZIP files, and parsed ones of 10 scalars or of a
-row of tokens; drained by `Dataset.reduce` in TensorFlow's own code, and by a Python loop. Files lie
-in memory.
+Batches of plain records, shuffled or of foreign GZIP files, and parsed ones of 10 scalars, of a
+row of tokens or of feature lists; drained by `Dataset.reduce` in TensorFlow's own code, and by a
+Python loop. Files lie in memory.
 
 TensorFlow's autotuning is off in all pipelines. It makes the peers slower here, and at the end of
 an iterator it may sleep for as long as the iterator lived.
@@ -92,6 +92,30 @@ def tokens(count: int) -> Any:
     return tfs.encode_examples({"tokens": (values.integers(0, 50_000, splits[-1]), splits)})
 
 
+def sequences(count: int) -> list[bytes]:
+    """SequenceExamples of a number, 10 to 29 tokens, and 4 steps of 8 floats."""
+    values = np.random.default_rng(3)
+    lengths = values.integers(10, 30, count)
+    return [
+        tfs.encode_sequence_example(
+            {"id": i},
+            {
+                "tokens": values.integers(0, 50_000, length).tolist(),
+                "frames": list(values.random((4, 8)).astype(np.float32)),
+            },
+        )
+        for i, length in enumerate(lengths)
+    ]
+
+
+SEQUENCES = tfs.Schema(
+    {
+        "id": "int64",
+        "tokens": tfs.Feature("int64", (None,), sequence=True),
+        "frames": tfs.Feature("float32", (None, 8), sequence=True),
+    }
+)
+
 SPECS: dict[str, dict[str, Any]] = {
     "10 scalars": {
         **{f"i{k}": tf.io.FixedLenFeature([], tf.int64) for k in range(SCALARS // 2)},
@@ -128,8 +152,13 @@ class Work:
     goal: str = ""
 
     @property
-    def spec(self) -> dict[str, Any] | None:
-        return SPECS.get(self.what)
+    def spec(self) -> Any:
+        return SEQUENCES if self.what == "sequences" else SPECS.get(self.what)
+
+    def parse(self, some: tf.Tensor) -> Any:
+        if self.what != "sequences":
+            return tf.io.parse_example(some, self.spec)
+        return tf.io.parse_sequence_example(some, *SEQUENCES.sequence_spec())[:2]
 
     @property
     def name(self) -> str:
@@ -142,8 +171,8 @@ class Work:
         if self.shuffle:
             found = found.shuffle(NATIVE_SHUFFLE)
         found = found.batch(self.batch)
-        if (spec := self.spec) is not None:
-            found = found.map(lambda some: tf.io.parse_example(some, spec), tf.data.AUTOTUNE)
+        if self.spec is not None:
+            found = found.map(self.parse, tf.data.AUTOTUNE)
             found = found.prefetch(tf.data.AUTOTUNE)
         return found
 
@@ -234,6 +263,10 @@ def measure_all(folder: str, nbytes: int, rounds: int) -> list[list[str]]:
             )
         ]
         add(works, count)
+    count, prefix = nbytes // 500, f"{folder}/sequences"
+    files = write(prefix, sequences(count))
+    works = [Work(files, prefix, "sequences", 1024, shuffle=shuffle) for shuffle in (False, True)]
+    add(works, count)
     return lines
 
 
