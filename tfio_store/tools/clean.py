@@ -14,14 +14,16 @@ from tfio_store.dataset.folder import Folder, locate
 from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.names import DatasetNames
 from tfio_store.errors import ManifestError
+from tfio_store.records.warning import warn
 from tfio_store.storage import Access, PendingUpload, Retry
 from tfio_store.storage.many_looks import LOOKS_AT_ONCE
 from tfio_store.storage.threads import Threads
 from tfio_store.write.claim import Claim, read_claim
 from tfio_store.write.decision import decide
-from tfio_store.write.disposal import held, named_by_neighbours, patterns, tag_in
+from tfio_store.write.disposal import held, patterns, tag_in
 from tfio_store.write.held_claim import HeldClaim
 from tfio_store.write.integrity import WrongContentError, check_shards
+from tfio_store.write.neighbours import manifest_and_names, named_by_neighbours
 
 __all__ = ["Leftovers", "clean"]
 
@@ -85,7 +87,8 @@ def clean(
       have.
 
     It never removes what a manifest in the folder names, nor files of others, even if they are
-    named as shards are.
+    named as shards are. If a manifest of another dataset in the folder, or its list of shards, is
+    damaged or missing, nobody knows what that names. Then `clean` warns, and removes only uploads.
 
     Args:
         url (str): Folder and name of the dataset, as for `ShardedWriter`.
@@ -105,7 +108,8 @@ def clean(
         Leftovers: What was removed, and which writers may be alive.
 
     Raises:
-        ManifestError: The dataset's manifest cannot be read, so nobody knows what it names.
+        ManifestError: The dataset's manifest or its list of shards is damaged or missing, so nobody
+            knows what it names.
         UncertainCommitError: A commit was to be finished, and the store does not say whether it is.
 
     Example:
@@ -203,17 +207,21 @@ class _Found:
     unreadable: list[str] = field(default_factory=list)
     alive: dict[str, str] = field(default_factory=dict)
     """Tags ("" for the plain names) of writers that may be at work, and their claims."""
+    named: set[str] = field(default_factory=set)
+    """What the dataset's manifest names."""
     stays: set[str] = field(default_factory=set)
     """What manifests name."""
+    is_known: bool = True
+    """Whether that is all. If not, no object is removed, and no claim that tells of objects."""
     template: str | None = None
     noted: list[Fingerprint] = field(default_factory=list)
     """What writers noted as theirs and no manifest needs."""
     known: list[DatasetNames] = field(default_factory=list)
 
     def read_manifest(self) -> DatasetManifest | None:
-        found = self.folder.manifest(self.names.manifest, index=False)
-        current = found.manifest if found is not None else None
-        self.stays = current.names() | current.replaced_names() if current is not None else set()
+        found = manifest_and_names(self.folder, self.names.manifest)
+        current, self.named = (None, set()) if found is None else found
+        self.stays = self.named | (set() if current is None else current.replaced_names())
         self.template = current.shard_template if current is not None else None
         return current
 
@@ -295,9 +303,13 @@ class _Found:
         current = self.read_manifest()
         if current is not None:
             lasting, gone = current.without_expired(time.time() if keep_replaced else float("inf"))
-            self.stays = lasting.names() | lasting.replaced_names()
+            self.stays = self.named | lasting.replaced_names()
             self.noted += gone
-        self.stays |= named_by_neighbours(self.folder, self.names)
+        try:
+            self.stays |= named_by_neighbours(self.folder, self.names)
+        except ManifestError as error:
+            warn(str(error))
+            self.is_known = False
         templates = [one.claim.names.template for one in self.dead]
         self.known = patterns(self.names, [*templates, self.template])
         for one in self.dead:
@@ -310,6 +322,8 @@ class _Found:
 
     def doomed(self) -> dict[str, str | None]:
         """The objects to delete. With an etag, only that version is deleted."""
+        if not self.is_known:
+            return {}
         found: dict[str, str | None] = {
             name: None
             for name in self.present
@@ -337,9 +351,11 @@ class _Found:
         return tag != "" or name == self.names.index(None)
 
     def dead_claims(self) -> list[str]:
-        return [*(one.name for one in self.dead), *self.unreadable]
+        return [*(one.name for one in self.dead), *self.unreadable] if self.is_known else []
 
     def release(self) -> None:
+        if not self.is_known:
+            return
         for one in self.dead:
             one.hold.release()
         self.folder.delete(self.unreadable)

@@ -9,25 +9,26 @@ writer noted. An object that another manifest in the folder names stays in any c
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from tfio_store.dataset.fingerprint import Fingerprint
 from tfio_store.dataset.manifest import DatasetManifest
-from tfio_store.dataset.names import MANIFEST_SUFFIX, DatasetNames
+from tfio_store.dataset.names import DatasetNames
 from tfio_store.errors import ManifestError
 from tfio_store.records.warning import warn
 from tfio_store.storage.many_looks import LOOKS_AT_ONCE
 from tfio_store.storage.threads import Threads
 from tfio_store.write.integrity import stored_crc32c
+from tfio_store.write.neighbours import named_by_neighbours, parts_of_neighbours
 
 if TYPE_CHECKING:
     from tfio_store.dataset.folder import Folder
     from tfio_store.storage import ObjectInfo
 
 __all__ = [
-    "delete_plain", "dispose", "held", "named_by_neighbours", "own_objects", "patterns",
-    "replaced_by", "replaced_parts", "tag_in",
+    "delete_plain", "dispose", "held", "own_objects", "patterns", "replaced_by",
+    "replaced_parts", "tag_in",
 ]  # fmt: skip
 
 
@@ -89,12 +90,14 @@ def replaced_parts(
 def dispose(
     folder: Folder, names: DatasetNames, doomed: Sequence[Fingerprint], current: DatasetManifest
 ) -> None:
-    """Delete what a landed manifest has doomed, except objects of others, and objects in use."""
+    """Delete what a landed manifest has doomed, except objects of others, and objects in use.
+    ManifestError: nobody knows what another manifest in the folder names, and nothing is
+    deleted."""
     # Of a long dataset an append replaces the last page. Whether that is still named, the manifests
     # tell themselves, and no list is read.
     lists = {one.name for one in doomed if names.is_list(one.name)}
     if lists:
-        stays = current.parts() | current.replaced_names() | _parts_of_neighbours(folder, names)
+        stays = current.parts() | current.replaced_names() | parts_of_neighbours(folder, names)
         folder.delete(sorted(lists - stays))
     doomed = [one for one in doomed if one.name not in lists]
     if not doomed:
@@ -134,30 +137,6 @@ def held(folder: Folder, shard: Fingerprint) -> ObjectInfo | None:
     except (FileNotFoundError, IsADirectoryError):
         return None
     return info if crc == shard.crc32c else None
-
-
-def named_by_neighbours(folder: Folder, names: DatasetNames) -> set[str]:
-    """What the other manifests in the folder name."""
-    named: set[str] = set()
-    for manifest in _neighbours(folder, names):
-        with contextlib.suppress(ManifestError):
-            named |= manifest.names()
-    return named
-
-
-def _parts_of_neighbours(folder: Folder, names: DatasetNames) -> set[str]:
-    """What the other manifests name beside shards."""
-    return {name for manifest in _neighbours(folder, names) for name in manifest.parts()}
-
-
-def _neighbours(folder: Folder, names: DatasetNames) -> Iterator[DatasetManifest]:
-    for name in folder.names(f"_*{MANIFEST_SUFFIX}"):
-        if name == names.manifest:
-            continue
-        with contextlib.suppress(ManifestError):
-            found = folder.manifest(name, index=False)
-            if found is not None and found.manifest is not None:
-                yield found.manifest
 
 
 def own_objects(folder: Folder, names: DatasetNames, generation: str) -> list[str]:
