@@ -147,6 +147,66 @@ def test_records_without_a_block_are_refused(memory: Place, where: str) -> None:
         list(tfs.RecordReader(memory.url("ds/train")).shard(0, 1))
 
 
+@pytest.mark.parametrize("where", ["root", "page"])
+def test_blocks_without_a_record_are_refused(memory: Place, where: str) -> None:
+    """Whoever looks for records would pass them by."""
+    with sharded(memory, block_bytes=4096) as writer:
+        writer.write_batch(RECORDS)
+    document = root(memory)
+    row = document["shards"]["pages"][0]
+    records = row[4]
+    if where == "root":
+        row[4] = 0
+    else:
+        name = "ds/" + document["shards"]["objects"][row[0]]
+        whole, (start, nbytes) = memory.get(name), row[1:3]
+        page = bytearray(whole[start : start + nbytes])
+        (first,) = struct.unpack_from("<Q", page, 16 + 24)  # of the first of three shards
+        struct.pack_into("<Q", page, 16 + 24, 0)
+        lying = sealed(bytes(page))
+        memory.put(name, whole[:start] + lying + whole[start + nbytes :])
+        row[4], row[7] = records - first, int.from_bytes(lying[-4:], "little")
+    document["records"] -= records - row[4]
+    put_root(memory, document)
+    with pytest.raises(ManifestError, match="no record"):
+        tfs.RecordSource(memory.url("ds/train"))[:]
+
+
+def test_a_page_that_is_listed_twice_is_refused(memory: Place) -> None:
+    with sharded(memory) as writer:
+        writer.write_batch(RECORDS)
+    document = root(memory)
+    document["shards"]["pages"] *= 2
+    for total in ("records", "nbytes"):
+        document[total] *= 2
+    put_root(memory, document)
+    with pytest.raises(ManifestError, match="two pages overlap in _train"):
+        tfs.RecordSource(memory.url("ds/train"))
+
+
+@pytest.mark.parametrize("quick", [False, True])
+def test_verify_tells_of_a_shard_that_two_pages_name(memory: Place, quick: bool) -> None:
+    with sharded(memory) as writer:
+        writer.write_batch(RECORDS)
+    document = root(memory)
+    name = document["shards"]["objects"][0]
+    memory.put("ds/_train.shards.copy", memory.get("ds/" + name))
+    rows = document["shards"]["pages"]
+    document["shards"] = {
+        "objects": [name, "_train.shards.copy"],
+        "pages": [*rows, *([1, *row[1:]] for row in rows)],
+    }
+    for total in ("records", "nbytes"):
+        document[total] *= 2
+    put_root(memory, document)
+    report = tfs.verify(memory.url("ds/train"), quick=quick)
+    assert not report.ok
+    assert [problem.rpartition("/")[2] for problem in report.problems] == [
+        f"{shard.name}: the list of shards names it more than once"
+        for shard in writer.manifest.shards
+    ]
+
+
 @pytest.mark.parametrize("name", ["../train-0", "/etc/passwd", "a//b", "a%2fb", "s3://b/x", ".."])
 @pytest.mark.parametrize("of", ["shard", "index"])
 def test_a_page_that_leaves_the_folder_is_refused(written: Place, name: str, of: str) -> None:

@@ -69,7 +69,7 @@ def test_the_layout_is_that_of_the_documents() -> None:
         st.tuples(
             st.text(st.characters(codec="utf-8"), min_size=1),
             st.integers(0, 2**63 - 1),
-            st.integers(0, 2**63 - 1),
+            st.integers(1, 2**63 - 1),
             st.integers(0, 2**32 - 1),
             st.tuples(st.sampled_from("abc"), st.integers(16, 2**62)),
         ),

@@ -1,6 +1,7 @@
 """A dataset of up to a million shards and a billion blocks, which takes next to no room.
 
-All pages of its list are one page, all block tables are one table, and all shards are one file.
+All pages of its list are copies of one, all block tables are one table, and all shards are one
+file.
 """
 
 from __future__ import annotations
@@ -55,12 +56,17 @@ def write_many(folder: Path, pages: int) -> str:
     ]
     page = encode_page(listed)
     name = "_train.shards.0123456789ab-00000000"
-    ref = PageRef(name, LIST_HEADER_BYTES, len(page), decode_page(page).totals, page_crc(page))
-    manifest = DatasetManifest(
-        PagedShards([ref] * pages, None, raw=True), None, generation="0123456789ab"
-    )
+    totals, crc = decode_page(page).totals, page_crc(page)
+    refs = [
+        PageRef(name, LIST_HEADER_BYTES + i * len(page), len(page), totals, crc)
+        for i in range(pages)
+    ]
+    manifest = DatasetManifest(PagedShards(refs, None, raw=True), None, generation="0123456789ab")
     (folder / place.name).write_bytes(index_of([table]))
-    (folder / name).write_bytes(list_of([page]))
+    with (folder / name).open("wb") as file:
+        file.write(list_of([page]))
+        for _ in range(pages - 1):
+            file.write(page)
     (folder / "_train.manifest.json").write_bytes(manifest.to_bytes())
     (folder / "any").write_bytes(data)
     for each in listed:

@@ -343,6 +343,15 @@ def test_clean_names_a_list_that_is_missing(memory: Place) -> None:
     assert memory.names() == before
 
 
+def test_a_long_dataset_has_no_index_for_all(memory: Place) -> None:
+    with sharded(memory) as writer:
+        writer.write_batch(numbered(8))
+    with pytest.raises(ValueError, match="4 shards in the long form"):
+        writer.manifest.index_bytes()
+    with pytest.raises(ValueError, match="4 shards in the long form"):
+        writer.manifest.with_index(b"")
+
+
 def test_a_job_commits_its_shards(place: Place) -> None:
     job = tfs.WriteJob(place.url("ds/train"), num_shards=8, storage_options=place.storage_options)
     infos = [job.write_shard(i, [b"%d" % i]) for i in reversed(range(8))]

@@ -215,8 +215,19 @@ class DatasetManifest:
 
         Returns:
             bytes: The index.
+
+        Raises:
+            ValueError: The dataset has the long form, whose tables are read one at a time.
         """
+        self._check_short()
         return encode_tables(self.shards)
+
+    def _check_short(self) -> None:
+        if isinstance(self.shards, PagedShards):
+            raise ValueError(
+                f"a dataset of {len(self.shards)} shards in the long form has no index for all of "
+                "them: its list tells where the block table of each shard is"
+            )
 
     def with_index(self, data: BytesLike, *, path: str = "<index>") -> DatasetManifest:
         """Add the block tables that an index holds, as views of ``data``.
@@ -230,7 +241,9 @@ class DatasetManifest:
 
         Raises:
             ManifestError: The index is damaged, or belongs to other shards.
+            ValueError: The dataset has the long form, whose tables are read one at a time.
         """
+        self._check_short()
         try:
             tables = decode_tables(data, self.shards)
         except ValueError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from tfio_store.dataset.checks import check_name
@@ -51,7 +52,19 @@ def pages_from_json(document: Any) -> tuple[PageRef, ...]:
     refs = tuple(_ref(row, objects) for row in rows)
     if sum(ref.totals.blocks for ref in refs) >= _MOST:
         raise ValueError("its pages tell of more blocks than there can be")
+    _check_apart(refs)
     return refs
+
+
+def _check_apart(refs: Sequence[PageRef]) -> None:
+    """A page that is named twice would give its records twice."""
+    placed = sorted(refs, key=lambda ref: (ref.name, ref.start))
+    for one, following in pairwise(placed):
+        if one.name == following.name and following.start < one.start + one.nbytes:
+            raise ValueError(
+                f"two pages overlap in {one.name}: one begins at byte {following.start}, inside "
+                "another"
+            )
 
 
 def _ref(row: Any, objects: list[str]) -> PageRef:
@@ -67,6 +80,8 @@ def _ref(row: Any, objects: list[str]) -> PageRef:
         raise ValueError(f"a page has {totals.shards} shards, not 1 to {PAGE_SHARDS}")
     if totals.records and not totals.blocks:
         raise ValueError(f"a page has {totals.records} records and no block")
+    if totals.blocks and not totals.records:
+        raise ValueError(f"a page has {totals.blocks} blocks and no record")
     return PageRef(objects[number], start, nbytes, totals, crc)
 
 

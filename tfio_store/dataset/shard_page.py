@@ -226,3 +226,6 @@ def _check_places(columns: dict[str, Int64Array], indexes: int, names: tuple[str
     lost = (columns["records"] > 0) & (columns["blocks"] == 0)
     if lost.any():
         raise ValueError(f"{names[int(lost.argmax())]} has records and no block")
+    hidden = (columns["records"] == 0) & (columns["blocks"] > 0)
+    if hidden.any():
+        raise ValueError(f"{names[int(hidden.argmax())]} has blocks and no record")

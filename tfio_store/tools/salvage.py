@@ -118,6 +118,7 @@ def verify(
     with Threads(_LOOKUPS_AT_ONCE if quick else 1) as pool:
         found = pool.map(look, range(len(dataset.shards)))
         report.problems += [problem for problem in found if problem is not None]
+    report.problems += _listed_twice(dataset)
     if quick:
         return report
     for _ in _sound_batches(dataset, report, max_record_bytes, on_progress):
@@ -226,6 +227,16 @@ def _sound_batches(
                 framed = report.nbytes + FRAME_OVERHEAD * report.records
                 on_progress(Progress(report.records, framed, 0, dataset.num_records))
             yield batch
+
+
+def _listed_twice(dataset: Dataset) -> Iterator[str]:
+    """The shards that a long list names more than once. Of a page, and of a short list, it is
+    checked whenever one is read."""
+    names: set[str] = set()
+    for i, shard in enumerate(dataset.paged or ()):
+        if shard.name in names:
+            yield f"{dataset.shard(i).url}: the list of shards names it more than once"
+        names.add(shard.name)
 
 
 def _object_problem(dataset: Dataset, index: int, *, quick: bool) -> str | None:
