@@ -125,6 +125,16 @@ def test_against_a_copy(run: Run, tmp_path: Path) -> None:
     assert run("diff", "--unordered", kept.url, other).code == 0
 
 
+def test_features_of_the_same_records_are_the_same(run: Run, tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    records = [tfs.encode_example({"x": i, "r": 1}) for i in range(1500)]
+    records.append(tfs.encode_example({"x": 1500}))
+    one.write_bytes(framed(records))
+    two.write_bytes(framed(records[::-1]))
+    assert run("diff", "--unordered", one, two).code == 0
+    assert run("diff", one, two).code == 1
+
+
 def test_what_differs(run: Run, tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     one.write_bytes(framed([tfs.encode_example({"x": i, "same": 1}) for i in range(5)]))

@@ -134,3 +134,47 @@ def test_feature_lists(tmp_path: Path) -> None:
     found = tfs.stats(str(path)).features
     assert (found["frames"].values, found["frames"].most) == (6, 2.0)
     assert found["frames"].counts == (2, 2)
+
+
+def test_a_sample_of_compressed_records_is_by_chance(tmp_path: Path) -> None:
+    path = str(tmp_path / "train")
+    pad = b"0" * 1000
+    with tfs.ShardedWriter(path, num_shards=1, compression="GZIP") as writer:
+        writer.write_batch(tfs.encode_example({"x": i, "pad": pad}) for i in range(8000))
+    found = tfs.stats(path, sample_bytes=1 << 20)
+    assert sum(shard.nbytes for shard in tfs.info(path).shards) < 1 << 20
+    assert not found.whole
+    assert found.features["x"].least != 0
+
+
+def test_two_dtypes_are_an_error(tmp_path: Path) -> None:
+    for name, value in (("a", 1), ("b", 1.5)):
+        (tmp_path / name).write_bytes(framed([tfs.encode_example({"x": value})]))
+    with pytest.raises(tfs.SchemaError, match=r"record 1: .*'x' holds float32 values"):
+        tfs.stats(f"{tmp_path}/*")
+
+
+def test_times_are_iso_texts(run: Run, tmp_path: Path) -> None:
+    path = str(tmp_path / "train")
+    times = np.array(["2020-01-01", "2021-01-01", "NaT"], "M8[us]")
+    spans = np.array([1500, -1, 86_400_000], "m8[ms]")
+    tfs.write_table({"t": times, "d": spans}, path, num_shards=1)
+    assert run("stats", path).code == 0
+    features = run("stats", path, "--json").document["features"]
+    ends = [(features[name]["least"], features[name]["most"]) for name in "td"]
+    assert ends == [
+        ("2020-01-01T00:00:00.000000", "2021-01-01T00:00:00.000000"),
+        ("-PT0.001S", "PT86400S"),
+    ]
+    row = {"t": None, "d": "PT86400S"}
+    assert run("head", path).lines[2] == row
+    assert run("head", path, "--json").document["records"][2] == row
+
+
+def test_a_type_error_from_inside_is_a_fault_of_the_program() -> None:
+    from tfio_store.cli.failures import exit_code
+
+    assert exit_code(TypeError("'datetime.timedelta' object is not iterable")) == 70
+    assert exit_code(TypeError("unsupported format string passed to NoneType.__format__")) == 70
+    assert exit_code(TypeError("feature 'u': row 0 is str, where the schema has uint64")) == 2
+    assert exit_code(TypeError("f() got an unexpected keyword argument 'nosuch'")) == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable
 
@@ -25,6 +26,10 @@ FORMAT, VERSION = "tfio_store.cli", 1
 """Of every JSON document that a command prints."""
 
 
+_OF_THE_USER = re.compile(r"feature '|feature names|column|\w=|schema|argument|storage_options|URL")
+"""What a TypeError speaks of that data or options cause. Others are ours."""
+
+
 class OutputClosedError(Exception):
     """Nobody reads what is printed any more."""
 
@@ -43,7 +48,9 @@ def exit_code(error: BaseException) -> int:
         return NOT_THERE
     if isinstance(error, OSError):
         return STORE_FAILED
-    if isinstance(error, ValueError | TypeError | LookupError | ImportError):
+    if isinstance(error, ValueError | LookupError | ImportError):
+        return USAGE
+    if isinstance(error, TypeError) and _OF_THE_USER.search(str(error)):
         return USAGE
     return INTERNAL
 

@@ -18,7 +18,7 @@ from tfio_store.example.feature import Feature
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import FRAME_OVERHEAD
 from tfio_store.storage import Access, Retry
-from tfio_store.tools.infer import infer_schema
+from tfio_store.tools.infer import infer_schema, manifest_schema
 from tfio_store.write.progress import OnProgress, Progress
 
 __all__ = ["DatasetDiff", "diff"]
@@ -109,8 +109,14 @@ def diff(
         RecordReader.of(dataset) as one,
         RecordReader(other, **second.arguments) as two,
     ):
-        told = _told_of(one, on_progress, dataset.num_records)
-        return replace(compare(told, two), features=features)
+        found = compare(_told_of(one, on_progress, dataset.num_records), two)
+    if not found.different and not (_is_described(source, first) or _is_described(other, second)):
+        return found  # the first records tell the features, and these may lie in another order
+    return replace(found, features=features)
+
+
+def _is_described(source: Source, access: Access) -> bool:
+    return manifest_schema(source, access) is not None
 
 
 def _told_of(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy.typing as npt
 from tfio_store.example import Nullable, Ragged
 from tfio_store.example.nullable import valid_rows
 from tfio_store.records.lookalike import looks_like
+from tfio_store.tools.iso_texts import iso_texts
 
 __all__ = ["FeatureStats", "FeatureTally", "told"]
 
@@ -34,12 +36,12 @@ class FeatureStats:
         present (int): How many records have it.
         values (int): How many values it has in all of them.
         counts (tuple[int, int]): The least and the most values that one record has.
-        least (int | float | None): The smallest number; of byte strings, the shortest length. None
-            without values.
-        quantiles (tuple[float]): A quarter, the half and three quarters of them are not above
+        least (int | float | str | None): The smallest number; of byte strings, the shortest length;
+            of times and durations, ISO 8601 texts. None without values.
+        quantiles (tuple[float | str]): A quarter, the half and three quarters of them are not above
             these. Empty without values.
-        most (int | float | None): The largest number, or the longest length.
-        nans (int): How many values are NaN. All else passes them by.
+        most (int | float | str | None): The largest number, or the longest length.
+        nans (int): How many values are NaN or NaT. All else passes them by.
         distinct (int | None): How many values differ. None for more than 10,000.
         looks_like (str): What it may be: "10 classes", "text", "JPEG 640x480". Default "".
 
@@ -54,9 +56,9 @@ class FeatureStats:
     present: int
     values: int
     counts: tuple[int, int]
-    least: int | float | None
-    quantiles: tuple[float, ...]
-    most: int | float | None
+    least: int | float | str | None
+    quantiles: tuple[float | str, ...]
+    most: int | float | str | None
     nans: int
     distinct: int | None
     looks_like: str = ""
@@ -76,6 +78,8 @@ class FeatureTally:
     distinct: set[Any] | None = field(default_factory=set)
     """None once there are too many."""
     examples: list[bytes] = field(default_factory=list)
+    unit: Any = None
+    """The numpy dtype of datetimes and timedeltas."""
     _keys: npt.NDArray[Any] = field(default_factory=lambda: np.empty(0))
     _sample: npt.NDArray[Any] = field(default_factory=lambda: np.empty(0))
     _chance: Any = field(default_factory=lambda: np.random.default_rng(0))
@@ -89,7 +93,9 @@ class FeatureTally:
             least = int(counts.min())
             self.fewest = least if self.fewest is None else min(self.fewest, least)
             self.most = max(self.most, int(counts.max()))
-        if values.dtype.kind == "O":
+        if values.dtype.kind in "mM":
+            self._add_times(values)
+        elif values.dtype.kind == "O":
             self._add_strings(values.tolist())
         else:
             self._add_numbers(values)
@@ -99,6 +105,13 @@ class FeatureTally:
         self.examples += encoded[: _LOOKED_AT - len(self.examples)]
         self._note({hash(value) for value in encoded})
         self._measure(np.array([len(value) for value in encoded], np.int64))
+
+    def _add_times(self, values: npt.NDArray[Any]) -> None:
+        """They count as their integers. NaT is passed by."""
+        self.unit = values.dtype
+        missing = np.isnat(values)
+        self.nans += int(missing.sum())
+        self._add_numbers(values[~missing].view(np.int64))
 
     def _add_numbers(self, values: npt.NDArray[Any]) -> None:
         if values.dtype.kind == "f":
@@ -123,17 +136,26 @@ class FeatureTally:
         self.range = min(known[0], least), max(known[1], most)
         # each value draws a number, and those of the smallest numbers are a fair sample
         keys = np.concatenate([self._keys, self._chance.random(len(values))])
-        sample = np.concatenate([self._sample, values.astype(np.float64)])
+        kind = np.float64 if self.unit is None else np.int64
+        sample = np.concatenate([self._sample.astype(kind), values.astype(kind)])
         if len(keys) > _SAMPLED:
             kept = np.argpartition(keys, _SAMPLED)[:_SAMPLED]
             keys, sample = keys[kept], sample[kept]
         self._keys, self._sample = keys, sample
 
     @property
-    def quantiles(self) -> tuple[float, ...]:
-        if not len(self._sample):
+    def quantiles(self) -> tuple[Any, ...]:
+        size = len(self._sample)
+        if not size:
             return ()
-        return tuple(np.quantile(self._sample, _QUANTILES, method="inverted_cdf").tolist())
+        ordered = np.sort(self._sample)
+        return tuple(ordered[max(math.ceil(part * size) - 1, 0)].item() for part in _QUANTILES)
+
+    def shown(self, value: Any) -> Any:
+        """Times and durations as ISO 8601 texts, all else as it is."""
+        if value is None or self.unit is None:
+            return value
+        return iso_texts(np.array(value).view(self.unit))
 
 
 def told(tally: FeatureTally) -> FeatureStats:
@@ -144,9 +166,9 @@ def told(tally: FeatureTally) -> FeatureStats:
         tally.present,
         tally.values,
         (tally.fewest or 0, tally.most),
-        least,
-        tally.quantiles,
-        most,
+        tally.shown(least),
+        tuple(map(tally.shown, tally.quantiles)),
+        tally.shown(most),
         tally.nans,
         None if tally.distinct is None else len(tally.distinct),
         _guess(tally),

@@ -7,7 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tfio_store.dataset.header_walk import codec_of
+from tfio_store.dataset.model import Dataset
 from tfio_store.dataset.source import Source, open_dataset
+from tfio_store.errors import SchemaError
 from tfio_store.example import decode_examples
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
@@ -83,7 +86,8 @@ def stats(
         ManifestError: A manifest or index cannot be read.
         CorruptRecordError: A record is damaged, or no Example.
         TruncatedRecordError: A file ends inside a record.
-        SchemaError: A record does not hold what the manifest's schema says.
+        SchemaError: A record does not hold what the manifest's schema says, or a feature has values
+            of two dtypes.
         ValueError: ``sample_bytes`` is below 1.
 
     Example:
@@ -97,25 +101,39 @@ def stats(
     access = Access(storage_options, retry, backend)
     source = source if isinstance(source, str | os.PathLike) else list(source)
     dataset = open_dataset(source, access, compression=compression)
-    stored = dataset.nbytes
     known = manifest_schema(source, access)
     tallies: dict[str, FeatureTally] = {}
     records = nbytes = 0
     whole = True
     with RecordReader.of(dataset, max_record_bytes=max_record_bytes) as reader:
-        sampled = sample_bytes is not None and stored > sample_bytes
+        sampled = sample_bytes is not None and not _fits(dataset, sample_bytes)
         for batch in (reader.shuffle(_SEED, window=1) if sampled else reader).batches():
             if sample_bytes is not None and nbytes >= sample_bytes:
                 whole = False
                 break
             with of_source(source if isinstance(source, str | os.PathLike) else None, records):
                 for name, dtype, column in _columns(batch, known):
-                    tallies.setdefault(name, FeatureTally(dtype)).add(column)
+                    _tally(tallies, name, dtype).add(column)
             records, nbytes = records + len(batch), nbytes + batch.nbytes
             if on_progress is not None:
                 on_progress(Progress(records, nbytes, 0, None if sampled else dataset.num_records))
     found = {name: told(tally) for name, tally in sorted(tallies.items())}
     return DatasetStats(records, nbytes, whole, found)
+
+
+def _fits(dataset: Dataset, nbytes: int) -> bool:
+    """Whether the source is surely as small. Nothing tells how small compressed files were."""
+    if dataset.nbytes > nbytes:
+        return False
+    return all(codec_of(dataset, i) is None for i in range(len(dataset.shards)))
+
+
+def _tally(tallies: dict[str, FeatureTally], name: str, dtype: str) -> FeatureTally:
+    found = tallies.setdefault(name, FeatureTally(dtype))
+    if found.dtype != dtype:
+        reason = f"holds {dtype} values, and {found.dtype} elsewhere"
+        raise SchemaError(reason, feature=name, record=0)
+    return found
 
 
 def _columns(batch: RecordBatch, known: Any) -> Iterator[tuple[str, str, Any]]:

@@ -198,8 +198,8 @@ def stats(session: Session, urls: tuple[str, ...], sample: int, full: bool, **li
 
 
 def _stats_row(name: str, feature: FeatureStats) -> tuple[str, ...]:
-    quantiles = [f"{each:.4g}" for each in feature.quantiles] or [""] * 3
-    ends = ["" if each is None else f"{each:.7g}" for each in (feature.least, feature.most)]
+    quantiles = [_shown(each, 4) for each in feature.quantiles] or [""] * 3
+    ends = [_shown(each, 7) for each in (feature.least, feature.most)]
     fewest, most = feature.counts
     return (
         name,
@@ -212,3 +212,10 @@ def _stats_row(name: str, feature: FeatureStats) -> tuple[str, ...]:
         "many" if feature.distinct is None else f"{feature.distinct:,}",
         feature.looks_like,
     )
+
+
+def _shown(value: float | str | None, digits: int) -> str:
+    """Numbers in few digits; times are texts."""
+    if isinstance(value, int | float):
+        return f"{value:.{digits}g}"
+    return value or ""
