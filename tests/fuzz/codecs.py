@@ -99,6 +99,9 @@ class _OnePage:
     def url(self, name: str) -> str:
         return name
 
+    def pages_now(self) -> tuple[PageRef, ...]:
+        return ()
+
 
 INDEXES = tuple(
     (DatasetManifest.from_bytes(each.to_bytes()), each.index_bytes())

@@ -14,6 +14,7 @@ from tests.protocol.requests import CHANGES
 from tests.protocol.state import Records, State
 from tests.protocol.world import DAY, FOLDER, World
 from tfio_store.dataset.manifest import DatasetManifest
+from tfio_store.dataset.page_refs import PageRef
 from tfio_store.dataset.paged_shards import PagedShards
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import RecordDecoder, crc32c
@@ -52,6 +53,9 @@ class Objects:
 
     def url(self, name: str) -> str:
         return name
+
+    def pages_now(self) -> tuple[PageRef, ...]:
+        return ()
 
 
 @cache

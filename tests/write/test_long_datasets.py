@@ -28,8 +28,8 @@ def _long(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def append(place: Place, records: list[bytes], **options: Any) -> None:
-    options = {"num_shards": 1, "keep_replaced": 0, **options}
-    with sharded(place, if_exists="append", **options) as writer:
+    options = {"num_shards": 1, "keep_replaced": 0, "if_exists": "append", **options}
+    with sharded(place, **options) as writer:
         writer.write_batch(records)
 
 

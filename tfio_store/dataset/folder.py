@@ -20,6 +20,8 @@ from tfio_store.dataset.names import (
     manifest_name,
     split_url,
 )
+from tfio_store.dataset.page_refs import PageRef
+from tfio_store.dataset.paged_shards import PagedShards
 from tfio_store.errors import ManifestError
 from tfio_store.storage import Access, Store
 from tfio_store.storage.early import early
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Folder",
     "FoundManifest",
+    "Root",
     "begin_to_find",
     "find_manifest",
     "locate",
@@ -90,10 +93,6 @@ class Folder:
         except (FileNotFoundError, IsADirectoryError):
             return None
         return data, info.etag
-
-    def begin_range(self, name: str, start: int, stop: int) -> Future[BytesLike]:
-        """Begin to read bytes ``start:stop`` of an object that is never written again."""
-        return self.store.read(self.join(name), start, stop)
 
     def delete(self, names: Iterable[str]) -> None:
         self.store.delete([self.join(name) for name in names])
@@ -173,12 +172,36 @@ class Folder:
             return None
         data, etag = stored
         try:
-            manifest = DatasetManifest.from_bytes(data, path=self.url(name), folder=self)
+            manifest = DatasetManifest.from_bytes(
+                data, path=self.url(name), folder=Root(self, name)
+            )
             return FoundManifest(manifest, etag, data)
         except ManifestError:
             if not damaged:
                 raise
             return FoundManifest(None, etag, data)
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """A dataset's folder and its manifest's name there: where a list of shards is read that is
+    apart. Picklable."""
+
+    folder: Folder
+    name: str
+
+    def begin_range(self, name: str, start: int, stop: int) -> Future[BytesLike]:
+        """Begin to read bytes ``start:stop`` of an object that is never written again."""
+        return self.folder.store.read(self.folder.join(name), start, stop)
+
+    def url(self, name: str) -> str:
+        return self.folder.url(name)
+
+    def pages_now(self) -> tuple[PageRef, ...]:
+        """The pages that the manifest names by now. None if it is gone, damaged, or not long."""
+        found = self.folder.manifest(self.name, index=False, damaged=True)
+        shards = None if found is None or found.manifest is None else found.manifest.shards
+        return shards.refs if isinstance(shards, PagedShards) else ()
 
 
 def locate(

@@ -31,6 +31,11 @@ class PageRef:
     totals: PageTotals
     crc32c: int
 
+    @property
+    def place(self) -> tuple[str, int, int]:
+        """Its object, where it begins there, and its bytes."""
+        return self.name, self.start, self.nbytes
+
 
 def pages_to_json(refs: Sequence[PageRef]) -> dict[str, Any]:
     """The value of "shards" in the root."""

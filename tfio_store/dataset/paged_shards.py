@@ -23,7 +23,14 @@ from tfio_store.dataset.checks import check_name, check_room
 from tfio_store.dataset.memory_cache import MemoryCache
 from tfio_store.dataset.page_refs import PageRef
 from tfio_store.dataset.ranged_tables import decode_table
-from tfio_store.dataset.shard_page import Listed, ShardPage, TablePlace, decode_page, page_crc
+from tfio_store.dataset.shard_page import (
+    Listed,
+    ShardPage,
+    TablePlace,
+    decode_page,
+    encode_page,
+    page_crc,
+)
 from tfio_store.errors import ManifestError
 from tfio_store.records.framing import crc32c
 from tfio_store.storage.process import PerProcess
@@ -43,6 +50,9 @@ _ITEM_BYTES = 600
 _AHEAD = 8
 """Pages that are fetched at once by who goes through all of them."""
 
+_LOOKS_AGAIN = 64
+"""How often the manifest is read again if a page has gone."""
+
 _TABLES_AHEAD = 32
 _TABLES_BEGUN = 4 << 20
 
@@ -55,6 +65,9 @@ class Ranges(Protocol):
 
     def url(self, name: str) -> str:
         """What to call the object in errors."""
+
+    def pages_now(self) -> tuple[PageRef, ...]:
+        """The pages that the manifest names by now. None if it is gone, damaged, or not long."""
 
 
 class _Item(NamedTuple):
@@ -241,11 +254,38 @@ class PagedShards(Sequence[ShardInfo]):
         kept: ShardPage | None = self._pages.get(number)
         if kept is not None:
             return kept
-        ref = self.refs[number]
-        return self._begin(ref.name, ref.start, ref.nbytes)
+        return self._begin(*self.refs[number].place)
 
     def _end_page(self, number: int, begun: Future[BytesLike]) -> ShardPage:
-        ref, data = self.refs[number], begun.result()
+        ref = self.refs[number]
+        try:
+            page = self._decoded(ref, begun.result())
+        except FileNotFoundError as error:
+            page = self._page_of_longer(number, error)
+        self._pages.put(number, page, ref.nbytes)
+        return page
+
+    def _page_of_longer(self, number: int, gone: FileNotFoundError) -> ShardPage:
+        """A page that is no more, because appends put a longer one in its place: the first rows of
+        that are this page. Raises ``gone`` if they are not: the dataset is another one."""
+        ref = seen = self.refs[number]
+        for _ in range(_LOOKS_AGAIN):
+            pages = () if self.folder is None else self.folder.pages_now()
+            if number >= len(pages) or pages[number] == seen:
+                raise gone
+            seen = pages[number]
+            try:
+                page = self._decoded(seen, self._begin(*seen.place).result())
+            except FileNotFoundError:
+                continue  # and that one has been replaced meanwhile
+            rows = range(min(len(page), ref.totals.shards))
+            first = encode_page([page[row] for row in rows])
+            if page_crc(first) != ref.crc32c or len(first) != ref.nbytes:
+                raise gone
+            return self._decoded(ref, first)
+        raise gone
+
+    def _decoded(self, ref: PageRef, data: BytesLike) -> ShardPage:
         try:
             page = decode_page(data)
             if page_crc(bytes(data)) != ref.crc32c or page.totals != ref.totals:
@@ -253,7 +293,6 @@ class PagedShards(Sequence[ShardInfo]):
         except ValueError as error:
             where = f"{self._url(ref.name)} at byte {ref.start}"
             raise ManifestError(f"{where}: not a page of this dataset's shards: {error}") from error
-        self._pages.put(number, page, ref.nbytes)
         return page
 
     def _checked(self, page: int, listed: Listed) -> Listed:

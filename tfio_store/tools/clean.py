@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from tfio_store.dataset.fingerprint import Fingerprint
-from tfio_store.dataset.folder import Folder, locate
+from tfio_store.dataset.folder import Folder, Root, locate
 from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.names import DatasetNames
 from tfio_store.errors import ManifestError
@@ -181,9 +181,10 @@ class _Dead:
         """The manifest that it was about to put."""
         if self.claim.proposal is None:
             return None
+        root = Root(folder, self.claim.names.manifest)
         with contextlib.suppress(ManifestError):
             planned = DatasetManifest.from_bytes(
-                self.claim.proposal.manifest, path=self.name, folder=folder
+                self.claim.proposal.manifest, path=self.name, folder=root
             )
             return planned if planned.generation == self.claim.generation else None
         return None

@@ -176,7 +176,13 @@ class Attempt:
             base = self._current()
             if base is not None and base.holds(self.generation):
                 return self._as_landed(base)
-            parts = self._put_parts(manifest, base)
+            try:
+                parts = self._put_parts(manifest, base)
+            except FileNotFoundError:
+                now = self.folder.read(self.names.manifest)
+                if not self.plan.append or base is None or now is None or now[1] == base.etag:
+                    raise  # nobody has replaced what is missing
+                continue
             whole = self._complete(parts.manifest, base)
             whole, gone = whole.without_expired(time.time())
             proposal = Proposal(base.etag if base else None, whole.to_bytes(), gone)

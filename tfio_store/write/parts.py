@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from tfio_store.dataset.folder import Root
 from tfio_store.dataset.page_refs import PageRef
 from tfio_store.dataset.paged_shards import PagedShards
 from tfio_store.dataset.ranged_tables import INDEX_HEADER_BYTES, encode_table, index_of
@@ -104,7 +105,8 @@ class _Long:
             refs = refs[:-1]
         listed = iter(()) if kept is None else kept.all_listed(len(refs))
         refs = (*refs, *self._put_pages(self._pages(listed, new)))
-        shards = PagedShards(refs, self._folder, raw=manifest.compression is None)
+        root = Root(self._folder, self._names.manifest)
+        shards = PagedShards(refs, root, raw=manifest.compression is None)
         return Parts(replace(manifest, shards=shards, index=None), self._written)
 
     def _put(self, name: str, data: bytes) -> None:
