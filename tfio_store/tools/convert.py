@@ -21,7 +21,13 @@ from tfio_store.tools.json_values import as_json_line
 from tfio_store.tools.rows import rows_of
 from tfio_store.tools.selection import Selection
 from tfio_store.tools.table import write_table
-from tfio_store.tools.table_files import FORMATS, format_of, read_tables, write_tables
+from tfio_store.tools.table_files import (
+    FORMATS,
+    format_of,
+    read_tables,
+    without_query,
+    write_tables,
+)
 from tfio_store.tools.table_stream import iter_tables
 from tfio_store.tools.tar_samples import read_samples, write_samples
 from tfio_store.write.progress import OnProgress
@@ -165,8 +171,23 @@ def convert(
         )
         records = manifest.records
     else:
+        _refuse(
+            written,
+            schema=schema,
+            flatten=flatten or None,
+            num_shards=num_shards,
+            max_shard_bytes=max_shard_bytes,
+            target_compression=target_compression,
+        )
         records = _to_file(names, access, target, into, written, wanted, if_exists)
     return Conversion(redacted(target), read, written, records)
+
+
+def _refuse(form: str, **of_datasets: Any) -> None:
+    """ValueError for an option that would do nothing."""
+    for name, value in of_datasets.items():
+        if value is not None:
+            raise ValueError(f"{name}= is for TFRecord targets, and target= is {form}")
 
 
 def _tables(
@@ -229,7 +250,7 @@ def _format(given: str | None, name: Any, argument: str) -> str:
 
 def _told(name: str) -> str:
     """The format that a file's name tells."""
-    path = name.partition("?")[0].lower()
+    path = without_query(name).lower()
     of_suffix = {suffix: form for form, ends in _SUFFIXES.items() for suffix in ends}
     found = next((of_suffix[suffix] for suffix in of_suffix if path.endswith(suffix)), None)
     return found or format_of(name) or _TFRECORD

@@ -43,19 +43,20 @@ class _Seen:
         self.counts |= counts
 
 
-def schema_of_records(records: Iterable[Any], source: object = None) -> Schema:
-    """The schema that all of these records have; see `infer_schema`. Errors name the ``source``."""
+def schema_of_records(records: Iterable[Any], source: object = None, first: int = 0) -> Schema:
+    """The schema that all of these records have; see `infer_schema`. Errors name the ``source``.
+    ``first`` is the number of the first of them in the source."""
     with of_source(source):
-        return _schema_of(records, source)
+        return _schema_of(records, source, first)
 
 
-def _schema_of(records: Iterable[Any], source: object) -> Schema:
+def _schema_of(records: Iterable[Any], source: object, first: int) -> Schema:
     where = f" of {redacted(str(source))}" if isinstance(source, (str, PathLike)) else ""
     context: dict[str, _Seen] = {}
     lists: dict[str, _Seen] = {}
     total = 0
     for total, record in enumerate(records, 1):
-        found, found_lists = _described(record, f"record {total - 1}{where}")
+        found, found_lists = _described(record, f"record {first + total - 1}{where}")
         for name, (dtype, count) in found.items():
             seen = context.setdefault(name, _Seen(total - 1))
             seen.note(name, total - 1, dtype, {count})

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tfio_store.dataset.source import Source
+from tfio_store.errors import DataLossError, SchemaError
 from tfio_store.example import Nullable, Ragged, decode_examples
 from tfio_store.example.feature import Feature
 from tfio_store.example.nullable import valid_rows
@@ -55,15 +56,21 @@ def rows_of(
             batch = whole[start : start + _MOST_ROWS]
             with of_source(source if isinstance(source, str | os.PathLike) else None, first):
                 if known is None and scalars is None:
-                    scalars = _scalars(source, access, max_record_bytes)
-                schema = known or opened(schema_of_records(batch))
+                    scalars = _scalars(source, access, batch, max_record_bytes)
+                schema = known or opened(schema_of_records(batch, first=first))
                 yield from _rows(batch, schema, scalars or {}, columns)
             first += len(batch)
 
 
-def _scalars(source: Source, access: Access, max_record_bytes: int) -> dict[str, bool]:
-    """Of each feature, whether a record has a single value of it."""
-    found = infer_schema(source, max_record_bytes=max_record_bytes, **access.arguments)
+def _scalars(
+    source: Source, access: Access, batch: RecordBatch, max_record_bytes: int
+) -> dict[str, bool]:
+    """Of each feature, whether a record has a single value of it. Where a first record of the
+    source is no Example, the ``batch`` tells."""
+    try:
+        found = infer_schema(source, max_record_bytes=max_record_bytes, **access.arguments)
+    except (DataLossError, SchemaError):
+        found = schema_of_records(batch)
     return {name: _steps(feature) == () for name, feature in found.items()}
 
 

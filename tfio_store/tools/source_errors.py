@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from os import PathLike
 
-from tfio_store.errors import SchemaError
+from tfio_store.errors import CorruptRecordError, SchemaError
 from tfio_store.storage.redaction import redacted
 
 __all__ = ["of_source"]
@@ -14,10 +14,16 @@ __all__ = ["of_source"]
 
 @contextmanager
 def of_source(source: object, first: int = 0) -> Iterator[None]:
-    """`SchemaError`s name the source, if it is one name, and count its records. ``first`` is the
-    number of the first record of the batch at hand."""
+    """`SchemaError`s name the source, if it is one name, and count its records; ``first`` is the
+    number of the first record of the batch at hand. `CorruptRecordError`s of memory name it
+    too."""
     try:
         yield
+    except CorruptRecordError as error:
+        if error.path != "<buffer>" or not isinstance(source, (str, PathLike)):
+            raise
+        where = redacted(str(source))
+        raise CorruptRecordError(error.reason, path=where, offset=error.offset) from error.__cause__
     except SchemaError as error:
         raise SchemaError(
             error.reason,

@@ -14,7 +14,7 @@ from tfio_store.storage.stored_file import OutputFile, StoredFile
 from tfio_store.tools import csv_texts, json_lines
 from tfio_store.tools.text_tables import text_tables
 
-__all__ = ["FORMATS", "format_of", "read_tables", "write_tables"]
+__all__ = ["FORMATS", "format_of", "read_tables", "without_query", "write_tables"]
 
 FORMATS = ("parquet", "csv", "jsonl", "arrow")
 
@@ -30,8 +30,13 @@ _ROWS = 16 << 10
 
 def format_of(name: str) -> str | None:
     """The format that a file's name tells; None for all other names."""
-    path = name.partition("?")[0].lower()
+    path = without_query(name).lower()
     return next((form for suffix, form in _SUFFIXES.items() if path.endswith(suffix)), None)
+
+
+def without_query(name: str) -> str:
+    """A web address without what follows its path. In other names ? is a part of a pattern."""
+    return name.partition("?")[0] if name.startswith(("http://", "https://")) else name
 
 
 def read_tables(

@@ -131,8 +131,10 @@ def schema(session: Session, url: str, form: str, sample: int, **limits: Any) ->
     from tfio_store.tools.presence import presence
     from tfio_store.tools.spec_text import spec_text
 
+    if form == "tf" and session.json:
+        raise click.UsageError("--format tf prints Python: it does not go with --json")
     found = infer_schema(url, sample=sample, **limits, **session.arguments)
-    if form == "tf" and not session.json:
+    if form == "tf":
         output.line(spec_text(found))
         return
     seen = presence(url, Access(**session.arguments), sample=sample, **limits)

@@ -114,6 +114,8 @@ def _print(
     from tfio_store.tools.rows import rows_of
     from tfio_store.tools.selection import Selection
 
+    if raw and (columns is not None or session.json):
+        raise click.UsageError("--raw prints whole records: it goes with neither -c nor --json")
     selection = Selection(source, max_record_bytes=max_record_bytes, **session.arguments)
     batches = pick(selection)
     if raw:
