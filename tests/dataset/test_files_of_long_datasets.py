@@ -1,0 +1,77 @@
+"""Files of a long dataset that are named as files: what is read to know their blocks."""
+
+from __future__ import annotations
+
+import pytest
+
+import tfio_store as tfs
+import tfio_store.write.parts as parts
+from tests.servers.place import Place
+from tests.support.counted import Counted
+from tests.support.sharded import numbered, read, sharded
+from tfio_store.dataset.source import open_dataset
+from tfio_store.storage import Access
+
+SHARDS = 9
+
+
+@pytest.fixture(autouse=True)
+def _long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "PAGE_SHARDS", 3)
+    monkeypatch.setattr(parts, "MOST_LISTED", 2)
+
+
+@pytest.fixture
+def written(memory: Place) -> Place:
+    with sharded(memory, num_shards=SHARDS, compression="GZIP") as writer:
+        writer.write_batch(numbered(90))
+    return memory
+
+
+def lists(place: Place) -> list[str]:
+    return [name for name in place.names() if "_train.shards." in name]
+
+
+def test_one_file_takes_one_page_and_one_table(
+    written: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted = Counted(written.open()[0], monkeypatch)
+    dataset = open_dataset(written.url("ds/train-00004-of-00009.tfrecord"), Access())
+    assert (dataset.num_records, dataset.has_blocks) == (10, True)
+    assert len(counted.ranges) == 2
+
+
+def test_a_glob_takes_the_tables_of_what_it_matches(
+    written: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted = Counted(written.open()[0], monkeypatch)
+    dataset = open_dataset(written.url("ds/train-0000[2-4]-*"), Access())
+    assert (len(dataset.shards), dataset.num_records, dataset.has_blocks) == (3, 30, True)
+    assert len(counted.ranges) == 2 + 3
+
+
+def test_a_number_that_is_no_place_in_the_list(memory: Place) -> None:
+    names = [memory.url(f"ds/train-{i:05d}.tfrecord") for i in (7, 5, 0, 1, 99)]
+    for name in names:
+        with tfs.TFRecordWriter(name) as writer:
+            writer.write_batch(numbered(3))
+    tfs.build_index(names, save_as=memory.url("ds/train"))
+    dataset = open_dataset(memory.url("ds/train-*"), Access())
+    assert (len(dataset.shards), dataset.num_records, dataset.has_blocks) == (5, 15, True)
+    with tfs.TFRecordWriter(memory.url("ds/train-00002.tfrecord")) as writer:
+        writer.write(b"of nobody")
+    assert open_dataset(memory.url("ds/train-*"), Access()).num_records is None
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut"])
+def test_raw_files_are_read_without_their_list(memory: Place, damage: str) -> None:
+    with sharded(memory, num_shards=SHARDS) as writer:
+        writer.write_batch(numbered(90))
+    before = read(memory, "ds/train")
+    for name in lists(memory):
+        if damage == "cut":
+            memory.put(name, memory.get(name)[:60])
+        else:
+            memory.fs.rm(memory.url(name))
+    with pytest.warns(RuntimeWarning, match="without its manifest.*_train.shards"):
+        assert read(memory, "ds/train-*") == before
