@@ -174,6 +174,12 @@ bench-tables: $(VENV)/.bench ## Arrow tables there and back: Parquet, and a loop
 bench-convert: $(VENV)/.bench ## tfio-store convert of 10 million rows, Parquet to TFRecord and back: pyarrow alone
 	$(BIN)/python -m bench.convert
 
+bench-count: $(VENV)/.bench ## tfio-store count of raw files: a loop over TensorFlow's dataset
+	$(BIN)/python -m bench.count
+
+bench-start: $(VENV)/.bench ## tfio-store --help and import tfio_store: a Python that does nothing
+	$(BIN)/python -m bench.start
+
 bench-writer: $(VENV)/.bench ## files and sharded datasets: TensorFlow's writer and raw uploads
 	$(BIN)/python -m bench.writer
 
