@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import tfio_store as tfs
+import tfio_store.dataset.paged_shards as paged_shards
 import tfio_store.write.parts as parts
 from tests.servers.place import Place
 from tests.support.counted import Counted
+from tests.support.rounds import Rounds
 from tests.support.sharded import numbered, read, sharded
 from tests.tools.test_clean import cleaned, die, landed
 from tfio_store.dataset.manifest import DatasetManifest
@@ -362,6 +365,45 @@ def test_a_job_commits_its_shards(place: Place) -> None:
     assert {name.removeprefix("ds/") for name in place.names()} == {
         *manifest.names(), "_train.manifest.json",
     }  # fmt: skip
+
+
+# Tables
+
+
+def test_a_table_that_is_larger_than_all_that_is_kept_is_read_once(
+    memory: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paged_shards, "_TABLES_KEPT", 1)
+    with sharded(memory, record_positions=True, block_bytes=BLOCKS) as writer:
+        writer.write_batch(large(40))
+    url = memory.url("ds/train")
+    counted = Counted(memory.open()[0], monkeypatch)
+    source = tfs.RecordSource(url)
+    assert [source[i] for i in range(9, -1, -1)] == read(memory, "ds/train")[9::-1]
+    counted.clear()
+    reader = tfs.RecordSource(url)
+    assert len([reader[i] for i in (9, 5, 2)]) == 3
+    assert len(counted.ranges) == 1 + 1 + 3  # the page, the table, and the records
+    assert len(reader[[1, 11, 21]]) == 3
+    assert len(counted.ranges) <= 5 + 2 * 3 + 1  # a table and a record each, and a page
+
+
+def test_a_state_of_shuffled_records_is_checked_in_a_few_rounds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = Place(str(tmp_path))
+    monkeypatch.setattr(paged_shards, "_TABLES_KEPT", 1)
+    with sharded(place, num_shards=20, compression="GZIP") as writer:
+        writer.write_batch(numbered(60))
+    url = place.url("ds/train")
+    begun = tfs.RecordReader(url).shuffle(1)
+    records = iter(begun)
+    first = [next(records) for _ in range(25)]
+    rounds = Rounds(place.open()[0], monkeypatch)
+    other = tfs.RecordReader(url).shuffle(1)
+    other.restore(begun.state())
+    assert rounds.now <= 12  # the root, seven pages, the tables twice, and where it stands
+    assert sorted(first + list(other)) == sorted(numbered(60))
 
 
 # Damage

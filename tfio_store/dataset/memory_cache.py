@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable
+from functools import partial
 from typing import Any
 
 from tfio_store.storage.process import PerProcess
@@ -23,10 +24,14 @@ class _Kept:
 
 
 class MemoryCache:
-    """What was used last, up to a number of bytes. It pickles empty. Each process has its own."""
+    """What was used last, up to a number of bytes. It pickles empty. Each process has its own.
 
-    def __init__(self, limit: int) -> None:
+    ``newest``: what was put last stays, alone, though it takes more.
+    """
+
+    def __init__(self, limit: int, *, newest: bool = False) -> None:
         self._limit = limit
+        self._newest = newest
         self._kept: PerProcess[_Kept] = PerProcess(_Kept)
 
     def get(self, key: Hashable) -> Any:
@@ -40,16 +45,16 @@ class MemoryCache:
             return entry[0]
 
     def put(self, key: Hashable, value: Any, nbytes: int) -> None:
-        """Keep ``value``, which takes ``nbytes``, unless that is more than there is room for."""
+        """Keep ``value``, which takes ``nbytes``, as far as there is room."""
         kept = self._kept.here
         with kept.lock:
-            if key in kept.entries or nbytes > self._limit:
+            if key in kept.entries or (nbytes > self._limit and not self._newest):
                 return
             kept.entries[key] = value, nbytes
             kept.nbytes += nbytes
-            while kept.nbytes > self._limit:
+            while kept.nbytes > self._limit and len(kept.entries) > self._newest:
                 _, (_, dropped) = kept.entries.popitem(last=False)
                 kept.nbytes -= dropped
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return MemoryCache, (self._limit,)
+        return partial(MemoryCache, newest=self._newest), (self._limit,)

@@ -82,15 +82,16 @@ class PagedShards(Sequence[ShardInfo]):
     """A sequence of `ShardInfo` without block tables, which `table` and `tables` give.
 
     ``raw``: whether the shards are not compressed. ``folder``: None if only totals are wanted. The
-    pages and tables used last are kept, up to 16 MiB in each process. An item is checked when it is
-    read: `ManifestError` names the object.
+    pages and tables used last are kept, up to 16 MiB in each process, or one table that is larger.
+    An item is checked when it is read: `ManifestError` names the object.
     """
 
     def __init__(self, refs: Sequence[PageRef], folder: Ranges | None, *, raw: bool) -> None:
         self.refs = tuple(refs)
         self.folder = folder
         self.raw = raw
-        self._pages, self._tables = MemoryCache(_PAGES_KEPT), MemoryCache(_TABLES_KEPT)
+        self._pages = MemoryCache(_PAGES_KEPT)
+        self._tables = MemoryCache(_TABLES_KEPT, newest=True)  # a table may be larger than that
         self._items, self._starts = MemoryCache(_ITEMS_KEPT), MemoryCache(_STARTS_KEPT)
         self._begun: PerProcess[dict[int, tuple[Future[BytesLike], int]]] = PerProcess(dict)
 

@@ -127,6 +127,17 @@ class Units:
             shards, _ = paged.shards_of("blocks", np.asarray(numbers, np.int64))
             paged.begin_tables(dict.fromkeys(shards.tolist()))
 
+    def records(self, numbers: Numbers) -> Iterator[int | None]:
+        """How many records each of these units holds, in any order. None where nobody knows."""
+        paged = self.dataset.paged
+        if paged is not None and len(numbers) and not self._is_stream(0):
+            return _records_of_blocks(paged, np.asarray(numbers, np.int64))
+        units = (self[int(number)] for number in numbers)
+        return (
+            self.dataset.shard(shard).records if block is None else block.records
+            for shard, block in units
+        )
+
     def tables(self) -> Iterator[BlockTable | None]:
         """For each shard the blocks that are units. None if the whole shard is one unit."""
         shards = self.dataset.shards
@@ -156,6 +167,17 @@ class Units:
             cost = shard.nbytes * most_ratio(shard.compression) * _COST_OF_EMPTY
             most[number] = min(cost, _MOST)  # a manifest claims what it likes
         return most
+
+
+def _records_of_blocks(paged: PagedShards, numbers: Order) -> Iterator[int]:
+    """How many records each of these blocks holds, by shard: each table is fetched once, and many
+    are at once."""
+    shards, firsts = paged.shards_of("blocks", numbers)
+    order = np.argsort(shards)
+    wanted, starts = np.unique(shards[order], return_index=True)
+    blocks = np.split((numbers - firsts)[order], starts[1:])
+    for mine, table in zip(blocks, paged.tables(wanted.tolist()), strict=True):
+        yield from np.diff(table.records)[mine].tolist()
 
 
 def _costs(table: BlockTable) -> Order:

@@ -176,7 +176,7 @@ class RecordSource(Sequence[bytes]):
             batch = self._cache.get(block)
             if batch is not None:
                 _fill(records, rows, batch, places)
-            elif whole_blocks or self._is_whole(block, rows, places):
+            elif whole_blocks or _is_whole(rows, places):
                 missing[block] = rows
             else:
                 alone += [row for row in rows if not self._cached(records, row, int(wanted[row]))]
@@ -210,16 +210,6 @@ class RecordSource(Sequence[bytes]):
             return batch
         return RecordBatch(bytes(batch.buffer), batch.offsets, batch.lengths)
 
-    def _is_whole(self, block: int, rows: range, places: _Places) -> bool:
-        """Whether a block is fetched as such: its records' places are not known, or all are
-        wanted."""
-        if places.frames.starts[rows.start] == UNKNOWN:
-            return True
-        shard = int(places.frames.shards[rows.start])
-        table = next(self._dataset.tables([shard]))
-        local = block - self._units.first(shard)
-        return len(rows) == int(table.records[local + 1] - table.records[local])
-
     def _cached(self, records: list[bytes], row: int, number: int) -> bool:
         """Take a record that was read alone before, if it is still there."""
         record = self._cache.get(~number)
@@ -230,7 +220,7 @@ class RecordSource(Sequence[bytes]):
 
     def _locate(self, numbers: npt.NDArray[np.int64]) -> _Places:
         shards, firsts = self._dataset.shards_of(numbers)
-        blocks, within = np.zeros_like(numbers), np.zeros_like(numbers)
+        blocks, within, held = (np.zeros_like(numbers) for _ in range(3))
         spans = np.full((2, len(numbers)), UNKNOWN)
         wanted = np.unique(shards).tolist()
         for shard, table in zip(wanted, self._dataset.tables(wanted), strict=True):
@@ -239,8 +229,9 @@ class RecordSource(Sequence[bytes]):
             block = np.searchsorted(table.records, rest, side="right") - 1
             blocks[mine] = block + self._units.first(shard)
             within[mine] = rest - table.records[block]
+            held[mine] = table.records[block + 1] - table.records[block]
             spans[:, mine] = frames_of(table, rest, block)
-        return _Places(blocks, within, Frames(shards, *spans))
+        return _Places(blocks, within, held, Frames(shards, *spans))
 
     def __repr__(self) -> str:
         return f"<RecordSource of {self._dataset.summary()}>"
@@ -248,10 +239,12 @@ class RecordSource(Sequence[bytes]):
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """Of each wanted record: its block's number, its place in that block, and its frame."""
+    """Of each wanted record: its block's number, its place in that block, how many records the
+    block holds, and the record's frame."""
 
     blocks: npt.NDArray[np.int64]
     within: npt.NDArray[np.int64]
+    held: npt.NDArray[np.int64]
     frames: Frames
 
 
@@ -261,6 +254,13 @@ def _groups(blocks: npt.NDArray[np.int64]) -> Iterator[tuple[int, range]]:
     bounds = [0, *cuts.tolist(), len(blocks)] if len(blocks) else [0]
     for start, stop in pairwise(bounds):
         yield int(blocks[start]), range(start, stop)
+
+
+def _is_whole(rows: range, places: _Places) -> bool:
+    """Whether a block is fetched as such: its records' places are not known, or all are wanted."""
+    if places.frames.starts[rows.start] == UNKNOWN:
+        return True
+    return len(rows) == int(places.held[rows.start])
 
 
 def _fill(records: list[bytes], rows: range, batch: RecordBatch, places: _Places) -> None:

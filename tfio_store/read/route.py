@@ -93,12 +93,8 @@ class Route:
         return self._records(order[start:stop]) if start == position else None
 
     def _records(self, numbers: Numbers) -> int:
-        units = [self.units[int(number)] for number in numbers]
-        known = [
-            self.dataset.shard(shard).records if block is None else block.records
-            for shard, block in units
-        ]
-        return sum(sys.maxsize if count is None else count for count in known)
+        counts = self.units.records(numbers)
+        return sum(sys.maxsize if count is None else count for count in counts)
 
     def offsets_to(self, position: int, epoch: int) -> int:
         """The largest offset from which a reader can go on in a unit, or `NO_OFFSET`."""
