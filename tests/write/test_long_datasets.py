@@ -18,7 +18,6 @@ from tests.support.counted import Counted
 from tests.support.rounds import Rounds
 from tests.support.sharded import numbered, read, sharded
 from tests.tools.test_clean import cleaned, die, landed
-from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.errors import ManifestError
 
 PAGE = 3
@@ -261,78 +260,6 @@ def test_what_a_copied_manifest_names_is_spared(place: Place) -> None:
         writer.write(b"x")
     cleaned(place)
     assert read(place, "ds/alias") == before
-
-
-def _damaged(place: Place) -> None:
-    document = json.loads(place.get("ds/_alias.manifest.json"))
-    document["shards"]["pages"][2][7] ^= 1
-    place.put("ds/_alias.manifest.json", json.dumps(document).encode())
-
-
-def _cut(place: Place) -> None:
-    data = place.get("ds/_alias.manifest.json")
-    place.put("ds/_alias.manifest.json", data[: len(data) // 2])
-
-
-def _missing(place: Place) -> None:
-    name = "ds/_elsewhere.shards.0123456789ab-00000000"
-    for old in lists(place):
-        place.put("ds/_alias.manifest.json", place.get("ds/_alias.manifest.json").replace(
-            old.removeprefix("ds/").encode(), name.removeprefix("ds/").encode()
-        ))  # fmt: skip
-
-
-@pytest.mark.parametrize("harm", [_damaged, _cut, _missing])
-def test_nothing_goes_while_nobody_knows_what_a_neighbour_names(
-    memory: Place, harm: Callable[[Place], None]
-) -> None:
-    with sharded(memory, num_shards=7) as writer:
-        writer.write_batch(numbered(21))
-    manifest, expected = memory.get("ds/_train.manifest.json"), read(memory, "ds/train")
-    memory.put("ds/_alias.manifest.json", manifest)
-    harm(memory)
-    before = set(memory.names()) - set(lists(memory))  # a root names all of its lists itself
-    with (
-        pytest.warns(RuntimeWarning, match="_alias.manifest.json may name any object"),
-        sharded(memory, if_exists="overwrite", keep_replaced=0) as writer,
-    ):
-        writer.write(b"new")
-    with pytest.warns(RuntimeWarning, match="repair or remove that dataset"):
-        assert cleaned(memory).objects == ()
-    assert before <= set(memory.names())
-    if harm is not _missing:
-        memory.put("ds/_alias.manifest.json", manifest)
-        assert read(memory, "ds/alias") == expected
-    memory.fs.rm(memory.url("ds/_alias.manifest.json"))
-    cleaned(memory)
-    assert {name.removeprefix("ds/") for name in memory.names()} == {
-        *writer.manifest.names(), "_train.manifest.json",
-    }  # fmt: skip
-
-
-def test_a_neighbour_that_is_replaced_meanwhile_is_read_again(
-    memory: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("ds/train", "ds/other"):
-        with sharded(memory, name) as writer:
-            writer.write_batch(numbered(8))
-    names = DatasetManifest.names
-    again: list[bool] = []
-
-    def replaced(manifest: DatasetManifest) -> set[str]:
-        if not again and any("_other." in name for name in manifest.parts()):
-            again.append(True)
-            with sharded(memory, "ds/other", if_exists="overwrite", keep_replaced=0) as writer:
-                writer.write_batch(numbered(16))
-        return names(manifest)
-
-    with sharded(memory, if_exists="overwrite", keep_replaced=0) as writer:
-        writer.write(b"new")
-        monkeypatch.setattr(DatasetManifest, "names", replaced)
-    assert again
-    assert {name.removeprefix("ds/") for name in memory.names() if "train" in name} == {
-        *writer.manifest.names(), "_train.manifest.json",
-    }  # fmt: skip
 
 
 def test_clean_names_a_list_that_is_missing(memory: Place) -> None:
