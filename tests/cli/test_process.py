@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import os
-import pty
 import re
 import signal
 import subprocess
 import sys
-import termios
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import RECORDS
 from tests.support.framed import framed
-
-COMMAND = [sys.executable, "-m", "tfio_store"]
+from tests.support.terminal import COMMAND, on_terminal
 
 
 @pytest.fixture
@@ -140,30 +136,6 @@ def interrupted(program: str, *arguments: object, number: int = signal.SIGINT) -
         assert process.stdout.readline() == b"begun\n"
         process.send_signal(number)
         return process.wait(60), process.stderr.read()
-
-
-def on_terminal(columns: int, arguments: Sequence[object], code: int = 0) -> str:
-    """What the command shows on a terminal of so many columns, without its styles."""
-    outside, inside = pty.openpty()
-    termios.tcsetwinsize(inside, (30, columns)) if hasattr(termios, "tcsetwinsize") else None
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": str(columns)}
-    with subprocess.Popen(
-        [*COMMAND, *map(str, arguments)], stdout=inside, stderr=inside, env=environment
-    ) as process:
-        os.close(inside)
-        shown = b""
-        while True:
-            try:
-                piece = os.read(outside, 1 << 16)
-            except OSError:  # what Linux says at the end
-                break
-            if not piece:
-                break
-            shown += piece
-        os.close(outside)
-        assert process.wait(60) == code
-    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode()).replace("\r\n", "\n")
-    return "".join(f"{line.rstrip()}\n" for line in text.splitlines())
 
 
 @pytest.mark.parametrize("columns", [80, 120])

@@ -20,6 +20,10 @@ _WIDE = 1 << 14
 """Columns of what is no terminal, so that nothing is cut."""
 
 
+_GAP = "  "
+"""Between columns of a table."""
+
+
 def is_terminal() -> bool:
     return sys.stdout.isatty()
 
@@ -68,10 +72,11 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[
     from rich.table import Table
     from rich.text import Text
 
+    most = _column_width(header, rows, Console().width) if is_terminal() else None
     made = Table(box=None, pad_edge=False, header_style="bold")
     for i, name in enumerate(header):
         side: Any = "right" if i in right else "left"
-        made.add_column(Text(printable(name)), justify=side, no_wrap=True)
+        made.add_column(Text(printable(name)), justify=side, no_wrap=True, max_width=most)
     for row in rows:
         made.add_row(*(Text(printable(cell), no_wrap=True) for cell in row))
     if is_terminal():
@@ -82,6 +87,19 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[
     Console(file=text, width=_WIDE, color_system=None).print(made)
     for each in text.getvalue().splitlines():
         line(each.rstrip())
+
+
+def _column_width(header: Sequence[str], rows: Sequence[Sequence[str]], room: int) -> int:
+    """What a column may take of a terminal, so that only the longest columns are cut."""
+    from rich.cells import cell_len
+
+    widths = sorted(max(map(cell_len, column)) for column in zip(header, *rows, strict=True))
+    room -= len(_GAP) * (len(widths) - 1)
+    for left, width in zip(range(len(widths), 0, -1), widths, strict=True):
+        if width * left > room:
+            return max(1, room // left)
+        room -= width
+    return max(widths, default=1)
 
 
 def human_bytes(nbytes: int) -> str:

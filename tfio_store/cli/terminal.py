@@ -13,5 +13,8 @@ def printable(text: str) -> str:
 
 
 def for_stream(text: str, stream: Any) -> str:
-    """Lines as ``stream`` may have them: made `printable` if it is a terminal."""
-    return "\n".join(map(printable, text.split("\n"))) if stream.isatty() else text
+    """Lines as ``stream`` may have them: made `printable` if it is a terminal. Tabs, which part
+    what a line holds, stay."""
+    if not stream.isatty():
+        return text
+    return "".join(each if each in "\n\t" else printable(each) for each in text)
