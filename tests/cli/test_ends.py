@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import RECORDS, Answer, Run
-from tests.cli.test_process import COMMAND, COPYING, WAITING, interrupted
+from tests.cli.test_process import COPYING, WAITING, interrupted
 from tests.servers.place import Place
 from tests.storage.test_secrets import server
 from tests.support.framed import framed
+from tests.support.terminal import COMMAND
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(500)
 
