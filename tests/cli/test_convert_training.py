@@ -48,7 +48,7 @@ class Converted:
 def converted(request: pytest.FixtureRequest, run: Run, tmp_path: Path) -> Converted:
     target = str(tmp_path / "train")
     if request.param == "webdataset":
-        members = {}
+        members: dict[str, bytes] = {}
         for n in range(IMAGES):
             members |= {f"{n:03d}.png": png(n), f"{n:03d}.cls": b"%d" % label(n)}
         (tmp_path / "a.tar").write_bytes(tar_of(members))
