@@ -15,12 +15,9 @@
 #define LANE(v, i) _mm256_extracti128_si256(v, i)
 
 #include "crc32c/crc32c_fold.h"
+#include "crc32c/crc32c_x86.h"
 
-static bool supported(void) {
-    __builtin_cpu_init();
-    return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul") &&
-           __builtin_cpu_supports("avx2") && __builtin_cpu_supports("vpclmulqdq");
-}
+static bool supported(void) { return x86_folds(X86_AVX2, X86_SAVES_YMM); }
 
 const crc32c_kernel crc32c_avx2 = {"avx2-vpclmulqdq", CRC32C_SSE42, supported, extend};
 #endif

@@ -15,12 +15,9 @@
 #define LANE(v, i) _mm512_extracti32x4_epi32(v, i)
 
 #include "crc32c/crc32c_fold.h"
+#include "crc32c/crc32c_x86.h"
 
-static bool supported(void) {
-    __builtin_cpu_init();
-    return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul") &&
-           __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("vpclmulqdq");
-}
+static bool supported(void) { return x86_folds(X86_AVX512F, X86_SAVES_ZMM); }
 
 const crc32c_kernel crc32c_avx512 = {"avx512-vpclmulqdq", CRC32C_SSE42, supported, extend};
 #endif

@@ -1,6 +1,7 @@
 /* CRC32C with the instruction of SSE4.2, lanes joined by PCLMULQDQ (any x86-64 CPU since 2010). */
 #if defined(__x86_64__)
 #include "crc32c/crc32c_sse42.h"
+#include "crc32c/crc32c_x86.h"
 
 #include <wmmintrin.h>
 
@@ -17,10 +18,7 @@ TARGET static inline unsigned long long multiply(uint64_t a, uint32_t b) {
 
 #include "crc32c/crc32c_lanes.h"
 
-static bool supported(void) {
-    __builtin_cpu_init();
-    return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul");
-}
+static bool supported(void) { return x86_has_crc(); }
 
 const crc32c_kernel crc32c_sse42 = {"sse4.2", CRC32C_SSE42, supported, extend};
 #endif
