@@ -96,8 +96,16 @@ def test_verify_tells_what_a_png_is(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "a.png"
     path.write_bytes(PNG)
     answer = run("verify", path)
-    assert answer.code == 1
+    assert answer.code == 5
     assert "looks like a PNG image" in answer.out
+    (tmp_path / "sound").write_bytes(framed(RECORDS))
+    assert run("verify", tmp_path / "sound", path).code == 1
+
+
+def test_a_png_in_place_of_a_shard_is_damage(run: Run, tmp_path: Path) -> None:
+    tfs.write_table({"x": [1]}, str(tmp_path / "train"), num_shards=1)
+    (tmp_path / "train-00000-of-00001.tfrecord").write_bytes(PNG)
+    assert run("verify", tmp_path / "train").code == 1
 
 
 def test_damage_ends_a_cat_behind_what_was_sound(run: Run, tmp_path: Path) -> None:

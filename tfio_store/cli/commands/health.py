@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tfio_store.cli import output
-from tfio_store.cli.exits import DAMAGED
+from tfio_store.cli.exits import DAMAGED, NO_DATASET
 from tfio_store.cli.options import Session, common, duration, into_target, max_record_bytes
 from tfio_store.cli.progress import progress
 from tfio_store.cli.words import in_the_shell
+
+if TYPE_CHECKING:
+    from tfio_store.tools.salvage import VerifyReport
 
 __all__ = ["clean", "index", "salvage", "verify"]
 
@@ -21,7 +24,10 @@ __all__ = ["clean", "index", "salvage", "verify"]
 @max_record_bytes
 @common
 def verify(session: Session, urls: tuple[str, ...], quick: bool, **limits: Any) -> int:
-    """Check every checksum, and tell each damaged region. Exit code 1 if there is any."""
+    """Check every checksum, and tell each damaged region.
+
+    Exit code 1 if there is any, and 5 if the source holds something else than TFRecords.
+    """
     from tfio_store.tools.salvage import verify as verify_source
 
     source = urls if len(urls) > 1 else urls[0]
@@ -33,7 +39,13 @@ def verify(session: Session, urls: tuple[str, ...], quick: bool, **limits: Any) 
         output.document("verify", {"ok": report.ok, **vars(report)})
     else:
         output.line(in_the_shell(str(report), click.get_current_context().command))
-    return 0 if report.ok else DAMAGED
+    return 0 if report.ok else _says_no(report)
+
+
+def _says_no(report: VerifyReport) -> int:
+    """The exit code of a source that is damaged, or that holds something else altogether."""
+    no_records = any("the file looks like" in region.reason for region in report.skipped)
+    return NO_DATASET if no_records and not (report.records or report.problems) else DAMAGED
 
 
 @click.command()
