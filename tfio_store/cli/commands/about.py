@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -51,6 +50,8 @@ def info(session: Session, urls: tuple[str, ...], shards: bool) -> None:
 
 
 def _facts(found: DatasetInfo) -> list[tuple[str, str]]:
+    from statistics import median
+
     sizes = sorted(shard.nbytes for shard in found.shards)
     lines = [
         ("records", "unknown; count tells" if found.records is None else f"{found.records:,}"),
