@@ -22,13 +22,27 @@ from tfio_store.cli.words import in_the_shell
 __all__ = ["program", "run"]
 
 COMMANDS = {
-    "info": "about", "count": "about", "schema": "about", "stats": "about",
-    "head": "records", "tail": "records", "sample": "records", "cat": "records", "get": "records",
-    "verify": "health", "salvage": "health", "index": "health", "clean": "health",
-    "copy": "datasets", "diff": "datasets", "convert": "datasets",
-    "bench": "machine", "doctor": "machine", "completion": "machine",
-}  # fmt: skip
-"""Each command, and the module that holds it."""
+    "info": ("about", "What a source is: records, bytes, files, schema."),
+    "count": ("about", "The number of records."),
+    "schema": ("about", "The features, and how many records have them."),
+    "stats": ("about", "Each feature's range, quantiles, and what it looks like."),
+    "head": ("records", "The first records."),
+    "tail": ("records", "The last records."),
+    "sample": ("records", "Some records, by chance."),
+    "cat": ("records", "Every record, as JSON lines."),
+    "get": ("records", "The records of numbers such as 0,2:5,-1."),
+    "verify": ("health", "Check every checksum; tell each damaged region."),
+    "salvage": ("health", "Copy every sound record to a new dataset."),
+    "index": ("health", "Make a dataset of raw files that are there."),
+    "clean": ("health", "Find and remove what dead writers left behind."),
+    "copy": ("datasets", "Copy: merge, reshard, recompress, shuffle."),
+    "diff": ("datasets", "Compare features, counts and records."),
+    "convert": ("datasets", "From and to Parquet, CSV, JSON, Arrow, WebDataset."),
+    "bench": ("machine", "How fast this machine reads a dataset."),
+    "doctor": ("machine", "Versions, codecs, backends; what a store can do."),
+    "completion": ("machine", "Make a shell complete commands and options."),
+}
+"""Each command, the module that holds it, and what it does, so that the help imports no module."""
 
 
 class Program(click.Group):
@@ -40,9 +54,13 @@ class Program(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = import_module(f"tfio_store.cli.commands.{COMMANDS[cmd_name]}")
+        module = import_module(f"tfio_store.cli.commands.{COMMANDS[cmd_name][0]}")
         found: click.Command = getattr(module, cmd_name)
         return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, does) for name, (_, does) in COMMANDS.items()])
 
 
 EPILOG = (
