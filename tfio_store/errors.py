@@ -41,7 +41,8 @@ class DataLossError(TFIOStoreError):
     Attributes:
         reason (str): One sentence.
         path (str): The file's path or URL; ``"<buffer>"`` for bytes in memory.
-        offset (int): The byte of the uncompressed stream at which the damaged record begins.
+        offset (int): The byte of the uncompressed stream at which the damaged record begins. -1
+            where only the record's number is known, which the reason tells.
 
     Example:
         >>> with tfs.TFRecordWriter("a.tfrecord") as writer:
@@ -62,7 +63,8 @@ class DataLossError(TFIOStoreError):
         self.offset = offset
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.reason} (offset {self.offset})"
+        where = f" (offset {self.offset})" if self.offset >= 0 else ""
+        return f"{self.path}: {self.reason}{where}"
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild_data_loss, (type(self), self.reason, self.path, self.offset)

@@ -75,6 +75,7 @@ def tell(error: BaseException, command: str, *, as_json: bool, speak: Callable[[
         said = f"tfio-store{f' {command}' if command else ''}: {text}"
         print(for_stream(said, sys.stderr), file=sys.stderr)
         return
+    offset = getattr(error, "offset", None)
     document = {
         "format": FORMAT,
         "version": VERSION,
@@ -83,7 +84,7 @@ def tell(error: BaseException, command: str, *, as_json: bool, speak: Callable[[
             "kind": type(error).__name__,
             "message": text,
             "path": getattr(error, "path", None) or getattr(error, "filename", None),
-            "offset": getattr(error, "offset", None),
+            "offset": None if offset == -1 else offset,
             "exit_code": exit_code(error),
         },
     }

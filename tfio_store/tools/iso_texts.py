@@ -17,6 +17,10 @@ _SECONDS = {
     "as": Fraction(1, 10**18),
 }  # fmt: skip
 
+_CLOCK = r"[T ]\d\d(?::\d\d(?::\d\d(?:\.\d{1,18})?)?)?"
+_TIME = re.compile(rf"(\d{{4}}|[+-]?\d{{4,12}}-\d\d(?:-\d\d(?:{_CLOCK})?)?)Z?")
+"""A year alone has four digits: 20200101 is no year."""
+
 _DURATION = re.compile(r"(-?)PT(\d{1,40})(?:\.(\d{1,18}))?S")
 _MONTHS = re.compile(r"(-?)P(\d{1,20})([YM])")
 
@@ -52,11 +56,7 @@ def from_iso(text: str, dtype: str) -> Any:
     cannot hold it."""
     kind = np.dtype(dtype)
     if kind.kind == "M":
-        made = np.datetime64(text.removesuffix("Z"))
-        held = made.astype(kind)
-        if held != made and not np.isnat(made):
-            raise ValueError(f"{text!r} does not fit {dtype}")
-        return held
+        return _time(text, kind)
     unit, count = np.datetime_data(kind)
     months, found = _MONTHS.fullmatch(text), _DURATION.fullmatch(text)
     if months is not None and months[3] == unit:
@@ -70,3 +70,14 @@ def from_iso(text: str, dtype: str) -> Any:
         raise ValueError(f"{text!r} does not fit {dtype}")
     signed = -number.numerator if text[0] == "-" else number.numerator
     return np.array(signed).astype(kind)[()]
+
+
+def _time(text: str, kind: Any) -> Any:
+    found = _TIME.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text!r} is no time of {kind}, such as 2020-12-31T23:59:59.5")
+    made = np.datetime64(found[1])
+    held = made.astype(kind)
+    if held.astype(made.dtype) != made:  # also where it was too large, and another came out
+        raise ValueError(f"{text!r} does not fit {kind}")
+    return held

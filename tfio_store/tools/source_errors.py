@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from os import PathLike
@@ -11,19 +12,21 @@ from tfio_store.storage.redaction import redacted
 
 __all__ = ["of_source"]
 
+_IN_BATCH = re.compile(r"record (\d+) of the batch")
+
 
 @contextmanager
 def of_source(source: object, first: int = 0) -> Iterator[None]:
-    """`SchemaError`s name the source, if it is one name, and count its records; ``first`` is the
-    number of the first record of the batch at hand. `CorruptRecordError`s of memory name it
-    too."""
+    """Errors name the source, if it is one name, and count its records; ``first`` is the number of
+    the first record of the batch at hand."""
     try:
         yield
     except CorruptRecordError as error:
         if error.path != "<buffer>" or not isinstance(source, (str, PathLike)):
             raise
-        where = redacted(str(source))
-        raise CorruptRecordError(error.reason, path=where, offset=error.offset) from error.__cause__
+        reason = _IN_BATCH.sub(lambda found: f"record {first + int(found[1])}", error.reason)
+        path = redacted(str(source))
+        raise CorruptRecordError(reason, path=path, offset=-1) from error.__cause__
     except SchemaError as error:
         raise SchemaError(
             error.reason,
