@@ -76,10 +76,10 @@ def test_a_dataset_without_a_schema_takes_all(tmp_path: Path) -> None:
 
 def test_a_record_that_is_no_example_is_named(tmp_path: Path) -> None:
     good = tfs.encode_example({"x": 5})
-    tfs.write_table({"x": [1]}, tmp_path / "t", num_shards=1)
+    tfs.write_table({"x": [1]}, str(tmp_path / "t"), num_shards=1)
     with tfs.TFRecordWriter(tmp_path / "f") as writer:
         writer.write_batch([good] * 150_000 + [b"\xff\xff"])
     with pytest.raises(tfs.CorruptRecordError, match=r"f: record 150000 is not") as found:
-        tfs.copy(tmp_path / "f", tmp_path / "t", if_exists="append")
+        tfs.copy(str(tmp_path / "f"), str(tmp_path / "t"), if_exists="append")
     assert found.value.offset == -1
     assert "offset" not in str(found.value)
