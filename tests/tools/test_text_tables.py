@@ -25,6 +25,16 @@ def made(tmp_path: Path, form: str, text: str, **how: Any) -> tfs.Examples:
     return tfs.read_table(target)
 
 
+def made_of(tmp_path: Path, form: str, *texts: str, **how: Any) -> tfs.Examples:
+    """What several files become together."""
+    target = str(tmp_path / "train")
+    sources = [tmp_path / f"f{number}.{form}" for number in range(len(texts))]
+    for source, text in zip(sources, texts, strict=True):
+        source.write_text(text, encoding="utf-8")
+    tfs.convert([str(source) for source in sources], target, num_shards=1, **how)
+    return tfs.read_table(target)
+
+
 def lines(*rows: dict[str, Any]) -> str:
     return "".join(json.dumps(row) + "\n" for row in rows)
 
@@ -148,3 +158,53 @@ def test_a_table_without_rows_keeps_its_columns(tmp_path: Path, form: str) -> No
 def test_no_dtype(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"feature 'a'.*'uint65'"):
         made(tmp_path, "jsonl", lines({"a": 1}), schema={"a": "uint65"})
+
+
+@pytest.mark.parametrize("split", [False, True])
+def test_rows_without_any_key_are_rows(tmp_path: Path, split: bool) -> None:
+    texts = ["{}\n", '{"a":1}\n'] if split else ["{}\n" * 16384 + '{"a":1}\n']
+    found = made_of(tmp_path, "jsonl", *texts)
+    assert found["a"].tolist() == [None] * (1 if split else 16384) + [1]
+
+
+def test_rows_without_columns_in_all_files_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"f0\.jsonl: .*no columns"):
+        made_of(tmp_path, "jsonl", "{}\n", "{}\n")
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "says"),
+    [
+        ("csv", "a,b,a\n1,2,3\n", "2 columns are named 'a'"),
+        ("csv", "a,,\n1,2,3\n", "2 columns are named ''"),
+        ("jsonl", '{"a":1}\n{"a":1,"a":2}\n', "line 2: two fields are named 'a'"),
+        ("jsonl", '{"a":[{"b":1,"b":2}]}\n', "line 1: two fields are named 'b'"),
+    ],
+)
+def test_two_columns_of_one_name(tmp_path: Path, form: str, text: str, says: str) -> None:
+    with pytest.raises(ValueError, match=rf"f\.{form}: .*{says}"):
+        made(tmp_path, form, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ('"x"\n1\n\n3\n', [1, None, 3]),
+        ('"x"\n1\n\n', [1, None]),
+        ("x\r\n1\r\n\r\n3", [1, None, 3]),
+        ("\n\nx\n1\n\n3\n", [1, None, 3]),
+        ('x\na\n\n""\n', ["a", None, ""]),
+    ],
+)
+def test_an_empty_line_of_one_column_is_a_null(
+    tmp_path: Path, text: str, values: list[Any]
+) -> None:
+    assert made(tmp_path, "csv", text)["x"].tolist() == values
+
+
+def test_nulls_of_one_column_come_back(tmp_path: Path) -> None:
+    one, file, two = str(tmp_path / "one"), str(tmp_path / "f.csv"), str(tmp_path / "two")
+    tfs.write_table({"x": np.ma.array([1, 2, 3], mask=[False, True, True])}, one, num_shards=1)
+    tfs.convert(one, file)
+    tfs.convert(file, two, num_shards=1)
+    assert list(tfs.RecordReader(two)) == list(tfs.RecordReader(one))

@@ -93,8 +93,10 @@ def convert(
 
     CSV and JSON lines are read twice: all values of a column decide its type. Dates, numbers with
     leading zeros, and integers of more than 64 bits in CSV stay texts. What a type would change is
-    an error. By ``schema``, the values of a dataset come back from the lines that it was made to:
-    times and durations are ISO 8601 texts, bytes that are not UTF-8 are ``{"base64": ...}``.
+    an error, and so are two columns of one name. A field that a line of JSON lacks is a null, and
+    so is an empty line of a CSV file with one column. By ``schema``, the values of a dataset come
+    back from the lines that it was made to: times and durations are ISO 8601 texts, bytes that are
+    not UTF-8 are ``{"base64": ...}``.
 
     The parts of a WebDataset sample are columns. Those that WebDataset decodes as text ("txt",
     "json") become str, those it decodes as numbers ("cls", "index") int64, and all others bytes.

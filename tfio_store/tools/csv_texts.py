@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,29 +14,53 @@ __all__ = ["as_type", "as_values", "common_type", "pieces_of", "type_of"]
 _NULLS = ("", "NA", "N/A", "n/a", "#N/A", "NULL", "null")
 """What stands for a null among numbers. Among texts only a cell without quotes and text does."""
 
+_LOOK = 4 << 10
+
 _INTEGER = r"^-?(0|[1-9][0-9]*)$"
 _NUMBER = r"^(-?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?|-?inf|nan|NaN)$"
 _TRUTH = r"^(true|false)$"
 
 
-def pieces_of(file: Any) -> Iterator[dict[str, Any]]:
-    """The columns as arrays of texts, some rows at a time; the first has no rows. Bytes that are
-    not UTF-8 are an error."""
+def pieces_of(file: Any) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Some rows at a time, how many they are, and their columns as arrays of texts; the first has
+    no rows. Bytes that are not UTF-8 are an error."""
     import pyarrow as pa
     import pyarrow.csv as csv
 
-    file.seek(0)
+    begin = _header_at(file)
+    file.seek(begin)
     names = csv.open_csv(file).schema.names
-    file.seek(0)
+    _check_names(names)
+    file.seek(begin)
+    # An empty line of one column is a null, also at the end: convert writes nulls so.
+    parsing = csv.ParseOptions(ignore_empty_lines=len(names) > 1)
     options = csv.ConvertOptions(
         column_types=dict.fromkeys(names, pa.string()),
         null_values=[""],
         strings_can_be_null=True,
         quoted_strings_can_be_null=False,
     )
-    yield {name: pa.array([], pa.string()) for name in names}
-    for batch in csv.open_csv(file, convert_options=options):
-        yield dict(zip(names, batch.columns, strict=True))
+    yield 0, {name: pa.array([], pa.string()) for name in names}
+    for batch in csv.open_csv(file, parse_options=parsing, convert_options=options):
+        yield batch.num_rows, dict(zip(names, batch.columns, strict=True))
+
+
+def _header_at(file: Any) -> int:
+    """Where the first line that is not empty begins."""
+    at = 0
+    file.seek(at)
+    while block := file.read(_LOOK):
+        if held := block.lstrip(b"\r\n"):
+            return at + len(block) - len(held)
+        at += len(block)
+    return 0
+
+
+def _check_names(names: list[str]) -> None:
+    counts = Counter(names)
+    for name in names:
+        if counts[name] > 1:
+            raise ValueError(f"{counts[name]} columns are named {name!r}; rename all but one")
 
 
 def type_of(texts: Any) -> Any:

@@ -16,9 +16,9 @@ _LONGEST = 256 << 20
 _INT64 = (1 << 63) - 1
 
 
-def pieces_of(file: Any) -> Iterator[dict[str, list[Any]]]:
-    """The rows as columns, some thousands at a time. A row that lacks a field has a null there.
-    ValueError for a line that is no JSON object."""
+def pieces_of(file: Any) -> Iterator[tuple[int, dict[str, list[Any]]]]:
+    """The rows as columns, some thousands at a time, and how many they are. A row that lacks a
+    field has a null there. ValueError for a line that is no JSON object."""
     rows: list[dict[str, Any]] = []
     nbytes = 0
     for number, line in _lines(file):
@@ -26,10 +26,10 @@ def pieces_of(file: Any) -> Iterator[dict[str, list[Any]]]:
             rows.append(_object(line, number))
             nbytes += len(line)
         if len(rows) >= _ROWS or nbytes >= _PIECE:
-            yield _columns(rows)
+            yield len(rows), _columns(rows)
             rows, nbytes = [], 0
     if rows:
-        yield _columns(rows)
+        yield len(rows), _columns(rows)
 
 
 def _lines(file: Any) -> Iterator[tuple[int, bytes]]:
@@ -43,11 +43,27 @@ def _lines(file: Any) -> Iterator[tuple[int, bytes]]:
 
 def _object(line: bytes, number: int) -> dict[str, Any]:
     try:
-        found = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
+        text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+        found = json.loads(text, object_pairs_hook=_without_doubles)
+    except _DoubleName as error:
+        raise ValueError(f"line {number}: {error}") from None
     except (ValueError, RecursionError) as error:
         raise ValueError(f"line {number} is no JSON: {error}") from None
     if not isinstance(found, dict):
         raise ValueError(f"line {number} is no JSON object")
+    return found
+
+
+class _DoubleName(ValueError):
+    """An object has two fields of one name."""
+
+
+def _without_doubles(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(fields)
+    if len(found) < len(fields):
+        names = [name for name, _ in fields]
+        double = next(name for name in found if names.count(name) > 1)
+        raise _DoubleName(f"two fields are named {double!r}; rename one of them")
     return found
 
 

@@ -12,7 +12,7 @@ from tfio_store.dataset.model import Dataset
 from tfio_store.example.schema import Schema
 from tfio_store.storage.stored_file import OutputFile, StoredFile
 from tfio_store.tools import csv_texts, json_lines
-from tfio_store.tools.text_tables import text_tables
+from tfio_store.tools.text_tables import Piece, text_tables
 
 __all__ = ["FORMATS", "format_of", "read_tables", "without_query", "write_tables"]
 
@@ -49,10 +49,10 @@ def read_tables(
     return _typed(dataset, form, columns)
 
 
-def _pieces(dataset: Dataset, form: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def _pieces(dataset: Dataset, form: str) -> Iterator[Piece]:
     for url, file in _opened(dataset):
         with _naming(url, form):
-            yield from ((url, piece) for piece in _TEXTS[form].pieces_of(file))
+            yield from ((url, rows, columns) for rows, columns in _TEXTS[form].pieces_of(file))
 
 
 def _typed(dataset: Dataset, form: str, columns: list[str] | None) -> Iterator[Any]:

@@ -16,10 +16,13 @@ from tfio_store.example.schema import Schema
 from tfio_store.tools import csv_texts, json_lines
 from tfio_store.tools.iso_texts import from_iso
 
-__all__ = ["text_tables"]
+__all__ = ["Piece", "text_tables"]
 
-Pieces = Callable[[], Iterator[tuple[str, dict[str, Any]]]]
-"""Begins to read all files; each piece comes with the file's URL."""
+Piece = tuple[str, int, dict[str, Any]]
+"""A file's URL, the number of some of its rows, and their columns. Rows may have no column."""
+
+Pieces = Callable[[], Iterator[Piece]]
+"""Begins to read all files."""
 
 Types = dict[str, Any]
 
@@ -39,8 +42,9 @@ def text_tables(
         if name not in types:
             raise ValueError(f"there is no column {name!r}; there are {', '.join(types)}")
     begun = False
-    for url, piece in pieces():
-        rows = len(next(iter(piece.values()), ()))
+    for url, rows, piece in pieces():
+        if rows and not types:
+            raise ValueError(f"{url}: its rows have no columns, and so a table cannot hold them")
         if rows:
             yield _table(url, piece, rows, names, types, form, schema)
             begun = True
@@ -48,11 +52,11 @@ def text_tables(
         yield {name: _empty(types[name], schema.get(name)) for name in names}
 
 
-def _types(pieces: Iterator[tuple[str, dict[str, Any]]], form: str, schema: Schema) -> Types:
+def _types(pieces: Iterator[Piece], form: str, schema: Schema) -> Types:
     """Of each column, the type of all of its values. What ``schema`` names has none."""
     reader = _READERS[form]
     types: Types = {}
-    for url, piece in pieces:
+    for url, _, piece in pieces:
         for name, values in piece.items():
             if name in schema and not _of_kind(schema[name], form):
                 types[name] = None
