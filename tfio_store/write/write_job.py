@@ -178,8 +178,10 @@ class WriteJob:
     def commit(self, infos: Iterable[ShardInfo]) -> DatasetManifest:
         """Publish the dataset, with the shards in the order of their numbers.
 
-        Every object is looked at again. A second call, in this process or another, changes nothing,
-        and returns the manifest that the first one landed.
+        Every object must be there with its size, and with its CRC32C where the store tells that.
+        The listings that serve for many shards seldom do; each upload was checked when it ended. A
+        second call, in this process or another, changes nothing, and returns the manifest that the
+        first one landed.
 
         Args:
             infos (Iterable[ShardInfo]): What `write_shard` returned. Of several for the same shard
