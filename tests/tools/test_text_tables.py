@@ -55,6 +55,13 @@ def test_large_integers_keep_their_digits_and_texts_stay_texts(tmp_path: Path) -
         (["1.5", "2"], [1.5, 2.0]),
         (["true", "false"], [True, False]),
         (["-0.5e3", "inf"], [-500.0, float("inf")]),
+        (["-0", "5"], [-0.0, 5.0]),
+        (["1e400", "5"], ["1e400", "5"]),
+        (["1e-400", "5"], ["1e-400", "5"]),
+        (["1e5", "12e3"], ["1e5", "12e3"]),
+        (["1e+5", "1.e2"], [1e5, 100.0]),
+        (["0.1234567890123456789", "5"], ["0.1234567890123456789", "5"]),
+        (["0.1000000000000000055511151231257827", "5"], [0.1, 5.0]),
         (["5", "NA"], [5, None]),
         (["a", ""], ["a", None]),
         (["a", '""'], ["a", ""]),
@@ -74,6 +81,46 @@ def test_what_a_float_would_change_is_refused(tmp_path: Path, form: str, text: s
         with pytest.raises(ValueError, match=rf"f\.{form}: column 'a': .*{ODD}"):
             made(tmp_path, form, text, **how)
     assert not list(tmp_path.glob("*train*"))
+
+
+@pytest.mark.parametrize(
+    ("form", "value", "schema"),
+    [
+        ("jsonl", "1e400", {}),
+        ("jsonl", "1e-400", {}),
+        ("jsonl", "0.1234567890123456789", {}),
+        ("jsonl", str(2**60), {}),
+        ("jsonl", "16777217", {"a": "float32"}),
+        ("jsonl", "1e39", {"a": "float32"}),
+        ("csv", str(2**60), {}),
+        ("csv", "1e400", {"a": "float64"}),
+        ("csv", "16777217", {"a": "float32"}),
+        ("csv", "1e39", {"a": "float32"}),
+        ("csv", "2049", {"a": "float16"}),
+    ],
+)
+def test_numbers_that_no_float_holds(
+    tmp_path: Path, form: str, value: str, schema: dict[str, str]
+) -> None:
+    text = f"a\n0.5\n{value}\n" if form == "csv" else f'{{"a":0.5}}\n{{"a":{value}}}\n'
+    with pytest.raises(ValueError, match=rf"f\.{form}: "):
+        made(tmp_path, form, text, schema=schema or None)
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_integers_that_a_float_writes(tmp_path: Path, form: str) -> None:
+    held = {"a": np.array([123456792, 2**60, 0.1, -0.0], np.float32)}
+    one, file, two = str(tmp_path / "one"), str(tmp_path / f"f.{form}"), str(tmp_path / "two")
+    tfs.write_table(held, one, num_shards=1)
+    tfs.convert(one, file)
+    tfs.convert(file, two, schema=tfs.infer_schema(one), num_shards=1)
+    assert list(tfs.RecordReader(two)) == list(tfs.RecordReader(one))
+
+
+def test_csv_files_of_other_columns(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"f1\.csv: .*column '[bB]'"):
+        made_of(tmp_path, "csv", "a,b\n1,2\n", "a,B\n1,2\n")
+    assert made_of(tmp_path, "csv", "a,b\n1,2\n", "b,a\n2,1\n")["b"].tolist() == [2, 2]
 
 
 def test_a_schema_decides(tmp_path: Path) -> None:

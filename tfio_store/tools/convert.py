@@ -92,11 +92,12 @@ def convert(
     pyarrow, but for JSON lines as the target.
 
     CSV and JSON lines are read twice: all values of a column decide its type. Dates, numbers with
-    leading zeros, and integers of more than 64 bits in CSV stay texts. What a type would change is
-    an error, and so are two columns of one name. A field that a line of JSON lacks is a null, and
-    so is an empty line of a CSV file with one column. By ``schema``, the values of a dataset come
-    back from the lines that it was made to: times and durations are ISO 8601 texts, bytes that are
-    not UTF-8 are ``{"base64": ...}``.
+    leading zeros, integers of more than 64 bits, and numbers of more digits than a float holds stay
+    texts in CSV, and so does 12e3: an exponent needs a sign or a point. What a type would change is
+    an error, and so are two columns of one name, or CSV files of other columns. A field that a line
+    of JSON lacks is a null, and so is an empty line of a CSV file with one column. By ``schema``,
+    the values of a dataset come back from the lines that it was made to: times and durations are
+    ISO 8601 texts, bytes that are not UTF-8 are ``{"base64": ...}``.
 
     The parts of a WebDataset sample are columns. Those that WebDataset decodes as text ("txt",
     "json") become str, those it decodes as numbers ("cls", "index") int64, and all others bytes.

@@ -8,6 +8,7 @@ from typing import Any
 
 from tfio_store.example.feature import Feature
 from tfio_store.tools import json_lines
+from tfio_store.tools.float_texts import as_whole, float64_holds
 
 __all__ = ["as_type", "as_values", "common_type", "pieces_of", "type_of"]
 
@@ -16,8 +17,13 @@ _NULLS = ("", "NA", "N/A", "n/a", "#N/A", "NULL", "null")
 
 _LOOK = 4 << 10
 
-_INTEGER = r"^-?(0|[1-9][0-9]*)$"
-_NUMBER = r"^(-?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?|-?inf|nan|NaN)$"
+_INTEGER = r"^(0|-?[1-9][0-9]*)$"
+_FRACTION = r"(0|[1-9][0-9]*)\.[0-9]*|\.[0-9]+"
+_NUMBER = rf"^(-?((0|[1-9][0-9]*)([eE][+-][0-9]+)?|({_FRACTION})([eE][+-]?[0-9]+)?)|-?inf|nan|NaN)$"
+"""An exponent needs a point or a sign: 12e3 may be a name."""
+_LONG = r"[eE][+-]?[0-9]{3}|.{18}"
+"""What a float may not hold."""
+_EXACT = 1 << 53
 _TRUTH = r"^(true|false)$"
 
 
@@ -75,7 +81,16 @@ def type_of(texts: Any) -> Any:
         return pa.bool_()
     if _all(held, _INTEGER):
         return _integer_type(pa, held)
-    return pa.float64() if _all(held, _NUMBER) else pa.string()
+    return pa.float64() if _all(held, _NUMBER) and _held_by_floats(held) else pa.string()
+
+
+def _held_by_floats(held: Any) -> bool:
+    """Integers aside: what they lose beside fractions is an error."""
+    import pyarrow.compute as pc
+
+    fractions = held.filter(pc.invert(pc.match_substring_regex(held, _INTEGER)))
+    long = fractions.filter(pc.match_substring_regex(fractions, _LONG))
+    return all(map(float64_holds, long.to_pylist()))
 
 
 def _integer_type(pa: Any, held: Any) -> Any:
@@ -100,15 +115,19 @@ def common_type(one: Any, two: Any) -> Any:
 
 
 def _check_exact(values: Any) -> None:
-    """ValueError for integers among fractions that would lose digits."""
+    """ValueError for integers among fractions that may lose digits."""
+    for text in _integers(values, 15):
+        if abs(int(text)) > _EXACT:
+            raise ValueError(f"it holds fractions, and {text}, which would lose digits beside them")
+
+
+def _integers(values: Any, digits: int) -> list[str]:
+    """Those of more characters than this."""
     import pyarrow.compute as pc
 
     held = values.drop_null()
     whole = held.filter(pc.match_substring_regex(held, _INTEGER))
-    long = whole.filter(pc.greater(pc.utf8_length(whole), 15))
-    for text in long.to_pylist():
-        if int(float(text)) != int(text):
-            raise ValueError(f"it holds fractions, and {text}, which would lose digits beside them")
+    return list(whole.filter(pc.greater(pc.utf8_length(whole), digits)).to_pylist())
 
 
 def as_type(texts: Any, kind: Any) -> Any:
@@ -133,12 +152,26 @@ def as_values(texts: Any, feature: Feature) -> list[Any]:
         return values if feature.nullable else [value or "" for value in values]
     kind = pa.string()
     if "float" in feature.dtype:
-        kind = pa.float64()
-    elif "int" in feature.dtype:
+        return _as_floats(_without_nulls(texts), feature.item_dtype())
+    if "int" in feature.dtype:
         kind = pa.uint64() if feature.dtype == "uint64" else pa.int64()
     elif feature.dtype == "bool":
         kind = pa.bool_()
     return list(as_type(_without_nulls(texts), kind).to_pylist())
+
+
+def _as_floats(texts: Any, kind: Any) -> list[Any]:
+    """The schema's user may round fractions, but not integers, and nothing becomes an infinity."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for text in _integers(texts, 15 if kind.itemsize == 8 else 0):
+        as_whole(int(text), kind)
+    values = texts.cast(pa.float64())
+    for text in texts.filter(pc.is_inf(values)).drop_null().to_pylist():
+        if "n" not in text.lower():
+            raise ValueError(f"it holds {text[:60]}, which no {kind.name} holds")
+    return list(values.to_pylist())
 
 
 def _without_nulls(texts: Any) -> Any:

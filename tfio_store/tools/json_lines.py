@@ -7,12 +7,16 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from tfio_store.tools.float_texts import float64_holds
+
 __all__ = ["common_type", "pieces_of", "type_of"]
 
 _ROWS = 16 << 10
 _PIECE = 16 << 20
 _BUFFER = 4 << 20
 _LONGEST = 256 << 20
+_PLAIN = 17
+"""A number of so few characters has no more digits than a float64."""
 _INT64 = (1 << 63) - 1
 
 
@@ -44,8 +48,8 @@ def _lines(file: Any) -> Iterator[tuple[int, bytes]]:
 def _object(line: bytes, number: int) -> dict[str, Any]:
     try:
         text = line.decode("utf-8-sig" if number == 1 else "utf-8")
-        found = json.loads(text, object_pairs_hook=_without_doubles)
-    except _DoubleName as error:
+        found = json.loads(text, parse_float=_float, object_pairs_hook=_without_doubles)
+    except _RefusedError as error:
         raise ValueError(f"line {number}: {error}") from None
     except (ValueError, RecursionError) as error:
         raise ValueError(f"line {number} is no JSON: {error}") from None
@@ -54,8 +58,15 @@ def _object(line: bytes, number: int) -> dict[str, Any]:
     return found
 
 
-class _DoubleName(ValueError):
-    """An object has two fields of one name."""
+class _RefusedError(ValueError):
+    """It is JSON, but a value would change or be lost."""
+
+
+def _float(text: str) -> float:
+    plain = len(text) <= _PLAIN and "e" not in text and "E" not in text
+    if not plain and not float64_holds(text):
+        raise _RefusedError(f"no float64 holds the number {text[:60]}; write it as a text")
+    return float(text)
 
 
 def _without_doubles(fields: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -63,7 +74,7 @@ def _without_doubles(fields: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(fields):
         names = [name for name, _ in fields]
         double = next(name for name in found if names.count(name) > 1)
-        raise _DoubleName(f"two fields are named {double!r}; rename one of them")
+        raise _RefusedError(f"two fields are named {double!r}; rename one of them")
     return found
 
 

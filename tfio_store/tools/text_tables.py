@@ -14,6 +14,7 @@ from tfio_store.example.feature import Feature
 from tfio_store.example.kinds import ClassLabel
 from tfio_store.example.schema import Schema
 from tfio_store.tools import csv_texts, json_lines
+from tfio_store.tools.float_texts import as_whole, check_range
 from tfio_store.tools.iso_texts import from_iso
 
 __all__ = ["Piece", "text_tables"]
@@ -57,6 +58,8 @@ def _types(pieces: Iterator[Piece], form: str, schema: Schema) -> Types:
     reader = _READERS[form]
     types: Types = {}
     for url, _, piece in pieces:
+        if form == "csv" and types:
+            _check_names(url, piece, types)
         for name, values in piece.items():
             if name in schema and not _of_kind(schema[name], form):
                 types[name] = None
@@ -65,6 +68,15 @@ def _types(pieces: Iterator[Piece], form: str, schema: Schema) -> Types:
                 found = reader.type_of(values)
                 types[name] = reader.common_type(types.get(name, found), found)
     return types
+
+
+def _check_names(url: str, piece: dict[str, Any], types: Types) -> None:
+    """Lines of CSV do not name their fields: files of other columns are other tables."""
+    for name in types.keys() ^ piece.keys():
+        has = "has a" if name in piece else "lacks the"
+        raise ValueError(
+            f"{url}: it {has} column {name!r}, unlike the first file; convert it apart, or mend it"
+        )
 
 
 def _of_kind(feature: Feature, form: str) -> bool:
@@ -109,18 +121,19 @@ def _chosen(values: Any, feature: Feature) -> Any:
     """The values as what the feature is encoded from."""
     if not isinstance(values, list):
         values = csv_texts.as_values(values, feature)
-    return [_as(feature.dtype, value) for value in values]
+    kind = feature.item_dtype()
+    return [_as(feature.dtype, kind, value) for value in values]
 
 
-def _as(dtype: str, value: Any) -> Any:
+def _as(dtype: str, kind: Any, value: Any) -> Any:
     if isinstance(value, list):
-        return [_as(dtype, item) for item in value]
+        return [_as(dtype, kind, item) for item in value]
     if dtype == "bytes":
         return _as_bytes(value)
     if isinstance(value, str) and dtype.startswith(("datetime64", "timedelta64")):
         return from_iso(value, dtype)
     if "float" in dtype:
-        return _as_float(value)
+        return _as_float(value, kind)
     return value
 
 
@@ -135,19 +148,13 @@ def _as_bytes(value: Any) -> Any:
     return value
 
 
-def _as_float(value: Any) -> Any:
+def _as_float(value: Any, kind: Any) -> Any:
     """JSON has neither NaN nor infinities; and 1 is 1.0."""
     if isinstance(value, str):
         return _NUMBERS.get(value, value)
-    if type(value) is not int:
-        return value
-    try:
-        exact = int(float(value)) == value
-    except OverflowError:
-        exact = False
-    if not exact:
-        raise ValueError(f"it holds {value}, which no float holds")
-    return float(value)
+    if type(value) is float:
+        check_range(value, kind)
+    return as_whole(value, kind) if type(value) is int else value
 
 
 @contextlib.contextmanager
