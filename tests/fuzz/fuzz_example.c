@@ -157,13 +157,28 @@ static void check_steps(const ex_bytes *steps, size_t count, ex_bytes record) {
         if (read(steps[k], record, &found)) check_again(&found);
 }
 
+/* A few at a time give the same steps as all at once. */
+static void check_runs(ex_bytes list, const ex_bytes *steps, size_t count) {
+    ex_bytes few[3];
+    size_t found = 0, taken = 0;
+    do {
+        HOLD(ex_steps(&list, few, 3, &found) == EX_OK && found <= count - taken);
+        for (size_t k = 0; k < found; k++, taken++)
+            HOLD(few[k].data == steps[taken].data && few[k].size == steps[taken].size);
+    } while (found == 3);
+    HOLD(taken == count && list.size == 0);
+}
+
 static void check_lists(ex_bytes record, const ex_bytes *slots) {
     static ex_bytes steps[MOST];
     size_t count, again;
     for (size_t i = 0; i < KEYS; i++) {
-        if (slots[i].data == NULL || ex_steps(slots[i], NULL, &count)) continue;
-        HOLD(ex_steps(slots[i], steps, &again) == EX_OK && again == count && count <= MOST);
+        ex_bytes counted = slots[i], taken = slots[i];
+        if (taken.data == NULL || ex_steps(&counted, NULL, SIZE_MAX, &count)) continue;
+        HOLD(count <= MOST && counted.size == 0);
+        HOLD(ex_steps(&taken, steps, MOST, &again) == EX_OK && again == count);
         for (size_t k = 0; k < count; k++) inside(steps[k], record);
+        check_runs(slots[i], steps, count);
         check_steps(steps, count, record);
     }
 }
