@@ -255,3 +255,31 @@ def test_nulls_of_one_column_come_back(tmp_path: Path) -> None:
     tfs.convert(one, file)
     tfs.convert(file, two, num_shards=1)
     assert list(tfs.RecordReader(two)) == list(tfs.RecordReader(one))
+
+
+@pytest.mark.parametrize(
+    "cell",
+    ["two\nlines", "a\n" * 2_000_000, "b" * 3_000_000],
+    ids=["lines", "many lines", "long"],
+)
+def test_cells_of_lines_and_long_rows(tmp_path: Path, cell: str) -> None:
+    short = "1,2\n" * 700_000 if cell[0] == "a" else "1,2\n"
+    found = made(tmp_path, "csv", f'a,b\n{short}1,"{cell}"\n3,4\n')
+    assert len(found["a"]) == short.count("\n") + 2
+    assert (found["a"].tolist()[-1], found["b"].tolist()[-3:]) == (3, ["2", cell, "4"])
+
+
+def test_a_header_longer_than_a_block(tmp_path: Path) -> None:
+    name = "b" * 1_500_000
+    assert made(tmp_path, "csv", f"a,{name}\n1,2\n", columns=["a"])["a"].tolist() == [1]
+
+
+@pytest.mark.parametrize(("last", "value"), [("5", 5), ("0.5", 0.5), ("true", True)])
+def test_null_marks_of_a_block_tell_no_type(tmp_path: Path, last: str, value: Any) -> None:
+    found = made(tmp_path, "csv", "a,b\n" + "NA,NA\n" * 200_000 + f"{last},x\n")
+    assert (found["a"].tolist()[0], found["a"].tolist()[-1]) == (None, value)
+    assert found["b"].tolist()[-2:] == ["NA", "x"]
+
+
+def test_null_marks_alone_are_texts(tmp_path: Path) -> None:
+    assert made(tmp_path, "csv", "a,b\nNA,1\n,2\n")["a"].tolist() == ["NA", None]

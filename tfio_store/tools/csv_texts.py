@@ -8,14 +8,13 @@ from typing import Any
 
 from tfio_store.example.feature import Feature
 from tfio_store.tools import json_lines
+from tfio_store.tools.csv_blocks import header_of, rows_of_texts
 from tfio_store.tools.float_texts import as_whole, float64_holds
 
 __all__ = ["as_type", "as_values", "common_type", "pieces_of", "type_of"]
 
 _NULLS = ("", "NA", "N/A", "n/a", "#N/A", "NULL", "null")
 """What stands for a null among numbers. Among texts only a cell without quotes and text does."""
-
-_LOOK = 4 << 10
 
 _INTEGER = r"^(0|-?[1-9][0-9]*)$"
 _FRACTION = r"(0|[1-9][0-9]*)\.[0-9]*|\.[0-9]+"
@@ -31,35 +30,12 @@ def pieces_of(file: Any) -> Iterator[tuple[int, dict[str, Any]]]:
     """Some rows at a time, how many they are, and their columns as arrays of texts; the first has
     no rows. Bytes that are not UTF-8 are an error."""
     import pyarrow as pa
-    import pyarrow.csv as csv
 
-    begin = _header_at(file)
-    file.seek(begin)
-    names = csv.open_csv(file).schema.names
+    begin, names = header_of(file)
     _check_names(names)
-    file.seek(begin)
-    # An empty line of one column is a null, also at the end: convert writes nulls so.
-    parsing = csv.ParseOptions(ignore_empty_lines=len(names) > 1)
-    options = csv.ConvertOptions(
-        column_types=dict.fromkeys(names, pa.string()),
-        null_values=[""],
-        strings_can_be_null=True,
-        quoted_strings_can_be_null=False,
-    )
     yield 0, {name: pa.array([], pa.string()) for name in names}
-    for batch in csv.open_csv(file, parse_options=parsing, convert_options=options):
+    for batch in rows_of_texts(file, begin, names):
         yield batch.num_rows, dict(zip(names, batch.columns, strict=True))
-
-
-def _header_at(file: Any) -> int:
-    """Where the first line that is not empty begins."""
-    at = 0
-    file.seek(at)
-    while block := file.read(_LOOK):
-        if held := block.lstrip(b"\r\n"):
-            return at + len(block) - len(held)
-        at += len(block)
-    return 0
 
 
 def _check_names(names: list[str]) -> None:
@@ -76,12 +52,19 @@ def type_of(texts: Any) -> Any:
 
     held = _without_nulls(texts).drop_null()
     if not len(held):
-        return pa.null() if texts.null_count == len(texts) else pa.string()
+        return pa.null() if texts.null_count == len(texts) else _marks()
     if _all(held, _TRUTH, ignore_case=True):
         return pa.bool_()
     if _all(held, _INTEGER):
         return _integer_type(pa, held)
     return pa.float64() if _all(held, _NUMBER) and _held_by_floats(held) else pa.string()
+
+
+def _marks() -> Any:
+    """The type of texts that all stand for nulls: a text type that joins any other."""
+    import pyarrow as pa
+
+    return pa.large_string()
 
 
 def _held_by_floats(held: Any) -> bool:
@@ -108,6 +91,9 @@ def common_type(one: Any, two: Any) -> Any:
     """The type of values of both types: text, if there is no other."""
     import pyarrow as pa
 
+    if _marks() in (one, two):
+        other = two if one == _marks() else one
+        return _marks() if pa.types.is_null(other) else other
     try:
         return json_lines.common_type(one, two)
     except ValueError:
@@ -135,7 +121,7 @@ def as_type(texts: Any, kind: Any) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if pa.types.is_string(kind):
+    if pa.types.is_string(kind) or kind == _marks():
         return texts
     values = _without_nulls(texts)
     if pa.types.is_floating(kind):
