@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import tfio_store as tfs
+from tfio_store.tools import json_lines
 
 pytest.importorskip("pyarrow")
 
@@ -145,6 +147,8 @@ def test_fields_that_come_late(tmp_path: Path) -> None:
         ('{"a":1}\n{"a"\n', "line 2 is no JSON"),
         ('{"a":1}\n{"a":"b"}\n', "column 'a': it holds int and str"),
         ("[" * 100_000, "line 1 is no JSON"),
+        ('{"a":' + "[" * 400 + "]" * 400 + "}", "line 1 nests more than 64"),
+        ('{"\\ud800":1}', "no Unicode text"),
     ],
 )
 def test_lines_that_are_wrong(tmp_path: Path, text: str, says: str) -> None:
@@ -283,3 +287,10 @@ def test_null_marks_of_a_block_tell_no_type(tmp_path: Path, last: str, value: An
 
 def test_null_marks_alone_are_texts(tmp_path: Path) -> None:
     assert made(tmp_path, "csv", "a,b\nNA,1\n,2\n")["a"].tolist() == ["NA", None]
+
+
+def test_many_names_end_a_piece() -> None:
+    text = "".join(f'{{"{number}":1}}\n' for number in range(4_000)).encode()
+    found = list(json_lines.pieces_of(io.BytesIO(text)))
+    assert sum(rows for rows, _ in found) == 4_000
+    assert max(rows * len(columns) for rows, columns in found) < 5_000_000

@@ -15,6 +15,8 @@ _ROWS = 16 << 10
 _PIECE = 16 << 20
 _BUFFER = 4 << 20
 _LONGEST = 256 << 20
+_CELLS = 4 << 20
+_DEPTH = 64
 _PLAIN = 17
 """A number of so few characters has no more digits than a float64."""
 _INT64 = (1 << 63) - 1
@@ -24,14 +26,16 @@ def pieces_of(file: Any) -> Iterator[tuple[int, dict[str, list[Any]]]]:
     """The rows as columns, some thousands at a time, and how many they are. A row that lacks a
     field has a null there. ValueError for a line that is no JSON object."""
     rows: list[dict[str, Any]] = []
+    names: set[str] = set()
     nbytes = 0
     for number, line in _lines(file):
         if line.strip():
             rows.append(_object(line, number))
+            names.update(rows[-1])
             nbytes += len(line)
-        if len(rows) >= _ROWS or nbytes >= _PIECE:
+        if len(rows) >= _ROWS or nbytes >= _PIECE or len(rows) * len(names) >= _CELLS:
             yield len(rows), _columns(rows)
-            rows, nbytes = [], 0
+            rows, names, nbytes = [], set(), 0
     if rows:
         yield len(rows), _columns(rows)
 
@@ -55,7 +59,17 @@ def _object(line: bytes, number: int) -> dict[str, Any]:
         raise ValueError(f"line {number} is no JSON: {error}") from None
     if not isinstance(found, dict):
         raise ValueError(f"line {number} is no JSON object")
+    if line.count(b"[") + line.count(b"{") > _DEPTH and _is_deep(found):
+        raise ValueError(f"line {number} nests more than {_DEPTH} lists and objects")
     return found
+
+
+def _is_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(_DEPTH + 1):
+        inner = [each.values() if isinstance(each, dict) else each for each in level]
+        level = [item for items in inner for item in items if isinstance(item, dict | list)]
+    return bool(level)
 
 
 class _RefusedError(ValueError):
@@ -80,6 +94,11 @@ def _without_doubles(fields: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _columns(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
     names = dict.fromkeys(name for row in rows for name in row)
+    for name in names:
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            raise ValueError(f"the field {name!r} has a name that is no Unicode text") from None
     return {name: [row.get(name) for row in rows] for name in names}
 
 
