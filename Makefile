@@ -104,6 +104,30 @@ test-tensorflow-asan: $(VENV)/.bench ## datasets in TensorFlow, the extensions u
 		dataset_storage.py training_op.py training_op_parsing.py \
 		training_op_sequences.py)
 
+##@ Release
+
+# Zig compiles for all of them, and brings the headers of their systems.
+WHEEL_TOOLS := .venv-wheels/bin/python
+
+.venv-wheels/.ready: requirements-wheels.txt
+	@$(PYTHON) -m venv .venv-wheels
+	@$(WHEEL_TOOLS) -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
+wheels: .venv-wheels/.ready ## a wheel for each Python (PATH, pyenv) and each Linux, checked, and tried where it runs
+	$(WHEEL_TOOLS) -m scripts.wheels
+
+test-wheels: .venv-wheels/.ready ## the suite without TensorFlow on the installed wheels
+	$(WHEEL_TOOLS) -m scripts.wheels --here --tests $(addprefix tests/,records example dataset read write tools)
+
+test-c-aarch64: build/core-aarch64 ## the C core's tests on ARM, under qemu-user
+	qemu-aarch64 $<
+
+check-macos: .venv-wheels/.ready ## every C file of ours compiles for macOS
+	@for target in aarch64-macos x86_64-macos; do for file in $(MACOS_C); do \
+		$(WHEEL_TOOLS) -m ziglang cc -target $$target -std=c11 -Wall -Wextra -Werror -Iext -c $$file -o /dev/null || exit 1; \
+	done; echo "$$target: $(words $(MACOS_C)) files"; done
+
 ##@ Check
 
 lint: $(VENV)/.dev ## ruff: rules and format

@@ -23,6 +23,13 @@ build/%-tsan: $$($$*_C) $(HEADERS)
 	@mkdir -p build
 	$(CC) $(STRICT) -O1 -fsanitize=thread -Iext $(filter %.c,$^) -o $@ -pthread
 
+# gil.c needs Python's headers, which Zig does not bring.
+MACOS_C := $(filter-out %/gil.c,$(filter ext/%.c,$(EXT_FILES)))
+
+build/core-aarch64: $(core_C) $(HEADERS) | .venv-wheels/.ready
+	@mkdir -p build
+	.venv-wheels/bin/python -m ziglang cc -target aarch64-linux-musl -static $(STRICT) -O1 -Iext $(filter %.c,$^) -o $@ -pthread
+
 fuzz-scan_C := $(CORE_C)
 fuzz-file_C := $(addprefix ext/tensorflow/ops/,stream.c stream_file.c request.c pack.c) $(BLOCKS_C)
 fuzz-pack_C := ext/tensorflow/failure.c $(addprefix ext/tensorflow/ops/,cut.c packed.c pack.c records.c)

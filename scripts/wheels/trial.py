@@ -1,0 +1,40 @@
+"""Installs a wheel into an empty environment, and works with it there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from scripts.wheels.build import ROOT, run
+
+__all__ = ["try_wheel"]
+
+PROGRAM = ROOT / "scripts/wheels/program.py"
+
+
+def try_wheel(wheel: Path, python: str, folder: Path, *, tests: list[str]) -> str:
+    """Runs the program, and ``tests`` if there are any. The answer is what the last of it said."""
+    shutil.rmtree(folder, ignore_errors=True)
+    run(python, "-m", "venv", folder)
+    inside = folder / "bin/python"
+    run(inside, "-m", "pip", "install", "--quiet", wheel, env=_plain_environment())
+    said = run(inside, "-I", PROGRAM, cwd=folder)
+    if tests:
+        install = ("install", "--quiet", "-c", ROOT / "constraints.txt", f"{wheel}[test]")
+        run(inside, "-m", "pip", *install, env=_plain_environment())
+        said = _run_tests(inside, folder, tests)
+    return said.strip().splitlines()[-1]
+
+
+def _run_tests(python: Path, folder: Path, tests: list[str]) -> str:
+    """The tests lie in another folder than the package's source, so that they find the wheel's."""
+    copy = folder / "suite"
+    shutil.copytree(ROOT / "tests", copy / "tests")
+    shutil.copy(ROOT / "pyproject.toml", copy)
+    chosen = ("-m", "not tensorflow and not slow", "-q", "-n", "2", "-p", "no:cacheprovider")
+    return run(python, "-m", "pytest", *chosen, *tests, cwd=copy, env=_plain_environment())
+
+
+def _plain_environment() -> dict[str, str]:
+    return {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
