@@ -11,7 +11,7 @@ from scripts.wheels.build import ROOT, build_sdist, build_wheel
 from scripts.wheels.check import check_wheel
 from scripts.wheels.pythons import found_pythons
 from scripts.wheels.target import TARGETS, Target
-from scripts.wheels.trial import try_wheel
+from scripts.wheels.trial import try_wheel, try_without_compiler
 
 HEAD = "| Python | platform | MB | extensions, MB | glibc | here |\n|-|-|-:|-:|-|-|"
 
@@ -45,6 +45,10 @@ def main() -> None:
     sdist = build_sdist(given.to)
     print(HEAD, flush=True)
     for version in wanted:
+        said = try_without_compiler(sdist, found[version], ROOT / "build/sdist-trial")
+        print(
+            f"| {version} | source, no compiler | {sdist.stat().st_size / 1e6:.2f} | | | {said} |"
+        )
         for target in TARGETS:
             if target.runs_here or not given.here:
                 line = one_line(sdist, version, found[version], target, given.to, given.tests)

@@ -1,4 +1,4 @@
-"""Installs a wheel into an empty environment, and works with it there."""
+"""Installs what was built into an empty environment, and works with it there."""
 
 from __future__ import annotations
 
@@ -8,23 +8,40 @@ from pathlib import Path
 
 from scripts.wheels.build import ROOT, run
 
-__all__ = ["try_wheel"]
+__all__ = ["try_wheel", "try_without_compiler"]
 
 PROGRAM = ROOT / "scripts/wheels/program.py"
+WARNING = "RuntimeWarning: tfio_store runs without its compiled"
 
 
 def try_wheel(wheel: Path, python: str, folder: Path, *, tests: list[str]) -> str:
     """Runs the program, and ``tests`` if there are any. The answer is what the last of it said."""
-    shutil.rmtree(folder, ignore_errors=True)
-    run(python, "-m", "venv", folder)
-    inside = folder / "bin/python"
-    run(inside, "-m", "pip", "install", "--quiet", wheel, env=_plain_environment())
+    inside = _installed(wheel, python, folder, _plain_environment())
     said = run(inside, "-I", PROGRAM, cwd=folder)
+    assert "compiled core" in said, f"{wheel.name} does without its extensions: {said}"
     if tests:
         install = ("install", "--quiet", "-c", ROOT / "constraints.txt", f"{wheel}[test]")
         run(inside, "-m", "pip", *install, env=_plain_environment())
         said = _run_tests(inside, folder, tests)
     return said.strip().splitlines()[-1]
+
+
+def try_without_compiler(sdist: Path, python: str, folder: Path) -> str:
+    """Installs the source where there is no compiler: it works, and warns once."""
+    nothing = {**_plain_environment(), "PATH": str(folder / "bin"), "CC": "no-compiler"}
+    inside = _installed(sdist, python, folder, nothing)
+    said = run(inside, "-I", PROGRAM, cwd=folder)
+    assert said.count(WARNING) == 1, f"{sdist.name} without a compiler: {said}"
+    assert "pure core" in said, f"{sdist.name} has a core though there is no compiler: {said}"
+    return said.strip().splitlines()[-1]
+
+
+def _installed(what: Path, python: str, folder: Path, environment: dict[str, str]) -> Path:
+    shutil.rmtree(folder, ignore_errors=True)
+    run(python, "-m", "venv", folder)
+    inside = folder / "bin/python"
+    run(inside, "-m", "pip", "install", "--quiet", "--no-cache-dir", what, env=environment)
+    return inside
 
 
 def _run_tests(python: Path, folder: Path, tests: list[str]) -> str:
