@@ -43,12 +43,11 @@ def main() -> None:
     shutil.rmtree(given.to, ignore_errors=True)
     given.to.mkdir(parents=True)
     sdist = build_sdist(given.to)
+    source_mb = f"{sdist.stat().st_size / 1e6:.2f}"
     print(HEAD, flush=True)
     for version in wanted:
         said = try_without_compiler(sdist, found[version], ROOT / "build/sdist-trial")
-        print(
-            f"| {version} | source, no compiler | {sdist.stat().st_size / 1e6:.2f} | | | {said} |"
-        )
+        print(f"| {version} | source, no compiler | {source_mb} | - | - | {said} |", flush=True)
         for target in TARGETS:
             if target.runs_here or not given.here:
                 line = one_line(sdist, version, found[version], target, given.to, given.tests)

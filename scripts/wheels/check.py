@@ -18,6 +18,9 @@ __all__ = ["Facts", "check_wheel"]
 
 MOST_BYTES = 2 << 20
 MODULES = 3
+GLIBC = (2, 17)
+"""What a manylinux2014 system has."""
+
 MACHINES = {"x86_64": "EM_X86_64", "aarch64": "EM_AARCH64"}
 
 
@@ -43,6 +46,7 @@ def check_wheel(wheel: Path, target: Target) -> Facts:
     total = sum(map(len, modules.values()))
     assert total < MOST_BYTES, f"the extensions of {wheel.name} take {total} bytes"
     newest = max((version for each in needed for version in each), default=())
+    assert newest <= GLIBC, f"{wheel.name} needs glibc {newest}, where its name promises {GLIBC}"
     return Facts(wheel.stat().st_size, total, ".".join(map(str, newest)))
 
 
