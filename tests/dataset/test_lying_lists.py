@@ -124,6 +124,20 @@ def test_no_number_of_the_root_makes_wrong_records_or_takes_memory(memory: Place
     assert peak < MOST_MEMORY
 
 
+def _deny_first(place: Place, document: dict[str, Any], at: int) -> int:
+    """The first shard's number at this byte of its row becomes 0, in a sealed page; what it was."""
+    row = document["shards"]["pages"][0]
+    name = "ds/" + document["shards"]["objects"][row[0]]
+    whole, (start, nbytes) = place.get(name), row[1:3]
+    page = bytearray(whole[start : start + nbytes])
+    (first,) = struct.unpack_from("<Q", page, 16 + at)
+    struct.pack_into("<Q", page, 16 + at, 0)
+    lying = sealed(bytes(page))
+    place.put(name, whole[:start] + lying + whole[start + nbytes :])
+    row[7] = int.from_bytes(lying[-4:], "little")
+    return int(first)
+
+
 @pytest.mark.parametrize("where", ["root", "page"])
 def test_records_without_a_block_are_refused(memory: Place, where: str) -> None:
     """A reader by blocks would pass them by."""
@@ -134,14 +148,7 @@ def test_records_without_a_block_are_refused(memory: Place, where: str) -> None:
     if where == "root":
         row[6] = 0
     else:
-        name = "ds/" + document["shards"]["objects"][row[0]]
-        whole, (start, nbytes) = memory.get(name), row[1:3]
-        page = bytearray(whole[start : start + nbytes])
-        (blocks,) = struct.unpack_from("<Q", page, 16 + 48)  # of the first of three shards
-        struct.pack_into("<Q", page, 16 + 48, 0)
-        lying = sealed(bytes(page))
-        memory.put(name, whole[:start] + lying + whole[start + nbytes :])
-        row[6], row[7] = row[6] - blocks, int.from_bytes(lying[-4:], "little")
+        row[6] -= _deny_first(memory, document, 48)
     put_root(memory, document)
     with pytest.raises(ManifestError, match="no block"):
         list(tfs.RecordReader(memory.url("ds/train")).shard(0, 1))
@@ -158,14 +165,7 @@ def test_blocks_without_a_record_are_refused(memory: Place, where: str) -> None:
     if where == "root":
         row[4] = 0
     else:
-        name = "ds/" + document["shards"]["objects"][row[0]]
-        whole, (start, nbytes) = memory.get(name), row[1:3]
-        page = bytearray(whole[start : start + nbytes])
-        (first,) = struct.unpack_from("<Q", page, 16 + 24)  # of the first of three shards
-        struct.pack_into("<Q", page, 16 + 24, 0)
-        lying = sealed(bytes(page))
-        memory.put(name, whole[:start] + lying + whole[start + nbytes :])
-        row[4], row[7] = records - first, int.from_bytes(lying[-4:], "little")
+        row[4] -= _deny_first(memory, document, 24)
     document["records"] -= records - row[4]
     put_root(memory, document)
     with pytest.raises(ManifestError, match="no record"):

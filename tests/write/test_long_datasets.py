@@ -207,9 +207,12 @@ def test_a_writer_that_died_after_its_commit_is_cleaned_up_behind(
     assert names == {*manifest.names(), "_train.manifest.json"}
 
 
-def test_a_writer_that_died_while_it_put_its_manifest_is_finished(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def _die(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def _die_before_the_manifest(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A first writer puts its shards and their lists, and no manifest."""
     writer = sharded(place)
     writer.write_batch([b"new"] * 8)
     described = landed(writer)
@@ -219,6 +222,12 @@ def test_a_writer_that_died_while_it_put_its_manifest_is_finished(
     with pytest.raises(KeyboardInterrupt):
         attempt.commit(described)
     die(writer)
+
+
+def test_a_writer_that_died_while_it_put_its_manifest_is_finished(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _die_before_the_manifest(place, monkeypatch)
     seen = tfs.clean(
         place.url("ds/train"), older_than=0, dry_run=True, storage_options=place.storage_options
     )
@@ -227,23 +236,11 @@ def test_a_writer_that_died_while_it_put_its_manifest_is_finished(
     assert read(place, "ds/train") == [b"new"] * 8
 
 
-def _die(*_: Any) -> None:
-    raise KeyboardInterrupt
-
-
 @pytest.mark.parametrize("part", ["shards", "index"])
 def test_a_commit_without_its_parts_is_not_finished(
     place: Place, monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:
-    writer = sharded(place)
-    writer.write_batch([b"new"] * 8)
-    described = landed(writer)
-    attempt = writer._attempt
-    assert attempt is not None
-    monkeypatch.setattr(attempt, "_decide", _die)
-    with pytest.raises(KeyboardInterrupt):
-        attempt.commit(described)
-    die(writer)
+    _die_before_the_manifest(place, monkeypatch)
     place.fs.rm(place.url(next(n for n in place.names() if f"_train.{part}." in n)))
     cleaned(place)
     assert place.names() == []

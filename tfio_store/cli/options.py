@@ -68,12 +68,14 @@ def common(function: Command) -> Command:
     return with_session
 
 
+_STORAGE = "KEY=VALUE|JSON|@FILE"
+
 COMMON = (
     click.option(
         "-o",
         "--storage-options",
         multiple=True,
-        metavar="KEY=VALUE|JSON|@FILE",
+        metavar=_STORAGE,
         help="What the storage's fsspec class takes. May be given more than once.",
     ),
     click.option(
@@ -95,8 +97,6 @@ COMMON = (
     click.option("--debug", is_flag=True, help="Show the traceback of an error."),
 )
 
-
-_STORAGE = "KEY=VALUE|JSON|@FILE"
 
 _TARGET = (
     click.option(
