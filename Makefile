@@ -22,11 +22,11 @@ $(VENV)/.%: $(SOURCES)
 servers: ## install Ceph (apt, as root) and Azurite (npm), which the tests of stores use
 	@scripts/servers.sh
 
-constraints: ## choose constraints.txt and requirements-tf216.txt anew (needs uv)
+constraints: ## choose the files of fixed versions anew (needs uv)
 	@scripts/constraints.sh
 
 clean: ## remove all that make has made
-	rm -rf build $(VENV) .venv-tf216 *.egg-info $$(find ext tfio_store -name '_*.c' -o -name '*.so')
+	rm -rf build $(VENV) .venv-tf216 .venv-engines *.egg-info $$(find ext tfio_store -name '_*.c' -o -name '*.so')
 
 ##@ Use
 
@@ -67,6 +67,23 @@ test-tf216: ## the TensorFlow tests, but for the slow ones, on the oldest Tensor
 
 test-tf216-all: .venv-tf216/.ready ## all of them
 	$(TF216) -m pytest -n 4 $(NOT_SLOW) tests/tf
+
+# Engines and training loops need older packages than the rest, and four gigabytes.
+ENGINES := .venv-engines/bin/python
+
+.venv-engines/.ready: $(SOURCES) requirements-engines.txt $(VENV)/.dev
+	@scripts/install_engines.sh
+
+engines: .venv-engines/.ready ## PyTorch, Grain, JAX, Hugging Face, Ray, Beam, Spark and Dask, in .venv-engines
+
+test-training: .venv-engines/.ready ## PyTorch, Grain, JAX, Hugging Face, DuckDB and Polars
+	$(ENGINES) -m pytest -n 4 tests/training
+
+test-engines: .venv-engines/.ready ## Ray, Beam, Spark and Dask on local clusters, with tasks and nodes that die
+	$(ENGINES) -m pytest tests/engines
+
+test-engines-short: .venv-engines/.ready ## each engine reads, writes and loses a task
+	$(ENGINES) -m pytest -m "not slow" tests/engines
 
 coverage: $(VENV)/.dev ## the whole suite, and which lines of Python it does not reach
 	$(BIN)/python -m pytest -n 4 --cov --cov-report=term-missing:skip-covered

@@ -24,7 +24,7 @@ FLOORS = (
     {"dataset"},
     {"read", "write"},
     {"tools"},
-    {"tf"},
+    {"tf", "torch", "hf", "ray", "beam", "spark", "dask"},
     {"cli"},
     {"", "__main__"},
 )
@@ -37,6 +37,14 @@ KEEPERS = {
     "adlfs": ("storage",),
     "obstore": ("storage",),
     "tensorflow": ("tf", "example.feature_spec"),
+    "torch": ("torch",),
+    "torchdata": ("torch",),
+    "datasets": ("hf",),
+    "ray": ("ray",),
+    "apache_beam": ("beam",),
+    "pyspark": ("spark",),
+    "dask": ("dask",),
+    "distributed": ("dask",),
     "click": ("cli",),
     "rich": ("cli",),
 }
@@ -183,7 +191,7 @@ def test_import_is_light() -> None:
 
 
 def test_what_storage_takes_is_light() -> None:
-    heavy = ("tensorflow", "pyarrow", "pandas", "s3fs", "gcsfs", "adlfs", "obstore", "torch")
+    heavy = ("tensorflow", "pyarrow", "pandas", "s3fs", "gcsfs", "adlfs", "obstore", "torch", "dask")
     names = "t.ShardedWriter, t.RecordReader"
     code = (
         f"import sys, tfio_store as t; {names}; print([m for m in {heavy!r} if m in sys.modules])"

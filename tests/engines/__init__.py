@@ -1,0 +1,1 @@
+"""Ray, Beam, Spark and Dask on local clusters. They run in .venv-engines: `make test-engines`."""

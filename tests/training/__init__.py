@@ -1,0 +1,1 @@
+"""Training loops other than TensorFlow's. They run in .venv-engines: `make test-training`."""
