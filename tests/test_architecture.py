@@ -191,7 +191,7 @@ def test_import_is_light() -> None:
 
 
 def test_what_storage_takes_is_light() -> None:
-    heavy = ("tensorflow", "pyarrow", "pandas", "s3fs", "gcsfs", "adlfs", "obstore", "torch", "dask")
+    heavy = ("tensorflow", "pyarrow", "pandas", "s3fs", "gcsfs", "adlfs", "obstore", "torch")
     names = "t.ShardedWriter, t.RecordReader"
     code = (
         f"import sys, tfio_store as t; {names}; print([m for m in {heavy!r} if m in sys.modules])"
