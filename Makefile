@@ -166,6 +166,9 @@ format: $(VENV)/.dev ## give all Python and C the one format
 	$(BIN)/ruff format .
 	@scripts/lint_c_format.sh -i
 
+docs: $(VENV)/.docs ## the documentation site, in build/site; a warning is an error
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs build/site
+
 ##@ Long runs
 
 chaos: $(VENV)/.dev ## kill 400 writers, put 300 on a bad line, let crowds loose, check what is left (50 minutes)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import tfio_store as tfs
 from tests.servers.place import Place
 
 ROOT = Path(__file__).parent.parent
@@ -30,6 +31,27 @@ def test_the_guide(place: Place) -> None:
     names: dict[str, Any] = {"URL": place.url("train"), "options": place.storage_options}
     for number, block in enumerate(blocks("docs/guide.md")):
         exec(compile(block, f"docs/guide.md, block {number}", "exec"), names)
+
+
+PAGES = [
+    "docs/tutorial.md",
+    *(f"docs/coming_from/{p.name}" for p in (ROOT / "docs/coming_from").iterdir()),
+]
+
+
+@pytest.mark.parametrize("document", sorted(PAGES))
+def test_pages_that_write_to_a_folder(document: str, tmp_path: Path) -> None:
+    pytest.importorskip("tensorflow")
+    names: dict[str, Any] = {"URL": f"{tmp_path}/train"}
+    for number, block in enumerate(blocks(document)):
+        exec(compile(block, f"{document}, block {number}", "exec"), names)
+
+
+def test_the_reference_names_what_is_public_and_nothing_else() -> None:
+    pages = (ROOT / "docs/reference").iterdir()
+    text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
+    named = re.findall(r"^\.\. auto\w+:: tfio_store\.(\w+)$", text, re.MULTILINE)
+    assert sorted(named) == tfs.__all__
 
 
 PATH = r"`((?:[a-z_0-9]+/)+(?:[a-z_0-9]+\.[a-z]+)?)`"

@@ -31,7 +31,7 @@ from tfio_store.tf.dataset.options import (
     check_buffer_size,
     check_compression,
 )
-from tfio_store.tf.dataset.parsing import spec_of
+from tfio_store.tf.dataset.parsing import schema_or_spec, spec_of
 from tfio_store.tf.dataset.raw_features import with_raw_features
 from tfio_store.tf.dataset.record_rows import with_rows
 from tfio_store.tf.dataset.request import Settings
@@ -95,9 +95,10 @@ class TFRecordDataset(tf.data.Dataset):  # type: ignore[misc]
         memory_budget (int): Bytes that may be in flight or wait to be decoded. Also the bytes of
             remote files without an index that may be read to find their blocks. Default 256 MiB.
         max_record_bytes (int): See `RecordReader`. Default 1 GiB.
-        schema (Schema | dict | None): A feature spec of `tf.io.parse_example`. Or a `Schema`: then
-            raw features come in their dtype and shape (datetimes as int64), and feature lists of
-            SequenceExamples as ragged tensors. Default None: records stay strings.
+        schema (Schema | dict | None): A feature spec of `tf.io.parse_example`. Or a `Schema`, or a
+            dict that stands for one, such as ``{"x": "int64"}``: then raw features come in their
+            dtype and shape (datetimes as int64), and feature lists of SequenceExamples as ragged
+            tensors. Default None: records stay strings.
         retry (Retry | None): See `RecordReader`. Default None.
         backend (str): See `RecordReader`. Default "fsspec".
         cache (str | PathLike | LocalCache | None): See `RecordReader`. The path is part of the
@@ -157,6 +158,7 @@ class TFRecordDataset(tf.data.Dataset):  # type: ignore[misc]
         if on_corrupt not in ("raise", "skip"):
             raise ValueError(f'on_corrupt= takes "raise" or "skip", not {on_corrupt!r}')
         access = Access(storage_options, retry, backend, cache_of(cache))
+        schema = schema_or_spec(schema)
         options = Options(
             Settings(
                 to_json(access),

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import tensorflow as tf
 
+from tfio_store.example.schema import Schema
 from tfio_store.tf.dataset import ops
 from tfio_store.tf.dataset.columns import Columns, columns_of
 from tfio_store.tf.dataset.record_rows import flat_spec
@@ -19,11 +20,31 @@ __all__ = [
     "only_fixed",
     "parse_batch",
     "parse_record",
+    "schema_or_spec",
     "spec_of",
 ]
 
 Spec: TypeAlias = "Mapping[str, Any] | SequenceSpec"
 FusedColumns: TypeAlias = "Columns | SequenceColumns"
+
+
+_TENSORFLOWS = (
+    tf.io.FixedLenFeature,
+    tf.io.FixedLenSequenceFeature,
+    tf.io.VarLenFeature,
+    tf.io.RaggedFeature,
+    tf.io.SparseFeature,
+)
+
+
+def schema_or_spec(schema: Any) -> Any:
+    """A mapping of TensorFlow's features as it is, and any other as the `Schema` that it stands
+    for. TypeError and ValueError as `Schema.of`."""
+    if schema is None or isinstance(schema, Schema):
+        return schema
+    if isinstance(schema, dict) and any(isinstance(f, _TENSORFLOWS) for f in schema.values()):
+        return schema
+    return Schema.of(schema) if schema else schema
 
 
 def spec_of(schema: Any) -> Spec | None:
