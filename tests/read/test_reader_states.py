@@ -144,6 +144,27 @@ def test_a_shuffled_state_stands_where_a_window_begins(tmp_path: Path) -> None:
         reader.restore(reader.state() | {"position": 1})
 
 
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_a_state_before_records_that_are_not_used_yet(tmp_path: Path, shuffled: bool) -> None:
+    names = mixed(tmp_path)
+
+    def reader() -> tfs.RecordReader:
+        found = tfs.RecordReader(names)
+        return found.shuffle(1, window=1) if shuffled else found
+
+    whole, running, given = list(reader()), reader(), 0
+    for batch in running.batches():
+        given += len(batch)
+        for unread in {0, 1, len(batch) // 2, len(batch)}:
+            other = reader()
+            other.restore(json.loads(json.dumps(running.state(unread=unread))))
+            assert list(other) == whole[given - unread :]
+        for wrong in (-1, len(batch) + 1):
+            with pytest.raises(ValueError, match=f"unread={wrong}: the last batch has given"):
+                running.state(unread=wrong)
+    assert given == len(whole)
+
+
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
 def test_a_file_object_goes_back_to_a_state(pack: Any) -> None:
     records = items(50, 100_000, 1)

@@ -263,13 +263,20 @@ class RecordReader:
 
     # Coming back
 
-    def state(self) -> dict[str, Any]:
+    def state(self, *, unread: int = 0) -> dict[str, Any]:
         """Tell where the reader stands. `restore` goes on with the very next record.
 
         Any process may restore the state, with any memory budget.
 
+        Args:
+            unread (int): So many records at the end of the last batch are not used yet: the state
+                stands before them. Default 0.
+
         Returns:
             dict: Small, and JSON can hold it.
+
+        Raises:
+            ValueError: The last batch has given fewer records than ``unread``.
 
         Example:
             >>> _ = tfs.write_table({"x": [1, 2, 3]}, "train")
@@ -281,14 +288,18 @@ class RecordReader:
             >>> len(list(other))
             2
         """
-        return self._stands_at().to_json(self._way.route)
+        return self._stands_at(unread).to_json(self._way.route)
 
-    def _stands_at(self) -> Position:
-        """Behind the last record that was given out, which may be in the midst of a batch."""
-        current, records = self._way.current, self._records
-        if current is not None and records.batch is current.batch:
-            return self._way.position.at(current, records.position)
-        return self._way.position
+    def _stands_at(self, unread: int = 0) -> Position:
+        """Behind the last record that was given out, which may be in the midst of a batch, or
+        ``unread`` records before it."""
+        current, given = self._way.current, 0
+        if current is not None:
+            one_by_one = self._records.batch is current.batch
+            given = self._records.position if one_by_one else len(current.batch)
+        if not 0 <= unread <= given:
+            raise ValueError(f"unread={unread}: the last batch has given {given} records")
+        return self._way.position.at(current, given - unread) if current else self._way.position
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go to the place where `state` was taken.
