@@ -20,8 +20,7 @@ NO_STORAGE = {
     "FeatureStats", "Leftovers", "LocalCache", "ManifestError", "NoRecordsError", "Nullable",
     "Progress", "Ragged", "ReadingSpeed", "RecordBatch", "RecordTooLargeError", "Retry", "Schema",
     "SchemaError", "ShardCount", "ShardFacts", "ShardInfo", "SkippedRegion", "TFIOStoreError",
-    "TaskResult", "TaskWriter", "TruncatedRecordError", "UncertainCommitError", "VerifyReport",
-    "backend", "crc32c",
+    "TruncatedRecordError", "UncertainCommitError", "VerifyReport", "backend", "crc32c",
     "decode_examples", "decode_sequence_examples", "encode_example", "encode_examples",
     "encode_image", "encode_sequence_example", "masked_crc32c",
 }  # fmt: skip

@@ -25,7 +25,7 @@ from tfio_store.dataset.model import Block, Dataset, Shard
 from tfio_store.errors import DataLossError
 from tfio_store.read.block import decode_block, recover_block
 from tfio_store.read.located import Decoding, Located
-from tfio_store.read.order import Numbers
+from tfio_store.read.pieces import Numbers
 from tfio_store.read.plan import BlockRun, StreamPart, Units, fetches
 from tfio_store.read.record_runs import Frames, RecordRun, decode_run, record_fetches
 from tfio_store.read.stream import StreamReader

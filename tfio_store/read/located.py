@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Protocol
 
+from tfio_store.read.pieces import Cut
 from tfio_store.read.skips import Skips
 from tfio_store.records.framing import RecordBatch
 
-__all__ = ["NO_OFFSET", "Decoding", "Located", "Standing", "end_of"]
+__all__ = ["NO_OFFSET", "Decoding", "Located", "Standing", "end_of", "within"]
 
 NO_OFFSET = -1
 """Stands in place of an offset if records can't be reached by one."""
@@ -55,6 +58,28 @@ class Located:
         if index < len(self.batch):
             return self.base + int(self.batch.offsets[index]) - 12
         return self.base + end_of(self.batch)
+
+
+def within(batches: Iterable[Located], cuts: Mapping[int, Cut]) -> Iterator[Located]:
+    """Of the batches at the positions of ``cuts`` only the records inside of these, which are
+    counted from there on. No offset leads to them."""
+    if not cuts:
+        return iter(batches)
+    return _within(batches, cuts)
+
+
+def _within(batches: Iterable[Located], cuts: Mapping[int, Cut]) -> Iterator[Located]:
+    with closing(batches):  # type: ignore[type-var]
+        for located in batches:
+            cut = cuts.get(located.position)
+            if cut is None:
+                yield located
+                continue
+            start, before = cut[0], located.records
+            stop = before + len(located.batch) if cut[1] is None else cut[1]
+            batch = located.batch[max(start - before, 0) : max(stop - before, 0)]
+            if len(batch):
+                yield Located(batch, located.position, max(before - start, 0))
 
 
 def end_of(batch: RecordBatch) -> int:

@@ -1,31 +1,45 @@
 """Decides which units a reader visits, and in which order: sharing out and shuffling.
 
-A *unit* is handed out whole: a block, or a shard that cannot be cut. Sharing and shuffling are
-functions of a list of unit numbers. So they compose in the order of the calls: shuffle-then-shard
-gives every worker other units in each epoch, shard-then-shuffle always the same.
+A *unit* is a block, or a shard that cannot be cut. Sharing and shuffling are functions of a
+sequence of pieces, which are units, whole or cut. So they compose in the order of the calls:
+shuffle-then-shard gives every worker other units in each epoch, shard-then-shuffle always the same.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+import re
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 
-Order: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
+from tfio_store.read.pieces import Counts, Order, Pieces
 
-Numbers: TypeAlias = "Order | range"
-"""Numbers of units, in the order of a reader. A range takes no memory, however many there are."""
-
-__all__ = ["Numbers", "Order", "Share", "Shuffle", "rearrange", "record_permutation"]
+__all__ = [
+    "Share",
+    "Shuffle",
+    "Step",
+    "parse_steps",
+    "place_of",
+    "rearrange",
+    "record_permutation",
+    "steps_at",
+    "steps_text",
+]
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Every ``count``-th unit from ``index`` on: workers differ by at most one unit."""
+    """Every ``count``-th unit from ``index`` on: workers differ by at most one unit.
+
+    With ``even`` it is a run of records instead, as many for each worker: units are cut where it
+    begins and ends. "drop" leaves out the last records of the order, less than ``count``. "pad"
+    repeats the first ones.
+    """
 
     index: int
     count: int
+    even: str | None = None
 
     def __post_init__(self) -> None:
         if self.count < 1:
@@ -34,12 +48,24 @@ class Share:
             raise ValueError(
                 f"index= takes 0 to {self.count - 1} of {self.count}, not {self.index}"
             )
+        if self.even not in (None, "drop", "pad"):
+            raise ValueError(f'even= takes "drop", "pad" or None, not {self.even!r}')
 
-    def apply(self, units: Numbers, epoch: int) -> Numbers:
-        return units[self.index :: self.count]
+    def apply(self, pieces: Pieces, counts: Counts, epoch: int) -> Pieces:
+        if self.even is None:
+            return pieces[self.index :: self.count]
+        running = counts.running(pieces)
+        total = running.total
+        size = -(-total // self.count) if self.even == "pad" else total // self.count
+        start = self.index * size % max(total, 1)
+        found = [pieces.span(running, start, min(start + size, total))]
+        if start + size > total:
+            found.append(pieces.span(running, 0, start + size - total))
+        return Pieces.joined(found)
 
     def __str__(self) -> str:
-        return f"shard({self.index}, {self.count})"
+        even = "" if self.even is None else f", even={self.even}"
+        return f"shard({self.index}, {self.count}{even})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +85,8 @@ class Shuffle:
         if self.window < 1:
             raise ValueError(f"window= takes 1 or more MiB, not {self.window}")
 
-    def apply(self, units: Numbers, epoch: int) -> Order:
-        found: Order = _generator(self.seed, epoch).permutation(len(units))
-        if isinstance(units, range):
-            found *= units.step
-            found += units.start
-            return found
-        return units[found]
+    def apply(self, pieces: Pieces, counts: Counts, epoch: int) -> Pieces:
+        return pieces.take(_generator(self.seed, epoch).permutation(len(pieces)))
 
     @property
     def window_bytes(self) -> int:
@@ -85,12 +106,61 @@ class Shuffle:
         return f"shuffle(seed={self.seed}, window={self.window})"
 
 
-def rearrange(count: int, steps: tuple[Share | Shuffle, ...], epoch: int) -> Numbers:
-    """The unit numbers 0 … count-1 after every step. Only a shuffle makes an array of them."""
-    units: Numbers = range(count)
+Step: TypeAlias = "Share | Shuffle"
+"""What a reader does to the order."""
+
+
+def rearrange(pieces: Pieces, counts: Counts, steps: tuple[Step, ...], epoch: int) -> Pieces:
+    """The pieces after every step. Only a shuffle makes an array of their numbers."""
     for step in steps:
-        units = step.apply(units, epoch)
-    return units
+        pieces = step.apply(pieces, counts, epoch)
+    return pieces
+
+
+def steps_text(steps: tuple[Step, ...]) -> str:
+    """The steps as text, such as "shuffle(seed=3, window=16).shard(0, 2)"."""
+    return ".".join(map(str, steps)) or _NO_STEPS
+
+
+def parse_steps(text: str) -> tuple[Step, ...]:
+    """The steps that `steps_text` made a text of. ValueError if it did not."""
+    steps: list[Step] = []
+    for found in () if text == _NO_STEPS else _STEP.finditer(text):
+        index, count, even, seed, window = found.groups()
+        if seed is None:
+            steps.append(Share(int(index), int(count), even))
+        else:
+            steps.append(Shuffle(int(seed), int(window)))
+    if steps_text(tuple(steps)) != text:
+        raise ValueError(f"{text!r} is no order of a reader")
+    return tuple(steps)
+
+
+_NO_STEPS = "in order"
+
+_STEP = re.compile(
+    r"shard\((\d+), (\d+)(?:, even=(drop|pad))?\)|shuffle\(seed=(\d+), window=(\d+)\)"
+)
+
+
+def place_of(steps: tuple[Step, ...]) -> tuple[int, int]:
+    """Which of how many workers has these steps: shares of shares are counted through."""
+    index, count = 0, 1
+    for step in steps:
+        if isinstance(step, Share):
+            index, count = index * step.count + step.index, count * step.count
+    return index, count
+
+
+def steps_at(steps: tuple[Step, ...], index: int) -> tuple[Step, ...]:
+    """The steps of another one of the workers that `place_of` counts."""
+    found: list[Step] = []
+    for step in reversed(steps):
+        if isinstance(step, Share):
+            index, mine = divmod(index, step.count)
+            step = replace(step, index=mine)
+        found.append(step)
+    return tuple(reversed(found))
 
 
 def record_permutation(count: int, seed: int, epoch: int, position: int, records: int) -> Order:

@@ -17,7 +17,7 @@ import numpy as np
 from tfio_store.dataset.block_tables import BlockTable
 from tfio_store.dataset.model import Block, Dataset
 from tfio_store.dataset.paged_shards import PagedShards
-from tfio_store.read.order import Numbers, Order
+from tfio_store.read.pieces import ArrayCounts, Numbers, Order, Pieces, Running
 from tfio_store.read.record_runs import MERGE_GAP, MOST_WASTE
 from tfio_store.records.compression import most_ratio
 from tfio_store.records.framing import FRAME_OVERHEAD
@@ -153,11 +153,47 @@ class Units:
         known = self.dataset.shards[shard]
         return known.blocks is None or (self._streams and known.compression is None)
 
-    @cached_property
+    @property
     def costs(self) -> Order:
         """For each unit the bytes of memory that its records take. -1 for a stream."""
-        found = [np.full(1, -1) if table is None else _costs(table) for table in self.tables()]
-        return np.concatenate([np.zeros(0, np.int64), *found])
+        return self._sizes[0]
+
+    @property
+    def counts(self) -> Order:
+        """For each unit how many records it holds. -1 for a stream."""
+        return self._sizes[1]
+
+    @cached_property
+    def _sizes(self) -> tuple[Order, Order]:
+        """The costs and the counts: the tables of a long dataset are fetched for both at once."""
+        costs, counts = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        for table in self.tables():
+            held = np.full(1, -1) if table is None else np.diff(table.records)
+            costs.append(held if table is None else _costs(table))
+            counts.append(held)
+        return np.concatenate(costs), np.concatenate(counts)
+
+    def running(self, pieces: Pieces) -> Running:
+        """The running totals of the records of pieces of these units. ValueError if one is a
+        stream."""
+        paged = self.dataset.paged
+        if paged is not None and not self._is_stream(0) and _is_all(pieces, len(self)):
+            return _PagedTotals(paged)
+        for number in np.asarray(pieces.numbers, np.int64)[pieces.counts(self.counts) < 0][:1]:
+            shard = self.dataset.shard(self[int(number)][0])
+            raise ValueError(
+                f"even=: {shard.url} is one {shard.compression} stream, of which nobody knows the "
+                "records; copy it with ShardedWriter, which compresses in blocks"
+            )
+        return ArrayCounts(self.counts).running(pieces)
+
+    def total(self, pieces: Pieces) -> int | None:
+        """How many records pieces of these units give. None if one is a stream."""
+        paged = self.dataset.paged
+        if paged is not None and _is_all(pieces, len(self)):
+            return paged.records
+        counts = pieces.counts(self.counts)
+        return None if (counts < 0).any() else int(counts.sum())
 
     def most(self) -> Order:
         """For each unit the most bytes of memory that its records can take."""
@@ -167,6 +203,32 @@ class Units:
             cost = shard.nbytes * most_ratio(shard.compression) * _COST_OF_EMPTY
             most[number] = min(cost, _MOST)  # a manifest claims what it likes
         return most
+
+
+def _is_all(pieces: Pieces, count: int) -> bool:
+    numbers = pieces.numbers
+    return isinstance(numbers, range) and numbers == range(count) and not pieces.cuts
+
+
+@dataclass(frozen=True, slots=True)
+class _PagedTotals:
+    """All blocks of a long dataset in their order. The pages tell the totals."""
+
+    paged: PagedShards
+
+    @property
+    def total(self) -> int:
+        return self.paged.records
+
+    def find(self, record: int) -> tuple[int, int]:
+        shards, firsts = self.paged.shards_of("records", np.array([record], np.int64))
+        shard, within = int(shards[0]), record - int(firsts[0])
+        table = self.paged.table(shard)
+        block = int(np.searchsorted(table.records, within, side="right")) - 1
+        return self.paged.first_of("blocks", shard) + block, within - int(table.records[block])
+
+    def count(self, place: int) -> int:
+        return next(_records_of_blocks(self.paged, np.array([place], np.int64)))
 
 
 def _records_of_blocks(paged: PagedShards, numbers: Order) -> Iterator[int]:

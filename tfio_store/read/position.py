@@ -89,11 +89,12 @@ class Position:
         """ValueError for a position beyond the end, or an offset where there are none."""
         if self == Position(epoch=self.epoch):
             return
-        most = route.records_from(self.position, self.epoch)
+        course = route.course(self.epoch)
+        most = course.records_at(self.position)
         if most is None:
             raise ValueError(
                 f"state= holds position={self.position}, which is no place to go on from: the "
-                f"order has {len(route.order(self.epoch))} positions"
+                f"order has {len(course)} positions"
             )
         if self.records > most:
             raise ValueError(

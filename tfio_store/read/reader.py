@@ -10,9 +10,10 @@ from typing import Any, BinaryIO
 from tfio_store.dataset.model import Dataset
 from tfio_store.dataset.source import Source, open_dataset
 from tfio_store.read.file_object import FileStream, is_file_object
-from tfio_store.read.order import Share, Shuffle
+from tfio_store.read.iterating import Batches, Records
+from tfio_store.read.order import Share, Shuffle, Step
 from tfio_store.read.position import Position
-from tfio_store.read.skips import OnCorrupt
+from tfio_store.read.skips import OnCorrupt, check_policy
 from tfio_store.read.traversal import ReaderOptions, Shared, Traversal
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch, RecordIterator
 from tfio_store.storage import Access, LocalCache, Retry
@@ -97,7 +98,7 @@ class RecordReader:
         backend: str = "fsspec",
         cache: str | os.PathLike[str] | LocalCache | None = None,
     ) -> None:
-        options = ReaderOptions(verify, _check_policy(on_corrupt), memory_budget, max_record_bytes)
+        options = ReaderOptions(verify, check_policy(on_corrupt), memory_budget, max_record_bytes)
         if is_file_object(source):
             file = FileStream(source, compression)
             self._set(Shared(file.dataset), options, Position(), file)
@@ -133,7 +134,7 @@ class RecordReader:
         Returns:
             RecordReader: It stands at ``start``.
         """
-        options = ReaderOptions(verify, _check_policy(on_corrupt), memory_budget, max_record_bytes)
+        options = ReaderOptions(verify, check_policy(on_corrupt), memory_budget, max_record_bytes)
         return cls._made(Shared(dataset), options, start or Position())
 
     @classmethod
@@ -156,7 +157,7 @@ class RecordReader:
         self._begin_records()
 
     def _begin_records(self) -> None:
-        self._batches = _Records(self._way)
+        self._batches = Records(self._way)
         self._records = RecordIterator(self._batches)
 
     def __repr__(self) -> str:
@@ -168,31 +169,63 @@ class RecordReader:
         """How many damaged regions were passed over so far (int)."""
         return self._way.skips.count
 
+    @property
+    def num_records(self) -> int | None:
+        """How many records the epoch at which the reader stands has in all (int | None).
+
+        None if it cannot be known in advance: a stream is among them, or ``on_corrupt`` may leave
+        records out. A reader that has been shared out or shuffled finds its blocks for that, as it
+        would for the first record. With ``even=`` each share and each epoch has the same number.
+        """
+        self._way.check_open()
+        return self._way.num_records()
+
     # Order and sharing
 
-    def shard(self, index: int, count: int) -> RecordReader:
-        """Make a reader of every ``count``-th block, from block ``index`` on.
+    def shard(self, index: int, count: int, *, even: str | None = None) -> RecordReader:
+        """Make a reader of one of ``count`` shares.
 
-        All ``count`` readers together give each record once. Their numbers of blocks differ by at
-        most one. A stream that cannot be cut into blocks counts as one block. Nothing is read
-        before the first record.
+        A share is every ``count``-th block, from block ``index`` on. All ``count`` readers together
+        give each record once. Their numbers of blocks differ by at most one. A stream that cannot
+        be cut into blocks counts as one block.
+
+        With ``even`` every share has the same number of records: a run of the order of the reader
+        that is shared out. Blocks are cut where a run begins and ends. Of N records "drop" gives
+        each share N // count, and leaves out the last ones of that order, fewer than ``count``.
+        "pad" gives each share one more if N is no multiple of ``count``, and repeats the first ones
+        of that order for it. Shuffle first, and each epoch leaves out or repeats others.
+
+        Shares can be shared out again, for example those of machines among their processes.
+        Nothing is read before the first record.
 
         Args:
             index (int): This reader's share, from 0 to ``count - 1``.
             count (int): The number of shares.
+            even (str | None): "drop" or "pad" for shares of the same number of records. Default
+                None: whole blocks.
 
         Returns:
             RecordReader: It stands at the beginning of its share.
 
         Raises:
-            ValueError: ``index`` is not below ``count``, or the source is a file object.
+            ValueError: ``index`` is not below ``count``, or the source is a file object. With
+                ``even``: ``on_corrupt`` may leave records out; or, with the first record, a
+                compressed stream has no blocks.
 
         Example:
             >>> _ = tfs.write_table({"x": [1, 2, 3]}, "train", max_shard_bytes=1)
             >>> [len(list(tfs.RecordReader("train").shard(i, 2))) for i in range(2)]
             [2, 1]
+            >>> reader = tfs.RecordReader("train").shard(1, 2, even="pad")
+            >>> reader.num_records, len(list(reader))
+            (2, 2)
         """
-        return self._with_step(Share(index, count))
+        if even is not None and self._options.on_corrupt != "raise":
+            raise ValueError(
+                "even= needs every record, and on_corrupt= may leave some out; pass "
+                'on_corrupt="raise", and repair the dataset with tfio_store.salvage'
+            )
+        return self._with_step(Share(index, count, even))
 
     def shuffle(self, seed: int, *, epoch: int = 0, window: int = 16) -> RecordReader:
         """Make a reader that gives the records in a random order.
@@ -225,7 +258,7 @@ class RecordReader:
         step.check_room(self._shared.dataset.nbytes, self._options.memory_budget)
         return self._with_step(step, epoch)
 
-    def _with_step(self, step: Share | Shuffle, epoch: int | None = None) -> RecordReader:
+    def _with_step(self, step: Step, epoch: int | None = None) -> RecordReader:
         if self._file is not None:
             raise ValueError(
                 "source= is a file object: only sources named by path can be cut into blocks"
@@ -349,52 +382,13 @@ class RecordReader:
         self.close()
 
 
-class _ToTheEnd:
-    """Goes to the end of the epoch. No generator, which an error would end early."""
-
-    def __init__(self, way: Traversal) -> None:
-        self._way = way
-        self._pass = way.passes
-
-    @property
-    def ended(self) -> bool:
-        """Whether the epoch has ended, whoever has read the last of it."""
-        return self._pass != self._way.passes
-
-
-class _Batches(_ToTheEnd, Iterator[RecordBatch]):
-    """The batches."""
-
-    def __next__(self) -> RecordBatch:
-        batch = None if self.ended else self._way.next_batch()
-        if batch is None:
-            raise StopIteration
-        return batch
-
-
-class _Records(_ToTheEnd, Iterator["RecordBatch | list[bytes]"]):
-    """What is given out record by record."""
-
-    def __next__(self) -> RecordBatch | list[bytes]:
-        found = None if self.ended else self._way.next_records()
-        if found is None:
-            raise StopIteration
-        return found
-
-
 class _RestFirst(Iterator[RecordBatch]):
     """Those batches, but first of all what the reader's record iterator has left of its own."""
 
     def __init__(self, reader: RecordReader) -> None:
         self._reader = reader
-        self._batches = _Batches(reader._way)
+        self._batches = Batches(reader._way)
 
     def __next__(self) -> RecordBatch:
         rest = None if self._batches.ended else self._reader._records.take_rest()
         return next(self._batches) if rest is None else rest
-
-
-def _check_policy(on_corrupt: OnCorrupt) -> OnCorrupt:
-    if on_corrupt in ("raise", "skip") or callable(on_corrupt):
-        return on_corrupt
-    raise ValueError(f'on_corrupt= takes "raise", "skip" or a function, not {on_corrupt!r}')

@@ -9,8 +9,10 @@ from functools import cached_property
 import numpy as np
 
 from tfio_store.dataset.model import Dataset
+from tfio_store.read.course import Course
 from tfio_store.read.located import NO_OFFSET
-from tfio_store.read.order import Numbers, Share, Shuffle, rearrange
+from tfio_store.read.order import Shuffle, Step, rearrange, steps_text
+from tfio_store.read.pieces import Pieces
 from tfio_store.read.plan import Units
 from tfio_store.read.shuffle import Windows
 
@@ -23,26 +25,30 @@ class Route:
     ``streams``: see `Units`.
     """
 
-    def __init__(
-        self, dataset: Dataset, steps: tuple[Share | Shuffle, ...], *, streams: bool
-    ) -> None:
+    def __init__(self, dataset: Dataset, steps: tuple[Step, ...], *, streams: bool) -> None:
         self.dataset = dataset
         self.steps = steps
         self.units = Units(dataset, streams=streams)
+        self._last: tuple[int, Course] | None = None
 
-    def order(self, epoch: int) -> Numbers:
-        """The numbers of the units in the order of an epoch."""
-        return rearrange(len(self.units), self.steps, epoch)
+    def course(self, epoch: int) -> Course:
+        """What a reader gives in an epoch. The last one is kept."""
+        if self._last is None or self._last[0] != epoch:
+            self._last = epoch, self._course(epoch)
+        return self._last[1]
+
+    def _course(self, epoch: int) -> Course:
+        units = self.units
+        pieces = rearrange(Pieces(range(len(units))), units, self.steps, epoch)
+        if self.shuffle is None:
+            return Course(units, pieces)
+        windows = Windows.of(pieces, units.costs, self.shuffle.window_bytes)
+        return Course(units, Pieces(range(len(windows))), windows)
 
     @property
     def shuffle(self) -> Shuffle | None:
         """The step that shuffles records: the last of the shuffling steps."""
         return next((step for step in reversed(self.steps) if isinstance(step, Shuffle)), None)
-
-    def windows(self, order: Numbers) -> Windows:
-        """Which positions of the order are shuffled together."""
-        assert self.shuffle is not None
-        return Windows(self.units.costs[np.asarray(order, np.int64)], self.shuffle.window_bytes)
 
     def window_most(self) -> int:
         """The most bytes of memory that windows are meant to take: the last block of one may be
@@ -64,10 +70,10 @@ class Route:
             crc = zlib.crc32(f"{shard.url.rsplit('/', 1)[-1]}\0{shard.nbytes}\0".encode(), crc)
         return f"{len(self.dataset.shards)}-{crc:08x}"
 
-    @cached_property
+    @property
     def steps_text(self) -> str:
-        """The steps as text, such as "shuffle(seed=3, window=16).shard(0, 2)"."""
-        return ".".join(map(str, self.steps)) or "in order"
+        """The steps as text."""
+        return steps_text(self.steps)
 
     @cached_property
     def blocks(self) -> str:
@@ -80,25 +86,9 @@ class Route:
                 crc = zlib.crc32(np.ascontiguousarray(bounds, "<i8").tobytes(), crc)
         return f"{len(self.units)}-{crc:08x}"
 
-    def records_from(self, position: int, epoch: int) -> int | None:
-        """How many records lie between a position and the next one, as far as is known. None if a
-        reader can't stand there."""
-        order = self.order(epoch)
-        if position >= len(order):
-            return None
-        if self.shuffle is None:
-            return self._records(order[position : position + 1])
-        windows = self.windows(order)
-        start, stop = windows.bounds(position)
-        return self._records(order[start:stop]) if start == position else None
-
-    def _records(self, numbers: Numbers) -> int:
-        counts = self.units.records(numbers)
-        return sum(sys.maxsize if count is None else count for count in counts)
-
     def offsets_to(self, position: int, epoch: int) -> int:
         """The largest offset from which a reader can go on in a unit, or `NO_OFFSET`."""
-        index, block = self.units[int(self.order(epoch)[position])]
+        index, block = self.units[int(self.course(epoch).read.numbers[position])]
         shard = self.dataset.shard(index)
         if self.shuffle is not None or block is not None:
             return NO_OFFSET

@@ -7,41 +7,93 @@ was fetched.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from tfio_store.read.located import Located
-from tfio_store.read.order import Order, Shuffle, record_permutation
+from tfio_store.read.order import Shuffle, record_permutation
+from tfio_store.read.pieces import Numbers, Order, Pieces
 from tfio_store.read.plan import RECORD_COST
 from tfio_store.records.framing import FRAME_OVERHEAD, RecordBatch
+
+Flags: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
 
 __all__ = ["Windows", "shuffled"]
 
 
 class Windows:
-    """Which positions of an order are shuffled together. ``costs`` are bytes of memory, in that
-    order, -1 for a stream, which is a window or several of its own. A window begins with the first
-    block behind each multiple of ``nbytes``."""
+    """Runs of pieces that are shuffled together: ``starts`` are their first places in ``pieces``.
 
-    def __init__(self, costs: Order, nbytes: int) -> None:
+    ``keys`` take part in each one's permutation; of a reader's own windows they are the starts. A
+    stream (``streams``) is a window or several of its own, which end where ``nbytes`` are full.
+    """
+
+    def __init__(
+        self, pieces: Pieces, starts: Order, keys: Order, streams: Flags, nbytes: int
+    ) -> None:
+        self.pieces = pieces
+        self.starts = starts
+        self.keys = keys
+        self.streams = streams
         self.nbytes = nbytes
-        self._stream = costs < 0
-        held = np.where(self._stream, 0, costs)
+
+    @classmethod
+    def of(cls, pieces: Pieces, costs: Order, nbytes: int) -> Windows:
+        """``costs``: each unit's bytes of memory, -1 for a stream. A window begins with the first
+        piece behind each multiple of ``nbytes``."""
+        cost = costs[np.asarray(pieces.numbers, np.int64)]
+        stream = cost < 0
+        held = np.where(stream, 0, cost)
         number = (np.cumsum(held) - held) // nbytes
-        begins = self._stream.copy()
+        begins = stream.copy()
         begins[:1] = True
-        begins[1:] |= (number[1:] != number[:-1]) | self._stream[:-1]
-        self._starts = np.flatnonzero(begins)
+        begins[1:] |= (number[1:] != number[:-1]) | stream[:-1]
+        starts = np.flatnonzero(begins)
+        return cls(pieces, starts, starts, stream[starts], nbytes)
 
-    def bounds(self, position: int) -> tuple[int, int]:
-        """The positions from and to of the window in which a position lies."""
-        number = int(np.searchsorted(self._starts, position, side="right"))
-        stops = (*self._starts[number : number + 1].tolist(), len(self._stream))
-        return int(self._starts[number - 1]), stops[0]
+    def __len__(self) -> int:
+        return len(self.starts)
 
-    def is_stream(self, position: int) -> bool:
-        return bool(self._stream[position])
+    def number(self, position: int) -> int:
+        """The window in which a place lies."""
+        return int(np.searchsorted(self.starts, position, side="right")) - 1
+
+    def stop(self, number: int) -> int:
+        """The place behind a window."""
+        return int(self.starts[number + 1]) if number + 1 < len(self) else len(self.pieces)
+
+    def counts(self, held: Order) -> Order:
+        """int64 [n]: how many records each window holds, by those of the units; -1 for a stream."""
+        if not len(self):
+            return np.zeros(0, np.int64)
+        return np.add.reduceat(self.pieces.counts(held), self.starts)
+
+    def chosen(self, numbers: Numbers) -> Windows:
+        """These of the windows, in this order, with the pieces of these."""
+        if isinstance(numbers, range) and numbers == range(len(self)):
+            return self
+        chosen = np.asarray(numbers, np.int64)
+        sizes = np.diff(self.starts, append=len(self.pieces))[chosen]
+        starts = np.cumsum(sizes) - sizes
+        places = np.repeat(self.starts[chosen] - starts, sizes) + np.arange(sizes.sum())
+        pieces = self.pieces.take(places)
+        return Windows(pieces, starts, self.keys[chosen], self.streams[chosen], self.nbytes)
+
+    @staticmethod
+    def joined(parts: Sequence[Windows]) -> Windows:
+        """The windows of all parts, one part behind the other."""
+        begins = accumulate((len(part.pieces) for part in parts), initial=0)
+        starts = [part.starts + begin for begin, part in zip(begins, parts, strict=False)]
+        return Windows(
+            Pieces.joined([part.pieces for part in parts]),
+            np.concatenate(starts),
+            np.concatenate([part.keys for part in parts]),
+            np.concatenate([part.streams for part in parts]),
+            parts[0].nbytes,
+        )
 
 
 def shuffled(
@@ -49,9 +101,10 @@ def shuffled(
 ) -> Iterator[Located]:
     """The batches of each window as one, its records permuted."""
     for gathered in _gathered(batches, windows):
-        start, records = windows.bounds(gathered.position)[0], gathered.records
-        order = record_permutation(gathered.count, shuffle.seed, epoch, start, records)
-        yield Located(gathered.take(order), start, records)
+        number, records = windows.number(gathered.position), gathered.records
+        key = int(windows.keys[number])
+        order = record_permutation(gathered.count, shuffle.seed, epoch, key, records)
+        yield Located(gathered.take(order), int(windows.starts[number]), records)
 
 
 class _Gathered:
@@ -97,14 +150,14 @@ class _Gathered:
 def _gathered(batches: Iterable[Located], windows: Windows) -> Iterator[_Gathered]:
     """The batches window by window, cut where a stream's windows end."""
     window: _Gathered | None = None
-    start, room = -1, 0
+    number, room = -1, 0
     for located in batches:
-        found = windows.bounds(located.position)[0]
-        if found != start:
+        found = windows.number(located.position)
+        if found != number:
             if window is not None:
                 yield window
-            window, start, room = None, found, windows.nbytes
-        stream = windows.is_stream(start)
+            window, number, room = None, found, windows.nbytes
+        stream = windows.streams[number]
         for part in _cut(located, room, windows.nbytes) if stream else (located,):
             window = window or _Gathered(part)
             window.add(part.batch)

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from tfio_store.errors import CorruptRecordError, DataLossWarning
 from tfio_store.records.recovery import SkippedRegion
 
-__all__ = ["FileSkips", "OnCorrupt", "Skips"]
+__all__ = ["FileSkips", "OnCorrupt", "Skips", "check_policy"]
 
 OnCorrupt: TypeAlias = "str | Callable[[SkippedRegion], None]"
 
@@ -113,3 +113,10 @@ class Skips:
     def __del__(self) -> None:
         if getattr(self, "_files", None) and not sys.is_finalizing():
             self.say()
+
+
+def check_policy(on_corrupt: OnCorrupt) -> OnCorrupt:
+    """ValueError for what ``on_corrupt=`` does not take."""
+    if on_corrupt in ("raise", "skip") or callable(on_corrupt):
+        return on_corrupt
+    raise ValueError(f'on_corrupt= takes "raise", "skip" or a function, not {on_corrupt!r}')

@@ -15,9 +15,9 @@ from tfio_store.dataset.header_walk import index_raw_shards
 from tfio_store.dataset.model import Dataset
 from tfio_store.read.fetch import decode, fetch_blocks
 from tfio_store.read.file_object import FileStream
-from tfio_store.read.located import NO_OFFSET, Decoding, Located
+from tfio_store.read.located import NO_OFFSET, Decoding, Located, within
 from tfio_store.read.long_records import LocatedList, fetch_records_of_files
-from tfio_store.read.order import Share, Shuffle
+from tfio_store.read.order import Step
 from tfio_store.read.position import Position
 from tfio_store.read.route import Route
 from tfio_store.read.shuffle import shuffled
@@ -35,7 +35,7 @@ class ReaderOptions:
     on_corrupt: OnCorrupt
     memory_budget: int
     max_record_bytes: int
-    steps: tuple[Share | Shuffle, ...] = ()
+    steps: tuple[Step, ...] = ()
     epoch: int = 0
 
 
@@ -84,6 +84,14 @@ class Traversal:
         if route.shuffle is not None:
             route.shuffle.check_room(route.window_most(), options.memory_budget)
         return route
+
+    def num_records(self) -> int | None:
+        """How many records the position's epoch has, if that is known in advance."""
+        if self._options.on_corrupt != "raise" or self._file is not None:
+            return None
+        if not self._options.steps:
+            return self._shared.dataset.num_records
+        return self.route.course(self.position.epoch).num_records()
 
     def next_batch(self) -> RecordBatch | None:
         """The next batch, behind which the position moves; None at the end of the epoch. ValueError
@@ -134,7 +142,8 @@ class Traversal:
         options, position, route = self._options, self.position, self.route
         skips = None if options.on_corrupt == "raise" else self.skips
         how = Decoding(options.verify, options.max_record_bytes, skips)
-        order = route.order(position.epoch)
+        course = route.course(position.epoch)
+        order = course.read.numbers
         start = max(position.offset, 0)
         if self._file is not None:
             located = decode(route.dataset, self._file.parts(start), how)
@@ -153,9 +162,10 @@ class Traversal:
                     records=position.records,
                 )
             located = fetch_blocks(route.units, order, how, budget=budget, position=at, start=start)
-        if route.shuffle is not None:
-            windows = route.windows(order)
-            located = shuffled(located, route.shuffle, windows, epoch=position.epoch)
+        located = within(located, course.read.cuts)
+        if route.shuffle is not None and course.windows is not None:
+            located = shuffled(located, route.shuffle, course.windows, epoch=position.epoch)
+            located = within(located, course.given)
         return position.resume(located)
 
 
