@@ -20,7 +20,8 @@ NO_STORAGE = {
     "FeatureStats", "Leftovers", "LocalCache", "ManifestError", "NoRecordsError", "Nullable",
     "Progress", "Ragged", "ReadingSpeed", "RecordBatch", "RecordTooLargeError", "Retry", "Schema",
     "SchemaError", "ShardCount", "ShardFacts", "ShardInfo", "SkippedRegion", "TFIOStoreError",
-    "TruncatedRecordError", "UncertainCommitError", "VerifyReport", "backend", "crc32c",
+    "TaskResult", "TaskWriter", "TruncatedRecordError", "UncertainCommitError", "VerifyReport",
+    "backend", "crc32c",
     "decode_examples", "decode_sequence_examples", "encode_example", "encode_examples",
     "encode_image", "encode_sequence_example", "masked_crc32c",
 }  # fmt: skip

@@ -57,6 +57,8 @@ if TYPE_CHECKING:
     from tfio_store.write.file_writer import TFRecordWriter
     from tfio_store.write.progress import Progress
     from tfio_store.write.sharded_writer import ShardedWriter
+    from tfio_store.write.task_result import TaskResult
+    from tfio_store.write.task_writer import TaskWriter
     from tfio_store.write.write_job import WriteJob
 
 __version__ = "0.1.0"
@@ -97,6 +99,8 @@ __all__ = [
     "TFIOStoreError",
     "TFRecordDataset",
     "TFRecordWriter",
+    "TaskResult",
+    "TaskWriter",
     "TruncatedRecordError",
     "VerifyReport",
     "WriteJob",
@@ -168,6 +172,8 @@ _HOMES = {
     "SkippedRegion": "tfio_store.records.recovery",
     "TFIOStoreError": "tfio_store.errors",
     "TFRecordWriter": "tfio_store.write.file_writer",
+    "TaskResult": "tfio_store.write.task_result",
+    "TaskWriter": "tfio_store.write.task_writer",
     "TruncatedRecordError": "tfio_store.errors",
     "VerifyReport": "tfio_store.tools.salvage",
     "WriteJob": "tfio_store.write.write_job",

@@ -89,6 +89,15 @@ def test_a_record_larger_than_the_limit_has_a_shard_of_its_own(tmp_path: Path) -
     assert read(place, "ds/train") == records
 
 
+def test_without_a_number_or_a_limit_shards_roll_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tfio_store.write.sharded_writer.DEFAULT_SHARD_BYTES", 100)
+    with tfs.ShardedWriter(str(tmp_path / "train")) as writer:
+        writer.write_batch([bytes(50)] * 3)
+    assert [shard.records for shard in writer.manifest.shards] == [1, 1, 1]
+
+
 def test_shard_for_and_keys_choose_the_shard(tmp_path: Path) -> None:
     place = Place(str(tmp_path))
     with sharded(place, shard_for=lambda record: record[0] % 4 if record[0] < 255 else 4) as writer:

@@ -33,6 +33,7 @@ __all__ = [
     "RollOver",
     "index_name",
     "manifest_name",
+    "new_attempt",
     "new_tag",
     "split_url",
 ]
@@ -48,12 +49,17 @@ out."""
 
 LONGEST_TEMPLATE = 255
 
-_TAG = r"([0-9a-f]{12})(?:-[0-9a-f]{8})?"
+_TAG = r"([0-9a-f]{12})(?:-[0-9a-f]{8}|-[0-9a-f]{16})?"
 
 
 def new_tag() -> str:
     """Draw 48 random bits in hex, for names that no other writer has."""
     return secrets.token_hex(6)
+
+
+def new_attempt() -> str:
+    """Draw 64 random bits in hex, for names that no other attempt of a job has, of a million."""
+    return secrets.token_hex(8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +108,10 @@ class DatasetNames:
         plain = self.template.format(name=self.name, shard=shard, num_shards=self.num_shards)
         return f"_{plain}.{tag}" if tag else plain
 
-    def attempt(self, shard: int, tag: str) -> str:
-        """The name of one attempt at a shard. All attempts share ``tag``."""
-        return self.shard(shard, f"{tag}-{secrets.token_hex(4)}")
+    def attempt(self, shard: int, tag: str, attempt: str | None = None) -> str:
+        """The name of one attempt at a shard. All attempts share ``tag``. ``attempt``: that of
+        an attempt at several shards. If None, it is drawn."""
+        return self.shard(shard, f"{tag}-{attempt or secrets.token_hex(4)}")
 
     def shard_of(self, attempt: str) -> str:
         """The plain name behind a tagged one."""

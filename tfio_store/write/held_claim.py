@@ -103,12 +103,15 @@ class HeldClaim:
 
     def beat(self) -> None:
         """Give a sign of life, if the last one is long ago. Only `clean` needs it, so a failure
-        here must not stop the writer."""
+        here must not stop the writer. Of a job's many tasks one gives it for all: stores take few
+        changes of one object a second."""
         if time.time() - self._beaten < BEAT_SECONDS:
             return
         self._beaten = time.time()
         with contextlib.suppress(OSError):
-            self._change(lambda claim: claim.at(time.time()))
+            claim = self.read()
+            if claim is not None and claim.alive < time.time() - BEAT_SECONDS / 2:
+                self._change(lambda claim: claim.at(time.time()))
 
     def announce(self, shards: Sequence[Fingerprint]) -> None:
         """Note shards before they appear under plain names. ClaimLostError if they must not

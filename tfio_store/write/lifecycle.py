@@ -25,7 +25,7 @@ class Lifecycle:
         state = "open" if not self._ended else "closed" if self._failure is None else "failed"
         return f"<{type(self).__name__} of {self._shown}, {state}>"
 
-    def close(self) -> None:
+    def close(self) -> object:
         raise NotImplementedError
 
     def abort(self) -> None:

@@ -120,7 +120,17 @@ class RollingShards:
     def write(self, record: Any, key: BytesLike | None) -> None:
         if key is not None:
             raise ValueError("key needs num_shards; shards that roll over are filled in order")
-        self.write_run([encoded(record) if isinstance(record, Mapping) else record])
+        if type(record) is not bytes and isinstance(record, Mapping):
+            record = encoded(record)
+        nbytes = len(record) if type(record) is bytes else memoryview(record).nbytes
+        nbytes += FRAME_OVERHEAD
+        if self._records and self._limits.full(self._nbytes + nbytes, self._records + 1):
+            self._roll()
+        stream = self.streams[-1]
+        if stream.frames.write(record) >= self._block_bytes:
+            push(stream, self._tally)
+        self._nbytes += nbytes
+        self._records += 1
 
     def write_run(self, run: Run) -> None:
         if isinstance(run, list) and any(isinstance(record, Mapping) for record in run):

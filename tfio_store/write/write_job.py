@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import errno
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from typing_extensions import Self
 
 from tfio_store.dataset.folder import locate
 from tfio_store.dataset.manifest import DatasetManifest, ShardInfo, describe
+from tfio_store.dataset.names import DEFAULT_SHARD_BYTES
 from tfio_store.records.compression import Compressor
 from tfio_store.records.framing import RecordBatch
 from tfio_store.storage import Access, Retry
@@ -22,7 +22,8 @@ from tfio_store.write.commit import KEEP_REPLACED, Attempt, IfExists, Plan, begi
 from tfio_store.write.record_check import RecordCheck
 from tfio_store.write.record_positions import check_record_positions
 from tfio_store.write.runs import runs, write_run
-from tfio_store.write.uploads import ShardUploads
+from tfio_store.write.task_result import Order, TaskResult, check_order, shards_in_order
+from tfio_store.write.task_writer import OPEN_SHARDS, Task, TaskWriter
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
@@ -35,18 +36,23 @@ _MEMORY_BUDGET = 64 << 20
 class WriteJob:
     """Writes one dataset from many processes. The driver commits it.
 
-    The driver makes the job and sends it (pickled) to workers. Each task calls `write_shard` and
-    sends the `ShardInfo` back. The driver calls `commit` with all of them.
+    The driver makes the job and sends it (pickled) to workers. Each task calls `write`, or `open`
+    and then `TaskWriter.write`, and sends its `TaskResult` back. The driver calls `commit` with all
+    of them. Nobody needs to know before how many tasks there will be.
 
-    Tasks may be retried, and may run twice at the same time. Each attempt writes an object of its
-    own (``_train-00007-of-01000.tfrecord.TAG-ATTEMPT``). Only objects whose infos are committed
-    count; the others are deleted. Any copy of the job may `commit` or `abort`, and may do so again:
-    the first one decides. Leaving the context without `commit` aborts. A copy that was unpickled
-    does not, since one task must not end the job for all others.
+    Tasks may be retried, and may run twice at the same time. Each attempt writes objects of its own
+    (``_train-00000.tfrecord.TAG-ATTEMPT``). Only objects whose results are committed count; the
+    others are deleted. A task that ends after the commit has begun raises, and deletes what it
+    wrote. Any copy of the job may `commit` or `abort`, and may do so again: the first one decides.
+    Leaving the context without `commit` aborts. A copy that was unpickled does not, since one task
+    must not end the job for all others.
+
+    With ``num_shards`` each task writes one whole shard of that number by `write_shard`.
 
     Args:
         url (str): Folder and name of the dataset, such as ``s3://bucket/folder/train``.
-        num_shards (int): How many shards the dataset has.
+        num_shards (int | None): How many shards the dataset has, if tasks write by `write_shard`.
+            Default None: as many as its tasks write.
         compression (str | None): See `ShardedWriter`. Default None.
         level (int | None): See `ShardedWriter`. Default None.
         if_exists (str): See `ShardedWriter`. Default "error".
@@ -56,7 +62,7 @@ class WriteJob:
         metadata (dict | None): See `ShardedWriter`. Default None.
         block_bytes (int | None): See `ShardedWriter`. Default None.
         record_positions (bool | None): See `ShardedWriter`. Default None.
-        memory_budget (int): Bytes that one `write_shard` may take. Default 64 MiB.
+        memory_budget (int): Bytes that one task may take. Default 64 MiB.
         verify_uploads (bool): See `ShardedWriter`. Default False.
         storage_options (dict | None): See `RecordReader`. Default None.
         backend (str): See `ShardedWriter`. Default "fsspec".
@@ -69,11 +75,11 @@ class WriteJob:
         ValueError: An argument is not as described, or the dataset to append to has another schema.
 
     Example:
-        >>> def task(job, shard):
-        ...     return job.write_shard(shard, [{"x": shard}, {"x": shard + 10}])
-        >>> with tfs.WriteJob("train", num_shards=3) as job:
-        ...     infos = [task(job, shard) for shard in range(3)]  # or in many processes
-        ...     job.commit(infos).records
+        >>> def task(job, number):
+        ...     return job.write([{"x": number}, {"x": number + 10}], order=number)
+        >>> with tfs.WriteJob("train") as job:
+        ...     results = [task(job, number) for number in range(3)]  # or in many processes
+        ...     job.commit(results).records
         6
     """
 
@@ -81,7 +87,7 @@ class WriteJob:
         self,
         url: str,
         *,
-        num_shards: int,
+        num_shards: int | None = None,
         compression: str | None = None,
         level: int | None = None,
         if_exists: IfExists = "error",
@@ -97,30 +103,104 @@ class WriteJob:
         backend: str = "fsspec",
         retry: Retry | None = None,
     ) -> None:
-        if not isinstance(num_shards, int) or num_shards < 1:
-            raise ValueError(f"num_shards must be a positive integer, not {num_shards!r}")
+        if num_shards is not None and (not isinstance(num_shards, int) or num_shards < 1):
+            raise ValueError(f"num_shards must be a positive integer or None, not {num_shards!r}")
         self.num_shards = num_shards
-        self._compressor = Compressor(compression, level)
-        plan = Plan(if_exists, self._compressor.codec, keep_replaced)
-        self._described = describe(self._compressor.codec, schema, metadata)
-        self._check = RecordCheck(schema)
-        self._memory = Memory.plan(memory_budget, 1, block_bytes)
-        self._record_positions = check_record_positions(record_positions, self._compressor.codec)
-        self._verify = verify_uploads
+        compressor = Compressor(compression, level)
+        plan = Plan(if_exists, compressor.codec, keep_replaced)
+        self._described = describe(compressor.codec, schema, metadata)
+        check = RecordCheck(schema)
+        open_shards = OPEN_SHARDS if num_shards is None else 1
+        memory = Memory.plan(memory_budget, open_shards, block_bytes)
+        record_positions = check_record_positions(record_positions, compressor.codec)
         access = Access(storage_options, retry, backend)
         folder, names = locate(url, num_shards, shard_template, access)
         kept = self._described.schema
         self._attempt: Attempt = begin(folder, names, plan, schema=kept, plain=False)
+        self._task = Task(
+            self._attempt, compressor, memory, check, verify_uploads, record_positions
+        )
         self._shown = redacted(str(url))
         self._is_copy = self._is_committed = False
         self._owner = Owner()
 
     def __repr__(self) -> str:
         state = "committed" if self._is_committed else "open"
-        return f"<WriteJob of {self._shown}, {self.num_shards} shards, {state}>"
+        shards = "" if self.num_shards is None else f", {self.num_shards} shards"
+        return f"<WriteJob of {self._shown}{shards}, {state}>"
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_is_copy": True}
+
+    def open(
+        self, order: Order = None, *, max_shard_bytes: int = DEFAULT_SHARD_BYTES
+    ) -> TaskWriter:
+        """Begin one attempt at a task, in any process, any number of times.
+
+        Args:
+            order (int | str | tuple[int, ...] | None): Where the task's records come in the
+                dataset: the commit sorts by it. All attempts at one task have the same, and one of
+                them counts. All tasks of a job have one of the same kind. Default None: results
+                count as often as there are attempts, in the order in which `commit` gets them.
+            max_shard_bytes (int): A record that would carry the shard over this many bytes begins
+                another shard. Framing counts; the bytes are those before compression. Default 256
+                MiB.
+
+        Returns:
+            TaskWriter: Takes the records. Its `TaskWriter.close` returns what `commit` takes.
+
+        Raises:
+            TypeError: ``order`` is of another kind.
+            ValueError: The job was made with ``num_shards``, or ``max_shard_bytes`` is not
+                positive.
+
+        Example:
+            >>> job = tfs.WriteJob("train")
+            >>> with job.open(order=0) as writer:
+            ...     writer.write(b"one")
+            >>> job.commit([writer.result]).records
+            1
+        """
+        if self.num_shards is not None:
+            raise ValueError(
+                "a job with num_shards is written by write_shard(); make it without num_shards for "
+                "open() and write()"
+            )
+        return TaskWriter(self._task, check_order(order), max_shard_bytes)
+
+    def write(
+        self,
+        records: Iterable[BytesLike | Mapping[str, Any]] | RecordBatch,
+        order: Order = None,
+        *,
+        max_shard_bytes: int = DEFAULT_SHARD_BYTES,
+    ) -> TaskResult:
+        """Write all records of one task. If it fails, nothing is left.
+
+        Args:
+            records (Iterable | RecordBatch): Bytes, or mappings, which are encoded as Examples.
+            order (int | str | tuple[int, ...] | None): See `open`. Default None.
+            max_shard_bytes (int): See `open`. Default 256 MiB.
+
+        Returns:
+            TaskResult: What `commit` takes.
+
+        Raises:
+            OSError: The store fails, or the job was committed or aborted in the meantime.
+            SchemaError: A mapping is not as the schema says.
+            TypeError: A record, or ``order``, is of another type.
+            ValueError: As `open` says.
+
+        Example:
+            >>> job = tfs.WriteJob("train")
+            >>> late, early = job.write([b"c"], order=2), job.write([b"a", b"b"], order=1)
+            >>> _ = job.commit([late, early])
+            >>> list(tfs.RecordReader("train"))
+            [b'a', b'b', b'c']
+        """
+        with self.open(order, max_shard_bytes=max_shard_bytes) as writer:
+            writer.write_batch(records)
+        return writer.result
 
     def write_shard(
         self, shard: int, records: Iterable[BytesLike | Mapping[str, Any]] | RecordBatch
@@ -138,45 +218,43 @@ class WriteJob:
             OSError: The store fails, or the job was committed or aborted in the meantime.
             SchemaError: A mapping is not as the schema says.
             TypeError: A record is of another type.
-            ValueError: There is no such shard.
+            ValueError: There is no such shard, or the job was made without ``num_shards``.
         """
+        if self.num_shards is None:
+            raise ValueError("write_shard() needs a job with num_shards; use write() or open()")
         if not isinstance(shard, int) or not 0 <= shard < self.num_shards:
             raise ValueError(f"shard must be 0 to {self.num_shards - 1}, not {shard!r}")
-        attempt = self._attempt
-        uploads = ShardUploads(
-            attempt.folder,
-            self._compressor,
-            self._memory,
-            open_shards=1,
-            verify=self._verify,
-            on_failure=lambda: None,
-            claim=attempt.claim,
-            record_positions=self._record_positions,
-        )
+        name = self._attempt.names.attempt(shard, self._attempt.generation)
+        return self._write_one(name, records, self._task.check_open)
+
+    def _write_one(
+        self,
+        name: str,
+        records: Iterable[BytesLike | Mapping[str, Any]] | RecordBatch,
+        check: Callable[[], None],
+    ) -> ShardInfo:
+        """``check``: called when the shard is there. Where it raises, the shard goes."""
+        task = self._task
+        uploads = task.uploads(1, lambda: None)
         try:
-            stream = uploads.open(attempt.names.attempt(shard, attempt.generation))
-            for run in self._check.each(runs(records, self._memory.block_bytes)):
-                if write_run(stream.frames, run) >= self._memory.block_bytes:
+            stream = uploads.open(name)
+            for run in task.check.each(runs(records, task.memory.block_bytes)):
+                if write_run(stream.frames, run) >= task.memory.block_bytes:
                     stream.push()
             (info,) = uploads.finish()
-            self._check_on()
+            check()
         except BaseException:
-            attempt.folder.delete(shard.name for shard in uploads.abort())
+            task.remove(uploads.abort())
             raise
         uploads.close()
         return info
 
-    def _check_on(self) -> None:
-        claim = self._attempt.claim.read()
-        if claim is None or claim.state == "aborted":
-            raise OSError(
-                errno.ECANCELED,
-                "the job has ended, and this shard comes too late",
-                self._attempt.folder.url(self._attempt.names.name),
-            )
+    def commit(self, results: Iterable[TaskResult] | Iterable[ShardInfo]) -> DatasetManifest:
+        """Publish the dataset, with the tasks' shards by their ``order``.
 
-    def commit(self, infos: Iterable[ShardInfo]) -> DatasetManifest:
-        """Publish the dataset, with the shards in the order of their numbers.
+        Of several results of one ``order`` the first one counts. What else tasks wrote is deleted.
+        A job without results, or without records in them, makes an empty dataset, of one empty
+        shard; and an append of no records adds no shard.
 
         Every object must be there with its size, and with its CRC32C where the store tells that.
         The listings that serve for many shards seldom do; each upload was checked when it ended. A
@@ -184,14 +262,16 @@ class WriteJob:
         first one landed.
 
         Args:
-            infos (Iterable[ShardInfo]): What `write_shard` returned. Of several for the same shard
-                the first one counts.
+            results (Iterable): What `write` or `TaskWriter.close` returned, or `write_shard`. Of
+                several for the same shard, too, the first one counts.
 
         Returns:
             DatasetManifest: What was committed.
 
         Raises:
-            ValueError: A shard is missing, or an info is not of this job.
+            TypeError: A result is something else, or has an ``order`` of another kind than the
+                rest.
+            ValueError: A shard is missing, or a result is of another job.
             FileExistsError: Another writer was first. The job is aborted then.
             ClaimLostError: The job was aborted, or `clean` took it for dead.
             UncertainCommitError: The store does not say whether the dataset was published.
@@ -201,7 +281,7 @@ class WriteJob:
         claim = attempt.claim.read()
         manifest = attempt.landed() if claim is None or claim.state != "open" else None
         if manifest is None:
-            shards = tuple(self._in_order(infos))
+            shards = tuple(self._shards_of(results))
             try:
                 manifest = attempt.commit(replace(self._described, shards=shards))
             except FileExistsError:
@@ -211,19 +291,30 @@ class WriteJob:
         attempt.tidy(manifest, sweep=True)
         return manifest
 
-    def _in_order(self, infos: Iterable[ShardInfo]) -> list[ShardInfo]:
+    def _shards_of(self, results: Iterable[Any]) -> list[ShardInfo]:
+        if self.num_shards is not None:
+            return self._by_number(results, self.num_shards)
+        shards = shards_in_order(results, self._attempt.generation)
+        if shards or self._attempt.kept() is not None:
+            return shards
+        name = self._attempt.names.attempt(0, self._attempt.generation)
+        return [self._write_one(name, [], self._attempt.claim.check)]
+
+    def _by_number(self, infos: Iterable[Any], num_shards: int) -> list[ShardInfo]:
         names = self._attempt.names
-        numbers = {names.shard(shard, None): shard for shard in range(self.num_shards)}
+        numbers = {names.shard(shard, None): shard for shard in range(num_shards)}
         found: dict[int, ShardInfo] = {}
         for info in infos:
+            if not isinstance(info, ShardInfo):
+                raise TypeError(f"write_shard() gives ShardInfos, and one is {type(info).__name__}")
             number = numbers.get(names.shard_of(info.name))
             if number is None or names.tag_of(info.name) != self._attempt.generation:
                 raise ValueError(f"{info.name} is no shard of this job")
             found.setdefault(number, info)
-        missing = [shard for shard in range(self.num_shards) if shard not in found]
+        missing = [shard for shard in range(num_shards) if shard not in found]
         if missing:
             raise ValueError(f"infos lack {len(missing)} shards: {missing[:20]}")
-        return [found[shard] for shard in range(self.num_shards)]
+        return [found[shard] for shard in range(num_shards)]
 
     def abort(self) -> None:
         """Remove what this job's tasks have written. Tasks that still run will fail.
