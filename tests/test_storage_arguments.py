@@ -85,6 +85,7 @@ CALLS: dict[str, Callable[..., object]] = {
     "TFRecordDataset": lambda url, **o: list(tfs.TFRecordDataset(url, **o)),
     "TFRecordWriter": lambda url, **o: write_one(f"{url}-new", **o),
     "WriteJob": lambda url, **o: write_by_job(f"{url}-new", **o),
+    "arrow_dataset": lambda url, **o: tfs.arrow_dataset(url, **o).to_table(),
     "build_index": index,
     "clean": lambda url, **o: tfs.clean(url, **o),
     "count": lambda url, **o: tfs.count(url, **o),

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from tfio_store.tf.dataset.list_files import list_files
     from tfio_store.tf.filesystem import register_filesystem
     from tfio_store.tf.saving.save_load import load, save
+    from tfio_store.tools.arrow_dataset import arrow_dataset
     from tfio_store.tools.build_index import build_index, write_idx
     from tfio_store.tools.clean import Leftovers, clean
     from tfio_store.tools.convert import Conversion, convert
@@ -104,6 +105,7 @@ __all__ = [
     "TruncatedRecordError",
     "VerifyReport",
     "WriteJob",
+    "arrow_dataset",
     "backend",
     "build_index",
     "clean",
@@ -177,6 +179,7 @@ _HOMES = {
     "TruncatedRecordError": "tfio_store.errors",
     "VerifyReport": "tfio_store.tools.salvage",
     "WriteJob": "tfio_store.write.write_job",
+    "arrow_dataset": "tfio_store.tools.arrow_dataset",
     "backend": "tfio_store.example",
     "build_index": "tfio_store.tools.build_index",
     "clean": "tfio_store.tools.clean",

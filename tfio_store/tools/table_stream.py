@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import chain
 from typing import Any
@@ -21,7 +21,7 @@ from tfio_store.tools.infer import manifest_schema
 from tfio_store.tools.table_decoding import decoded
 from tfio_store.tools.tfds_schema import schema_of_source
 
-__all__ = ["iter_tables"]
+__all__ = ["arrow_types", "iter_tables", "table_batches", "whole_schema"]
 
 
 def iter_tables(
@@ -73,21 +73,48 @@ def iter_tables(
         raise ValueError(f"batch_rows must be at least 1, got {batch_rows}")
     access = Access(storage_options, retry, backend)
     where = access.arguments | {"max_record_bytes": max_record_bytes}
-    full = manifest_schema(source, access) if schema is None else Schema.of(schema)
-    if full is None:
-        with RecordReader(source, **where) as reader:
-            full = schema_of_source(reader.batches(), source, access)
+    full = whole_schema(source, schema, where)
     wanted = full if columns is None else full.select(tuple(columns))
+    types = arrow_types(wanted)
+    import pyarrow as pa
+
+    return pa.RecordBatchReader.from_batches(
+        types, table_batches(source, where, wanted, types, batch_rows)
+    )
+
+
+def whole_schema(source: Source, schema: SchemaLike | None, where: Mapping[str, Any]) -> Schema:
+    """The schema that was given, or that of the manifest, or else of all records. ``where`` holds
+    arguments of `RecordReader`."""
+    if schema is not None:
+        return Schema.of(schema)
+    access = Access(*(where[name] for name in ("storage_options", "retry", "backend")))
+    full = manifest_schema(source, access)
+    if full is not None:
+        return full
+    with RecordReader(source, **where) as reader:
+        return schema_of_source(reader.batches(), source, access)
+
+
+def arrow_types(wanted: Schema) -> Any:
+    """The Arrow schema of the batches of a whole stream."""
     types = decode_examples([], wanted, strings="batch").to_arrow().schema
     import pyarrow as pa
 
-    types = pa.schema([of.with_type(with_room(of.type)) for of in types], types.metadata)
+    return pa.schema([of.with_type(with_room(of.type)) for of in types], types.metadata)
+
+
+def table_batches(
+    source: Source, where: Mapping[str, Any], wanted: Schema, types: Any, rows: int | None
+) -> Generator[Any, None, None]:
+    """The batches, of so many ``rows`` or of a block each. Nobody reads before the first one is
+    asked for, nor once the iterator is dropped."""
+    import pyarrow as pa
+
     if not wanted:
-        batches = _without_columns(pa, types, _lengths(source, where), batch_rows)
-    else:
-        tables = (_of_types(pa, table, types) for table in _tables(source, where, wanted))
-        batches = _by_block(tables) if batch_rows is None else _of_rows(pa, tables, batch_rows)
-    return pa.RecordBatchReader.from_batches(types, batches)
+        return _without_columns(pa, types, _lengths(source, where), rows)
+    tables = (_of_types(pa, table, types) for table in _tables(source, where, wanted))
+    return _by_block(tables) if rows is None else _of_rows(pa, tables, rows)
 
 
 def _tables(source: Source, where: Mapping[str, Any], wanted: Schema) -> Iterator[Any]:
@@ -112,7 +139,7 @@ def _lengths(source: Source, where: Mapping[str, Any]) -> Iterator[int]:
 
 def _without_columns(
     pa: Any, types: Any, lengths: Iterator[int], rows: int | None
-) -> Iterator[Any]:
+) -> Generator[Any, None, None]:
     """Batches that tell only how many rows there are. A table has no number of its own."""
     for count in lengths if rows is None else _evenly(lengths, rows):
         empty = pa.Array.from_buffers(pa.struct([]), count, [None])
@@ -141,12 +168,12 @@ def _of_types(pa: Any, table: Any, types: Any) -> Any:
     return pa.Table.from_arrays(made, schema=types)
 
 
-def _by_block(tables: Iterator[Any]) -> Iterator[Any]:
+def _by_block(tables: Iterator[Any]) -> Generator[Any, None, None]:
     for table in tables:
         yield from table.to_batches()
 
 
-def _of_rows(pa: Any, tables: Iterator[Any], rows: int) -> Iterator[Any]:
+def _of_rows(pa: Any, tables: Iterator[Any], rows: int) -> Generator[Any, None, None]:
     """Batches of as many rows, put together from tables and cut of them."""
     waiting: list[Any] = []
     for table in chain(tables, [None]):

@@ -1,0 +1,176 @@
+"""A pyarrow Dataset of Examples, and a scan of it.
+
+pyarrow's own Scanner would put threads of its own between: they read up to a gigabyte ahead, and
+read to the end when a scan is dropped. So scans are ours. pyarrow filters each batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing
+from os import PathLike
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as pds
+from pyarrow import acero
+
+from tfio_store.dataset.source import Source
+from tfio_store.example.schema import Schema
+from tfio_store.storage.redaction import redacted
+from tfio_store.tools.count import count
+from tfio_store.tools.table_stream import arrow_types, table_batches
+
+__all__ = ["ExampleDataset"]
+
+Columns = Sequence[str] | Mapping[str, Any]
+"""Names, or expressions by the names of what they make."""
+
+_BATCH_ROWS = 1 << 17
+
+
+class ExampleDataset(pds.Dataset):  # type: ignore[misc]
+    """Rows and columns of Examples. Engines know a Dataset by its class; beneath this one there is
+    none of Arrow's C++, so each method either goes through `scanner` or refuses."""
+
+    def __init__(self, source: Source, features: Schema, where: Mapping[str, Any]) -> None:
+        self._source = source
+        self._features = features
+        self._where = where
+        self._types = arrow_types(features)
+
+    @property
+    def schema(self) -> Any:
+        return self._types
+
+    def scanner(
+        self,
+        columns: Columns | None = None,
+        filter: Any = None,  # noqa: A002  pyarrow's name
+        batch_size: int = _BATCH_ROWS,
+        batch_readahead: int = 0,
+        fragment_readahead: int = 0,
+        fragment_scan_options: Any = None,
+        use_threads: bool = True,
+        cache_metadata: bool = True,
+        memory_pool: Any = None,
+    ) -> Any:
+        """A scan. Those arguments after ``batch_size`` tell pyarrow how to read Arrow files."""
+        if batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+        return Scan(self, columns, filter, batch_size)
+
+    def batches(self, names: Sequence[str]) -> Generator[Any, None, None]:
+        """The batches of these columns, one for each block."""
+        wanted = self._features.select(tuple(names))
+        return table_batches(self._source, self._where, wanted, arrow_types(wanted), None)
+
+    def rows(self) -> int:
+        """How many there are, by the index where there is one."""
+        access = {name: self._where[name] for name in self._where if name != "memory_budget"}
+        return count(self._source, **access)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ExampleDataset, (self._source, self._features, self._where)
+
+    def __repr__(self) -> str:
+        where = self._source
+        said = f"{where}" if isinstance(where, (str, PathLike)) else f"{len(list(where))} sources"
+        return f"<ExampleDataset of {redacted(said)}: {', '.join(self._types.names)}>"
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self.scanner().to_reader().__arrow_c_stream__(requested_schema)
+
+    def _refuse(self, *args: Any, **options: Any) -> Any:
+        raise NotImplementedError(
+            "a dataset of TFRecords has no Arrow files and no Arrow plan beneath it: pass columns= "
+            "and filter= to to_batches() or to_table(), and go on with what these give"
+        )
+
+    partition_expression = property(_refuse)
+    filter = get_fragments = _get_fragments = replace_schema = take = _refuse
+    join = join_asof = sort_by = _scanner_options = _refuse
+
+
+class Scan:
+    """Some columns of some rows, read anew by each call."""
+
+    def __init__(
+        self, dataset: ExampleDataset, columns: Columns | None, rows: Any, batch_size: int
+    ) -> None:
+        self.dataset_schema = dataset.schema
+        names = tuple(self.dataset_schema.names)
+        self._dataset = dataset
+        self._columns = names if columns is None else columns
+        self._filter = rows
+        self._batch_size = batch_size
+        for name in () if isinstance(self._columns, Mapping) else self._columns:
+            if name not in names:
+                raise KeyError(f"no column {name!r}; there are {', '.join(names)}")
+        self.projected_schema = self._applied(self.dataset_schema.empty_table()).schema
+        self._needed = [name for name in names if self._needs(name)]
+
+    def _needs(self, name: str) -> bool:
+        """Whether the columns or the filter use this one: without it they can't be bound."""
+        if not isinstance(self._columns, Mapping) and name in self._columns:
+            return True
+        if not isinstance(self._columns, Mapping) and self._filter is None:
+            return False
+        others = self.dataset_schema.remove(self.dataset_schema.get_field_index(name))
+        try:
+            self._applied(others.empty_table())
+        except (pa.ArrowException, KeyError):
+            return True
+        return False
+
+    def _applied(self, table: Any) -> Any:
+        if self._filter is not None:
+            table = _run(table, "filter", acero.FilterNodeOptions(self._filter))
+        if not isinstance(self._columns, Mapping):
+            return table.select(list(self._columns))
+        made = acero.ProjectNodeOptions(list(self._columns.values()), list(self._columns))
+        return _run(table, "project", made)
+
+    def to_batches(self) -> Generator[Any, None, None]:
+        plain = self._filter is None and not isinstance(self._columns, Mapping)
+        with closing(self._dataset.batches(self._needed)) as batches:
+            for batch in batches:
+                if plain:
+                    yield from self._cut(batch.select(list(self._columns)))
+                    continue
+                for made in self._applied(pa.Table.from_batches([batch])).to_batches():
+                    yield from self._cut(made)
+
+    def _cut(self, batch: Any) -> Iterator[Any]:
+        for start in range(0, batch.num_rows, self._batch_size):
+            yield batch.slice(start, self._batch_size)
+
+    def to_reader(self) -> Any:
+        return pa.RecordBatchReader.from_batches(self.projected_schema, self.to_batches())
+
+    def to_table(self) -> Any:
+        return self.to_reader().read_all()
+
+    def head(self, num_rows: int) -> Any:
+        found, held = [], 0
+        with closing(self.to_batches()) as batches:
+            while held < num_rows and (batch := next(batches, None)) is not None:
+                found.append(batch.slice(0, num_rows - held))
+                held += found[-1].num_rows
+        return pa.Table.from_batches(found, self.projected_schema)
+
+    def count_rows(self) -> int:
+        if self._filter is None:
+            return self._dataset.rows()
+        without = Scan(self._dataset, (), self._filter, self._batch_size)
+        return sum(batch.num_rows for batch in without.to_batches())
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+
+def _run(table: Any, step: str, options: Any) -> Any:
+    """What one step of Arrow's engine makes of a table."""
+    source = acero.Declaration("table_source", acero.TableSourceNodeOptions(table))
+    plan = acero.Declaration.from_sequence([source, acero.Declaration(step, options)])
+    return plan.to_table(use_threads=False).replace_schema_metadata(table.schema.metadata)
