@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from itertools import chain
@@ -13,7 +13,7 @@ import numpy as np
 from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.source import Source
 from tfio_store.example import Examples, Nullable, Ragged, decode_examples
-from tfio_store.example.codec import SchemaLike, Strings, encode_rows
+from tfio_store.example.codec import SchemaLike, Strings
 from tfio_store.example.decoding_nulls import Nulls, most_room
 from tfio_store.example.kind_values import Labels
 from tfio_store.example.schema import Schema
@@ -22,16 +22,16 @@ from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
 from tfio_store.storage import Access, Retry
 from tfio_store.tools.infer import manifest_schema
 from tfio_store.tools.table_decoding import decoded
-from tfio_store.tools.table_parts import Part, Types, parts_of
-from tfio_store.tools.table_schema import TableSchema
+from tfio_store.tools.table_encoding import TableEncoder
+from tfio_store.tools.table_parts import Part, parts_of
+from tfio_store.tools.table_schema import kept_features
 from tfio_store.tools.tfds_schema import schema_of_source
+from tfio_store.write.appending import schema_of_both
 from tfio_store.write.commit import KEEP_REPLACED
 from tfio_store.write.progress import OnProgress
 from tfio_store.write.sharded_writer import ShardedWriter
 
 __all__ = ["read_table", "write_table"]
-
-_SLICE_BYTES = 4 << 20
 
 
 def write_table(
@@ -113,14 +113,13 @@ def write_table(
         on_progress=on_progress,
         **Access(storage_options, retry, backend).arguments,
     ) as writer:
-        full = TableSchema(first, chosen, writer._kept())
-        types = Types(full.without_types)
-        rows = 0
+        kept = writer._kept()
+        encoder = TableEncoder(first, chosen, kept_features(kept))
+        schema_of_both(kept, encoder.features.to_json())
         for part in chain([first], parts):
-            types.heed(part)
-            full.heed(part)
-            rows = _write(writer, part.columns, full.now, rows, full.exact)
-        writer._keep_schema(Schema(full.now, arrow=types.packed()))
+            for batch in encoder.batches(part):
+                writer.write_batch(batch)
+        writer._keep_schema(encoder.schema)
     return writer.manifest
 
 
@@ -196,34 +195,6 @@ def read_table(
     parts = parts or [decode_examples([], wanted, **how)]
     joined = {name: _joined([part[name] for part in parts]) for name in wanted}
     return Examples(joined, parts[0].schema)
-
-
-def _write(
-    writer: ShardedWriter,
-    columns: dict[str, Any],
-    schema: Schema,
-    first_row: int,
-    exact: Collection[str],
-) -> int:
-    """Write a part whose rows begin at ``first_row`` of the table; the row behind it. Of ``exact``
-    columns the schema may not change a value."""
-    rows = max((len(column) for column in columns.values()), default=0)
-    step = max(1, _SLICE_BYTES * rows // max(1, sum(map(_nbytes, columns.values()))))
-    for start in range(0, max(rows, 1), step):  # a part without rows is held to the schema too
-        part = {name: column[start : start + step] for name, column in columns.items()}
-        writer.write_batch(encode_rows(part, schema, first_row=first_row + start, exact=exact))
-    return first_row + rows
-
-
-def _nbytes(column: Any) -> int:
-    """About how much memory a column's values take."""
-    if isinstance(column, Ragged):
-        return int(column.row_splits.nbytes) + _nbytes(column.values)
-    if isinstance(column, list):
-        return sum(map(len, column)) + 8 * len(column)
-    if isinstance(column, Nullable):
-        return column.valid.nbytes + _nbytes(column.values)
-    return int(column.nbytes)
 
 
 def _joined(parts: list[Any]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from tfio_store.dataset.manifest import DatasetManifest
@@ -10,9 +11,15 @@ from tfio_store.example.feature import Feature
 from tfio_store.example.nullable import Nullable
 from tfio_store.example.schema import Schema
 from tfio_store.tools.table_parts import Part
-from tfio_store.write.appending import schema_of_both
 
-__all__ = ["TableSchema"]
+__all__ = ["TableSchema", "kept_features"]
+
+
+def kept_features(kept: DatasetManifest | None) -> Mapping[str, Feature]:
+    """What is known of the records of the dataset to append to."""
+    if kept is None or not kept.records or kept.schema is None:
+        return {}
+    return Schema.from_json(kept.schema)
 
 
 class TableSchema:
@@ -21,23 +28,19 @@ class TableSchema:
     that lack it say nothing of its type.
     """
 
-    def __init__(self, first: Part, chosen: Schema, kept: DatasetManifest | None) -> None:
+    def __init__(self, first: Part, chosen: Schema, kept: Mapping[str, Feature]) -> None:
         for name in chosen:
             if name not in first.columns:
                 raise ValueError(f"schema= names {name!r}, which is no column")
         self._chosen = chosen
-        known = dict(chosen)
-        if kept is not None and kept.records and kept.schema is not None:
-            known = {**Schema.from_json(kept.schema), **chosen}
-        known = {**_kinds(first), **known}
-        self._undecided = {
+        known = {**_kinds(first), **kept, **chosen}
+        self.undecided = {
             name for name in first.columns.keys() - known.keys() if _told(first, name) is None
         }
         rest = {name: column for name, column in first.columns.items() if name not in known}
         known |= {name: _told(first, name) or feature for name, feature in schema_of(rest).items()}
         self.now = Schema({name: known[name] for name in first.columns})
         """The schema, as the parts so far show it."""
-        schema_of_both(kept, self.now.to_json())
 
     @property
     def without_types(self) -> set[str]:
@@ -57,9 +60,9 @@ class TableSchema:
         changed = {}
         for name in self.exact & part.columns.keys():
             feature = self.now[name]
-            found = _told(part, name) if name in self._undecided else None
+            found = _told(part, name) if name in self.undecided else None
             if found is not None:
-                self._undecided.remove(name)
+                self.undecided.remove(name)
             nullable = feature.nullable or isinstance(part.columns[name], Nullable)
             changed[name] = replace(found or feature, nullable=nullable)
         self.now = Schema({**self.now, **changed})

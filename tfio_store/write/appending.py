@@ -8,7 +8,16 @@ from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.example.appending import appended
 from tfio_store.example.schema import Schema
 
-__all__ = ["schema_of_both"]
+__all__ = ["check_appendable", "schema_of_both"]
+
+
+def check_appendable(kept: DatasetManifest | None) -> None:
+    """ValueError unless the dataset tells of its records what those to append must be."""
+    if kept is not None and kept.records and kept.schema is None:
+        raise ValueError(
+            "the dataset to append to has records and no schema. They may not be what the new "
+            "records' schema says: append by ShardedWriter without schema=, or overwrite it all"
+        )
 
 
 def schema_of_both(kept: DatasetManifest | None, new: dict[str, Any] | None) -> Any:
@@ -21,9 +30,6 @@ def schema_of_both(kept: DatasetManifest | None, new: dict[str, Any] | None) -> 
         return new
     if new is None:
         return kept.schema
-    if kept.schema is None:
-        raise ValueError(
-            "the dataset to append to has records and no schema. They may not be what the new "
-            "records' schema says: append by ShardedWriter without schema=, or overwrite it all"
-        )
+    check_appendable(kept)
+    assert kept.schema is not None
     return appended(Schema.from_json(kept.schema), Schema.from_json(new)).to_json()

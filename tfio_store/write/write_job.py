@@ -12,6 +12,7 @@ from typing_extensions import Self
 from tfio_store.dataset.folder import locate
 from tfio_store.dataset.manifest import DatasetManifest, ShardInfo, describe
 from tfio_store.dataset.names import DEFAULT_SHARD_BYTES
+from tfio_store.example.schema import Schema
 from tfio_store.records.compression import Compressor
 from tfio_store.records.framing import RecordBatch
 from tfio_store.storage import Access, Retry
@@ -290,6 +291,14 @@ class WriteJob:
         self._is_committed = True
         attempt.tidy(manifest, sweep=True)
         return manifest
+
+    def _kept(self) -> DatasetManifest | None:
+        """The dataset to append to, if there is one."""
+        return self._attempt.kept()
+
+    def _keep_schema(self, schema: Schema) -> None:
+        """The manifest will hold this one: the schema of tables is known when all are written."""
+        self._described = replace(self._described, schema=schema.to_json())
 
     def _shards_of(self, results: Iterable[Any]) -> list[ShardInfo]:
         if self.num_shards is not None:

@@ -1,0 +1,113 @@
+"""`TableJob`: a `WriteJob` whose tasks write tables. The commit finds one schema for all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tfio_store.dataset.manifest import DatasetManifest
+from tfio_store.example.appending import appended
+from tfio_store.example.codec import SchemaLike
+from tfio_store.example.schema import Schema
+from tfio_store.tools.table_encoding import TableEncoder
+from tfio_store.tools.table_parts import Part, parts_of
+from tfio_store.tools.table_schema import kept_features
+from tfio_store.tools.task_schemas import TaskSchema, joined_schema
+from tfio_store.write.appending import check_appendable
+from tfio_store.write.task_result import Order, TaskResult
+from tfio_store.write.write_job import WriteJob
+
+__all__ = ["TableJob", "WrittenTable"]
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenTable:
+    """What one task of a `TableJob` has written. It is small, and pickles."""
+
+    result: TaskResult
+    schema: TaskSchema | None
+    """None of a task that saw no columns."""
+
+    def to_json(self) -> dict[str, Any]:
+        schema = None if self.schema is None else self.schema.to_json()
+        return {"result": self.result.to_json(), "schema": schema}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> WrittenTable:
+        told = document["schema"]
+        schema = None if told is None else TaskSchema.from_json(told)
+        return cls(TaskResult.from_json(document["result"]), schema)
+
+
+class TableJob:
+    """Writes tables from many processes. It pickles; the driver commits.
+
+    ``job`` is a `WriteJob` without a number of shards and without a schema. ``schema`` and
+    ``nan_as_null`` are those of `write_table`.
+    """
+
+    def __init__(
+        self,
+        job: WriteJob,
+        *,
+        schema: SchemaLike | None = None,
+        nan_as_null: bool = False,
+        max_shard_bytes: int = 256 << 20,
+    ) -> None:
+        self._job = job
+        self._chosen = Schema.of({} if schema is None else schema)
+        self._nan_as_null = nan_as_null
+        self._max_shard_bytes = max_shard_bytes
+        kept = job._kept()
+        check_appendable(kept)
+        self._known = kept_features(kept)
+
+    def write(self, tables: Iterable[Any], order: Order) -> WrittenTable:
+        """Write the rows of a task's tables, one table after another. Of tables without rows only
+        the last one tells a schema, if no other does."""
+        parts = parts_of(iter(tables), nan_as_null=self._nan_as_null, flatten=False)
+        encoder: TableEncoder | None = None
+        empty: Part | None = None
+        with self._job.open(order, max_shard_bytes=self._max_shard_bytes) as writer:
+            for part in parts:
+                if not any(map(len, part.columns.values())):
+                    empty = part if part.columns else empty
+                    continue
+                encoder = encoder or self._encoder(part)
+                for batch in encoder.batches(part):
+                    writer.write_batch(batch)
+        if encoder is None and empty is not None:
+            encoder = self._encoder(empty)
+            list(encoder.batches(empty))  # it heeds the types so
+        told = None if encoder is None else TaskSchema(encoder.schema, tuple(encoder.undecided))
+        return WrittenTable(writer.result, told)
+
+    def _encoder(self, first: Part) -> TableEncoder:
+        encoder = TableEncoder(first, self._chosen, self._known)
+        if self._known:  # now, and not when all tasks have written
+            appended(Schema(self._known), encoder.features)
+        return encoder
+
+    def commit(self, written: Iterable[WrittenTable]) -> DatasetManifest:
+        """Publish what tasks have written, in the order of their numbers. See `WriteJob.commit`.
+
+        ValueError or TypeError if no schema tells of what all tasks have written.
+        """
+        counted = list(written)
+        schema = _schema_of(counted)
+        if schema is not None:
+            self._job._keep_schema(schema)
+        return self._job.commit(one.result for one in counted)
+
+    def abort(self) -> None:
+        """See `WriteJob.abort`."""
+        self._job.abort()
+
+
+def _schema_of(written: Sequence[WrittenTable]) -> Schema | None:
+    """One schema of all tasks. Those without records count only if none has any: what has no row
+    is often of a type that nobody has chosen."""
+    full = [one.schema for one in written if one.result.num_records]
+    told = [schema for schema in full or [one.schema for one in written] if schema is not None]
+    return joined_schema(told) if told else None
