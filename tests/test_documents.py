@@ -33,6 +33,12 @@ def test_the_guide(place: Place) -> None:
         exec(compile(block, f"docs/guide.md, block {number}", "exec"), names)
 
 
+def test_the_partitions_of_what_a_dataset_costs(place: Place) -> None:
+    names: dict[str, Any] = {"URL": place.url("train"), "options": place.storage_options}
+    for number, block in enumerate(blocks("docs/scale.md")):
+        exec(compile(block, f"docs/scale.md, block {number}", "exec"), names)
+
+
 PAGES = [
     "docs/tutorial.md",
     *(f"docs/coming_from/{p.name}" for p in (ROOT / "docs/coming_from").iterdir()),

@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     from tfio_store.tools.infer import infer_schema
     from tfio_store.tools.info import DatasetInfo, ShardFacts, info
     from tfio_store.tools.measure import ReadingSpeed, measure
+    from tfio_store.tools.partition import Partition
+    from tfio_store.tools.partitions import partitions
     from tfio_store.tools.salvage import VerifyReport, salvage, verify
     from tfio_store.tools.stats import DatasetStats, FeatureStats, stats
     from tfio_store.tools.table import read_table, write_table
@@ -82,6 +84,7 @@ __all__ = [
     "ManifestError",
     "NoRecordsError",
     "Nullable",
+    "Partition",
     "Progress",
     "Ragged",
     "ReadingSpeed",
@@ -129,6 +132,7 @@ __all__ = [
     "load",
     "masked_crc32c",
     "measure",
+    "partitions",
     "read_table",
     "register_filesystem",
     "salvage",
@@ -157,6 +161,7 @@ _HOMES = {
     "ManifestError": "tfio_store.errors",
     "NoRecordsError": "tfio_store.errors",
     "Nullable": "tfio_store.example",
+    "Partition": "tfio_store.tools.partition",
     "Progress": "tfio_store.write.progress",
     "Ragged": "tfio_store.example",
     "ReadingSpeed": "tfio_store.tools.measure",
@@ -201,6 +206,7 @@ _HOMES = {
     "iter_tables": "tfio_store.tools.table_stream",
     "masked_crc32c": "tfio_store.records.framing",
     "measure": "tfio_store.tools.measure",
+    "partitions": "tfio_store.tools.partitions",
     "read_table": "tfio_store.tools.table",
     "salvage": "tfio_store.tools.salvage",
     "stats": "tfio_store.tools.stats",

@@ -69,12 +69,19 @@ class BlockTable:
     same array) and hold records ``records[b]:records[b + 1]`` of the shard. The first offset is 0,
     or 2 for ZLIB, whose header belongs to no block. ``starts`` tells of a raw shard where each
     record's frame begins, counted from its block, or is None.
+
+    A table that is not ``whole`` is of a part of its shard, as `tfio_store.dataset.part` cuts it.
+    It has some of the blocks, and numbers the records of the part. The first block may hold
+    records ``before`` these, and the last one records ``behind`` them.
     """
 
     offsets: Int64Array
     raw_offsets: Int64Array
     records: Int64Array
     starts: StartsArray | None = None
+    before: int = 0
+    behind: int = 0
+    whole: bool = True
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -85,6 +92,11 @@ class BlockTable:
         starts = 0 if self.starts is None else self.starts.nbytes
         return starts + sum(array.nbytes for array in arrays_of(self))
 
+    @property
+    def bounds(self) -> tuple[bool, int, int]:
+        """Whether it is whole, and the records beside its own in the first and the last block."""
+        return self.whole, self.before, self.behind
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, BlockTable):
             return NotImplemented
@@ -93,6 +105,7 @@ class BlockTable:
             and np.array_equal(self.raw_offsets, other.raw_offsets)
             and np.array_equal(self.records, other.records)
             and _same(self.starts, other.starts)
+            and self.bounds == other.bounds
         )
 
     __hash__ = None  # type: ignore[assignment]

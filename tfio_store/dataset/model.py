@@ -22,11 +22,12 @@ __all__ = ["Block", "Dataset", "LazyShards", "Shard"]
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """One file of records.
+    """One file of records, or a part of it, which ``blocks`` tell of.
 
-    ``compression`` is None (raw), "GZIP", "ZLIB" or "ZSTD", or "auto" while nobody has looked.
-    ``blocks``, ``records`` and ``crc32c`` (of the stored bytes) are None while unknown. All reads
-    of the shard share ``version``, so the bytes of two versions are never mixed.
+    ``nbytes`` are the file's. ``compression`` is None (raw), "GZIP", "ZLIB" or "ZSTD", or "auto"
+    while nobody has looked. ``blocks``, ``records`` and ``crc32c`` (of the stored bytes) are None
+    while unknown. All reads of the shard share ``version``, so the bytes of two versions are never
+    mixed.
     """
 
     url: str
@@ -50,6 +51,18 @@ class Shard:
         """The URL that opens it. It may hold a secret, so do not show it."""
         return self.secret_url or self.url
 
+    @property
+    def is_part(self) -> bool:
+        """Whether only some of the file's records are meant, those that ``blocks`` tell of."""
+        return self.blocks is not None and not self.blocks.whole
+
+    @property
+    def part_nbytes(self) -> int:
+        """The stored bytes of what is meant: of the whole file, or of the blocks of a part."""
+        if self.blocks is None or self.blocks.whole:
+            return self.nbytes
+        return int(self.blocks.offsets[-1] - self.blocks.offsets[0])
+
     def known(self, **facts: Any) -> Shard:
         """This shard, with more known about it."""
         return replace(self, **facts)
@@ -60,7 +73,8 @@ class Block:
     """A run of whole consecutive records of one shard.
 
     ``start`` and ``stop`` are bytes of the stored object, ``raw_start`` and ``raw_stop`` the same
-    in the decompressed stream.
+    in the decompressed stream. Only ``records`` of it are meant: those ``before`` and ``behind``
+    them are decoded, checked and dropped.
     """
 
     shard: int
@@ -69,6 +83,13 @@ class Block:
     raw_start: int
     raw_stop: int
     records: int
+    before: int = 0
+    behind: int = 0
+
+    def part(self, first: int, stop: int) -> Block:
+        """This block, with records ``first:stop`` of those that are meant."""
+        before, behind = self.before + first, self.behind + self.records - stop
+        return replace(self, records=stop - first, before=before, behind=behind)
 
 
 class LazyShards(Sequence[Shard]):
@@ -126,10 +147,11 @@ class Dataset:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of all shards, as they are stored."""
+        """The bytes of all shards, as they are stored. Of a part of a shard, those of its
+        blocks."""
         if self.paged is not None:
             return self.paged.nbytes
-        return sum(shard.nbytes for shard in self.shards)
+        return sum(shard.part_nbytes for shard in self.shards)
 
     def summary(self) -> str:
         """How many records and shards there are, if it is known, and where the first shard lies."""
@@ -171,6 +193,8 @@ class Dataset:
             int(table.raw_offsets[number]),
             int(table.raw_offsets[number + 1]),
             int(table.records[number + 1] - table.records[number]),
+            table.before if number == 0 else 0,
+            table.behind if number == len(table) - 1 else 0,
         )
 
     def with_shards(self, known: Mapping[int, Shard]) -> Dataset:

@@ -1,8 +1,8 @@
 """`open_dataset`: turns what a user names into a `Dataset`.
 
 A source is a URL or path of one file, a glob, a dataset's prefix or folder with a manifest, a split
-of a folder that TFDS wrote, or a list of any of these. If a file has that name, the file is meant.
-Otherwise the name is looked up as a dataset.
+of a folder that TFDS wrote, a `DatasetPart`, or a list of any of these. If a file has that name,
+the file is meant. Otherwise the name is looked up as a dataset.
 """
 
 from __future__ import annotations
@@ -13,9 +13,12 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
+from typing_extensions import TypeIs
+
 from tfio_store.dataset.committed import committed_shards, with_known_blocks
 from tfio_store.dataset.folder import Found, begin_to_find, find_manifest
 from tfio_store.dataset.model import Dataset, LazyShards, Shard
+from tfio_store.dataset.part import DatasetPart
 from tfio_store.dataset.tfds import tfds_shards
 from tfio_store.dataset.versions import hold_versions
 from tfio_store.records.compression import codec_name
@@ -24,9 +27,12 @@ from tfio_store.storage.early import early
 from tfio_store.storage.redaction import redacted
 from tfio_store.storage.threads import Threads
 
-__all__ = ["Source", "open_dataset"]
+__all__ = ["OneSource", "Source", "is_one", "open_dataset"]
 
-Source: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"
+OneSource: TypeAlias = "str | os.PathLike[str] | DatasetPart"
+"""What a list of sources may hold."""
+
+Source: TypeAlias = "OneSource | Iterable[OneSource]"
 
 _LOOKUPS_AT_ONCE = 32
 
@@ -60,7 +66,9 @@ def open_dataset(
     """
     codec = compression if compression == "auto" else codec_name(compression)
     empty = Dataset((), access)
-    names = [source] if isinstance(source, str | os.PathLike) else _names(source)
+    if isinstance(source, DatasetPart):
+        return source._open(access, compression)
+    names = [source] if is_one(source) else _names(source)
     resolver = _Resolver(codec, empty, few=len(names) <= _FEW)
     found = _resolve_all(resolver, names)
     shards = found[0] if len(found) == 1 else [shard for group in found for shard in group]
@@ -72,27 +80,34 @@ def open_dataset(
     return dataset
 
 
-def _resolve_all(resolver: _Resolver, names: list[str | os.PathLike[str]]) -> list[Sequence[Shard]]:
+def is_one(source: object) -> TypeIs[OneSource]:
+    """Whether a source is one name or one part, not a list."""
+    return isinstance(source, str | os.PathLike | DatasetPart)
+
+
+def _resolve_all(resolver: _Resolver, names: list[OneSource]) -> list[Sequence[Shard]]:
     """In their order. Each is one question to its store: of a remote one many are asked at once,
     while for local files a thread costs more than the answer."""
-    remote = [name for name in names if "://" in os.fspath(name)]
+    remote = [name for name in names if _is_far(name)]
     if len(remote) < 2:
         return [resolver.resolve(name) for name in names]
     with Threads(min(_LOOKUPS_AT_ONCE, len(remote))) as pool:
         found = pool.map(resolver.resolve, remote)
-        return [
-            next(found) if "://" in os.fspath(name) else resolver.resolve(name) for name in names
-        ]
+        return [next(found) if _is_far(name) else resolver.resolve(name) for name in names]
 
 
-def _names(source: object) -> list[str | os.PathLike[str]]:
+def _is_far(name: OneSource) -> bool:
+    return not isinstance(name, DatasetPart) and "://" in os.fspath(name)
+
+
+def _names(source: object) -> list[OneSource]:
     if isinstance(source, bytes | bytearray) or not isinstance(source, Iterable):
         raise TypeError(
             f"source= takes a path or URL, or a list of those, not {type(source).__name__}"
         )
     names = list(source)
     for name in names:
-        if not isinstance(name, str | os.PathLike):
+        if not is_one(name):
             raise TypeError(f"source= holds a {type(name).__name__}; it takes paths and URLs")
     return names
 
@@ -100,10 +115,13 @@ def _names(source: object) -> list[str | os.PathLike[str]]:
 class _Resolver:
     def __init__(self, compression: str | None, dataset: Dataset, *, few: bool) -> None:
         self._compression = compression
+        self._access = dataset.access
         self._open = dataset.open_url
         self._few = few
 
-    def resolve(self, name: str | os.PathLike[str]) -> Sequence[Shard]:
+    def resolve(self, name: OneSource) -> Sequence[Shard]:
+        if isinstance(name, DatasetPart):
+            return self._of_part(name)
         url = os.fspath(name)
         if not isinstance(url, str):
             raise TypeError(f"source= takes text paths, not {type(url).__name__}")
@@ -124,6 +142,15 @@ class _Resolver:
             except (FileNotFoundError, IsADirectoryError) as error:
                 raise self._explain(error, url) from error
         return [self._shard(store, info)]
+
+    def _of_part(self, part: DatasetPart) -> Sequence[Shard]:
+        dataset = part._open(self._access, self._compression)
+        if dataset.access != self._access:
+            raise ValueError(
+                f"{part}: is reached by other storage options than the rest of the list; pass it "
+                "alone, or make it with the same ones"
+            )
+        return dataset.shards
 
     def _begin_to_find(self, store: Store, path: str) -> Callable[[], Found]:
         """The search for a manifest: begun early if the name looks like a dataset's. Files of

@@ -14,13 +14,13 @@ from tfio_store.records.recovery import RecoveringDecoder, SkippedRegion
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
-__all__ = ["decode_block", "inflate_block", "recover_block"]
+__all__ = ["decode_block", "inflate_block", "part_of", "recover_block"]
 
 
 def decode_block(
     shard: Shard, block: Block, data: BytesLike, *, verify: bool, max_record_bytes: int
 ) -> RecordBatch:
-    """The records of a block from its stored ``data``.
+    """The records of a block that are meant, from its stored ``data``.
 
     DataLossError with the shard's URL and the offset of the damage in the uncompressed stream;
     ManifestError if the block holds another number of records than its index says.
@@ -30,12 +30,21 @@ def decode_block(
     )
     batch = decoder.feed(inflate_block(shard.url, shard.compression, block, data))
     decoder.finish()
-    if len(batch) != block.records:
+    held = block.before + block.records + block.behind
+    if len(batch) != held:
         raise ManifestError(
             f"{shard.url}: the block at offset {block.start} holds {len(batch)} records where "
-            f"its index says {block.records}; rebuild the index with tfio_store.build_index"
+            f"its index says {held}; rebuild the index with tfio_store.build_index"
         )
-    return batch
+    return part_of(batch, block)
+
+
+def part_of(batch: RecordBatch, block: Block) -> RecordBatch:
+    """Those of a block's records that are meant. Past damage, the sound records are counted from
+    the block's beginning: parts of it that meet give each of them once."""
+    if not block.before and not block.behind:
+        return batch
+    return batch[block.before : block.before + block.records if block.behind else len(batch)]
 
 
 def inflate_block(url: str, codec: str | None, block: Block, data: BytesLike) -> BytesLike:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfio_store.dataset.model import Block, Dataset, Shard
 from tfio_store.errors import DataLossError
-from tfio_store.read.block import decode_block, recover_block
+from tfio_store.read.block import decode_block, part_of, recover_block
 from tfio_store.read.located import Decoding, Located
 from tfio_store.read.pieces import Numbers
 from tfio_store.read.plan import BlockRun, StreamPart, Units, fetches
@@ -135,7 +135,7 @@ class _BlockDecoders:
             for region in decoded.skipped:
                 skips(region)
             (table,) = self._dataset.tables([decoded.block.shard])
-            skips.read(shard.url, len(batch), parts=len(table))
+            skips.read(shard.url, len(batch), parts=len(table), whole=table.whole)
         if len(batch):
             yield decoded.located
 
@@ -149,4 +149,5 @@ class _BlockDecoders:
             if how.skips is None:
                 raise
             batch, skipped = recover_block(shard.url, shard.compression, block, data, **limits)
+            batch = part_of(batch, block)
         return _Decoded(Located(batch, position, 0), block, shard, skipped)

@@ -143,7 +143,7 @@ class Units:
         shards = self.dataset.shards
         paged = self.dataset.paged
         if paged is None:
-            return (None if self._streams and s.compression is None else s.blocks for s in shards)
+            return (None if self._is_stream(i) else s.blocks for i, s in enumerate(shards))
         return repeat(None, len(shards)) if self._is_stream(0) else paged.tables(range(len(shards)))
 
     def _is_stream(self, shard: int) -> bool:
@@ -151,7 +151,9 @@ class Units:
         if paged is not None:
             return self._streams and paged.raw
         known = self.dataset.shards[shard]
-        return known.blocks is None or (self._streams and known.compression is None)
+        if known.blocks is None or known.is_part:
+            return known.blocks is None
+        return self._streams and known.compression is None
 
     @property
     def costs(self) -> Order:

@@ -61,13 +61,16 @@ class Route:
 
     @cached_property
     def source(self) -> str:
-        """A digest of the files' names (without folders, which a copy changes) and sizes. Of a long
-        dataset, a digest of its list of shards."""
+        """A digest of the files' names (without folders, which a copy changes) and sizes, and of
+        which part of a file is meant. Of a long dataset, a digest of its list of shards."""
         if self.dataset.paged is not None:
             return f"{len(self.dataset.shards)}-{self.dataset.paged.digest:08x}"
         crc = 0
         for shard in self.dataset.shards:
             crc = zlib.crc32(f"{shard.url.rsplit('/', 1)[-1]}\0{shard.nbytes}\0".encode(), crc)
+            if shard.blocks is not None and shard.is_part:
+                bounds = *shard.blocks.offsets[[0, -1]].tolist(), *shard.blocks.bounds
+                crc = zlib.crc32(repr(bounds).encode(), crc)
         return f"{len(self.dataset.shards)}-{crc:08x}"
 
     @property

@@ -87,10 +87,10 @@ class Skips:
         else:
             self._files.setdefault(region.path, FileSkips()).add(region)
 
-    def read(self, url: str, records: int, *, parts: int) -> None:
+    def read(self, url: str, records: int, *, parts: int, whole: bool) -> None:
         """Say that one of a file's ``parts`` was read, with so many good records. Behind the last
-        one, warns of what was skipped; CorruptRecordError if there was nothing else. ``parts`` is 0
-        if not all of the file is read.
+        one, warns of what was skipped; CorruptRecordError if there was nothing else, and the parts
+        are the ``whole`` file.
         """
         if self._tell is not None:
             return
@@ -100,7 +100,7 @@ class Skips:
         if file.parts < parts:
             return
         del self._files[url]
-        if parts:
+        if whole:
             file.end(url)
         else:
             file.say()

@@ -102,8 +102,8 @@ class StreamReader:
         elif self._start == 0:
             self._check_count()
         if self._how.skips is not None:
-            whole = 1 if self._start == 0 else 0
-            self._how.skips.read(self._shard.url, self._records, parts=whole)
+            whole = self._start == 0
+            self._how.skips.read(self._shard.url, self._records, parts=1, whole=whole)
 
     def _end_early(self) -> None:
         text = (

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from os import PathLike
 from typing import Any
 
-from tfio_store.dataset.source import Source
+from tfio_store.dataset.source import Source, is_one
 from tfio_store.example.codec import SchemaLike
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.storage import Access, Retry
@@ -67,7 +66,7 @@ def arrow_dataset(
         "max_record_bytes": max_record_bytes,
         "memory_budget": memory_budget,
     }
-    if not isinstance(source, (str, PathLike)):
+    if not is_one(source):
         source = list(source)  # each scan goes through them
     full = whole_schema(source, schema, where)
     wanted = full if columns is None else full.select(tuple(columns))

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
-from os import PathLike
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as pds
 from pyarrow import acero
 
-from tfio_store.dataset.source import Source
+from tfio_store.dataset.source import Source, is_one
 from tfio_store.example.schema import Schema
 from tfio_store.storage.redaction import redacted
 from tfio_store.tools.count import count
@@ -75,7 +74,7 @@ class ExampleDataset(pds.Dataset):  # type: ignore[misc]
 
     def __repr__(self) -> str:
         where = self._source
-        said = f"{where}" if isinstance(where, (str, PathLike)) else f"{len(list(where))} sources"
+        said = f"{where}" if is_one(where) else f"{len(list(where))} sources"
         return f"<ExampleDataset of {redacted(said)}: {', '.join(self._types.names)}>"
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:

@@ -87,6 +87,7 @@ def build_index(
         raise TypeError(f"record_positions= takes None, True or False, not {record_positions!r}")
     access = Access(storage_options, retry, backend)
     dataset = open_dataset(source, access)
+    _check_whole(dataset)
     place = None if save_as is None else access.open(save_as)
     names = _names(dataset, _common_folder(dataset, place))
     share = memory_budget // _SHARDS_AT_ONCE
@@ -94,6 +95,14 @@ def build_index(
     with Threads(_SHARDS_AT_ONCE, thread_name_prefix="tfio_store-index") as pool:
         shards = tuple(_told(pool.map(describe, names, range(len(names))), on_progress))
     return DatasetManifest(shards, None) if place is None else _save(shards, place)
+
+
+def _check_whole(dataset: Dataset) -> None:
+    for shard in dataset.shards:
+        if shard.is_part:
+            raise ValueError(
+                f"{shard.url}: source= is a part of this file, and an index tells of whole files"
+            )
 
 
 def _told(shards: Iterable[ShardInfo], on_progress: OnProgress | None) -> Iterator[ShardInfo]:
@@ -228,6 +237,7 @@ def write_idx(
     """
     access = Access(storage_options, retry, backend)
     dataset = open_dataset(source, access, compression=None)
+    _check_whole(dataset)
     (shard,) = dataset.shards
     store, path = dataset.open(0)
     frames = frame_offsets(store, path, shard, budget=_BUDGET, max_record_bytes=max_record_bytes)

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tfio_store.dataset.source import Source, open_dataset
+from tfio_store.dataset.part import DatasetPart
+from tfio_store.dataset.source import OneSource, Source, is_one, open_dataset
 from tfio_store.example.codec import SchemaLike
 from tfio_store.example.feature import Feature
 from tfio_store.example.schema import Schema
@@ -148,7 +149,7 @@ def convert(
     """
     access = Access(storage_options, retry, backend)
     into = access if target_options is None else replace(access, storage_options=target_options)
-    names = source if isinstance(source, str | os.PathLike) else list(source)
+    names = source if is_one(source) else list(source)
     read = _format(source_format, names, "source_format")
     written = _format(target_format, target, "target_format")
     if (read == _TFRECORD) == (written == _TFRECORD):
@@ -241,8 +242,8 @@ def _format(given: str | None, name: Any, argument: str) -> str:
         raise ValueError(f"{argument}={given!r}: pass one of {', '.join(map(repr, known))}")
     if given is not None:
         return given
-    names = [name] if isinstance(name, str | os.PathLike) else name
-    found = {_told(os.fspath(each)) for each in names}
+    names = [name] if is_one(name) else name
+    found = {_told(each) for each in names}
     if len(found) > 1:
         raise ValueError(f"source= names files of several formats: {', '.join(sorted(found))}")
     form = found.pop() if found else _TFRECORD
@@ -251,8 +252,11 @@ def _format(given: str | None, name: Any, argument: str) -> str:
     return form
 
 
-def _told(name: str) -> str:
-    """The format that a file's name tells."""
+def _told(source: OneSource) -> str:
+    """The format that a file's name tells. Parts are of datasets."""
+    if isinstance(source, DatasetPart):
+        return _TFRECORD
+    name = os.fspath(source)
     path = without_query(name).lower()
     of_suffix = {suffix: form for form, ends in _SUFFIXES.items() for suffix in ends}
     found = next((of_suffix[suffix] for suffix in of_suffix if path.endswith(suffix)), None)

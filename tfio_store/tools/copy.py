@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from tfio_store.dataset.folder import read_manifest
 from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.model import Dataset
-from tfio_store.dataset.source import Source, open_dataset
+from tfio_store.dataset.source import OneSource, Source, is_one, open_dataset
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.records.warning import warn
@@ -89,10 +88,10 @@ def copy(
         True
     """
     access = Access(storage_options, retry, backend)
-    names = source if isinstance(source, str | os.PathLike) else list(source)
+    names = source if is_one(source) else list(source)
     dataset = open_dataset(names, access, compression=compression)
     into = access if target_options is None else replace(access, storage_options=target_options)
-    kept = _described([names] if isinstance(names, str | os.PathLike) else names, access)
+    kept = _described([names] if is_one(names) else names, access)
     placed: dict[str, Any] = {"num_shards": num_shards, "max_shard_bytes": max_shard_bytes}
     if shuffle_seed is not None:
         placed["shuffle_seed"] = shuffle_seed
@@ -137,7 +136,7 @@ class _Runs:
         return shard
 
 
-def _described(names: Iterable[str | os.PathLike[str]], access: Access) -> dict[str, Any]:
+def _described(names: Iterable[OneSource], access: Access) -> dict[str, Any]:
     """The schema and the metadata that all sources share."""
     found = [read_manifest(name, access) for name in names]
     kept: dict[str, Any] = {}

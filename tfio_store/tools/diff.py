@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tfio_store.dataset.source import Source, open_dataset
+from tfio_store.dataset.source import Source, is_one, open_dataset
 from tfio_store.errors import CorruptRecordError
 from tfio_store.example.feature import Feature
 from tfio_store.read.reader import RecordReader
@@ -134,7 +133,7 @@ def _told_of(
 
 def _kept(source: Source) -> Any:
     """The source, which is named more than once."""
-    return source if isinstance(source, str | os.PathLike) else list(source)
+    return source if is_one(source) else list(source)
 
 
 def _places(one: Iterable[bytes], two: Iterable[bytes]) -> DatasetDiff:

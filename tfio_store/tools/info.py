@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import Any
 from tfio_store.dataset.folder import read_manifest
 from tfio_store.dataset.header_walk import codec_of
 from tfio_store.dataset.model import Dataset
-from tfio_store.dataset.source import Source, open_dataset
+from tfio_store.dataset.source import Source, is_one, open_dataset
 from tfio_store.example.schema import Schema
 from tfio_store.storage import Access, Retry
 from tfio_store.storage.threads import Threads
@@ -123,7 +122,7 @@ def info(
         (19, None, False)
     """
     access = Access(storage_options, retry, backend)
-    if not isinstance(source, str | os.PathLike):
+    if not is_one(source):
         source = list(source)
     dataset = open_dataset(source, access, compression=compression)
     shards = tuple(_facts(dataset, i, codec) for i, codec in enumerate(_codecs(dataset)))
@@ -149,4 +148,4 @@ def _facts(dataset: Dataset, index: int, codec: str | None) -> ShardFacts:
         blocks: int | None = dataset.paged.listed(index).blocks
     else:
         blocks = None if shard.blocks is None else len(shard.blocks.offsets) - 1
-    return ShardFacts(shard.url, shard.nbytes, codec, shard.records, blocks)
+    return ShardFacts(shard.url, shard.part_nbytes, codec, shard.records, blocks)

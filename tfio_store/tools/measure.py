@@ -13,7 +13,8 @@ from typing import Any
 
 from tfio_store.dataset.header_walk import codec_of
 from tfio_store.dataset.model import Dataset
-from tfio_store.dataset.source import Source, open_dataset
+from tfio_store.dataset.part import DatasetPart
+from tfio_store.dataset.source import OneSource, Source, is_one, open_dataset
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, FRAME_OVERHEAD
 from tfio_store.storage import Access, Retry
@@ -128,9 +129,13 @@ def measure(
 
 def backends_of(source: Source) -> tuple[str, ...]:
     """The backends that can read it and that are installed."""
-    names = [source] if isinstance(source, str | os.PathLike) else list(source)
-    in_cloud = any(scheme_of(os.fsdecode(os.fspath(name))) in EXTRAS for name in names)
+    names = [source] if is_one(source) else list(source)
+    in_cloud = any(scheme_of(_url(name)) in EXTRAS for name in names)
     return ("fsspec", "obstore") if in_cloud and find_spec("obstore") else ("fsspec",)
+
+
+def _url(source: OneSource) -> str:
+    return str(source) if isinstance(source, DatasetPart) else os.fsdecode(os.fspath(source))
 
 
 Amounts = Generator[tuple[int, int], None, None]
@@ -166,8 +171,10 @@ def _ranges(dataset: Dataset) -> Amounts:
         for index in range(len(dataset.shards)):
             shard = dataset.shard(index)
             store, path = dataset.open(index)
-            for start in range(0, shard.nbytes, store.range_bytes):
-                stop = min(start + store.range_bytes, shard.nbytes)
+            first = 0 if shard.blocks is None else int(shard.blocks.offsets[0])
+            end = first + shard.part_nbytes
+            for start in range(first, end, store.range_bytes):
+                stop = min(start + store.range_bytes, end)
                 waiting.append(store.read(path, start, stop, etag=shard.version))
                 if len(waiting) >= store.in_flight:
                     yield 0, len(waiting.popleft().result())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -54,7 +53,7 @@ def rows_of(
     for whole in batches:
         for start in range(0, len(whole), _MOST_ROWS):
             batch = whole[start : start + _MOST_ROWS]
-            with of_source(source if isinstance(source, str | os.PathLike) else None, first):
+            with of_source(source, first):
                 if known is None and scalars is None:
                     scalars = _scalars(source, access, batch, max_record_bytes)
                 schema = known or opened(schema_of_records(batch, first=first))

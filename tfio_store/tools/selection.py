@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,7 +10,7 @@ from typing import Any
 
 from tfio_store.dataset.header_walk import codec_of
 from tfio_store.dataset.model import Dataset
-from tfio_store.dataset.source import Source, open_dataset
+from tfio_store.dataset.source import Source, is_one, open_dataset
 from tfio_store.read.reader import RecordReader
 from tfio_store.read.record_source import RecordSource
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
@@ -38,7 +37,7 @@ class Selection:
     backend: str = "fsspec"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.source, str | os.PathLike):
+        if not is_one(self.source):
             object.__setattr__(self, "source", list(self.source))
 
     @property

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from os import PathLike
 
+from tfio_store.dataset.source import is_one
 from tfio_store.errors import CorruptRecordError, SchemaError
 from tfio_store.storage.redaction import redacted
 
@@ -22,7 +22,7 @@ def of_source(source: object, first: int = 0) -> Iterator[None]:
     try:
         yield
     except CorruptRecordError as error:
-        if error.path != "<buffer>" or not isinstance(source, (str, PathLike)):
+        if error.path != "<buffer>" or not is_one(source):
             raise
         reason = _IN_BATCH.sub(lambda found: f"record {first + int(found[1])}", error.reason)
         path = redacted(str(source))
@@ -32,5 +32,5 @@ def of_source(source: object, first: int = 0) -> Iterator[None]:
             error.reason,
             feature=error.feature,
             record=first + error.record,
-            path=redacted(str(source)) if isinstance(source, (str, PathLike)) else "",
+            path=redacted(str(source)) if is_one(source) else "",
         ) from error.__cause__

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from tfio_store.dataset.header_walk import codec_of
 from tfio_store.dataset.model import Dataset
-from tfio_store.dataset.source import Source, open_dataset
+from tfio_store.dataset.source import Source, is_one, open_dataset
 from tfio_store.errors import SchemaError
 from tfio_store.example import decode_examples
 from tfio_store.read.reader import RecordReader
@@ -99,7 +98,7 @@ def stats(
     if sample_bytes is not None and sample_bytes < 1:
         raise ValueError(f"sample_bytes must be at least 1, or None for all, got {sample_bytes}")
     access = Access(storage_options, retry, backend)
-    source = source if isinstance(source, str | os.PathLike) else list(source)
+    source = source if is_one(source) else list(source)
     dataset = open_dataset(source, access, compression=compression)
     known = manifest_schema(source, access)
     tallies: dict[str, FeatureTally] = {}
@@ -111,7 +110,7 @@ def stats(
             if sample_bytes is not None and nbytes >= sample_bytes:
                 whole = False
                 break
-            with of_source(source if isinstance(source, str | os.PathLike) else None, records):
+            with of_source(source, records):
                 for name, dtype, column in _columns(batch, known):
                     _tally(tallies, name, dtype).add(column)
             records, nbytes = records + len(batch), nbytes + batch.nbytes

@@ -1,0 +1,282 @@
+"""`Partition`: a run of a dataset's blocks, which an engine's task reads."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tfio_store.dataset.manifest import DatasetManifest
+from tfio_store.dataset.model import Dataset
+from tfio_store.dataset.packed_shards import pack_shards, unpack_shards
+from tfio_store.dataset.part import DatasetPart
+from tfio_store.example.codec import SchemaLike
+from tfio_store.example.schema import Schema
+from tfio_store.read.reader import DEFAULT_MEMORY_BUDGET, OnCorrupt, RecordReader
+from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
+from tfio_store.storage import Access, LocalCache
+from tfio_store.storage.cache.local_cache import cache_of
+from tfio_store.tools.table_stream import arrow_types, table_batches
+
+__all__ = ["Partition"]
+
+
+@dataclass(frozen=True, eq=False)
+class Partition(DatasetPart):
+    """A run of neighbouring blocks of a dataset, as `partitions` makes it.
+
+    It pickles small, and any process reads it, with nothing but the pickle: it holds the names of
+    its files, where its own blocks lie, and the ``storage_options`` (also credentials that were
+    passed so, which ``repr`` never shows). A file that was replaced since, as far as its store
+    tells versions, is an error. Functions that read take a partition as a source.
+
+    Attributes:
+        index (int): Its number among the partitions, from 0 on.
+        dataset (Dataset): Its shards, of which the first and the last one may be cut.
+        first_record (int | None): The number of its first record in the source. Default None: it is
+            not known, because a file before it has no index.
+        schema (Schema | None): What the manifest says of the records. Default None: there is no
+            manifest, or it has no schema.
+
+    Example:
+        >>> _ = tfs.write_table({"x": list(range(6))}, "train", num_shards=2)
+        >>> for part in tfs.partitions("train", num_partitions=2):
+        ...     print(part.first_record, part.num_records, len(list(part.reader())))
+        0 3 3
+        3 3 3
+    """
+
+    index: int
+    dataset: Dataset = field(repr=False)
+    first_record: int | None = None
+    schema: Schema | None = field(default=None, repr=False)
+
+    @property
+    def num_records(self) -> int | None:
+        """How many records it has (int). None where a file has no index."""
+        return self.dataset.num_records
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of its blocks, as they are stored (int)."""
+        return self.dataset.nbytes
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """The files that it reads of, without secrets (tuple[str])."""
+        return tuple(self.dataset.shard(i).url for i in range(len(self.dataset.shards)))
+
+    def reader(
+        self,
+        *,
+        verify: bool = True,
+        on_corrupt: OnCorrupt = "raise",
+        memory_budget: int = DEFAULT_MEMORY_BUDGET,
+        max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+        cache: str | os.PathLike[str] | LocalCache | None = None,
+    ) -> RecordReader:
+        """Open the partition.
+
+        Args:
+            verify (bool): See `RecordReader`. Default True.
+            on_corrupt (str | Callable): See `RecordReader`. Default "raise".
+            memory_budget (int): See `RecordReader`. Default 256 MiB.
+            max_record_bytes (int): See `RecordReader`. Default 1 GiB.
+            cache (str | PathLike | LocalCache | None): See `RecordReader`. Default None.
+
+        Returns:
+            RecordReader: Of these records alone. Its states fit readers of this partition only.
+
+        Example:
+            >>> _ = tfs.write_table({"x": [1, 2, 3]}, "train")
+            >>> (part,) = tfs.partitions("train")
+            >>> with part.reader() as reader:
+            ...     print(len(list(reader)))
+            3
+        """
+        dataset = self.dataset
+        if cache is not None:
+            dataset = replace(dataset, access=replace(dataset.access, cache=cache_of(cache)))
+        return RecordReader.of(
+            dataset,
+            verify=verify,
+            on_corrupt=on_corrupt,
+            memory_budget=memory_budget,
+            max_record_bytes=max_record_bytes,
+        )
+
+    def batches(
+        self,
+        *,
+        verify: bool = True,
+        on_corrupt: OnCorrupt = "raise",
+        memory_budget: int = DEFAULT_MEMORY_BUDGET,
+        max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+    ) -> Iterator[RecordBatch]:
+        """Read the records in batches.
+
+        Args:
+            verify (bool): See `RecordReader`. Default True.
+            on_corrupt (str | Callable): See `RecordReader`. Default "raise".
+            memory_budget (int): See `RecordReader`. Default 256 MiB.
+            max_record_bytes (int): See `RecordReader`. Default 1 GiB.
+
+        Yields:
+            RecordBatch: About a block of records (1 MiB), not copied.
+
+        Example:
+            >>> _ = tfs.write_table({"x": [1, 2, 3]}, "train")
+            >>> (part,) = tfs.partitions("train")
+            >>> [len(batch) for batch in part.batches()]
+            [3]
+        """
+        with self.reader(
+            verify=verify,
+            on_corrupt=on_corrupt,
+            memory_budget=memory_budget,
+            max_record_bytes=max_record_bytes,
+        ) as reader:
+            yield from reader.batches()
+
+    def arrow_schema(
+        self, schema: SchemaLike | None = None, columns: Sequence[str] | None = None
+    ) -> Any:
+        """Tell the types of `arrow_batches` without reading anything. Needs pyarrow.
+
+        Args:
+            schema (Schema | dict | None): What the records hold. Default None: what the manifest
+                says.
+            columns (list[str] | None): The columns to read. Default None: all of them.
+
+        Returns:
+            pyarrow.Schema: The same for each partition of a dataset.
+
+        Raises:
+            ValueError: No schema is given, and the manifest has none.
+            KeyError: There is no such column.
+
+        Example:
+            >>> _ = tfs.write_table({"x": [1, 2], "y": ["a", "b"]}, "train")
+            >>> (part,) = tfs.partitions("train")
+            >>> part.arrow_schema(columns=["y"]).names
+            ['y']
+        """
+        return arrow_types(self._wanted(schema, columns))
+
+    def arrow_batches(
+        self,
+        schema: SchemaLike | None = None,
+        columns: Sequence[str] | None = None,
+        *,
+        batch_rows: int | None = None,
+        verify: bool = True,
+        on_corrupt: OnCorrupt = "raise",
+        memory_budget: int = DEFAULT_MEMORY_BUDGET,
+        max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+    ) -> Iterator[Any]:
+        """Read Examples as Arrow record batches, as `iter_tables` does. Needs pyarrow.
+
+        The arguments are checked at once, and reading begins with the first batch.
+
+        Args:
+            schema (Schema | dict | None): What the records hold. Default None: what the manifest
+                says.
+            columns (list[str] | None): The columns to read. The others are stepped over undecoded.
+                Default None: all of them.
+            batch_rows (int | None): The rows of each batch but the last. Default None: those of a
+                block, about 1 MiB of records.
+            verify (bool): See `RecordReader`. Default True.
+            on_corrupt (str | Callable): See `RecordReader`. Default "raise".
+            memory_budget (int): See `RecordReader`. Default 256 MiB.
+            max_record_bytes (int): See `RecordReader`. Default 1 GiB.
+
+        Returns:
+            Iterator[pyarrow.RecordBatch]: Of the types of `arrow_schema`.
+
+        Raises:
+            ImportError: pyarrow is not installed.
+            ValueError: No schema is given, and the manifest has none; or ``batch_rows`` is below 1.
+            KeyError: There is no such column.
+            SchemaError: A record is not as the schema says. This comes with its batch.
+
+        Example:
+            >>> _ = tfs.write_table({"x": [1, 2, 3]}, "train")
+            >>> (part,) = tfs.partitions("train")
+            >>> [batch.to_pydict() for batch in part.arrow_batches()]
+            [{'x': [1, 2, 3]}]
+        """
+        if batch_rows is not None and batch_rows < 1:
+            raise ValueError(f"batch_rows must be at least 1, got {batch_rows}")
+        wanted = self._wanted(schema, columns)
+        how = {
+            "verify": verify,
+            "on_corrupt": on_corrupt,
+            "memory_budget": memory_budget,
+            "max_record_bytes": max_record_bytes,
+        }
+        batches: Iterator[Any] = table_batches(self, how, wanted, arrow_types(wanted), batch_rows)
+        return batches
+
+    def _wanted(self, schema: SchemaLike | None, columns: Sequence[str] | None) -> Schema:
+        full = self.schema if schema is None else Schema.of(schema)
+        if full is None:
+            raise ValueError(
+                f"{self}: no manifest tells what the records hold; pass schema=, for example what "
+                "tfio_store.infer_schema(source) finds"
+            )
+        return full if columns is None else full.select(tuple(columns))
+
+    def _open(self, access: Access, compression: str | None) -> Dataset:
+        del compression  # which was told when the partition was made
+        own = self.dataset.access
+        options = access.storage_options or own.storage_options
+        retry, backend = access.retry or own.retry, access.backend
+        backend = own.backend if backend == Access().backend else backend
+        return replace(self.dataset, access=Access(options, retry, backend, access.cache))
+
+    def _manifest(self, access: Access) -> DatasetManifest | None:
+        del access
+        if self.schema is None:
+            return None
+        return DatasetManifest((), None, schema=self.schema.to_json())
+
+    def __str__(self) -> str:
+        first = self.dataset.shard(0).url
+        more = len(self.dataset.shards) - 1
+        return f"partition {self.index} of {first}" + (f" and {more} more" if more else "")
+
+    def __repr__(self) -> str:
+        return f"<Partition {self.index}: {self.dataset.summary()}>"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Partition):
+            return NotImplemented
+        return self._facts == other._facts
+
+    def __hash__(self) -> int:
+        return hash((self.index, self.first_record, self.dataset.shard(0).url))
+
+    @property
+    def _facts(self) -> tuple[Any, ...]:
+        return self.index, self.first_record, self.schema, self.dataset
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        dataset, schema = self.dataset, self.schema
+        kept = None if schema is None else zlib.compress(pickle.dumps(schema.to_json()))
+        return _restored, (
+            self.index,
+            self.first_record,
+            kept,
+            dataset.access,
+            pack_shards(dataset.shards),
+        )
+
+
+def _restored(
+    index: int, first_record: int | None, schema: bytes | None, access: Access, shards: bytes
+) -> Partition:
+    known = None if schema is None else Schema.from_json(pickle.loads(zlib.decompress(schema)))
+    return Partition(index, Dataset(unpack_shards(shards), access), first_record, known)

@@ -1,0 +1,174 @@
+"""`partitions`: a dataset in parts that engines read, each by a task."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import groupby, pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tfio_store.dataset.balance import runs_of
+from tfio_store.dataset.model import Dataset, Shard
+from tfio_store.dataset.part import cut_shard
+from tfio_store.dataset.source import Source, is_one, open_dataset
+from tfio_store.example.schema import Schema
+from tfio_store.storage import Access, Retry
+from tfio_store.tools.infer import manifest_schema
+from tfio_store.tools.partition import Partition
+
+__all__ = ["partitions"]
+
+Int64Array = npt.NDArray[np.int64]
+
+_FEW = 8
+"""Of so many sources at most the manifests are asked for a schema."""
+
+
+def partitions(
+    source: Source,
+    *,
+    target_bytes: int = 128 << 20,
+    num_partitions: int | None = None,
+    compression: str | None = "auto",
+    storage_options: Mapping[str, Any] | None = None,
+    retry: Retry | None = None,
+    backend: str = "fsspec",
+) -> list[Partition]:
+    """Cut a source into runs of blocks of about the same size, for the tasks of an engine.
+
+    A partition may begin and end in the middle of a shard, also of a compressed one. Together the
+    partitions have each record once, in the order of the source. Nothing is read but the manifest
+    and the index. A file without an index, whose blocks nobody knows, is never cut: it is a
+    partition of its own, unless ``num_partitions`` asks for fewer than there are files.
+
+    Args:
+        source (str | PathLike | list): See `RecordReader`.
+        target_bytes (int): Stored bytes of a partition, at most, as far as blocks allow: they are
+            about 1 MiB before compression. Default 128 MiB.
+        num_partitions (int | None): How many partitions to make, whatever their size. There are
+            fewer if there are fewer blocks, since none is empty. Default None: ``target_bytes``
+            decides.
+        compression (str | None): See `RecordReader`. Default "auto".
+        storage_options (dict | None): See `RecordReader`. Each partition holds them, and so does
+            its pickle. Default None.
+        retry (Retry | None): See `RecordReader`. Default None.
+        backend (str): See `RecordReader`. Default "fsspec".
+
+    Returns:
+        list[Partition]: In order. Empty for a source without records.
+
+    Raises:
+        OSError: The storage fails.
+        ManifestError: A manifest or index cannot be read.
+        ValueError: ``target_bytes`` or ``num_partitions`` is below 1.
+
+    Example:
+        >>> _ = tfs.write_table({"x": list(range(10))}, "train", num_shards=4)
+        >>> [part.num_records for part in tfs.partitions("train", num_partitions=2)]
+        [6, 4]
+        >>> [part.num_records for part in tfs.partitions("train")]
+        [10]
+    """
+    _check_count("target_bytes", target_bytes)
+    if num_partitions is not None:
+        _check_count("num_partitions", num_partitions)
+    access = Access(storage_options, retry, backend)
+    source = source if is_one(source) else list(source)
+    dataset = open_dataset(source, access, compression=compression)
+    schema = _schema(source, access)
+    units = _Units(dataset)
+    runs = units.runs(target_bytes) if num_partitions is None else units.in_all(num_partitions)
+    found = (units.between(start, stop) for start, stop in runs)
+    return [
+        Partition(index, replace(dataset, shards=shards), first, schema)
+        for index, (shards, first) in enumerate(each for each in found if each[0])
+    ]
+
+
+def _check_count(name: str, value: int) -> None:
+    if isinstance(value, bool) or operator.index(value) < 1:
+        raise ValueError(f"{name}= takes 1 or more, not {value!r}")
+
+
+def _schema(source: Source, access: Access) -> Schema | None:
+    """What the manifests say that all of a source's datasets have in common."""
+    names = [source] if is_one(source) else list(source)
+    if not 0 < len(names) <= _FEW:
+        return None
+    found = [manifest_schema(name, access) for name in names]
+    return found[0] if all(each == found[0] for each in found) else None
+
+
+class _Units:
+    """The blocks of a dataset in their order, and shards of which the blocks are not known."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        # an empty file holds nothing that a task could read
+        self._shards = [s for s in dataset.shards if s.nbytes or s.blocks is not None]
+        sizes = [_sizes(shard) for shard in self._shards]
+        self._nbytes = np.concatenate([np.zeros(0, np.int64), *sizes])
+        self._starts = np.cumsum([0, *map(len, sizes)])
+        self._records = list(_running(self._shards))
+
+    def runs(self, target_bytes: int) -> Iterator[tuple[int, int]]:
+        """Units from and to, for each partition of about so many bytes."""
+        numbers = range(len(self._shards))
+        for known, group in groupby(numbers, lambda i: self._shards[i].blocks is not None):
+            shards = list(group)
+            bounds = self._starts[[shards[0], *(i + 1 for i in shards)]]
+            if known:
+                bounds = self._cuts(bounds[0], bounds[-1], target_bytes)
+            yield from pairwise(bounds.tolist())
+
+    def _cuts(self, begin: int, end: int, target_bytes: int) -> Int64Array:
+        nbytes = self._nbytes[begin:end]
+        count = min(math.ceil(int(nbytes.sum()) / target_bytes), len(nbytes))
+        return runs_of(nbytes, count) + begin if count else np.zeros(0, np.int64)
+
+    def in_all(self, count: int) -> Iterator[tuple[int, int]]:
+        """Units from and to, for each of ``count`` partitions."""
+        count = min(count, len(self._nbytes))
+        yield from pairwise(runs_of(self._nbytes, count).tolist() if count else [])
+
+    def between(self, start: int, stop: int) -> tuple[tuple[Shard, ...], int | None]:
+        """The shards of units ``start:stop``, and the number of the first record there."""
+        begin = int(np.searchsorted(self._starts, start, side="right")) - 1
+        end = int(np.searchsorted(self._starts, stop))
+        found, before = [], self._records[begin]
+        for i in range(begin, end):
+            shard, first = self._shards[i], int(self._starts[i])
+            last = min(stop, int(self._starts[i + 1]))
+            part = _blocks_of(shard, max(start - first, 0), last - first)
+            if i == begin and before is not None and shard.blocks is not None:
+                before += int(shard.blocks.records[start - first])
+            found += [part] if part is not None else []
+        return tuple(found), before
+
+
+def _sizes(shard: Shard) -> Int64Array:
+    if shard.blocks is None:
+        return np.array([shard.nbytes], np.int64)
+    return np.diff(shard.blocks.offsets)
+
+
+def _running(shards: Iterable[Shard]) -> Iterator[int | None]:
+    """How many records stand before each shard. None behind one of which nobody knows."""
+    before: int | None = 0
+    for shard in shards:
+        yield before
+        before = None if before is None or shard.records is None else before + shard.records
+
+
+def _blocks_of(shard: Shard, start: int, stop: int) -> Shard | None:
+    """Blocks ``start:stop`` of a shard, without the places of single records. None without any."""
+    table = shard.blocks
+    if table is None:
+        return shard
+    plain = shard if table.starts is None else shard.known(blocks=replace(table, starts=None))
+    first, last = table.records[[start, stop]].tolist()
+    return cut_shard(plain, first, last) if first < last else None
