@@ -23,7 +23,7 @@ NO_STORAGE = {
     "TFIOStoreError", "TaskResult", "TaskWriter", "TruncatedRecordError", "UncertainCommitError",
     "VerifyReport", "backend", "crc32c",
     "decode_examples", "decode_sequence_examples", "encode_example", "encode_examples",
-    "encode_image", "encode_sequence_example", "masked_crc32c",
+    "encode_image", "encode_sequence_example", "masked_crc32c", "reshard_state",
 }  # fmt: skip
 
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from tfio_store.example.schema import Schema
     from tfio_store.read.reader import RecordReader
     from tfio_store.read.record_source import RecordSource
+    from tfio_store.read.reshard import reshard_state
     from tfio_store.records.framing import RecordBatch, crc32c, masked_crc32c
     from tfio_store.records.recovery import SkippedRegion
     from tfio_store.storage import LocalCache, Retry
@@ -135,6 +136,7 @@ __all__ = [
     "partitions",
     "read_table",
     "register_filesystem",
+    "reshard_state",
     "salvage",
     "save",
     "stats",
@@ -208,6 +210,7 @@ _HOMES = {
     "measure": "tfio_store.tools.measure",
     "partitions": "tfio_store.tools.partitions",
     "read_table": "tfio_store.tools.table",
+    "reshard_state": "tfio_store.read.reshard",
     "salvage": "tfio_store.tools.salvage",
     "stats": "tfio_store.tools.stats",
     "verify": "tfio_store.tools.salvage",

@@ -16,7 +16,7 @@ tf = pytest.importorskip("tensorflow")
 
 pytestmark = pytest.mark.tensorflow
 TEXT = (Path(__file__).parents[2] / "docs" / "workflows.md").read_text(encoding="utf-8")
-BLOCKS = dict(re.findall(r"^## (\d)\. .*?^```python\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL))
+BLOCKS = dict(re.findall(r"^## (\d+)\. .*?^```python\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL))
 SCREEN = 50
 
 
@@ -111,6 +111,11 @@ def training(found: dict[str, Any]) -> None:
     assert found["losses"][-1] < 0.3
 
 
+def other_workers(found: dict[str, Any]) -> None:
+    assert found["steps"] == {2400}
+    assert len(found["seen"]) == len(set(found["seen"])) == 10_000
+
+
 CHECKS: dict[str, Callable[[dict[str, Any]], None]] = {
     "1": images_and_labels,
     "2": sequences,
@@ -121,10 +126,11 @@ CHECKS: dict[str, Callable[[dict[str, Any]], None]] = {
     "7": rows_and_files,
     "8": batched_features,
     "9": training,
+    "10": other_workers,
 }
 
 
-def test_there_are_nine() -> None:
+def test_there_are_ten() -> None:
     assert BLOCKS.keys() == CHECKS.keys()
 
 

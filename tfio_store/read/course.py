@@ -10,12 +10,12 @@ from itertools import accumulate
 
 import numpy as np
 
-from tfio_store.read.order import Share
+from tfio_store.read.order import Share, Shuffle
 from tfio_store.read.pieces import ArrayCounts, Counts, Cut, Pieces
 from tfio_store.read.plan import Units
 from tfio_store.read.shuffle import Windows
 
-__all__ = ["Course"]
+__all__ = ["Course", "course_of"]
 
 
 @dataclass(frozen=True)
@@ -93,6 +93,8 @@ class Course:
         """What lies behind so many records of a position. ValueError if there is no such place."""
         if position == records == 0:
             return self
+        if position == len(self) and not records:
+            return self.empty()
         most = self.records_at(position)
         if most is None or records > most:
             raise ValueError(f"state= holds cursor [{position}, {records}], which is no position")
@@ -101,6 +103,10 @@ class Course:
             return replace(self, pieces=self.pieces[place + 1 :])
         rest = self.pieces[place:]
         return replace(self, pieces=rest.trimmed(0, records, None) if records else rest)
+
+    def empty(self) -> Course:
+        """Nothing of it."""
+        return replace(self, pieces=self.pieces[:0])
 
     def share(self, step: Share, epoch: int) -> Course:
         """The share of a worker, in pieces of the same items."""
@@ -120,3 +126,11 @@ class Course:
             for begin, part in zip(begins, parts, strict=False)
         ]
         return replace(first, pieces=Pieces.joined(moved), table=Windows.joined(tables))
+
+
+def course_of(units: Units, pieces: Pieces, shuffle: Shuffle | None) -> Course:
+    """The course of pieces of units, in windows if it is shuffled."""
+    if shuffle is None:
+        return Course(units, pieces)
+    windows = Windows.of(pieces, units.costs, shuffle.window_bytes)
+    return Course(units, Pieces(range(len(windows))), windows)

@@ -19,6 +19,7 @@ __all__ = [
     "Share",
     "Shuffle",
     "Step",
+    "last_shuffle",
     "parse_steps",
     "place_of",
     "rearrange",
@@ -115,6 +116,11 @@ def rearrange(pieces: Pieces, counts: Counts, steps: tuple[Step, ...], epoch: in
     for step in steps:
         pieces = step.apply(pieces, counts, epoch)
     return pieces
+
+
+def last_shuffle(steps: tuple[Step, ...]) -> Shuffle | None:
+    """The step that shuffles records: the last of the shuffling steps."""
+    return next((step for step in reversed(steps) if isinstance(step, Shuffle)), None)
 
 
 def steps_text(steps: tuple[Step, ...]) -> str:

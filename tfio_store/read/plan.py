@@ -112,7 +112,7 @@ class Units:
     def __getitem__(self, number: int) -> tuple[int, Block | None]:
         """A unit's shard, and which block of it; None for a shard that is read as one stream."""
         shard, first = self._numbers.shard_of(number)
-        if self._is_stream(shard):
+        if self.is_stream(shard):
             return shard, None
         return shard, self.dataset.block(shard, number - first)
 
@@ -123,14 +123,14 @@ class Units:
     def begin(self, numbers: Numbers) -> None:
         """Begin to fetch what tells where these units are, which are asked for soon."""
         paged = self.dataset.paged
-        if paged is not None and len(numbers) and not self._is_stream(0):
+        if paged is not None and len(numbers) and not self.is_stream(0):
             shards, _ = paged.shards_of("blocks", np.asarray(numbers, np.int64))
             paged.begin_tables(dict.fromkeys(shards.tolist()))
 
     def records(self, numbers: Numbers) -> Iterator[int | None]:
         """How many records each of these units holds, in any order. None where nobody knows."""
         paged = self.dataset.paged
-        if paged is not None and len(numbers) and not self._is_stream(0):
+        if paged is not None and len(numbers) and not self.is_stream(0):
             return _records_of_blocks(paged, np.asarray(numbers, np.int64))
         units = (self[int(number)] for number in numbers)
         return (
@@ -143,10 +143,11 @@ class Units:
         shards = self.dataset.shards
         paged = self.dataset.paged
         if paged is None:
-            return (None if self._is_stream(i) else s.blocks for i, s in enumerate(shards))
-        return repeat(None, len(shards)) if self._is_stream(0) else paged.tables(range(len(shards)))
+            return (None if self.is_stream(i) else s.blocks for i, s in enumerate(shards))
+        return repeat(None, len(shards)) if self.is_stream(0) else paged.tables(range(len(shards)))
 
-    def _is_stream(self, shard: int) -> bool:
+    def is_stream(self, shard: int) -> bool:
+        """Whether a whole shard is one unit."""
         paged = self.dataset.paged
         if paged is not None:
             return self._streams and paged.raw
@@ -179,7 +180,7 @@ class Units:
         """The running totals of the records of pieces of these units. ValueError if one is a
         stream."""
         paged = self.dataset.paged
-        if paged is not None and not self._is_stream(0) and _is_all(pieces, len(self)):
+        if paged is not None and not self.is_stream(0) and _is_all(pieces, len(self)):
             return _PagedTotals(paged)
         for number in np.asarray(pieces.numbers, np.int64)[pieces.counts(self.counts) < 0][:1]:
             shard = self.dataset.shard(self[int(number)][0])

@@ -14,6 +14,7 @@ from tfio_store.read.iterating import Batches, Records
 from tfio_store.read.order import Share, Shuffle, Step
 from tfio_store.read.position import Position
 from tfio_store.read.skips import OnCorrupt, check_policy
+from tfio_store.read.state import position_of, state_of
 from tfio_store.read.traversal import ReaderOptions, Shared, Traversal
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch, RecordIterator
 from tfio_store.storage import Access, LocalCache, Retry
@@ -321,7 +322,8 @@ class RecordReader:
             >>> len(list(other))
             2
         """
-        return self._stands_at(unread).to_json(self._way.route)
+        position = self._stands_at(unread)
+        return state_of(position, self._way.route_of(position.rest))
 
     def _stands_at(self, unread: int = 0) -> Position:
         """Behind the last record that was given out, which may be in the midst of a batch, or
@@ -338,14 +340,13 @@ class RecordReader:
         """Go to the place where `state` was taken.
 
         Args:
-            state (dict): What `state` returned.
+            state (dict): What `state` returned, or one of what `reshard_state` made of those.
 
         Raises:
             ValueError: The state is of another source or another order, or the reader is closed.
         """
         self._way.check_open()
-        cursor = Position.from_json(state, self._way.route)
-        self._leave(cursor)
+        self._leave(position_of(state, self._way.route_of))
 
     def _leave(self, cursor: Position) -> None:
         """Give up what is in flight, and what is left of the batch that records are given from."""

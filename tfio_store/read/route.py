@@ -9,12 +9,12 @@ from functools import cached_property
 import numpy as np
 
 from tfio_store.dataset.model import Dataset
-from tfio_store.read.course import Course
+from tfio_store.read.course import Course, course_of
 from tfio_store.read.located import NO_OFFSET
-from tfio_store.read.order import Shuffle, Step, rearrange, steps_text
+from tfio_store.read.order import Shuffle, Step, last_shuffle, rearrange, steps_text
 from tfio_store.read.pieces import Pieces
 from tfio_store.read.plan import Units
-from tfio_store.read.shuffle import Windows
+from tfio_store.read.rest import Rest, course_of_rest
 
 __all__ = ["Route"]
 
@@ -29,26 +29,25 @@ class Route:
         self.dataset = dataset
         self.steps = steps
         self.units = Units(dataset, streams=streams)
-        self._last: tuple[int, Course] | None = None
+        self._last: tuple[tuple[int, Rest | None], Course] | None = None
 
-    def course(self, epoch: int) -> Course:
-        """What a reader gives in an epoch. The last one is kept."""
-        if self._last is None or self._last[0] != epoch:
-            self._last = epoch, self._course(epoch)
+    def course(self, epoch: int, rest: Rest | None = None) -> Course:
+        """What a reader gives in an epoch, or of the rest of one. The last one is kept."""
+        if self._last is None or self._last[0] != (epoch, rest):
+            self._last = (epoch, rest), self._course(epoch, rest)
         return self._last[1]
 
-    def _course(self, epoch: int) -> Course:
+    def _course(self, epoch: int, rest: Rest | None) -> Course:
         units = self.units
+        if rest:
+            return course_of_rest(units, self.steps, rest, epoch)
         pieces = rearrange(Pieces(range(len(units))), units, self.steps, epoch)
-        if self.shuffle is None:
-            return Course(units, pieces)
-        windows = Windows.of(pieces, units.costs, self.shuffle.window_bytes)
-        return Course(units, Pieces(range(len(windows))), windows)
+        return course_of(units, pieces, self.shuffle)
 
     @property
     def shuffle(self) -> Shuffle | None:
-        """The step that shuffles records: the last of the shuffling steps."""
-        return next((step for step in reversed(self.steps) if isinstance(step, Shuffle)), None)
+        """The step that shuffles records."""
+        return last_shuffle(self.steps)
 
     def window_most(self) -> int:
         """The most bytes of memory that windows are meant to take: the last block of one may be
@@ -78,23 +77,35 @@ class Route:
         """The steps as text."""
         return steps_text(self.steps)
 
-    @cached_property
-    def blocks(self) -> str:
-        """A digest of the units' bounds: another index cuts the same files at other places."""
-        if self.dataset.paged is not None:
-            return f"{len(self.units)}-{self.dataset.paged.digest:08x}"
-        crc = 0
-        for table in self.units.tables():
-            for bounds in (np.zeros(1),) if table is None else (table.raw_offsets, table.records):
-                crc = zlib.crc32(np.ascontiguousarray(bounds, "<i8").tobytes(), crc)
-        return f"{len(self.units)}-{crc:08x}"
+    def blocks(self, rest: Rest | None = None) -> str:
+        """A digest of the units' bounds: another index cuts the same files at other places. Of a
+        rest, those in which the first readers counted."""
+        return self._stream_blocks if rest and not rest[0].steps else self._own_blocks
 
-    def offsets_to(self, position: int, epoch: int) -> int:
+    @cached_property
+    def _own_blocks(self) -> str:
+        return _digest(self.units)
+
+    @cached_property
+    def _stream_blocks(self) -> str:
+        return _digest(Units(self.dataset, streams=True))
+
+    def offsets_to(self, position: int, course: Course) -> int:
         """The largest offset from which a reader can go on in a unit, or `NO_OFFSET`."""
-        index, block = self.units[int(self.course(epoch).read.numbers[position])]
+        index, block = self.units[int(course.read.numbers[position])]
         shard = self.dataset.shard(index)
-        if self.shuffle is not None or block is not None:
+        if self.shuffle is not None or block is not None or position in course.read.cuts:
             return NO_OFFSET
         if shard.compression not in ("auto", None):
             return NO_OFFSET
         return shard.nbytes or sys.maxsize  # of a file object, nobody knows the size
+
+
+def _digest(units: Units) -> str:
+    if units.dataset.paged is not None:
+        return f"{len(units)}-{units.dataset.paged.digest:08x}"
+    crc = 0
+    for table in units.tables():
+        for bounds in (np.zeros(1),) if table is None else (table.raw_offsets, table.records):
+            crc = zlib.crc32(np.ascontiguousarray(bounds, "<i8").tobytes(), crc)
+    return f"{len(units)}-{crc:08x}"

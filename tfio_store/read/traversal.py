@@ -19,6 +19,7 @@ from tfio_store.read.located import NO_OFFSET, Decoding, Located, within
 from tfio_store.read.long_records import LocatedList, fetch_records_of_files
 from tfio_store.read.order import Step
 from tfio_store.read.position import Position
+from tfio_store.read.rest import Rest
 from tfio_store.read.route import Route
 from tfio_store.read.shuffle import shuffled
 from tfio_store.read.skips import OnCorrupt, Skips
@@ -85,13 +86,27 @@ class Traversal:
             route.shuffle.check_room(route.window_most(), options.memory_budget)
         return route
 
+    def route_of(self, rest: Rest | None) -> Route:
+        """The way through the rest of an epoch. Rests are cut into blocks, even for a reader that
+        goes in order."""
+        if rest is None or self._options.steps or self._options.on_corrupt != "raise":
+            return self.route
+        if self._file is not None:
+            raise ValueError("state= is of several readers, and source= is a file object")
+        return self._route_in_blocks
+
+    @cached_property
+    def _route_in_blocks(self) -> Route:
+        return Route(self._shared.with_blocks(self._options), (), streams=False)
+
     def num_records(self) -> int | None:
         """How many records the position's epoch has, if that is known in advance."""
         if self._options.on_corrupt != "raise" or self._file is not None:
             return None
-        if not self._options.steps:
+        rest = self.position.rest
+        if not self._options.steps and rest is None:
             return self._shared.dataset.num_records
-        return self.route.course(self.position.epoch).num_records()
+        return self.route_of(rest).course(self.position.epoch, rest).num_records()
 
     def next_batch(self) -> RecordBatch | None:
         """The next batch, behind which the position moves; None at the end of the epoch. ValueError
@@ -139,10 +154,11 @@ class Traversal:
 
     def _start(self, single: bool) -> Iterator[Located | LocatedList]:
         """Make the pipeline from the position on. It must not hold this object, which holds it."""
-        options, position, route = self._options, self.position, self.route
+        options, position = self._options, self.position
+        route = self.route_of(position.rest)
         skips = None if options.on_corrupt == "raise" else self.skips
         how = Decoding(options.verify, options.max_record_bytes, skips)
-        course = route.course(position.epoch)
+        course = route.course(position.epoch, position.rest)
         order = course.read.numbers
         start = max(position.offset, 0)
         if self._file is not None:
@@ -151,7 +167,8 @@ class Traversal:
             # one window is gathered while the one before it is still in use
             budget = options.memory_budget - 2 * route.window_most()
             at = position.position
-            if single and skips is None and not options.steps and _is_frame(position):
+            plain = not options.steps and position.rest is None
+            if single and skips is None and plain and _is_frame(position):
                 return fetch_records_of_files(
                     route.units,
                     order,

@@ -1,0 +1,155 @@
+"""`reshard_state`: from the states of all workers to those of another number of workers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tfio_store.read.order import Share, Step, parse_steps, place_of, steps_at, steps_text
+from tfio_store.read.position import Position
+from tfio_store.read.rest import Cursor, Rest, Stage, parse_rest
+from tfio_store.read.state import made_state, numbers_of
+
+__all__ = ["reshard_state"]
+
+
+def reshard_state(states: Sequence[Mapping[str, Any]], count: int) -> list[dict[str, Any]]:
+    """Make of the states of all shares of a reader those of another number of shares.
+
+    It works in the midst of an epoch, without the data. Each record of the epoch that none of the
+    old readers gave comes once from the new ones, and none comes that was given. State ``j`` is for
+    ``reader.shard(j, count).restore``, with the steps of the old readers before and behind: the
+    same source, and the same shuffles. Shares of shares are counted through:
+    ``shard(rank, ranks).shard(worker, workers)`` takes state ``rank * workers + worker``. New
+    states can be resharded again, also in the midst of the same epoch. The next epoch has the order
+    that it always has for so many shares.
+
+    With ``even`` each new share has the same number of the records that are left: "drop" leaves out
+    the last ones, and "pad" repeats the first ones. What "drop" of the old shares left out stays
+    out, and what "pad" of the old shares was to repeat is left like other records.
+
+    Args:
+        states (list[dict]): What `RecordReader.state` returned for each share, in any order. All
+            stand in the same epoch, or have ended it.
+        count (int): The number of new shares, 1 or more.
+
+    Returns:
+        list[dict]: ``count`` states. They are small: a few bytes for each old share, and JSON can
+        hold them.
+
+    Raises:
+        ValueError: The states are not all of the shares of one reader, or ``count`` is below 1. It
+            tells what differs.
+
+    Example:
+        >>> _ = tfs.write_table({"x": list(range(100))}, "train", max_shard_bytes=100)
+        >>> old = [tfs.RecordReader("train").shuffle(7).shard(i, 2) for i in range(2)]
+        >>> given = [next(iter(reader)) for reader in old]
+        >>> states = tfs.reshard_state([reader.state() for reader in old], 3)
+        >>> new = [tfs.RecordReader("train").shuffle(7).shard(j, 3) for j in range(3)]
+        >>> for reader, state in zip(new, states):
+        ...     reader.restore(state)
+        >>> given += [record for reader in new for record in reader]
+        >>> len(given), len(set(given))
+        (100, 100)
+    """
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        raise ValueError(f"count= takes 1 or more workers, not {count!r}")
+    if not len(states):
+        raise ValueError("states= holds no state; it takes those of all shares of a reader")
+    if isinstance(states, Mapping):
+        raise ValueError("states= is one state; it takes a list of those of all shares of a reader")
+    found = [_Taken.of(state) for state in states]
+    if not found:
+        raise ValueError("states= holds no state; it takes those of all shares of a reader")
+    epoch = min(one.epoch for one in found)
+    for number, one in enumerate(found):
+        _check_epoch(number, one, epoch)
+    begun = next(one for one in found if one.epoch == epoch)
+    for number, one in enumerate(found):
+        _check_alike(number, one, begun)
+    cursors = tuple(_in_order([one.cursor(epoch) for one in found], [one.steps for one in found]))
+    rest = begun.rest or ()
+    if any(cursor != (0, 0) for cursor in cursors):
+        rest = (*rest, Stage(steps_at(begun.steps, 0), cursors))
+    fresh = Position(epoch=epoch, rest=rest)
+    marks = {"source": begun.source, "blocks": begun.blocks}
+    return [
+        made_state(fresh, steps=_one_share(begun.steps, index, count), **marks)
+        for index in range(count)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """What a state tells."""
+
+    source: str
+    blocks: str
+    steps: tuple[Step, ...]
+    rest: Rest | None
+    epoch: int
+    place: tuple[int, int]
+
+    @classmethod
+    def of(cls, state: Mapping[str, Any]) -> _Taken:
+        numbers = numbers_of(state)
+        marks = [state.get(name) for name in ("source", "blocks", "order")]
+        if not all(isinstance(mark, str) for mark in marks):
+            raise ValueError(f"states= holds no reader's state: {state!r}")
+        source, blocks, order = map(str, marks)
+        place = numbers["position"], numbers["records"]
+        rest = parse_rest(state["rest"])
+        return cls(source, blocks, parse_steps(order), rest, numbers["epoch"], place)
+
+    def cursor(self, epoch: int) -> Cursor:
+        return self.place if self.epoch == epoch else None
+
+
+def _check_epoch(number: int, one: _Taken, epoch: int) -> None:
+    """One that has given its share stands at the beginning of the next epoch."""
+    if one.epoch == epoch or (one.epoch == epoch + 1 and one.place == (0, 0)):
+        return
+    raise ValueError(
+        f"states[{number}] stands in epoch {one.epoch}, and another one in epoch {epoch}: take the "
+        "states of all shares in the same epoch"
+    )
+
+
+def _check_alike(number: int, one: _Taken, other: _Taken) -> None:
+    """ValueError unless both are of one reader's shares."""
+    if one.source != other.source:
+        raise ValueError(f"states[{number}] was taken of another source: its files differ")
+    if steps_at(one.steps, 0) != steps_at(other.steps, 0):
+        theirs, ours = steps_text(one.steps), steps_text(other.steps)
+        raise ValueError(
+            f"states[{number}] was taken of {theirs}, which is of another order than {ours}"
+        )
+    if one.epoch != other.epoch:
+        return
+    if one.blocks != other.blocks:
+        raise ValueError(f"states[{number}] was taken of other blocks: the index differs")
+    if one.rest != other.rest:
+        raise ValueError(f"states[{number}] was taken of the rest of another epoch")
+
+
+def _in_order(cursors: list[Cursor], steps: list[tuple[Step, ...]]) -> list[Cursor]:
+    """The cursors by the places of their shares. ValueError unless there is one for each."""
+    count = place_of(steps[0])[1]
+    numbers = [place_of(each)[0] for each in steps]
+    for index in range(count):
+        times = numbers.count(index)
+        if times != 1:
+            held = "holds no state" if not times else f"holds {times} states"
+            raise ValueError(
+                f"states= {held} of share {index} of {count}; it takes one of each share"
+            )
+    return [cursors[numbers.index(index)] for index in range(count)]
+
+
+def _one_share(steps: tuple[Step, ...], index: int, count: int) -> tuple[Step, ...]:
+    """These steps, with one share in place of all."""
+    shuffles = [step for step in steps if not isinstance(step, Share)]
+    before = next((at for at, step in enumerate(steps) if isinstance(step, Share)), len(steps))
+    return (*shuffles[:before], Share(index, count), *shuffles[before:])

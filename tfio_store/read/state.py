@@ -1,0 +1,129 @@
+"""A reader's state: its position as JSON, with marks of the source and the order it belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tfio_store.read.located import NO_OFFSET
+from tfio_store.read.order import Shuffle, Step, parse_steps, place_of, steps_text
+from tfio_store.read.position import Position
+from tfio_store.read.rest import Rest, parse_rest, rest_text
+from tfio_store.read.route import Route
+
+__all__ = ["made_state", "numbers_of", "position_of", "state_of"]
+
+_FORMAT = 3
+
+_LEAST = {"epoch": 0, "position": 0, "records": 0, "offset": NO_OFFSET}
+
+_OTHERS = {
+    "source": "another source: its files or their sizes differ",
+    "order": "another order, {theirs}; this reader's is {ours}",
+    "blocks": "the same files, but other blocks: their index or on_corrupt= differs",
+}
+
+
+def state_of(position: Position, route: Route) -> dict[str, Any]:
+    """The state of a reader that stands at a position."""
+    blocks = route.blocks(position.rest)
+    return made_state(position, source=route.source, steps=route.steps, blocks=blocks)
+
+
+def made_state(
+    position: Position, *, source: str, steps: tuple[Step, ...], blocks: str
+) -> dict[str, Any]:
+    """A state of these marks. All states have one shape."""
+    return {
+        "format": _FORMAT,
+        "source": source,
+        "order": steps_text(steps),
+        "blocks": blocks,
+        **{name: getattr(position, name) for name in _LEAST},
+        "rest": rest_text(position.rest),
+    }
+
+
+def position_of(state: Mapping[str, Any], route_of: Callable[[Rest | None], Route]) -> Position:
+    """The position of a state. ``route_of``: the reader's way through an epoch's rest.
+
+    ValueError if the state is not one of this library's, was taken of another source or order, or
+    stands where there is nothing."""
+    numbers = numbers_of(state)
+    rest = parse_rest(state["rest"])
+    route = route_of(rest)
+    _check_same("source", state, route.source)
+    _check_order(state, rest, route.steps)
+    if rest == ():
+        return _begin(numbers)
+    _check_same("blocks", state, route.blocks(rest))
+    found = Position(**numbers, rest=rest)
+    _check_place(found, route)
+    return found
+
+
+def numbers_of(state: Mapping[str, Any]) -> dict[str, int]:
+    """The numbers of a state. ValueError if it is not one of this library's."""
+    if not isinstance(state, Mapping) or state.get("format") != _FORMAT or "rest" not in state:
+        raise ValueError(f"state= is no reader's state of format {_FORMAT}: {state!r}")
+    for name, smallest in _LEAST.items():
+        value = state.get(name)
+        if not isinstance(value, int) or isinstance(value, bool) or value < smallest:
+            raise ValueError(f"state= holds {name}={value!r}, which is no position")
+    return {name: state[name] for name in _LEAST}
+
+
+def _another(name: str, theirs: object, ours: object) -> ValueError:
+    """The error for a state of another "source", "order" or "blocks"."""
+    return ValueError("state= was taken of " + _OTHERS[name].format(theirs=theirs, ours=ours))
+
+
+def _begin(numbers: dict[str, int]) -> Position:
+    if numbers["position"] or numbers["records"]:
+        raise ValueError("state= holds a place in the rest of an epoch of which nothing was given")
+    return Position(epoch=numbers["epoch"])
+
+
+def _check_same(name: str, state: Mapping[str, Any], ours: str) -> None:
+    if state.get(name) != ours:
+        raise _another(name, state.get(name), ours)
+
+
+def _check_order(state: Mapping[str, Any], rest: Rest | None, steps: tuple[Step, ...]) -> None:
+    """A rest that is not begun may be shared out in any way that has so many shares."""
+    theirs, ours = state.get("order"), steps_text(steps)
+    if theirs == ours:
+        return
+    if rest is None or state["position"] or state["records"] or not isinstance(theirs, str):
+        raise _another("order", theirs, ours)
+    wanted = parse_steps(theirs)
+    if _shuffles(wanted) != _shuffles(steps) or place_of(wanted) != place_of(steps):
+        raise _another("order", theirs, ours)
+
+
+def _shuffles(steps: tuple[Step, ...]) -> list[Step]:
+    return [step for step in steps if isinstance(step, Shuffle)]
+
+
+def _check_place(found: Position, route: Route) -> None:
+    """ValueError for a position beyond the end, or an offset where there are none."""
+    for stage in found.rest or ():
+        if _shuffles(stage.steps) != _shuffles(route.steps):
+            raise _another("order", steps_text(stage.steps), steps_text(route.steps))
+    if found == Position(epoch=found.epoch):
+        return
+    course = route.course(found.epoch, found.rest)
+    if found == Position(epoch=found.epoch, rest=found.rest):
+        return
+    most = course.records_at(found.position)
+    if most is None:
+        raise ValueError(
+            f"state= holds position={found.position}, which is no place to go on from: the "
+            f"order has {len(course)} positions"
+        )
+    if found.records > most:
+        raise ValueError(
+            f"state= holds records={found.records}, where position {found.position} has {most}"
+        )
+    if found.offset > route.offsets_to(found.position, course):
+        raise ValueError(f"state= holds offset={found.offset}, which the file does not reach")
