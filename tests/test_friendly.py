@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import pickle
+import shutil
 import subprocess
 import sys
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,7 +29,6 @@ SHOWN: dict[str, tuple[Callable[[str], Any], str]] = {
         tfs.RecordReader,
         "of 3 records in 2 shards, {0}-00000-of-00002.tfrecord, epoch 0",
     ),
-    "RecordSource": (tfs.RecordSource, "of 3 records in 2 shards, {0}-00000-of-00002.tfrecord"),
     "TFRecordWriter": (lambda url: tfs.TFRecordWriter(url + "-x"), "of {0}-x, open"),
     "ShardedWriter": (lambda url: tfs.ShardedWriter(url + "-y"), "of {0}-y, open"),
     "WriteJob": (lambda url: tfs.WriteJob(url + "-z", num_shards=2), "of {0}-z, 2 shards, open"),
@@ -71,11 +73,34 @@ def test_secrets_are_not_shown() -> None:
     writer.abort()
 
 
-def test_sources_that_differ_say_so(url: str) -> None:
+def test_a_source_tells_names_and_sizes(url: str, tmp_path: Path) -> None:
+    files = sorted(tmp_path.glob("train-*"))
+    told = b"".join(b"%s\0%d\0" % (file.name.encode(), file.stat().st_size) for file in files)
+    said = f"3 records in 2 shards, train-00000-of-00002.tfrecord, 2-{zlib.crc32(told):08x}"
+    assert repr(tfs.RecordSource(url)) == f"<RecordSource of {said}>"
+
+
+def test_sources_that_differ_say_so(url: str, tmp_path: Path) -> None:
     """Grain compares what sources say of themselves when it restores a state."""
     tfs.write_table({"x": [1, 2, 3]}, url + "2", num_shards=2)
-    assert repr(tfs.RecordSource(url)) != repr(tfs.RecordSource(url + "2"))
-    assert repr(tfs.RecordSource(url)) == repr(tfs.RecordSource(url))
+    (tmp_path / "other").mkdir()
+    tfs.write_table({"x": [1, 2, 300]}, f"{tmp_path}/other/train", num_shards=2, compression="GZIP")
+    files = sorted(map(str, tmp_path.glob("train-*")))
+    sources = [url, url + "2", f"{tmp_path}/other/train", files, files[::-1], files[:1], files * 2]
+    assert len({repr(tfs.RecordSource(source)) for source in sources}) == len(sources) - 1
+    assert repr(tfs.RecordSource(files)) == repr(tfs.RecordSource(url))
+
+
+def test_a_source_says_the_same_in_another_folder_and_process(url: str, tmp_path: Path) -> None:
+    """As its pickle does, and as a copy of the files does on another machine."""
+    source = tfs.RecordSource(url)
+    shutil.copytree(tmp_path, tmp_path / "mounted" / "elsewhere")
+    program = "import sys, tfio_store as t; print(repr(t.RecordSource(sys.argv[1])))"
+    elsewhere = f"{tmp_path}/mounted/elsewhere/train"
+    answer = subprocess.run(
+        [sys.executable, "-c", program, elsewhere], capture_output=True, check=True, text=True
+    )
+    assert answer.stdout.strip() == repr(source) == repr(pickle.loads(pickle.dumps(source)))
 
 
 def test_without_a_number_or_limit_shards_take_256_mib(tmp_path: Path) -> None:

@@ -1,33 +1,262 @@
-"""Grain takes a `RecordSource` as it is."""
+"""Grain takes a `RecordSource` as it is: its loaders, workers, shards, mixtures and checkpoints."""
 
 from __future__ import annotations
 
+import itertools
+import json
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import tfio_store as tfs
-from tests.support.framed import framed
+from tests.servers.place import Place
+from tests.support.counted import Counted
 
-grain = pytest.importorskip("grain.python", reason="Grain is not installed")
+grain = pytest.importorskip("grain", reason="Grain is not installed")
+flags = pytest.importorskip("absl.flags")
 
-RECORDS = [b"%d" % i for i in range(500)]
+ROWS = 503
+SCHEMA: dict[str, Any] = {"x": "int64", "tokens": ("int32", (4,))}
+
+
+@pytest.fixture(autouse=True)
+def parsed() -> None:
+    """Grain's workers ask for flags, which a program that `absl.app.run` starts has parsed."""
+    flags.FLAGS.mark_as_parsed()
+
+
+def write(url: str, first: int = 0, **options: Any) -> None:
+    x = np.arange(first, first + ROWS)
+    tokens = np.add.outer(x, np.arange(4)).astype(np.int32)
+    tfs.write_table({"x": x, "tokens": tokens}, url, num_shards=3, **options)
 
 
 @pytest.fixture
 def source(tmp_path: Path) -> tfs.RecordSource:
-    (tmp_path / "x").write_bytes(framed(RECORDS))
-    return tfs.RecordSource(tmp_path / "x")
+    write(f"{tmp_path}/train", compression="GZIP")
+    return tfs.RecordSource(f"{tmp_path}/train")
 
 
-def test_random_access_data_source(source: tfs.RecordSource) -> None:
-    sampler = grain.IndexSampler(
-        len(source), grain.NoSharding(), shuffle=True, num_epochs=1, seed=1
+class Parse(grain.transforms.Map):  # type: ignore[name-defined]
+    def map(self, record: bytes) -> dict[str, Any]:
+        row = tfs.decode_examples([record], SCHEMA)
+        return {name: row[name][0] for name in row}
+
+
+class Read(grain.transforms.Map):  # type: ignore[name-defined]
+    """A batch of numbers in, arrays out."""
+
+    def __init__(self, source: tfs.RecordSource, host: int = 0, hosts: int = 1) -> None:
+        self.source, self.host, self.hosts = source, host, hosts
+
+    def map(self, numbers: Any) -> dict[str, Any]:
+        mine = np.array_split(numbers, self.hosts)[self.host]
+        return dict(tfs.decode_examples(self.source[mine], SCHEMA))
+
+
+def xs(batches: Any) -> list[int]:
+    return [int(x) for batch in batches for x in np.atleast_1d(batch["x"])]
+
+
+# DataLoader
+
+
+def loader(
+    source: tfs.RecordSource, workers: int, shard: Any = None, shuffle: bool = True, seed: int = 1
+) -> Any:
+    sampler = grain.samplers.IndexSampler(
+        len(source),
+        shard_options=shard or grain.sharding.NoSharding(),
+        shuffle=shuffle,
+        num_epochs=1,
+        seed=seed,
     )
-    loader = grain.DataLoader(data_source=source, sampler=sampler, worker_count=0)
-    assert sorted(loader, key=int) == RECORDS
+    return grain.DataLoader(
+        data_source=source,
+        sampler=sampler,
+        operations=[Parse(), grain.transforms.Batch(16)],
+        worker_count=workers,
+    )
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_each_record_comes_once(source: tfs.RecordSource, workers: int, shuffle: bool) -> None:
+    batches = list(loader(source, workers, shuffle=shuffle))
+    assert sorted(xs(batches)) == list(range(ROWS))
+    in_order = tfs.decode_examples(source[:], SCHEMA)["x"].tolist()
+    assert (xs(batches) == in_order) == (not shuffle)
+    for batch in batches:
+        np.testing.assert_array_equal(batch["tokens"], np.add.outer(batch["x"], np.arange(4)))
+
+
+def test_workers_read_s3(s3: Place) -> None:
+    write(s3.url("train"), storage_options=s3.storage_options)
+    source = tfs.RecordSource(s3.url("train"), storage_options=s3.storage_options)
+    assert source[0]  # connections exist before the workers do
+    assert sorted(xs(loader(source, 2))) == list(range(ROWS))
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_loader_goes_on_in_mid_epoch(tmp_path: Path, workers: int) -> None:
+    write(f"{tmp_path}/train")
+    iterator = iter(loader(tfs.RecordSource(f"{tmp_path}/train"), workers))
+    before = list(itertools.islice(iterator, 7))
+    state = iterator.get_state()
+    rest = xs(iterator)
+    assert sorted(xs(before) + rest) == list(range(ROWS))
+    (tmp_path / "moved").mkdir()
+    for file in [*tmp_path.glob("train*"), *tmp_path.glob("_train*")]:
+        file.rename(tmp_path / "moved" / file.name)
+    other = iter(loader(tfs.RecordSource(f"{tmp_path}/moved/train"), workers))
+    other.set_state(state)
+    assert xs(other) == rest
+
+
+def test_a_state_of_another_source_is_refused(tmp_path: Path) -> None:
+    write(f"{tmp_path}/a/train")
+    write(f"{tmp_path}/b/train", first=1 << 20)  # as many records, and longer ones
+    state = iter(loader(tfs.RecordSource(f"{tmp_path}/a/train"), 0)).get_state()
+    other = iter(loader(tfs.RecordSource(f"{tmp_path}/b/train"), 0))
+    with pytest.raises(ValueError, match="DataSource in checkpoint does not match"):
+        other.set_state(state)
+    with pytest.raises(ValueError, match="Sampler in checkpoint does not match"):
+        iter(loader(tfs.RecordSource(f"{tmp_path}/a/train"), 0, seed=2)).set_state(state)
+
+
+def test_a_state_holds_no_secret() -> None:
+    options = {"key": "S3CR3T", "token": "S3CR3T"}
+    write("memory://secrets/train", storage_options=options)
+    source = tfs.RecordSource("memory://secrets/train", storage_options=options)
+    assert b"S3CR3T" not in iter(loader(source, 0)).get_state()
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_shards_of_a_loader_are_even_and_apart(source: tfs.RecordSource, count: int) -> None:
+    shards = [
+        xs(loader(source, 0, grain.sharding.ShardOptions(i, count, drop_remainder=True)))
+        for i in range(count)
+    ]
+    assert {len(shard) for shard in shards} == {ROWS // count}
+    assert len({*itertools.chain(*shards)}) == ROWS // count * count
+
+
+# MapDataset
 
 
 def test_map_dataset(source: tfs.RecordSource) -> None:
-    dataset = grain.MapDataset.source(source).shuffle(seed=1).map(int)
-    assert sorted(dataset) == list(range(500))
+    dataset = grain.MapDataset.source(source).shuffle(seed=1).map(Parse()).batch(10)
+    assert sorted(xs(dataset)) == list(range(ROWS))
+    again = grain.MapDataset.source(source).shuffle(seed=1).map(Parse()).batch(10)
+    assert xs(again) == xs(dataset)
+
+
+def test_epochs_and_shards_of_a_map_dataset(source: tfs.RecordSource) -> None:
+    dataset = grain.MapDataset.source(source).shuffle(seed=1).map(Parse())
+    shards = [xs(dataset[i::3]) for i in range(3)]
+    assert sorted(itertools.chain(*shards)) == list(range(ROWS))
+    two = xs(dataset.repeat(2))
+    assert Counter(two) == dict.fromkeys(range(ROWS), 2)
+    assert two[:ROWS] != two[ROWS:]
+
+
+def test_a_mixture(source: tfs.RecordSource, tmp_path: Path) -> None:
+    write(f"{tmp_path}/other", first=1000)
+    parts = [
+        grain.MapDataset.source(each).shuffle(seed=1).repeat().map(Parse())
+        for each in (source, tfs.RecordSource(f"{tmp_path}/other"))
+    ]
+    mixed = grain.MapDataset.mix(parts, weights=[0.75, 0.25])
+    drawn = [int(mixed[i]["x"]) for i in range(400)]
+    assert sum(x < 1000 for x in drawn) == 300
+    assert len(set(drawn)) == 400
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_batches_of_numbers_go_on_in_mid_epoch(source: tfs.RecordSource, workers: int) -> None:
+    def iterator() -> Any:
+        numbers = grain.MapDataset.range(len(source)).shuffle(seed=3).batch(20)
+        dataset = numbers.map(Read(source)).to_iter_dataset()
+        if workers:
+            options = grain.multiprocessing.MultiprocessingOptions(num_workers=workers)
+            dataset = dataset.mp_prefetch(options)
+        return iter(dataset)
+
+    reading = iterator()
+    before = list(itertools.islice(reading, 5))
+    state = json.loads(json.dumps(reading.get_state()))
+    rest = xs(reading)
+    assert sorted(xs(before) + rest) == list(range(ROWS))
+    other = iterator()
+    other.set_state(state)
+    assert xs(other) == rest
+
+
+def test_another_number_of_hosts_goes_on(source: tfs.RecordSource) -> None:
+    def hosts(count: int) -> list[Any]:
+        numbers = grain.MapDataset.range(len(source)).shuffle(seed=3).batch(12)
+        return [
+            iter(numbers.map(Read(source, host, count)).to_iter_dataset()) for host in range(count)
+        ]
+
+    two = hosts(2)
+    steps = [[next(iterator) for iterator in two] for _ in range(9)]
+    states = [iterator.get_state() for iterator in two]
+    assert states[0] == states[1]
+    three = hosts(3)
+    for iterator in three:
+        iterator.set_state(states[0])
+    rest = [xs(batches) for batches in zip(*three, strict=True)]
+    assert sorted(itertools.chain(*map(xs, steps), *rest)) == list(range(ROWS))
+
+
+# Reading many at once
+
+
+def test_grain_knows_that_a_source_reads_many_at_once(source: tfs.RecordSource) -> None:
+    base = pytest.importorskip("grain._src.python.dataset.base")
+    assert isinstance(source, base.SupportsBatchedReadRandomAccessDataSource)
+    dataset = grain.MapDataset.source(source).shuffle(seed=1)
+    assert dataset._getitems(range(ROWS)) == [dataset[i] for i in range(ROWS)]
+
+
+def test_a_batch_is_one_round_of_few_requests(
+    memory: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(memory.url("train"), compression="GZIP")  # three shards of one block each
+    counted = Counted(memory.open()[0], monkeypatch)
+    source = tfs.RecordSource(memory.url("train"), cache_bytes=0)
+    numbers = grain.MapDataset.range(len(source)).shuffle(seed=1).batch(64)
+    counted.clear()
+    batch = numbers.map(Read(source))[0]
+    assert len(counted.ranges) == 3
+    counted.clear()
+    assert source._getitems(batch["x"].tolist()) == source[batch["x"]]
+    assert len(counted.ranges) == 6
+
+
+# Orbax
+
+
+def test_orbax_keeps_the_place_of_an_iterator(source: tfs.RecordSource, tmp_path: Path) -> None:
+    ocp = pytest.importorskip("orbax.checkpoint")
+
+    def iterator() -> Any:
+        numbers = grain.MapDataset.range(len(source)).shuffle(seed=3).batch(20)
+        return iter(numbers.map(Read(source)).to_iter_dataset())
+
+    reading = iterator()
+    before = xs(itertools.islice(reading, 4))
+    with ocp.CheckpointManager(tmp_path / "checkpoints", item_names=("data",)) as manager:
+        save = grain.checkpoint.CheckpointSave(reading)
+        manager.save(4, args=ocp.args.Composite(data=save))
+        manager.wait_until_finished()
+        rest = xs(reading)
+        other = iterator()
+        restore = grain.checkpoint.CheckpointRestore(other)
+        manager.restore(4, args=ocp.args.Composite(data=restore))
+    assert xs(other) == rest
+    assert sorted(before + rest) == list(range(ROWS))

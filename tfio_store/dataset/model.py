@@ -153,12 +153,15 @@ class Dataset:
             return self.paged.nbytes
         return sum(shard.part_nbytes for shard in self.shards)
 
-    def summary(self) -> str:
-        """How many records and shards there are, if it is known, and where the first shard lies."""
+    def held(self) -> str:
+        """How many shards there are, and how many records, if that is known."""
         count, shards = self.num_records, len(self.shards)
         held = f"{shards} shard" if shards == 1 else f"{shards} shards"
-        held = held if count is None else f"{count} records in {held}"
-        return f"{held}, {self.shard(0).url}" if shards else held
+        return held if count is None else f"{count} records in {held}"
+
+    def summary(self) -> str:
+        """What it holds, and where the first shard lies."""
+        return f"{self.held()}, {self.shard(0).url}" if self.shards else self.held()
 
     @property
     def has_blocks(self) -> bool:

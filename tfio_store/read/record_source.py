@@ -6,6 +6,7 @@ import operator
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, SupportsIndex, overload
 
@@ -21,6 +22,7 @@ from tfio_store.read.located import Decoding
 from tfio_store.read.plan import Units
 from tfio_store.read.record_numbers import is_number, record_numbers
 from tfio_store.read.record_runs import UNKNOWN, Frames, frames_of
+from tfio_store.read.route import Route
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
 from tfio_store.storage import Access, LocalCache, Retry
 from tfio_store.storage.cache.local_cache import cache_of
@@ -48,7 +50,7 @@ class RecordSource(Sequence[bytes]):
     records' places too. Numbers that go on where the last question ended, as in a loop, read whole
     blocks. A source is safe to use from several threads. It pickles as names and numbers, and a
     forked child makes its own connections. It serves as a PyTorch map-style dataset and as a Grain
-    data source.
+    data source. ``repr`` tells two sources apart by the names, sizes and records of their files.
 
     Args:
         source (str | PathLike | list): A path or URL, a glob, a dataset's prefix or folder with a
@@ -158,6 +160,9 @@ class RecordSource(Sequence[bytes]):
         found = self._fetched(wanted, whole_blocks=follows)
         return [found[row] for row in rows.tolist()]
 
+    _getitems = __getitems__
+    """What Grain calls with a batch."""
+
     def _follow(self, numbers: npt.NDArray[np.int64]) -> bool:
         """Whether somebody reads on where the last question ended, as a loop does."""
         if not len(numbers):
@@ -234,7 +239,15 @@ class RecordSource(Sequence[bytes]):
         return _Places(blocks, within, held, Frames(shards, *spans))
 
     def __repr__(self) -> str:
-        return f"<RecordSource of {self._dataset.summary()}>"
+        # Grain compares this when it restores a state, perhaps on a machine that has the files in
+        # another folder. So it does not tell where they lie.
+        first = self._dataset.shard(0).url.rsplit("/", 1)[-1] if self._dataset.shards else "none"
+        return f"<RecordSource of {self._dataset.held()}, {first}, {self._digest}>"
+
+    @cached_property
+    def _digest(self) -> str:
+        """Of the names and sizes of the files, as in a reader's state."""
+        return Route(self._dataset, (), streams=False).source
 
 
 @dataclass(frozen=True, slots=True)
