@@ -27,10 +27,14 @@ def door_names(door: Path) -> list[str]:
     return [name for name in ast.literal_eval(text[1]) if name not in tfs.__all__]
 
 
+ROOMS = ("spark",)
+"""Doors that are folders, by their ``__init__``."""
+
+DOORS = {door.stem: door for door in ROOT.glob("[a-z]*.py")} | {
+    room: ROOT / room / "__init__.py" for room in ROOMS
+}
 NAMES = [f"tfio_store.{name}" for name in tfs.__all__] + [
-    f"tfio_store.{door.stem}.{name}"
-    for door in sorted(ROOT.glob("[a-z]*.py"))
-    for name in door_names(door)
+    f"tfio_store.{door}.{name}" for door in sorted(DOORS) for name in door_names(DOORS[door])
 ]
 each_name = pytest.mark.parametrize(
     "name",

@@ -1,0 +1,207 @@
+"""The options of the data source: text, as Spark hands it over, and what it means."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tfio_store.example.schema import Schema
+from tfio_store.storage import Retry
+from tfio_store.storage.redaction import redacted
+
+__all__ = ["ReadOptions", "WriteOptions"]
+
+RECORD_TYPES = ("Example", "SequenceExample", "ByteArray")
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """What to read, and how."""
+
+    source: str | list[str]
+    record_type: str | None
+    schema: Schema | None
+    columns: tuple[str, ...] | None
+    infer_schema: bool
+    target_bytes: int
+    num_partitions: int | None
+    compression: str | None
+    on_corrupt: Any
+    storage: dict[str, Any]
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> ReadOptions:
+        """ValueError for an unknown option, or one that holds something else than it takes."""
+        given = _Given(options)
+        urls = given.urls()
+        made = cls(
+            source=urls[0] if len(urls) == 1 else urls,
+            record_type=given.take("recordType", _record_type),
+            schema=given.take("schema", _schema),
+            columns=given.take("columns", _names),
+            infer_schema=given.take("inferSchema", _flag, default=False),
+            target_bytes=given.take("maxPartitionBytes", _count, default=128 << 20),
+            num_partitions=given.take("numPartitions", _count),
+            compression=given.take("compression", _codec, default="auto"),
+            on_corrupt=given.take("onCorrupt", _one_of("raise", "skip"), default="raise"),
+            storage=given.storage(),
+        )
+        given.refuse_others("reading")
+        return made
+
+    @property
+    def shown(self) -> str:
+        """What to call the source in errors, without secrets."""
+        return redacted(str(self.source))
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """Where to write, and how."""
+
+    url: str
+    record_type: str | None
+    schema: Schema | None
+    if_exists: str
+    max_shard_bytes: int
+    job: dict[str, Any]
+    """What `WriteJob` takes besides."""
+
+    @classmethod
+    def of(cls, options: Mapping[str, str], *, overwrite: bool) -> WriteOptions:
+        """ValueError for an unknown option, or one that holds something else than it takes."""
+        given = _Given(options)
+        urls = given.urls()
+        if len(urls) != 1:
+            raise ValueError(f"save() takes the URL of one dataset, not {len(urls)}")
+        job = {
+            "compression": given.take("compression", _codec),
+            "level": given.take("level", int),
+            "keep_replaced": given.take("keepReplaced", float, default=3600.0),
+        }
+        made = cls(
+            url=urls[0],
+            record_type=given.take("recordType", _record_type),
+            schema=given.take("schema", _schema),
+            if_exists=given.take("ifExists", _if_exists(overwrite), default=_by_mode(overwrite)),
+            max_shard_bytes=given.take("maxShardBytes", _count, default=256 << 20),
+            job=job | given.storage(),
+        )
+        given.refuse_others("writing")
+        return made
+
+
+class _Given:
+    """Options that are taken one by one. Spark knows no case in their names."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._left = {name.lower(): value for name, value in options.items()}
+        self._known: list[str] = []
+
+    def take(self, name: str, parse: Callable[[str], Any], default: Any = None) -> Any:
+        self._known.append(name)
+        text = self._left.pop(name.lower(), None)
+        if text is None:
+            return default
+        try:
+            return parse(text)
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"option {name!r}: {error}") from None
+
+    def urls(self) -> list[str]:
+        several = self.take("paths", json.loads, default=[])
+        one = self.take("path", str)
+        urls = [*([] if one is None else [one]), *several]
+        if not urls:
+            raise ValueError("name a dataset, a file or a glob: load(url), or save(url)")
+        return urls
+
+    def storage(self) -> dict[str, Any]:
+        return {
+            "storage_options": self.take("storageOptions", _object),
+            "retry": self.take("retry", lambda text: Retry(**_object(text))),
+            "backend": self.take("backend", str, default="fsspec"),
+        }
+
+    def refuse_others(self, doing: str) -> None:
+        if self._left:
+            odd = ", ".join(sorted(self._left))
+            there = ", ".join(name for name in self._known if name not in ("path", "paths"))
+            raise ValueError(f"no such options of {doing}: {odd}; there are {there}")
+
+
+def _record_type(text: str) -> str:
+    found = {known.lower(): known for known in RECORD_TYPES}.get(text.lower())
+    if found is None:
+        raise ValueError(f"takes one of {', '.join(RECORD_TYPES)}, not {text!r}")
+    return found
+
+
+def _object(text: str) -> dict[str, Any]:
+    """The error does not show the text, which may hold secrets."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise ValueError('takes a JSON object, such as {"key": "value"}')
+    return found
+
+
+def _schema(text: str) -> Schema:
+    told = _object(text)
+    if not isinstance(told.get("features"), dict):
+        told = {n: (f[0], tuple(f[1])) if isinstance(f, list) else f for n, f in told.items()}
+    return Schema.of(told)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names = json.loads(text) if text.startswith("[") else [each.strip() for each in text.split(",")]
+    if not names or not all(isinstance(name, str) and name for name in names):
+        raise ValueError('takes names with commas between, or a JSON list of them: ["a", "b"]')
+    return tuple(names)
+
+
+def _flag(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError(f"takes true or false, not {text!r}")
+    return text.lower() == "true"
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError(f"takes a positive number, not {text!r}")
+    return int(text)
+
+
+def _codec(text: str) -> str | None:
+    lowered = text.lower()
+    if lowered in ("", "none", "uncompressed"):
+        return None
+    return "auto" if lowered == "auto" else text.upper()
+
+
+def _one_of(*words: str) -> Callable[[str], str]:
+    def word(text: str) -> str:
+        if text.lower() not in words:
+            raise ValueError(f"takes one of {', '.join(words)}, not {text!r}")
+        return text.lower()
+
+    return word
+
+
+def _by_mode(overwrite: bool) -> str:
+    return "overwrite" if overwrite else "append"
+
+
+def _if_exists(overwrite: bool) -> Callable[[str], str]:
+    """Spark itself has only two modes for this kind of source."""
+
+    def word(text: str) -> str:
+        if text.lower() != "error" or overwrite:
+            raise ValueError('takes "error", by which mode("append") refuses a dataset that exists')
+        return "error"
+
+    return word
