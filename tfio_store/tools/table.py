@@ -8,13 +8,12 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
-import numpy as np
-
 from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.source import Source
-from tfio_store.example import Examples, Nullable, Ragged, decode_examples
+from tfio_store.example import Examples, decode_examples
 from tfio_store.example.codec import SchemaLike, Strings
 from tfio_store.example.decoding_nulls import Nulls, most_room
+from tfio_store.example.joining import joined_columns
 from tfio_store.example.kind_values import Labels
 from tfio_store.example.schema import Schema
 from tfio_store.read.reader import RecordReader
@@ -193,30 +192,5 @@ def read_table(
         with closing(decoded(batches, decode, source, room=room)) as made:
             parts = list(made)
     parts = parts or [decode_examples([], wanted, **how)]
-    joined = {name: _joined([part[name] for part in parts]) for name in wanted}
+    joined = {name: joined_columns([part[name] for part in parts]) for name in wanted}
     return Examples(joined, parts[0].schema)
-
-
-def _joined(parts: list[Any]) -> Any:
-    """Parts of a column, end to end."""
-    if len(parts) == 1:
-        return parts[0]
-    if isinstance(parts[0], Nullable):
-        values = _joined([part.values for part in parts])
-        return Nullable(values, np.concatenate([part.valid for part in parts]))
-    if isinstance(parts[0], Ragged):
-        splits = [part.row_splits for part in parts]
-        starts = np.cumsum([0, *(s[-1] for s in splits)])
-        ends = [s[1:] + start for s, start in zip(splits, starts, strict=False)]
-        values = _joined([part.values for part in parts])
-        return Ragged(values, np.concatenate([[0], *ends]))
-    if isinstance(parts[0], RecordBatch):
-        starts = np.cumsum([0, *(len(part.buffer) for part in parts)])
-        moved = [part.offsets + start for part, start in zip(parts, starts, strict=False)]
-        lengths = np.concatenate([part.lengths for part in parts])
-        return RecordBatch(b"".join(part.buffer for part in parts), np.concatenate(moved), lengths)
-    if isinstance(parts[0], np.ma.MaskedArray):
-        joined: Any = np.ma.concatenate(parts)  # type: ignore[no-untyped-call]
-        joined.fill_value = parts[0].fill_value
-        return joined
-    return np.concatenate(parts)

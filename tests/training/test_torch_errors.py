@@ -1,0 +1,135 @@
+"""What fails in a worker fails in the training process, with all that the error tells. Nothing is
+lost behind it, and nothing hangs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tfio_store as tfs
+from tests.support.framed import framed
+from tests.training.loading import loader, numbers, torch_data, written
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+
+from tfio_store.torch import TFRecordIterable, TFRecordMap  # noqa: E402
+
+RECORDS = [tfs.encode_example({"x": i}) for i in range(20)]
+
+
+@pytest.fixture
+def damaged(tmp_path: Path) -> str:
+    """Record 10 has one bit that is wrong."""
+    data = bytearray(framed(RECORDS))
+    data[len(framed(RECORDS[:10])) + 12] ^= 1
+    (tmp_path / "x").write_bytes(data)
+    return str(tmp_path / "x")
+
+
+def kinds(source: str, **options: Any) -> list[Any]:
+    schema = {"x": "int64"}
+    return [
+        TFRecordIterable(source, schema=schema, batch_size=4, **options),
+        TFRecordMap(source, schema=schema, **options),
+    ]
+
+
+@pytest.mark.parametrize("kind", [0, 1])
+@pytest.mark.parametrize(("workers", "method"), [(0, "fork"), (1, "fork"), (1, "spawn")])
+def test_damage_tells_path_and_offset(damaged: str, kind: int, workers: int, method: str) -> None:
+    dataset = kinds(damaged)[kind]
+    sampler = None if kind == 0 else [[10]]
+    batches = iter(loader(dataset, workers, method, sampler=sampler))
+    with pytest.raises(tfs.CorruptRecordError) as caught:
+        list(batches)
+    assert caught.value.path == damaged
+    assert caught.value.offset == len(framed(RECORDS[:10]))
+    assert type(caught.value) is tfs.CorruptRecordError
+    if workers:
+        assert "in DataLoader worker process 0" in str(caught.value.__cause__)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_schema_that_does_not_fit_names_source_and_feature(tmp_path: Path, workers: int) -> None:
+    (tmp_path / "x").write_bytes(framed(RECORDS))
+    dataset = TFRecordIterable(str(tmp_path / "x"), schema={"y": "int64"}, batch_size=4)
+    with pytest.raises(tfs.SchemaError) as caught:
+        list(loader(dataset, workers))
+    assert caught.value.feature == "y"
+    assert caught.value.path == str(tmp_path / "x")
+
+
+def test_too_large_a_record_tells_its_length(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(framed([b"x" * 5000]))
+    dataset = TFRecordIterable(str(tmp_path / "x"), batch_size=1)
+    object.__setattr__(dataset._reader.value._options, "max_record_bytes", 1000)
+    with pytest.raises(tfs.RecordTooLargeError) as caught:
+        list(loader(dataset, 1))
+    assert (caught.value.length, caught.value.limit) == (5000, 1000)
+
+
+def test_a_fault_is_no_end(damaged: str) -> None:
+    """Who asks again meets it again, and the state still stands before what was not given."""
+    dataset = TFRecordIterable(damaged, schema={"x": "int64"}, batch_size=4)
+    steps = iter(dataset)
+    for _ in range(3):
+        with pytest.raises(tfs.CorruptRecordError):
+            list(steps)
+    state = dataset.state_dict()
+    Path(damaged).write_bytes(framed(RECORDS))
+    other = TFRecordIterable(damaged, schema={"x": "int64"}, batch_size=4)
+    other.load_state_dict(state)
+    left = numbers(other)
+    assert left == list(range(20))[-len(left) :]
+
+
+def test_a_file_that_has_gone(tmp_path: Path) -> None:
+    url = written(str(tmp_path / "train"))
+    dataset = TFRecordIterable(url, batch_size=4)
+    for file in tmp_path.glob("train-*"):
+        file.unlink()
+    with pytest.raises(FileNotFoundError, match="train-00000"):
+        list(loader(dataset, 1))
+
+
+class Deadly(torch_data.Dataset):
+    """Kills the worker that reads row 50."""
+
+    def __init__(self, url: str) -> None:
+        self.dataset = TFRecordMap(url)
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, index: int) -> Any:
+        if index == 50:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return self.dataset[index]
+
+
+def deadly(batch: Any) -> Any:
+    if 500 in batch["x"]:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return batch
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_a_worker_that_is_killed_is_named(tmp_path: Path, persistent: bool) -> None:
+    dataset = TFRecordIterable(written(str(tmp_path / "train")), batch_size=10)
+    with_workers = loader(dataset, 2, collate_fn=deadly, persistent_workers=persistent)
+    with pytest.raises(RuntimeError, match=r"DataLoader worker \(pid\(?s?\)? ?\d+\)"):
+        try:
+            list(with_workers)
+        except (ConnectionError, EOFError):  # in the midst of a tensor that the worker sent
+            time.sleep(20)  # until the loader's handler of SIGCHLD tells why
+
+
+def test_a_worker_that_is_killed_over_a_map(tmp_path: Path) -> None:
+    dataset = Deadly(written(str(tmp_path / "train")))
+    with pytest.raises(RuntimeError, match=r"DataLoader worker \(pid\(?s?\)? ?\d+\)"):
+        list(torch_data.DataLoader(dataset, batch_size=20, num_workers=2))

@@ -1,0 +1,8 @@
+"""PyTorch: datasets for its DataLoader, which give tensors."""
+
+from tfio_store.torch.iterable import TFRecordIterable
+from tfio_store.torch.map import TFRecordMap
+from tfio_store.torch.resharding import reshard
+from tfio_store.torch.tensors import NullableTensor, RaggedTensor
+
+__all__ = ["NullableTensor", "RaggedTensor", "TFRecordIterable", "TFRecordMap", "reshard"]

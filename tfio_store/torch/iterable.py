@@ -1,0 +1,295 @@
+"""`TFRecordIterable`: a dataset that a job's ranks and their loaders' workers share out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from multiprocessing.context import get_spawning_popen
+from typing import Any, Literal
+
+from torch.utils.data import IterableDataset, get_worker_info
+
+from tfio_store.dataset.source import Source
+from tfio_store.example.codec import SchemaLike
+from tfio_store.example.schema import Schema
+from tfio_store.read.reader import DEFAULT_MEMORY_BUDGET, OnCorrupt, RecordReader
+from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
+from tfio_store.storage import Access, LocalCache, Retry
+from tfio_store.torch.content import content_of
+from tfio_store.torch.epochs import Epochs
+from tfio_store.torch.passes import Batches, Nothing, Rows, Steps
+from tfio_store.torch.place import Ranks, Worker
+from tfio_store.torch.shared_pickle import Lent
+from tfio_store.torch.states import Saved, Standing
+
+__all__ = ["TFRecordIterable"]
+
+Even = Literal["pad", "drop"]
+
+
+class TFRecordIterable(IterableDataset):  # type: ignore[misc]
+    """A PyTorch dataset of whole batches, which ranks and workers read in shares.
+
+    All workers of all ranks together give each record once in an epoch. Each pass gives the next
+    epoch, also with ``persistent_workers=True``. Use it with ``DataLoader(dataset,
+    batch_size=None)``: the batches are made here, a block of records at a time. torchdata's
+    ``StatefulDataLoader`` saves and restores where its workers stand.
+
+    A batch is a dict of feature name to tensor. A feature of varying length comes as a
+    `RaggedTensor`, one with nulls as a `NullableTensor`, bytes and str as lists. Times come as
+    int64. Without a schema a batch is a list of bytes, the records.
+
+    The files of a source without an index are walked once, when the dataset is made.
+
+    Args:
+        source (str | PathLike | list): See `RecordReader`.
+        schema (Schema | dict | str | None): What the records hold. Default None: what the manifest
+            says, or, without one, records as bytes. "bytes" asks for records as bytes.
+        columns (list[str] | None): The features to decode. Default None: all of them.
+        batch_size (int | None): The rows of a batch. Default None: single rows, for a loader that
+            makes the batches, which is much slower.
+        shuffle (bool): Give the records in another random order in each epoch; see
+            `RecordReader.shuffle`. Default False.
+        seed (int): The same seed gives the same orders. All ranks need the same. Default 0.
+        window (int): MiB of records that are shuffled together in memory, in each worker. Default
+            16.
+        even (str | None): "pad" or "drop" gives each rank the same number of batches, as
+            DistributedDataParallel needs; see `RecordReader.shard`. Default None: each record once,
+            and ranks that differ.
+        rank (int | None): This process of the job. Default None: what torch.distributed says, or,
+            before it is initialized, the environment's RANK.
+        world_size (int | None): The number of processes. Default None: as for ``rank``.
+        drop_last (bool): Leave out the last batch of a worker, if it is smaller. Default False.
+        num_workers (int | None): The loader's number of workers, for ``len()``. Default None:
+            ``len()`` is an error.
+        compression (str | None): See `RecordReader`. Default "auto".
+        verify (bool): See `RecordReader`. Default True.
+        on_corrupt (str | Callable): See `RecordReader`. Default "raise".
+        storage_options (dict | None): See `RecordReader`. Default None.
+        memory_budget (int): See `RecordReader`; each worker has so much. Default 256 MiB.
+        max_record_bytes (int): See `RecordReader`. Default 1 GiB.
+        retry (Retry | None): See `RecordReader`. Default None.
+        backend (str): See `RecordReader`. Default "fsspec".
+        cache (str | PathLike | LocalCache | None): See `RecordReader`. Default None.
+
+    Raises:
+        OSError: The storage fails: FileNotFoundError, PermissionError and others, with the URL.
+        ValueError: An argument is not as described.
+        KeyError: ``columns`` names no feature of the schema.
+        TypeError: torch lacks the dtype of a feature.
+        SchemaError: While iterating: a record is not as the schema says.
+        DataLossError: While iterating: a record is damaged. It gives path and offset in the
+            training process too.
+
+    Example:
+        >>> from torch.utils.data import DataLoader
+        >>> from tfio_store.torch import TFRecordIterable
+        >>> _ = tfs.write_table({"x": [1, 2, 3], "name": ["a", "b", "c"]}, "train")
+        >>> dataset = TFRecordIterable("train", batch_size=2)
+        >>> for batch in DataLoader(dataset, batch_size=None):
+        ...     print(batch["x"], batch["name"])
+        tensor([1, 2]) ['a', 'b']
+        tensor([3]) ['c']
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        *,
+        schema: SchemaLike | str | None = None,
+        columns: Sequence[str] | None = None,
+        batch_size: int | None = None,
+        shuffle: bool = False,
+        seed: int = 0,
+        window: int = 16,
+        even: Even | None = None,
+        rank: int | None = None,
+        world_size: int | None = None,
+        drop_last: bool = False,
+        num_workers: int | None = None,
+        compression: str | None = "auto",
+        verify: bool = True,
+        on_corrupt: OnCorrupt = "raise",
+        storage_options: Mapping[str, Any] | None = None,
+        memory_budget: int = DEFAULT_MEMORY_BUDGET,
+        max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+        retry: Retry | None = None,
+        backend: str = "fsspec",
+        cache: str | os.PathLike[str] | LocalCache | None = None,
+    ) -> None:
+        if batch_size is not None and batch_size < 1:
+            raise ValueError(f"batch_size= takes 1 or more rows, or None, not {batch_size}")
+        if drop_last and batch_size is None:
+            raise ValueError("drop_last= leaves out a batch, and without batch_size= there is none")
+        reader = RecordReader(
+            source,
+            compression=compression,
+            verify=verify,
+            on_corrupt=on_corrupt,
+            storage_options=storage_options,
+            memory_budget=memory_budget,
+            max_record_bytes=max_record_bytes,
+            retry=retry,
+            backend=backend,
+            cache=cache,
+        )
+        self._content = content_of(source, schema, columns, Access(storage_options, retry, backend))
+        self._batch_size, self._drop_last = batch_size, drop_last
+        self._shuffle = (seed, window) if shuffle else None
+        self._even = even
+        self._ranks = Ranks.given(rank, world_size)
+        self._num_workers = num_workers
+        self._reader = Lent(reader)
+        self._epochs = Epochs()
+        self._begun = 0
+        """How many passes have begun in this process, and in the one that it was forked from."""
+        self._running: tuple[int, int, int, Steps] | None = None
+        """The last pass of this process: its epoch, its share of how many, and its steps."""
+        self._saved: Saved | None = None
+        """What `load_state_dict` was given in the process of the loader."""
+        self._restored: Saved | None = None
+        """The same in a worker."""
+        self._share(0, 0, 1).num_records  # noqa: B018 - walks files that need it, here and not in each worker
+
+    @property
+    def schema(self) -> Schema | None:
+        """What is decoded of the records (Schema | None). None: they come as bytes."""
+        return self._content.schema
+
+    def set_epoch(self, epoch: int) -> None:
+        """Have the next pass give this epoch. Without it, each pass gives the one after the last.
+
+        Args:
+            epoch (int): From 0 on. With ``shuffle=True`` it decides the order.
+
+        Raises:
+            ValueError: ``epoch`` is negative.
+
+        Example:
+            >>> from tfio_store.torch import TFRecordIterable
+            >>> _ = tfs.write_table({"x": list(range(100))}, "train")
+            >>> dataset = TFRecordIterable("train", batch_size=100, shuffle=True)
+            >>> first, second = (next(iter(dataset))["x"] for _ in range(2))
+            >>> dataset.set_epoch(0)
+            >>> again = next(iter(dataset))["x"]
+            >>> first.equal(second), first.equal(again)
+            (False, True)
+        """
+        if epoch < 0:
+            raise ValueError(f"epoch= takes a number from 0 on, not {epoch}")
+        self._saved = None
+        self._epochs.set_next(epoch)
+
+    def __len__(self) -> int:
+        """How many batches (or rows) this rank gives in an epoch."""
+        if self._num_workers is None:
+            raise TypeError(
+                "len() depends on the loader's number of workers: pass num_workers= to "
+                "TFRecordIterable too"
+            )
+        ranks, each = self._ranks or Ranks.found(), max(1, self._num_workers)
+        shares = range(ranks.rank * each, (ranks.rank + 1) * each)
+        return sum(self._steps_of(index, ranks.world_size * each) for index in shares)
+
+    def _steps_of(self, index: int, count: int) -> int:
+        records = self._share(self._epochs.next, index, count).num_records
+        if records is None:
+            raise TypeError("len() is not known: the source is a stream, or on_corrupt= may skip")
+        if self._batch_size is None:
+            return records
+        return records // self._batch_size if self._drop_last else -(-records // self._batch_size)
+
+    def _share(self, epoch: int, index: int, count: int) -> RecordReader:
+        """A reader of one share, at the beginning of an epoch."""
+        reader = self._reader.value
+        if self._shuffle is not None:
+            seed, window = self._shuffle
+            reader = reader.shuffle(seed, epoch=epoch, window=window)
+        return reader.shard(index, count, even=self._even)
+
+    def __iter__(self) -> Steps:
+        worker = Worker.found()
+        if self._num_workers is not None and max(1, self._num_workers) != worker.count:
+            raise ValueError(
+                f"num_workers={self._num_workers}, and the loader has {worker.count} workers"
+            )
+        ranks = self._ranks or Ranks.found()
+        index = ranks.rank * worker.count + worker.number
+        count = ranks.world_size * worker.count
+        self._begun += 1
+        key = None if worker.seed is None else [worker.seed, self._begun]
+        saved, self._restored = self._restored, None
+        begun = self._epochs.begin(key, worker.number, None if saved is None else saved.epoch)
+        if saved is None and begun.resumed:
+            saved = self._saved
+        steps = self._steps(begun.epoch, index, count, saved)
+        self._running = begun.epoch, index, count, steps
+        return steps
+
+    def _steps(self, epoch: int, index: int, count: int, saved: Saved | None) -> Steps:
+        standing = None if saved is None else saved.share(index, count)
+        if standing is not None and standing.ended:
+            return Nothing(standing.reader)
+        reader = self._share(epoch, index, count)
+        if standing is not None:
+            reader.restore(standing.reader)
+        if self._batch_size is None:
+            return Rows(reader, self._content)
+        return Batches(reader, self._content, self._batch_size, self._drop_last)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Tell where this process, or this worker, stands. ``StatefulDataLoader`` asks for it.
+
+        Returns:
+            dict: Small, and JSON can hold it.
+
+        Raises:
+            RuntimeError: Workers read the dataset, and only their loader knows where they stand.
+
+        Example:
+            >>> from tfio_store.torch import TFRecordIterable
+            >>> _ = tfs.write_table({"x": [1, 2, 3]}, "train")
+            >>> dataset = TFRecordIterable("train", batch_size=2)
+            >>> _ = next(iter(dataset))
+            >>> other = TFRecordIterable("train", batch_size=2)
+            >>> other.load_state_dict(dataset.state_dict())
+            >>> [batch["x"] for batch in other]
+            [tensor([3])]
+        """
+        if get_worker_info() is None and self._epochs.in_workers:
+            raise RuntimeError(
+                "the dataset's workers know where they stand, and it does not: use torchdata's "
+                "StatefulDataLoader, and save what its state_dict() gives"
+            )
+        if self._running is not None:
+            epoch, index, count, steps = self._running
+            return Saved(epoch, count, {index: Standing(steps.ended, steps.state())}).to_json()
+        return (self._saved or Saved(self._epochs.next, 0, {})).to_json()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Have the next pass go on where a state was taken. The pass after it is the next epoch.
+
+        Args:
+            state (dict): What `state_dict` returned in a process or worker of the same place, or
+                what `reshard` made.
+
+        Raises:
+            ValueError: It is no state. With the next pass: it is of another source or order, or of
+                another number of ranks or workers.
+        """
+        saved = Saved.from_json(state)
+        if get_worker_info() is not None:
+            self._restored = saved
+            return
+        self._saved, self._running = saved, None
+        self._epochs.set_next(saved.epoch, resume=True)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Of a worker that is started: which rank starts it, as only this process knows that."""
+        kept = {**self.__dict__, "_running": None}
+        if get_spawning_popen() is not None:
+            kept["_ranks"] = self._ranks or Ranks.found()
+        return kept
+
+    def __repr__(self) -> str:
+        return f"<TFRecordIterable of {self._reader.value!r}>"

@@ -1,0 +1,132 @@
+"""`TFRecordMap`: any record of a source by its number, for samplers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, SupportsIndex
+
+import torch
+from torch.utils.data import Dataset
+
+from tfio_store.dataset.source import Source
+from tfio_store.example.codec import SchemaLike
+from tfio_store.example.schema import Schema
+from tfio_store.read.record_numbers import is_number
+from tfio_store.read.record_source import RecordSource
+from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
+from tfio_store.storage import Access, LocalCache, Retry
+from tfio_store.torch.carried import carrying_errors
+from tfio_store.torch.content import content_of
+from tfio_store.torch.fetched import Fetched
+from tfio_store.torch.shared_pickle import Lent
+
+__all__ = ["TFRecordMap"]
+
+
+class TFRecordMap(Dataset):  # type: ignore[misc]
+    """A PyTorch dataset with ``len()`` and ``[i]``, for samplers and ``shuffle=True``.
+
+    What a loader asks for at once is fetched in one round, neighbours in one request, and decoded
+    at once. Workers share the index of the source, however they are started. Reading in blocks, as
+    `TFRecordIterable` does, is faster on most stores.
+
+    ``dataset[i]`` gives a row, and ``dataset[[i, j]]`` a batch. ``DataLoader(dataset,
+    batch_size=n)`` gives batches, as `TFRecordIterable` describes them.
+
+    Args:
+        source (str | PathLike | list): See `RecordSource`.
+        schema (Schema | dict | str | None): See `TFRecordIterable`. Default None.
+        columns (list[str] | None): See `TFRecordIterable`. Default None.
+        compression (str | None): See `RecordReader`. Default "auto".
+        verify (bool): See `RecordReader`. Default True.
+        storage_options (dict | None): See `RecordReader`. Default None.
+        idx (list[str] | None): See `RecordSource`. Default None.
+        cache_bytes (int): See `RecordSource`; each worker has so much. Default 64 MiB.
+        memory_budget (int): See `RecordSource`. Default 256 MiB.
+        max_record_bytes (int): See `RecordReader`. Default 1 GiB.
+        retry (Retry | None): See `RecordReader`. Default None.
+        backend (str): See `RecordReader`. Default "fsspec".
+        cache (str | PathLike | LocalCache | None): See `RecordReader`. Default None.
+
+    Raises:
+        OSError: The storage fails.
+        ValueError: A shard is a compressed stream that was not written in blocks, or an argument is
+            not as described.
+        KeyError: ``columns`` names no feature of the schema.
+        TypeError: torch lacks the dtype of a feature.
+        DataLossError: A record is damaged. It gives path and offset in the training process too.
+
+    Example:
+        >>> from torch.utils.data import DataLoader
+        >>> from tfio_store.torch import TFRecordMap
+        >>> _ = tfs.write_table({"x": [10, 20, 30, 40]}, "train")
+        >>> dataset = TFRecordMap("train")
+        >>> len(dataset), dataset[1], dataset[[3, 0]]
+        (4, {'x': tensor(20)}, {'x': tensor([40, 10])})
+        >>> [batch["x"] for batch in DataLoader(dataset, batch_size=3)]
+        [tensor([10, 20, 30]), tensor([40])]
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        *,
+        schema: SchemaLike | str | None = None,
+        columns: Sequence[str] | None = None,
+        compression: str | None = "auto",
+        verify: bool = True,
+        storage_options: Mapping[str, Any] | None = None,
+        idx: Sequence[str] | None = None,
+        cache_bytes: int = 64 << 20,
+        memory_budget: int = 256 << 20,
+        max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+        retry: Retry | None = None,
+        backend: str = "fsspec",
+        cache: str | os.PathLike[str] | LocalCache | None = None,
+    ) -> None:
+        records = RecordSource(
+            source,
+            compression=compression,
+            verify=verify,
+            storage_options=storage_options,
+            idx=idx,
+            cache_bytes=cache_bytes,
+            memory_budget=memory_budget,
+            max_record_bytes=max_record_bytes,
+            retry=retry,
+            backend=backend,
+            cache=cache,
+        )
+        self._content = content_of(source, schema, columns, Access(storage_options, retry, backend))
+        self._records = Lent(records)
+
+    @property
+    def schema(self) -> Schema | None:
+        """What is decoded of the records (Schema | None). None: they come as bytes."""
+        return self._content.schema
+
+    def __len__(self) -> int:
+        return len(self._records.value)
+
+    def __getitem__(self, index: Any) -> Any:
+        """Row i; or a batch of the rows of a list, a slice, or a tensor of numbers."""
+        if isinstance(index, slice):
+            index = range(*index.indices(len(self)))
+        elif is_number(index):
+            return self.__getitems__([index])[0]
+        found = self.__getitems__(index)
+        return found.batch() if isinstance(found, Fetched) else found
+
+    def __getitems__(self, indices: Iterable[SupportsIndex]) -> Sequence[Any]:
+        """The rows of ``indices``. torch's default collate_fn makes one batch of them at once."""
+        if isinstance(indices, torch.Tensor):
+            indices = indices.numpy()
+        with carrying_errors():
+            records = self._records.value.__getitems__(indices)
+            if self.schema is None:
+                return records
+            return Fetched(self._content, self._content.decode(records), len(records))
+
+    def __repr__(self) -> str:
+        return f"<TFRecordMap of {self._records.value!r}>"

@@ -1,0 +1,166 @@
+"""One pass over a share of a dataset: batches or rows, and a state behind each of them.
+
+A block is decoded at once, and cut into batches. These have their size whatever the blocks are.
+Nothing here is a generator: an error would end one, and who asked for the next batch would take
+that for the end of the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tfio_store.read.reader import RecordReader
+from tfio_store.records.framing import RecordBatch
+from tfio_store.torch.carried import carrying_errors
+from tfio_store.torch.content import Content
+
+__all__ = ["Batches", "Nothing", "Rows", "Steps"]
+
+_ROWS_AT_ONCE = 256
+"""Rows that become Python objects together."""
+
+
+class _Blocks:
+    """The decoded rows of a reader's blocks, one block at a time."""
+
+    def __init__(self, reader: RecordReader, content: Content) -> None:
+        self._reader = reader
+        self._content = content
+        self._batches = reader.batches()
+        self._waiting: RecordBatch | None = None
+        """A block that is not decoded yet, and won't be if it is damaged."""
+        self._rows: Any = None
+        self._at = self._count = 0
+        self.over = False
+
+    @property
+    def left(self) -> int:
+        """How many rows of the block are not taken yet."""
+        return self._count - self._at
+
+    def pull(self) -> None:
+        """Go to the next block, or to the end."""
+        if self._waiting is None:
+            self._waiting = next(self._batches, None)
+        if self._waiting is None:
+            self.over, self._rows, self._at, self._count = True, None, 0, 0
+            return
+        self._rows = self._content.decode(self._waiting)
+        self._at, self._count, self._waiting = 0, len(self._waiting), None
+
+    def take(self, most: int) -> Any:
+        """Rows of the block."""
+        stop = min(self._at + most, self._count)
+        part = self._content.cut(self._rows, self._at, stop)
+        self._at = stop
+        return part
+
+    def state(self, unread: int) -> dict[str, Any]:
+        """The reader's state, before ``unread`` of the rows that were taken of this block."""
+        return self._reader.state(unread=self.left + unread)
+
+
+class Steps(Iterator[Any]):
+    """What a pass gives."""
+
+    ended = False
+    """Whether everything was given."""
+
+    def state(self) -> dict[str, Any]:
+        """The state of the reader behind what was given."""
+        raise NotImplementedError
+
+    def __next__(self) -> Any:
+        with carrying_errors():
+            return self._step()
+
+    def _step(self) -> Any:
+        raise NotImplementedError
+
+
+class Nothing(Steps):
+    """What is left of a share that has ended."""
+
+    ended = True
+
+    def __init__(self, state: dict[str, Any]) -> None:
+        self._state = state
+
+    def state(self) -> dict[str, Any]:
+        return self._state
+
+    def _step(self) -> Any:
+        raise StopIteration
+
+
+class Batches(Steps):
+    """Batches of ``size`` rows; the last one may be smaller, or is left out by ``drop_last``."""
+
+    def __init__(self, reader: RecordReader, content: Content, size: int, drop_last: bool) -> None:
+        self._blocks = _Blocks(reader, content)
+        self._content = content
+        self._size = size
+        self._drop_last = drop_last
+        self._parts: list[Any] = []
+        self._gathered = 0
+        self._before: dict[str, Any] | None = None
+        """The state before what was gathered, while that takes another block."""
+
+    def state(self) -> dict[str, Any]:
+        return self._before or self._blocks.state(0)
+
+    def _step(self) -> Any:
+        self._gather()
+        if self._gathered == 0 or (self._drop_last and self._gathered < self._size):
+            self._done()
+            raise StopIteration
+        batch = self._content.batch(self._parts)
+        self._done()
+        return batch
+
+    def _done(self) -> None:
+        self._parts, self._gathered, self._before = [], 0, None
+        self.ended = self._blocks.over
+
+    def _gather(self) -> None:
+        blocks = self._blocks
+        while self._gathered < self._size and not blocks.over:
+            if blocks.left == 0:
+                if self._before is None:
+                    self._before = blocks.state(self._gathered)
+                blocks.pull()
+                continue
+            wanted = min(self._size - self._gathered, blocks.left)
+            self._parts.append(blocks.take(wanted))
+            self._gathered += wanted
+
+
+class Rows(Steps):
+    """Single rows."""
+
+    def __init__(self, reader: RecordReader, content: Content) -> None:
+        self._blocks = _Blocks(reader, content)
+        self._content = content
+        self._rows: list[Any] = []
+        self._next = 0
+
+    def state(self) -> dict[str, Any]:
+        return self._blocks.state(len(self._rows) - self._next)
+
+    def _step(self) -> Any:
+        if self._next == len(self._rows):
+            self._fill()
+        row = self._rows[self._next]
+        self._next += 1
+        return row
+
+    def _fill(self) -> None:
+        blocks = self._blocks
+        self._rows, self._next = [], 0
+        while blocks.left == 0:
+            if blocks.over:
+                self.ended = True
+                raise StopIteration
+            blocks.pull()
+        self._rows = self._content.rows(blocks.take(_ROWS_AT_ONCE))

@@ -1,0 +1,66 @@
+"""Finds which process of a job this is, and which worker of its loader."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+import torch.distributed
+from torch.utils.data import get_worker_info
+
+__all__ = ["Ranks", "Worker"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """One process of a job: ``rank`` of ``world_size``."""
+
+    rank: int
+    world_size: int
+
+    def __post_init__(self) -> None:
+        if self.world_size < 1:
+            raise ValueError(f"world_size= takes 1 or more processes, not {self.world_size}")
+        if not 0 <= self.rank < self.world_size:
+            raise ValueError(f"rank= takes 0 to {self.world_size - 1}, not {self.rank}")
+
+    @classmethod
+    def given(cls, rank: int | None, world_size: int | None) -> Ranks | None:
+        """What a user passed. None if it is to be found."""
+        if (rank is None) != (world_size is None):
+            raise ValueError("rank= and world_size= go together: pass both, or neither")
+        return None if rank is None or world_size is None else cls(rank, world_size)
+
+    @classmethod
+    def found(cls) -> Ranks:
+        """What torch.distributed says, or, before it is initialized, torchrun's environment."""
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            return cls(torch.distributed.get_rank(), torch.distributed.get_world_size())
+        rank, size = os.environ.get("RANK"), os.environ.get("WORLD_SIZE")
+        if rank is None or size is None:
+            return cls(0, 1)
+        try:
+            return cls(int(rank), int(size))
+        except ValueError as error:
+            raise ValueError(
+                f"the environment has RANK={rank!r} and WORLD_SIZE={size!r}, which name no process "
+                "of a job; pass rank= and world_size="
+            ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """One worker of a loader. ``seed`` is common to all workers of a pass; None in the loader's own
+    process, where there are no workers."""
+
+    number: int
+    count: int
+    seed: int | None
+
+    @classmethod
+    def found(cls) -> Worker:
+        """The worker that this process is."""
+        info = get_worker_info()
+        if info is None:
+            return cls(0, 1, None)
+        return cls(info.id, info.num_workers, info.seed - info.id)

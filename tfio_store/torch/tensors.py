@@ -1,0 +1,183 @@
+"""Makes tensors of decoded columns, without a copy where torch has the dtype."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from tfio_store.example.nullable import Nullable, valid_rows
+from tfio_store.example.ragged import Ragged
+
+__all__ = ["NullableTensor", "RaggedTensor", "rows_of", "tensors"]
+
+_VIEWS = {"bfloat16": (np.int16, torch.bfloat16)} | {
+    name: (np.uint8, getattr(torch, name))
+    for name in ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz")
+    if hasattr(torch, name)
+}
+"""Dtypes that numpy has from elsewhere: the memory of each is taken as another one's."""
+
+
+class RaggedTensor(NamedTuple):
+    """Rows of differing lengths: row i is ``values[splits[i] : splits[i + 1]]``.
+
+    This is the layout of torch's jagged nested tensors, of ``tf.RaggedTensor`` and of Arrow's
+    lists. A DataLoader moves it from its workers without a copy, and pins it.
+
+    Args:
+        values (Tensor | RaggedTensor): The rows laid end to end, in the first dimension. Another
+            `RaggedTensor` makes two levels.
+        splits (Tensor): int64 [rows + 1]. Rises from 0 to ``len(values)``.
+
+    Example:
+        >>> import torch
+        >>> from tfio_store.torch import RaggedTensor
+        >>> ragged = RaggedTensor(torch.tensor([1, 2, 3]), torch.tensor([0, 2, 3]))
+        >>> ragged.rows()
+        [tensor([1, 2]), tensor([3])]
+        >>> ragged.padded()
+        tensor([[1, 2],
+                [3, 0]])
+        >>> ragged.nested().size(0)
+        2
+    """
+
+    values: Any
+    splits: Any
+
+    def rows(self) -> list[Any]:
+        """Cut the values into rows.
+
+        Returns:
+            list[Tensor | RaggedTensor]: Views of the values.
+        """
+        if isinstance(self.values, RaggedTensor):
+            return [_slice(self.values, *span) for span in pairwise(self.splits.tolist())]
+        return list(torch.split(self.values, self.splits.diff().tolist()))
+
+    def padded(self, fill: float = 0) -> Any:
+        """Copy the rows into one tensor, filled up to the length of the longest.
+
+        Args:
+            fill (float): What stands behind the end of a row. Default 0.
+
+        Returns:
+            Tensor: [rows, longest, ...].
+
+        Raises:
+            ValueError: There are two levels of rows.
+        """
+        if isinstance(self.values, RaggedTensor):
+            raise ValueError("padded() takes one level of rows, and these hold rows themselves")
+        lengths = self.splits.diff()
+        longest = int(lengths.max()) if len(lengths) else 0
+        shape = (len(lengths), longest, *self.values.shape[1:])
+        out = self.values.new_full(shape, fill)
+        out[torch.arange(longest, device=out.device) < lengths[:, None]] = self.values
+        return out
+
+    def nested(self) -> Any:
+        """Make torch's own nested tensor of the rows, without a copy.
+
+        Returns:
+            Tensor: Of layout ``torch.jagged``.
+
+        Raises:
+            ValueError: There are two levels of rows.
+        """
+        if isinstance(self.values, RaggedTensor):
+            raise ValueError("nested() takes one level of rows, and these hold rows themselves")
+        return torch.nested.nested_tensor_from_jagged(self.values, self.splits)
+
+
+class NullableTensor(NamedTuple):
+    """A column some of whose rows are null.
+
+    Args:
+        values (Tensor | RaggedTensor): One entry for each row. What stands for a null means
+            nothing.
+        valid (Tensor): bool [rows]. False where the row is null.
+
+    Example:
+        >>> import torch
+        >>> from tfio_store.torch import NullableTensor
+        >>> column = NullableTensor(torch.tensor([1, 0]), torch.tensor([True, False]))
+        >>> column.values[column.valid]
+        tensor([1])
+    """
+
+    values: Any
+    valid: Any
+
+
+def tensors(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """A tensor, `RaggedTensor` or `NullableTensor` of each column, or a list where its values are
+    bytes or str. TypeError that names the feature of a dtype that torch lacks."""
+    return {name: _tensor(name, column) for name, column in columns.items()}
+
+
+def _tensor(name: str, column: Any) -> Any:
+    if isinstance(column, Nullable):
+        if _leaf(column.values).dtype.hasobject:
+            return column.tolist()
+        return NullableTensor(_tensor(name, column.values), torch.from_numpy(column.valid))
+    if isinstance(column, Ragged):
+        if _leaf(column).dtype.hasobject:
+            return column.tolist()
+        return RaggedTensor(_tensor(name, column.values), torch.from_numpy(column.row_splits))
+    if column.dtype.hasobject:
+        return column.tolist()
+    if isinstance(column, np.ma.MaskedArray):
+        return NullableTensor(_tensor(name, column.data), torch.from_numpy(valid_rows(column)))
+    return _dense(name, column)
+
+
+def _leaf(column: Any) -> Any:
+    while isinstance(column, Ragged):
+        column = column.values
+    return column
+
+
+def _dense(name: str, array: Any) -> Any:
+    if array.dtype.kind in "mM":
+        return torch.from_numpy(array.view(np.int64))
+    memory, dtype = _VIEWS.get(array.dtype.name, (None, None))
+    if memory is not None:
+        return torch.from_numpy(array.view(memory)).view(dtype)
+    try:
+        return torch.from_numpy(array)
+    except TypeError:
+        raise TypeError(
+            f"feature {name!r}: torch has no dtype for {array.dtype}; leave it out by columns=, or "
+            "give it another dtype by schema="
+        ) from None
+
+
+def rows_of(columns: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The rows of a batch that `tensors` made, as views. A null is None."""
+    unbound = [_unbound(column) for column in columns.values()]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*unbound, strict=True)]
+
+
+def _unbound(column: Any) -> list[Any]:
+    if isinstance(column, list):
+        return column
+    if isinstance(column, RaggedTensor):
+        return column.rows()
+    if isinstance(column, NullableTensor):
+        pairs = zip(_unbound(column.values), column.valid.tolist(), strict=True)
+        return [value if valid else None for value, valid in pairs]
+    return list(column.unbind(0))
+
+
+def _slice(ragged: RaggedTensor, start: int, stop: int) -> RaggedTensor:
+    splits = ragged.splits[start : stop + 1]
+    first, last = int(splits[0]), int(splits[-1])
+    values = ragged.values
+    if isinstance(values, RaggedTensor):
+        return RaggedTensor(_slice(values, first, last), splits - splits[0])
+    return RaggedTensor(values[first:last], splits - splits[0])
