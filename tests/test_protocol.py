@@ -24,8 +24,11 @@ EVERY_ORDER = (
     "job, a copy to abort",
     "job aborted, a copy to commit; new",
     "job, a copy to write",
+    "tasks, a copy to commit",
+    "tasks, a copy to write",
+    "plain tasks, a copy to abort",
 )
-WITH_A_FAULT = ("create; new", "overwrite", "append", "job")
+WITH_A_FAULT = ("create; new", "overwrite", "append", "job", "tasks", "plain tasks")
 
 
 @pytest.fixture(autouse=True)

@@ -48,6 +48,8 @@ class Job:
     if_exists: Literal["error", "overwrite", "append"]
     shards: int = 1
     commits: bool = True
+    fixed: bool = True
+    """Whether the number of shards is known."""
     options: dict[str, Any] = field(default_factory=dict)
 
     def records(self, name: str) -> Records:
@@ -56,14 +58,15 @@ class Job:
     def run(self, name: str) -> None:
         job = WriteJob(
             URL,
-            num_shards=self.shards,
+            num_shards=self.shards if self.fixed else None,
             if_exists=self.if_exists,
             memory_budget=BUDGET,
             **self.options,
         )
         with job:
-            records = self.records(name)
-            infos = [job.write_shard(shard, [records[shard]]) for shard in range(self.shards)]
+            infos = [
+                written(job, number, record) for number, record in enumerate(self.records(name))
+            ]
             ask("show", name, pickle.dumps((job, infos)))
             if self.commits:
                 job.commit(infos)
@@ -83,7 +86,14 @@ class Copy:
         elif self.does == "abort":
             job.abort()
         else:
-            job.write_shard(0, [f"{self.job}0".encode()])
+            written(job, 0, f"{self.job}0".encode())
+
+
+def written(job: WriteJob, number: int, record: bytes) -> Any:
+    """What a task gives its driver."""
+    if job.num_shards is None:
+        return job.write([record], order=number)
+    return job.write_shard(number, [record])
 
 
 @dataclass(frozen=True)

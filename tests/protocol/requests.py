@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.protocol.world import World
 
-CHANGES = frozenset({"put", "delete", "delete_version", "begin", "complete", "drop"})
+CHANGES = frozenset({"put", "duplicate", "delete", "delete_version", "begin", "complete", "drop"})
 """Requests that change the store. All others look, or wait."""
 
 WAITS = frozenset({"show", "wait", "sleep"})

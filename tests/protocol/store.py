@@ -83,6 +83,10 @@ class SimulatedStore:
         found: ObjectInfo = ask("put", path, bytes(data), if_absent, if_match)
         return found
 
+    def copy(self, source: str, target: str) -> ObjectInfo:
+        found: ObjectInfo = ask("duplicate", target, source)
+        return found
+
     def delete(self, paths: Iterable[str]) -> None:
         for path in paths:
             ask("delete", path)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import combinations_with_replacement
+from typing import Literal
 
 from tests.protocol.actors import Clean, Copy, Job, Night, Program, Read, Write
 from tests.protocol.scenario import Scenario
@@ -15,6 +17,14 @@ WRITERS: dict[str, Write | Job] = {
     "job": Job("overwrite"),
     "appending job": Job("append", shards=2),
 }
+
+TASKS: dict[str, Job] = {
+    "tasks": Job("overwrite", fixed=False),
+    "appending tasks": Job("append", shards=2, fixed=False),
+    "plain tasks": Job("overwrite", shards=2, fixed=False, options={"names": "plain"}),
+    "appending plain tasks": Job("append", fixed=False, options={"names": "plain"}),
+}
+"""Jobs without a number of shards."""
 
 COMPANIONS: dict[str, Mapping[str, Program]] = {
     "": {},
@@ -32,7 +42,12 @@ def scenarios() -> dict[str, Scenario]:
 def _all() -> Iterator[Scenario]:
     for name, writer in WRITERS.items():
         yield from _with_company(name, {"a": writer})
-    yield from _copies()
+    yield from _copies({kind: WRITERS[kind] for kind in ("job", "appending job")})
+    yield from _copies(TASKS)
+    for name, tasks in TASKS.items():
+        yield from _with_company(name, {"a": tasks})
+        for other, writer in {**WRITERS, **TASKS}.items():
+            yield from _with_company(f"{name}, {other}", {"a": tasks, "b": writer})
     for one, other in combinations_with_replacement(WRITERS, 2):
         yield from _with_company(f"{one}, {other}", {"a": WRITERS[one], "b": WRITERS[other]})
     for three in combinations_with_replacement(WRITERS, 3):
@@ -40,16 +55,18 @@ def _all() -> Iterator[Scenario]:
         yield from _with_company(", ".join(three), writers)
 
 
-def _copies() -> Iterator[Scenario]:
-    for kind in ("job", "appending job"):
-        for does in ("commit", "abort", "write"):
-            pair: dict[str, Program] = {"a": WRITERS[kind], "c": Copy("a", does)}
+def _copies(jobs: Mapping[str, Program]) -> Iterator[Scenario]:
+    for kind, job in jobs.items():
+        assert isinstance(job, Job)
+        kinds: tuple[Literal["commit", "abort", "write"], ...] = ("commit", "abort", "write")
+        for does in kinds:
+            pair: dict[str, Program] = {"a": job, "c": Copy("a", does)}
             yield from _with_company(f"{kind}, a copy to {does}", pair)
             for other in ("overwrite", "append"):
                 crowd = {**pair, "b": WRITERS[other]}
                 yield from _with_company(f"{kind}, a copy to {does}, {other}", crowd)
         aborted: dict[str, Program] = {
-            "a": Job("append" if "append" in kind else "overwrite", commits=False),
+            "a": replace(job, commits=False),
             "c": Copy("a", "commit"),
         }
         yield from _with_company(f"{kind} aborted, a copy to commit", aborted)

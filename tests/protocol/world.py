@@ -100,6 +100,9 @@ class World:
         self.objects[path] = stored = Stored(data, told, etag)
         return stored.info(path)
 
+    def duplicate(self, path: str, source: str) -> ObjectInfo:
+        return self.put(path, self._found(source).data, if_absent=True)
+
     def delete(self, path: str) -> None:
         self.objects.pop(path, None)
 

@@ -187,6 +187,36 @@ def test_deleting_what_is_not_there(site: Place) -> None:
     assert site.names() == []
 
 
+@pytest.mark.parametrize("size", [0, 100, 6 << 20])
+def test_a_copy_is_a_new_object_of_the_same_bytes(site: Place, size: int) -> None:
+    data = os.urandom(size)
+    site.put("folder/x", data)
+    store, path = site.open("folder/x")
+    _, target = site.open("folder/y z%2B")
+    copied = store.copy(path, target)
+    assert (copied.path, copied.size) == (target, size)
+    assert store.info(target).etag == copied.etag
+    assert site.get("folder/y z%2B") == data
+    store.delete([path])
+    assert site.get("folder/y z%2B") == data
+    assert store.pending_uploads(site.open("folder")[1]) == []
+
+
+@pytest.mark.parametrize("size", [100, 6 << 20])
+def test_a_copy_finds_its_target_taken(site: Place, size: int) -> None:
+    site.put("x", os.urandom(size))
+    site.put("y", b"another's")
+    store, path = site.open("x")
+    with pytest.raises(FileExistsError) as fault:
+        store.copy(path, site.open("y")[1])
+    assert fault.value.filename == store.url(site.open("y")[1])
+    with pytest.raises(FileNotFoundError):
+        store.copy(site.open("none")[1], site.open("z")[1])
+    assert site.get("y") == b"another's"
+    assert site.names() == ["x", "y"]
+    assert store.pending_uploads(site.open()[1]) == []
+
+
 # --- crashes, processes ----------------------------------------------------------------------
 
 

@@ -2,7 +2,8 @@
 
 A dataset ``train`` consists of (relative to its folder)::
 
-    train-00000-of-00016.tfrecord …            shards of the first generation
+    train-00000-of-00016.tfrecord …            shards of the first generation, and copies
+    train-3f9a1c8e0b52-00000-of-00016.tfrecord … copies of a generation that finds these names taken
     _train-00000-of-00016.tfrecord.3f9a1c8e …  shards of a later one: overwritten, appended, or
                                                begun while the plain names were not free
     _train.index, _train.index.3f9a1c8e        block tables
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from string import Formatter
 
 from tfio_store.dataset.checks import check_name
@@ -48,6 +49,9 @@ DEFAULT_SHARD_BYTES = 256 << 20
 out."""
 
 LONGEST_TEMPLATE = 255
+
+_INFIX = "(?:-[0-9a-f]{12})?"
+"""A tag behind the dataset's name, in the plain names of copies whose first choice was taken."""
 
 _TAG = r"([0-9a-f]{12})(?:-[0-9a-f]{8}|-[0-9a-f]{16})?"
 
@@ -121,6 +125,10 @@ class DatasetNames:
         """Whether a writer with any number of shards could have named it so, without a tag."""
         return re.fullmatch(self._pattern(), filename) is not None
 
+    def tagged_plain(self, tag: str) -> DatasetNames:
+        """Names whose shards have a tag, and are found by globs all the same."""
+        return replace(self, template=self.template.replace("{name}", f"{{name}}-{tag}", 1))
+
     def like(self, template: str | None) -> DatasetNames:
         """The same dataset's names by another template. ValueError if it is no template."""
         count = 1 if template is not None and "{num_shards" in template else None
@@ -175,7 +183,7 @@ def _with_tag(name: str, tag: str | None) -> str:
 def _field_pattern(field: str | None, name: str) -> str:
     if field is None:
         return ""
-    return re.escape(name) if field == "name" else "[0-9]{1,20}"
+    return f"{re.escape(name)}{_INFIX}" if field == "name" else "[0-9]{1,20}"
 
 
 def _check_dataset_name(name: str) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tfio_store.storage import threads
 from tfio_store.storage.connection import Connection
+from tfio_store.storage.copying import copied_through
 from tfio_store.storage.faults import named
 from tfio_store.storage.leftovers import final_name, temporary_path
 from tfio_store.storage.local import write_all
@@ -169,6 +170,9 @@ class FsspecStore:
         self, path: str, data: BytesLike, *, if_absent: bool = False, if_match: str | None = None
     ) -> ObjectInfo:
         return self._publish(path, bytes(data), if_absent, if_match)
+
+    def copy(self, source: str, target: str) -> ObjectInfo:
+        return copied_through(self, source, target)
 
     def delete(self, paths: Iterable[str]) -> None:
         for path in paths:

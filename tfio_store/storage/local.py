@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from tfio_store.records.framing import Buffer
 from tfio_store.storage import threads
+from tfio_store.storage.copying import copied_through
 from tfio_store.storage.faults import naming
 from tfio_store.storage.leftovers import final_name, temporary_path
 from tfio_store.storage.process import Owner
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
 __all__ = ["LocalStore"]
+
+NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS)
+"""What filesystems without hard links answer (FAT, some network filesystems)."""
 
 LOOKS = 10
 """How often a file is read again if somebody writes into it meanwhile."""
@@ -133,6 +137,20 @@ class LocalStore:
             return output.commit(if_absent=if_absent)
         finally:
             output.abort()
+
+    def copy(self, source: str, target: str) -> ObjectInfo:
+        """A second name of the same file, which costs no bytes, where the filesystem has such."""
+        with naming(target):
+            make_folder(os.path.dirname(target))
+            try:
+                os.link(source, target)
+            except OSError as fault:
+                if fault.errno not in NO_LINKS:
+                    raise
+            else:
+                sync_folder(os.path.dirname(target))
+                return described(target, os.stat(target))
+        return copied_through(self, source, target)
 
     def delete(self, paths: Iterable[str]) -> None:
         for path in paths:
@@ -359,9 +377,9 @@ def rename_if_absent(source: str, target: str) -> None:
     try:
         os.link(source, target)
     except OSError as fault:
-        if fault.errno not in (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS):
+        if fault.errno not in NO_LINKS:
             raise
-        # No hard links here (FAT, some network filesystems): claim the name with an empty file.
+        # No hard links here: claim the name with an empty file.
         os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC))
         os.replace(source, target)
     else:

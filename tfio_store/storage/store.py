@@ -138,6 +138,11 @@ class Store(Protocol):
         object, or if no object has the etag ``if_match`` any more. PermissionError if it still has
         that etag, and the store refuses all the same."""
 
+    def copy(self, source: str, target: str) -> ObjectInfo:
+        """Make ``target`` an object of the same bytes, whole and at once. The service copies by
+        itself, if it can. FileExistsError when the path is taken (where the store can tell; see
+        `Store.conditional`). If an answer was lost, the object may be this copy."""
+
     def delete(self, paths: Iterable[str]) -> None:
         """Missing ones are no error."""
 

@@ -314,8 +314,9 @@ class _Found:
         templates = [one.claim.names.template for one in self.dead]
         self.known = patterns(self.names, [*templates, self.template])
         for one in self.dead:
-            if one.landed and one.claim.proposal is not None:
-                self.noted += one.claim.proposal.doomed
+            if one.landed:
+                doomed = () if one.claim.proposal is None else one.claim.proposal.doomed
+                self.noted += (*doomed, *one.claim.landing)
             elif not settled and (planned := one.planned(self.folder)) is not None:
                 self.stays |= _names_of(planned)
             else:

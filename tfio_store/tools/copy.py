@@ -17,7 +17,7 @@ from tfio_store.storage import Access, Retry
 from tfio_store.tools.count import counted
 from tfio_store.tools.held_records import held_to
 from tfio_store.tools.salvage import usual_codec
-from tfio_store.write.commit import KEEP_REPLACED, IfExists
+from tfio_store.write.plan import KEEP_REPLACED, IfExists
 from tfio_store.write.progress import OnProgress, Progress
 from tfio_store.write.sharded_writer import ShardedWriter
 

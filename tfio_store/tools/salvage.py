@@ -18,7 +18,7 @@ from tfio_store.storage import Access, Retry
 from tfio_store.storage.threads import Threads
 from tfio_store.tools.build_index import object_crc32c
 from tfio_store.tools.held_records import held_to
-from tfio_store.write.commit import KEEP_REPLACED, IfExists
+from tfio_store.write.plan import KEEP_REPLACED, IfExists
 from tfio_store.write.progress import OnProgress, Progress
 from tfio_store.write.sharded_writer import ShardedWriter
 

@@ -26,7 +26,7 @@ from tfio_store.tools.table_parts import Part, parts_of
 from tfio_store.tools.table_schema import kept_features
 from tfio_store.tools.tfds_schema import schema_of_source
 from tfio_store.write.appending import schema_of_both
-from tfio_store.write.commit import KEEP_REPLACED
+from tfio_store.write.plan import KEEP_REPLACED
 from tfio_store.write.progress import OnProgress
 from tfio_store.write.sharded_writer import ShardedWriter
 

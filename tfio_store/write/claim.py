@@ -52,6 +52,8 @@ class Claim:
     names: DatasetNames
     plain: bool = False
     """Whether it claims the plain names. (Its own name tells.)"""
+    copies: bool = False
+    """Whether the writer will copy its shards to plain names."""
     state: State = "open"
     alive: float = 0.0
     """The writer's last sign of life, in Unix time."""
@@ -78,6 +80,7 @@ class Claim:
             "turn": self.turn,
             "template": self.names.template,
             "num_shards": self.names.num_shards,
+            "copies": self.copies,
             "landing": [shard.to_json() for shard in self.landing],
         }
         if self.proposal is not None:
@@ -110,6 +113,7 @@ def _parse(document: Any, name: str, plain: bool) -> Claim:
         generation=str(document["generation"]),
         names=DatasetNames(name, None if count is None else int(count), str(document["template"])),
         plain=plain,
+        copies=bool(document.get("copies")),
         state=document["state"],
         alive=float(document["alive"]),
         landing=tuple(map(Fingerprint.from_json, document["landing"])),

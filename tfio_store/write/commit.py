@@ -6,7 +6,9 @@
     append, one that comes second, one that finds what a dead writer left) draws a tag, puts
     ``_train.claim.TAG``, and has the tag in all its names. So two writers never write the same
     object, and no writer writes an object that a manifest names.
-2.  *Shards and index.* They become visible one by one; nobody looks for them yet.
+2.  *Shards and index.* They become visible one by one; nobody looks for them yet. Copies of a job's
+    shards under plain names, if they are wanted, are noted in the claim first (`plain_names`).
+    A job's tasks write under names that only a manifest tells of.
 3.  *Decision.* The claim changes from open to committing, and holds the manifest from then on.
     Nobody aborts the writer any more; anybody can finish what it began.
 4.  *Manifest.* One conditional put. The first manifest goes in if there is none, and a later one
@@ -22,21 +24,22 @@ everything that is needed to finish. Either leaves its claim, which tells `clean
 
 from __future__ import annotations
 
+import contextlib
 import errno
-import io
 import random
 import time
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from tfio_store.dataset.fingerprint import Fingerprint
+from tfio_store.dataset.folder import FoundManifest
 from tfio_store.dataset.manifest import DatasetManifest, Replaced
-from tfio_store.dataset.names import DatasetNames, new_tag
+from tfio_store.dataset.names import DatasetNames
 from tfio_store.errors import ManifestError
 from tfio_store.write.appending import schema_of_both
-from tfio_store.write.claim import Proposal
+from tfio_store.write.claim import Claim, Proposal
 from tfio_store.write.decision import UncertainCommitError, decide, uncertain
 from tfio_store.write.disposal import (
     delete_plain,
@@ -45,53 +48,20 @@ from tfio_store.write.disposal import (
     replaced_by,
     replaced_parts,
 )
-from tfio_store.write.held_claim import HeldClaim, put_claim
+from tfio_store.write.held_claim import HeldClaim
 from tfio_store.write.integrity import check_shards
 from tfio_store.write.parts import Parts, Place, put_parts
+from tfio_store.write.plain_names import Made, plain_copies, remove_copies
+from tfio_store.write.plan import Plan
 
 if TYPE_CHECKING:
-    from tfio_store.dataset.folder import Folder, FoundManifest
+    from tfio_store.dataset.folder import Folder
 
-__all__ = ["KEEP_REPLACED", "Attempt", "IfExists", "Plan", "begin"]
-
-IfExists = Literal["error", "overwrite", "append"]
-
-KEEP_REPLACED = 3600.0
-"""Seconds for which a replaced generation stays for its readers."""
+__all__ = ["Attempt"]
 
 APPEND_TRIES = 200
 LONGEST_WAIT = 2.0
 """Seconds between two of them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What a writer does at its commit."""
-
-    if_exists: IfExists
-    codec: str | None
-    keep_replaced: float = KEEP_REPLACED
-
-    def __post_init__(self) -> None:
-        if self.if_exists not in ("error", "overwrite", "append"):
-            raise ValueError(
-                f'if_exists must be "error", "overwrite" or "append", not {self.if_exists!r}'
-            )
-        keep = self.keep_replaced
-        if not isinstance(keep, (int, float)) or isinstance(keep, bool) or not 0 <= keep < 1e11:
-            raise ValueError(f"keep_replaced must be seconds, 0 or more, not {keep!r}")
-
-    @property
-    def append(self) -> bool:
-        return self.if_exists == "append"
-
-    def check_codec(self, manifest: DatasetManifest) -> None:
-        """ValueError unless shards of this codec can be appended."""
-        if manifest.compression != self.codec:
-            raise ValueError(
-                f"compression is {self.codec!r}, and that of the dataset to append to "
-                f"{manifest.compression!r}: they must be the same"
-            )
 
 
 class Attempt:
@@ -122,6 +92,7 @@ class Attempt:
         self._tried = False
         self._lost = False
         """Whether another manifest has taken the place of the proposed one."""
+        self._made: Made = {}
 
     def __reduce__(self) -> tuple[object, ...]:
         kept = (self.folder, self.names, self.plan, self.generation, self.plain, self.base)
@@ -130,19 +101,22 @@ class Attempt:
     def shard_name(self, shard: int) -> str:
         return self.names.shard(shard, None if self.plain else self.generation)
 
-    def commit(self, manifest: DatasetManifest) -> DatasetManifest:
+    def commit(self, manifest: DatasetManifest, *, plain_template: str = "") -> DatasetManifest:
         """Do steps 3 and 4 for shards that have landed. Returns the manifest that is there then.
 
-        A second call, on this or on a copy, returns what the first one landed.
+        A second call, on this or on a copy, returns what the first one landed. With a
+        ``plain_template`` the dataset consists of copies of the shards that are so named.
 
         Raises:
             FileExistsError: another writer was first.
+            NamesTakenError: other objects have the copies' names.
             ClaimLostError: the attempt was aborted, or cleaned up behind.
             UncertainCommitError: nobody knows whether the manifest has landed or may yet.
             OSError: a shard is not in the store as it was written, or the store failed.
         """
         try:
-            return self._commit(manifest)
+            named = replace(manifest, shard_template=plain_template or self.names.template)
+            return self._commit(named, plain_template)
         except Exception as error:
             return self._unless_landed(error)
 
@@ -166,9 +140,11 @@ class Attempt:
             self.undecided = True  # another process is about to put the manifest
             raise uncertain(self.folder, self.names, error) from error
         self._proposed = None
+        if self._made:
+            self._leave_no_copies()
         raise error
 
-    def _commit(self, manifest: DatasetManifest) -> DatasetManifest:
+    def _commit(self, written: DatasetManifest, plain_template: str) -> DatasetManifest:
         earlier: list[str] = []
         for tries in range(APPEND_TRIES):
             if tries:  # so that writers that came too late do not try in step
@@ -176,6 +152,7 @@ class Attempt:
             base = self._current()
             if base is not None and base.holds(self.generation):
                 return self._as_landed(base)
+            manifest = self._copied(written, base, plain_template) if plain_template else written
             try:
                 parts = self._put_parts(manifest, base)
             except FileNotFoundError:
@@ -183,8 +160,7 @@ class Attempt:
                 if not self.plan.append or base is None or now is None or now[1] == base.etag:
                     raise  # nobody has replaced what is missing
                 continue
-            whole = self._complete(parts.manifest, base)
-            whole, gone = whole.without_expired(time.time())
+            whole, gone = self._complete(parts.manifest, base).without_expired(time.time())
             proposal = Proposal(base.etag if base else None, whole.to_bytes(), gone)
             self._lost = False
             self._proposed = proposal  # first, because the claim's change may stay unknown
@@ -203,6 +179,17 @@ class Attempt:
             if not self.plan.append:
                 raise self._too_late()
         raise self._too_late(f" {APPEND_TRIES} times in a row; append again later")
+
+    def _copied(
+        self, manifest: DatasetManifest, base: FoundManifest | None, template: str
+    ) -> DatasetManifest:
+        """The manifest of copies under plain names, which are there then."""
+        place = Place(self.folder, self.names, self.generation)
+        old = base.manifest if base is not None else None
+        shards, append = tuple(manifest.shards), self.plan.append
+        copies = plain_copies(place, template, shards, old, append=append, made=self._made)
+        copies.make(self.claim)
+        return replace(manifest, shards=copies.targets)
 
     def _decide(self, proposal: Proposal) -> FoundManifest | None:
         self.undecided = True  # whatever ends this, also Ctrl-C, unless the store refuses
@@ -240,7 +227,8 @@ class Attempt:
                 kept = {*manifest.names(), *manifest.replaced_names()}
                 own = own_objects(self.folder, self.names, self.generation)
                 self.folder.delete(name for name in own if name not in kept)
-            self.claim.release()
+            if self._without_copies(claim, FoundManifest(manifest, None, b"")):
+                self.claim.release()
         except Exception as error:
             warnings.warn(
                 f"the commit stands, but what it replaced could not be removed ({error}); "
@@ -272,8 +260,27 @@ class Attempt:
             self.folder.delete(shard.name for shard in shards)
         if shared or self._tried:
             self.folder.delete(own_objects(self.folder, self.names, self.generation))
-        if not (self.plain and any(shard.etag is None for shard in shards)):
+        claim = self.claim.read() if self.plan.copies else None
+        settled = self._without_copies(claim, found)
+        if settled and not (self.plain and any(shard.etag is None for shard in shards)):
             self.claim.release()  # if not, it tells of what may appear yet
+
+    def _leave_no_copies(self) -> None:
+        """If another process has given this writer up, it did not know of all copies."""
+        with contextlib.suppress(OSError):
+            claim = self.claim.read()
+            if claim is None or claim.state == "aborted":
+                found = self.folder.manifest(self.names.manifest, index=False, damaged=True)
+                if self._without_copies(claim, found):
+                    self.claim.release()
+
+    def _without_copies(self, claim: Claim | None, found: FoundManifest | None) -> bool:
+        """Remove copies that were for nothing. Returns whether none may appear any more."""
+        if not self.plan.copies:
+            return True
+        noted = () if claim is None else claim.landing
+        current = None if found is None else found.manifest
+        return remove_copies(self.folder, self.names, current, noted, self._made)
 
     def _abandon_plain(
         self, shards: Sequence[Fingerprint], found: FoundManifest | None, given_up: bool
@@ -336,7 +343,7 @@ class Attempt:
             manifest,
             generation=self.generation,
             history=old.history_after() if old else (),
-            shard_template=kept.shard_template if kept else self.names.template,
+            shard_template=kept.shard_template if kept else manifest.shard_template,
             schema=schema_of_both(kept, manifest.schema),
             metadata=manifest.metadata or (kept.metadata if kept else None),
         )
@@ -353,45 +360,3 @@ class Attempt:
             f"another writer has committed this dataset in the meantime{how}",
             self.folder.url(self.names.name),
         )
-
-
-def begin(
-    folder: Folder,
-    names: DatasetNames,
-    plan: Plan,
-    *,
-    schema: dict[str, Any] | None = None,
-    plain: bool = True,
-) -> Attempt:
-    """Step 1. FileExistsError when there is a dataset and ``plan.if_exists`` is "error"; ValueError
-    if it is to be appended to, and has another ``schema``.
-
-    ``plain``: whether plain names will do, if they are free.
-    """
-    found = folder.manifest(names.manifest, index=plan.append, damaged=not plan.append)
-    if found is not None:
-        _check_replaceable(folder, names, plan, found)
-        if plan.append:
-            schema_of_both(found.manifest, schema)
-    generation = new_tag()
-    is_plain = put_claim(folder, names, generation, plain=plain and found is None)
-    return Attempt(folder, names, plan, generation, is_plain, found.etag if found else None)
-
-
-def _check_replaceable(
-    folder: Folder, names: DatasetNames, plan: Plan, found: FoundManifest
-) -> None:
-    url = folder.url(names.name)
-    if plan.if_exists == "error":
-        raise FileExistsError(
-            errno.EEXIST,
-            'the dataset exists; pass if_exists="overwrite" or "append" to replace it or add to it',
-            url,
-        )
-    if found.etag is None:
-        raise io.UnsupportedOperation(
-            f"{url}: this store tells no version of an object, without which a "
-            "dataset can't be replaced safely; write it under another name"
-        )
-    if plan.append and found.manifest is not None:
-        plan.check_codec(found.manifest)

@@ -6,7 +6,7 @@ import contextlib
 import errno
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from tfio_store.dataset.fingerprint import Fingerprint
@@ -16,7 +16,7 @@ from tfio_store.write.claim import Claim, Proposal, read_claim
 if TYPE_CHECKING:
     from tfio_store.dataset.folder import Folder
 
-__all__ = ["ClaimLostError", "HeldClaim", "put_claim", "swap"]
+__all__ = ["ClaimLostError", "HeldClaim", "claims_among", "put_claim", "swap"]
 
 BEAT_SECONDS = 300.0
 """How often a writer at work gives a sign of life; `clean` waits for a day without one."""
@@ -29,20 +29,33 @@ class ClaimLostError(OSError):
     commit."""
 
 
-def put_claim(folder: Folder, names: DatasetNames, generation: str, *, plain: bool) -> bool:
+def put_claim(
+    folder: Folder, names: DatasetNames, generation: str, *, plain: bool, copies: bool = False
+) -> bool:
     """Put a claim. Returns whether it claims the plain names; if not, it claims tagged names. The
-    plain names are the writer's if it wants them, if nobody else claims them, and if there is
-    neither a manifest nor a file with a plain shard's name. (With the claim put, nobody can change
-    that.)
+    plain names are the writer's if it wants them, if nobody else claims them or will copy to them,
+    and if there is neither a manifest nor a file with a plain shard's name. (With the claim put,
+    nobody can change that.) ``copies``: whether this writer will copy to them.
     """
-    claim = Claim(generation, names, alive=time.time())
+    claim = Claim(generation, names, copies=copies, alive=time.time())
     if plain and _put(folder, names.claim(None), claim.to_bytes()):
         present = folder.names()
-        if names.manifest not in present and not any(map(names.is_plain_shard, present)):
+        taken = names.manifest in present or any(map(names.is_plain_shard, present))
+        if not taken and not any(one.copies for one in claims_among(folder, names, present)):
             return True
         folder.delete([names.claim(None)])
     _put(folder, names.claim(generation), claim.to_bytes())
     return False
+
+
+def claims_among(folder: Folder, names: DatasetNames, present: Iterable[str]) -> list[Claim]:
+    """The claims that are among the names of objects, but for damaged ones."""
+    found = []
+    for name in present:
+        if name.startswith(names.claim(None)) and (stored := folder.read(name)) is not None:
+            claim = read_claim(stored[0], names.name, plain=name == names.claim(None))
+            found += [] if claim is None else [claim]
+    return found
 
 
 def _put(folder: Folder, name: str, data: bytes) -> bool:
@@ -116,14 +129,18 @@ class HeldClaim:
     def announce(self, shards: Sequence[Fingerprint]) -> None:
         """Note shards before they appear under plain names. ClaimLostError if they must not
         appear."""
-        if not self._plain:
-            return
+        if self._plain:
+            self.note(shards)
 
-        def announced(claim: Claim) -> Claim:
+    def note(self, shards: Sequence[Fingerprint]) -> None:
+        """Announce copies under plain names, whatever the claim's own names are."""
+
+        def noted(claim: Claim) -> Claim:
             self._check_not_aborted(claim)
-            return claim.at(time.time(), landing=(*claim.landing, *shards))
+            landing = tuple(dict.fromkeys((*claim.landing, *shards)))
+            return claim.at(time.time(), landing=landing)
 
-        self._change(announced)
+        self._change(noted)
 
     def propose(self, proposal: Proposal) -> None:
         """Go from open (or another proposal) to committing. ClaimLostError if the claim has

@@ -18,10 +18,12 @@ from tfio_store.records.compression import Compressor
 from tfio_store.records.framing import RecordBatch
 from tfio_store.storage import Access, Retry
 from tfio_store.storage.redaction import redacted
+from tfio_store.write.begin import begin
 from tfio_store.write.budget import MEMORY_BUDGET, Memory
-from tfio_store.write.commit import KEEP_REPLACED, Attempt, IfExists, Plan, begin
+from tfio_store.write.commit import Attempt
 from tfio_store.write.lifecycle import Lifecycle
 from tfio_store.write.placement import FixedShards, RollingShards, ShardFor
+from tfio_store.write.plan import KEEP_REPLACED, IfExists, Plan
 from tfio_store.write.progress import OnProgress, Tally
 from tfio_store.write.record_check import RecordCheck
 from tfio_store.write.record_positions import check_record_positions

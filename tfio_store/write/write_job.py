@@ -11,15 +11,18 @@ from typing_extensions import Self
 
 from tfio_store.dataset.folder import locate
 from tfio_store.dataset.manifest import DatasetManifest, ShardInfo, describe
-from tfio_store.dataset.names import DEFAULT_SHARD_BYTES
+from tfio_store.dataset.names import DEFAULT_SHARD_BYTES, FIXED_TEMPLATE
 from tfio_store.example.schema import Schema
 from tfio_store.records.compression import Compressor
 from tfio_store.records.framing import RecordBatch
 from tfio_store.storage import Access, Retry
 from tfio_store.storage.process import Owner
 from tfio_store.storage.redaction import redacted
+from tfio_store.write.begin import begin
 from tfio_store.write.budget import Memory
-from tfio_store.write.commit import KEEP_REPLACED, Attempt, IfExists, Plan, begin
+from tfio_store.write.commit import Attempt
+from tfio_store.write.plain_names import NamesTakenError, check_free
+from tfio_store.write.plan import KEEP_REPLACED, IfExists, Names, Plan
 from tfio_store.write.record_check import RecordCheck
 from tfio_store.write.record_positions import check_record_positions
 from tfio_store.write.runs import runs, write_run
@@ -58,7 +61,13 @@ class WriteJob:
         level (int | None): See `ShardedWriter`. Default None.
         if_exists (str): See `ShardedWriter`. Default "error".
         keep_replaced (float): See `ShardedWriter`. Seconds, default 3600.
-        shard_template (str): See `ShardedWriter`. Default "".
+        shard_template (str): See `ShardedWriter`. Without ``num_shards`` it may have
+            ``{num_shards}`` only with plain names. Default "".
+        names (str): "tagged" (default): shards keep the names that tasks gave them, which no glob
+            such as ``train-*`` finds. "plain": the commit has the store copy them to names like
+            ``train-00000-of-00016.tfrecord`` first, for readers that glob. A copy replaces no
+            object. Appended shards go on counting, and those of an overwrite have a random tag in
+            their names if the old ones are still there.
         schema (Schema | dict | None): See `ShardedWriter`. Default None.
         metadata (dict | None): See `ShardedWriter`. Default None.
         block_bytes (int | None): See `ShardedWriter`. Default None.
@@ -94,6 +103,7 @@ class WriteJob:
         if_exists: IfExists = "error",
         keep_replaced: float = KEEP_REPLACED,
         shard_template: str = "",
+        names: Names = "tagged",
         schema: Mapping[str, Any] | None = None,
         metadata: Mapping[str, Any] | None = None,
         block_bytes: int | None = None,
@@ -108,16 +118,20 @@ class WriteJob:
             raise ValueError(f"num_shards must be a positive integer or None, not {num_shards!r}")
         self.num_shards = num_shards
         compressor = Compressor(compression, level)
-        plan = Plan(if_exists, compressor.codec, keep_replaced)
+        plan = Plan(if_exists, compressor.codec, keep_replaced, _check_names(names) == "plain")
         self._described = describe(compressor.codec, schema, metadata)
         check = RecordCheck(schema)
         open_shards = OPEN_SHARDS if num_shards is None else 1
         memory = Memory.plan(memory_budget, open_shards, block_bytes)
         record_positions = check_record_positions(record_positions, compressor.codec)
         access = Access(storage_options, retry, backend)
-        folder, names = locate(url, num_shards, shard_template, access)
+        private = "" if plan.copies and num_shards is None else shard_template
+        folder, own = locate(url, num_shards, private, access)
+        self._template = own.like(shard_template or FIXED_TEMPLATE).template if plan.copies else ""
+        if plan.copies and num_shards is not None and not plan.append:
+            check_free(folder, own)
         kept = self._described.schema
-        self._attempt: Attempt = begin(folder, names, plan, schema=kept, plain=False)
+        self._attempt: Attempt = begin(folder, own, plan, schema=kept, plain=False)
         self._task = Task(
             self._attempt, compressor, memory, check, verify_uploads, record_positions
         )
@@ -250,7 +264,12 @@ class WriteJob:
         uploads.close()
         return info
 
-    def commit(self, results: Iterable[TaskResult] | Iterable[ShardInfo]) -> DatasetManifest:
+    def commit(
+        self,
+        results: Iterable[TaskResult] | Iterable[ShardInfo],
+        *,
+        names: Names | None = None,
+    ) -> DatasetManifest:
         """Publish the dataset, with the tasks' shards by their ``order``.
 
         Of several results of one ``order`` the first one counts. What else tasks wrote is deleted.
@@ -265,6 +284,8 @@ class WriteJob:
         Args:
             results (Iterable): What `write` or `TaskWriter.close` returned, or `write_shard`. Of
                 several for the same shard, too, the first one counts.
+            names (str | None): "tagged" leaves the copies of a job with plain names out. Default
+                None: as the job was made.
 
         Returns:
             DatasetManifest: What was committed.
@@ -273,18 +294,24 @@ class WriteJob:
             TypeError: A result is something else, or has an ``order`` of another kind than the
                 rest.
             ValueError: A shard is missing, or a result is of another job.
-            FileExistsError: Another writer was first. The job is aborted then.
+            FileExistsError: Another writer was first. The job is aborted then. Or other objects
+                have the plain names: then the job stays open, and `commit` may be called again.
             ClaimLostError: The job was aborted, or `clean` took it for dead.
             UncertainCommitError: The store does not say whether the dataset was published.
                 Everything is kept. Call `commit` again.
         """
-        attempt = self._attempt
+        attempt, template = self._attempt, self._template
+        if names is not None:
+            template = self._template_for(names)
         claim = attempt.claim.read()
         manifest = attempt.landed() if claim is None or claim.state != "open" else None
         if manifest is None:
             shards = tuple(self._shards_of(results))
             try:
-                manifest = attempt.commit(replace(self._described, shards=shards))
+                described = replace(self._described, shards=shards)
+                manifest = attempt.commit(described, plain_template=template)
+            except NamesTakenError:
+                raise
             except FileExistsError:
                 self.abort()
                 raise
@@ -299,6 +326,11 @@ class WriteJob:
     def _keep_schema(self, schema: Schema) -> None:
         """The manifest will hold this one: the schema of tables is known when all are written."""
         self._described = replace(self._described, schema=schema.to_json())
+
+    def _template_for(self, names: Names) -> str:
+        if _check_names(names) == "plain" and not self._template:
+            raise ValueError('make the job with names="plain" to commit it with plain names')
+        return self._template if names == "plain" else ""
 
     def _shards_of(self, results: Iterable[Any]) -> list[ShardInfo]:
         if self.num_shards is not None:
@@ -351,3 +383,9 @@ class WriteJob:
         # neither a task nor a forked child ends the job for all others
         if not self._is_copy and self._owner.is_here:
             self.abort()
+
+
+def _check_names(names: Names) -> Names:
+    if names not in ("tagged", "plain"):
+        raise ValueError(f'names must be "tagged" or "plain", not {names!r}')
+    return names

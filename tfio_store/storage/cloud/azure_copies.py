@@ -10,6 +10,7 @@ from typing import Any
 from tfio_store.storage.cloud.azure_blobs import ONCE, AzureBlobs, described
 from tfio_store.storage.cloud.copies import check_copy
 from tfio_store.storage.faults import code_of
+from tfio_store.storage.store import ObjectInfo
 
 __all__ = ["AzureCopies"]
 
@@ -24,16 +25,26 @@ class AzureCopies(AzureBlobs):
     """Copies for a store of block blobs."""
 
     async def _copy(self, source: str, target: str) -> None:
-        found = await self._properties(source)
-        copy = await self._start_copy(source, target, found.etag)
-        made = await self._end_copy(target, copy)
-        check_copy(described(source, found), described(target, made), self.url(target))
+        await self._copied(source, target, if_absent=False)
 
-    async def _start_copy(self, source: str, target: str, etag: str) -> str:
+    async def _copy_new(self, source: str, target: str) -> ObjectInfo:
+        await self._check_free(target)
+        return await self._copied(source, target, if_absent=True)
+
+    async def _copied(self, source: str, target: str, *, if_absent: bool) -> ObjectInfo:
+        found = await self._properties(source)
+        copy = await self._start_copy(source, target, found.etag, if_absent)
+        made = await self._end_copy(target, copy)
+        info = described(target, made)
+        check_copy(described(source, found), info, self.url(target))
+        return info
+
+    async def _start_copy(self, source: str, target: str, etag: str, if_absent: bool) -> str:
         """The copy's id."""
         from azure.core import MatchConditions
 
         origin = self._blob(source).url
+        free = {"match_condition": MatchConditions.IfMissing} if if_absent else {}
 
         async def attempt() -> str:
             try:
@@ -41,6 +52,7 @@ class AzureCopies(AzureBlobs):
                     origin,
                     source_etag=etag,
                     source_match_condition=MatchConditions.IfNotModified,
+                    **free,
                     **ONCE,
                 )
                 return str(answer["copy_id"])

@@ -143,6 +143,9 @@ class BucketStore(ABC):
         except OSError:
             return None
 
+    def copy(self, source: str, target: str) -> ObjectInfo:
+        return self._wait(target, self._copy_new(source, target))
+
     def delete(self, paths: Iterable[str]) -> None:
         self._connection.wait(self._delete_all(paths))
 
@@ -201,6 +204,16 @@ class BucketStore(ABC):
     @abstractmethod
     async def _copy(self, source: str, target: str) -> None:
         """Have the service copy an object. Returns once the copy is whole, and raises otherwise."""
+
+    @abstractmethod
+    async def _copy_new(self, source: str, target: str) -> ObjectInfo:
+        """The same, with FileExistsError if the target is taken."""
+
+    async def _check_free(self, path: str) -> None:
+        """FileExistsError if there is an object: for copies whose conditions a service's emulators
+        ignore."""
+        if await self._look(path) is not None:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.url(path))
 
     async def _delete_version(self, path: str, etag: str | None) -> None:
         """The default, for services that delete without conditions."""

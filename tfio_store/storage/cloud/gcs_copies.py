@@ -21,25 +21,36 @@ class GCSCopies(BucketStore):
     _client: GCSClient
 
     async def _copy(self, source: str, target: str) -> None:
+        await self._copied(source, target, None)
+
+    async def _copy_new(self, source: str, target: str) -> ObjectInfo:
+        await self._check_free(target)
+        return await self._copied(source, target, "0")
+
+    async def _copied(self, source: str, target: str, replaces: str | None) -> ObjectInfo:
+        """``replaces``: the generation that must be at the target; "0" for none, None for any."""
         info = await self._info(source)
         url = object_url(source) + "/rewriteTo" + object_url(target).removeprefix("/storage/v1")
         token: str | None = None
         while True:
-            answer = await self._rewrite(target, url, token, info)
+            answer = await self._rewrite(target, url, token, info, replaces)
             if answer.get("done"):
                 break
             token = answer["rewriteToken"]
-        check_copy(info, described(target, answer["resource"]), self.url(target))
+        copy = described(target, answer["resource"])
+        check_copy(info, copy, self.url(target))
+        return copy
 
     async def _rewrite(
-        self, target: str, url: str, token: str | None, info: ObjectInfo
+        self, target: str, url: str, token: str | None, info: ObjectInfo, replaces: str | None
     ) -> dict[str, Any]:
         """One step of a copy; the service takes several for large objects between locations."""
 
         async def attempt() -> dict[str, Any]:
             answer = await self._client.ask_json(
-                "POST", url, {}, rewriteToken=token, sourceGeneration=info.etag
-            )
+                "POST", url, {}, rewriteToken=token, sourceGeneration=info.etag,
+                ifGenerationMatch=replaces,
+            )  # fmt: skip
             found: dict[str, Any] = json.loads(answer.expect(200).body)
             if not (found.get("resource") if found.get("done") else found.get("rewriteToken")):
                 raise ShortBodyError(errno.ECONNRESET, "the store did not confirm its copy")

@@ -18,11 +18,11 @@ from typing import Any
 from tfio_store.records.framing import crc32c as crc32c_of
 from tfio_store.storage.cloud.mark import Mark
 from tfio_store.storage.cloud.s3_client import S3Client, as_checksum, checksum_of
-from tfio_store.storage.faults import code_of, status_of
+from tfio_store.storage.faults import ShortBodyError, code_of, status_of
 from tfio_store.storage.retry import Retry
 from tfio_store.storage.store import ObjectInfo
 
-__all__ = ["S3Upload", "put_object"]
+__all__ = ["S3CopiedUpload", "S3Upload", "put_object"]
 
 
 UNKNOWN_CHECKSUM = frozenset({"InvalidArgument", "InvalidRequest", "NotImplemented"})
@@ -195,6 +195,39 @@ class S3Upload:
                 if self._mark.is_on(current.get("Metadata")):
                     return current
             raise
+
+
+class S3CopiedUpload(S3Upload):
+    """A multipart upload whose parts the store copies from another object."""
+
+    async def copy(self, number: int, source: Mapping[str, str], start: int, stop: int) -> None:
+        """Make bytes [start, stop) of ``source`` (Bucket, Key) the part of this number."""
+        if self._beginning is None:
+            self._beginning = asyncio.ensure_future(self._begin())
+        params = {**self._object, "UploadId": await asyncio.shield(self._beginning)}
+
+        async def attempt() -> str:
+            answer = await self._client.call(
+                "upload_part_copy", **params, PartNumber=number + 1, CopySource=dict(source),
+                CopySourceRange=f"bytes={start}-{stop - 1}",
+            )  # fmt: skip
+            etag = answer.get("CopyPartResult", {}).get("ETag")
+            if not etag:  # status 200 comes before the copy is made, and says nothing
+                raise ShortBodyError(errno.ECONNRESET, "the store did not confirm its copy")
+            return str(etag)
+
+        etag = await self._retry.run(attempt, self.url, nbytes=stop - start)
+        self._parts[number] = {"PartNumber": number + 1, "ETag": etag}
+
+    async def _begin(self) -> str:
+        """Without a checksum, which nobody here has of the parts."""
+        params = {**self._object, "Metadata": self._client.metadata(self._mark.metadata)}
+        self._checksums = False
+        answer = await self._retry.run(
+            lambda: self._client.call("create_multipart_upload", **params), self.url
+        )
+        upload: str = answer["UploadId"]
+        return upload
 
 
 async def checksummed(

@@ -23,7 +23,7 @@ from tfio_store.storage.redaction import redacted
 from tfio_store.tf.dataset.dataset import TFRecordDataset
 from tfio_store.tf.saving import element_spec
 from tfio_store.tf.saving.leaves import Leaf, leaf_of
-from tfio_store.write.commit import KEEP_REPLACED
+from tfio_store.write.plan import KEEP_REPLACED
 from tfio_store.write.progress import OnProgress
 from tfio_store.write.sharded_writer import ShardedWriter
 

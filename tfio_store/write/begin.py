@@ -1,0 +1,62 @@
+"""How a writer begins: step 1 of `tfio_store.write.commit`."""
+
+from __future__ import annotations
+
+import errno
+import io
+from typing import TYPE_CHECKING, Any
+
+from tfio_store.dataset.names import DatasetNames, new_tag
+from tfio_store.write.appending import schema_of_both
+from tfio_store.write.commit import Attempt
+from tfio_store.write.held_claim import put_claim
+from tfio_store.write.plan import Plan
+
+if TYPE_CHECKING:
+    from tfio_store.dataset.folder import Folder, FoundManifest
+
+__all__ = ["begin"]
+
+
+def begin(
+    folder: Folder,
+    names: DatasetNames,
+    plan: Plan,
+    *,
+    schema: dict[str, Any] | None = None,
+    plain: bool = True,
+) -> Attempt:
+    """Step 1. FileExistsError when there is a dataset and ``plan.if_exists`` is "error"; ValueError
+    if it is to be appended to, and has another ``schema``.
+
+    ``plain``: whether plain names will do, if they are free.
+    """
+    found = folder.manifest(names.manifest, index=plan.append, damaged=not plan.append)
+    if found is not None:
+        _check_replaceable(folder, names, plan, found)
+        if plan.append:
+            schema_of_both(found.manifest, schema)
+    generation = new_tag()
+    is_plain = put_claim(
+        folder, names, generation, plain=plain and found is None, copies=plan.copies
+    )
+    return Attempt(folder, names, plan, generation, is_plain, found.etag if found else None)
+
+
+def _check_replaceable(
+    folder: Folder, names: DatasetNames, plan: Plan, found: FoundManifest
+) -> None:
+    url = folder.url(names.name)
+    if plan.if_exists == "error":
+        raise FileExistsError(
+            errno.EEXIST,
+            'the dataset exists; pass if_exists="overwrite" or "append" to replace it or add to it',
+            url,
+        )
+    if found.etag is None:
+        raise io.UnsupportedOperation(
+            f"{url}: this store tells no version of an object, without which a "
+            "dataset can't be replaced safely; write it under another name"
+        )
+    if plan.append and found.manifest is not None:
+        plan.check_codec(found.manifest)

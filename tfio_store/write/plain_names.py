@@ -1,0 +1,203 @@
+"""Plain names for a job's shards: copies, for readers that glob.
+
+Tasks write under private names, because nobody knows which of them will count. At the commit the
+store copies what counts to ``train-00000-of-00016.tfrecord`` and so on, and the manifest names the
+copies. They appear before the manifest does, one after the other, after the claim has noted them.
+So whoever ends a dead writer finds them.
+
+A copy never replaces an object. An append goes on counting. A writer whose names another generation
+still has, or another writer at work, puts its tag into them:
+``train-3f9a1c8e0b52-00000-of-00016.tfrecord``. Names that anything else has are an error.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from tfio_store.dataset.fingerprint import Fingerprint
+from tfio_store.dataset.names import DatasetNames
+from tfio_store.errors import ManifestError
+from tfio_store.storage.many_looks import LOOKS_AT_ONCE
+from tfio_store.storage.threads import Threads
+from tfio_store.write.disposal import delete_plain, held
+from tfio_store.write.held_claim import HeldClaim, claims_among
+from tfio_store.write.integrity import check_stored
+from tfio_store.write.neighbours import named_by_neighbours
+
+if TYPE_CHECKING:
+    from tfio_store.dataset.folder import Folder
+    from tfio_store.dataset.manifest import DatasetManifest, ShardInfo
+    from tfio_store.write.parts import Place
+
+__all__ = ["Made", "NamesTakenError", "PlainCopies", "check_free", "plain_copies", "remove_copies"]
+
+_TOLD = 5
+"""Names that an error tells."""
+
+Made = dict[str, Fingerprint]
+"""The copies that this process has seen to be made, by name, with their etags."""
+
+
+class NamesTakenError(FileExistsError):
+    """Other objects have the names that a commit wants. The job stays open."""
+
+    @classmethod
+    def of(cls, folder: Folder, taken: Iterable[str]) -> NamesTakenError:
+        names = sorted(taken)
+        told = ", ".join(names[:_TOLD]) + (", …" if len(names) > _TOLD else "")
+        return cls(
+            errno.EEXIST,
+            f"{len(names)} of the plain names are taken by other objects ({told}); remove or "
+            "rename these (tfio_store.clean, if a writer that died left them) and commit again, "
+            'commit(results, names="tagged"), or write with another shard_template',
+            folder.url(names[0]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PlainCopies:
+    """The shards of one try to commit, and what they are called then."""
+
+    folder: Folder
+    sources: tuple[ShardInfo, ...]
+    targets: tuple[ShardInfo, ...]
+    made: Made
+    there: frozenset[str]
+    """Targets that are objects of the same bytes already."""
+    taken: frozenset[str]
+    """Targets that are other objects."""
+
+    @classmethod
+    def look(
+        cls,
+        folder: Folder,
+        names: DatasetNames,
+        shards: tuple[ShardInfo, ...],
+        first: int,
+        made: Made,
+        present: set[str],
+    ) -> PlainCopies:
+        """``first``: the number of the first one. Looks which of the names are taken, of those that
+        are ``present``."""
+        targets = tuple(
+            replace(shard, name=names.shard(first + i, None)) for i, shard in enumerate(shards)
+        )
+        found = [target for target in targets if target.name in present]
+        with Threads(LOOKS_AT_ONCE) as pool:
+            same = list(pool.map(partial(_is_held, folder, made), found))
+        there = {target.name for target, holds in zip(found, same, strict=True) if holds}
+        taken = {target.name for target in found} - there
+        return cls(folder, shards, targets, made, frozenset(there), frozenset(taken))
+
+    def make(self, claim: HeldClaim) -> None:
+        """Note in the claim, and then copy, what is not there.
+
+        NamesTakenError: another object has appeared in a place. ClaimLostError: the writer must not
+        go on.
+        """
+        pairs = zip(self.sources, self.targets, strict=True)
+        missing = [(source, target) for source, target in pairs if target.name not in self.there]
+        if not missing:
+            return
+        claim.note([_fingerprint(target) for _, target in missing])
+        with Threads(LOOKS_AT_ONCE) as pool:
+            for _ in pool.map(self._make, missing):
+                claim.beat()
+
+    def _make(self, pair: tuple[ShardInfo, ShardInfo]) -> None:
+        source, target = pair
+        folder = self.folder
+        try:
+            info = folder.store.copy(folder.join(source.name), folder.join(target.name))
+        except FileExistsError as fault:
+            # An attempt whose answer was lost has made it, or another copy of the job.
+            if not _is_held(folder, self.made, target):
+                raise NamesTakenError.of(folder, [target.name]) from fault
+        else:
+            check_stored(info, folder.url(target.name), nbytes=target.nbytes, crc=target.crc32c)
+            self.made[target.name] = replace(_fingerprint(target), etag=info.etag)
+
+
+def plain_copies(
+    place: Place,
+    template: str,
+    shards: tuple[ShardInfo, ...],
+    base: DatasetManifest | None,
+    *,
+    append: bool,
+    made: Made,
+) -> PlainCopies:
+    """The copies for a manifest that takes the place of ``base``. NamesTakenError: see above."""
+    folder, name = place.folder, place.names.name
+    kept = base if append else None
+    template = (kept.shard_template if kept is not None else None) or template
+    first = len(kept.shards) if kept is not None else 0
+    names = _names(name, template, first + len(shards))
+    present = set(folder.names())
+    copies = PlainCopies.look(folder, names, shards, first, made, present)
+    claims = claims_among(folder, place.names, present)
+    others = [claim for claim in claims if claim.generation != place.generation]
+    ours = _of(base) | {one.name for claim in others for one in claim.landing}
+    if any(claim.plain for claim in others) or (copies.taken and copies.taken <= ours):
+        names = names.tagged_plain(place.generation)
+        copies = PlainCopies.look(folder, names, shards, first, made, present)
+    if copies.taken:
+        raise NamesTakenError.of(folder, copies.taken)
+    return copies
+
+
+def check_free(folder: Folder, names: DatasetNames) -> None:
+    """NamesTakenError if names of a dataset that is to be the first here are taken already, which
+    tasks had better know before they begin."""
+    present = set(folder.names())
+    wanted = {names.shard(shard, None) for shard in range(names.num_shards or 0)}
+    if names.manifest not in present and wanted & present:
+        raise NamesTakenError.of(folder, wanted & present)
+
+
+def remove_copies(
+    folder: Folder,
+    names: DatasetNames,
+    current: DatasetManifest | None,
+    noted: Iterable[Fingerprint],
+    made: Made,
+) -> bool:
+    """Delete those copies, noted or made here, that no manifest names. Returns whether none may
+    appear any more. If not, the claim must stay, because it tells of them."""
+    known = {**{one.name: one for one in noted}, **made}
+    if not known:
+        return True
+    named = _of(current)
+    left = [one for one in known.values() if one.name not in named]
+    if not left:
+        return True
+    try:
+        named = named_by_neighbours(folder, names)
+    except ManifestError:
+        return False
+    delete_plain(folder, (one for one in left if one.name not in named))
+    return all(one.name in made for one in left)
+
+
+def _names(name: str, template: str, total: int) -> DatasetNames:
+    return DatasetNames(name, max(total, 1) if "{num_shards" in template else None, template)
+
+
+def _of(manifest: DatasetManifest | None) -> set[str]:
+    """What a manifest names, and keeps for readers of what was before."""
+    if manifest is None:
+        return set()
+    return manifest.names() | manifest.replaced_names()
+
+
+def _fingerprint(shard: ShardInfo) -> Fingerprint:
+    return Fingerprint(shard.name, shard.nbytes, shard.crc32c)
+
+
+def _is_held(folder: Folder, made: Made, target: ShardInfo) -> bool:
+    """Whether the object there has the bytes of this shard."""
+    return held(folder, made.get(target.name) or _fingerprint(target)) is not None
