@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.engines.ray_nodes import cluster
 from tests.engines.spark_session import spark_session
 
 
@@ -16,3 +17,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     pytest.importorskip("pyspark", reason="Spark is not installed")
     with spark_session(tmp_path_factory.mktemp("spark")) as session:
         yield session
+
+
+@pytest.fixture(scope="session")
+def ray_cluster(outside: object) -> Iterator[Any]:
+    """Ray on a node of this machine."""
+    pytest.importorskip("ray", reason="Ray is not installed")
+    with cluster() as nodes:
+        yield nodes

@@ -100,6 +100,10 @@ class TableJob:
             self._job._keep_schema(schema)
         return self._job.commit(one.result for one in counted)
 
+    def has_landed(self) -> bool:
+        """Whether the dataset is there, by this copy's commit or another's."""
+        return self._job._has_landed()
+
     def abort(self) -> None:
         """See `WriteJob.abort`."""
         self._job.abort()

@@ -323,6 +323,9 @@ class WriteJob:
         """The dataset to append to, if there is one."""
         return self._attempt.kept()
 
+    def _has_landed(self) -> bool:
+        return self._attempt.landed() is not None
+
     def _keep_schema(self, schema: Schema) -> None:
         """The manifest will hold this one: the schema of tables is known when all are written."""
         self._described = replace(self._described, schema=schema.to_json())

@@ -1,0 +1,9 @@
+"""TFRecord datasets in Ray Data. Needs Ray: ``pip install 'tfio_store[ray]'``."""
+
+from tfio_store.tools.engines import needs
+
+with needs("ray", "pyarrow"):
+    from tfio_store.ray.reading import TFRecordDatasource, read_tfrecords
+    from tfio_store.ray.writing import TFRecordDatasink, write_tfrecords
+
+__all__ = ["TFRecordDatasink", "TFRecordDatasource", "read_tfrecords", "write_tfrecords"]
