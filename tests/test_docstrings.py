@@ -27,7 +27,7 @@ def door_names(door: Path) -> list[str]:
     return [name for name in ast.literal_eval(text[1]) if name not in tfs.__all__]
 
 
-ROOMS = ("spark", "torch")
+ROOMS = ("ray", "spark", "torch")
 """Doors that are folders, by their ``__init__``."""
 
 DOORS = {door.stem: door for door in ROOT.glob("[a-z]*.py")} | {
@@ -48,8 +48,10 @@ COMPILED = ("RecordBatch", "crc32c", "masked_crc32c")
 TWINS = {getattr(tfs, name): getattr(_pure, name) for name in COMPILED}
 """Compiled names, and those whose signatures Python can read."""
 
-NO_EXAMPLE = {"DatasetManifest", "Feature", "RecordReader.of", "Retry", "Schema.of"}
-"""Methods, and classes with methods, that users have no need to call."""
+NO_EXAMPLE = {
+    "DatasetManifest", "Feature", "RecordReader.of", "Retry", "Schema.of", "TFRecordDatasink",
+}  # fmt: skip
+"""Methods, and classes with methods, that users have no need to call. An engine may."""
 
 
 def found(name: str) -> Any:

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import tfio_store as tfs
-from tests.engines import ray_nodes  # noqa: F401  (before Ray: its environment)
 from tests.engines.deaths import die, once
 
 ray = pytest.importorskip("ray", reason="Ray is not installed")

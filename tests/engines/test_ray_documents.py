@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 import tfio_store as tfs
-from tests.engines import ray_nodes  # noqa: F401  (before Ray: its environment)
 
 ray = pytest.importorskip("ray", reason="Ray is not installed")
 

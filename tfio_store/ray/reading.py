@@ -75,7 +75,7 @@ class TFRecordDatasource(Datasource):  # type: ignore[misc]
         >>> len(source.get_read_tasks(1)), source.get_name()
         (1, 'TFRecord')
         >>> source.supports_projection_pushdown(), source.estimate_inmemory_data_size()
-        (True, 75)
+        (True, 90)
         >>> ray.data.read_datasource(source).count()  # doctest: +SKIP
         3
     """
