@@ -79,6 +79,7 @@ class WriteOptions:
         job = {
             "compression": given.take("compression", _codec),
             "level": given.take("level", int),
+            "names": given.take("names", _one_of("tagged", "plain"), default="tagged"),
             "keep_replaced": given.take("keepReplaced", float, default=3600.0),
         }
         made = cls(

@@ -56,7 +56,7 @@ class TFRecordDataSource(DataSource):  # type: ignore[misc]
     | reading: onCorrupt | "raise" or "skip"; see `RecordReader` |
     | writing: ifExists | "error": with ``mode("append")``, refuse a dataset that exists |
     | writing: maxShardBytes | see `WriteJob.open` |
-    | writing: level, keepReplaced | see `WriteJob` |
+    | writing: level, names, keepReplaced | see `WriteJob` |
 
     Args:
         options (dict): Spark passes them.

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tfio_store.example.schema import Schema
+from tfio_store.records.framing import RecordBatch
 from tfio_store.tools.partition import Partition
-from tfio_store.tools.table_stream import arrow_types
+from tfio_store.tools.table_stream import arrow_types, rows_of
 
-__all__ = ["RECORD", "row_batches", "row_types"]
+__all__ = ["RECORD", "row_batches", "row_types", "rows_maker"]
 
 RECORD = "record"
 """The column of whole records, where no schema tells what they hold."""
@@ -43,13 +44,28 @@ def row_batches(
     if known is not None:
         yield from partition.arrow_batches(known, columns, **how)
         return
-    import pyarrow as pa
-
     types = row_types(None, columns)
     for batch in partition.batches(**how):
+        yield _whole_records(batch, types)
+
+
+def rows_maker(
+    schema: Schema | None, columns: Sequence[str] | None, source: object
+) -> Callable[[RecordBatch], Iterator[Any]]:
+    """What makes Arrow record batches of `row_types` of one batch of records. Errors name the
+    ``source``."""
+    types = row_types(schema, columns)
+    if schema is None:
+        return lambda batch: iter([_whole_records(batch, types)])
+    wanted = schema if columns is None else schema.select(tuple(columns))
+    return lambda batch: rows_of(batch, wanted, types, source)
+
+
+def _whole_records(batch: RecordBatch, types: Any) -> Any:
+    import pyarrow as pa
+
+    if len(types):
         arrays = [batch.to_arrow().cast(of.type) for of in types]
-        if arrays:
-            yield pa.RecordBatch.from_arrays(arrays, schema=types)
-        else:
-            empty = pa.Array.from_buffers(pa.struct([]), len(batch), [None])
-            yield pa.RecordBatch.from_struct_array(empty)
+        return pa.RecordBatch.from_arrays(arrays, schema=types)
+    empty = pa.Array.from_buffers(pa.struct([]), len(batch), [None])
+    return pa.RecordBatch.from_struct_array(empty)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +16,10 @@ from tfio_store.tools.table_schema import kept_features
 from tfio_store.tools.task_schemas import TaskSchema, joined_schema
 from tfio_store.write.appending import check_appendable
 from tfio_store.write.task_result import Order, TaskResult
+from tfio_store.write.task_writer import TaskWriter
 from tfio_store.write.write_job import WriteJob
 
-__all__ = ["TableJob", "WrittenTable"]
+__all__ = ["TableJob", "TableTask", "WrittenTable"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,46 @@ class WrittenTable:
         told = document["schema"]
         schema = None if told is None else TaskSchema.from_json(told)
         return cls(TaskResult.from_json(document["result"]), schema)
+
+
+class TableTask:
+    """One attempt at a task: takes one table after another. `TableJob.open` makes it.
+
+    ``encoder`` makes what encodes tables like a first one.
+    """
+
+    def __init__(
+        self, writer: TaskWriter, encoder: Callable[[Part], TableEncoder], *, nan_as_null: bool
+    ) -> None:
+        self._writer = writer
+        self._make = encoder
+        self._nan_as_null = nan_as_null
+        self._encoder: TableEncoder | None = None
+        self._empty: Part | None = None
+
+    def write(self, table: Any) -> None:
+        """Write the rows of a table, or of several. After an error, `abort`."""
+        for part in parts_of(table, nan_as_null=self._nan_as_null, flatten=False):
+            if not any(map(len, part.columns.values())):
+                self._empty = part if part.columns else self._empty
+                continue
+            self._encoder = self._encoder or self._make(part)
+            for batch in self._encoder.batches(part):
+                self._writer.write_batch(batch)
+
+    def close(self) -> WrittenTable:
+        """End the task. See `TaskWriter.close`."""
+        result = self._writer.close()
+        if self._encoder is None and self._empty is not None:
+            self._encoder = self._make(self._empty)
+            list(self._encoder.batches(self._empty))  # so that it heeds the types
+        encoder = self._encoder
+        told = None if encoder is None else TaskSchema(encoder.schema, tuple(encoder.undecided))
+        return WrittenTable(result, told)
+
+    def abort(self) -> None:
+        """Remove what was written. See `TaskWriter.abort`."""
+        self._writer.abort()
 
 
 class TableJob:
@@ -63,25 +104,22 @@ class TableJob:
         check_appendable(kept)
         self._known = kept_features(kept)
 
-    def write(self, tables: Iterable[Any], order: Order) -> WrittenTable:
+    def open(self, order: Order = None) -> TableTask:
+        """Begin one attempt at a task. See `WriteJob.open`."""
+        writer = self._job.open(order, max_shard_bytes=self._max_shard_bytes)
+        return TableTask(writer, self._encoder, nan_as_null=self._nan_as_null)
+
+    def write(self, tables: Iterable[Any], order: Order = None) -> WrittenTable:
         """Write the rows of a task's tables, one table after another. Of tables without rows only
         the last one tells a schema, if no other does."""
-        parts = parts_of(iter(tables), nan_as_null=self._nan_as_null, flatten=False)
-        encoder: TableEncoder | None = None
-        empty: Part | None = None
-        with self._job.open(order, max_shard_bytes=self._max_shard_bytes) as writer:
-            for part in parts:
-                if not any(map(len, part.columns.values())):
-                    empty = part if part.columns else empty
-                    continue
-                encoder = encoder or self._encoder(part)
-                for batch in encoder.batches(part):
-                    writer.write_batch(batch)
-        if encoder is None and empty is not None:
-            encoder = self._encoder(empty)
-            list(encoder.batches(empty))  # it heeds the types so
-        told = None if encoder is None else TaskSchema(encoder.schema, tuple(encoder.undecided))
-        return WrittenTable(writer.result, told)
+        task = self.open(order)
+        try:
+            for table in tables:
+                task.write(table)
+            return task.close()
+        except BaseException:
+            task.abort()
+            raise
 
     def _encoder(self, first: Part) -> TableEncoder:
         encoder = TableEncoder(first, self._chosen, self._known)

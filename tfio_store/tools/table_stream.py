@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -18,10 +19,11 @@ from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
 from tfio_store.storage import Access, Retry
 from tfio_store.tools.infer import manifest_schema
+from tfio_store.tools.source_errors import of_source
 from tfio_store.tools.table_decoding import decoded
 from tfio_store.tools.tfds_schema import schema_of_source
 
-__all__ = ["arrow_types", "iter_tables", "table_batches", "whole_schema"]
+__all__ = ["arrow_types", "iter_tables", "rows_of", "table_batches", "whole_schema"]
 
 
 def iter_tables(
@@ -118,16 +120,30 @@ def table_batches(
 
 
 def _tables(source: Source, where: Mapping[str, Any], wanted: Schema) -> Iterator[Any]:
-    def table(batch: RecordBatch) -> Any:
-        return to_arrow(decode_columns(batch, wanted, "batch", nulls), wanted)
-
-    nulls: dict[str, Nulls] = dict.fromkeys(wanted, "mask")
+    table = partial(_decoded_table, wanted=wanted)
     room = most_room(wanted.values())
     with (
         RecordReader(source, **where) as reader,
         closing(decoded(reader.batches(), table, source, room=room)) as made,
     ):
         yield from made
+
+
+def _decoded_table(batch: RecordBatch, wanted: Schema) -> Any:
+    nulls: dict[str, Nulls] = dict.fromkeys(wanted, "mask")
+    return to_arrow(decode_columns(batch, wanted, "batch", nulls), wanted)
+
+
+def rows_of(batch: RecordBatch, wanted: Schema, types: Any, source: object) -> Iterator[Any]:
+    """The rows of one batch of records, as Arrow record batches of `arrow_types`. Errors name the
+    ``source``."""
+    import pyarrow as pa
+
+    if not wanted:
+        yield from _without_columns(pa, types, iter([len(batch)]), None)
+        return
+    with of_source(source):
+        yield from _of_types(pa, _decoded_table(batch, wanted), types).to_batches()
 
 
 def _lengths(source: Source, where: Mapping[str, Any]) -> Iterator[int]:

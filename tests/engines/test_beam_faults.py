@@ -1,0 +1,78 @@
+"""Beam in several processes, and a driver that dies."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tfio_store as tfs
+from tests.servers.place import Place
+
+pytest.importorskip("apache_beam", reason="Beam is not installed")
+
+import apache_beam as beam
+from apache_beam.testing.util import assert_that, equal_to
+
+from tests.engines.test_beam import RECORDS, pipeline, read_back
+from tfio_store.beam import ReadAllFromTFRecord, WriteToTFRecord
+from tfio_store.write.write_job import WriteJob
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+@pytest.mark.parametrize("num_shards", [0, 4])
+def test_workers_are_processes(s3: Place, monkeypatch: pytest.MonkeyPatch, num_shards: int) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    options: Any = {"direct_running_mode": "multi_processing", "direct_num_workers": 2}
+    where: Any = {"storage_options": s3.storage_options}
+    url = s3.url("t")
+    with pipeline(**options) as p:
+        elements = p | beam.Create(RECORDS) | beam.Reshuffle()
+        written = elements | WriteToTFRecord(url, num_shards=num_shards, **where)
+        assert_that(written | ReadAllFromTFRecord(**where), equal_to(RECORDS))
+    assert read_back(url, s3) == sorted(RECORDS)
+    assert tfs.clean(url, older_than=0, **where).objects == ()
+
+
+def test_the_driver_dies(tmp_path: Path) -> None:
+    url = str(tmp_path / "out" / "t")
+    program = [sys.executable, "-m", "tests.engines.beam_driver", url, str(tmp_path)]
+    driver = subprocess.Popen(program, cwd=ROOT, start_new_session=True)
+    try:
+        give_up = time.monotonic() + 120
+        while not (tmp_path / "waits").exists() and time.monotonic() < give_up:
+            assert driver.poll() is None
+            time.sleep(0.1)
+    finally:
+        os.killpg(driver.pid, signal.SIGKILL)
+        driver.wait()
+    with pytest.raises(FileNotFoundError):
+        tfs.RecordReader(url)
+    assert Place(str(tmp_path)).names("out") != []
+    tfs.clean(url, older_than=0)
+    assert Place(str(tmp_path)).names("out") == []
+
+
+def test_a_bundle_that_ends_after_the_commit(tmp_path: Path) -> None:
+    from tfio_store.beam.writing import RecordTask
+
+    job = pickle.dumps(WriteJob(str(tmp_path / "t")))
+    task, late = (RecordTask(pickle.loads(job), None, None, 1 << 20) for _ in range(2))
+    task.write(b"one")
+    late.write(b"two")
+    pickle.loads(job).commit([task.close()])
+    before = Place(str(tmp_path)).names()
+    with pytest.raises(OSError, match="too late"):
+        late.close()
+    assert Place(str(tmp_path)).names() == before
+    assert list(tfs.RecordReader(str(tmp_path / "t"))) == [b"one"]

@@ -1,0 +1,107 @@
+"""Reading partitions in tasks that a runner can split while they run, at any block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
+from apache_beam.transforms.core import RestrictionProvider
+
+from tfio_store.example.schema import Schema
+from tfio_store.read.block_range import BlockBatch, BlockRange
+from tfio_store.records.framing import RecordBatch
+from tfio_store.tools.partition import Partition
+from tfio_store.tools.partition_tables import rows_maker
+
+__all__ = ["Give", "ReadBlocks"]
+
+
+@dataclass(frozen=True)
+class Give:
+    """What comes of a batch of records."""
+
+    coder: Any = None
+    batched: bool = False
+    schema: Schema | None = None
+    columns: tuple[str, ...] | None = None
+    with_filename: bool = False
+
+    def maker(self, part: Partition) -> Callable[[BlockBatch], Iterator[Any]]:
+        """What makes elements of a batch: records, or Arrow batches of them; behind the file's name
+        if that is wanted."""
+        make = self._of_records(part)
+        if not self.with_filename:
+            return lambda found: make(found.records)
+        return lambda found: ((found.url, one) for one in make(found.records))
+
+    def _of_records(self, part: Partition) -> Callable[[RecordBatch], Iterator[Any]]:
+        if self.batched:
+            return rows_maker(self.schema or part.schema, self.columns, part)
+        if self.coder is None:
+            return iter
+        return partial(map, self.coder.decode)
+
+    @property
+    def type_hint(self) -> Any:
+        """The type of the elements, by which Beam chooses how to pass them on."""
+        if self.batched:
+            import pyarrow as pa
+
+            one: Any = pa.RecordBatch
+        else:
+            one = bytes if self.coder is None else self.coder.to_type_hint()
+        return beam.typehints.KV[str, one] if self.with_filename else one
+
+
+class _Blocks(RestrictionProvider):  # type: ignore[misc]
+    """A restriction is a range of block numbers of a partition."""
+
+    def initial_restriction(self, element: Partition) -> OffsetRange:
+        return OffsetRange(0, len(BlockRange(element.dataset)))
+
+    def create_tracker(self, restriction: OffsetRange) -> OffsetRestrictionTracker:
+        return OffsetRestrictionTracker(restriction)
+
+    def restriction_size(self, element: Partition, restriction: OffsetRange) -> int:
+        blocks = len(BlockRange(element.dataset))
+        size: int = restriction.size()
+        return max(1, element.nbytes * size // max(1, blocks))
+
+
+class ReadBlocks(beam.DoFn):  # type: ignore[misc]
+    """Partitions in, their records out."""
+
+    def __init__(self, give: Give, **how: Any) -> None:
+        self._give = give
+        self._how = how
+
+    def process(
+        self,
+        element: Partition,
+        tracker: Any = beam.DoFn.RestrictionParam(_Blocks()),  # noqa: B008
+    ) -> Iterator[Any]:
+        restriction = tracker.current_restriction()
+        elements = self._give.maker(element)
+        blocks = BlockRange(element.dataset, **self._how)
+        found = blocks.batches(restriction.start, restriction.stop)
+        for batch in _claimed(found, tracker, restriction.start, restriction.stop):
+            yield from elements(batch)
+
+
+def _claimed(
+    batches: Iterator[BlockBatch], tracker: Any, start: int, stop: int
+) -> Iterator[BlockBatch]:
+    """The batches, up to where the runner has given the blocks to another task."""
+    with closing(batches):  # type: ignore[type-var]
+        for batch in batches:
+            while start <= batch.block:  # those without records too
+                if not tracker.try_claim(start):
+                    return
+                start += 1
+            yield batch
+    tracker.try_claim(stop)

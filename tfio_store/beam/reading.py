@@ -1,0 +1,238 @@
+"""`ReadFromTFRecord` and `ReadAllFromTFRecord`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.coders import BytesCoder
+from apache_beam.io.filesystem import CompressionTypes
+
+from tfio_store.beam.arguments import codec_of, decoder_of
+from tfio_store.beam.blocks import Give, ReadBlocks
+from tfio_store.dataset.source import Source, open_dataset
+from tfio_store.example.codec import SchemaLike
+from tfio_store.example.schema import Schema
+from tfio_store.read.skips import OnCorrupt
+from tfio_store.storage import Access, Retry
+from tfio_store.tools.infer import manifest_schema
+from tfio_store.tools.partition import Partition
+from tfio_store.tools.partition_tables import row_types
+from tfio_store.tools.partitions import partitions
+
+__all__ = ["ReadAllFromTFRecord", "ReadFromTFRecord"]
+
+_TASK_BYTES = 64 << 20
+"""Of a task at its beginning. A runner may split it."""
+
+
+class _Plan(beam.DoFn):  # type: ignore[misc]
+    """Sources in, their partitions out."""
+
+    def __init__(self, access: Access, compression: str | None) -> None:
+        self._access = access
+        self._compression = compression
+
+    def process(self, element: Source) -> Iterator[Partition]:
+        try:
+            yield from partitions(
+                element,
+                target_bytes=_TASK_BYTES,
+                compression=self._compression,
+                **self._access.arguments,
+            )
+        except FileNotFoundError:
+            if not isinstance(element, str) or not any(c in element for c in "*?["):
+                raise  # while a pattern may match nothing, as in Beam's own
+
+
+class _Read(beam.PTransform):  # type: ignore[misc]
+    """What the two have in common."""
+
+    def __init__(
+        self,
+        coder: Any,
+        compression_type: str | None,
+        give: dict[str, Any],
+        how: dict[str, Any],
+        access: Access,
+    ) -> None:
+        super().__init__()
+        schema, columns = give.pop("schema"), give.pop("columns")
+        if not give["batched"] and not (schema is None and columns is None):
+            raise ValueError("schema= and columns= take batched=True")
+        self._give = Give(
+            coder=decoder_of(coder, batched=give["batched"]),
+            schema=None if schema is None else Schema.of(schema),
+            columns=None if columns is None else tuple(columns),
+            **give,
+        )
+        self._access = access
+        self._compression = codec_of(compression_type, auto="auto")
+        self._how = how
+
+    def _records(self, sources: Any) -> Any:
+        plan = _Plan(self._access, self._compression)
+        read = ReadBlocks(self._give, **self._how)
+        return (
+            sources
+            | "Plan" >> beam.ParDo(plan).with_output_types(Partition)
+            | "Share" >> beam.Reshuffle()
+            | "Read" >> beam.ParDo(read).with_output_types(self._give.type_hint)
+        )
+
+
+class ReadFromTFRecord(_Read):
+    """Reads a source into a PCollection: `apache_beam.io.ReadFromTFRecord` for any storage.
+
+    The source is cut into runs of blocks, and each is a task. A runner may split a task while it
+    runs, at any block, also in the middle of a GZIP shard. Each record's checksum is checked.
+
+    Args:
+        file_pattern (str | PathLike | list): See `RecordReader`: a file, a glob, a dataset's prefix
+            or folder, or a list of these.
+        coder (Coder): Decodes each record. Default ``BytesCoder()``: they are bytes.
+        compression_type (str): A `CompressionTypes` of Beam. Default AUTO: each file's first bytes
+            tell, not its name.
+        validate (bool): Look for the source when the pipeline is made, and not when it runs only.
+            Default True.
+        batched (bool): Give ``pyarrow.RecordBatch`` elements, of a block of records each. Default
+            False: one element for each record.
+        schema (Schema | dict | None): With ``batched``: what the records hold. Default None: what
+            the manifest says. Without either, batches have one column ``record`` of bytes.
+        columns (list[str] | None): With ``batched``: the columns to read. The others are stepped
+            over undecoded. Default None: all of them.
+        on_corrupt (str | Callable): See `RecordReader`. Default "raise".
+        memory_budget (int): Bytes that one task may have in flight. Default 64 MiB.
+        storage_options (dict | None): See `RecordReader`. They travel with the pipeline. Default
+            None.
+        retry (Retry | None): See `RecordReader`. Default None.
+        backend (str): See `RecordReader`. Default "fsspec".
+
+    Raises:
+        FileNotFoundError: With ``validate``: there is no such source.
+        KeyError: With ``validate``: there is no such column.
+        ValueError: An argument is not as described.
+
+    Example:
+        >>> import apache_beam as beam
+        >>> from tfio_store.beam import ReadFromTFRecord
+        >>> _ = tfs.write_table({"x": [1, 2, 3]}, "train")
+        >>> with beam.Pipeline("FnApiRunner") as pipeline:
+        ...     batches = pipeline | ReadFromTFRecord("train", batched=True)
+        ...     _ = batches | beam.Map(lambda batch: print(batch.to_pydict()))
+        {'x': [1, 2, 3]}
+    """
+
+    def __init__(
+        self,
+        file_pattern: Source,
+        coder: Any = BytesCoder(),  # noqa: B008
+        compression_type: str = CompressionTypes.AUTO,
+        validate: bool = True,
+        *,
+        batched: bool = False,
+        schema: SchemaLike | None = None,
+        columns: Sequence[str] | None = None,
+        on_corrupt: OnCorrupt = "raise",
+        memory_budget: int = 64 << 20,
+        storage_options: Mapping[str, Any] | None = None,
+        retry: Retry | None = None,
+        backend: str = "fsspec",
+    ) -> None:
+        access = Access(storage_options, retry, backend)
+        give = {"batched": batched, "schema": schema, "columns": columns}
+        how = {"on_corrupt": on_corrupt, "memory_budget": memory_budget}
+        super().__init__(coder, compression_type, give, how, access)
+        self._source = file_pattern
+        if validate:
+            self._validate()
+
+    def _validate(self) -> None:
+        open_dataset(self._source, self._access, compression=self._compression)
+        if self._give.columns is not None:
+            known = self._give.schema or manifest_schema(self._source, self._access)
+            row_types(known, self._give.columns)
+
+    def expand(self, pbegin: Any) -> Any:
+        """Beam calls it.
+
+        Args:
+            pbegin (Pipeline): Where it begins.
+
+        Returns:
+            PCollection: Of records, or of batches.
+
+        Example:
+            >>> pipeline | ReadFromTFRecord("train")  # .expand(pipeline)  # doctest: +SKIP
+        """
+        return self._records(pbegin | "Source" >> beam.Create([self._source], reshuffle=False))
+
+
+class ReadAllFromTFRecord(_Read):
+    """Reads each source of a PCollection: `apache_beam.io.ReadAllFromTFRecord` for any storage.
+
+    Elements are paths, URLs, globs or datasets, as `ReadFromTFRecord` takes one. A glob that
+    matches nothing has no records. Any other source must be there.
+
+    Args:
+        coder (Coder): See `ReadFromTFRecord`. Default ``BytesCoder()``.
+        compression_type (str): See `ReadFromTFRecord`. Default AUTO.
+        with_filename (bool): Give pairs of the file's URL and what comes of it. Default False.
+        batched (bool): See `ReadFromTFRecord`. Default False.
+        schema (Schema | dict | None): See `ReadFromTFRecord`. Default None.
+        columns (list[str] | None): See `ReadFromTFRecord`. Default None.
+        on_corrupt (str | Callable): See `RecordReader`. Default "raise".
+        memory_budget (int): See `ReadFromTFRecord`. Default 64 MiB.
+        storage_options (dict | None): See `RecordReader`. Default None.
+        retry (Retry | None): See `RecordReader`. Default None.
+        backend (str): See `RecordReader`. Default "fsspec".
+
+    Raises:
+        ValueError: An argument is not as described.
+
+    Example:
+        >>> import apache_beam as beam
+        >>> from tfio_store.beam import ReadAllFromTFRecord
+        >>> _ = tfs.write_table({"x": [1, 2, 3]}, "train")
+        >>> with beam.Pipeline("FnApiRunner") as pipeline:
+        ...     records = pipeline | beam.Create(["train"]) | ReadAllFromTFRecord()
+        ...     _ = records | beam.combiners.Count.Globally() | beam.Map(print)
+        3
+    """
+
+    def __init__(
+        self,
+        coder: Any = BytesCoder(),  # noqa: B008
+        compression_type: str = CompressionTypes.AUTO,
+        with_filename: bool = False,
+        *,
+        batched: bool = False,
+        schema: SchemaLike | None = None,
+        columns: Sequence[str] | None = None,
+        on_corrupt: OnCorrupt = "raise",
+        memory_budget: int = 64 << 20,
+        storage_options: Mapping[str, Any] | None = None,
+        retry: Retry | None = None,
+        backend: str = "fsspec",
+    ) -> None:
+        access = Access(storage_options, retry, backend)
+        give: dict[str, Any] = {"batched": batched, "schema": schema, "columns": columns}
+        give["with_filename"] = with_filename
+        how = {"on_corrupt": on_corrupt, "memory_budget": memory_budget}
+        super().__init__(coder, compression_type, give, how, access)
+
+    def expand(self, sources: Any) -> Any:
+        """Beam calls it.
+
+        Args:
+            sources (PCollection): Of sources.
+
+        Returns:
+            PCollection: Of records, or of batches.
+
+        Example:
+            >>> sources | ReadAllFromTFRecord()  # .expand(sources)  # doctest: +SKIP
+        """
+        return self._records(sources)
