@@ -122,6 +122,15 @@ def test_foreign_files_and_lists(tmp_path: Path) -> None:
     assert repr(dataset) == "<ExampleDataset of 2 sources: late, x>"
 
 
+def test_a_part_of_a_dataset(url: str) -> None:
+    parts = tfs.partitions(url, num_partitions=3)
+    datasets = [tfs.arrow_dataset(part) for part in parts]
+    assert [each.count_rows() for each in datasets] == [part.num_records for part in parts]
+    found = pa.concat_tables([each.to_table(columns=["n"]) for each in datasets])
+    assert found.equals(TABLE.select(["n"]))
+    assert repr(datasets[0]).startswith(f"<ExampleDataset of partition 0 of {url}-00000.tfrecord")
+
+
 def test_no_rows(tmp_path: Path) -> None:
     tfs.write_table(TABLE[:0], f"{tmp_path}/t")
     dataset = tfs.arrow_dataset(f"{tmp_path}/t")

@@ -1,0 +1,202 @@
+"""Hugging Face Datasets: a dataset as a `datasets.IterableDataset`. Needs ``tfio_store[hf]``."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing
+from typing import Any
+
+try:
+    import datasets
+except ModuleNotFoundError as _error:
+    raise ModuleNotFoundError(
+        "tfio_store.hf needs datasets: pip install 'tfio_store[hf]'", name=_error.name
+    ) from _error
+import pyarrow as pa
+from datasets.iterable_dataset import ArrowExamplesIterable
+from datasets.table import cast_table_to_features
+
+from tfio_store.dataset.source import Source, is_one
+from tfio_store.example.codec import SchemaLike
+from tfio_store.example.feature import Feature
+from tfio_store.example.kinds import ClassLabel
+from tfio_store.example.schema import Schema
+from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
+from tfio_store.storage import Access, Retry
+from tfio_store.tools.infer import manifest_schema
+from tfio_store.tools.partition import Partition
+from tfio_store.tools.partitions import partitions
+from tfio_store.tools.table_stream import arrow_types
+
+__all__ = ["iterable_dataset"]
+
+_ARRAYS = {2: datasets.Array2D, 3: datasets.Array3D, 4: datasets.Array4D, 5: datasets.Array5D}
+
+
+def iterable_dataset(
+    source: Source,
+    schema: SchemaLike | None = None,
+    columns: Sequence[str] | None = None,
+    *,
+    target_bytes: int = 128 << 20,
+    num_partitions: int | None = None,
+    compression: str | None = "auto",
+    storage_options: Mapping[str, Any] | None = None,
+    memory_budget: int = 64 << 20,
+    max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+    retry: Retry | None = None,
+    backend: str = "fsspec",
+) -> datasets.IterableDataset:
+    """Stream a dataset into Hugging Face's tools: `map`, `filter`, `shuffle`, their trainers.
+
+    Its shards are the partitions of the source (see `partitions`): workers of a DataLoader and
+    ``datasets.distributed.split_dataset_by_node`` share these, and ``shuffle`` changes their order.
+    Blocks are decoded as Arrow tables. ``state_dict`` tells the place of the very next row, and
+    going on there reads its partition from the partition's start.
+
+    Args:
+        source (str | PathLike | list): See `RecordReader`.
+        schema (Schema | dict | None): What the records hold. Default None: what the manifest says.
+            Without a manifest, there is one column of bytes, ``record``.
+        columns (list[str] | None): The columns to read. The others are stepped over undecoded.
+            Default None: all of them.
+        target_bytes (int): See `partitions`. Default 128 MiB.
+        num_partitions (int | None): See `partitions`. Take a multiple of the ranks times the
+            workers: each then has as many shards. Default None: ``target_bytes`` decides.
+        compression (str | None): See `RecordReader`. Default "auto".
+        storage_options (dict | None): See `RecordReader`. Default None.
+        memory_budget (int): Bytes in flight, in each worker. Default 64 MiB.
+        max_record_bytes (int): See `RecordReader`. Default 1 GiB.
+        retry (Retry | None): See `RecordReader`. Default None.
+        backend (str): See `RecordReader`. Default "fsspec".
+
+    Returns:
+        datasets.IterableDataset: Of known features. Scalars are `Value`, classes `ClassLabel`,
+        images `Image`, arrays of two dimensions and more `Array2D` and so on, and lists, nullable
+        arrays and feature lists `List`. Texts and bytes are ``string`` and ``binary``.
+
+    Raises:
+        OSError: The storage fails.
+        KeyError: There is no such column.
+        ValueError: ``columns`` are asked for, and nothing tells what the records hold; or a dtype
+            has no counterpart.
+
+    Example:
+        >>> import tfio_store.hf
+        >>> _ = tfs.write_table({"x": [1, 2, 3], "name": ["a", "b", "c"]}, "train")
+        >>> dataset = tfio_store.hf.iterable_dataset("train")
+        >>> dataset.features
+        {'x': Value('int64'), 'name': Value('string')}
+        >>> next(iter(dataset.map(lambda row: {"y": row["x"] * 10})))
+        {'x': 1, 'name': 'a', 'y': 10}
+    """
+    access = Access(storage_options, retry, backend)
+    source = source if is_one(source) else list(source)
+    parts = partitions(
+        source,
+        target_bytes=target_bytes,
+        num_partitions=num_partitions,
+        compression=compression,
+        **access.arguments,
+    )
+    wanted = _wanted(source, parts, access, schema, columns)
+    how = {"memory_budget": memory_budget, "max_record_bytes": max_record_bytes}
+    given: dict[str, Any] = {"parts": parts, "wanted": wanted, "how": how}
+    return datasets.IterableDataset(
+        ArrowExamplesIterable(_tables, given), info=datasets.DatasetInfo(features=_features(wanted))
+    )
+
+
+def _wanted(
+    source: Source,
+    parts: list[Partition],
+    access: Access,
+    schema: SchemaLike | None,
+    columns: Sequence[str] | None,
+) -> Schema | None:
+    """What to decode. None: nothing, since nobody knows what the records hold."""
+    if schema is not None:
+        full: Schema | None = Schema.of(schema)
+    elif parts:
+        full = parts[0].schema
+    else:
+        full = manifest_schema(source, access) if is_one(source) else None
+    if columns is None:
+        return full
+    if full is None:
+        raise ValueError(
+            f"columns={list(columns)}: no manifest tells what the records hold; pass schema=, for "
+            "example what tfio_store.infer_schema(source) finds"
+        )
+    return full.select(tuple(columns))
+
+
+def _tables(
+    parts: list[Partition], wanted: Schema | None, how: Mapping[str, Any]
+) -> Iterator[tuple[str, pa.Table]]:
+    """The tables of these partitions, one for each block, with keys. It runs in workers."""
+    features = _features(wanted)
+    for part in parts:
+        with closing(_batches(part, wanted, how)) as batches:
+            for number, batch in enumerate(batches):
+                table = pa.Table.from_batches([batch])
+                yield f"{part.index}_{number}", cast_table_to_features(table, features)
+
+
+def _batches(
+    part: Partition, wanted: Schema | None, how: Mapping[str, Any]
+) -> Generator[Any, None, None]:
+    if wanted is not None:
+        yield from part.arrow_batches(wanted, **how)
+        return
+    for batch in part.batches(**how):
+        yield pa.record_batch([batch.to_arrow()], names=["record"])
+
+
+def _features(wanted: Schema | None) -> datasets.Features:
+    if wanted is None:
+        return datasets.Features({"record": datasets.Value("binary")})
+    types = arrow_types(wanted)
+    plain = pa.schema([pa.field(field.name, _plain(field.type)) for field in types])
+    found = datasets.Features.from_arrow_schema(plain)
+    return datasets.Features(
+        {name: _feature(wanted[name], plain.field(name).type, found[name]) for name in wanted}
+    )
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """The type that Hugging Face has a name for."""
+    types = pa.types
+    if types.is_dictionary(kind):
+        return _plain(kind.value_type)
+    if types.is_fixed_size_list(kind):
+        return pa.list_(_plain(kind.value_type), kind.list_size)
+    if types.is_list(kind) or types.is_large_list(kind):
+        return pa.list_(_plain(kind.value_type))
+    if types.is_large_string(kind) or types.is_string_view(kind):
+        return pa.string()
+    if (
+        types.is_large_binary(kind)
+        or types.is_binary_view(kind)
+        or types.is_fixed_size_binary(kind)
+    ):
+        return pa.binary()
+    return kind
+
+
+def _feature(feature: Feature, kind: pa.DataType, plain: Any) -> Any:
+    """What the values mean, where an Arrow type does not say it."""
+    if feature.kind is not None:
+        made: Any = datasets.Image()
+        if isinstance(feature.kind, ClassLabel):
+            made = datasets.ClassLabel(names=list(feature.kind.names))
+        for size in reversed(feature.shape):
+            made = datasets.Sequence(made, length=-1 if size is None else size)
+        return made
+    array = _ARRAYS.get(len(feature.shape))
+    fixed = None not in feature.shape and not feature.nullable
+    if array is None or not fixed or feature.dtype in ("str", "bytes"):
+        return plain
+    while pa.types.is_fixed_size_list(kind):
+        kind = kind.value_type
+    return array(shape=feature.shape, dtype=str(kind))
