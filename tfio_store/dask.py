@@ -19,7 +19,7 @@ from tfio_store.tools.partition import Partition
 from tfio_store.tools.partition_tables import row_batches, row_types
 from tfio_store.tools.partitions import partitions
 from tfio_store.tools.table_job import TableJob, WrittenTable
-from tfio_store.write.commit import KEEP_REPLACED, IfExists
+from tfio_store.write.plan import KEEP_REPLACED, IfExists
 from tfio_store.write.write_job import WriteJob
 
 with needs("dask", "distributed", "pandas", "pyarrow"):

@@ -14,7 +14,7 @@ from tfio_store.example.codec import SchemaLike
 from tfio_store.ray.tensors import columns_of_block
 from tfio_store.storage import Access, Retry
 from tfio_store.tools.table_job import TableJob, WrittenTable
-from tfio_store.write.commit import KEEP_REPLACED, IfExists
+from tfio_store.write.plan import KEEP_REPLACED, IfExists
 from tfio_store.write.write_job import WriteJob
 
 __all__ = ["TFRecordDatasink", "write_tfrecords"]
