@@ -20,10 +20,11 @@ NO_STORAGE = {
     "FeatureStats", "Leftovers", "LocalCache", "ManifestError", "NoRecordsError", "Nullable",
     "Partition", "Progress", "Ragged", "ReadingSpeed", "RecordBatch", "RecordTooLargeError",
     "Retry", "Schema", "SchemaError", "ShardCount", "ShardFacts", "ShardInfo", "SkippedRegion",
-    "TFIOStoreError", "TaskResult", "TaskWriter", "TruncatedRecordError", "UncertainCommitError",
-    "VerifyReport", "backend", "crc32c",
+    "Slice", "TFIOStoreError", "TaskResult", "TaskWriter", "TruncatedRecordError",
+    "UncertainCommitError", "VerifyReport", "backend", "crc32c",
     "decode_examples", "decode_sequence_examples", "encode_example", "encode_examples",
     "encode_image", "encode_sequence_example", "masked_crc32c", "reshard_state",
+    "slice",
 }  # fmt: skip
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tfio_store import errors as errors, storage as storage
     from tfio_store.dataset.manifest import DatasetManifest, ShardInfo
+    from tfio_store.dataset.slice import Slice, slice  # noqa: A004 - read as tfs.slice
     from tfio_store.errors import (
         CorruptRecordError,
         DataLossError,
@@ -101,6 +102,7 @@ __all__ = [
     "ShardInfo",
     "ShardedWriter",
     "SkippedRegion",
+    "Slice",
     "TFIOStoreError",
     "TFRecordDataset",
     "TFRecordWriter",
@@ -139,6 +141,7 @@ __all__ = [
     "reshard_state",
     "salvage",
     "save",
+    "slice",
     "stats",
     "verify",
     "write_idx",
@@ -179,6 +182,7 @@ _HOMES = {
     "ShardInfo": "tfio_store.dataset.manifest",
     "ShardedWriter": "tfio_store.write.sharded_writer",
     "SkippedRegion": "tfio_store.records.recovery",
+    "Slice": "tfio_store.dataset.slice",
     "TFIOStoreError": "tfio_store.errors",
     "TFRecordWriter": "tfio_store.write.file_writer",
     "TaskResult": "tfio_store.write.task_result",
@@ -212,6 +216,7 @@ _HOMES = {
     "read_table": "tfio_store.tools.table",
     "reshard_state": "tfio_store.read.reshard",
     "salvage": "tfio_store.tools.salvage",
+    "slice": "tfio_store.dataset.slice",
     "stats": "tfio_store.tools.stats",
     "verify": "tfio_store.tools.salvage",
     "write_idx": "tfio_store.tools.build_index",

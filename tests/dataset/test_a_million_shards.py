@@ -190,3 +190,39 @@ def test_an_append_costs_the_same_at_every_size(
     # the root, which tells of each page in 60 bytes, there and back a few times
     for (_, less), (_, more) in zip(small, large, strict=True):
         assert more < less + 12 * root < MIB // 2
+
+
+def test_a_slice_asks_for_what_its_ends_need(many: tuple[str, int], counted: Counted) -> None:
+    url, shards = many
+    first = shards * BLOCKS // 2 + 123
+    source = tfs.RecordSource(tfs.slice(url, (first, -7)))
+    assert len(source) == shards * BLOCKS - 7 - first
+    assert len(counted.ranges) <= 4  # two pages and two tables
+    assert source[0] == record(first % BLOCKS)
+    assert source[-1] == record(BLOCKS - 8)
+    assert len(counted.ranges) <= 6
+    reader = tfs.RecordReader(tfs.slice(url, (first, first + 2000)), memory_budget=MIB)
+    expected = [record((first + i) % BLOCKS) for i in range(2000)]
+    assert list(pickle.loads(pickle.dumps(reader))) == expected
+    state = reader.state()
+    with pytest.raises(ValueError, match="taken of another source"):
+        tfs.RecordReader(tfs.slice(url, (first, first + 2001))).restore(state)
+
+
+def test_partitions_take_the_pages_and_pickle_small(
+    many: tuple[str, int], counted: Counted
+) -> None:
+    url, shards = many
+    parts = tfs.partitions(url, num_partitions=64)
+    assert len(counted.ranges) <= shards / PAGE_SHARDS + 2 * 64
+    assert len(parts) == 64
+    sizes = [part.num_records or 0 for part in parts]
+    assert sum(sizes) == shards * BLOCKS
+    assert max(sizes) < 1.2 * min(sizes)
+    assert sum(part.nbytes for part in parts) == shards * BLOCKS * 20
+    assert max(len(pickle.dumps(part)) for part in parts) < 4096
+    counted.clear()
+    part = pickle.loads(pickle.dumps(parts[40]))
+    assert part.first_record == sum(sizes[:40])
+    assert next(iter(part.reader(memory_budget=MIB))) == record(part.first_record % BLOCKS)
+    assert counted.nbytes < 4 * MIB

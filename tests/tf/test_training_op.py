@@ -435,7 +435,7 @@ def read(sources: dict[str, Any], wanted: list[int], **columns: Any) -> Any:
         tf.constant([shard.address for shard in source.shards]),
         tf.constant([shard.compression for shard in source.shards]),
         tf.constant([shard.version.etag or "" for shard in source.shards]),
-        *map(tf.constant, (spans.table, spans.spans, spans.groups)),
+        *map(tf.constant, (spans.held, spans.placed, spans.groups)),
     )
     call = tf.function(lambda number: ops.read_examples(blocks, number, Settings(), 16, columns))
     return call(tf.constant(wanted, tf.int64))

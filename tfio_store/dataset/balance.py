@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-__all__ = ["runs_of"]
+__all__ = ["in_turn", "runs_of"]
 
 Int64Array: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.int64]]"
 
@@ -19,8 +19,13 @@ def runs_of(nbytes: Int64Array, count: int) -> Int64Array:
     after = np.searchsorted(ends, wanted)
     begins = ends[after] - nbytes[after]
     cuts = after + (ends[after] - wanted <= wanted - begins)  # the nearer end of the unit
+    return in_turn(cuts, len(nbytes))
+
+
+def in_turn(cuts: Int64Array, units: int) -> Int64Array:
+    """The cuts with both ends of a row of units, moved so that a unit lies between any two."""
+    number = np.arange(1, len(cuts) + 1)
     # cut i has at least i units before it, and as many behind it as runs are to come
-    number = np.arange(1, count)
     room = np.maximum.accumulate(np.maximum(cuts - number, 0))
-    inside = np.minimum(room, len(nbytes) - count) + number
-    return np.concatenate([[0], inside, [len(nbytes)]]).astype(np.int64)
+    inside = np.minimum(room, units - len(cuts) - 1) + number
+    return np.concatenate([[0], inside, [units]]).astype(np.int64)

@@ -11,6 +11,7 @@ from typing import Any, overload
 from tfio_store.dataset.block_tables import BlockTable, ShardInfo
 from tfio_store.dataset.folder import Folder
 from tfio_store.dataset.model import LazyShards, Shard
+from tfio_store.dataset.paged_part import part_of_pages
 from tfio_store.dataset.paged_shards import PagedShards
 from tfio_store.storage import Version
 
@@ -55,6 +56,10 @@ class ListedShards(LazyShards):
         """One shard without its block table: a page is all that is read."""
         return self._shard(shard, self.paged[shard], None)
 
+    def part(self, start: int, stop: int) -> ListedShards:
+        """Records ``start:stop``. There must be one at least."""
+        return ListedShards(self.folder, self.compression, part_of_pages(self.paged, start, stop))
+
     def named(self, names: Iterable[str]) -> tuple[Shard, ...]:
         """Those of these names that are in the list. It is searched only for names that do not
         stand where the number in them says."""
@@ -82,6 +87,17 @@ class ListedShards(LazyShards):
             crc32c=info.crc32c,
             version=self._versions.setdefault(number, Version()),
         )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ListedShards):
+            return NotImplemented
+        return self._facts == other._facts
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def _facts(self) -> tuple[Any, ...]:
+        return self.folder.url(""), self.compression, self.paged
 
     def __repr__(self) -> str:
         return f"<ListedShards: {len(self)} in {self.folder.url('')}>"

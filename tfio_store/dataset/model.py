@@ -106,6 +106,11 @@ class LazyShards(Sequence[Shard]):
     def without_blocks(self, shard: int) -> Shard:
         """One shard without its block table, which takes no request more."""
 
+    @abstractmethod
+    def part(self, start: int, stop: int) -> LazyShards:
+        """The shards that hold records ``start:stop``, the first and the last one cut. There must
+        be a record at least."""
+
 
 @dataclass(frozen=True)
 class Dataset:

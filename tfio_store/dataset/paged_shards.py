@@ -100,8 +100,8 @@ class PagedShards(Sequence[ShardInfo]):
 
     @cached_property
     def _ends(self) -> dict[str, list[int]]:
-        """Behind each page, how many shards, records and blocks there are up to its end."""
-        columns = ("shards", "records", "blocks")
+        """Behind each page, how many shards, records, blocks and bytes there are up to its end."""
+        columns = ("shards", "records", "blocks", "nbytes")
         return {
             column: list(accumulate(getattr(ref.totals, column) for ref in self.refs))
             for column in columns
@@ -123,7 +123,7 @@ class PagedShards(Sequence[ShardInfo]):
     @cached_property
     def nbytes(self) -> int:
         """The bytes of all shards."""
-        return sum(ref.totals.nbytes for ref in self.refs)
+        return self._total("nbytes")
 
     @cached_property
     def digest(self) -> int:
@@ -164,11 +164,11 @@ class PagedShards(Sequence[ShardInfo]):
         kept: _Item | None = self._items.get(shard)
         if kept is not None:
             return kept
-        number = self._page_of(shard)
+        number = self.page_of(shard)
         return self._keep_item(shard, number, self._page(number))
 
     def _keep_item(self, shard: int, number: int, page: ShardPage) -> _Item:
-        row = shard - self._before("shards", number)
+        row = shard - self.before("shards", number)
         first = {
             column: int(self._page_starts(column, number, page)[row])
             for column in ("records", "blocks")
@@ -184,8 +184,6 @@ class PagedShards(Sequence[ShardInfo]):
             for i in range(len(page)):
                 yield self._checked(number, page[i])
 
-    # Where records and blocks are
-
     def shards_of(self, column: str, numbers: Int64Array) -> tuple[Int64Array, Int64Array]:
         """The shards that hold these "records" or "blocks", which are counted over all shards, and
         the number of each shard's first one. The pages are fetched at once."""
@@ -199,12 +197,12 @@ class PagedShards(Sequence[ShardInfo]):
             found[number] = starts = self._page_starts(column, number, page)
             inside = starts.searchsorted(numbers[pages == number], side="right") - 1
             for row in np.unique(inside).tolist():
-                self._keep_item(self._before("shards", number) + row, number, page)
+                self._keep_item(self.before("shards", number) + row, number, page)
         shards, firsts = np.zeros_like(numbers), np.zeros_like(numbers)
         for number, starts in found.items():
             mine = pages == number
             rows = starts.searchsorted(numbers[mine], side="right") - 1
-            shards[mine], firsts[mine] = self._before("shards", number) + rows, starts[rows]
+            shards[mine], firsts[mine] = self.before("shards", number) + rows, starts[rows]
         return shards, firsts
 
     def _page_starts(self, column: str, number: int, page: ShardPage) -> Int64Array:
@@ -212,7 +210,7 @@ class PagedShards(Sequence[ShardInfo]):
         starts: Int64Array | None = self._starts.get((column, number))
         if starts is None:
             counts = page.columns[column]
-            starts = self._before(column, number) + counts.cumsum() - counts
+            starts = self.before(column, number) + counts.cumsum() - counts
             self._starts.put((column, number), starts, starts.nbytes)
         return starts
 
@@ -220,21 +218,32 @@ class PagedShards(Sequence[ShardInfo]):
         """How many "records" or "blocks" stand before a shard. It may read a page."""
         return self._item(shard).first[column]
 
-    def _page_of(self, shard: int) -> int:
+    def nbytes_before(self, shard: int) -> int:
+        """The bytes of all shards before this one. It may read a page."""
+        number = self.page_of(shard)
+        starts = self._page_starts("nbytes", number, self._page(number))
+        return int(starts[shard - self.before("shards", number)])
+
+    def columns(self, *names: str) -> list[Int64Array]:
+        """int64 [n_shards] each: "nbytes", "records" or "blocks" of every shard, of all pages."""
+        pages = [page.columns for page in self._read_pages(range(len(self.refs)))]
+        none = [np.zeros(0, np.int64)]
+        return [np.concatenate(none + [page[name] for page in pages]) for name in names]
+
+    def page_of(self, shard: int) -> int:
+        """The number of the page that tells of a shard."""
         page = bisect_right(self._ends["shards"], shard)
         if shard < 0 or page == len(self.refs):
             raise IndexError(f"{shard} is none of {len(self)} shards")
         return page
 
-    def _before(self, column: str, page: int) -> int:
+    def before(self, column: str, page: int) -> int:
         """How many "shards", "records" or "blocks" stand before a page."""
         return self._ends[column][page - 1] if page else 0
 
     def objects(self) -> set[str]:
         """The objects that hold the pages."""
         return {ref.name for ref in self.refs}
-
-    # Pages
 
     def _page(self, number: int) -> ShardPage:
         return next(self._read_pages([number]))
@@ -372,8 +381,6 @@ class PagedShards(Sequence[ShardInfo]):
             raise ManifestError(f"{where}: not a table of this dataset: {error}") from error
         self._tables.put(shard, table, place.nbytes)
         return table
-
-    # The folder
 
     def _begin(self, name: str, start: int, nbytes: int) -> Future[BytesLike]:
         if self.folder is None:

@@ -36,6 +36,10 @@ class DatasetPart(ABC):
     def _manifest(self, access: Access) -> DatasetManifest | None:
         """What a manifest says of the records of which this is a part; None without one."""
 
+    def _whole(self) -> object:
+        """The source of which this is a part, if it was named. Else None."""
+        return None
+
     @abstractmethod
     def __str__(self) -> str:
         """What to call it in errors, without secrets."""

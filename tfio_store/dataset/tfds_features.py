@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from tfio_store.dataset.folder import Folder
+from tfio_store.dataset.part import DatasetPart
 from tfio_store.errors import ManifestError
 from tfio_store.example.feature import Feature
 from tfio_store.storage import Access
@@ -30,6 +31,8 @@ def tfds_features(source: object, access: Access) -> dict[str, Feature]:
 
     Features of a sequence vary in length. ManifestError for a ``features.json`` that is no JSON.
     """
+    while isinstance(source, DatasetPart):
+        source = source._whole()
     if not isinstance(source, str | os.PathLike):
         return {}
     store, path = access.open(source)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tfio_store.dataset.manifest import DatasetManifest
-from tfio_store.dataset.model import Dataset
+from tfio_store.dataset.model import Dataset, LazyShards
 from tfio_store.dataset.packed_shards import pack_shards, unpack_shards
 from tfio_store.dataset.part import DatasetPart
 from tfio_store.example.codec import SchemaLike
@@ -266,17 +266,18 @@ class Partition(DatasetPart):
     def __reduce__(self) -> tuple[Any, ...]:
         dataset, schema = self.dataset, self.schema
         kept = None if schema is None else zlib.compress(pickle.dumps(schema.to_json()))
-        return _restored, (
-            self.index,
-            self.first_record,
-            kept,
-            dataset.access,
-            pack_shards(dataset.shards),
-        )
+        lazy = isinstance(dataset.shards, LazyShards)
+        shards = dataset.shards if lazy else pack_shards(dataset.shards)
+        return _restored, (self.index, self.first_record, kept, dataset.access, shards)
 
 
 def _restored(
-    index: int, first_record: int | None, schema: bytes | None, access: Access, shards: bytes
+    index: int,
+    first_record: int | None,
+    schema: bytes | None,
+    access: Access,
+    shards: LazyShards | bytes,
 ) -> Partition:
     known = None if schema is None else Schema.from_json(pickle.loads(zlib.decompress(schema)))
-    return Partition(index, Dataset(unpack_shards(shards), access), first_record, known)
+    unpacked = unpack_shards(shards) if isinstance(shards, bytes) else shards
+    return Partition(index, Dataset(unpacked, access), first_record, known)

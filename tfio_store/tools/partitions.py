@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby, pairwise
 from typing import Any
@@ -13,12 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tfio_store.dataset.balance import runs_of
-from tfio_store.dataset.model import Dataset, Shard
+from tfio_store.dataset.model import Dataset, LazyShards, Shard
 from tfio_store.dataset.part import cut_shard
 from tfio_store.dataset.source import Source, is_one, open_dataset
 from tfio_store.example.schema import Schema
 from tfio_store.storage import Access, Retry
 from tfio_store.tools.infer import manifest_schema
+from tfio_store.tools.long_partitions import long_parts
 from tfio_store.tools.partition import Partition
 
 __all__ = ["partitions"]
@@ -81,12 +82,14 @@ def partitions(
     source = source if is_one(source) else list(source)
     dataset = open_dataset(source, access, compression=compression)
     schema = _schema(source, access)
-    units = _Units(dataset)
-    runs = units.runs(target_bytes) if num_partitions is None else units.in_all(num_partitions)
-    found = (units.between(start, stop) for start, stop in runs)
+    found: Iterable[tuple[Sequence[Shard], int | None]]
+    if isinstance(dataset.shards, LazyShards):
+        found = long_parts(dataset.shards, target_bytes, num_partitions)
+    else:
+        found = _Units(dataset).parts(target_bytes, num_partitions)
     return [
         Partition(index, replace(dataset, shards=shards), first, schema)
-        for index, (shards, first) in enumerate(each for each in found if each[0])
+        for index, (shards, first) in enumerate(found)
     ]
 
 
@@ -115,7 +118,17 @@ class _Units:
         self._starts = np.cumsum([0, *map(len, sizes)])
         self._records = list(_running(self._shards))
 
-    def runs(self, target_bytes: int) -> Iterator[tuple[int, int]]:
+    def parts(
+        self, target_bytes: int, count: int | None
+    ) -> Iterator[tuple[tuple[Shard, ...], int | None]]:
+        """The shards of each partition, and the number of its first record."""
+        runs = self._runs(target_bytes) if count is None else self._in_all(count)
+        for start, stop in runs:
+            shards, first = self._between(start, stop)
+            if shards:
+                yield shards, first
+
+    def _runs(self, target_bytes: int) -> Iterator[tuple[int, int]]:
         """Units from and to, for each partition of about so many bytes."""
         numbers = range(len(self._shards))
         for known, group in groupby(numbers, lambda i: self._shards[i].blocks is not None):
@@ -130,12 +143,12 @@ class _Units:
         count = min(math.ceil(int(nbytes.sum()) / target_bytes), len(nbytes))
         return runs_of(nbytes, count) + begin if count else np.zeros(0, np.int64)
 
-    def in_all(self, count: int) -> Iterator[tuple[int, int]]:
+    def _in_all(self, count: int) -> Iterator[tuple[int, int]]:
         """Units from and to, for each of ``count`` partitions."""
         count = min(count, len(self._nbytes))
         yield from pairwise(runs_of(self._nbytes, count).tolist() if count else [])
 
-    def between(self, start: int, stop: int) -> tuple[tuple[Shard, ...], int | None]:
+    def _between(self, start: int, stop: int) -> tuple[tuple[Shard, ...], int | None]:
         """The shards of units ``start:stop``, and the number of the first record there."""
         begin = int(np.searchsorted(self._starts, start, side="right")) - 1
         end = int(np.searchsorted(self._starts, stop))

@@ -45,8 +45,7 @@ static bool read_lent(const block_request *block, const read_settings *settings,
     bool whole = settings->skip_corrupt;
     next->lent = lent_take(block, settings, whole ? block->records : (int64_t)wanted->take, why);
     if (next->lent == NULL) return false;
-    next->found = whole ? slice(lent_records(next->lent), 0, SIZE_MAX)
-                        : slice(lent_records(next->lent), wanted->skip, wanted->take);
+    next->found = slice(lent_records(next->lent), wanted->skip, wanted->take);
     const failure *damage = lent_damage(next->lent);
     if (next->found.count == wanted->take || damage->code == TF_OK) return true;
     *why = *damage;
@@ -58,10 +57,12 @@ bool run_read(kernel_call *now, const blocks_request *asked, const span_row *spa
     named_block named;
     if (!input_block(now, asked, span, &named)) return false;
     if (settings->skip_corrupt) named.block.file_blocks = file_blocks(asked, span->block);
+    /* of a damaged block, nobody knows how many records it has */
+    const int64_t take = settings->skip_corrupt ? span->take : span_records(asked, span);
     record_search wanted = {.url = named.url,
                             .base = named.block.raw_start,
                             .skip = (size_t)span->skip,
-                            .take = (size_t)span_records(asked, span),
+                            .take = (size_t)take,
                             .verify = settings->verify,
                             .limit = settings->limit};
     bool good = is_raw_local(named.url, named.codec, settings)

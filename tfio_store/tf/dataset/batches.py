@@ -72,14 +72,18 @@ def _frame_bytes(dataset: Dataset) -> float:
 
 
 def _raw_bytes(shard: Shard) -> int:
-    return shard.nbytes if shard.blocks is None else int(shard.blocks.raw_offsets[-1])
+    if shard.blocks is None:
+        return shard.nbytes
+    return int(shard.blocks.raw_offsets[-1] - shard.blocks.raw_offsets[0])
 
 
 def raw_local(dataset: Dataset) -> Dataset | None:
-    """The dataset, marked as raw, if all its files are raw and local. Then batches need the place
-    of every frame, and no blocks."""
+    """The dataset, marked as raw, if all its files are raw and local, and read whole. Then batches
+    need the place of every frame, and no blocks."""
     found = {}
     for i, shard in enumerate(dataset.shards):
+        if shard.is_part:
+            return None
         if "://" in shard.url or not (shard.compression is None or _looks_raw(dataset, i)):
             return None
         found[i] = shard.known(compression=None)

@@ -139,8 +139,8 @@ class BlockReader:
             tf.constant(files, tf.string, [len(files)]),
             tf.constant(codecs, tf.string, [len(files)]),
             tf.constant(versions, tf.string, [len(files)]),
-            tf.constant(spans.table),
-            tf.constant(spans.spans),
+            tf.constant(spans.held),
+            tf.constant(spans.placed),
             tf.constant(spans.groups),
         )
         self._spans = spans

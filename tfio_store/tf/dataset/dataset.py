@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from tfio_store.dataset.header_walk import index_raw_shards
 from tfio_store.dataset.model import Dataset
+from tfio_store.dataset.part import DatasetPart
 from tfio_store.dataset.source import open_dataset
 from tfio_store.dataset.versions import hold_versions
 from tfio_store.errors import DataLossError, RecordTooLargeError
@@ -60,7 +61,8 @@ class TFRecordDataset(tf.data.Dataset):  # type: ignore[misc]
     Args:
         filenames (str | PathLike | list | tf.Tensor | tf.data.Dataset): Names as TensorFlow takes
             them (a string, a path, lists of these, a string tensor, a dataset of strings), each a
-            path or URL; also a glob, or a dataset's prefix or folder with a manifest.
+            path or URL; also a glob, a dataset's prefix or folder with a manifest, a `slice`, or a
+            `Partition`.
         compression_type (str | tf.Tensor | None): "" (raw), "GZIP", "ZLIB" or "ZSTD". Default None:
             each file's first bytes, or the manifest, decide.
         buffer_size (int | None): Checked as TensorFlow does, and not used: blocks and
@@ -261,32 +263,58 @@ def _build(
         return stream_dataset(files, options, parallel_reads), None, None
     dataset = None if tf.is_tensor(codec) else _resolve(names, codec, access)
     if dataset is None:
-        codecs = tf.fill([len(names)], codec)
-        return _from_files(names, codecs, options, parallel_reads), None, None
+        urls = [_whole_name(name) for name in names]
+        codecs = tf.fill([len(urls)], codec)
+        return _from_files(urls, codecs, options, parallel_reads), None, None
     dataset = for_graph(dataset)
+    cut = any(shard.is_part for shard in dataset.shards)
     try:
         raw = raw_local(dataset) if can_batch(options, parallel_reads) else None
         if raw is not None and not too_small(raw, options):
             hold_versions(raw)
             return _from_blocks(raw, options, parallel_reads)
-        if options.wants_blocks:
+        if options.wants_blocks or cut:
             dataset = index_raw_shards(
                 dataset,
                 memory_budget=options.memory_budget,
                 max_record_bytes=options.settings.max_record_bytes,
-                instead=_AS_STREAMS,
+                instead=None if cut else _AS_STREAMS,
             )
         if dataset.has_blocks:
             hold_versions(dataset)
             return _from_blocks(dataset, options, parallel_reads)
     except (DataLossError, RecordTooLargeError) as error:
+        if cut:
+            raise  # no stream can be cut
         # reading will tell, behind the good records, as TensorFlow does
         warn(f"{error}: with damage before their blocks are known, the files {_AS_STREAMS}")
+    if cut:
+        _refuse_streams(dataset)
     check_sizes(dataset, skip_corrupt=options.settings.skip_corrupt)
     files = [shard.address for shard in dataset.shards]
     codecs = tf.constant([s.compression or "" for s in dataset.shards], tf.string, [len(files)])
     sizes = [shard.nbytes for shard in dataset.shards]
     return _from_files(files, codecs, options, parallel_reads, sizes), None, None
+
+
+def _whole_name(name: str | DatasetPart) -> str:
+    """A name that only running the graph finds. ValueError for a part of a dataset."""
+    if isinstance(name, DatasetPart):
+        raise ValueError(
+            f"{name}: is a part of a dataset, which is looked up when the dataset is made: give "
+            "compression_type= as a string, and no name of a file that is not there"
+        )
+    return name
+
+
+def _refuse_streams(dataset: Dataset) -> None:
+    for shard in dataset.shards:
+        if shard.blocks is None:
+            raise ValueError(
+                f"{shard.url}: is one {shard.compression} stream, which TFRecordDataset does not "
+                "read beside a part of a file; copy it with tfio_store.copy, which compresses in "
+                "blocks"
+            )
 
 
 def _workers() -> int:
@@ -340,12 +368,14 @@ def _from_files(
     return stream_dataset(files, options, parallel_reads, at_once=at_once)
 
 
-def _resolve(names: list[str], codec: str, access: Access) -> Dataset | None:
+def _resolve(names: list[str | DatasetPart], codec: str, access: Access) -> Dataset | None:
     """None where a file is missing or can't be looked at: reading it will tell, as TensorFlow
-    does."""
+    does. Parts are looked up now or never."""
     if not all(names):
         return None
     try:
         return open_dataset(names, access, compression=codec or None)
     except OSError:
+        if any(isinstance(name, DatasetPart) for name in names):
+            raise
         return None

@@ -137,7 +137,7 @@ def _read_span(
         int(np.count_nonzero(table[:, 0] == file)) if settings.skip_corrupt else 0,
     )
     if isinstance(data, RecordBatch):
-        records += data.tolist()
+        records += data[skip : min(skip + take, len(data))].tolist()
         return
     decoder = RecordDecoder(
         verify=settings.verify,

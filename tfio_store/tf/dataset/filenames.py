@@ -9,22 +9,27 @@ from typing import Any, NoReturn
 import numpy as np
 import tensorflow as tf
 
+from tfio_store.dataset.part import DatasetPart
+
 __all__ = ["known_names", "names_dataset"]
 
 
-def known_names(filenames: Any) -> list[str] | None:
-    """All the names, flat. None if only running the graph tells. TypeError, in TensorFlow's words,
-    if they are no text. ValueError if TensorFlow can't make a tensor of them.
+def known_names(filenames: Any) -> list[str | DatasetPart] | None:
+    """All the names, and parts of datasets, flat. None if only running the graph tells. TypeError,
+    in TensorFlow's words, if they are no text. ValueError if TensorFlow can't make a tensor of
+    them.
     """
     if isinstance(filenames, tf.data.Dataset):
         return None
-    names: list[str] = []
+    names: list[str | DatasetPart] = []
     if isinstance(filenames, Mapping):  # which flattens to its values
         _refuse(filenames)
     for value in tf.nest.flatten(filenames):
         if isinstance(value, os.PathLike):
             value = os.fspath(value)
-        if isinstance(value, str | bytes):
+        if isinstance(value, DatasetPart):
+            names.append(value)
+        elif isinstance(value, str | bytes):
             names.append(os.fsdecode(value))
         elif value is None or isinstance(value, Iterator | Set):
             _refuse(value)

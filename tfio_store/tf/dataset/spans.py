@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from tfio_store.dataset.block_tables import BlockTable
 from tfio_store.dataset.header_walk import block_table, frame_bounds, frame_offsets
 from tfio_store.dataset.model import Dataset
 from tfio_store.storage.threads import Threads
@@ -29,12 +30,16 @@ __all__ = [
 Int64Array: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 _ALL = np.iinfo(np.int64).max
-_FILE, _START, _STOP, _RAW_START, _RAW_STOP, _RECORDS = range(6)
+_FILE, _START, _STOP, _RAW_START, _RAW_STOP, _RECORDS, _BEFORE, _BEHIND = range(8)
 
 
 @dataclass(frozen=True, slots=True)
 class Spans:
-    """A table of blocks, and spans of them in groups."""
+    """A table of blocks, and spans of them in groups.
+
+    A block's records are those that are meant. ``table`` tells behind its six columns how many more
+    the block holds before and behind them; `held` and `placed` count these too.
+    """
 
     table: Int64Array
     spans: Int64Array
@@ -50,6 +55,23 @@ class Spans:
     def records(self) -> Int64Array:
         """int64 [blocks]: the records of each block."""
         return self.table[:, _RECORDS]
+
+    @property
+    def held(self) -> Int64Array:
+        """int64 [blocks, 6]: the table with all records that each block holds."""
+        found: Int64Array = self.table[:, :6].copy()
+        found[:, _RECORDS] += self.table[:, _BEFORE] + self.table[:, _BEHIND]
+        return found
+
+    @property
+    def placed(self) -> Int64Array:
+        """int64 [spans, 3]: the spans, as records of the whole block."""
+        found: Int64Array = self.spans.copy()
+        blocks = self.table[found[:, 0]]
+        found[:, 1] += blocks[:, _BEFORE]
+        most = np.where(blocks[:, _BEHIND] > 0, blocks[:, _RECORDS] - self.spans[:, 1], _ALL)
+        found[:, 2] = np.minimum(found[:, 2], most)
+        return found
 
     @property
     def shard_starts(self) -> Int64Array:
@@ -103,7 +125,9 @@ def exact_batch_spans(
         bounds = frame_bounds(frames, nbytes, cuts)
         starts, stops = bounds[:-1], bounds[1:]
         files = np.full(len(starts), i, np.int64)
-        rows.append(np.stack([files, starts, stops, starts, stops, np.diff(cuts)], axis=1))
+        none = np.zeros_like(files)
+        columns = [files, starts, stops, starts, stops, np.diff(cuts), none, none]
+        rows.append(np.stack(columns, axis=1))
         before += len(frames)
     return _batches(dataset, _joined(rows), batch_size)
 
@@ -169,6 +193,7 @@ def _coarse(dataset: Dataset, table: Int64Array) -> Int64Array:
     merged[:, _STOP] = table[last, _STOP]
     merged[:, _RAW_STOP] = table[last, _RAW_STOP]
     merged[:, _RECORDS] = np.add.reduceat(table[:, _RECORDS], first)
+    merged[:, _BEHIND] = table[last, _BEHIND]
     return merged
 
 
@@ -191,10 +216,19 @@ def _table(dataset: Dataset) -> Int64Array:
             table.raw_offsets[:-1],
             table.raw_offsets[1:],
             np.diff(table.records),
+            *_beside(table),
         )
         rows.append(np.stack(columns, axis=1))
     return _joined(rows)
 
 
+def _beside(table: BlockTable) -> Int64Array:
+    """int64 [2, blocks]: the records of each block before and behind those that are meant."""
+    beside = np.zeros((2, len(table)), np.int64)
+    if len(table):
+        beside[0, 0], beside[1, -1] = table.before, table.behind
+    return beside
+
+
 def _joined(rows: list[Int64Array]) -> Int64Array:
-    return np.concatenate(rows).astype(np.int64) if rows else np.zeros((0, 6), np.int64)
+    return np.concatenate(rows).astype(np.int64) if rows else np.zeros((0, 8), np.int64)

@@ -1,0 +1,139 @@
+"""`slice`: some of a source's records, by their numbers or in percent, as a source."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tfio_store.dataset.folder import read_manifest
+from tfio_store.dataset.header_walk import index_raw_shards
+from tfio_store.dataset.manifest import DatasetManifest
+from tfio_store.dataset.model import Dataset, LazyShards
+from tfio_store.dataset.part import DatasetPart, record_counts, shards_between
+from tfio_store.dataset.source import OneSource, Source, is_one, open_dataset
+from tfio_store.dataset.span import Span, bounds_of, span_text
+from tfio_store.storage import Access
+from tfio_store.storage.redaction import redacted
+
+__all__ = ["Slice", "slice"]
+
+_WALK_BUDGET = 256 << 20
+_STARTS_BYTES = 32 << 20
+"""What the places of records may take that are found when files without an index are walked."""
+
+
+@dataclass(frozen=True, repr=False)
+class Slice(DatasetPart):
+    """Some of a source's records, as `slice` names them. It is small, pickles, and is hashable.
+
+    Attributes:
+        source (str | Slice | Partition | tuple): The source that is cut.
+        span (str): Which of its records, such as "80%:".
+
+    Example:
+        >>> part = tfs.slice("train", (100, None))
+        >>> part.span, part
+        ('100:', slice('train', '100:'))
+    """
+
+    source: OneSource | tuple[OneSource, ...]
+    span: str
+
+    def _open(self, access: Access, compression: str | None) -> Dataset:
+        return _cut(open_dataset(self.source, access, compression=compression), self.span)
+
+    def _manifest(self, access: Access) -> DatasetManifest | None:
+        return read_manifest(self.source, access)
+
+    def _whole(self) -> object:
+        return self.source
+
+    def __repr__(self) -> str:
+        return f"slice({_shown(self.source)}, {self.span!r})"
+
+    def __str__(self) -> str:
+        return f"{_said(self.source)}[{self.span}]"
+
+
+def slice(source: Source, span: Span) -> Slice:  # noqa: A001 - read as tfs.slice
+    """Name some of a source's records. All that takes a source takes the result.
+
+    Nothing is read before it is used. Then the index tells where the records are; raw files without
+    one are walked from header to header. Only blocks that hold some of the records are read, and of
+    a block at the end of the slice the rest is dropped. Percentages are rounded down, so that
+    "0%:80%" and "80%:" have each record once. Records are in the order of the source: if that is
+    sorted, write it with ``shuffle_seed`` before it is cut.
+
+    Args:
+        source (str | PathLike | list): See `RecordReader`. Also a slice, or a `Partition`.
+        span (str | slice | tuple): Which records: percentages ("80%:", ":20%", "10%:12.5%"), record
+            numbers (":1000", "1000:", "-1000:" for the last 1,000), a ``slice`` without step, or
+            (start, stop). Numbers beyond the end are the end, as in Python.
+
+    Returns:
+        Slice: A small value that pickles.
+
+    Raises:
+        TypeError: ``span`` is of another type.
+        ValueError: ``span`` is no span. When it is used: a file is one compressed stream that was
+            not written in blocks, which cannot be cut or counted.
+
+    Example:
+        >>> _ = tfs.write_table({"x": list(range(10))}, "data", num_shards=1)
+        >>> train, valid = tfs.slice("data", ":80%"), tfs.slice("data", "80%:")
+        >>> len(tfs.RecordSource(train)), len(tfs.RecordSource(valid))
+        (8, 2)
+        >>> tfs.read_table(tfs.slice("data", "-3:"))["x"].tolist()
+        [7, 8, 9]
+    """
+    return Slice(_kept(source), span_text(span))
+
+
+def _kept(source: Source) -> OneSource | tuple[OneSource, ...]:
+    if isinstance(source, os.PathLike):
+        return os.fspath(source)
+    if is_one(source):
+        return source
+    if isinstance(source, bytes | bytearray) or not isinstance(source, Iterable):
+        raise TypeError(
+            f"source= takes a path or URL, or a list of those, not {type(source).__name__}"
+        )
+    return tuple(each if isinstance(each, DatasetPart) else os.fspath(each) for each in source)
+
+
+def _shown(source: object) -> str:
+    if isinstance(source, tuple):
+        return f"[{', '.join(map(_shown, source))}]"
+    return repr(source) if isinstance(source, DatasetPart) else repr(redacted(str(source)))
+
+
+def _said(source: object) -> str:
+    if isinstance(source, tuple):
+        return f"[{', '.join(map(_said, source))}]"
+    return str(source) if isinstance(source, DatasetPart) else redacted(str(source))
+
+
+def _cut(dataset: Dataset, span: str) -> Dataset:
+    """The part of a dataset that a span means. Files are walked only to count or to cut them."""
+    if isinstance(dataset.shards, LazyShards):
+        start, stop = bounds_of(span, dataset.shards.paged.records)
+        return replace(dataset, shards=dataset.shards.part(start, stop) if start < stop else ())
+    dataset = _walked(dataset, [i for i, s in enumerate(dataset.shards) if s.records is None])
+    ends = np.cumsum(record_counts(dataset))
+    start, stop = bounds_of(span, int(ends[-1]) if len(ends) else 0)
+    inside = np.setdiff1d([start, stop], [0, *ends])
+    cut = np.unique(np.searchsorted(ends, inside, side="right")).tolist()
+    dataset = _walked(dataset, [i for i in cut if dataset.shards[i].blocks is None])
+    return replace(dataset, shards=tuple(shards_between(dataset, start, stop)))
+
+
+def _walked(dataset: Dataset, shards: list[int]) -> Dataset:
+    """The dataset with the blocks of these shards known, if they are raw."""
+    if not shards:
+        return dataset
+    alone = replace(dataset, shards=tuple(dataset.shards[i] for i in shards))
+    found = index_raw_shards(alone, memory_budget=_WALK_BUDGET, starts_bytes=_STARTS_BYTES)
+    return dataset.with_shards(dict(zip(shards, found.shards, strict=True)))
