@@ -17,7 +17,8 @@ from tfio_store.storage import Access, Retry, access, open_store
 NO_STORAGE = {
     "Conversion", "CorruptRecordError", "DataLossError", "DataLossWarning", "DatasetDiff",
     "DatasetInfo", "DatasetManifest", "DatasetStats", "Diagnosis", "Examples", "Feature",
-    "FeatureStats", "Leftovers", "LocalCache", "ManifestError", "NoRecordsError", "Nullable",
+    "FeatureStats", "Leftovers", "LocalCache", "ManifestError", "Mixture", "NoRecordsError",
+    "Nullable",
     "Partition", "Progress", "Ragged", "ReadingSpeed", "RecordBatch", "RecordTooLargeError",
     "Retry", "Schema", "SchemaError", "ShardCount", "ShardFacts", "ShardInfo", "SkippedRegion",
     "Slice", "TFIOStoreError", "TaskResult", "TaskWriter", "TruncatedRecordError",
@@ -81,6 +82,7 @@ def write_idx(url: str, **options: Any) -> None:
 
 CALLS: dict[str, Callable[..., object]] = {
     "RecordReader": lambda url, **o: list(tfs.RecordReader(url, **o)),
+    "mix": lambda url, **o: list(tfs.mix({url: 1}, **o)),
     "RecordSource": lambda url, **o: tfs.RecordSource(url, **o)[1],
     "ShardedWriter": lambda url, **o: write(f"{url}-new", **o),
     "TFRecordDataset": lambda url, **o: list(tfs.TFRecordDataset(url, **o)),

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tfio_store.example.feature import Feature
     from tfio_store.example.images import encode_image
     from tfio_store.example.schema import Schema
+    from tfio_store.read.mixture import Mixture, mix
     from tfio_store.read.reader import RecordReader
     from tfio_store.read.record_source import RecordSource
     from tfio_store.read.reshard import reshard_state
@@ -84,6 +85,7 @@ __all__ = [
     "Leftovers",
     "LocalCache",
     "ManifestError",
+    "Mixture",
     "NoRecordsError",
     "Nullable",
     "Partition",
@@ -135,6 +137,7 @@ __all__ = [
     "load",
     "masked_crc32c",
     "measure",
+    "mix",
     "partitions",
     "read_table",
     "register_filesystem",
@@ -164,6 +167,7 @@ _HOMES = {
     "Leftovers": "tfio_store.tools.clean",
     "LocalCache": "tfio_store.storage",
     "ManifestError": "tfio_store.errors",
+    "Mixture": "tfio_store.read.mixture",
     "NoRecordsError": "tfio_store.errors",
     "Nullable": "tfio_store.example",
     "Partition": "tfio_store.tools.partition",
@@ -212,6 +216,7 @@ _HOMES = {
     "iter_tables": "tfio_store.tools.table_stream",
     "masked_crc32c": "tfio_store.records.framing",
     "measure": "tfio_store.tools.measure",
+    "mix": "tfio_store.read.mixture",
     "partitions": "tfio_store.tools.partitions",
     "read_table": "tfio_store.tools.table",
     "reshard_state": "tfio_store.read.reshard",

@@ -19,6 +19,7 @@ __all__ = [
     "Share",
     "Shuffle",
     "Step",
+    "generator",
     "last_shuffle",
     "parse_steps",
     "place_of",
@@ -87,7 +88,7 @@ class Shuffle:
             raise ValueError(f"window= takes 1 or more MiB, not {self.window}")
 
     def apply(self, pieces: Pieces, counts: Counts, epoch: int) -> Pieces:
-        return pieces.take(_generator(self.seed, epoch).permutation(len(pieces)))
+        return pieces.take(generator(self.seed, epoch).permutation(len(pieces)))
 
     @property
     def window_bytes(self) -> int:
@@ -172,10 +173,11 @@ def steps_at(steps: tuple[Step, ...], index: int) -> tuple[Step, ...]:
 def record_permutation(count: int, seed: int, epoch: int, position: int, records: int) -> Order:
     """The order of the records of one window. It depends only on where the window begins, so that a
     reader which resumes there finds the same order."""
-    return _generator(seed, epoch, position, records, 1).permutation(count)
+    return generator(seed, epoch, position, records, 1).permutation(count)
 
 
-def _generator(*entropy: int) -> np.random.Generator:
+def generator(*entropy: int) -> np.random.Generator:
+    """Random numbers that depend on nothing but these."""
     # PCG64 by name: default_rng may change its generator, and then a saved position would mean
     # another record
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(entropy)))

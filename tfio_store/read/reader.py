@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any, BinaryIO
 
 from tfio_store.dataset.model import Dataset
 from tfio_store.dataset.source import Source, open_dataset
 from tfio_store.read.file_object import FileStream, is_file_object
-from tfio_store.read.iterating import Batches, Records
+from tfio_store.read.iterating import Records, RestFirst
 from tfio_store.read.order import Share, Shuffle, Step
 from tfio_store.read.position import Position
 from tfio_store.read.skips import OnCorrupt, check_policy
@@ -221,11 +220,6 @@ class RecordReader:
             >>> reader.num_records, len(list(reader))
             (2, 2)
         """
-        if even is not None and self._options.on_corrupt != "raise":
-            raise ValueError(
-                "even= needs every record, and on_corrupt= may leave some out; pass "
-                'on_corrupt="raise", and repair the dataset with tfio_store.salvage'
-            )
         return self._with_step(Share(index, count, even))
 
     def shuffle(self, seed: int, *, epoch: int = 0, window: int = 16) -> RecordReader:
@@ -264,9 +258,8 @@ class RecordReader:
             raise ValueError(
                 "source= is a file object: only sources named by path can be cut into blocks"
             )
-        epoch = self._options.epoch if epoch is None else epoch
-        options = replace(self._options, steps=(*self._options.steps, step), epoch=epoch)
-        return RecordReader._made(self._shared, options, Position(epoch=epoch))
+        options = self._options.with_step(step, epoch)
+        return RecordReader._made(self._shared, options, Position(epoch=options.epoch))
 
     # Iterating
 
@@ -293,7 +286,7 @@ class RecordReader:
             [3]
         """
         self._way.check_open()
-        return _RestFirst(self)
+        return RestFirst(self._way, lambda: self._records.take_rest())
 
     # Coming back
 
@@ -381,15 +374,3 @@ class RecordReader:
 
     def __exit__(self, *exc_info: object) -> None:
         self.close()
-
-
-class _RestFirst(Iterator[RecordBatch]):
-    """Those batches, but first of all what the reader's record iterator has left of its own."""
-
-    def __init__(self, reader: RecordReader) -> None:
-        self._reader = reader
-        self._batches = Batches(reader._way)
-
-    def __next__(self) -> RecordBatch:
-        rest = None if self._batches.ended else self._reader._records.take_rest()
-        return next(self._batches) if rest is None else rest

@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tfio_store.read.located import NO_OFFSET
+from tfio_store.read.mixed import first_epoch
+from tfio_store.read.mixed_state import checked_mixture
 from tfio_store.read.order import Share, Step, parse_steps, place_of, steps_at, steps_text
 from tfio_store.read.position import Position
 from tfio_store.read.rest import Cursor, Rest, Stage, parse_rest
@@ -25,13 +28,16 @@ def reshard_state(states: Sequence[Mapping[str, Any]], count: int) -> list[dict[
     states can be resharded again, also in the midst of the same epoch. The next epoch has the order
     that it always has for so many shares.
 
+    States of a `Mixture` are resharded source by source. Where a source has begun anew in an epoch,
+    the records that some shares have given of it in advance come once more.
+
     With ``even`` each new share has the same number of the records that are left: "drop" leaves out
     the last ones, and "pad" repeats the first ones. What "drop" of the old shares left out stays
     out, and what "pad" of the old shares was to repeat is left like other records.
 
     Args:
-        states (list[dict]): What `RecordReader.state` returned for each share, in any order. All
-            stand in the same epoch, or have ended it.
+        states (list[dict]): What `RecordReader.state` or `Mixture.state` returned for each share,
+            in any order. All stand in the same epoch, or have ended it.
         count (int): The number of new shares, 1 or more.
 
     Returns:
@@ -60,9 +66,15 @@ def reshard_state(states: Sequence[Mapping[str, Any]], count: int) -> list[dict[
         raise ValueError("states= holds no state; it takes those of all shares of a reader")
     if isinstance(states, Mapping):
         raise ValueError("states= is one state; it takes a list of those of all shares of a reader")
-    found = [_Taken.of(state) for state in states]
-    if not found:
+    if not states:
         raise ValueError("states= holds no state; it takes those of all shares of a reader")
+    if any(isinstance(state, Mapping) and "mixture" in state for state in states):
+        return _of_mixtures([checked_mixture(state) for state in states], count)
+    return _of_readers(states, count)
+
+
+def _of_readers(states: Sequence[Mapping[str, Any]], count: int) -> list[dict[str, Any]]:
+    found = [_Taken.of(state) for state in states]
     epoch = min(one.epoch for one in found)
     for number, one in enumerate(found):
         _check_epoch(number, one, epoch)
@@ -78,6 +90,57 @@ def reshard_state(states: Sequence[Mapping[str, Any]], count: int) -> list[dict[
     return [
         made_state(fresh, steps=_one_share(begun.steps, index, count), **marks)
         for index in range(count)
+    ]
+
+
+def _of_mixtures(states: Sequence[Mapping[str, Any]], count: int) -> list[dict[str, Any]]:
+    """Each source by itself. The choices go on behind the last place of all."""
+    first = states[0]
+    for number, state in enumerate(states):
+        if state["mixture"] != first["mixture"] or len(state["ended"]) != len(first["ended"]):
+            raise ValueError(
+                f"states[{number}] was taken of another mixture, {state['mixture']}, than states[0]"
+                f", {first['mixture']}"
+            )
+    epoch = min(state["epoch"] for state in states)
+    for number, state in enumerate(states):
+        if state["epoch"] > epoch + (not state["place"]):
+            raise ValueError(
+                f"states[{number}] stands in epoch {state['epoch']}, and another one in epoch "
+                f"{epoch}: take the states of all shares in the same epoch"
+            )
+    begun = [state["epoch"] == epoch for state in states]
+    place = max(state["place"] for state in states)
+    ended, sources = [], []
+    for source in range(len(first["ended"])):
+        found = _passes([state["sources"][source] for state in states], begun)
+        new = _of_readers(found, count)
+        ended.append(int(new[0]["epoch"] > first_epoch(epoch)))
+        sources.append(new)
+    return [
+        {
+            "format": first["format"],
+            "mixture": first["mixture"],
+            "epoch": epoch,
+            "begin": place,
+            "place": place,
+            "ended": ended,
+            "sources": [new[index] for new in sources],
+        }
+        for index in range(count)
+    ]
+
+
+def _passes(states: list[Mapping[str, Any]], begun: list[bool]) -> list[Mapping[str, Any]]:
+    """The states of one source, with those that are ahead at the end of the first pass that is
+    still going on. So is a share of a mixture whose epoch has ended."""
+    for state in states:
+        numbers_of(state)
+    current = min(one["epoch"] for one, going in zip(states, begun, strict=True) if going)
+    end = {"epoch": current + 1, "position": 0, "records": 0, "offset": NO_OFFSET, "rest": ""}
+    return [
+        one if going and one["epoch"] == current else {**one, **end}
+        for one, going in zip(states, begun, strict=True)
     ]
 
 

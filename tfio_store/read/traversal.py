@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tfio_store.dataset.header_walk import index_raw_shards
@@ -17,7 +17,7 @@ from tfio_store.read.fetch import decode, fetch_blocks
 from tfio_store.read.file_object import FileStream
 from tfio_store.read.located import NO_OFFSET, Decoding, Located, within
 from tfio_store.read.long_records import LocatedList, fetch_records_of_files
-from tfio_store.read.order import Step
+from tfio_store.read.order import Share, Step
 from tfio_store.read.position import Position
 from tfio_store.read.rest import Rest
 from tfio_store.read.route import Route
@@ -38,6 +38,16 @@ class ReaderOptions:
     max_record_bytes: int
     steps: tuple[Step, ...] = ()
     epoch: int = 0
+
+    def with_step(self, step: Step, epoch: int | None = None) -> ReaderOptions:
+        """These, with one more step. ValueError for even shares of what may be left out."""
+        if isinstance(step, Share) and step.even is not None and self.on_corrupt != "raise":
+            raise ValueError(
+                "even= needs every record, and on_corrupt= may leave some out; pass "
+                'on_corrupt="raise", and repair the dataset with tfio_store.salvage'
+            )
+        epoch = self.epoch if epoch is None else epoch
+        return replace(self, steps=(*self.steps, step), epoch=epoch)
 
 
 @dataclass(slots=True)

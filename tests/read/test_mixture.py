@@ -1,0 +1,314 @@
+"""Mixtures: by weight, whole epochs, exact states. The oracle draws from lists."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import tfio_store as tfs
+from tests.support.framed import framed
+from tests.support.layouts import LAYOUTS, Layout, laid_out
+from tfio_store.dataset.model import Dataset
+from tfio_store.read.choices import Choices
+from tfio_store.read.mixed import MixedPosition, Part
+from tfio_store.read.traversal import ReaderOptions, Shared
+
+SOURCES = st.lists(st.tuples(LAYOUTS, st.sampled_from([1.0, 1.5, 4.0])), min_size=1, max_size=3)
+
+
+@contextmanager
+def mixed(
+    sources: list[tuple[Layout, float]], *, seed: int = 0, stop: str = "all"
+) -> Iterator[tuple[tfs.Mixture, list[Dataset]]]:
+    with ExitStack() as stack:
+        datasets = [stack.enter_context(laid_out(layout))[0] for layout, _ in sources]
+        options = ReaderOptions(True, "raise", 64 << 20, 1 << 20)
+        parts = [Part(Shared(dataset), options) for dataset in datasets]
+        choices = Choices(seed, tuple(weight for _, weight in sources))
+        yield (
+            tfs.Mixture._made(choices, stop, parts, MixedPosition.at_first(0, len(parts))),
+            datasets,
+        )
+
+
+def oracle(passes: list[Iterator[list[bytes]]], choices: Choices, epoch: int, stop: str) -> Any:
+    """An epoch's records, of lists of the passes of each source."""
+    lists = [iter(next(one)) for one in passes]
+    begun, empty, ended = [False] * len(passes), [False] * len(passes), [False] * len(passes)
+    for place in range(10**6):
+        source = int(choices.between(epoch, place, place + 1)[0])
+        if empty[source]:
+            continue
+        record = next(lists[source], None)
+        if record is None:
+            ended[source], empty[source] = True, not begun[source]
+            first = any(ended[i] and not empty[i] for i in range(len(ended))) or all(empty)
+            if all(ended) or (stop == "first" and first):
+                return
+            if empty[source]:
+                continue
+            lists[source] = iter(next(passes[source]))
+            record = next(lists[source])
+        begun[source] = True
+        yield record
+
+
+def passes_of(reader: tfs.RecordReader) -> Iterator[list[bytes]]:
+    while True:
+        yield list(reader)
+
+
+@settings(deadline=None, max_examples=25)
+@given(SOURCES, st.sampled_from(["all", "first"]), st.integers(0, 3))
+def test_an_epoch_is_what_it_should_be(
+    sources: list[tuple[Layout, float]], stop: str, seed: int
+) -> None:
+    with mixed(sources, seed=seed, stop=stop) as (mixture, datasets):
+        choices = Choices(seed, tuple(weight for _, weight in sources))
+        for epoch in range(2):
+            passes = [passes_of(tfs.RecordReader.of(dataset)) for dataset in datasets]
+            wanted = list(oracle(passes, choices, epoch, stop))
+            if all(shard.blocks is not None for one in datasets for shard in one.shards):
+                assert mixture.num_records == len(wanted)
+            assert list(mixture) == wanted
+        batched = [one for batch in mixture.batches() for one in batch]
+        passes = [passes_of(tfs.RecordReader.of(dataset)) for dataset in datasets]
+        assert batched == list(oracle(passes, choices, 2, stop))
+
+
+@settings(deadline=None, max_examples=25)
+@given(SOURCES, st.sampled_from(["all", "first"]), st.booleans(), st.booleans(), st.data())
+def test_it_resumes_at_every_record(
+    sources: list[tuple[Layout, float]], stop: str, shuffled: bool, in_batches: bool, data: Any
+) -> None:
+    with mixed(sources, stop=stop) as (mixture, _):
+        mixture = mixture.shuffle(5, window=1) if shuffled else mixture
+        other = pickle.loads(pickle.dumps(mixture))
+        whole = list(mixture)
+        at = data.draw(st.integers(0, len(whole)))
+        if in_batches:
+            given_out: list[bytes] = []
+            batches = other.batches()
+            while len(given_out) < at:
+                given_out += next(batches)
+            state = other.state(unread=len(given_out) - at)
+        else:
+            assert list(islice(other, at)) == whole[:at]
+            state = other.state()
+            if at < len(whole):
+                assert list(pickle.loads(pickle.dumps(other))) == whole[at:]
+        again = pickle.loads(pickle.dumps(mixture))
+        again.restore(json.loads(json.dumps(state)))
+        assert list(again) == whole[at:]
+        assert list(again) == list(mixture)  # the next epoch
+
+
+@settings(deadline=None, max_examples=25)
+@given(SOURCES, st.integers(1, 4), st.sampled_from(["all", "first"]), st.booleans())
+def test_even_shares_have_one_length(
+    sources: list[tuple[Layout, float]], count: int, stop: str, shuffled: bool
+) -> None:
+    with mixed(sources, stop=stop) as (mixture, datasets):
+        mixture = mixture.shuffle(5, window=1) if shuffled else mixture
+        shares = [mixture.shard(index, count, even="pad") for index in range(count)]
+        lengths = {share.num_records for share in shares}
+        found = [list(share) for share in shares]
+        assert lengths == {len(records) for records in found}
+        assert len(lengths) == 1
+        if stop == "all":
+            every = {record for dataset in datasets for record in tfs.RecordReader.of(dataset)}
+            assert {record for records in found for record in records} == every
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    SOURCES,
+    st.lists(st.integers(1, 4), min_size=2, max_size=3),
+    st.booleans(),
+    st.data(),
+)
+def test_resharded_epochs_lose_nothing(
+    sources: list[tuple[Layout, float]], counts: list[int], shuffled: bool, data: Any
+) -> None:
+    """Of each source, all records come, and each once unless a share of the source began anew."""
+    with mixed(sources) as (mixture, datasets):
+        mixture = mixture.shuffle(5, window=1) if shuffled else mixture
+
+        def shares(count: int) -> list[tfs.Mixture]:
+            return [mixture.shard(index, count) for index in range(count)]
+
+        total = sum(len(list(tfs.RecordReader.of(dataset))) for dataset in datasets)
+        workers, found = shares(counts[0]), list[bytes]()
+        for count in counts[1:]:
+            for worker in workers:
+                if worker.state()["epoch"] == 0:
+                    found += islice(worker, data.draw(st.integers(0, total)))
+            states = json.loads(json.dumps([worker.state() for worker in workers]))
+            workers = shares(count)
+            new = tfs.reshard_state(states[::-1], count)
+            for worker, state in zip(workers, new, strict=True):
+                worker.restore(state)
+        for worker in workers:
+            if worker.state()["epoch"] == 0:
+                found += worker
+        every = {record for dataset in datasets for record in tfs.RecordReader.of(dataset)}
+        assert set(found) == every
+        assert {worker.state()["epoch"] for worker in workers} == {1}
+
+
+def test_one_source_is_resharded_exactly() -> None:
+    with mixed([([("raw", [5, 6, 7]), ("gzip", [30, 2])], 1.0)]) as (mixture, (dataset,)):
+        mixture = mixture.shuffle(1, window=1)
+        old = [mixture.shard(i, 3) for i in range(3)]
+        found = [record for worker in old for record in islice(worker, 3)]
+        new = [mixture.shard(i, 2) for i in range(2)]
+        states = tfs.reshard_state([worker.state() for worker in old], 2)
+        for worker, state in zip(new, states, strict=True):
+            worker.restore(state)
+            assert worker.num_records is None
+        found += [record for worker in new for record in worker]
+        assert sorted(found) == sorted(tfs.RecordReader.of(dataset))
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> dict[str, float]:
+    for name, count in (("a", 900), ("b", 300)):
+        (tmp_path / name).write_bytes(framed([b"%s%d" % (name.encode(), i) for i in range(count)]))
+    return {str(tmp_path / "a"): 1.0, str(tmp_path / "b"): 1.0}
+
+
+def test_weights_hold(two: dict[str, float]) -> None:
+    records = list(tfs.mix(two, seed=3))
+    assert Counter(record[:1] for record in records[:512])[b"a"] == 256
+    assert Counter(records).most_common(1)[0][1] == 3  # of b, all begin anew
+    assert set(Counter(records[:600]).values()) == {1}
+    first = list(tfs.mix(two, seed=3, stop="first"))
+    assert records[: len(first)] == first
+    assert Counter(record[:1] for record in first)[b"b"] == 300
+
+
+def test_a_pair_may_name_a_list_and_a_source_twice(two: dict[str, float]) -> None:
+    names = list(two)
+    records = list(tfs.mix([(names, 3), (names[1], 1)], stop="first"))
+    assert len(records) > 1000
+
+
+def test_shuffled_sources_come_in_another_order_in_each_pass(two: dict[str, float]) -> None:
+    mixture = tfs.mix(two).shuffle(1)
+    records = [record for record in mixture if record[:1] == b"b"]
+    assert sorted(records[:300]) == sorted(records[300:600])
+    assert records[:300] != records[300:600]
+    again = [record for record in mixture if record[:1] == b"b"]
+    assert again[:300] not in (records[:300], records[300:600])
+    later = tfs.mix(two).shuffle(1, epoch=1)
+    assert [record for record in later if record[:1] == b"b"] == again
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_it_goes_on_in_a_forked_child(two: dict[str, float]) -> None:
+    mixture = tfs.mix(two)
+    whole = list(tfs.mix(two))
+    assert list(islice(mixture, 100)) == whole[:100]
+    receive, send = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(send, b"same" if list(mixture) == whole[100:] else b"other")
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(receive, 5) == b"same"
+    assert list(mixture) == whole[100:]
+
+
+def test_a_closed_mixture(two: dict[str, float]) -> None:
+    whole = list(tfs.mix(two))
+    with tfs.mix(two) as mixture:
+        given_out = list(islice(mixture, 77))
+    with pytest.raises(ValueError, match="closed"):
+        next(iter(mixture))
+    with pytest.raises(ValueError, match="closed"):
+        mixture.restore(mixture.state())
+    other = tfs.mix(two)
+    other.restore(mixture.state())
+    assert given_out + list(other) == whole
+    mixture.close()
+
+
+class TestRefused:
+    def test_states_of_others(self, two: dict[str, float]) -> None:
+        mixture = tfs.mix(two).shuffle(1)
+        next(iter(mixture))
+        state = mixture.state()
+        for other in (tfs.mix(two, seed=1), tfs.mix(two, stop="first")):
+            with pytest.raises(ValueError, match="another mixture"):
+                other.shuffle(1).restore(state)
+        with pytest.raises(ValueError, match=r"source 0 of the mixture: state= .* another order"):
+            tfs.mix(two).restore(state)
+        with pytest.raises(ValueError, match=r"source 0 of the mixture: state= .* another source"):
+            tfs.mix(dict(zip(reversed(two), two.values(), strict=True))).shuffle(1).restore(state)
+        with pytest.raises(ValueError, match="no reader's state"):
+            tfs.RecordReader(next(iter(two))).restore(state)
+        with pytest.raises(ValueError, match="no mixture's state"):
+            mixture.restore(state["sources"][0])
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"format": 2},
+            {"place": -1},
+            {"epoch": True},
+            {"epoch": 3},
+            {"ended": [0]},
+            {"ended": [0, 2]},
+            {"ended": 0},
+            {"sources": []},
+            {"sources": [1, 2]},
+        ],
+    )
+    def test_no_states(self, two: dict[str, float], change: dict[str, Any]) -> None:
+        mixture = tfs.mix(two)
+        with pytest.raises(ValueError, match="state="):
+            mixture.restore(mixture.state() | change)
+
+    def test_states_of_several_mixtures(self, two: dict[str, float]) -> None:
+        mixtures = [tfs.mix(two).shard(0, 2), tfs.mix(two, seed=1).shard(1, 2)]
+        states = [mixture.state() for mixture in mixtures]
+        with pytest.raises(ValueError, match=r"states\[1\] was taken of another mixture"):
+            tfs.reshard_state(states, 3)
+        with pytest.raises(ValueError, match="no state of share 1 of 2"):
+            tfs.reshard_state(states[:1], 3)
+        with pytest.raises(ValueError, match=r"states\[1\] stands in epoch 2"):
+            tfs.reshard_state([states[0], states[0] | {"epoch": 2}], 3)
+
+    def test_arguments(self, two: dict[str, float], tmp_path: Path) -> None:
+        with pytest.raises(ValueError, match="stop="):
+            tfs.mix(two, stop="last")
+        with pytest.raises(ValueError, match="holds no source"):
+            tfs.mix({})
+        with pytest.raises(ValueError, match="positive"):
+            tfs.mix(dict.fromkeys(two, 0))
+        with pytest.raises(FileNotFoundError):
+            tfs.mix({str(tmp_path / "none"): 1})
+        with pytest.raises(TypeError, match=r"tfio_store\.mix"):
+            tfs.Mixture()
+        with pytest.raises(ValueError, match="window="):
+            tfs.mix(two).shuffle(1, window=0)
+
+
+def test_many_sources_share_the_memory(tmp_path: Path) -> None:
+    sources = {}
+    for number in range(20):
+        path = tmp_path / f"s{number}"
+        path.write_bytes(framed([b"%d.%d" % (number, i) for i in range(10)]))
+        sources[str(path)] = 1 + number % 3
+    mixture = tfs.mix(sources).shuffle(1)
+    assert len(set(mixture)) == 200

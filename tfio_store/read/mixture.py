@@ -1,0 +1,308 @@
+"""`mix`: several sources read as one, each with its weight."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from tfio_store.dataset.source import Source, open_dataset
+from tfio_store.read.choices import Choices
+from tfio_store.read.iterating import Records, RestFirst
+from tfio_store.read.mixed import MixedPosition, MixedWay, Part, first_epoch, mixture_epoch
+from tfio_store.read.mixed_state import mixed_position, mixture_state
+from tfio_store.read.order import Share, Shuffle, Step
+from tfio_store.read.skips import OnCorrupt, check_policy
+from tfio_store.read.traversal import ReaderOptions, Shared
+from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch, RecordIterator
+from tfio_store.storage import Access, LocalCache, Retry
+from tfio_store.storage.cache.local_cache import cache_of
+
+__all__ = ["Mixture", "mix"]
+
+_MEMORY_BUDGET = 256 << 20
+_WINDOW = 16
+
+
+def mix(
+    sources: Mapping[Any, float] | Iterable[tuple[Source, float]],
+    *,
+    seed: int = 0,
+    stop: str = "all",
+    compression: str | None = "auto",
+    verify: bool = True,
+    on_corrupt: OnCorrupt = "raise",
+    storage_options: Mapping[str, Any] | None = None,
+    memory_budget: int = _MEMORY_BUDGET,
+    max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+    retry: Retry | None = None,
+    backend: str = "fsspec",
+    cache: str | os.PathLike[str] | LocalCache | None = None,
+) -> Mixture:
+    """Read several sources as one, so many records of each as its weight says.
+
+    Which source a record comes from depends on ``seed``, the epoch and the record's place alone. Of
+    each 256 records, every source gives its part, give or take one. Within a source, the records
+    keep its order: call `Mixture.shuffle` to shuffle each.
+
+    Args:
+        sources (dict | list): Sources and their weights: ``{source: weight}``, or a list of
+            ``(source, weight)``. See `RecordReader` for what a source is. Only the ratios of the
+            weights count.
+        seed (int): Another seed mixes in another order. Default 0.
+        stop (str): When an epoch ends. "all" (default): when every source has been given whole. One
+            that ends sooner begins anew, in the order of its next epoch, so that its records come
+            again. "first": when the first source has been given whole. Of the others, the records
+            that are left are not given in this epoch. In both cases it ends where the next record
+            of that source would come. Sources without records are passed over.
+        compression (str | None): See `RecordReader`. Default "auto".
+        verify (bool): See `RecordReader`. Default True.
+        on_corrupt (str | Callable): See `RecordReader`. Default "raise".
+        storage_options (dict | None): See `RecordReader`, for all sources. Default None.
+        memory_budget (int): Bytes for all sources together. Default 256 MiB.
+        max_record_bytes (int): See `RecordReader`. Default 1 GiB.
+        retry (Retry | None): See `RecordReader`. Default None.
+        backend (str): See `RecordReader`. Default "fsspec".
+        cache (str | PathLike | LocalCache | None): See `RecordReader`. Default None.
+
+    Returns:
+        Mixture: It stands at the beginning of the first epoch.
+
+    Raises:
+        OSError: The storage fails: FileNotFoundError, PermissionError and others, with the URL.
+        ManifestError: A manifest or index cannot be read, or contradicts its dataset.
+        ValueError: An argument is not as described.
+
+    Example:
+        >>> _ = tfs.write_table({"x": list(range(900))}, "web")
+        >>> _ = tfs.write_table({"x": list(range(100))}, "books")
+        >>> mixture = tfs.mix({"web": 3, "books": 1}, seed=7).shuffle(seed=1)
+        >>> len(list(mixture)) >= 1000, mixture.num_records >= 1000
+        (True, True)
+    """
+    if stop not in ("all", "first"):
+        raise ValueError(f'stop= takes "all" or "first", not {stop!r}')
+    pairs = list(sources.items() if isinstance(sources, Mapping) else sources)
+    if not pairs:
+        raise ValueError("sources= holds no source")
+    choices = Choices(seed, tuple(float(weight) for _, weight in pairs))
+    access = Access(storage_options, retry, backend, cache_of(cache))
+    budget = memory_budget // len(pairs)
+    options = ReaderOptions(verify, check_policy(on_corrupt), budget, max_record_bytes)
+    parts = [
+        Part(Shared(open_dataset(source, access, compression=compression)), options)
+        for source, _ in pairs
+    ]
+    return Mixture._made(choices, stop, parts, MixedPosition.at_first(0, len(parts)))
+
+
+class Mixture:
+    """Several sources read as one, as `mix` makes it.
+
+    It is used as a `RecordReader` is: a cursor, whose whole ``for`` loops are epochs. Use it in one
+    thread at a time. It pickles with its cursor, and works on in a forked child.
+
+    Raises:
+        TypeError: The class is called.
+        ValueError: The mixture is closed.
+
+    Example:
+        >>> _ = tfs.write_table({"x": [1, 2, 3]}, "folder/a")
+        >>> _ = tfs.write_table({"x": [4, 5, 6]}, "folder/b")
+        >>> with tfs.mix({"folder/a": 1, "folder/b": 1}) as mixture:
+        ...     len(set(mixture))
+        6
+    """
+
+    _way: MixedWay
+
+    def __init__(self) -> None:
+        raise TypeError("tfio_store.mix makes mixtures")
+
+    @classmethod
+    def _made(
+        cls, choices: Choices, stop: str, parts: Sequence[Part], position: MixedPosition
+    ) -> Mixture:
+        mixture = cls.__new__(cls)
+        mixture._way = MixedWay(choices, stop, parts, position)
+        mixture._begin_records()
+        return mixture
+
+    def _begin_records(self) -> None:
+        self._batches = Records(self._way)
+        self._records = RecordIterator(self._batches)
+
+    def __repr__(self) -> str:
+        datasets = [part.shared.dataset.summary() for part in self._way.parts]
+        return f"<Mixture {self._way.choices} of {'; '.join(datasets)}>"
+
+    @property
+    def num_records(self) -> int | None:
+        """How many records the epoch at which the mixture stands has in all (int | None).
+
+        None where that of a source cannot be known, and in the rest of an epoch that was resharded.
+        See `RecordReader.num_records`.
+        """
+        self._way.check_open()
+        return self._way.num_records()
+
+    # Order and sharing
+
+    def shard(self, index: int, count: int, *, even: str | None = None) -> Mixture:
+        """Make a mixture of one of ``count`` shares of each source.
+
+        Args:
+            index (int): See `RecordReader.shard`.
+            count (int): See `RecordReader.shard`.
+            even (str | None): See `RecordReader.shard`. Every share of the mixture has the same
+                number of records, too. Default None.
+
+        Returns:
+            Mixture: It stands at the beginning of its share.
+
+        Raises:
+            ValueError: See `RecordReader.shard`.
+
+        Example:
+            >>> _ = tfs.write_table({"x": list(range(30))}, "a")
+            >>> _ = tfs.write_table({"x": list(range(10))}, "b")
+            >>> mixture = tfs.mix({"a": 3, "b": 1})
+            >>> len({len(list(mixture.shard(i, 4, even="pad"))) for i in range(4)})
+            1
+        """
+        return self._with_step(Share(index, count, even))
+
+    def shuffle(self, seed: int, *, epoch: int = 0, window: int | None = None) -> Mixture:
+        """Make a mixture whose sources are shuffled, each for itself.
+
+        Args:
+            seed (int): See `RecordReader.shuffle`.
+            epoch (int): The first epoch to give, of the mixture. Default 0.
+            window (int | None): MiB of memory for each source; see `RecordReader.shuffle`. Default
+                None: 16, or less where many sources share the memory budget.
+
+        Returns:
+            Mixture: It stands at the beginning of ``epoch``.
+
+        Raises:
+            ValueError: See `RecordReader.shuffle`.
+
+        Example:
+            >>> _ = tfs.write_table({"x": list(range(30))}, "a")
+            >>> mixture = tfs.mix({"a": 1}).shuffle(seed=5)
+            >>> list(mixture) == list(mixture)
+            False
+        """
+        budget = self._way.parts[0].options.memory_budget
+        step = Shuffle(seed, max(min(_WINDOW, budget >> 21), 1) if window is None else window)
+        for part in self._way.parts:
+            step.check_room(part.shared.dataset.nbytes, budget)
+        return self._with_step(step, epoch)
+
+    def _with_step(self, step: Step, epoch: int | None = None) -> Mixture:
+        way, first = self._way, None if epoch is None else first_epoch(epoch)
+        parts = [Part(part.shared, part.options.with_step(step, first)) for part in way.parts]
+        epoch = mixture_epoch(parts[0].options.epoch)
+        position = MixedPosition.at_first(epoch, len(parts))
+        return Mixture._made(way.choices, way.stop_at, parts, position)
+
+    # Iterating
+
+    def __iter__(self) -> Iterator[bytes]:
+        self._way.check_open()
+        if self._batches.ended:
+            self._begin_records()
+        return self._records
+
+    def batches(self) -> Iterator[RecordBatch]:
+        """Iterate the records as batches, to the end of the epoch.
+
+        Records that a ``for`` loop over the mixture has left of its batch come first.
+
+        Yields:
+            RecordBatch: Up to a few thousand records, of all sources.
+
+        Raises:
+            ValueError: The mixture is closed.
+
+        Example:
+            >>> _ = tfs.write_table({"x": [1, 2, 3]}, "a")
+            >>> sum(len(batch) for batch in tfs.mix({"a": 1}).batches())
+            3
+        """
+        self._way.check_open()
+        return RestFirst(self._way, lambda: self._records.take_rest())
+
+    # Coming back
+
+    def state(self, *, unread: int = 0) -> dict[str, Any]:
+        """Tell where the mixture stands. `restore` goes on with the very next record.
+
+        Args:
+            unread (int): See `RecordReader.state`. Default 0.
+
+        Returns:
+            dict: Small, and JSON can hold it. `reshard_state` takes it, too.
+
+        Raises:
+            ValueError: The last batch has given fewer records than ``unread``.
+
+        Example:
+            >>> _ = tfs.write_table({"x": [1, 2, 3]}, "a")
+            >>> mixture = tfs.mix({"a": 1})
+            >>> _ = next(iter(mixture))
+            >>> other = tfs.mix({"a": 1})
+            >>> other.restore(mixture.state())
+            >>> len(list(other))
+            2
+        """
+        return mixture_state(self._stands_at(unread), self._way)
+
+    def _stands_at(self, unread: int = 0) -> MixedPosition:
+        last, given = self._way.last, 0
+        held = 0 if last is None else len(last)
+        if last is not None:
+            given = self._records.position if self._records.batch is last else held
+        if not 0 <= unread <= given:
+            raise ValueError(f"unread={unread}: the last batch has given {given} records")
+        return self._way.position(held - given + unread)
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go to the place where `state` was taken.
+
+        Args:
+            state (dict): What `state` returned, or one of what `reshard_state` made of those.
+
+        Raises:
+            ValueError: The state is of another mixture, source or order, or the mixture is closed.
+        """
+        self._way.check_open()
+        self._leave(mixed_position(state, self._way))
+
+    def _leave(self, position: MixedPosition) -> None:
+        self._records.take_rest()
+        self._way.begin(position)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        way = self._way
+        return Mixture._made, (way.choices, way.stop_at, way.parts, self._stands_at())
+
+    # Ending
+
+    def close(self) -> None:
+        """Stop reading, and drop what is in flight.
+
+        `state` still tells where the mixture stood. A second call does nothing.
+
+        Example:
+            >>> _ = tfs.write_table({"x": [1, 2, 3]}, "a")
+            >>> tfs.mix({"a": 1}).close()
+        """
+        self._leave(self._stands_at())
+        self._way.close()
+
+    def __enter__(self) -> Mixture:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
