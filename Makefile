@@ -253,3 +253,6 @@ bench-tfdata-s3: $(VENV)/.bench .venv-tf216/.peer ## TFRecordDataset on S3 (Ceph
 
 bench-filesystem: $(VENV)/.bench .venv-tf216/.peer ## TFRecordDataset on S3 through the filesystem plugin: tensorflow-io
 	$(BIN)/python -m bench.filesystem --peer-python $(TF216) --exits 50
+
+bench-engines: .venv-engines/.ready ## Ray, Beam and Spark: Ray's and Beam's own readers and writers, Parquet by Spark
+	$(ENGINES) -m bench.engines

@@ -18,6 +18,7 @@ metadata services where it runs. It reaches none of them, and the tests are not 
 ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_DATA_DISABLE_PROGRESS_BARS": "1",
+    "RAY_worker_niceness": "0",  # else its workers wait for all others on a busy machine
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # with it, all addresses are 127.0.0.1
 }
 os.environ.update(ENVIRONMENT)  # before anybody imports Ray
