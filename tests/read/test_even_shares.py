@@ -188,3 +188,17 @@ def test_two_million_blocks(tmp_path: Path) -> None:
     assert next(iter(last)) == record((count - 1) * each % BLOCKS)
     first.restore(first.state() | {"position": each - 1, "records": 0})
     assert list(first) == [record((each - 1) % BLOCKS)]
+
+
+@pytest.mark.parametrize("even", ["drop", "pad"])
+def test_shares_of_a_slice_of_a_long_dataset(tmp_path: Path, even: str) -> None:
+    """Cut at its own ends, in the midst of a shard."""
+    path = write_many(tmp_path, 1)
+    first, stop, count = 1_500, 3_757, 4
+    part = tfs.slice(path, (first, stop))
+    wanted = [record(number % BLOCKS) for number in range(first, stop)]
+    shares = [tfs.RecordReader(part).shard(i, count, even=even) for i in range(count)]
+    size = len(wanted) // count + (even == "pad")
+    assert {share.num_records for share in shares} == {size}
+    found = [one for share in shares for one in share]
+    assert found == (wanted + wanted)[: count * size]

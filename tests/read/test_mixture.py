@@ -312,3 +312,13 @@ def test_many_sources_share_the_memory(tmp_path: Path) -> None:
         sources[str(path)] = 1 + number % 3
     mixture = tfs.mix(sources).shuffle(1)
     assert len(set(mixture)) == 200
+
+
+def test_slices_are_sources(two: dict[str, float]) -> None:
+    """Parts of one file, and a list of parts."""
+    (name, _) = two
+    mixture = tfs.mix({tfs.slice(name, "10%:"): 2, tfs.slice(name, ":10%"): 1}, stop="all")
+    assert set(mixture) == set(tfs.RecordReader(name))
+    parts = [tfs.slice(name, ":100"), tfs.slice(name, "-100:")]
+    once = list(tfs.mix([(parts, 1)]))
+    assert once == [*tfs.RecordReader(parts[0]), *tfs.RecordReader(parts[1])]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import islice
@@ -349,3 +350,29 @@ def test_a_million_blocks_are_quick() -> None:
         reader.restore(state)
     left = count - sum(100 * at for at in range(8))
     assert {reader.num_records for reader in new} == {-(-left // 3)}
+
+
+@settings(deadline=None)
+@given(st.integers(0, 60), st.integers(0, 60), st.booleans(), st.data())
+def test_slices_are_shared_out_as_any_source(
+    first: int, length: int, shuffled: bool, data: Any
+) -> None:
+    """Their blocks are cut already, and are cut again."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/t"
+        records = [b"%d" % i + bytes(500) for i in range(100)]
+        with tfs.ShardedWriter(path, num_shards=3, compression="GZIP", block_bytes=4096) as writer:
+            writer.write_batch(records)
+        part = tfs.slice(path, (first, first + length))
+        whole = tfs.RecordReader(part)
+        wanted = list(whole)
+        assert len(wanted) == length if first + length <= 100 else len(wanted) == 100 - first
+        whole = whole.shuffle(1, window=1) if shuffled else tfs.RecordReader(part)
+        even = data.draw(st.sampled_from([None, "pad"]))
+        old = [whole.shard(i, 3, even=even) for i in range(3)]
+        found = [one for reader in old for one in taken(reader, data.draw(st.integers(0, 9)))]
+        if {reader.state()["epoch"] for reader in old} == {0}:
+            new = resharded(old, [whole.shard(i, 2) for i in range(2)])
+            found += [one for reader in new for one in rest_of(reader, 0)]
+            assert set(found) == set(wanted)
+            assert len(found) - len(wanted) in (range(1) if even is None else range(3))
