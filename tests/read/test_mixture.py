@@ -33,7 +33,7 @@ def mixed(
     with ExitStack() as stack:
         datasets = [stack.enter_context(laid_out(layout))[0] for layout, _ in sources]
         options = ReaderOptions(True, "raise", 64 << 20, 1 << 20)
-        parts = [Part(Shared(dataset), options) for dataset in datasets]
+        parts = [Part("", Shared(dataset), options) for dataset in datasets]
         choices = Choices(seed, tuple(weight for _, weight in sources))
         yield (
             tfs.Mixture._made(choices, stop, parts, MixedPosition.at_first(0, len(parts))),

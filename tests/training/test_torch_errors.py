@@ -67,7 +67,9 @@ def test_a_schema_that_does_not_fit_names_source_and_feature(tmp_path: Path, wor
 def test_too_large_a_record_tells_its_length(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(framed([b"x" * 5000]))
     dataset = TFRecordIterable(str(tmp_path / "x"), batch_size=1)
-    object.__setattr__(dataset._reader.value._options, "max_record_bytes", 1000)
+    reader = dataset._reader.value
+    assert isinstance(reader, tfs.RecordReader)
+    object.__setattr__(reader._options, "max_record_bytes", 1000)
     with pytest.raises(tfs.RecordTooLargeError) as caught:
         list(loader(dataset, 1))
     assert (caught.value.length, caught.value.limit) == (5000, 1000)

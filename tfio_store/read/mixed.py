@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tfio_store.dataset.source import Source
 from tfio_store.read.choices import Choices
 from tfio_store.read.pieces import Order
 from tfio_store.read.position import Position
@@ -39,8 +40,9 @@ def mixture_epoch(source_epoch: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One source: its dataset, and its reader's arguments."""
+    """One source: what it is called, its dataset, and its reader's arguments."""
 
+    source: Source
     shared: Shared
     options: ReaderOptions
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tfio_store.dataset.source import Source, open_dataset
@@ -18,7 +19,7 @@ from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch, Re
 from tfio_store.storage import Access, LocalCache, Retry
 from tfio_store.storage.cache.local_cache import cache_of
 
-__all__ = ["Mixture", "mix"]
+__all__ = ["Mixture", "mix", "parts_of"]
 
 _MEMORY_BUDGET = 256 << 20
 _WINDOW = 16
@@ -90,7 +91,7 @@ def mix(
     budget = memory_budget // len(pairs)
     options = ReaderOptions(verify, check_policy(on_corrupt), budget, max_record_bytes)
     parts = [
-        Part(Shared(open_dataset(source, access, compression=compression)), options)
+        Part(source, Shared(open_dataset(source, access, compression=compression)), options)
         for source, _ in pairs
     ]
     return Mixture._made(choices, stop, parts, MixedPosition.at_first(0, len(parts)))
@@ -201,7 +202,7 @@ class Mixture:
 
     def _with_step(self, step: Step, epoch: int | None = None) -> Mixture:
         way, first = self._way, None if epoch is None else first_epoch(epoch)
-        parts = [Part(part.shared, part.options.with_step(step, first)) for part in way.parts]
+        parts = [replace(part, options=part.options.with_step(step, first)) for part in way.parts]
         epoch = mixture_epoch(parts[0].options.epoch)
         position = MixedPosition.at_first(epoch, len(parts))
         return Mixture._made(way.choices, way.stop_at, parts, position)
@@ -306,3 +307,8 @@ class Mixture:
 
     def __exit__(self, *exc_info: object) -> None:
         self.close()
+
+
+def parts_of(mixture: Mixture) -> tuple[Part, ...]:
+    """The sources of a mixture."""
+    return mixture._way.parts

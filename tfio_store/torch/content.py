@@ -12,8 +12,8 @@ from tfio_store.example.joining import joined_columns
 from tfio_store.example.schema import Schema
 from tfio_store.records.framing import RecordBatch
 from tfio_store.storage import Access
-from tfio_store.tools.infer import manifest_schema
 from tfio_store.tools.source_errors import of_source
+from tfio_store.torch.source import known_schema
 from tfio_store.torch.tensors import rows_of, tensors
 
 __all__ = ["Content", "content_of"]
@@ -26,7 +26,7 @@ def content_of(
     what cannot be given."""
     name = source if isinstance(source, str) else None
     if schema is None:
-        found = manifest_schema(source, access)
+        found = known_schema(source, access)
     elif schema == "bytes":
         found = None
     else:

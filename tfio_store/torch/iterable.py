@@ -12,7 +12,8 @@ from torch.utils.data import IterableDataset, get_worker_info
 from tfio_store.dataset.source import Source
 from tfio_store.example.codec import SchemaLike
 from tfio_store.example.schema import Schema
-from tfio_store.read.reader import DEFAULT_MEMORY_BUDGET, OnCorrupt, RecordReader
+from tfio_store.read.mixture import Mixture
+from tfio_store.read.reader import DEFAULT_MEMORY_BUDGET, OnCorrupt
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.storage import Access, LocalCache, Retry
 from tfio_store.torch.content import content_of
@@ -20,6 +21,7 @@ from tfio_store.torch.epochs import Epochs
 from tfio_store.torch.passes import Batches, Nothing, Rows, Steps
 from tfio_store.torch.place import Ranks, Worker
 from tfio_store.torch.shared_pickle import Lent
+from tfio_store.torch.source import Reader, reader_of
 from tfio_store.torch.states import Saved, Standing
 
 __all__ = ["TFRecordIterable"]
@@ -42,7 +44,8 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
     The files of a source without an index are walked once, when the dataset is made.
 
     Args:
-        source (str | PathLike | list): See `RecordReader`.
+        source (str | PathLike | list | Mixture): See `RecordReader`; or what `tfio_store.mix` made,
+            which takes the reader's options then.
         schema (Schema | dict | str | None): What the records hold. Default None: what the manifest
             says, or, without one, records as bytes. "bytes" asks for records as bytes.
         columns (list[str] | None): The features to decode. Default None: all of them.
@@ -94,7 +97,7 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
 
     def __init__(
         self,
-        source: Source,
+        source: Source | Mixture,
         *,
         schema: SchemaLike | str | None = None,
         columns: Sequence[str] | None = None,
@@ -121,7 +124,7 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
             raise ValueError(f"batch_size= takes 1 or more rows, or None, not {batch_size}")
         if drop_last and batch_size is None:
             raise ValueError("drop_last= leaves out a batch, and without batch_size= there is none")
-        reader = RecordReader(
+        reader = reader_of(
             source,
             compression=compression,
             verify=verify,
@@ -199,7 +202,7 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
             return records
         return records // self._batch_size if self._drop_last else -(-records // self._batch_size)
 
-    def _share(self, epoch: int, index: int, count: int) -> RecordReader:
+    def _share(self, epoch: int, index: int, count: int) -> Reader:
         """A reader of one share, at the beginning of an epoch."""
         reader = self._reader.value
         if self._shuffle is not None:

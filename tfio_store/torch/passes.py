@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import RecordBatch
 from tfio_store.torch.carried import carrying_errors
 from tfio_store.torch.content import Content
+from tfio_store.torch.source import Reader
 
 __all__ = ["Batches", "Nothing", "Rows", "Steps"]
 
@@ -24,7 +24,7 @@ _ROWS_AT_ONCE = 256
 class _Blocks:
     """The decoded rows of a reader's blocks, one block at a time."""
 
-    def __init__(self, reader: RecordReader, content: Content) -> None:
+    def __init__(self, reader: Reader, content: Content) -> None:
         self._reader = reader
         self._content = content
         self._batches = reader.batches()
@@ -97,7 +97,7 @@ class Nothing(Steps):
 class Batches(Steps):
     """Batches of ``size`` rows; the last one may be smaller, or is left out by ``drop_last``."""
 
-    def __init__(self, reader: RecordReader, content: Content, size: int, drop_last: bool) -> None:
+    def __init__(self, reader: Reader, content: Content, size: int, drop_last: bool) -> None:
         self._blocks = _Blocks(reader, content)
         self._content = content
         self._size = size
@@ -139,7 +139,7 @@ class Batches(Steps):
 class Rows(Steps):
     """Single rows."""
 
-    def __init__(self, reader: RecordReader, content: Content) -> None:
+    def __init__(self, reader: Reader, content: Content) -> None:
         self._blocks = _Blocks(reader, content)
         self._content = content
         self._rows: list[Any] = []

@@ -1,0 +1,44 @@
+"""What a loader reads: a reader of a source, or a mixture, which is used as one."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, TypeAlias
+
+from tfio_store.example.schema import Schema
+from tfio_store.read.mixture import Mixture, parts_of
+from tfio_store.read.reader import RecordReader
+from tfio_store.storage import Access
+from tfio_store.tools.infer import manifest_schema
+
+__all__ = ["Reader", "known_schema", "reader_of"]
+
+Reader: TypeAlias = "RecordReader | Mixture"
+
+_DEFAULTS = {
+    name: parameter.default
+    for name, parameter in inspect.signature(RecordReader).parameters.items()
+}
+
+
+def reader_of(source: Any, **options: Any) -> Reader:
+    """A reader of the source. ValueError for options of a reader beside a mixture, which has its
+    own."""
+    if not isinstance(source, Mixture):
+        return RecordReader(source, **options)
+    for name, value in options.items():
+        if value != _DEFAULTS[name]:
+            raise ValueError(f"{name}= is not for a mixture: pass it to tfio_store.mix")
+    return source
+
+
+def known_schema(source: Any, access: Access) -> Schema | None:
+    """The schema in the source's manifest, if there is one. ValueError if those of a mixture's
+    sources differ."""
+    if not isinstance(source, Mixture):
+        return manifest_schema(source, access)
+    parts = parts_of(source)
+    found = [manifest_schema(part.source, part.shared.dataset.access) for part in parts]
+    if any(one != found[0] for one in found):
+        raise ValueError("the sources of the mixture have different schemas: pass schema=")
+    return found[0]
