@@ -34,6 +34,7 @@ import struct
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -127,6 +128,11 @@ def line_of(head: bytes) -> str:
     return f"{method} {target}" + (f" {found[1].decode()}" if found else "")
 
 
+def kind_of(head: bytes) -> str:
+    copies = re.search(rb"\nx-amz-copy-source:", head, re.IGNORECASE)
+    return "COPY" if copies else head.partition(b" ")[0].decode("latin-1")
+
+
 class Proxy:
     """Accepts connections and relays each to the target."""
 
@@ -135,6 +141,7 @@ class Proxy:
         self.shape = shape
         self.dice = random.Random(shape.seed)
         self.counts = dict.fromkeys(("connections", "requests", "bytes", *FAULTS), 0)
+        self.kinds: Counter[str] = Counter()
         self.timeline: list[Request] = []
 
     async def serve(self, port: int) -> None:
@@ -231,6 +238,7 @@ class Relay:
             self.proxy.timeline.append(self.noted)
         self.fault = self.proxy.shape.draw(self.proxy.dice)
         self.proxy.counts["requests"] += 1
+        self.proxy.kinds[kind_of(head)] += 1
         if self.fault:
             self.proxy.counts[self.fault] += 1
 
@@ -290,6 +298,11 @@ class Shaped:
         found: dict[str, int] = self._told()["counts"]
         return found
 
+    def kinds(self) -> dict[str, int]:
+        """How many requests there were of each kind, such as "PUT", and "COPY" by S3's header."""
+        found: dict[str, int] = self._told()["kinds"]
+        return found
+
     def timeline(self) -> list[Request]:
         """The first requests that were answered, in the order in which they came."""
         noted = [Request(**each) for each in self._told()["timeline"]]
@@ -333,7 +346,8 @@ async def keep_counts(proxy: Proxy, path: Path) -> None:
     while True:
         fresh = path.with_suffix(".new")
         noted = [dataclasses.asdict(each) for each in proxy.timeline]
-        fresh.write_text(json.dumps({"counts": proxy.counts, "timeline": noted}))
+        told = {"counts": proxy.counts, "kinds": proxy.kinds, "timeline": noted}
+        fresh.write_text(json.dumps(told))
         fresh.replace(path)
         await asyncio.sleep(0.1)
 
