@@ -94,7 +94,8 @@ class SimulatedStore:
     def delete_version(self, path: str, etag: str | None) -> None:
         ask("delete_version", path, etag)
 
-    def pending_uploads(self, folder: str) -> builtins.list[PendingUpload]:
+    def pending_uploads(self, folder: str, *, deep: bool = True) -> builtins.list[PendingUpload]:
+        del deep
         found: builtins.list[PendingUpload] = ask("pending", folder)
         return found
 

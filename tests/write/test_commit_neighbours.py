@@ -140,12 +140,12 @@ def test_clean_spares_the_upload_of_a_writer_that_is_just_starting(
     begun: list[tfs.ShardedWriter] = []
     pending = LocalStore.pending_uploads
 
-    def late(self: LocalStore, folder: str) -> Any:
+    def late(self: LocalStore, folder: str, **options: Any) -> Any:
         if not begun:
             begun.append(sharded(place, if_exists="append", num_shards=1))
             begun[0].write_batch([bytes(1 << 20)] * 24)
             begun[0]._uploads.drain()
-        return pending(self, folder)
+        return pending(self, folder, **options)
 
     monkeypatch.setattr(LocalStore, "pending_uploads", late)
     found = cleaned(place, older_than=86400)

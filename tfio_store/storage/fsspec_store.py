@@ -184,9 +184,9 @@ class FsspecStore:
             if etag is None or self.info(path).etag == etag:
                 self.delete([path])
 
-    def pending_uploads(self, folder: str) -> builtins.list[PendingUpload]:
+    def pending_uploads(self, folder: str, *, deep: bool = True) -> builtins.list[PendingUpload]:
         pending = []
-        for path in sorted(self._found(folder)):
+        for path in sorted(self._found(folder, deep=deep)):
             parent, _, name = path.rpartition("/")
             final = final_name(name)
             if final is not None:
@@ -196,9 +196,12 @@ class FsspecStore:
     def abort_uploads(self, uploads: Iterable[PendingUpload]) -> None:
         self.delete(upload.token for upload in uploads)
 
-    def _found(self, folder: str) -> dict[str, dict[str, Any]]:
+    def _found(self, folder: str, *, deep: bool = True) -> dict[str, dict[str, Any]]:
+        depth = {} if deep else {"maxdepth": 1}
         try:
-            found: dict[str, dict[str, Any]] = self._call("find", folder, folder, detail=True)
+            found: dict[str, dict[str, Any]] = self._call(
+                "find", folder, folder, detail=True, **depth
+            )
         except FileNotFoundError:
             return {}
         return {path: info for path, info in found.items() if path != folder}

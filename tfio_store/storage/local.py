@@ -164,9 +164,9 @@ class LocalStore:
         with naming(path), contextlib.suppress(FileExistsError), unchanged(path, etag):
             os.unlink(path)
 
-    def pending_uploads(self, folder: str) -> builtins.list[PendingUpload]:
+    def pending_uploads(self, folder: str, *, deep: bool = True) -> builtins.list[PendingUpload]:
         with naming(folder):
-            temporary = sorted(files_below(folder, temporary=True))
+            temporary = sorted(files_below(folder, temporary=True, deep=deep))
         return [found for path in temporary if (found := being_written(path)) is not None]
 
     def abort_uploads(self, uploads: Iterable[PendingUpload]) -> None:
@@ -324,9 +324,11 @@ def fill(buffer: memoryview, descriptor: int, start: int) -> int:
     return filled
 
 
-def files_below(folder: str, *, temporary: bool = False) -> Iterator[str]:
+def files_below(folder: str, *, temporary: bool = False, deep: bool = True) -> Iterator[str]:
     """Regular files at any depth: objects, or (``temporary``) what is still being written."""
-    for parent, _, names in os.walk(folder, onerror=unless_missing):
+    for parent, folders, names in os.walk(folder, onerror=unless_missing):
+        if not deep:
+            folders.clear()
         for name in names:
             path = os.path.join(parent, name)
             if (final_name(name) is not None) == temporary and os.path.isfile(path):

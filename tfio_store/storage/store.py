@@ -150,7 +150,8 @@ class Store(Protocol):
         """Delete the object if it still has this etag, and leave it otherwise. If the service can't
         compare, look first. With None, delete any version."""
 
-    def pending_uploads(self, folder: str) -> builtins.list[PendingUpload]:
-        """Uploads under ``folder`` that a dead writer left (multipart uploads, temporary files)."""
+    def pending_uploads(self, folder: str, *, deep: bool = True) -> builtins.list[PendingUpload]:
+        """Uploads under ``folder`` that a dead writer left (multipart uploads, temporary files).
+        Those of folders in it may be left out unless ``deep``."""
 
     def abort_uploads(self, uploads: Iterable[PendingUpload]) -> None: ...

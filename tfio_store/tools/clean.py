@@ -163,7 +163,7 @@ def _delete(
 def _uploads(folder: Folder) -> list[PendingUpload]:
     return [
         upload
-        for upload in folder.store.pending_uploads(folder.path)
+        for upload in folder.store.pending_uploads(folder.path, deep=False)
         if upload.path.rpartition("/")[0] == folder.path.rstrip("/")
     ]
 

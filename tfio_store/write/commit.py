@@ -42,6 +42,7 @@ from tfio_store.write.appending import schema_of_both
 from tfio_store.write.claim import Claim, Proposal
 from tfio_store.write.decision import UncertainCommitError, decide, uncertain
 from tfio_store.write.disposal import (
+    delete_own,
     delete_plain,
     dispose,
     own_objects,
@@ -171,7 +172,7 @@ class Attempt:
             # any more.
             old = base.manifest if base is not None else None
             among = len(whole.shards) + (0 if old is None else len(old.shards))
-            check_shards(self.folder, manifest.shards, among=among)
+            check_shards(self.folder, manifest.shards, among=among, made=self._made)
             landed = self._decide(proposal)
             if landed is not None:
                 return whole if landed.data == proposal.manifest else self._as_landed(landed)
@@ -225,8 +226,7 @@ class Attempt:
                 dispose(self.folder, self.names, claim.proposal.doomed, manifest)
             if sweep:
                 kept = {*manifest.names(), *manifest.replaced_names()}
-                own = own_objects(self.folder, self.names, self.generation)
-                self.folder.delete(name for name in own if name not in kept)
+                delete_own(self.folder, self.names, self.generation, kept=kept)
             if self._without_copies(claim, FoundManifest(manifest, None, b"")):
                 self.claim.release()
         except Exception as error:
@@ -258,7 +258,9 @@ class Attempt:
             self._abandon_plain(shards, found, given_up)
         else:
             self.folder.delete(shard.name for shard in shards)
-        if shared or self._tried:
+        if shared:
+            delete_own(self.folder, self.names, self.generation)
+        elif self._tried:
             self.folder.delete(own_objects(self.folder, self.names, self.generation))
         claim = self.claim.read() if self.plan.copies else None
         settled = self._without_copies(claim, found)

@@ -9,7 +9,7 @@ writer noted. An object that another manifest in the folder names stays in any c
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from tfio_store.dataset.fingerprint import Fingerprint
@@ -24,10 +24,10 @@ from tfio_store.write.neighbours import named_by_neighbours, parts_of_neighbours
 
 if TYPE_CHECKING:
     from tfio_store.dataset.folder import Folder
-    from tfio_store.storage import ObjectInfo
+    from tfio_store.storage import ObjectInfo, PendingUpload
 
 __all__ = [
-    "delete_plain", "dispose", "held", "own_objects", "patterns", "replaced_by",
+    "delete_own", "delete_plain", "dispose", "held", "own_objects", "patterns", "replaced_by",
     "replaced_parts", "tag_in",
 ]  # fmt: skip
 
@@ -137,6 +137,24 @@ def held(folder: Folder, shard: Fingerprint) -> ObjectInfo | None:
     except (FileNotFoundError, IsADirectoryError):
         return None
     return info if crc == shard.crc32c else None
+
+
+def delete_own(
+    folder: Folder, names: DatasetNames, generation: str, *, kept: Container[str] = ()
+) -> None:
+    """End the uploads of this generation, which are those of tasks that were killed or come too
+    late, and delete its objects but for those ``kept``. Its claim stays."""
+
+    def is_own(upload: PendingUpload) -> bool:
+        name = upload.path.rpartition("/")[2]
+        if folder.join(name) != upload.path or name == names.claim(generation):
+            return False
+        return names.tag_of(name) == generation
+
+    uploads = folder.store.pending_uploads(folder.path, deep=False)
+    folder.store.abort_uploads(filter(is_own, uploads))
+    own = own_objects(folder, names, generation)
+    folder.delete(name for name in own if name not in kept)
 
 
 def own_objects(folder: Folder, names: DatasetNames, generation: str) -> list[str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import errno
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from tfio_store.records.framing import crc32c
@@ -12,6 +13,7 @@ from tfio_store.storage.many_looks import LOOKS_AT_ONCE, listed
 from tfio_store.storage.threads import Threads
 
 if TYPE_CHECKING:
+    from tfio_store.dataset.fingerprint import Fingerprint
     from tfio_store.dataset.folder import Folder
     from tfio_store.dataset.manifest import ShardInfo
     from tfio_store.storage import ObjectInfo, Store
@@ -40,11 +42,18 @@ def check_stored(stored: ObjectInfo, url: str, *, nbytes: int, crc: int) -> None
         )
 
 
-def check_shards(folder: Folder, shards: Sequence[ShardInfo], *, among: int) -> None:
+def check_shards(
+    folder: Folder,
+    shards: Sequence[ShardInfo],
+    *,
+    among: int,
+    made: Mapping[str, Fingerprint] = MappingProxyType({}),
+) -> None:
     """FileNotFoundError or WrongContentError unless the store holds every shard as written.
 
     A listing tells of a thousand by one request, of the ``among`` shards that the dataset has had.
-    Where that is less work than to ask for each, only what it leaves open is asked for.
+    Where that is less work than to ask for each, only what it leaves open is asked for. ``made``:
+    objects that this process has seen to appear, by name.
     """
     told = listed(folder.store, [folder.join(shard.name) for shard in shards], among=among)
 
@@ -58,7 +67,10 @@ def check_shards(folder: Folder, shards: Sequence[ShardInfo], *, among: int) -> 
     for shard in shards:
         stored = told.get(folder.join(shard.name))
         # under a plain name, others may have written as many bytes
-        if stored is None or (stored.crc32c is None and not shard.name.startswith("_")):
+        own = shard.name.startswith("_") or (
+            stored is not None and shard.name in made and stored.etag == made[shard.name].etag
+        )
+        if stored is None or (stored.crc32c is None and not own):
             unknown.append(shard)
         else:
             check(shard, stored)

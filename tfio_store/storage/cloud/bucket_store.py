@@ -152,7 +152,8 @@ class BucketStore(ABC):
     def delete_version(self, path: str, etag: str | None) -> None:
         self._wait(path, self._delete_version(path, etag))
 
-    def pending_uploads(self, folder: str) -> builtins.list[PendingUpload]:
+    def pending_uploads(self, folder: str, *, deep: bool = True) -> builtins.list[PendingUpload]:
+        del deep  # one listing tells of all
         return self._wait(folder, self._pending(folder.rstrip("/") + "/"))
 
     def abort_uploads(self, uploads: Iterable[PendingUpload]) -> None:
