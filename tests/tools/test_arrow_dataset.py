@@ -128,6 +128,9 @@ def test_a_part_of_a_dataset(url: str) -> None:
     assert [each.count_rows() for each in datasets] == [part.num_records for part in parts]
     found = pa.concat_tables([each.to_table(columns=["n"]) for each in datasets])
     assert found.equals(TABLE.select(["n"]))
+    last = tfs.arrow_dataset(tfs.slice(url, "80%:"))
+    assert last.to_table(columns=["n"]).equals(TABLE.select(["n"]).slice(ROWS * 8 // 10))
+    assert last.count_rows() == ROWS // 5
     assert repr(datasets[0]).startswith(f"<ExampleDataset of partition 0 of {url}-00000.tfrecord")
 
 

@@ -78,6 +78,22 @@ def test_workers_of_a_loader_have_each_row_once(url: str, method: str) -> None:
     assert sorted(xs(loader)) == list(range(ROWS))
 
 
+def test_batches_of_tensors_are_cut_of_tables(url: str) -> None:
+    dataset = iterable_dataset(url, columns=["x"], num_partitions=SHARDS)
+    batches = dataset.with_format("torch").batch(64)
+    found = list(torch_data.DataLoader(batches, batch_size=None, num_workers=2))
+    assert sorted(xs(found)) == list(range(ROWS))
+    assert max(len(batch["x"]) for batch in found) == 64
+    assert sum(len(batch["x"]) < 64 for batch in found) <= 2  # the last one of each worker
+
+
+def test_a_slice(url: str) -> None:
+    parts = [tfs.slice(url, "80%:"), tfs.slice(url, ":80%")]
+    rest, most = (xs(iterable_dataset(part, columns=["x"], num_partitions=3)) for part in parts)
+    assert most + rest == list(range(ROWS))
+    assert len(most) == ROWS * 8 // 10
+
+
 def test_workers_read_s3(s3: Place) -> None:
     write(s3.url("train"), storage_options=s3.storage_options)
     dataset = iterable_dataset(
