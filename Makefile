@@ -79,6 +79,9 @@ engines: .venv-engines/.ready ## PyTorch, Grain, JAX, Hugging Face, Ray, Beam, S
 test-training: .venv-engines/.ready ## PyTorch, Grain, JAX, Hugging Face, DuckDB and Polars
 	$(ENGINES) -m pytest -n 4 tests/training
 
+test-training-short: .venv-engines/.ready ## all of them but the slow
+	$(ENGINES) -m pytest -n 3 -m "not slow" tests/training
+
 test-engines: .venv-engines/.ready ## Ray, Beam, Spark and Dask on local clusters, with tasks and nodes that die
 	$(ENGINES) -m pytest tests/engines
 

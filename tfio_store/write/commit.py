@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING
 
 from tfio_store.dataset.fingerprint import Fingerprint
 from tfio_store.dataset.folder import FoundManifest
-from tfio_store.dataset.manifest import DatasetManifest, Replaced
+from tfio_store.dataset.manifest import KEPT_HISTORY, DatasetManifest, Replaced
 from tfio_store.dataset.names import DatasetNames
 from tfio_store.errors import ManifestError
 from tfio_store.write.appending import schema_of_both
@@ -151,7 +151,7 @@ class Attempt:
             if tries:  # so that writers that came too late do not try in step
                 time.sleep(random.uniform(0, min(LONGEST_WAIT, 0.02 * 2 ** min(tries, 16))))
             base = self._current()
-            if base is not None and base.holds(self.generation):
+            if base is not None and self._is_part_of(base):
                 return self._as_landed(base)
             manifest = self._copied(written, base, plain_template) if plain_template else written
             try:
@@ -214,7 +214,20 @@ class Attempt:
     def landed(self) -> DatasetManifest | None:
         """The dataset's manifest, if this attempt is part of its history."""
         found = self.folder.manifest(self.names.manifest)
-        return found.manifest if found is not None and found.holds(self.generation) else None
+        return found.manifest if found is not None and self._is_part_of(found) else None
+
+    def _is_part_of(self, found: FoundManifest) -> bool:
+        """Whether this attempt has landed: the history tells, or, as it forgets the oldest, the
+        names of the shards. An attempt whose claim is open has not come that far."""
+        manifest = found.manifest
+        if manifest is None or found.holds(self.generation):
+            return manifest is not None
+        if len(manifest.history) < KEPT_HISTORY:
+            return False
+        claim = self.claim.read()
+        if claim is not None and claim.state == "open":
+            return False
+        return any(self.names.tag_of(name) == self.generation for name in manifest.names())
 
     def tidy(self, manifest: DatasetManifest, *, sweep: bool = False) -> None:
         """Do step 5. The commit stands whatever happens here, and `clean` removes what is left.
@@ -252,7 +265,7 @@ class Attempt:
             return  # a copy commits it
         # A late request can bring a claim back. What has landed is in the manifest.
         found = self.folder.manifest(self.names.manifest, index=False, damaged=True)
-        if found is not None and found.holds(self.generation):
+        if found is not None and self._is_part_of(found):
             return
         if self.plain:
             self._abandon_plain(shards, found, given_up)
@@ -307,7 +320,7 @@ class Attempt:
         """Return the manifest to build upon. FileExistsError if it must not be replaced."""
         append = self.plan.append
         found = self.folder.manifest(self.names.manifest, index=append, damaged=not append)
-        if append or (found is not None and found.holds(self.generation)):
+        if append or (found is not None and self._is_part_of(found)):
             return found
         if (found and found.etag) != self.base:
             raise self._too_late()
