@@ -16,7 +16,7 @@ from tests.support.sharded import read, sharded
 from tests.tools.test_clean import cleaned, die, landed
 from tests.write.test_commit import MANIFEST, write
 from tfio_store.storage.local import LocalStore
-from tfio_store.write.held_claim import BEAT_SECONDS
+from tfio_store.write.pulse import BEAT_SECONDS
 
 
 @pytest.fixture
@@ -124,10 +124,10 @@ def test_a_writer_is_as_old_as_its_last_sign_of_life(
     now = time.time()
     writer = sharded(place, num_shards=1)
     monkeypatch.setattr(time, "time", lambda: now + 2 * 86400)
-    writer.write_batch([bytes(1 << 20)] * 24)
-    writer._uploads.drain()
+    writer._attempt.claim.beat()
     monkeypatch.setattr(time, "time", lambda: now + 2 * 86400 + BEAT_SECONDS)
     assert len(cleaned(place, older_than=86400).alive) == 1
+    writer.write_batch([bytes(1 << 10)] * 24)
     writer.close()
     assert len(read(place, "ds/train")) == 24
 

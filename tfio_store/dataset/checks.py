@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 import re
+from typing import Any
 
 from tfio_store.dataset.block_tables import ShardInfo
 from tfio_store.records.framing import FRAME_OVERHEAD
 
-__all__ = ["check_name", "check_room"]
+__all__ = ["check_name", "check_positive", "check_room"]
 
 
 def check_name(name: str) -> str:
@@ -24,6 +26,16 @@ def check_name(name: str) -> str:
     if name.startswith("~"):
         raise ValueError(f"{name!r} begins with '~'")
     return name
+
+
+def check_positive(argument: str, value: Any, *, also: str = "") -> None:
+    """ValueError unless it is an integer of at least 1. ``also``: what else the caller takes."""
+    try:
+        if not isinstance(value, bool) and operator.index(value) >= 1:
+            return
+    except TypeError:
+        pass
+    raise ValueError(f"{argument} must be a positive integer{also}, not {value!r}")
 
 
 def check_room(shard: ShardInfo, *, raw: bool) -> None:

@@ -22,7 +22,7 @@ import secrets
 from dataclasses import dataclass, replace
 from string import Formatter
 
-from tfio_store.dataset.checks import check_name
+from tfio_store.dataset.checks import check_name, check_positive
 from tfio_store.storage.redaction import redacted
 
 __all__ = [
@@ -246,8 +246,8 @@ class RollOver:
             ("max_shard_bytes", self.max_bytes),
             ("max_shard_records", self.max_records),
         ):
-            if value is not None and value <= 0:
-                raise ValueError(f"{argument} must be positive, not {value!r}")
+            if value is not None:
+                check_positive(argument, value)
 
     def full(self, nbytes: int, records: int) -> bool:
         """Whether ``nbytes`` and ``records``, both with the next record, are too many."""

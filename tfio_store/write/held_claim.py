@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING
 
 from tfio_store.dataset.fingerprint import Fingerprint
 from tfio_store.dataset.names import DatasetNames, new_tag
+from tfio_store.storage.process import PerProcess
 from tfio_store.write.claim import Claim, Proposal, read_claim
+from tfio_store.write.pulse import BEAT_SECONDS
 
 if TYPE_CHECKING:
     from tfio_store.dataset.folder import Folder
 
 __all__ = ["ClaimLostError", "HeldClaim", "claims_among", "put_claim", "swap"]
-
-BEAT_SECONDS = 300.0
-"""How often a writer at work gives a sign of life; `clean` waits for a day without one."""
 
 _TRIES = 16
 
@@ -100,11 +99,11 @@ class HeldClaim:
         self._id = new_tag()
         self._contested = False
         self._beaten = time.time()
-        self._lock = threading.Lock()
+        self._lock = PerProcess(threading.Lock)  # a fork may come while a thread has it
 
     def read(self) -> Claim | None:
         """Read the claim from the store. None if it is gone, or another writer's."""
-        with self._lock:
+        with self._lock.here:
             return self._read()
 
     def check(self) -> None:
@@ -122,9 +121,21 @@ class HeldClaim:
             return
         self._beaten = time.time()
         with contextlib.suppress(OSError):
-            claim = self.read()
-            if claim is not None and claim.alive < time.time() - BEAT_SECONDS / 2:
-                self._change(lambda claim: claim.at(time.time()))
+            self.look()
+
+    def look(self) -> Claim | None:
+        """Read the claim, and renew it if it is open and the last sign of life is long ago. So a
+        job of many short tasks is alive, even if its driver is not there."""
+        with self._lock.here:
+            claim = self._read()
+            if claim is not None and claim.state == "open" and self._seen is not None:
+                now = time.time()
+                if claim.alive < now - BEAT_SECONDS / 2:
+                    # once: if another change came first, that was a sign of life as well
+                    data, etag, self._seen = claim.at(now).to_bytes(), self._seen[1], None
+                    with contextlib.suppress(OSError):
+                        swap(self._folder, self._name, data, etag)
+            return claim
 
     def announce(self, shards: Sequence[Fingerprint]) -> None:
         """Note shards before they appear under plain names. ClaimLostError if they must not
@@ -185,7 +196,7 @@ class HeldClaim:
 
     def release(self) -> None:
         """Delete the claim, as the very last step."""
-        with self._lock:
+        with self._lock.here:
             if self._plain:
                 seen = self._seen or (self._read() and self._seen)
                 if seen:
@@ -209,7 +220,7 @@ class HeldClaim:
         return True
 
     def _change(self, change: Callable[[Claim], Claim]) -> None:
-        with self._lock:
+        with self._lock.here:
             for _ in range(_TRIES):
                 if self._seen is None and self._read() is None:
                     break

@@ -52,7 +52,7 @@ class Lifecycle:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if error is None:
-            self.close()
-        else:
+        if error is not None:
             self.abort()
+        elif not self._ended or self._failure is not None:  # an abort inside is no failure
+            self.close()

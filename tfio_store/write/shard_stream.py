@@ -76,8 +76,6 @@ class ShardStream:
             if not self._pipeline.failed:
                 piece = make()
                 self._opened().write(self._layout.add(piece))
-                if self._claim is not None:
-                    self._claim.beat()
         except BaseException as error:
             self._pipeline.fail(error)
         finally:

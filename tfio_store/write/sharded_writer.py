@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tfio_store.dataset.fingerprint import Fingerprint
+from tfio_store.dataset.checks import check_positive
 from tfio_store.dataset.folder import locate
 from tfio_store.dataset.manifest import DatasetManifest, describe
 from tfio_store.dataset.names import DEFAULT_SHARD_BYTES, RollOver
@@ -364,6 +365,5 @@ def _limits(
         raise ValueError("pass either num_shards, or max_shard_bytes and/or max_shard_records")
     if rolling:
         return RollOver(max_shard_bytes, max_shard_records)
-    if not isinstance(num_shards, int) or num_shards < 1:
-        raise ValueError(f"num_shards must be a positive integer, not {num_shards!r}")
+    check_positive("num_shards", num_shards)
     return None

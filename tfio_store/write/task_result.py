@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import operator
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -11,8 +12,9 @@ from typing import Any, TypeAlias
 
 from tfio_store.dataset.block_tables import ShardInfo, decode_tables, encode_tables
 from tfio_store.dataset.checks import check_name
+from tfio_store.records.warning import warn
 
-__all__ = ["Order", "TaskResult", "check_order", "shards_in_order"]
+__all__ = ["Order", "TaskResult", "check_order", "counted_results"]
 
 Order: TypeAlias = "int | str | tuple[int, ...] | None"
 
@@ -140,18 +142,31 @@ def _inflated(tables: str, shards: tuple[ShardInfo, ...]) -> bytes:
 
 
 def check_order(order: Any) -> Order:
-    """TypeError unless results can be sorted by it."""
-    parts = order if isinstance(order, tuple) else (order,)
-    numbers = all(isinstance(part, int) and not isinstance(part, bool) for part in parts)
-    if order is None or isinstance(order, str) or (numbers and parts):
-        found: Order = order
-        return found
+    """The order as a plain value, as it is after a message, too. TypeError unless results can be
+    sorted by it."""
+    if order is None:
+        return None
+    if isinstance(order, str):
+        return str.__str__(order)  # also of an Enum, and of NumPy's
+    try:
+        if not isinstance(order, tuple):
+            return _number(order)
+        if order:
+            return tuple(map(_number, order))
+    except TypeError:
+        pass
     raise TypeError(f"order must be an int, a tuple of ints, or a str, not {order!r}")
 
 
-def shards_in_order(results: Iterable[TaskResult], job: str) -> list[ShardInfo]:
-    """The shards of a job's results by their ``order``, of several of one order those of the first.
-    Without an order they come as the results come, and of the same result one counts.
+def _number(order: Any) -> int:
+    if isinstance(order, bool):
+        raise TypeError("it is a bool")
+    return int(operator.index(order))
+
+
+def counted_results(results: Iterable[TaskResult], job: str) -> list[TaskResult]:
+    """The results of a job that count, by their ``order``: of several of one order the first.
+    Without an order they come as they are given, and of the same result one counts.
 
     ValueError: a result is of another job. TypeError: something else is no result, or orders are of
     several kinds.
@@ -163,11 +178,17 @@ def shards_in_order(results: Iterable[TaskResult], job: str) -> list[ShardInfo]:
         if result.job != job:
             raise ValueError(f"{result!r} is of another job")
         key = result.attempt if result.order is None else ("order", result.order)
-        chosen.setdefault(key, result)
+        first = chosen.setdefault(key, result)
+        if first.num_records != result.num_records:
+            warn(
+                f"two attempts have the order {result.order!r} and are not alike: the first one, "
+                f"of {first.num_records} records, counts, and the other one, of "
+                f"{result.num_records}, does not; if they are two tasks, give each its own order"
+            )
     counted = list(chosen.values())
     kinds = {type(result.order).__name__ for result in counted}
     if len(kinds) > 1:
         raise TypeError(f"results must all have an order of one kind; these have {sorted(kinds)}")
     if kinds != {"NoneType"}:
         counted.sort(key=lambda result: result.order)  # type: ignore[arg-type, return-value]
-    return [shard for result in counted for shard in result.shards]
+    return counted

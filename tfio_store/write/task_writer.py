@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from tfio_store.dataset.checks import check_positive
 from tfio_store.dataset.names import RollOver, new_attempt
 from tfio_store.records.compression import Compressor
 from tfio_store.records.framing import RecordBatch
@@ -19,7 +20,7 @@ from tfio_store.write.lifecycle import Lifecycle
 from tfio_store.write.placement import RollingShards
 from tfio_store.write.progress import Tally
 from tfio_store.write.record_check import RecordCheck
-from tfio_store.write.runs import runs
+from tfio_store.write.runs import runs, write_run
 from tfio_store.write.task_result import Order, TaskResult
 from tfio_store.write.uploads import ShardUploads
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
     from tfio_store.dataset.fingerprint import Fingerprint
+    from tfio_store.dataset.manifest import ShardInfo
     from tfio_store.write.shard_stream import ShardStream
 
 __all__ = ["OPEN_SHARDS", "Task", "TaskWriter"]
@@ -64,13 +66,35 @@ class Task:
     def check_open(self) -> None:
         """OSError if the job has ended, or its commit has begun. Whoever ends after that is not
         counted, and may find nobody who removes what it wrote."""
-        claim = self.attempt.claim.read()
+        claim = self.attempt.claim.look()
         if claim is None or claim.state != "open":
             raise OSError(
                 errno.ECANCELED,
                 "the job has ended, and this task comes too late",
                 self.attempt.folder.url(self.attempt.names.name),
             )
+
+    def write_one(
+        self,
+        name: str,
+        records: Iterable[BytesLike | Mapping[str, Any]] | RecordBatch,
+        check: Callable[[], None],
+    ) -> ShardInfo:
+        """Write one shard whole. ``check``: called when the shard is there. Where it raises, the
+        shard goes."""
+        uploads = self.uploads(1, lambda: None)
+        try:
+            stream = uploads.open(name)
+            for run in self.check.each(runs(records, self.memory.block_bytes)):
+                if write_run(stream.frames, run) >= self.memory.block_bytes:
+                    stream.push()
+            (info,) = uploads.finish()
+            check()
+        except BaseException:
+            self.remove(uploads.abort())
+            raise
+        uploads.close()
+        return info
 
     def remove(self, shards: Iterable[Fingerprint]) -> None:
         """Delete what a task has written."""
@@ -103,14 +127,16 @@ class TaskWriter(Lifecycle):
         self._task: Task | None = None
         self._order = order
         self._result: TaskResult | None = None
+        check_positive("max_shard_bytes", max_shard_bytes)
         limits = RollOver(max_shard_bytes)
         attempt = task.attempt
+        task.check_open()
         self._job, self._token = attempt.generation, new_attempt()
         self._shown = attempt.folder.url(attempt.names.name)
         self._check = task.check
         self._block_bytes = task.memory.block_bytes
         self._uploads = uploads = task.uploads(OPEN_SHARDS, weakref.WeakMethod(self._stop))
-        opened = partial(_open_shard, uploads, attempt, self._token)
+        opened = partial(_open_shard, uploads, task, self._token)
         self._tally = Tally(None)
         self._shards = RollingShards(opened, uploads.land, limits, self._block_bytes, self._tally)
         self._is_empty = True
@@ -149,6 +175,7 @@ class TaskWriter(Lifecycle):
         """
         if self._ended:
             self._refuse()
+        self._uploads.owner.check("the writer")
         try:
             for run in self._check.each(runs(records, self._block_bytes)):
                 if self._ended:
@@ -188,6 +215,7 @@ class TaskWriter(Lifecycle):
                 self._refuse()
             return self._result
         assert self._task is not None
+        self._uploads.owner.check("the writer")
         try:
             shards = () if self._is_empty else tuple(self._uploads.finish())
             self._task.check_open()
@@ -228,7 +256,14 @@ class TaskWriter(Lifecycle):
             uploads.owner.later(partial(_drop, task, uploads))
 
 
-def _open_shard(uploads: ShardUploads, attempt: Attempt, token: str, shard: int) -> ShardStream:
+def _open_shard(uploads: ShardUploads, task: Task, token: str, shard: int) -> ShardStream:
+    attempt = task.attempt
+    if shard:  # after a few minutes of work: is anybody still waiting for it?
+        try:
+            task.check_open()
+        except OSError as error:
+            uploads.fail(error)
+            raise
     return uploads.open(attempt.names.attempt(shard, attempt.generation, token))
 
 

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tfio_store.write.pipeline import Pipeline
+from tfio_store.write.pulse import Pulse
 from tfio_store.write.shard_stream import ShardStream
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class ShardUploads:
         self._compressor = compressor
         self._memory = memory
         self._claim = claim
+        self._pulse = None if claim is None else Pulse(claim)
         self._record_positions = record_positions
         self._commit_options = {"if_absent": if_absent, "verify": verify}
         self._pipeline = Pipeline(
@@ -101,6 +103,10 @@ class ShardUploads:
         for future in [stream.drained() for stream in self._streams.values()]:
             future.result()
 
+    def fail(self, failure: BaseException) -> None:
+        """Let everything under way stop, and later calls raise this."""
+        self._pipeline.fail(failure)
+
     def abort(self) -> list[Fingerprint]:
         """Drop every shard. Returns those that may be visible, to be deleted. Does nothing in a
         forked child, because everything here is its parent's.
@@ -120,6 +126,8 @@ class ShardUploads:
 
     def close(self) -> None:
         """End the threads."""
+        if self._pulse is not None:
+            self._pulse.stop()
         self._pipeline.shut_down()
 
 

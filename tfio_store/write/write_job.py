@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from typing_extensions import Self
 
+from tfio_store.dataset.checks import check_positive
 from tfio_store.dataset.folder import locate
 from tfio_store.dataset.manifest import DatasetManifest, ShardInfo, describe
 from tfio_store.dataset.names import DEFAULT_SHARD_BYTES, FIXED_TEMPLATE
@@ -23,10 +24,10 @@ from tfio_store.write.budget import Memory
 from tfio_store.write.commit import Attempt
 from tfio_store.write.plain_names import NamesTakenError, check_free
 from tfio_store.write.plan import KEEP_REPLACED, IfExists, Names, Plan
+from tfio_store.write.pulse import Pulse
 from tfio_store.write.record_check import RecordCheck
 from tfio_store.write.record_positions import check_record_positions
-from tfio_store.write.runs import runs, write_run
-from tfio_store.write.task_result import Order, TaskResult, check_order, shards_in_order
+from tfio_store.write.task_result import Order, TaskResult, check_order, counted_results
 from tfio_store.write.task_writer import OPEN_SHARDS, Task, TaskWriter
 
 if TYPE_CHECKING:
@@ -114,8 +115,8 @@ class WriteJob:
         backend: str = "fsspec",
         retry: Retry | None = None,
     ) -> None:
-        if num_shards is not None and (not isinstance(num_shards, int) or num_shards < 1):
-            raise ValueError(f"num_shards must be a positive integer or None, not {num_shards!r}")
+        if num_shards is not None:
+            check_positive("num_shards", num_shards, also=" or None")
         self.num_shards = num_shards
         compressor = Compressor(compression, level)
         plan = Plan(if_exists, compressor.codec, keep_replaced, _check_names(names) == "plain")
@@ -136,6 +137,7 @@ class WriteJob:
             self._attempt, compressor, memory, check, verify_uploads, record_positions
         )
         self._shown = redacted(str(url))
+        self._pulse: Pulse | None = Pulse(self._attempt.claim)
         self._is_copy = self._is_committed = False
         self._owner = Owner()
 
@@ -145,7 +147,7 @@ class WriteJob:
         return f"<WriteJob of {self._shown}{shards}, {state}>"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_is_copy": True}
+        return {**vars(self), "_is_copy": True, "_pulse": None}
 
     def open(
         self, order: Order = None, *, max_shard_bytes: int = DEFAULT_SHARD_BYTES
@@ -239,30 +241,9 @@ class WriteJob:
             raise ValueError("write_shard() needs a job with num_shards; use write() or open()")
         if not isinstance(shard, int) or not 0 <= shard < self.num_shards:
             raise ValueError(f"shard must be 0 to {self.num_shards - 1}, not {shard!r}")
+        self._task.check_open()
         name = self._attempt.names.attempt(shard, self._attempt.generation)
-        return self._write_one(name, records, self._task.check_open)
-
-    def _write_one(
-        self,
-        name: str,
-        records: Iterable[BytesLike | Mapping[str, Any]] | RecordBatch,
-        check: Callable[[], None],
-    ) -> ShardInfo:
-        """``check``: called when the shard is there. Where it raises, the shard goes."""
-        task = self._task
-        uploads = task.uploads(1, lambda: None)
-        try:
-            stream = uploads.open(name)
-            for run in task.check.each(runs(records, task.memory.block_bytes)):
-                if write_run(stream.frames, run) >= task.memory.block_bytes:
-                    stream.push()
-            (info,) = uploads.finish()
-            check()
-        except BaseException:
-            task.remove(uploads.abort())
-            raise
-        uploads.close()
-        return info
+        return self._task.write_one(name, records, self._task.check_open)
 
     def commit(
         self,
@@ -316,6 +297,7 @@ class WriteJob:
                 self.abort()
                 raise
         self._is_committed = True
+        self._stop_pulse()
         attempt.tidy(manifest, sweep=True)
         return manifest
 
@@ -336,13 +318,25 @@ class WriteJob:
         return self._template if names == "plain" else ""
 
     def _shards_of(self, results: Iterable[Any]) -> list[ShardInfo]:
+        if not isinstance(results, Iterable):
+            given = type(results).__name__
+            raise TypeError(f"results must be an iterable of what tasks returned, not one {given}")
         if self.num_shards is not None:
             return self._by_number(results, self.num_shards)
-        shards = shards_in_order(results, self._attempt.generation)
+        counted = counted_results(results, self._attempt.generation)
+        shards = [shard for result in counted for shard in self._written_by(result)]
         if shards or self._attempt.kept() is not None:
             return shards
         name = self._attempt.names.attempt(0, self._attempt.generation)
-        return [self._write_one(name, [], self._attempt.claim.check)]
+        return [self._task.write_one(name, [], self._attempt.claim.check)]
+
+    def _written_by(self, result: TaskResult) -> Iterable[ShardInfo]:
+        """Its shards. A result may come by a message, and must not name what others wrote."""
+        names = self._attempt.names
+        for number, shard in enumerate(result.shards):
+            if shard.name != names.attempt(number, result.job, result.attempt):
+                raise ValueError(f"{shard.name} is not what the task of {result!r} wrote")
+            yield shard
 
     def _by_number(self, infos: Iterable[Any], num_shards: int) -> list[ShardInfo]:
         names = self._attempt.names
@@ -372,7 +366,13 @@ class WriteJob:
             >>> job.abort()
         """
         if not self._is_committed:
+            self._stop_pulse()
             self._attempt.abandon(shared=True)
+
+    def _stop_pulse(self) -> None:
+        """From here on the job's life depends on nobody in this process."""
+        if self._pulse is not None:
+            self._pulse.stop()
 
     def __enter__(self) -> Self:
         return self
