@@ -112,7 +112,7 @@ def test_a_size_that_is_none(tmp_path: Path, size: Any, argument: str) -> None:
 def test_a_tasks_size_that_is_none(job: tfs.WriteJob, size: Any) -> None:
     with pytest.raises(ValueError, match="max_shard_bytes must be a positive integer, not"):
         job.open(max_shard_bytes=size)
-    job.open(max_shard_bytes=np.int64(100)).abort()  # type: ignore[arg-type]
+    job.open(max_shard_bytes=np.int64(100)).abort()
     job.abort()
 
 
@@ -138,7 +138,7 @@ def test_a_result_names_only_what_its_own_task_wrote(job: tfs.WriteJob, tmp_path
     foreign = replace(one, shards=(replace(one.shards[0], name=stranger.name),))
     doubled = replace(one, shards=one.shards * 2)
     for wrong in (foreign, doubled, replace(two, shards=one.shards)):
-        with pytest.raises(ValueError, match="is not what .* wrote"):
+        with pytest.raises(ValueError, match=r"is not what .* wrote"):
             job.commit([wrong])
     assert job.commit([one, two]).records == 2
 

@@ -141,7 +141,7 @@ def test_a_dropped_task_warns_and_leaves_nothing(local: Place) -> None:
 
 def test_the_first_of_two_attempts_counts(place: Place) -> None:
     job = job_at(place)
-    first, second = job.write([b"first"], order=4), job.write([b"second"] * 3, order=4)
+    first, second = job.write([b"first"], order=4), job.write([b"second"], order=4)
     unreported = job.write([b"nobody hears of it"] * 2, order=5, max_shard_bytes=1)
     assert len(unreported.shards) == 2
     job.commit([run(job, 7), first, second, first])

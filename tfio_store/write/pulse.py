@@ -5,12 +5,9 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from tfio_store.storage.process import PerProcess, quietly
-
-if TYPE_CHECKING:
-    from tfio_store.write.held_claim import HeldClaim
 
 __all__ = ["BEAT_SECONDS", "Pulse"]
 
@@ -19,15 +16,12 @@ BEAT_SECONDS = 300.0
 
 
 class Pulse:
-    """Renews a claim now and then, until `stop`, or until nobody holds this any more. It is not
-    inherited by forked children: what the parent does, the parent shows."""
+    """Calls ``beat``, which renews a claim, now and then, until `stop`, or until nobody holds this
+    any more. Forked children do not inherit it: what the parent does, the parent shows."""
 
-    def __init__(self, claim: HeldClaim) -> None:
-        self._claim = claim
+    def __init__(self, beat: Callable[[], None]) -> None:
+        self.beat = beat
         _heart.here.add(self)
-
-    def beat(self) -> None:
-        self._claim.beat()
 
     def stop(self) -> None:
         _heart.here.discard(self)

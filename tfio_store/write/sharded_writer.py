@@ -9,8 +9,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tfio_store.dataset.fingerprint import Fingerprint
 from tfio_store.dataset.checks import check_positive
+from tfio_store.dataset.fingerprint import Fingerprint
 from tfio_store.dataset.folder import locate
 from tfio_store.dataset.manifest import DatasetManifest, describe
 from tfio_store.dataset.names import DEFAULT_SHARD_BYTES, RollOver

@@ -44,7 +44,7 @@ class ShardUploads:
         self._compressor = compressor
         self._memory = memory
         self._claim = claim
-        self._pulse = None if claim is None else Pulse(claim)
+        self._pulse = None if claim is None else Pulse(claim.beat)
         self._record_positions = record_positions
         self._commit_options = {"if_absent": if_absent, "verify": verify}
         self._pipeline = Pipeline(

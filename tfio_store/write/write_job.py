@@ -137,7 +137,7 @@ class WriteJob:
             self._attempt, compressor, memory, check, verify_uploads, record_positions
         )
         self._shown = redacted(str(url))
-        self._pulse: Pulse | None = Pulse(self._attempt.claim)
+        self._pulse: Pulse | None = Pulse(self._attempt.claim.beat)
         self._is_copy = self._is_committed = False
         self._owner = Owner()
 
