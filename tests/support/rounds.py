@@ -15,7 +15,7 @@ import tfio_store.dataset.source as source
 
 __all__ = ["Rounds"]
 
-_BLOCKING = ("info", "look", "get", "put", "glob", "delete")
+_BLOCKING = ("info", "look", "get", "put", "copy", "glob", "delete", "pending_uploads")
 
 
 class Rounds:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -37,6 +38,22 @@ def test_a_commit_asks_as_often_for_many_tasks(tmp_path: Path, rounds: Rounds) -
         assert job.commit(infos).records == tasks
         asked.append(rounds.requests)
     assert asked[0] == asked[1] < 40
+
+
+@pytest.mark.parametrize("names", ["tagged", "plain"])
+def test_a_commit_of_tasks_without_a_number_of_shards(
+    tmp_path: Path, rounds: Rounds, names: Literal["tagged", "plain"]
+) -> None:
+    asked = []
+    for tasks in (70, 110):
+        job = tfs.WriteJob(str(tmp_path / str(tasks) / "train"), names=names)
+        results = [job.write([b"%d" % i], order=i) for i in range(tasks)]
+        rounds.clear()
+        assert job.commit(results).records == tasks
+        asked.append(rounds.requests)
+    each = 0 if names == "tagged" else 1  # a copy
+    assert asked[1] - asked[0] == 40 * each
+    assert asked[0] < 40 + 70 * each
 
 
 @pytest.mark.parametrize("damage", ["gone", "cut"])
