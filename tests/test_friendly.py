@@ -88,7 +88,7 @@ def test_sources_that_differ_say_so(url: str, tmp_path: Path) -> None:
     files = sorted(map(str, tmp_path.glob("train-*")))
     sources = [url, url + "2", f"{tmp_path}/other/train", files, files[::-1], files[:1], files * 2]
     assert len({repr(tfs.RecordSource(source)) for source in sources}) == len(sources) - 1
-    parts = [tfs.slice(url, span) for span in (":2", "1:", "1:2", "2:3")]
+    parts: list[Any] = [tfs.slice(url, span) for span in (":2", "1:", "1:2", "2:3")]
     assert len({repr(tfs.RecordSource(part)) for part in [url, *parts]}) == 5
     assert repr(tfs.RecordSource(files)) == repr(tfs.RecordSource(url))
 
