@@ -22,7 +22,7 @@ import pyarrow as pa
 import tfio_store as tfs
 from bench.timing import medians, table
 
-ROWS = {"100 B": 4_000, "1 KiB": 4_000, "100 KiB": 400}
+ROWS = {"100 B": 4_000, "1 KiB": 4_000, "100 KiB": 1_500}
 """Of each size of record. Ray's own reader makes a table of each."""
 
 NBYTES = {"100 B": 100, "1 KiB": 1 << 10, "100 KiB": 100 << 10}

@@ -19,7 +19,7 @@ from tfio_store.tools.partition import Partition
 from tfio_store.tools.partition_tables import row_batches, row_types
 from tfio_store.tools.partitions import partitions
 from tfio_store.tools.table_job import TableJob, WrittenTable
-from tfio_store.write.plan import KEEP_REPLACED, IfExists
+from tfio_store.write.plan import KEEP_REPLACED, IfExists, Names
 from tfio_store.write.write_job import WriteJob
 
 with needs("dask", "distributed", "pandas", "pyarrow"):
@@ -179,6 +179,7 @@ def to_tfrecords(
     compression: str | None = None,
     if_exists: IfExists = "error",
     keep_replaced: float = KEEP_REPLACED,
+    names: Names = "tagged",
     max_shard_bytes: int = 256 << 20,
     compute: bool = True,
     storage_options: Mapping[str, Any] | None = None,
@@ -199,6 +200,8 @@ def to_tfrecords(
         compression (str | None): See `tfio_store.ShardedWriter`. Default None.
         if_exists (str): See `tfio_store.ShardedWriter`. Default "error".
         keep_replaced (float): See `tfio_store.ShardedWriter`. Seconds, default 3600.
+        names (str): See `tfio_store.WriteJob`. "plain" is for readers that find shards by a glob.
+            Default "tagged".
         max_shard_bytes (int): A partition is written as several shards, if it has more bytes.
             Default 256 MiB.
         compute (bool): Whether to write now. Default True. If False, the name is claimed now, and
@@ -235,6 +238,7 @@ def to_tfrecords(
             compression=compression,
             if_exists=if_exists,
             keep_replaced=keep_replaced,
+            names=names,
             **Access(storage_options, retry, backend).arguments,
         ),
         schema=schema,

@@ -205,6 +205,14 @@ def test_what_is_computed_twice_is_there_once(tmp_path: Path) -> None:
     assert left_in(tmp_path) == named(first)
 
 
+def test_plain_names_are_found_by_a_glob(tmp_path: Path) -> None:
+    to_tfrecords(frame(2), str(tmp_path / "train"), names="plain")
+    assert [path.name for path in sorted(tmp_path.glob("train-*"))] == [
+        "train-00000-of-00002.tfrecord",
+        "train-00001-of-00002.tfrecord",
+    ]
+
+
 def test_other_frames_are_refused(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match=r"dask\.dataframe\.DataFrame"):
         to_tfrecords(FRAME, str(tmp_path / "train"))

@@ -14,7 +14,7 @@ from tfio_store.example.codec import SchemaLike
 from tfio_store.ray.tensors import columns_of_block
 from tfio_store.storage import Access, Retry
 from tfio_store.tools.table_job import TableJob, WrittenTable
-from tfio_store.write.plan import KEEP_REPLACED, IfExists
+from tfio_store.write.plan import KEEP_REPLACED, IfExists, Names
 from tfio_store.write.write_job import WriteJob
 
 __all__ = ["TFRecordDatasink", "write_tfrecords"]
@@ -34,6 +34,7 @@ class TFRecordDatasink(Datasink[WrittenTable]):  # type: ignore[misc]
         compression (str | None): See `write_tfrecords`. Default None.
         if_exists (str): See `write_tfrecords`. Default "error".
         keep_replaced (float): See `write_tfrecords`. Seconds, default 3600.
+        names (str): See `write_tfrecords`. Default "tagged".
         max_shard_bytes (int): See `write_tfrecords`. Default 256 MiB.
         min_rows_per_file (int | None): See `write_tfrecords`. Default None.
         storage_options (dict | None): See `write_tfrecords`. Default None.
@@ -58,6 +59,7 @@ class TFRecordDatasink(Datasink[WrittenTable]):  # type: ignore[misc]
         compression: str | None = None,
         if_exists: IfExists = "error",
         keep_replaced: float = KEEP_REPLACED,
+        names: Names = "tagged",
         max_shard_bytes: int = 256 << 20,
         min_rows_per_file: int | None = None,
         storage_options: Mapping[str, Any] | None = None,
@@ -69,6 +71,7 @@ class TFRecordDatasink(Datasink[WrittenTable]):  # type: ignore[misc]
             "compression": compression,
             "if_exists": if_exists,
             "keep_replaced": keep_replaced,
+            "names": names,
             **Access(storage_options, retry, backend).arguments,
         }
         self._table_options: dict[str, Any] = {
@@ -187,6 +190,7 @@ def write_tfrecords(
     compression: str | None = None,
     if_exists: IfExists = "error",
     keep_replaced: float = KEEP_REPLACED,
+    names: Names = "tagged",
     max_shard_bytes: int = 256 << 20,
     min_rows_per_file: int | None = None,
     concurrency: int | None = None,
@@ -210,6 +214,8 @@ def write_tfrecords(
         compression (str | None): See `tfio_store.ShardedWriter`. Default None.
         if_exists (str): See `tfio_store.ShardedWriter`. Default "error".
         keep_replaced (float): See `tfio_store.ShardedWriter`. Seconds, default 3600.
+        names (str): See `tfio_store.WriteJob`. "plain" is for readers that find shards by a glob.
+            Default "tagged".
         max_shard_bytes (int): A task begins another shard when one has about this size. Default 256
             MiB.
         min_rows_per_file (int | None): Ray gives a task this many rows at least, so that there are
@@ -246,6 +252,7 @@ def write_tfrecords(
         compression=compression,
         if_exists=if_exists,
         keep_replaced=keep_replaced,
+        names=names,
         max_shard_bytes=max_shard_bytes,
         min_rows_per_file=min_rows_per_file,
         storage_options=storage_options,
