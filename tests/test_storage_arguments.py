@@ -24,7 +24,7 @@ NO_STORAGE = {
     "Slice", "TFIOStoreError", "TaskResult", "TaskWriter", "TruncatedRecordError",
     "UncertainCommitError", "VerifyReport", "backend", "crc32c",
     "decode_examples", "decode_sequence_examples", "encode_example", "encode_examples",
-    "encode_image", "encode_sequence_example", "masked_crc32c", "reshard_state",
+    "encode_image", "encode_sequence_example", "masked_crc32c", "mix_datasets", "reshard_state",
     "slice",
 }  # fmt: skip
 

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from tfio_store.storage import LocalCache, Retry
     from tfio_store.tf.dataset.dataset import TFRecordDataset
     from tfio_store.tf.dataset.list_files import list_files
+    from tfio_store.tf.dataset.mixing import mix_datasets
     from tfio_store.tf.filesystem import register_filesystem
     from tfio_store.tf.saving.save_load import load, save
     from tfio_store.tools.arrow_dataset import arrow_dataset
@@ -138,6 +139,7 @@ __all__ = [
     "masked_crc32c",
     "measure",
     "mix",
+    "mix_datasets",
     "partitions",
     "read_table",
     "register_filesystem",
@@ -233,6 +235,7 @@ _TENSORFLOW = {
     "TFRecordDataset": "tfio_store.tf.dataset.dataset",
     "list_files": "tfio_store.tf.dataset.list_files",
     "load": "tfio_store.tf.saving.save_load",
+    "mix_datasets": "tfio_store.tf.dataset.mixing",
     "register_filesystem": "tfio_store.tf.filesystem",
     "save": "tfio_store.tf.saving.save_load",
 }

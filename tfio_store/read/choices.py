@@ -11,20 +11,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import isfinite
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from tfio_store.read.order import generator
 from tfio_store.read.pieces import Order
 
-__all__ = ["Choices"]
+__all__ = ["BLOCK", "GOLDEN", "MIXING", "ONE", "PAGE", "TURN", "Choices"]
 
-_BLOCK = 256
-_PAGE = 4096
+BLOCK = 256
+PAGE = 4096
 _BITS = 32
-_ONE = 1 << _BITS
-_TURN = 0x9E3779B9
-"""The golden section of `_ONE`: its multiples spread evenly over all remainders."""
+ONE = 1 << _BITS
+TURN = 0x9E3779B9
+"""The golden section of `ONE`: its multiples spread evenly over all remainders."""
+
+GOLDEN = 0x9E3779B97F4A7C15
+MIXING = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
+
+Keys: TypeAlias = "np.ndarray[Any, np.dtype[np.uint64]]"
 
 _BLOCKS_AT_ONCE = 1 << 14
 
@@ -42,44 +48,50 @@ class Choices:
         for weight in self.weights:
             if not isfinite(weight) or weight <= 0:
                 raise ValueError(f"weights are positive numbers, and one is {weight!r}")
-        if min(np.diff(self._bounds, prepend=0), default=1) < 1:
+        if min(np.diff(self.bounds, prepend=0), default=1) < 1:
             raise ValueError(
                 f"weights= {self.weights}: the smallest is too small beside the others"
             )
 
     @cached_property
-    def _bounds(self) -> Order:
-        """Where the part of each source ends of the numbers below `_ONE`."""
+    def bounds(self) -> Order:
+        """Where the part of each source ends of the numbers below `ONE`."""
         total = sum(self.weights)
         ends = np.cumsum([weight / total for weight in self.weights])
-        bounds = np.round(ends * _ONE).astype(np.int64)
-        bounds[-1:] = _ONE
+        bounds = np.round(ends * ONE).astype(np.int64)
+        bounds[-1:] = ONE
         return bounds
 
     def between(self, epoch: int, start: int, stop: int) -> Order:
         """int64 [stop - start]: the sources of these places."""
-        first, last = start // _PAGE, -(-stop // _PAGE)
+        first, last = start // PAGE, -(-stop // PAGE)
         pages = [_page(self, epoch, number) for number in range(first, last)]
         found: Order = np.concatenate([np.zeros(0, np.int64), *pages])
-        return found[start - first * _PAGE : stop - first * _PAGE]
+        return found[start - first * PAGE : stop - first * PAGE]
 
     def _page(self, epoch: int, number: int) -> Order:
         """The sources of a page, which holds several blocks: numpy's calls cost more than that."""
-        blocks = np.arange(_PAGE // _BLOCK) + number * (_PAGE // _BLOCK)
-        points = (np.arange(_BLOCK, dtype=np.int64) << _BITS) + self._phases(epoch, blocks)[:, None]
-        chosen = np.searchsorted(self._bounds, points // _BLOCK, side="right")
-        keys = generator(self.seed, epoch, number, 2).bit_generator.random_raw(_PAGE)
-        order = np.argsort(keys.reshape(chosen.shape), axis=1, kind="stable")
+        blocks = np.arange(PAGE // BLOCK) + number * (PAGE // BLOCK)
+        points = (np.arange(BLOCK, dtype=np.int64) << _BITS) + self._phases(epoch, blocks)[:, None]
+        chosen = np.searchsorted(self.bounds, points // BLOCK, side="right")
+        places = np.arange(number * PAGE, (number + 1) * PAGE, dtype=np.uint64)
+        keys = _mixed(places, self.salts(epoch)[1]).reshape(chosen.shape)
+        order = np.argsort(keys, axis=1, kind="stable")
         return np.take_along_axis(chosen, order, axis=1).astype(np.int64).reshape(-1)
 
+    def salts(self, epoch: int) -> tuple[int, int]:
+        """The numbers of 32 and 64 bits that make one epoch's choices others than another's."""
+        first, second = _salts(self.seed, epoch)
+        return first % ONE, second
+
     def _phases(self, epoch: int, blocks: Order) -> Order:
-        phases: Order = (blocks * _TURN + _first_phase(self.seed, epoch)) % _ONE
+        phases: Order = (blocks * TURN + self.salts(epoch)[0]) % ONE
         return phases
 
     def _counts(self, epoch: int, numbers: Order) -> Order:
         """int64 [n_blocks, n_sources]: the places of each source in these blocks."""
         phases = self._phases(epoch, numbers)[:, None]
-        below = np.clip(-((phases - self._bounds * _BLOCK) >> _BITS), 0, _BLOCK)
+        below = np.clip(-((phases - self.bounds * BLOCK) >> _BITS), 0, BLOCK)
         counts: Order = np.diff(below, axis=1, prepend=0)
         return counts
 
@@ -92,15 +104,15 @@ class Choices:
                 continue
             at = int(np.searchsorted(ends, count, side="right"))
             before = int(ends[at] - counts[at, source])
-            first = int(numbers[at]) * _BLOCK
-            block = self.between(epoch, first, first + _BLOCK)
+            first = int(numbers[at]) * BLOCK
+            block = self.between(epoch, first, first + BLOCK)
             return first + int(np.flatnonzero(block == source)[count - before])
         raise AssertionError("there is always another block")
 
     def count(self, epoch: int, source: int, stop: int) -> int:
         """How many of the first ``stop`` places are a source's."""
-        last = stop // _BLOCK
-        total = int((self.between(epoch, last * _BLOCK, stop) == source).sum())
+        last = stop // BLOCK
+        total = int((self.between(epoch, last * BLOCK, stop) == source).sum())
         for numbers, counts in self._all_counts(epoch):
             total += int(counts[numbers < last, source].sum())
             if numbers[-1] >= last:
@@ -125,5 +137,15 @@ def _page(choices: Choices, epoch: int, number: int) -> Order:
 
 
 @lru_cache(maxsize=16)
-def _first_phase(seed: int, epoch: int) -> int:
-    return int(generator(seed, epoch, 3).bit_generator.random_raw()) % _ONE
+def _salts(seed: int, epoch: int) -> tuple[int, int]:
+    first, second = generator(seed, epoch, 3).bit_generator.random_raw(2).tolist()
+    return first, second
+
+
+def _mixed(places: Keys, salt: int) -> Keys:
+    """Random numbers of 63 bits, one for each place: SplitMix64 (Steele, Lea and Flood, 2014)."""
+    keys = (places + np.uint64(1)) * np.uint64(GOLDEN) + np.uint64(salt)
+    for shift, factor in MIXING:
+        keys = (keys ^ (keys >> np.uint64(shift))) * np.uint64(factor)
+    found: Keys = (keys ^ (keys >> np.uint64(31))) >> np.uint64(1)
+    return found
