@@ -289,3 +289,76 @@ def test_what_is_no_way_of_naming(local: Place) -> None:
         job.commit([], names="short")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="shard_template"):
         job_at(local, shard_template="{name}")
+
+
+def interrupted(local: Place, monkeypatch: pytest.MonkeyPatch) -> tuple[tfs.WriteJob, list[Any]]:
+    """A job whose store fails when its copies are there and the manifest is not."""
+    from tfio_store.write import commit
+
+    def fails(*args: Any, **options: Any) -> Any:
+        raise OSError(errno.EIO, "the store is down")
+
+    job = job_at(local)
+    results = [run(job, task) for task in range(2)]
+    with monkeypatch.context() as patched:
+        patched.setattr(commit, "put_parts", fails)
+        with pytest.raises(OSError, match="down"):
+            job.commit(results)
+    return job, results
+
+
+def test_copies_of_the_same_bytes_by_another_job_are_not_ours(
+    local: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other, _ = interrupted(local, monkeypatch)
+    assert len(plain(local)) == 2
+    committed(local, range(2))  # the pipeline runs again, while the first job is given up
+    other.abort()
+    assert globbed(local) == read(local, "ds/train") == written(range(2))
+
+
+def test_two_jobs_of_the_same_bytes_that_note_the_same_names(
+    local: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second one notes its names when the first has looked which are free."""
+    from tfio_store.write import plain_names
+
+    first, second = job_at(local), job_at(local)
+    of_first, of_second = ([run(job, task) for task in range(2)] for job in (first, second))
+    look = plain_names.PlainCopies.look
+
+    def then_the_second(*args: Any) -> Any:
+        found = look(*args)
+        monkeypatch.setattr(plain_names.PlainCopies, "look", look)
+        second.commit(of_second)
+        return found
+
+    monkeypatch.setattr(plain_names.PlainCopies, "look", then_the_second)
+    with pytest.raises(FileExistsError):
+        first.commit(of_first)
+    first.abort()
+    assert read(local, "ds/train") == written(range(2))
+
+
+def test_a_note_that_another_has_too_is_taken_back(
+    local: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other, results = interrupted(local, monkeypatch)
+    from tfio_store.write import plain_names
+
+    look = plain_names.PlainCopies.look
+    seen = [set[str]()]  # as if the names and the other's note had come a moment later
+
+    def too_early(folder: Any, names: Any, shards: Any, first: int, made: Any, *rest: Any) -> Any:
+        before = seen.pop() if seen else None
+        present, own = rest
+        return look(folder, names, shards, first, made, present if before is None else before, own)
+
+    monkeypatch.setattr(plain_names.PlainCopies, "look", too_early)
+    mine = committed(local, range(2))
+    assert all(
+        "-00000-of-" in mine.shards[0].name and mine.generation in s.name for s in mine.shards
+    )
+    with pytest.raises(FileExistsError):
+        other.commit(results)
+    assert read(local, "ds/train") == written(range(2))

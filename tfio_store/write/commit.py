@@ -189,6 +189,11 @@ class Attempt:
         old = base.manifest if base is not None else None
         shards, append = tuple(manifest.shards), self.plan.append
         copies = plain_copies(place, template, shards, old, append=append, made=self._made)
+        if not copies.note(self.claim, place):
+            copies = plain_copies(
+                place, template, shards, old, append=append, made=self._made, tagged=True
+            )
+            copies.note(self.claim, place)
         copies.make(self.claim)
         return replace(manifest, shards=copies.targets)
 

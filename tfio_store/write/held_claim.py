@@ -143,12 +143,14 @@ class HeldClaim:
         if self._plain:
             self.note(shards)
 
-    def note(self, shards: Sequence[Fingerprint]) -> None:
-        """Announce copies under plain names, whatever the claim's own names are."""
+    def note(self, shards: Sequence[Fingerprint], *, no_more: Sequence[Fingerprint] = ()) -> None:
+        """Announce copies under plain names, whatever the claim's own names are. ``no_more``:
+        take back that these were announced; nothing was copied."""
 
         def noted(claim: Claim) -> Claim:
             self._check_not_aborted(claim)
-            landing = tuple(dict.fromkeys((*claim.landing, *shards)))
+            known = (one for one in claim.landing if one not in no_more)
+            landing = tuple(dict.fromkeys((*known, *shards)))
             return claim.at(time.time(), landing=landing)
 
         self._change(noted)

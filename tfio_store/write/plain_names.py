@@ -8,6 +8,11 @@ So whoever ends a dead writer finds them.
 A copy never replaces an object. An append goes on counting. A writer whose names another generation
 still has, or another writer at work, puts its tag into them:
 ``train-3f9a1c8e0b52-00000-of-00016.tfrecord``. Names that anything else has are an error.
+
+An object of the right bytes counts as a copy of this writer only if its claim, or the manifest
+that is replaced, names it: what another writer has put there, that one may delete. Two writers of
+the same bytes may want the same names at once. So each notes its names first, then looks at the
+claims of others, and then copies: at least one of the two sees the other.
 """
 
 from __future__ import annotations
@@ -31,6 +36,7 @@ from tfio_store.write.neighbours import named_by_neighbours
 if TYPE_CHECKING:
     from tfio_store.dataset.folder import Folder
     from tfio_store.dataset.manifest import DatasetManifest, ShardInfo
+    from tfio_store.write.claim import Claim
     from tfio_store.write.parts import Place
 
 __all__ = ["Made", "NamesTakenError", "PlainCopies", "check_free", "plain_copies", "remove_copies"]
@@ -80,30 +86,43 @@ class PlainCopies:
         first: int,
         made: Made,
         present: set[str],
+        own: set[str],
     ) -> PlainCopies:
         """``first``: the number of the first one. Looks which of the names are taken, of those that
-        are ``present``."""
+        are ``present``. Only objects of ``own`` names may be copies from before."""
         targets = tuple(
             replace(shard, name=names.shard(first + i, None)) for i, shard in enumerate(shards)
         )
         found = [target for target in targets if target.name in present]
         with Threads(LOOKS_AT_ONCE) as pool:
             same = list(pool.map(partial(_is_held, folder, made), found))
-        there = {target.name for target, holds in zip(found, same, strict=True) if holds}
+        ours = own | made.keys()
+        there = {target.name for target, holds in zip(found, same, strict=True) if holds} & ours
         taken = {target.name for target in found} - there
         return cls(folder, shards, targets, made, frozenset(there), frozenset(taken))
 
+    def note(self, claim: HeldClaim, place: Place) -> bool:
+        """Note in the claim what is to be copied. Returns whether no other one has noted the same
+        names. If one has, the note is taken back, lest that one's copies be deleted as this one's.
+        ClaimLostError: the writer must not go on."""
+        missing = [_fingerprint(one) for one in self.targets if one.name not in self.there]
+        if not missing:
+            return True
+        claim.note(missing)
+        others = _noted_by_others(_claims(place, self.folder.names()), place.generation)
+        if others.isdisjoint(one.name for one in missing):
+            return True
+        claim.note([], no_more=missing)
+        return False
+
     def make(self, claim: HeldClaim) -> None:
-        """Note in the claim, and then copy, what is not there.
+        """Copy what is not there, which the claim has noted.
 
         NamesTakenError: another object has appeared in a place. ClaimLostError: the writer must not
         go on.
         """
         pairs = zip(self.sources, self.targets, strict=True)
         missing = [(source, target) for source, target in pairs if target.name not in self.there]
-        if not missing:
-            return
-        claim.note([_fingerprint(target) for _, target in missing])
         with Threads(LOOKS_AT_ONCE) as pool:
             for _ in pool.map(self._make, missing):
                 claim.beat()
@@ -130,24 +149,40 @@ def plain_copies(
     *,
     append: bool,
     made: Made,
+    tagged: bool = False,
 ) -> PlainCopies:
-    """The copies for a manifest that takes the place of ``base``. NamesTakenError: see above."""
+    """The copies for a manifest that takes the place of ``base``. ``tagged``: their names shall
+    have this writer's tag in any case. NamesTakenError: see above."""
     folder, name = place.folder, place.names.name
     kept = base if append else None
     template = (kept.shard_template if kept is not None else None) or template
     first = len(kept.shards) if kept is not None else 0
     names = _names(name, template, first + len(shards))
     present = set(folder.names())
-    copies = PlainCopies.look(folder, names, shards, first, made, present)
-    claims = claims_among(folder, place.names, present)
+    claims = _claims(place, present)
+    own = _of(base) | _noted_by(claims, place.generation)
     others = [claim for claim in claims if claim.generation != place.generation]
-    ours = _of(base) | {one.name for claim in others for one in claim.landing}
-    if any(claim.plain for claim in others) or (copies.taken and copies.taken <= ours):
+    copies = PlainCopies.look(folder, names, shards, first, made, present, own)
+    theirs = _of(base) | _noted_by_others(claims, place.generation)
+    if tagged or any(claim.plain for claim in others) or (copies.taken and copies.taken <= theirs):
         names = names.tagged_plain(place.generation)
-        copies = PlainCopies.look(folder, names, shards, first, made, present)
+        copies = PlainCopies.look(folder, names, shards, first, made, present, own)
     if copies.taken:
         raise NamesTakenError.of(folder, copies.taken)
     return copies
+
+
+def _claims(place: Place, present: Iterable[str]) -> list[Claim]:
+    return claims_among(place.folder, place.names, present)
+
+
+def _noted_by(claims: Iterable[Claim], generation: str) -> set[str]:
+    """The names of copies that this writer's claim tells of."""
+    return {one.name for claim in claims if claim.generation == generation for one in claim.landing}
+
+
+def _noted_by_others(claims: Iterable[Claim], generation: str) -> set[str]:
+    return {one.name for claim in claims if claim.generation != generation for one in claim.landing}
 
 
 def check_free(folder: Folder, names: DatasetNames) -> None:
