@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tfio_store.records.framing import FRAME_OVERHEAD, crc32c
-from tfio_store.write.runs import Run, encoded, sizes, strided, write_run
+from tfio_store.write.runs import Run, encoded, record_nbytes, sizes, strided, write_run
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
@@ -122,8 +122,7 @@ class RollingShards:
             raise ValueError("key needs num_shards; shards that roll over are filled in order")
         if type(record) is not bytes and isinstance(record, Mapping):
             record = encoded(record)
-        nbytes = len(record) if type(record) is bytes else memoryview(record).nbytes
-        nbytes += FRAME_OVERHEAD
+        nbytes = record_nbytes(record) + FRAME_OVERHEAD
         if self._records and self._limits.full(self._nbytes + nbytes, self._records + 1):
             self._roll()
         stream = self.streams[-1]

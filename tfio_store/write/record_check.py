@@ -33,28 +33,31 @@ class RecordCheck:
 
     def each(self, runs: Iterable[Run]) -> Iterator[Run]:
         """The same runs, fitted."""
+        first = 0
         for run in runs:
             if self._schema is None or isinstance(run, RecordBatch):
                 yield run
             else:
-                yield self._fit(run, self._schema)
+                yield self._fit(run, self._schema, first)
+            first += len(run)
 
     def one(self, record: Any) -> Any:
         """The same record, fitted."""
         return record if self._schema is None else self._fit([record], self._schema)[0]
 
-    def _fit(self, run: list[Any], schema: Schema) -> list[Any]:
+    def _fit(self, run: list[Any], schema: Schema, first: int = 0) -> list[Any]:
+        """``first``: the number of the first record, for errors."""
         fit, numbers = list(run), []
         for i, record in enumerate(run):
             if not isinstance(record, Mapping):
                 continue
             for name in record.keys() - self._known:
-                raise SchemaError("is not in the schema", feature=str(name), record=i)
-            fit[i] = fit_record(record, schema, i)
+                raise SchemaError("is not in the schema", feature=str(name), record=first + i)
+            fit[i] = fit_record(record, schema, first + i)
             numbers.append(i)
         try:
             decode_examples([encoded(fit[i]) for i in numbers], schema)
         except SchemaError as error:
-            number = numbers[error.record]
+            number = first + numbers[error.record]
             raise SchemaError(error.reason, feature=error.feature, record=number) from None
         return fit
