@@ -180,3 +180,21 @@ def test_a_result_is_small_and_a_thousand_are_one_schema(tmp_path: Path) -> None
     results = [one, *(WrittenTable(job.write([columns], i).result, one.schema) for i in (1, 2))]
     assert job.commit(results).records == 9
     assert not [name for name in os.listdir(tmp_path) if "claim" in name]
+
+
+@pytest.mark.filterwarnings("ignore:two attempts")
+@pytest.mark.parametrize("other", [[None], ["x"]], ids=["nulls", "another type"])
+def test_attempts_that_do_not_count_decide_no_schema(tmp_path: Path, other: list[Any]) -> None:
+    job = job_at(tmp_path / "train")
+    first = job.write([pa.table({"a": [1]})], 0)
+    again = job.write([pa.table({"a": other})], 0)
+    manifest = job.commit([first, again])
+    assert schema_of(manifest)["a"] == tfs.Feature("int64")
+
+
+def test_a_second_commit_asks_for_no_schema(tmp_path: Path) -> None:
+    job = job_at(tmp_path / "train")
+    manifest = job.commit([job.write([pa.table({"a": [1]})], 0)])
+    with pytest.raises(OSError, match=r"too late|ended"):
+        job.write([pa.table({"a": ["x"]})], 1)
+    assert pickle.loads(pickle.dumps(job)).commit([]) == manifest

@@ -132,11 +132,16 @@ class TableJob:
 
         ValueError or TypeError if no schema tells of what all tasks have written.
         """
-        counted = list(written)
-        schema = _schema_of(counted)
+        every = list(written)
+        try:
+            schema = _schema_of(_counted(every))
+        except ValueError:
+            if not self.has_landed():
+                raise
+            schema = None
         if schema is not None:
             self._job._keep_schema(schema)
-        return self._job.commit(one.result for one in counted)
+        return self._job.commit(one.result for one in every)
 
     def has_landed(self) -> bool:
         """Whether the dataset is there, by this copy's commit or another's."""
@@ -145,6 +150,15 @@ class TableJob:
     def abort(self) -> None:
         """See `WriteJob.abort`."""
         self._job.abort()
+
+
+def _counted(written: Iterable[WrittenTable]) -> list[WrittenTable]:
+    """The first attempt of each order, which is the one that the commit counts."""
+    chosen: dict[object, WrittenTable] = {}
+    for one in written:
+        order = one.result.order
+        chosen.setdefault(one.result.attempt if order is None else ("order", order), one)
+    return list(chosen.values())
 
 
 def _schema_of(written: Sequence[WrittenTable]) -> Schema | None:

@@ -37,12 +37,12 @@ def runs(records: Iterable[Any] | RecordBatch, nbytes: int, *, number: int = 0) 
         )
     if isinstance(records, (list, tuple)):
         return _cut(records, nbytes, number)
-    return _take(records, nbytes)
+    return _take(records, nbytes, number)
 
 
-def _take(records: Iterable[Any], nbytes: int) -> Iterator[list[Any]]:
+def _take(records: Iterable[Any], nbytes: int, first: int) -> Iterator[list[Any]]:
     run: list[Any] = []
-    first = held = 0
+    held = 0
     for record in records:
         run.append(record)
         held += (
