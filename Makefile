@@ -248,6 +248,16 @@ bench-training: $(VENV)/.bench ## shuffled and parsed batches: TensorFlow's own 
 bench-training-s3: $(VENV)/.bench ## shuffled and parsed batches from a bucket: its plain ranges
 	$(BIN)/python -m bench.training_s3
 
+# Without what they need for other things, which does not go together with the engines.
+.venv-engines/.peers: .venv-engines/.ready
+	@$(ENGINES) -m pip install --quiet --disable-pip-version-check --no-deps tfrecord==1.14.6 \
+		webdataset==1.0.2 braceexpand==0.1.7 mosaicml-streaming==0.13.0 brotli==1.2.1 \
+		python-snappy==0.7.3 cramjam==2.14.0 catalogue==2.0.10 zstd==1.5.7.2
+	@touch $@
+
+bench-torch: .venv-engines/.peers ## tensors from two workers, local and S3: tfrecord, webdataset and mosaicml-streaming
+	$(ENGINES) -m bench.torch_loaders
+
 bench-cliffs: $(VENV)/.bench ## TFRecordDataset far from the usual (tiny files, batches of 1): TensorFlow's own
 	$(BIN)/python -m bench.cliffs
 

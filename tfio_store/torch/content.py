@@ -13,6 +13,7 @@ from tfio_store.example.schema import Schema
 from tfio_store.records.framing import RecordBatch
 from tfio_store.storage import Access
 from tfio_store.tools.source_errors import of_source
+from tfio_store.torch.packing import packed
 from tfio_store.torch.source import known_schema
 from tfio_store.torch.tensors import rows_of, tensors
 
@@ -72,7 +73,7 @@ class Content:
         if self.schema is None:
             return [record for part in parts for record in part]
         joined = {name: joined_columns([part[name] for part in parts]) for name in self.schema}
-        return tensors(joined)
+        return packed(tensors(joined))
 
     def rows(self, part: Any) -> list[Any]:
         """The rows of a part, each by itself."""
