@@ -1,7 +1,11 @@
-"""A driver that dies: ``python -m tests.engines.spark_driver URL FOLDER LOCAL``.
+"""Drivers in processes of their own:
+``python -m tests.engines.spark_driver ACT URL FOLDER LOCAL MASTER OPTIONS``.
 
-It writes four tasks' rows. The second task makes the mark ``waits``, an empty folder in FOLDER, and
-waits for ever. LOCAL is Spark's folder.
+``LOCAL`` is Spark's folder, and ``FOLDER`` that of marks, which are empty folders. ``ACT``:
+
+``dies``: the second task makes the mark ``waits``, and waits for ever.
+``twice``: the last task's first attempt makes the mark ``waits``, and waits for the mark
+``committed``. Where Spark has not killed it by then, it goes on, and ends too late.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.engines.spark_session import spark_session
+from tests.engines.spark_session import FASTER_COPIES, spark_session
 
 Batches = Iterator[Any]
 
@@ -45,11 +49,26 @@ def wait_for_ever(folder: str) -> None:
         time.sleep(600)
 
 
-def main(url: str, folder: str, local: str) -> None:
-    with spark_session(Path(local), "local[1]") as spark:
-        step = behind_task(1, lambda: wait_for_ever(folder))
-        frame = spark.range(0, 400, 1, 4).mapInArrow(step, "id bigint")
-        frame.write.format("tfio_store").mode("append").save(url)
+def wait_for_the_commit(folder: str) -> None:
+    if once(folder, "waits"):
+        give_up = time.monotonic() + 300
+        while not (Path(folder) / "committed").exists() and time.monotonic() < give_up:
+            time.sleep(0.1)
+
+
+def main(act: str, url: str, folder: str, local: str, master: str, options: str) -> None:
+    def stop() -> None:
+        (wait_for_ever if act == "dies" else wait_for_the_commit)(folder)
+
+    with spark_session(Path(local), master, **FASTER_COPIES) as spark:
+        frame = spark.range(0, 400, 1, 4).mapInArrow(
+            behind_task(1 if act == "dies" else 3, stop), "id bigint"
+        )
+        writer = frame.write.format("tfio_store").option("storageOptions", options)
+        writer.mode("append").save(url)
+        if act == "twice":  # an attempt that Spark has not killed ends while Spark still runs
+            (Path(folder) / "committed").mkdir()
+            time.sleep(3)
 
 
 if __name__ == "__main__":

@@ -1,17 +1,29 @@
-"""Spark on this machine: a session on two worker processes."""
+"""Spark on this machine: a session on two worker processes, and a cluster of several hosts."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tests.servers.process import free_port, running
+
 ROOT = Path(__file__).parent.parent.parent
 
 CLUSTER = "local-cluster[2,1,1024]"
+
+FASTER_COPIES = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.minTaskRuntime": "4s",  # only of tasks that a test has wait
+    "spark.speculation.multiplier": "1.5",
+    "spark.speculation.quantile": "0.5",
+}
 
 
 @contextlib.contextmanager
@@ -54,3 +66,34 @@ def stop_jvm() -> None:
         gateway.proc.stdin.close()
         gateway.proc.wait(30)
     SparkContext._gateway = SparkContext._jvm = None
+
+
+@contextlib.contextmanager
+def spark_hosts(*hosts: str) -> Iterator[str]:
+    """The URL of a master with a worker of one core on each of these addresses of this machine."""
+    import pyspark
+
+    run = [str(Path(pyspark.__file__).parent / "bin" / "spark-class")]
+    deploy = "org.apache.spark.deploy"
+    port = free_port()
+    env = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    at = ["--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(running([*run, f"{deploy}.master.Master", *at], port=port, env=env))
+        master = f"spark://127.0.0.1:{port}"
+        for host in hosts:
+            own = ["--host", host, "--webui-port", "0", "--cores", "1", "--memory", "1g"]
+            folder = stack.enter_context(tempfile.TemporaryDirectory())
+            worker = [*run, f"{deploy}.worker.Worker", *own, "--work-dir", folder, master]
+            stack.enter_context(started(worker, {**env, "SPARK_LOCAL_IP": host}))
+        yield master
+
+
+@contextlib.contextmanager
+def started(argv: list[str], env: dict[str, str]) -> Iterator[None]:
+    process = subprocess.Popen(argv, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait(30)

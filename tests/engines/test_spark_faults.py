@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import pickle
 import signal
@@ -15,7 +17,7 @@ import pytest
 
 import tfio_store as tfs
 from tests.engines.spark_driver import behind_task, once
-from tests.engines.spark_session import ROOT
+from tests.engines.spark_session import ROOT, spark_hosts
 from tests.engines.test_spark import left_over, reader, write
 from tests.servers.place import Place
 
@@ -44,6 +46,30 @@ def test_a_worker_is_killed(spark: Any, s3: Place, tmp_path: Path) -> None:
     assert (tmp_path / "killed").exists()
     assert [row.id for row in reader(spark, s3).load(url).collect()] == list(range(400))
     assert left_over(s3, url) == []
+
+
+def test_a_slow_task_runs_twice(s3: Place, tmp_path: Path) -> None:
+    """Spark runs a second copy only on another host. Every address of loopback is one."""
+    url, folder = s3.url("twice"), tmp_path / "marks"
+    folder.mkdir()
+    with spark_hosts("127.0.0.1", "127.0.0.2") as master:
+        options = json.dumps(s3.storage_options)
+        driver = run_driver("twice", url, str(folder), str(tmp_path), master, options)
+        try:
+            assert driver.wait(600) == 0
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(driver.pid, signal.SIGKILL)
+    assert (folder / "waits").exists()
+    table = tfs.read_table(url, storage_options=s3.storage_options)
+    assert table["id"].tolist() == list(range(400))
+    assert left_over(s3, url) == []
+
+
+def run_driver(*arguments: str) -> subprocess.Popen[bytes]:
+    """One of `spark_driver`, which `os.killpg` ends with all that it has begun."""
+    program = [sys.executable, "-m", "tests.engines.spark_driver", *arguments]
+    return subprocess.Popen(program, cwd=ROOT, start_new_session=True)
 
 
 class Failing(DataSourceArrowWriter):
@@ -160,8 +186,7 @@ def test_a_message_that_is_lost_stops_the_commit(spark: Any, tmp_path: Path) -> 
 def test_the_driver_dies(tmp_path: Path) -> None:
     url, folder = str(tmp_path / "out" / "t"), tmp_path / "marks"
     folder.mkdir()
-    program = [sys.executable, "-m", "tests.engines.spark_driver", url, str(folder), str(tmp_path)]
-    driver = subprocess.Popen(program, cwd=ROOT, start_new_session=True)
+    driver = run_driver("dies", url, str(folder), str(tmp_path), "local[1]", "{}")
     try:
         give_up = time.monotonic() + 120
         while not (folder / "waits").exists() and time.monotonic() < give_up:
