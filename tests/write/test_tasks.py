@@ -384,3 +384,14 @@ def test_ordering_is_that_of_a_plain_model(given_: list[tuple[int, int]]) -> Non
 def test_kinds_of_order() -> None:
     for order in (None, 0, -5, "", "a", (1,), (1, -2)):
         assert check_order(order) == order
+
+
+def test_a_result_is_small_however_many_records_it_tells_of(tmp_path: Path) -> None:
+    records = [bytes(1100)] * 20_000
+    result = tfs.WriteJob(str(tmp_path / "train")).write(records, 0)
+    assert len(pickle.dumps(result)) < 1000
+    job = tfs.WriteJob(str(tmp_path / "wanted"), record_positions=True)
+    with_positions = job.write(records, 0)
+    blocks = with_positions.shards[0].blocks
+    assert blocks is not None and blocks.starts is not None  # noqa: PT018
+    assert len(blocks.starts) == 20_000

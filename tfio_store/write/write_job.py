@@ -72,7 +72,9 @@ class WriteJob:
         schema (Schema | dict | None): See `ShardedWriter`. Default None.
         metadata (dict | None): See `ShardedWriter`. Default None.
         block_bytes (int | None): See `ShardedWriter`. Default None.
-        record_positions (bool | None): See `ShardedWriter`. Default None.
+        record_positions (bool | None): See `ShardedWriter`. Default None: as there with
+            ``num_shards``; without it False, since a task's result would hold 4 bytes for each
+            record, and the driver those of all tasks.
         memory_budget (int): Bytes that one task may take. Default 64 MiB.
         verify_uploads (bool): See `ShardedWriter`. Default False.
         storage_options (dict | None): See `RecordReader`. Default None.
@@ -124,6 +126,8 @@ class WriteJob:
         check = RecordCheck(schema)
         open_shards = OPEN_SHARDS if num_shards is None else 1
         memory = Memory.plan(memory_budget, open_shards, block_bytes)
+        if record_positions is None and num_shards is None:
+            record_positions = False
         record_positions = check_record_positions(record_positions, compressor.codec)
         access = Access(storage_options, retry, backend)
         private = "" if plan.copies and num_shards is None else shard_template
