@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import tfio_store as tfs
+from tests.engines.spark_session import ROOT
 from tests.servers.place import Place
 from tests.support.framed import framed
 
@@ -240,3 +243,11 @@ def left_over(place: Place, url: str) -> list[str]:
     """What is in the place and no part of the dataset."""
     found = tfs.clean(url, older_than=0, storage_options=place.storage_options)
     return [*found.objects, *found.uploads]
+
+
+def test_the_lookup_of_formats_needs_little() -> None:
+    """Spark imports it for every format in Python: were it to fail, none would be found."""
+    program = "import sys; sys.modules['pyarrow'] = None; import pyspark_tfio_store as found; "
+    program += "print(found.DefaultSource.name(), 'tensorflow' in sys.modules)"
+    told = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    assert told.stdout.split() == ["tfio_store", "False"], told.stderr
