@@ -1,0 +1,125 @@
+"""The workers of a pass agree on its epoch, whoever comes first, and passes that run at once."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.training.loading import COUNT, loader, numbers, written
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+
+from tfio_store.torch import TFRecordIterable  # noqa: E402
+from tfio_store.torch.epochs import Epochs  # noqa: E402
+
+
+def begun(epochs: Epochs, key: list[int] | None, worker: int, at: int | None = None) -> int:
+    return epochs.begin(key, worker, at).epoch
+
+
+def test_the_first_worker_of_a_pass_takes_the_next_epoch_for_all() -> None:
+    epochs = Epochs()
+    assert [begun(epochs, [7, 1], worker) for worker in (2, 0, 1)] == [0, 0, 0]
+    assert [begun(epochs, [7, 2], worker) for worker in (0, 1, 2)] == [1, 1, 1]
+    assert epochs.next == 2
+
+
+def test_passes_at_once_do_not_mix() -> None:
+    epochs = Epochs()
+    order = [([7, 1], 0), ([8, 1], 1), ([8, 1], 0), ([7, 1], 1)]
+    assert [begun(epochs, key, worker) for key, worker in order] == [0, 1, 1, 0]
+
+
+def test_a_seed_that_comes_again_is_another_pass() -> None:
+    """A script may seed torch before each epoch."""
+    epochs = Epochs()
+    order = [0, 1, 1, 0, 0, 1]
+    assert [begun(epochs, [7, 1], worker) for worker in order] == [0, 0, 1, 1, 2, 2]
+
+
+def test_the_process_itself() -> None:
+    epochs = Epochs(5)
+    assert [begun(epochs, None, 0) for _ in range(2)] == [5, 6]
+    assert not epochs.in_workers
+    begun(epochs, [1, 1], 0)
+    assert epochs.in_workers
+    epochs.set_next(3)
+    assert not epochs.in_workers
+    assert begun(epochs, [2, 1], 0) == 3
+
+
+def test_a_state_says_the_epoch() -> None:
+    epochs = Epochs()
+    assert begun(epochs, [7, 1], 0, at=4) == 4
+    assert begun(epochs, [7, 1], 1, at=4) == 4
+    assert begun(epochs, [8, 1], 0) == 5
+    with pytest.raises(ValueError, match="epoch 2 in worker 1, and of epoch 5 in others"):
+        begun(epochs, [8, 1], 1, at=2)
+
+
+def test_a_pass_is_resumed_once() -> None:
+    epochs = Epochs()
+    epochs.set_next(2, resume=True)
+    assert [epochs.begin([7, 1], worker).resumed for worker in range(2)] == [True, True]
+    assert epochs.begin([8, 1], 0).resumed is False
+
+
+def test_a_pickle_goes_on_by_itself() -> None:
+    epochs = Epochs()
+    begun(epochs, None, 0)
+    other = pickle.loads(pickle.dumps(epochs))
+    assert begun(other, None, 0) == 1
+    assert begun(epochs, None, 0) == 1
+
+
+def test_files_are_closed() -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(20):
+        Epochs()
+    assert len(os.listdir("/proc/self/fd")) <= before + 1
+
+
+def take(epochs: Epochs, key: list[int], worker: int, queue: Any) -> None:
+    queue.put(epochs.begin(key, worker).epoch)
+
+
+@pytest.mark.parametrize("method", ["fork", "forkserver"])
+def test_processes_share_them(method: str) -> None:
+    context: Any = multiprocessing.get_context(method)
+    epochs, queue = Epochs(), context.Queue()
+    for number in range(2):
+        processes = [
+            context.Process(target=take, args=(epochs, [number, 1], worker, queue))
+            for worker in range(3)
+        ]
+        for process in processes:
+            process.start()
+        assert [queue.get(timeout=120) for _ in processes] == [number] * 3
+        for process in processes:
+            process.join()
+    assert epochs.next == 2
+
+
+def test_loaders_that_run_at_once_and_that_are_dropped(tmp_path: Path) -> None:
+    dataset = TFRecordIterable(written(str(tmp_path / "train")), batch_size=50, shuffle=True)
+    with_workers = loader(dataset, 2)
+    next(iter(with_workers))  # looks at a batch, as people do
+    pairs = list(zip(with_workers, with_workers, strict=True))
+    parts = [numbers(pair[side] for pair in pairs) for side in range(2)]
+    assert [sorted(part) for part in parts] == [list(range(COUNT))] * 2
+    assert parts[0] != parts[1]
+
+
+def test_torch_seeded_before_each_epoch(tmp_path: Path) -> None:
+    dataset = TFRecordIterable(written(str(tmp_path / "train")), batch_size=50, shuffle=True)
+    orders = []
+    for _ in range(2):
+        torch.manual_seed(0)
+        orders.append(numbers(loader(dataset, 2)))
+    assert [sorted(order) for order in orders] == [list(range(COUNT))] * 2
+    assert orders[0] != orders[1]
