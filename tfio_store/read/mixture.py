@@ -42,9 +42,9 @@ def mix(
 ) -> Mixture:
     """Read several sources as one, so many records of each as its weight says.
 
-    Which source a record comes from depends on ``seed``, the epoch and the record's place alone. Of
-    each 256 records, every source gives its part, give or take one. Within a source, the records
-    keep its order: call `Mixture.shuffle` to shuffle each.
+    Which source a record comes from depends on ``seed``, the epoch and the record's place alone. In
+    the first 256 records, the next 256, and so on, every source has its part, give or take one.
+    Within a source, the records keep its order: call `Mixture.shuffle` to shuffle each.
 
     Args:
         sources (dict | list): Sources and their weights: ``{source: weight}``, or a list of

@@ -27,9 +27,9 @@ def mix_datasets(
 ) -> tf.data.Dataset:
     """Mix datasets of tf.data by weight, in the order of `mix`.
 
-    Of each 256 elements every dataset gives its part, give or take one. With datasets that are not
-    shuffled, the elements come as `mix` gives their records. Batch them behind it. Checkpoints save
-    iterators.
+    In the first 256 elements, the next 256, and so on, every dataset has its part, give or take
+    one. With datasets that are not shuffled, the elements come as `mix` gives their records. Batch
+    them behind it. Checkpoints save iterators.
 
     Args:
         datasets (list[tuple[tf.data.Dataset, float]]): Datasets of one element type, and their
