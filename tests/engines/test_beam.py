@@ -286,3 +286,8 @@ def test_a_collection_without_end_is_refused() -> None:
     p = beam.Pipeline("FnApiRunner")
     with pytest.raises(ValueError, match="this PCollection has no end"):
         _ = p | TestStream() | WriteToTFRecord("t")
+
+
+def test_an_element_that_is_no_record(tmp_path: Path) -> None:
+    with pytest.raises(Exception, match="must be bytes-like"), pipeline() as p:
+        _ = p | beam.Create([7]) | WriteToTFRecord(str(tmp_path / "t"))

@@ -49,7 +49,7 @@ class RecordTask:
     def write(self, element: Any) -> None:
         record = self._encode(element)
         self._waiting.append(record)
-        self._nbytes += len(record)
+        self._nbytes += len(record) if hasattr(record, "__len__") else 0  # which is refused below
         if len(self._waiting) >= _MOST_RECORDS or self._nbytes >= _MOST_BYTES:
             self._flush()
 
