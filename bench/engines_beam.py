@@ -21,7 +21,7 @@ from tests.conftest import fresh_bucket
 from tests.servers.moto import KEY, SECRET, moto
 from tests.servers.shaping_proxy import shaped
 
-SIZES = {"100 B": (100, 400_000), "1 KiB": (1024, 200_000), "100 KiB": (100 << 10, 4_000)}
+SIZES = {"100 B": (100, 400_000), "1 KiB": (1024, 400_000), "100 KiB": (100 << 10, 4_000)}
 """Bytes of a record, and how many there are."""
 
 SHARDS, RECORDS = 100, 10_000
