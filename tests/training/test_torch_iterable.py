@@ -136,6 +136,7 @@ def test_len_is_the_number_of_batches(url: str, workers: int, even: Any, drop_la
 
 
 def test_len_needs_the_number_of_workers(url: str) -> None:
+    assert TFRecordIterable(url, batch_size=32)
     with pytest.raises(TypeError, match="pass num_workers= to TFRecordIterable too"):
         len(TFRecordIterable(url, batch_size=32))
     with pytest.raises(ValueError, match="num_workers=3, and the loader has 2 workers"):

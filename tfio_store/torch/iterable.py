@@ -194,6 +194,10 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
         shares = range(ranks.rank * each, (ranks.rank + 1) * each)
         return sum(self._steps_of(index, ranks.world_size * each) for index in shares)
 
+    def __bool__(self) -> bool:
+        """True, also where there is no len(), which Python would ask."""
+        return True
+
     def _steps_of(self, index: int, count: int) -> int:
         records = self._share(self._epochs.next, index, count).num_records
         if records is None:
