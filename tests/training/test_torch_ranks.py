@@ -39,7 +39,8 @@ def joined(rank: int, folder: str, ranks: int) -> Any:
 
 
 def started(target: Any, *arguments: Any) -> list[Any]:
-    context = multiprocessing.get_context("fork")
+    """Spawned: a forked child has no forkserver of its own once this process has one."""
+    context = multiprocessing.get_context("spawn")
     found = [context.Process(target=target, args=(rank, *arguments)) for rank in range(2)]
     for process in found:
         process.start()
