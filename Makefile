@@ -59,7 +59,7 @@ export PYTHON_TF216
 TF216 := .venv-tf216/bin/python
 
 .venv-tf216/.ready: $(SOURCES) requirements-tf216.txt $(VENV)/.dev
-	@scripts/install_tf216.sh
+	@scripts/install_apart.sh .venv-tf216 "$(PYTHON_TF216)" requirements-tf216.txt "TensorFlow 2.16"
 
 test-tf216: ## the TensorFlow tests, but for the slow ones, on the oldest TensorFlow supported
 	@if test -n "$(PYTHON_TF216)"; then $(MAKE) --no-print-directory test-tf216-all NOT_SLOW='-m "not slow"'; \
@@ -72,7 +72,7 @@ test-tf216-all: .venv-tf216/.ready ## all of them
 ENGINES := .venv-engines/bin/python
 
 .venv-engines/.ready: $(SOURCES) requirements-engines.txt $(VENV)/.dev
-	@scripts/install_engines.sh
+	@scripts/install_apart.sh .venv-engines "$(PYTHON)" requirements-engines.txt "engines and training loops"
 
 engines: .venv-engines/.ready ## PyTorch, Grain, JAX, Hugging Face, Ray, Beam, Spark and Dask, in .venv-engines
 

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["die", "once"]
+import pytest
+
+import tfio_store as tfs
+from tests.servers.place import Place
+
+__all__ = ["die", "kill_when_it_waits", "once", "only_clean_sees_it"]
 
 
 def once(flag: Path, what: Callable[[], object]) -> Callable[[Any], Any]:
@@ -28,3 +36,24 @@ def once(flag: Path, what: Callable[[], object]) -> Callable[[Any], Any]:
 def die() -> None:
     """As a process does that the kernel kills."""
     os._exit(137)
+
+
+def kill_when_it_waits(driver: subprocess.Popen[bytes], flag: Path) -> None:
+    """End a driver with all that it has begun, once ``flag`` tells that a task of its waits."""
+    try:
+        give_up = time.monotonic() + 120
+        while not flag.exists() and time.monotonic() < give_up:
+            assert driver.poll() is None
+            time.sleep(0.1)
+    finally:
+        os.killpg(driver.pid, signal.SIGKILL)
+        driver.wait()
+
+
+def only_clean_sees_it(folder: Path, url: str) -> None:
+    """What a dead driver left below ``folder/out`` is no dataset, and `clean` removes it."""
+    with pytest.raises(FileNotFoundError):
+        tfs.RecordReader(url)
+    assert Place(str(folder)).names("out") != []
+    tfs.clean(url, older_than=0)
+    assert Place(str(folder)).names("out") == []

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import pickle
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +18,7 @@ pytest.importorskip("apache_beam", reason="Beam is not installed")
 import apache_beam as beam
 from apache_beam.testing.util import assert_that, equal_to
 
+from tests.engines.deaths import kill_when_it_waits, only_clean_sees_it
 from tests.engines.test_beam import RECORDS, pipeline, read_back
 from tfio_store.beam import ReadAllFromTFRecord, WriteToTFRecord
 from tfio_store.write.write_job import WriteJob
@@ -48,19 +46,8 @@ def test_the_driver_dies(tmp_path: Path) -> None:
     url = str(tmp_path / "out" / "t")
     program = [sys.executable, "-m", "tests.engines.beam_driver", url, str(tmp_path)]
     driver = subprocess.Popen(program, cwd=ROOT, start_new_session=True)
-    try:
-        give_up = time.monotonic() + 120
-        while not (tmp_path / "waits").exists() and time.monotonic() < give_up:
-            assert driver.poll() is None
-            time.sleep(0.1)
-    finally:
-        os.killpg(driver.pid, signal.SIGKILL)
-        driver.wait()
-    with pytest.raises(FileNotFoundError):
-        tfs.RecordReader(url)
-    assert Place(str(tmp_path)).names("out") != []
-    tfs.clean(url, older_than=0)
-    assert Place(str(tmp_path)).names("out") == []
+    kill_when_it_waits(driver, tmp_path / "waits")
+    only_clean_sees_it(tmp_path, url)
 
 
 def test_a_bundle_that_ends_after_the_commit(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import tfio_store as tfs
+from tests.engines.deaths import kill_when_it_waits, only_clean_sees_it
 from tests.engines.spark_driver import behind_task, once
 from tests.engines.spark_session import ROOT, spark_hosts
 from tests.engines.test_spark import left_over, reader, write
@@ -187,16 +188,5 @@ def test_the_driver_dies(tmp_path: Path) -> None:
     url, folder = str(tmp_path / "out" / "t"), tmp_path / "marks"
     folder.mkdir()
     driver = run_driver("dies", url, str(folder), str(tmp_path), "local[1]", "{}")
-    try:
-        give_up = time.monotonic() + 120
-        while not (folder / "waits").exists() and time.monotonic() < give_up:
-            assert driver.poll() is None
-            time.sleep(0.1)
-    finally:
-        os.killpg(driver.pid, signal.SIGKILL)
-        driver.wait()
-    with pytest.raises(FileNotFoundError):
-        tfs.RecordReader(url)
-    assert Place(str(tmp_path)).names("out") != []
-    tfs.clean(url, older_than=0)
-    assert Place(str(tmp_path)).names("out") == []
+    kill_when_it_waits(driver, folder / "waits")
+    only_clean_sees_it(tmp_path, url)

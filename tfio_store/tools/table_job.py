@@ -156,8 +156,7 @@ def _counted(written: Iterable[WrittenTable]) -> list[WrittenTable]:
     """The first attempt of each order, which is the one that the commit counts."""
     chosen: dict[object, WrittenTable] = {}
     for one in written:
-        order = one.result.order
-        chosen.setdefault(one.result.attempt if order is None else ("order", order), one)
+        chosen.setdefault(one.result._task, one)
     return list(chosen.values())
 
 

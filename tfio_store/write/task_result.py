@@ -57,6 +57,11 @@ class TaskResult:
     order: Order
     shards: tuple[ShardInfo, ...]
 
+    @property
+    def _task(self) -> object:
+        """What results of the same task have alike: their order, or, without one, the attempt."""
+        return self.attempt if self.order is None else ("order", self.order)
+
     def __repr__(self) -> str:
         order = "" if self.order is None else f", order {self.order!r}"
         held = f"{self.num_records} records in {len(self.shards)} shards"
@@ -177,8 +182,7 @@ def counted_results(results: Iterable[TaskResult], job: str) -> list[TaskResult]
             raise TypeError(f"results must be TaskResults, and one is {type(result).__name__}")
         if result.job != job:
             raise ValueError(f"{result!r} is of another job")
-        key = result.attempt if result.order is None else ("order", result.order)
-        first = chosen.setdefault(key, result)
+        first = chosen.setdefault(result._task, result)
         if first.num_records != result.num_records:
             warn(
                 f"two attempts have the order {result.order!r} and are not alike: the first one, "
