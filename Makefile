@@ -91,6 +91,11 @@ test-engines-short: .venv-engines/.ready ## each engine reads, writes and loses 
 coverage: $(VENV)/.dev ## the whole suite, and which lines of Python it does not reach
 	$(BIN)/python -m pytest -n 4 --cov --cov-report=term-missing:skip-covered
 
+FLOOR := 93
+
+coverage-floor: ## what the suites run with --cov --cov-append have reached together; fails below FLOOR percent
+	$(BIN)/python -m coverage report --skip-covered --fail-under=$(FLOOR)
+
 C_FLOOR := 80
 C_TESTS := tests/records $(addprefix tests/example/test_,decode_example.py encode_example.py) \
 	$(addprefix tests/tf/test_,batches.py stream_batches.py stream_op.py training_op.py training_op_parsing.py filesystem.py)
