@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+import types
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -21,6 +23,12 @@ myst_heading_anchors = 3
 exclude_patterns = ["_build"]
 
 autodoc_typehints = "none"
+# The frameworks behind the doors: their packages are large, and only the docstrings are wanted.
+autodoc_mock_imports = ["torch", "datasets", "ray", "dask", "pyspark", "apache_beam"]
+# A mock holds no items, and this one is given some.
+_collate = types.ModuleType("torch.utils.data._utils.collate")
+_collate.__dict__.update(default_collate_fn_map={}, collate=None)
+sys.modules[_collate.__name__] = _collate
 autodoc_member_order = "bysource"
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,17 @@ def test_the_reference_names_what_is_public_and_nothing_else() -> None:
     text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
     named = re.findall(r"^\.\. auto\w+:: tfio_store\.(\w+)$", text, re.MULTILINE)
     assert sorted(named) == tfs.__all__
+
+
+@pytest.mark.parametrize("door", ["torch", "hf", "ray", "dask", "spark", "beam"])
+def test_the_reference_names_all_of_a_door(door: str) -> None:
+    """Its framework need not be installed: what it offers is read from its text."""
+    file = ROOT / f"tfio_store/{door}.py"
+    file = file if file.exists() else ROOT / f"tfio_store/{door}/__init__.py"
+    names = re.findall(r"^__all__ = (\[.+?\])", file.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    text = (ROOT / "docs/reference/doors.md").read_text(encoding="utf-8")
+    named = re.findall(rf"^\.\. auto\w+:: tfio_store\.{door}\.(\w+)$", text, re.MULTILINE)
+    assert sorted(named) == ast.literal_eval(names[0])
 
 
 PATH = r"`((?:[a-z_0-9]+/)+(?:[a-z_0-9]+\.[a-z]+)?)`"
