@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from tfio_store.tools.table_stream import iter_tables
     from tfio_store.write.file_writer import TFRecordWriter
     from tfio_store.write.progress import Progress
+    from tfio_store.write.progress_bar import ProgressBar
     from tfio_store.write.sharded_writer import ShardedWriter
     from tfio_store.write.task_result import TaskResult
     from tfio_store.write.task_writer import TaskWriter
@@ -91,6 +92,7 @@ __all__ = [
     "Nullable",
     "Partition",
     "Progress",
+    "ProgressBar",
     "Ragged",
     "ReadingSpeed",
     "RecordBatch",
@@ -174,6 +176,7 @@ _HOMES = {
     "Nullable": "tfio_store.example",
     "Partition": "tfio_store.tools.partition",
     "Progress": "tfio_store.write.progress",
+    "ProgressBar": "tfio_store.write.progress_bar",
     "Ragged": "tfio_store.example",
     "ReadingSpeed": "tfio_store.tools.measure",
     "RecordBatch": "tfio_store.records.framing",
