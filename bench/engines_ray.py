@@ -28,7 +28,7 @@ ROWS = {"100 B": 4_000, "1 KiB": 4_000, "100 KiB": 1_500}
 NBYTES = {"100 B": 100, "1 KiB": 1 << 10, "100 KiB": 100 << 10}
 NUMBERS = 4
 STRINGS = 12
-GZIP_ROWS = 200_000
+GZIP_ROWS = 800_000
 
 
 def rows_of(nbytes: int, rows: int) -> pa.Table:
