@@ -177,6 +177,9 @@ format: $(VENV)/.dev ## give all Python and C the one format
 docs: $(VENV)/.docs ## the documentation site, in build/site; a warning is an error
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs build/site
 
+chart: $(VENV)/.docs ## the README's chart of speeds, from the tables of docs/benchmarks.md
+	$(BIN)/python -m bench.chart
+
 ##@ Long runs
 
 chaos: $(VENV)/.dev ## kill 400 writers, put 300 on a bad line, let crowds loose, check what is left (50 minutes)

@@ -156,8 +156,8 @@ def report(*, rounds: int = 1) -> str:
         gzip = one_compressed_file(Path(folder))
     return "\n".join(
         [
-            table("Ray: rows/s", ["record", "", "Ray's own", "tfio_store", ""], lines),
-            table("Ray: one GZIP file, rows/s", ["1 worker", "2 workers", ""], gzip),
+            table("Ray: rows/s", ["record", "", "Ray's own", "tfio_store", "times"], lines),
+            table("Ray: one GZIP file, rows/s", ["1 worker", "2 workers", "times"], gzip),
         ]
     )
 

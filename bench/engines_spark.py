@@ -71,4 +71,4 @@ def report(*, rows: int = ROWS, rounds: int = 3) -> str:
         speed = [f"{rows / seconds / 1e3:.0f}" for seconds in (own, ours)]
         lines.append([what.removesuffix(" of"), *speed, f"{own / ours:.2f}x"])
     title = f"Spark, {rows:,} rows of 10 columns: thousand rows/s"
-    return table(title, ["", "Parquet", "tfio_store", ""], lines)
+    return table(title, ["", "Parquet", "tfio_store", "times"], lines)

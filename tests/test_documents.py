@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import html
 import re
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 import tfio_store as tfs
+from bench.chart import BARS, times, told
 from tests.servers.place import Place
 
 ROOT = Path(__file__).parent.parent
@@ -70,6 +72,14 @@ def test_the_reference_names_all_of_a_door(door: str) -> None:
     text = (ROOT / "docs/reference/doors.md").read_text(encoding="utf-8")
     named = re.findall(rf"^\.\. auto\w+:: tfio_store\.{door}\.(\w+)$", text, re.MULTILINE)
     assert sorted(named) == ast.literal_eval(names[0])
+
+
+def test_the_chart_shows_the_figures_of_the_page() -> None:
+    """`make chart` draws it."""
+    page = (ROOT / "docs/benchmarks.md").read_text(encoding="utf-8")
+    drawn = html.unescape((ROOT / "docs/_static/speed.svg").read_text(encoding="utf-8"))
+    for bar in BARS:
+        assert f">{told(bar, times(bar, page))}</text>" in drawn, f"{bar.name}: run `make chart`"
 
 
 PATH = r"`((?:[a-z_0-9]+/)+(?:[a-z_0-9]+\.[a-z]+)?)`"
