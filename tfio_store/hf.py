@@ -161,9 +161,7 @@ def _features(wanted: Schema | None) -> datasets.Features:
     types = arrow_types(wanted)
     plain = pa.schema([pa.field(field.name, _plain(field.type)) for field in types])
     found = datasets.Features.from_arrow_schema(plain)
-    return datasets.Features(
-        {name: _feature(wanted[name], plain.field(name).type, found[name]) for name in wanted}
-    )
+    return datasets.Features({name: _feature(wanted[name], found[name]) for name in wanted})
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
@@ -186,7 +184,7 @@ def _plain(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
-def _feature(feature: Feature, kind: pa.DataType, plain: Any) -> Any:
+def _feature(feature: Feature, plain: Any) -> Any:
     """What the values mean, where an Arrow type does not say it."""
     if feature.kind is not None:
         made: Any = datasets.Image()
@@ -199,6 +197,7 @@ def _feature(feature: Feature, kind: pa.DataType, plain: Any) -> Any:
     fixed = None not in feature.shape and not feature.nullable
     if array is None or not fixed or feature.dtype in ("str", "bytes"):
         return plain
-    while pa.types.is_fixed_size_list(kind):
-        kind = kind.value_type
-    return array(shape=feature.shape, dtype=str(kind))
+    value = plain
+    while isinstance(value, datasets.List):
+        value = value.feature
+    return array(shape=feature.shape, dtype=value.dtype)

@@ -228,6 +228,10 @@ COLUMNS: dict[str, tuple[Any, Any, Any]] = {
     "how long": (np.array([1, 2], "m8[ms]"), None, datasets.Value("duration[ms]")),
     "vector": (np.ones((2, 3)), None, datasets.Sequence(datasets.Value("float64"), length=3)),
     "matrix": (np.ones((2, 3, 4), np.int32), None, datasets.Array2D((3, 4), "int32")),
+    "halves": (np.ones((2, 3, 4), np.float16), None, datasets.Array2D((3, 4), "float16")),
+    "floats": (np.ones((2, 3, 4), np.float32), None, datasets.Array2D((3, 4), "float32")),
+    "doubles": (np.ones((2, 3, 4, 5)), None, datasets.Array3D((3, 4, 5), "float64")),
+    "times": (np.ones((2, 3, 4), "M8[us]"), None, datasets.Array2D((3, 4), "timestamp[us]")),
     "video": (np.ones((2, 3, 4, 5), np.uint8), None, datasets.Array3D((3, 4, 5), "uint8")),
     "list": ([[1, 2], []], None, datasets.Sequence(datasets.Value("int64"))),
     "lists": (
