@@ -16,6 +16,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from tfio_store.torch import TFRecordIterable  # noqa: E402
 from tfio_store.torch.epochs import Epochs  # noqa: E402
+from tfio_store.torch.place import starter  # noqa: E402
 
 
 def begun(epochs: Epochs, key: list[int] | None, worker: int, at: int | None = None) -> int:
@@ -64,9 +65,28 @@ def test_a_state_says_the_epoch() -> None:
 
 def test_a_pass_is_resumed_once() -> None:
     epochs = Epochs()
-    epochs.set_next(2, resume=True)
-    assert [epochs.begin([7, 1], worker).resumed for worker in range(2)] == [True, True]
-    assert epochs.begin([8, 1], 0).resumed is False
+    epochs.set_next(2, {"a": 1})
+    assert [epochs.begin([7, 1], worker).saved for worker in range(2)] == [{"a": 1}] * 2
+    assert epochs.begin([8, 1], 0).saved is None
+
+
+def test_a_state_that_is_refused_is_not_given_up() -> None:
+    epochs = Epochs()
+    epochs.set_next(2, {"a": 1})
+    for key in (1, 2):
+        found = [epochs.begin([key, 1], worker) for worker in range(2)]
+        assert [(one.epoch, one.saved) for one in found] == [(2, {"a": 1})] * 2
+        for one in found:
+            epochs.refuse(one)
+
+
+def test_each_process_with_a_loader_has_epochs_of_its_own() -> None:
+    """They begin where the process that made the dataset stands."""
+    epochs = Epochs(3)
+    mine, other = os.getpid(), os.getppid()
+    order = [([7, 1], 0, mine), ([7, 1], 0, other), ([7, 1], 1, other), ([7, 2], 0, mine)]
+    found = [epochs.begin(key, worker, loader=loader).epoch for key, worker, loader in order]
+    assert found == [3, 4, 4, 4]
 
 
 def test_a_pickle_goes_on_by_itself() -> None:
@@ -85,7 +105,7 @@ def test_files_are_closed() -> None:
 
 
 def take(epochs: Epochs, key: list[int], worker: int, queue: Any) -> None:
-    queue.put(epochs.begin(key, worker).epoch)
+    queue.put(epochs.begin(key, worker, loader=starter()).epoch)
 
 
 @pytest.mark.parametrize("method", ["fork", "forkserver"])
@@ -123,3 +143,46 @@ def test_torch_seeded_before_each_epoch(tmp_path: Path) -> None:
         orders.append(numbers(loader(dataset, 2)))
     assert [sorted(order) for order in orders] == [list(range(COUNT))] * 2
     assert orders[0] != orders[1]
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_workers_that_persist_take_a_state(tmp_path: Path, method: str) -> None:
+    """Also one that their dataset was given when they had begun."""
+    url = written(str(tmp_path / "train"))
+    other = TFRecordIterable(url, batch_size=50, shuffle=True)
+    steps = iter(other)
+    states = []
+    for _ in range(2):
+        numbers(next(steps) for _ in range(3))
+        states.append(other.state_dict())
+    left = numbers(steps)
+    dataset = TFRecordIterable(url, batch_size=50, shuffle=True)
+    with_workers = loader(dataset, 1, method, persistent_workers=True)
+    numbers(with_workers)
+    for state, more in zip((*states, states[1]), (150, 0, 0), strict=True):
+        dataset.load_state_dict(state)
+        found = numbers(with_workers)
+        assert found[more:] == left
+    assert sorted(numbers(with_workers)) == list(range(COUNT))
+
+
+def test_a_state_that_is_refused_is_refused_again(tmp_path: Path) -> None:
+    url = written(str(tmp_path / "train"))
+    other = TFRecordIterable(url, batch_size=50, shuffle=True, seed=1)
+    next(iter(other))
+    dataset = TFRecordIterable(url, batch_size=50, shuffle=True)
+    dataset.load_state_dict(other.state_dict())
+    for workers in (0, 1, 0):
+        with pytest.raises(ValueError, match="another order"):
+            next(iter(loader(dataset, workers)))
+    dataset.set_epoch(1)
+    assert sorted(numbers(dataset)) == list(range(COUNT))
+
+
+def test_a_state_behind_a_pass_tells_the_epoch_that_was_set(tmp_path: Path) -> None:
+    dataset = TFRecordIterable(written(str(tmp_path / "train")), batch_size=50, shuffle=True)
+    numbers(dataset)
+    dataset.set_epoch(5)
+    other = TFRecordIterable(str(tmp_path / "train"), batch_size=50, shuffle=True)
+    other.load_state_dict(dataset.state_dict())
+    assert numbers(other) == numbers(dataset)

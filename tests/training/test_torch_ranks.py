@@ -38,9 +38,9 @@ def joined(rank: int, folder: str, ranks: int) -> Any:
     return torch.distributed
 
 
-def started(target: Any, *arguments: Any) -> list[Any]:
+def started(target: Any, *arguments: Any, start: str = "spawn") -> list[Any]:
     """Spawned: a forked child has no forkserver of its own once this process has one."""
-    context = multiprocessing.get_context("spawn")
+    context: Any = multiprocessing.get_context(start)
     found = [context.Process(target=target, args=(rank, *arguments)) for rank in range(2)]
     for process in found:
         process.start()
@@ -66,6 +66,30 @@ def test_ranks_of_a_process_group(tmp_path: Path, url: str, workers: int, method
     assert sorted(parts[0] + parts[1]) == ALL
     assert parts[0]
     assert parts[1]
+
+
+def read_of(rank: int, dataset: Any, folder: str, workers: int, method: str) -> None:
+    dist = joined(rank, folder, 2)
+    with_workers = loader(dataset, workers, method)
+    given = [numbers(with_workers) for _ in range(2)]
+    Path(folder, f"read-{rank}").write_text(repr(given))
+    dist.barrier()
+
+
+@pytest.mark.parametrize("start", ["spawn", "fork"])
+@pytest.mark.parametrize(("workers", "method"), [(0, "fork"), (1, "fork"), (1, "spawn")])
+def test_ranks_that_were_handed_a_dataset(
+    tmp_path: Path, url: str, start: str, workers: int, method: str
+) -> None:
+    """As by torch.multiprocessing.spawn. Each is a rank of its own, in the same epochs."""
+    dataset = TFRecordIterable(url, batch_size=50, shuffle=True)
+    for process in started(read_of, dataset, str(tmp_path), workers, method, start=start):
+        process.join()
+        assert process.exitcode == 0
+    parts = [eval((tmp_path / f"read-{rank}").read_text()) for rank in range(2)]
+    for epoch in range(2):
+        assert sorted(parts[0][epoch] + parts[1][epoch]) == ALL
+    assert sorted(numbers(dataset)) == ALL
 
 
 def test_ranks_of_the_environment(url: str, monkeypatch: pytest.MonkeyPatch) -> None:

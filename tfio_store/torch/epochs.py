@@ -4,6 +4,9 @@ A loader tells its dataset nothing when a pass begins: it forks or spawns worker
 has to begin anew. So the workers agree by themselves. All workers of a pass know one number that no
 other pass has (the loader's base seed), and the first of them that comes takes the next epoch for
 it. They write this into a file without a name, which the processes share.
+
+A process that a dataset was handed to, and that is no worker, such as a rank of a job, has a loader
+of its own. So the file holds the epochs of each process that has a loader.
 """
 
 from __future__ import annotations
@@ -15,10 +18,12 @@ import tempfile
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from multiprocessing.context import get_spawning_popen
 from multiprocessing.reduction import DupFd
 from typing import Any
+
+from tfio_store.torch.place import starter
 
 __all__ = ["Epochs", "Pass"]
 
@@ -32,89 +37,158 @@ class Pass:
 
     key: list[int]
     epoch: int
-    resumed: bool
-    """Whether it goes on from the state that the dataset was given."""
+    saved: dict[str, Any] | None
+    """The state from which it goes on, if the dataset was given one."""
     workers: list[int] = field(default_factory=list)
     """Those that have begun it."""
 
 
+@dataclass
+class _Loading:
+    """What one process has read, and will."""
+
+    next: int
+    saved: dict[str, Any] | None = None
+    in_workers: bool = False
+    passes: list[Pass] = field(default_factory=list)
+
+    @classmethod
+    def parsed(cls, kept: dict[str, Any]) -> _Loading:
+        passes = [Pass(**one) for one in kept["passes"]]
+        return cls(**{**kept, "passes": passes})
+
+    def joined(self, key: list[int], worker: int) -> Pass | None:
+        """The pass that others have begun, and this worker has not. Seeds may come again, and then
+        the last pass with this one counts."""
+        for one in reversed(self.passes):
+            if one.key == key and worker not in one.workers:
+                return one
+        return None
+
+    def begin(self, key: list[int] | None, at: int | None) -> Pass:
+        """Begin a pass that no other worker has begun."""
+        found = Pass(key or [], self.next if at is None else at, self.saved)
+        self.next, self.saved, self.in_workers = found.epoch + 1, None, key is not None
+        if key is not None:
+            self.passes = [*self.passes, found][-_KEPT:]
+        return found
+
+
 class Epochs:
-    """The epochs of one dataset. It pickles to the workers that a process starts, who share it; to
-    anybody else as a new one that begins with the same epoch."""
+    """The epochs of one dataset. It pickles to the processes that this one starts, who share the
+    file; to anybody else as a new one that begins with the same epoch."""
 
-    def __init__(self, first: int = 0, resume: bool = False) -> None:
-        self._open(_nameless_file())
-        self.set_next(first, resume=resume)
+    def __init__(self, first: int = 0, saved: dict[str, Any] | None = None) -> None:
+        self._open(_nameless_file(), os.getpid())
+        self.set_next(first, saved)
 
-    def _open(self, file: int) -> None:
-        self._file = file
+    def _open(self, file: int, maker: int) -> None:
+        self._file, self._maker = file, maker
         self._closing = weakref.finalize(self, os.close, file)
 
     @property
     def next(self) -> int:
-        """The epoch that the next pass will give."""
-        return int(self._kept()["next"])
+        """The epoch that the next pass of this process will give."""
+        return self._mine().next
+
+    @property
+    def saved(self) -> dict[str, Any] | None:
+        """The state from which the next pass will go on."""
+        return self._mine().saved
 
     @property
     def in_workers(self) -> bool:
         """Whether the last pass is one of workers."""
-        return bool(self._kept()["in_workers"])
+        return self._mine().in_workers
 
-    def set_next(self, epoch: int, *, resume: bool = False) -> None:
-        """Have the next pass give this epoch, from the dataset's state or from its beginning."""
-        with self._locked() as kept:
-            kept |= {"next": epoch, "resume": resume, "in_workers": False}
+    def set_next(self, epoch: int, saved: dict[str, Any] | None = None) -> None:
+        """Have the next pass give this epoch, from a state or from its beginning."""
+        with self._locked(os.getpid()) as mine:
+            mine.next, mine.saved, mine.in_workers = epoch, saved, False
 
-    def begin(self, key: list[int] | None, worker: int, at: int | None = None) -> Pass:
-        """Begin a pass in a worker; ``key`` None: in the process of the loader itself. ``at``: its
-        epoch, if the worker's own state tells that. ValueError if the others' states tell
-        another."""
-        with self._locked() as kept:
-            found = _joined(kept["passes"], key, worker)
-            if found is None:
-                epoch = kept["next"] if at is None else at
-                found = Pass(key or [], epoch, kept["resume"])
-                kept |= {"next": epoch + 1, "resume": False, "in_workers": key is not None}
-                if key is not None:
-                    kept["passes"] = [*kept["passes"], asdict(found)][-_KEPT:]
-            if key is not None:
-                found.workers.append(worker)
-                kept["passes"] = [
-                    asdict(found) if _same(one, found) else one for one in kept["passes"]
-                ]
+    def begin(
+        self,
+        key: list[int] | None,
+        worker: int,
+        at: int | None = None,
+        *,
+        loader: int | None = None,
+    ) -> Pass:
+        """Begin a pass in a worker of the process ``loader``; ``key`` None: in the process of the
+        loader itself. ``at``: its epoch, if the worker's own state tells that. ValueError if the
+        others' states tell another."""
+        with self._locked(loader or os.getpid()) as mine:
+            found = None if key is None else mine.joined(key, worker)
+            found = found or mine.begin(key, at)
+            found.workers.append(worker)
         if at is not None and found.epoch != at:
             raise ValueError(
                 f"state= is of epoch {at} in worker {worker}, and of epoch {found.epoch} in others"
             )
         return found
 
+    def refuse(self, found: Pass, *, loader: int | None = None) -> None:
+        """Have the next pass meet the state of this one again, which is refused. Idempotent."""
+        with self._locked(loader or os.getpid()) as mine:
+            if mine.next == found.epoch + 1:
+                mine.next, mine.saved = found.epoch, found.saved
+
+    def _mine(self) -> _Loading:
+        with self._locked(os.getpid()) as mine:
+            return mine
+
     @contextmanager
-    def _locked(self) -> Iterator[dict[str, Any]]:
+    def _locked(self, process: int) -> Iterator[_Loading]:
+        """What a process has read, for a look or a change."""
         fcntl.lockf(self._file, fcntl.LOCK_EX)
         try:
             kept = self._kept()
-            yield kept
-            data = json.dumps(kept).encode()
-            os.pwrite(self._file, data, 0)
-            os.ftruncate(self._file, len(data))
+            mine = self._of(kept, process)
+            yield mine
+            kept[str(process)] = asdict(mine)
+            os.pwrite(self._file, json.dumps(kept).encode() + b"\n", 0)
         finally:
             fcntl.lockf(self._file, fcntl.LOCK_UN)
 
     def _kept(self) -> dict[str, Any]:
+        """What the file holds of each process. It ends with a line, behind which lies what was
+        longer before."""
         data = os.pread(self._file, os.fstat(self._file).st_size, 0)
-        kept: dict[str, Any] = json.loads(data or b'{"passes": []}')
+        kept: dict[str, Any] = json.loads(data.partition(b"\n")[0] or b"{}")
         return kept
+
+    def _of(self, kept: dict[str, Any], process: int) -> _Loading:
+        """A process that has read nothing begins as the one that started it, or that made the
+        dataset."""
+        if str(process) in kept:
+            return _Loading.parsed(kept[str(process)])
+        for gone in [one for one in kept if int(one) != self._maker and not _lives(int(one))]:
+            del kept[gone]
+        for other in (starter(), self._maker):
+            if str(other) in kept:
+                return replace(_Loading.parsed(kept[str(other)]), in_workers=False, passes=[])
+        return _Loading(0)
 
     def __reduce__(self) -> tuple[Any, ...]:
         if get_spawning_popen() is None:
-            kept = self._kept()
-            return Epochs, (kept["next"], kept["resume"])
-        return _shared, (DupFd(self._file),)
+            mine = self._mine()
+            return Epochs, (mine.next, mine.saved)
+        return _shared, (DupFd(self._file), self._maker)
 
 
-def _shared(file: Any) -> Epochs:
+def _lives(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _shared(file: Any, maker: int) -> Epochs:
     epochs = Epochs.__new__(Epochs)
-    epochs._open(file.detach())
+    epochs._open(file.detach(), maker)
     return epochs
 
 
@@ -124,16 +198,3 @@ def _nameless_file() -> int:
     file, name = tempfile.mkstemp(prefix="tfio_store.epochs")
     os.unlink(name)
     return file
-
-
-def _joined(passes: list[dict[str, Any]], key: list[int] | None, worker: int) -> Pass | None:
-    """The pass that others have begun, and this worker has not. Seeds may come again, and then the
-    last pass with this one counts."""
-    for one in reversed(passes):
-        if one["key"] == key and worker not in one["workers"]:
-            return Pass(**one)
-    return None
-
-
-def _same(one: dict[str, Any], found: Pass) -> bool:
-    return bool(one["key"] == found.key and one["epoch"] == found.epoch)

@@ -19,7 +19,7 @@ from tfio_store.storage import Access, LocalCache, Retry
 from tfio_store.torch.content import content_of
 from tfio_store.torch.epochs import Epochs
 from tfio_store.torch.passes import Batches, Nothing, Rows, Steps
-from tfio_store.torch.place import Ranks, Worker
+from tfio_store.torch.place import Ranks, Worker, starter
 from tfio_store.torch.shared_pickle import Lent
 from tfio_store.torch.source import Reader, reader_of
 from tfio_store.torch.states import Saved, Standing
@@ -148,10 +148,10 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
         """How many passes have begun in this process, and in the one that it was forked from."""
         self._running: tuple[int, int, int, Steps] | None = None
         """The last pass of this process: its epoch, its share of how many, and its steps."""
-        self._saved: Saved | None = None
-        """What `load_state_dict` was given in the process of the loader."""
         self._restored: Saved | None = None
-        """The same in a worker."""
+        """What `load_state_dict` was given in a worker."""
+        self._started_by: tuple[int, Ranks] | None = None
+        """The process that this one was started by, if not forked, and which rank that is."""
         self._share(0, 0, 1).num_records  # noqa: B018 - walks files that need it, here and not in each worker
 
     @property
@@ -180,7 +180,8 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
         """
         if epoch < 0:
             raise ValueError(f"epoch= takes a number from 0 on, not {epoch}")
-        self._saved = None
+        if self._running is not None and self._running[-1].ended:
+            self._running = None
         self._epochs.set_next(epoch)
 
     def __len__(self) -> int:
@@ -190,7 +191,7 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
                 "len() depends on the loader's number of workers: pass num_workers= to "
                 "TFRecordIterable too"
             )
-        ranks, each = self._ranks or Ranks.found(), max(1, self._num_workers)
+        ranks, each = self._place(), max(1, self._num_workers)
         shares = range(ranks.rank * each, (ranks.rank + 1) * each)
         return sum(self._steps_of(index, ranks.world_size * each) for index in shares)
 
@@ -220,18 +221,33 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
             raise ValueError(
                 f"num_workers={self._num_workers}, and the loader has {worker.count} workers"
             )
-        ranks = self._ranks or Ranks.found()
+        ranks = self._place()
         index = ranks.rank * worker.count + worker.number
         count = ranks.world_size * worker.count
         self._begun += 1
         key = None if worker.seed is None else [worker.seed, self._begun]
         saved, self._restored = self._restored, None
-        begun = self._epochs.begin(key, worker.number, None if saved is None else saved.epoch)
-        if saved is None and begun.resumed:
-            saved = self._saved
-        steps = self._steps(begun.epoch, index, count, saved)
+        at = None if saved is None else saved.epoch
+        begun = self._epochs.begin(key, worker.number, at, loader=worker.loader)
+        if saved is None and begun.saved is not None:
+            saved = Saved.from_json(begun.saved)
+        try:
+            steps = self._steps(begun.epoch, index, count, saved)
+        except Exception:
+            self._epochs.refuse(begun, loader=worker.loader)
+            raise
         self._running = begun.epoch, index, count, steps
         return steps
+
+    def _place(self) -> Ranks:
+        """The rank of the loader's process, which a worker that is not forked was told."""
+        if self._ranks is not None:
+            return self._ranks
+        if self._started_by is not None and get_worker_info() is not None:
+            process, ranks = self._started_by
+            if process == starter():
+                return ranks
+        return Ranks.found()
 
     def _steps(self, epoch: int, index: int, count: int, saved: Saved | None) -> Steps:
         standing = None if saved is None else saved.share(index, count)
@@ -271,7 +287,7 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
         if self._running is not None:
             epoch, index, count, steps = self._running
             return Saved(epoch, count, {index: Standing(steps.ended, steps.state())}).to_json()
-        return (self._saved or Saved(self._epochs.next, 0, {})).to_json()
+        return self._epochs.saved or Saved(self._epochs.next, 0, {}).to_json()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Have the next pass go on where a state was taken. The pass after it is the next epoch.
@@ -288,14 +304,15 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
         if get_worker_info() is not None:
             self._restored = saved
             return
-        self._saved, self._running = saved, None
-        self._epochs.set_next(saved.epoch, resume=True)
+        self._running = None
+        self._epochs.set_next(saved.epoch, saved.to_json())
 
     def __getstate__(self) -> dict[str, Any]:
-        """Of a worker that is started: which rank starts it, as only this process knows that."""
+        """Of a process that is started: which rank starts it. A worker is of the same rank, and
+        cannot find it. Another process is a rank of its own."""
         kept = {**self.__dict__, "_running": None}
         if get_spawning_popen() is not None:
-            kept["_ranks"] = self._ranks or Ranks.found()
+            kept["_started_by"] = os.getpid(), self._place()
         return kept
 
     def __repr__(self) -> str:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 from dataclasses import dataclass
 
 import torch.distributed
 from torch.utils.data import get_worker_info
 
-__all__ = ["Ranks", "Worker"]
+__all__ = ["Ranks", "Worker", "starter"]
+
+
+def starter() -> int:
+    """The process that started this one."""
+    parent = multiprocessing.parent_process()
+    return os.getppid() if parent is None or parent.pid is None else parent.pid
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +57,18 @@ class Ranks:
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """One worker of a loader. ``seed`` is common to all workers of a pass; None in the loader's own
-    process, where there are no workers."""
+    """One worker of a loader, which runs in the process ``loader``. ``seed`` is common to all
+    workers of a pass; None in the loader's own process, where there are no workers."""
 
     number: int
     count: int
     seed: int | None
+    loader: int
 
     @classmethod
     def found(cls) -> Worker:
         """The worker that this process is."""
         info = get_worker_info()
         if info is None:
-            return cls(0, 1, None)
-        return cls(info.id, info.num_workers, info.seed - info.id)
+            return cls(0, 1, None, os.getpid())
+        return cls(info.id, info.num_workers, info.seed - info.id, starter())
