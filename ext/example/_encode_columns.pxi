@@ -22,7 +22,9 @@ cdef class _Column:
     def __cinit__(self, bytes key, values, splits, Py_ssize_t width, valid, Py_ssize_t records):
         self.key = key
         self.keep = values
-        if isinstance(values, list):
+        if values is None:
+            self.kind = EX_NO_KIND
+        elif isinstance(values, list):
             self.take_list(values)
         elif isinstance(values, tuple):
             buffer, offsets, lengths = values

@@ -311,3 +311,16 @@ def test_columns_refuse_counts_that_overflow():
             encode([(b"x", nothing, None, width, None)], records)
     with pytest.raises(ValueError):  # noqa: PT011
         encode([(b"x", nothing, nothing, 1, None)], 2**63 - 1)
+
+
+def test_columns_without_values_have_no_kind():
+    splits = np.zeros(3, np.int64)
+    valid = np.array([True, False])
+    buffer, offsets = codec_module._example.encode_columns(  # type: ignore[attr-defined]
+        [(b"a", None, splits, 1, None), (b"b", None, splits, 1, valid)], 2
+    )
+    first, second = wire_example(entry(b"a", b""), entry(b"b", b"")), wire_example(entry(b"a", b""))
+    assert bytes(buffer) == first + second
+    assert offsets.tolist() == [0, len(first), len(first + second)]
+    with pytest.raises(ValueError):  # noqa: PT011
+        codec_module._example.encode_columns([(b"a", None, None, 1, None)], 2)  # type: ignore[attr-defined]

@@ -112,10 +112,10 @@ def test_lists_of_other_lengths_are_of_any_length(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("other", "words"),
     [
-        ({"x": [0.5]}, "feature 'x' is Feature.*int64.*float64.*schema="),
+        ({"x": [0.5]}, "'x' is int64 in what task 0 wrote, and float64 in what task 1 .*schema="),
         ({"x": ["a"]}, "feature 'x' is"),
         ({"x": np.zeros((1, 2, 2), np.int64)}, "feature 'x' is"),
-        ({"x": [1], "y": [1]}, r"same columns; only some of them have \['y'\]"),
+        ({"x": [1], "y": [1]}, r"same columns; task 1 has \['y'\], and task 0 has not"),
     ],
 )
 def test_tasks_of_other_columns_commit_nothing(tmp_path: Path, other: Any, words: str) -> None:

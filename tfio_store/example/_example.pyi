@@ -120,9 +120,9 @@ def encode_columns(
     A column is (key, values, row_splits or None, width, valid or None). Record i has the values
     ``row_splits[i]:row_splits[i + 1]``, or ``i * width:(i + 1) * width``. Where ``valid`` is False
     the record lacks the feature, and its values are passed over. Values are a float32 or
-    int64 array of one dimension, a list of bytes and str, or (buffer, offsets, lengths) of byte
-    strings. Columns are written in the order given. ValueError, naming the column, where the sizes
-    do not fit.
+    int64 array of one dimension, a list of bytes and str, (buffer, offsets, lengths) of byte
+    strings, or None for no value of no kind. Columns are written in the order given. ValueError,
+    naming the column, where the sizes do not fit.
     """
 
 def encode_sequence_columns(

@@ -7,13 +7,22 @@ dictionaries, and the metadata of the schema and its fields, where pandas keeps 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-__all__ = ["as_type", "common_field", "joined", "packed", "united", "unpacked", "with_room"]
+__all__ = [
+    "as_type",
+    "common_field",
+    "joined",
+    "packed",
+    "united",
+    "unpacked",
+    "with_room",
+    "without_open",
+]
 
 _MOST_DICTIONARY = 1 << 20
 """Bytes of a dictionary that are kept. Of a longer one the values that occur come back."""
@@ -75,6 +84,8 @@ def joined(known: Any, new: Any) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    if pa.types.is_null(known.type):
+        return new
     new = new.cast(known.type)
     missing = new.filter(pc.invert(pc.is_in(new, value_set=known)))
     return pa.concat_arrays([known, missing])
@@ -119,15 +130,75 @@ def united(kept: bytes, new: bytes) -> bytes:
     return packed(fields, {name: values[name] for name in coded}, schema.metadata)
 
 
+def without_open(data: bytes, decided: Collection[str]) -> bytes | None:
+    """The stream without the types of those ``decided`` columns of which nobody has told more than
+    that there are nulls, or lists of nobody knows what. None if no column is left."""
+    import pyarrow as pa
+
+    schema, dictionaries = unpacked(data)
+    fields = {
+        field.name: field
+        for field in schema
+        if field.name not in decided or not _is_open(pa, field.type)
+    }
+    if len(fields) == len(schema):
+        return data
+    kept = {name: values for name, values in dictionaries.items() if name in fields}
+    return packed(fields, kept, schema.metadata) if fields else None
+
+
+def _is_open(pa: Any, kind: Any) -> bool:
+    """Whether nobody knows what the values are. There was none."""
+    if pa.types.is_dictionary(kind) or _is_list(pa, kind):
+        return _is_open(pa, kind.value_type)
+    return bool(pa.types.is_null(kind))
+
+
 def common_field(known: Any, new: Any) -> Any:
     """The Arrow field of a column whose parts have these. TypeError where they are of two kinds."""
-    if "null" not in (str(known.type), str(new.type)) and _family(known.type) != _family(new.type):
+    kind = _common_type(known.type, new.type)
+    if kind is None:
         raise TypeError(
             f"feature {new.name!r}: a part has the Arrow type {new.type}, where earlier parts have "
             f"{known.type}"
         )
-    field = new if str(known.type) == "null" else known
+    field = new if str(known.type) == "null" else known.with_type(kind)
     return field.with_nullable(known.nullable or new.nullable)
+
+
+def _common_type(known: Any, new: Any) -> Any:
+    """The known type, or a wider one that takes the rows of both. What has no values has no type,
+    and lists that are not of one length are of any. None where types are of two kinds."""
+    import pyarrow as pa
+
+    types = pa.types
+    if known.equals(new) or types.is_null(new):
+        return known
+    if types.is_null(known):
+        return new
+    if _is_list(pa, known) and _is_list(pa, new):
+        return _common_list(pa, known, new)
+    if types.is_dictionary(known) and types.is_dictionary(new):
+        inner = _common_type(known.value_type, new.value_type)
+        return None if inner is None else new if types.is_null(known.value_type) else known
+    return known if _family(known) == _family(new) else None
+
+
+def _is_list(pa: Any, kind: Any) -> bool:
+    types = pa.types
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+
+def _common_list(pa: Any, known: Any, new: Any) -> Any:
+    inner = _common_type(known.value_type, new.value_type)
+    if inner is None:
+        return None
+    items = known.value_field.with_type(inner)
+    fixed = [pa.types.is_fixed_size_list(kind) for kind in (known, new)]
+    if all(fixed) and known.list_size == new.list_size:
+        return pa.list_(items, known.list_size)
+    of_any_length = new if fixed[0] else known
+    return pa.large_list(items) if pa.types.is_large_list(of_any_length) else pa.list_(items)
 
 
 def _family(kind: Any) -> str:

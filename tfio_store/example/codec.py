@@ -159,10 +159,12 @@ def encode_rows(
     *,
     first_row: int = 0,
     exact: Collection[str] = (),
+    untyped: Collection[str] = (),
 ) -> RecordBatch:
     """As `encode_examples`, for rows of a longer table. Errors count from its ``first_row``. Of
-    ``exact`` columns the schema may not change a value."""
-    context, lists, rows = core_table(columns, schema, first_row, exact)
+    ``exact`` columns the schema may not change a value. ``untyped`` ones are lists without values,
+    of which nobody knows the type yet: records hold them so that any type reads them."""
+    context, lists, rows = core_table(columns, schema, first_row, exact, untyped)
     if lists:
         buffer, offsets = _example.encode_sequence_columns(context, lists, rows)
     else:

@@ -1,8 +1,8 @@
 """Turns a table's columns, in any form that users have, into the few forms that the codec writes.
 
 The codec takes (key, values, row_splits or None, width, valid or None) with flat values: a float32
-or int64 array, a list of bytes and str, or (buffer, offsets, lengths) of byte strings. ``valid``
-tells which rows are not null.
+or int64 array, a list of bytes and str, (buffer, offsets, lengths) of byte strings, or None for no
+values of no type. ``valid`` tells which rows are not null.
 """
 
 from __future__ import annotations
@@ -66,9 +66,11 @@ def core_columns(
     features: Mapping[str, Feature] | None,
     first_row: int = 0,
     exact: Collection[str] = (),
+    untyped: Collection[str] = (),
 ) -> tuple[list[CoreColumn], dict[str, int]]:
     """The columns, sorted by key, and the number of rows of each. Errors count rows from
-    ``first_row``. Of ``exact`` ones the schema may not change a value."""
+    ``first_row``. Of ``exact`` ones the schema may not change a value. ``untyped`` ones are lists
+    without values, which records hold as such of any type."""
     ready: dict[str, CoreColumn] = {}
     rows: dict[str, int] = {}
     for name, column in columns.items():
@@ -87,7 +89,8 @@ def core_columns(
                 raise ValueError(f"feature {part!r}: the nested {name!r} needs that name")
             if feature is not None and part == name:
                 value = _fitted(part, value, feature, first_row, part in exact)
-                ready[part] = (*core_column(part, value, raw=feature.raw), valid)
+                key, values, splits, width = core_column(part, value, raw=feature.raw)
+                ready[part] = (key, None if part in untyped else values, splits, width, valid)
             else:
                 ready[part] = (*core_column(part, value), valid)
     return [ready[name] for name in sorted(ready)], rows
@@ -253,15 +256,16 @@ def _partly_null(name: str, row: int) -> ValueError:
 
 def _numbers(name: str, rows: list[Any]) -> Any:
     try:
-        return exact_array(rows)
+        array = exact_array(rows)
     except ValueError as error:
         raise ValueError(f"feature {name!r}: {error}") from None
+    if array.dtype.kind in "SU":
+        raise TypeError(f"feature {name!r}: the column mixes text and numbers")
+    return array
 
 
 def _list_of_scalars(name: str, rows: list[Any]) -> Any:
     array = _numbers(name, rows)
-    if array.dtype.kind in "SU":
-        raise TypeError(f"feature {name!r}: the column mixes text and numbers")
     if array.dtype == object:
         kinds = sorted({type(row).__qualname__ for row in rows})
         raise TypeError(f"feature {name!r}: rows of type {', '.join(kinds)} can't be encoded")
@@ -355,12 +359,16 @@ def schema_of(columns: Mapping[str, Any]) -> Schema:
 
 
 def undecided(column: Any) -> bool:
-    """Whether no row of a normal column tells of its type: all are null, or there is none."""
+    """Whether no row of a normal column tells of its type: all are null or lists without values, or
+    there is none."""
     values, valid = apart(column)
-    if len(column) and (valid is None or valid.any()):
-        return False
+    lists = isinstance(values, Ragged)
     while isinstance(values, Ragged):
         values = values.values
+    if lists and len(values):
+        return False
+    if not lists and len(column) and (valid is None or valid.any()):
+        return False
     return isinstance(values, list) or (isinstance(values, np.ndarray) and values.dtype == object)
 
 

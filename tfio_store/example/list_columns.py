@@ -40,14 +40,14 @@ def core_table(
     schema: Schema | None,
     first_row: int = 0,
     exact: Collection[str] = (),
+    untyped: Collection[str] = (),
 ) -> tuple[list[CoreColumn], list[ListColumn], int]:
     """The columns of the context, those of the feature lists, both sorted by key, and the number of
-    rows. Errors count rows from ``first_row``. Of ``exact`` ones the schema may not change a
-    value."""
+    rows. See `core_columns`."""
     check_names(columns, schema)
     listed = {name: feature for name, feature in (schema or {}).items() if feature.sequence}
     plain = {name: column for name, column in columns.items() if name not in listed}
-    context, rows = core_columns(plain, schema, first_row, exact)
+    context, rows = core_columns(plain, schema, first_row, exact, untyped)
     lists, more = _core_lists(columns, listed, first_row, exact)
     return context, lists, check_rows(rows | more)
 

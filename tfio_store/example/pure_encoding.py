@@ -110,6 +110,8 @@ def _check_column(key: str, total: int, splits: Any, width: int, records: int) -
 
 
 def _column_values(key: str, values: Any) -> Any:
+    if values is None:  # an empty tuple has no kind
+        return ()
     if isinstance(values, list):
         for i, value in enumerate(values):
             if type(value) is not bytes and type(value) is not str:

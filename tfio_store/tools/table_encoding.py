@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from tfio_store.example.arrow_types import without_open
 from tfio_store.example.codec import encode_rows
 from tfio_store.example.feature import Feature
 from tfio_store.example.nullable import Nullable
@@ -36,7 +37,9 @@ class TableEncoder:
     @property
     def schema(self) -> Schema:
         """The same with the Arrow types of the columns."""
-        return Schema(self._schema.now, arrow=self._types.packed())
+        types = self._types.packed()
+        decided = self._schema.now.keys() - self._schema.undecided
+        return Schema(self._schema.now, arrow=types and without_open(types, decided))
 
     @property
     def undecided(self) -> set[str]:
@@ -48,13 +51,14 @@ class TableEncoder:
         first."""
         self._types.heed(part)
         self._schema.heed(part)
-        columns = part.columns
+        columns, untyped = part.columns, self._schema.untyped(part)
+        exact = self._schema.exact
         rows = max((len(column) for column in columns.values()), default=0)
         step = max(1, _SLICE_BYTES * rows // max(1, sum(map(_nbytes, columns.values()))))
         for start in range(0, max(rows, 1), step):  # a part without rows is held to the schema too
             some = {name: column[start : start + step] for name, column in columns.items()}
             first = self._rows + start
-            yield encode_rows(some, self.features, first_row=first, exact=self._schema.exact)
+            yield encode_rows(some, self.features, first_row=first, exact=exact, untyped=untyped)
         self._rows += rows
 
 

@@ -163,6 +163,11 @@ def _counted(written: Iterable[WrittenTable]) -> list[WrittenTable]:
 def _schema_of(written: Sequence[WrittenTable]) -> Schema | None:
     """One schema of all tasks. Those without records count only if none has any: what has no row
     is often of a type that nobody has chosen."""
-    full = [one.schema for one in written if one.result.num_records]
-    told = [schema for schema in full or [one.schema for one in written] if schema is not None]
-    return joined_schema(told) if told else None
+    full = [one for one in written if one.result.num_records] or written
+    return joined_schema((_name(one), one.schema) for one in full if one.schema is not None)
+
+
+def _name(one: WrittenTable) -> str:
+    """Of the task, for errors."""
+    result = one.result
+    return f"attempt {result.attempt}" if result.order is None else f"task {result.order}"

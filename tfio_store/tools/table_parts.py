@@ -162,6 +162,7 @@ def _of_mapping(table: Mapping[Any, Any], part: Part) -> Part:
 
 
 def _of_arrow(table: Any, part: Part) -> Part:
+    _check_columns(len(table.schema), table.num_rows)
     part.metadata = table.schema.metadata
     for of, column in zip(table.schema, table.columns, strict=True):
         part.add_typed(of.name, column, of)
@@ -171,6 +172,7 @@ def _of_arrow(table: Any, part: Part) -> Part:
 def _of_frame(frame: Any, part: Part) -> Part:
     """Numbers go as numpy has them, since Arrow would take their NaNs for nulls. The rest goes by
     Arrow, if it is installed and has a type for it."""
+    _check_columns(len(frame.columns), len(frame))
     for i, name in enumerate(frame.columns):
         series = frame.iloc[:, i]
         found = _arrow_of(series)
@@ -183,6 +185,11 @@ def _of_frame(frame: Any, part: Part) -> Part:
         part.add_typed(name, series if plain else found, pa.field(str(name), found.type))
     part.metadata = _pandas_metadata(frame, [name for name in part.types if name in frame])
     return part
+
+
+def _check_columns(columns: int, rows: int) -> None:
+    if rows and not columns:
+        raise ValueError(f"table= has {rows} rows and no columns: nothing could be written of them")
 
 
 def _arrow_of(series: Any) -> Any:
@@ -198,9 +205,21 @@ def _arrow_of(series: Any) -> Any:
         values = [None if nulls[i] else plain_row(name, i, row) for i, row in enumerate(series)]
         nan_is_null = False
     try:
-        return pa.array(values, from_pandas=nan_is_null)
+        found = pa.array(values, from_pandas=nan_is_null)
     except (pa.ArrowException, TypeError, ValueError, OverflowError, NotImplementedError):
         return None
+    inner = found.type
+    while pa.types.is_list(inner):
+        inner = inner.value_type
+    # Arrow makes bytes of text that stands among bytes.
+    return None if pa.types.is_binary(inner) and _has_text(values) else found
+
+
+def _has_text(values: Iterable[Any]) -> bool:
+    return any(
+        isinstance(value, str) or (isinstance(value, (list, np.ndarray)) and _has_text(value))
+        for value in values
+    )
 
 
 def _pandas_metadata(frame: Any, names: list[str]) -> Any:
