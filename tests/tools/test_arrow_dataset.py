@@ -52,6 +52,13 @@ SCANS: dict[str, dict[str, Any]] = {
     "both": {"columns": {"s": pc.field("s")}, "filter": pc.field("kind").cast("string") == "3"},
     "nulls": {"filter": pc.field("n").is_null()},
     "few rows at a time": {"columns": ["n"], "batch_size": 7},
+    "a filter of no column": {"filter": pc.scalar(True)},
+    "no column of all rows": {"columns": [], "filter": pc.scalar(True)},
+    "no column of no row": {"columns": [], "filter": pc.scalar(False)},
+    "a constant": {"columns": {"one": pc.scalar(1)}},
+    "a constant of some rows": {"columns": {"one": pc.scalar(1)}, "filter": pc.field("n") > 100},
+    "no expression": {"columns": {}},
+    "no expression of some rows": {"columns": {}, "filter": pc.field("n") > 100},
 }
 
 
@@ -66,10 +73,17 @@ def test_scans_are_those_of_pyarrow_over_the_same_table(url: str, name: str) -> 
         assert found.num_rows == wanted.num_rows
         assert found.equals(wanted) or not wanted.num_columns
     assert dataset.scanner(**asked).projected_schema.equals(wanted.schema)
-    assert dataset.head(5, **asked).equals(wanted.slice(0, 5))
+    first = wanted.slice(0, min(5, wanted.num_rows))
+    assert dataset.head(5, **asked).equals(first)
     batches = list(dataset.to_batches(**asked))
     assert max((batch.num_rows for batch in batches), default=0) <= asked.get("batch_size", ROWS)
     assert dataset.count_rows(filter=asked.get("filter")) == wanted.num_rows
+
+
+@pytest.mark.parametrize("columns", ["n", b"n", [pc.field("n")], ["n", 1]], ids=str)
+def test_columns_that_are_no_names(url: str, columns: Any) -> None:
+    with pytest.raises(TypeError, match="columns= takes a list of names"):
+        tfs.arrow_dataset(url).to_table(columns=columns)
 
 
 def test_the_types_are_those_of_the_table(url: str) -> None:

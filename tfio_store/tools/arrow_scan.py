@@ -99,6 +99,7 @@ class Scan:
     ) -> None:
         self.dataset_schema = dataset.schema
         names = tuple(self.dataset_schema.names)
+        _check_kind(columns)
         self._dataset = dataset
         self._columns = names if columns is None else columns
         self._filter = rows
@@ -125,7 +126,7 @@ class Scan:
     def _applied(self, table: Any) -> Any:
         if self._filter is not None:
             table = _run(table, "filter", acero.FilterNodeOptions(self._filter))
-        if not isinstance(self._columns, Mapping):
+        if not isinstance(self._columns, Mapping) or not self._columns:
             return table.select(list(self._columns))
         made = acero.ProjectNodeOptions(list(self._columns.values()), list(self._columns))
         return _run(table, "project", made)
@@ -137,7 +138,7 @@ class Scan:
                 if plain:
                     yield from self._cut(batch.select(list(self._columns)))
                     continue
-                for made in self._applied(pa.Table.from_batches([batch])).to_batches():
+                for made in self._applied(_table_of(batch)).to_batches():
                     yield from self._cut(made)
 
     def _cut(self, batch: Any) -> Iterator[Any]:
@@ -166,6 +167,24 @@ class Scan:
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         return self.to_reader().__arrow_c_stream__(requested_schema)
+
+
+def _check_kind(columns: Any) -> None:
+    if isinstance(columns, Mapping) or columns is None:
+        return
+    if isinstance(columns, str | bytes) or not all(isinstance(name, str) for name in columns):
+        raise TypeError(
+            f"columns= takes a list of names, or a dict of expressions by name, not {columns!r}"
+        )
+
+
+def _table_of(batch: Any) -> Any:
+    """The batch as a table. Arrow's engine counts rows by a column: where neither the columns nor
+    the filter need one, it gets one of nulls."""
+    if batch.num_columns:
+        return pa.Table.from_batches([batch])
+    rows = pa.table({"": pa.nulls(batch.num_rows)})
+    return rows.replace_schema_metadata(batch.schema.metadata)
 
 
 def _run(table: Any, step: str, options: Any) -> Any:
