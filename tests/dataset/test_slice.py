@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import io
+import os
 import pickle
+import struct
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -20,6 +23,7 @@ from tests.support.framed import framed
 from tfio_store.dataset.block_tables import BlockTable
 from tfio_store.dataset.part import cut_table
 from tfio_store.dataset.span import bounds_of, span_text
+from tfio_store.records.framing import masked_crc32c
 from tfio_store.storage import open_store
 
 CODECS = [None, "GZIP", "ZLIB", "ZSTD"]
@@ -85,7 +89,9 @@ def test_texts(span: str, total: int, expected: tuple[int, int]) -> None:
     assert bounds_of(span_text(span), total) == expected
 
 
-@pytest.mark.parametrize("span", ["", "5", "a:b", "1:2:3", "%:", "1e3:", "nan%:", "1/2%:", "--1:"])
+@pytest.mark.parametrize(
+    "span", ["", "5", "a:b", "1:2:3", "%:", "1e3:", "nan%:", "1/2%:", "--1:", "1_:"]
+)
 def test_other_texts_are_refused(span: str) -> None:
     with pytest.raises(ValueError, match="span="):
         tfs.slice("train", span)
@@ -102,7 +108,7 @@ def test_a_step_is_refused() -> None:
         tfs.slice("train", slice(0, 10, 2))
 
 
-@pytest.mark.parametrize("source", [5, b"train", None])
+@pytest.mark.parametrize("source", [5, b"train", None, io.BytesIO(), [["a"]], ["a", b"b"]])
 def test_a_source_that_is_none_is_refused(source: Any) -> None:
     with pytest.raises(TypeError, match="source="):
         tfs.slice(source, ":5")
@@ -262,6 +268,26 @@ def test_files_without_an_index_are_walked(tmp_path: Path) -> None:
     whole = [r for i in range(3) for r in items(100, i)]
     read_all_ways(tfs.slice(names, "40:260"), whole[40:260])
     read_all_ways(tfs.slice(f"{tmp_path}/f*", "-99:"), whole[-99:])
+
+
+OPENERS: dict[str, Any] = {
+    "RecordReader": lambda part, **how: list(tfs.RecordReader(part, **how)),
+    "RecordSource": lambda part, **how: list(tfs.RecordSource(part, **how)),
+    "mix": lambda part, **how: list(tfs.mix({part: 1}, **how)),
+    "count": lambda part, **how: [b"5"] * tfs.count(part, **how),
+}
+
+
+@pytest.mark.parametrize("opener", OPENERS)
+def test_files_are_walked_within_the_limits_of_the_caller(tmp_path: Path, opener: str) -> None:
+    long = struct.pack("<Q", (1 << 30) + 1)
+    whole = framed([b"5"]) + long + struct.pack("<I", masked_crc32c(long))
+    (tmp_path / "f").write_bytes(whole)
+    os.truncate(tmp_path / "f", len(whole) + (1 << 30) + 5)  # a hole
+    part = tfs.slice(f"{tmp_path}/f", ":1")
+    assert OPENERS[opener](part, max_record_bytes=2 << 30) == [b"5"]
+    with pytest.raises(tfs.RecordTooLargeError, match="max_record_bytes="):
+        OPENERS[opener](part)
 
 
 def test_only_bytes_of_the_slice_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,26 +10,35 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from tfio_store.dataset.block_tables import BlockTable
 from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.model import Dataset, Shard
+from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.storage import Access
 
-__all__ = ["DatasetPart", "cut_shard", "cut_table", "record_counts", "shards_between"]
+__all__ = ["DatasetPart", "Limits", "cut_shard", "cut_table", "record_counts", "shards_between"]
 
 Int64Array: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.int64]]"
 StartsArray: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.uint32]]"
+
+
+class Limits(NamedTuple):
+    """The limits of whoever opens a source. Files without an index are walked within them, where
+    that is needed to cut the files."""
+
+    memory_budget: int = 256 << 20
+    max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES
 
 
 class DatasetPart(ABC):
     """A value that stands for a part of a dataset. Functions take it as a source."""
 
     @abstractmethod
-    def _open(self, access: Access, compression: str | None) -> Dataset:
+    def _open(self, access: Access, compression: str | None, limits: Limits) -> Dataset:
         """The shards and blocks of the part. The arguments are those of `open_dataset`."""
 
     @abstractmethod

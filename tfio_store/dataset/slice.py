@@ -12,7 +12,7 @@ from tfio_store.dataset.folder import read_manifest
 from tfio_store.dataset.header_walk import index_raw_shards
 from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.model import Dataset, LazyShards
-from tfio_store.dataset.part import DatasetPart, record_counts, shards_between
+from tfio_store.dataset.part import DatasetPart, Limits, record_counts, shards_between
 from tfio_store.dataset.source import OneSource, Source, is_one, open_dataset
 from tfio_store.dataset.span import Span, bounds_of, span_text
 from tfio_store.storage import Access
@@ -20,9 +20,9 @@ from tfio_store.storage.redaction import redacted
 
 __all__ = ["Slice", "slice"]
 
-_WALK_BUDGET = 256 << 20
-_STARTS_BYTES = 32 << 20
-"""What the places of records may take that are found when files without an index are walked."""
+_STARTS_SHARE = 8
+"""The places of records, which are found when files without an index are walked, may take this part
+of the memory budget."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -42,8 +42,9 @@ class Slice(DatasetPart):
     source: OneSource | tuple[OneSource, ...]
     span: str
 
-    def _open(self, access: Access, compression: str | None) -> Dataset:
-        return _cut(open_dataset(self.source, access, compression=compression), self.span)
+    def _open(self, access: Access, compression: str | None, limits: Limits) -> Dataset:
+        whole = open_dataset(self.source, access, compression=compression, limits=limits)
+        return _cut(whole, self.span, limits)
 
     def _manifest(self, access: Access) -> DatasetManifest | None:
         return read_manifest(self.source, access)
@@ -97,11 +98,18 @@ def _kept(source: Source) -> OneSource | tuple[OneSource, ...]:
         return os.fspath(source)
     if is_one(source):
         return source
-    if isinstance(source, bytes | bytearray) or not isinstance(source, Iterable):
+    wrong = isinstance(source, bytes | bytearray) or not isinstance(source, Iterable)
+    if wrong or hasattr(source, "read"):  # an open file gives lines
         raise TypeError(
             f"source= takes a path or URL, or a list of those, not {type(source).__name__}"
         )
-    return tuple(each if isinstance(each, DatasetPart) else os.fspath(each) for each in source)
+    return tuple(map(_kept_one, source))
+
+
+def _kept_one(source: object) -> OneSource:
+    if not is_one(source):
+        raise TypeError(f"source= holds a {type(source).__name__}; it takes paths and URLs")
+    return source if isinstance(source, DatasetPart) else os.fspath(source)
 
 
 def _shown(source: object) -> str:
@@ -116,24 +124,27 @@ def _said(source: object) -> str:
     return str(source) if isinstance(source, DatasetPart) else redacted(str(source))
 
 
-def _cut(dataset: Dataset, span: str) -> Dataset:
+def _cut(dataset: Dataset, span: str, limits: Limits) -> Dataset:
     """The part of a dataset that a span means. Files are walked only to count or to cut them."""
     if isinstance(dataset.shards, LazyShards):
         start, stop = bounds_of(span, dataset.shards.paged.records)
         return replace(dataset, shards=dataset.shards.part(start, stop) if start < stop else ())
-    dataset = _walked(dataset, [i for i, s in enumerate(dataset.shards) if s.records is None])
+    unknown = [i for i, s in enumerate(dataset.shards) if s.records is None]
+    dataset = _walked(dataset, unknown, limits)
     ends = np.cumsum(record_counts(dataset))
     start, stop = bounds_of(span, int(ends[-1]) if len(ends) else 0)
     inside = np.setdiff1d([start, stop], [0, *ends])
     cut = np.unique(np.searchsorted(ends, inside, side="right")).tolist()
-    dataset = _walked(dataset, [i for i in cut if dataset.shards[i].blocks is None])
+    dataset = _walked(dataset, [i for i in cut if dataset.shards[i].blocks is None], limits)
     return replace(dataset, shards=tuple(shards_between(dataset, start, stop)))
 
 
-def _walked(dataset: Dataset, shards: list[int]) -> Dataset:
+def _walked(dataset: Dataset, shards: list[int], limits: Limits) -> Dataset:
     """The dataset with the blocks of these shards known, if they are raw."""
     if not shards:
         return dataset
     alone = replace(dataset, shards=tuple(dataset.shards[i] for i in shards))
-    found = index_raw_shards(alone, memory_budget=_WALK_BUDGET, starts_bytes=_STARTS_BYTES)
+    found = index_raw_shards(
+        alone, **limits._asdict(), starts_bytes=limits.memory_budget // _STARTS_SHARE
+    )
     return dataset.with_shards(dict(zip(shards, found.shards, strict=True)))

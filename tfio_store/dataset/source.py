@@ -18,7 +18,7 @@ from typing_extensions import TypeIs
 from tfio_store.dataset.committed import committed_shards, with_known_blocks
 from tfio_store.dataset.folder import Found, begin_to_find, find_manifest
 from tfio_store.dataset.model import Dataset, LazyShards, Shard
-from tfio_store.dataset.part import DatasetPart
+from tfio_store.dataset.part import DatasetPart, Limits
 from tfio_store.dataset.tfds import tfds_shards
 from tfio_store.dataset.versions import hold_versions
 from tfio_store.records.compression import codec_name
@@ -40,6 +40,8 @@ _LOOKED_AT_FIRST = 1000
 """Of so many shards at most the versions, which a cache must know, are asked for at once. Those of
 more are asked for as they are read."""
 
+_LIMITS = Limits()
+
 _FEW = 8
 """So many names at most are looked up as files and as datasets at once."""
 
@@ -49,6 +51,7 @@ def open_dataset(
     access: Access,
     *,
     compression: str | None = "auto",
+    limits: Limits = _LIMITS,
 ) -> Dataset:
     """Find a source's shards, their sizes, and their blocks where a manifest tells them.
 
@@ -57,6 +60,7 @@ def open_dataset(
         access: how storage is reached.
         compression: "auto" (by each file's first bytes, never by its name), None or "" for raw,
             "GZIP", "ZLIB" or "ZSTD".
+        limits: for parts of files without an index, which are walked to be cut.
 
     Raises:
         FileNotFoundError: no such file, or nothing matches a glob.
@@ -67,9 +71,9 @@ def open_dataset(
     codec = compression if compression == "auto" else codec_name(compression)
     empty = Dataset((), access)
     if isinstance(source, DatasetPart):
-        return source._open(access, compression)
+        return source._open(access, compression, limits)
     names = [source] if is_one(source) else _names(source)
-    resolver = _Resolver(codec, empty, few=len(names) <= _FEW)
+    resolver = _Resolver(codec, empty, limits, few=len(names) <= _FEW)
     found = _resolve_all(resolver, names)
     shards = found[0] if len(found) == 1 else [shard for group in found for shard in group]
     if not isinstance(shards, LazyShards):
@@ -113,8 +117,11 @@ def _names(source: object) -> list[OneSource]:
 
 
 class _Resolver:
-    def __init__(self, compression: str | None, dataset: Dataset, *, few: bool) -> None:
+    def __init__(
+        self, compression: str | None, dataset: Dataset, limits: Limits, *, few: bool
+    ) -> None:
         self._compression = compression
+        self._limits = limits
         self._access = dataset.access
         self._open = dataset.open_url
         self._few = few
@@ -144,7 +151,7 @@ class _Resolver:
         return [self._shard(store, info)]
 
     def _of_part(self, part: DatasetPart) -> Sequence[Shard]:
-        dataset = part._open(self._access, self._compression)
+        dataset = part._open(self._access, self._compression, self._limits)
         if dataset.access != self._access:
             raise ValueError(
                 f"{part}: is reached by other storage options than the rest of the list; pass it "

@@ -13,7 +13,7 @@ __all__ = ["Span", "bounds_of", "span_text"]
 Span: TypeAlias = "str | builtins.slice | tuple[int | None, int | None]"
 
 _FORMS = 'a text such as "80%:", "10%:20%" or ":1000", a slice, or a pair of numbers (start, stop)'
-_BOUND = re.compile(r"(?P<number>-?[0-9][0-9_]*)|(?P<percent>-?[0-9]+(\.[0-9]+)?)%|")
+_BOUND = re.compile(r"(?P<number>-?[0-9]+(_[0-9]+)*)|(?P<percent>-?[0-9]+(\.[0-9]+)?)%|")
 
 
 def span_text(span: Span) -> str:

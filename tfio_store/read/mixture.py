@@ -90,10 +90,10 @@ def mix(
     access = Access(storage_options, retry, backend, cache_of(cache))
     budget = memory_budget // len(pairs)
     options = ReaderOptions(verify, check_policy(on_corrupt), budget, max_record_bytes)
-    parts = [
-        Part(source, Shared(open_dataset(source, access, compression=compression)), options)
-        for source, _ in pairs
-    ]
+    parts = []
+    for source, _ in pairs:
+        found = open_dataset(source, access, compression=compression, limits=options.limits)
+        parts.append(Part(source, Shared(found), options))
     return Mixture._made(choices, stop, parts, MixedPosition.at_first(0, len(parts)))
 
 

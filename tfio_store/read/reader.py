@@ -107,6 +107,7 @@ class RecordReader:
             source,
             Access(storage_options, retry, backend, cache_of(cache)),
             compression=compression,
+            limits=options.limits,
         )
         self._set(Shared(dataset), options, Position())
 

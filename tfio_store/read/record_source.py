@@ -16,6 +16,7 @@ import numpy.typing as npt
 from tfio_store.dataset.header_walk import index_raw_shards, with_idx
 from tfio_store.dataset.memory_cache import MemoryCache
 from tfio_store.dataset.model import Dataset
+from tfio_store.dataset.part import Limits
 from tfio_store.dataset.source import Source, open_dataset
 from tfio_store.read.fetch import fetch_records
 from tfio_store.read.located import Decoding
@@ -104,6 +105,7 @@ class RecordSource(Sequence[bytes]):
             source,
             Access(storage_options, retry, backend, cache_of(cache)),
             compression=compression,
+            limits=Limits(memory_budget, max_record_bytes),
         )
         if idx is not None:
             found = with_idx(found, idx)

@@ -13,6 +13,7 @@ from functools import cached_property
 
 from tfio_store.dataset.header_walk import index_raw_shards
 from tfio_store.dataset.model import Dataset
+from tfio_store.dataset.part import Limits
 from tfio_store.read.fetch import decode, fetch_blocks
 from tfio_store.read.file_object import FileStream
 from tfio_store.read.located import NO_OFFSET, Decoding, Located, within
@@ -39,6 +40,11 @@ class ReaderOptions:
     steps: tuple[Step, ...] = ()
     epoch: int = 0
 
+    @property
+    def limits(self) -> Limits:
+        """Those within which files without an index are walked."""
+        return Limits(self.memory_budget, self.max_record_bytes)
+
     def with_step(self, step: Step, epoch: int | None = None) -> ReaderOptions:
         """These, with one more step. ValueError for even shares of what may be left out."""
         if isinstance(step, Share) and step.even is not None and self.on_corrupt != "raise":
@@ -58,11 +64,7 @@ class Shared:
     dataset: Dataset
 
     def with_blocks(self, options: ReaderOptions) -> Dataset:
-        self.dataset = index_raw_shards(
-            self.dataset,
-            memory_budget=options.memory_budget,
-            max_record_bytes=options.max_record_bytes,
-        )
+        self.dataset = index_raw_shards(self.dataset, **options.limits._asdict())
         return self.dataset
 
 

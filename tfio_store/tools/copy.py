@@ -9,6 +9,7 @@ from typing import Any
 from tfio_store.dataset.folder import read_manifest
 from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.model import Dataset
+from tfio_store.dataset.part import Limits
 from tfio_store.dataset.source import OneSource, Source, is_one, open_dataset
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
@@ -89,7 +90,8 @@ def copy(
     """
     access = Access(storage_options, retry, backend)
     names = source if is_one(source) else list(source)
-    dataset = open_dataset(names, access, compression=compression)
+    limits = Limits(max_record_bytes=max_record_bytes)
+    dataset = open_dataset(names, access, compression=compression, limits=limits)
     into = access if target_options is None else replace(access, storage_options=target_options)
     kept = _described([names] if is_one(names) else names, access)
     placed: dict[str, Any] = {"num_shards": num_shards, "max_shard_bytes": max_shard_bytes}

@@ -9,6 +9,7 @@ from typing import Any
 
 from tfio_store.dataset.header_walk import indexed_shard
 from tfio_store.dataset.model import Dataset, Shard
+from tfio_store.dataset.part import Limits
 from tfio_store.dataset.source import Source, open_dataset
 from tfio_store.errors import DataLossError
 from tfio_store.read.reader import RecordReader
@@ -81,7 +82,9 @@ def count(
         >>> tfs.count("train")
         3
     """
-    dataset = open_dataset(source, Access(storage_options, retry, backend), compression=compression)
+    access = Access(storage_options, retry, backend)
+    limits = Limits(max_record_bytes=max_record_bytes)
+    dataset = open_dataset(source, access, compression=compression, limits=limits)
     whole = counted(dataset, max_record_bytes=max_record_bytes, on_progress=on_progress)
     return whole.num_records or 0
 
@@ -119,7 +122,9 @@ def count_shards(
         >>> [shard.records for shard in tfs.count_shards("train")]
         [2, 1]
     """
-    dataset = open_dataset(source, Access(storage_options, retry, backend), compression=compression)
+    access = Access(storage_options, retry, backend)
+    limits = Limits(max_record_bytes=max_record_bytes)
+    dataset = open_dataset(source, access, compression=compression, limits=limits)
     whole = counted(dataset, max_record_bytes=max_record_bytes, on_progress=on_progress)
     shards = map(whole.shard, range(len(whole.shards)))
     return tuple(ShardCount(shard.url, _known(shard)) for shard in shards)

@@ -13,7 +13,7 @@ from typing import Any
 
 from tfio_store.dataset.header_walk import codec_of
 from tfio_store.dataset.model import Dataset
-from tfio_store.dataset.part import DatasetPart
+from tfio_store.dataset.part import DatasetPart, Limits
 from tfio_store.dataset.source import OneSource, Source, is_one, open_dataset
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, FRAME_OVERHEAD
@@ -119,7 +119,9 @@ def measure(
     """
     if not seconds > 0:
         raise ValueError(f"seconds must be above 0, got {seconds}")
-    dataset = open_dataset(source, Access(storage_options, retry, backend), compression=compression)
+    access = Access(storage_options, retry, backend)
+    limits = Limits(max_record_bytes=max_record_bytes)
+    dataset = open_dataset(source, access, compression=compression, limits=limits)
     _timed(lambda: _ranges(dataset), seconds / 4)
     _, ranges_nbytes, ranges_seconds = _timed(lambda: _ranges(dataset), seconds)
     records, nbytes, taken = _timed(lambda: _records(dataset, max_record_bytes), seconds)

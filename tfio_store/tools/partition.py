@@ -12,7 +12,7 @@ from typing import Any
 from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.model import Dataset, LazyShards
 from tfio_store.dataset.packed_shards import pack_shards, unpack_shards
-from tfio_store.dataset.part import DatasetPart
+from tfio_store.dataset.part import DatasetPart, Limits
 from tfio_store.example.codec import SchemaLike
 from tfio_store.example.schema import Schema
 from tfio_store.read.reader import DEFAULT_MEMORY_BUDGET, OnCorrupt, RecordReader
@@ -229,8 +229,8 @@ class Partition(DatasetPart):
             )
         return full if columns is None else full.select(tuple(columns))
 
-    def _open(self, access: Access, compression: str | None) -> Dataset:
-        del compression  # which was told when the partition was made
+    def _open(self, access: Access, compression: str | None, limits: Limits) -> Dataset:
+        del compression, limits  # all is known since the partition was made
         own = self.dataset.access
         options = access.storage_options or own.storage_options
         retry, backend = access.retry or own.retry, access.backend

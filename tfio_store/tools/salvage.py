@@ -10,6 +10,7 @@ from typing import Any
 
 from tfio_store.dataset.header_walk import codec_of
 from tfio_store.dataset.model import Dataset
+from tfio_store.dataset.part import Limits
 from tfio_store.dataset.source import Source, open_dataset
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, FRAME_OVERHEAD, RecordBatch
@@ -112,7 +113,9 @@ def verify(
         1 sound records, 3 bytes
         ...a.tfrecord: the checksum of a record's data does not hold (offset 0, 19 bytes)
     """
-    dataset = open_dataset(source, Access(storage_options, retry, backend), compression=compression)
+    access = Access(storage_options, retry, backend)
+    limits = Limits(max_record_bytes=max_record_bytes)
+    dataset = open_dataset(source, access, compression=compression, limits=limits)
     report = VerifyReport(quick=quick)
     look = partial(_object_problem, dataset, quick=quick)
     with Threads(_LOOKUPS_AT_ONCE if quick else 1) as pool:
@@ -185,7 +188,8 @@ def salvage(
         ([b'two'], 1)
     """
     access = Access(storage_options, retry, backend)
-    dataset = open_dataset(source, access, compression=compression)
+    limits = Limits(max_record_bytes=max_record_bytes)
+    dataset = open_dataset(source, access, compression=compression, limits=limits)
     report = VerifyReport()
     if target_options is not None:
         access = replace(access, storage_options=target_options)

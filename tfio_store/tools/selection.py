@@ -10,6 +10,7 @@ from typing import Any
 
 from tfio_store.dataset.header_walk import codec_of
 from tfio_store.dataset.model import Dataset
+from tfio_store.dataset.part import Limits
 from tfio_store.dataset.source import Source, is_one, open_dataset
 from tfio_store.read.reader import RecordReader
 from tfio_store.read.record_source import RecordSource
@@ -100,7 +101,8 @@ class Selection:
         yield from _fetched(source, parse_numbers(numbers, len(source)))
 
     def _dataset(self) -> Dataset:
-        return open_dataset(self.source, self.access, compression=self.compression)
+        limits = Limits(max_record_bytes=self.max_record_bytes)
+        return open_dataset(self.source, self.access, compression=self.compression, limits=limits)
 
     def _by_number(self) -> RecordSource:
         return RecordSource(

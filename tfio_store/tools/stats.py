@@ -8,6 +8,7 @@ from typing import Any
 
 from tfio_store.dataset.header_walk import codec_of
 from tfio_store.dataset.model import Dataset
+from tfio_store.dataset.part import Limits
 from tfio_store.dataset.source import Source, is_one, open_dataset
 from tfio_store.errors import SchemaError
 from tfio_store.example import decode_examples
@@ -99,7 +100,8 @@ def stats(
         raise ValueError(f"sample_bytes must be at least 1, or None for all, got {sample_bytes}")
     access = Access(storage_options, retry, backend)
     source = source if is_one(source) else list(source)
-    dataset = open_dataset(source, access, compression=compression)
+    limits = Limits(max_record_bytes=max_record_bytes)
+    dataset = open_dataset(source, access, compression=compression, limits=limits)
     known = manifest_schema(source, access)
     tallies: dict[str, FeatureTally] = {}
     records = nbytes = 0

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from tfio_store.dataset.header_walk import index_raw_shards
 from tfio_store.dataset.model import Dataset
-from tfio_store.dataset.part import DatasetPart
+from tfio_store.dataset.part import DatasetPart, Limits
 from tfio_store.dataset.source import open_dataset
 from tfio_store.dataset.versions import hold_versions
 from tfio_store.errors import DataLossError, RecordTooLargeError
@@ -261,7 +261,8 @@ def _build(
     if names is None:
         files = names_dataset(filenames).map(lambda name: (name, tf.convert_to_tensor(codec)))
         return stream_dataset(files, options, parallel_reads), None, None
-    dataset = None if tf.is_tensor(codec) else _resolve(names, codec, access)
+    limits = Limits(options.memory_budget, options.settings.max_record_bytes)
+    dataset = None if tf.is_tensor(codec) else _resolve(names, codec, access, limits)
     if dataset is None:
         urls = [_whole_name(name) for name in names]
         codecs = tf.fill([len(urls)], codec)
@@ -274,12 +275,8 @@ def _build(
             hold_versions(raw)
             return _from_blocks(raw, options, parallel_reads)
         if options.wants_blocks or cut:
-            dataset = index_raw_shards(
-                dataset,
-                memory_budget=options.memory_budget,
-                max_record_bytes=options.settings.max_record_bytes,
-                instead=None if cut else _AS_STREAMS,
-            )
+            instead = None if cut else _AS_STREAMS
+            dataset = index_raw_shards(dataset, **limits._asdict(), instead=instead)
         if dataset.has_blocks:
             hold_versions(dataset)
             return _from_blocks(dataset, options, parallel_reads)
@@ -368,13 +365,15 @@ def _from_files(
     return stream_dataset(files, options, parallel_reads, at_once=at_once)
 
 
-def _resolve(names: list[str | DatasetPart], codec: str, access: Access) -> Dataset | None:
+def _resolve(
+    names: list[str | DatasetPart], codec: str, access: Access, limits: Limits
+) -> Dataset | None:
     """None where a file is missing or can't be looked at: reading it will tell, as TensorFlow
     does. Parts are looked up now or never."""
     if not all(names):
         return None
     try:
-        return open_dataset(names, access, compression=codec or None)
+        return open_dataset(names, access, compression=codec or None, limits=limits)
     except OSError:
         if any(isinstance(name, DatasetPart) for name in names):
             raise
