@@ -314,6 +314,20 @@ def test_a_partition_is_a_source(tmp_path: Path) -> None:
     assert (copied.records, copied.schema) == (100, tfs.infer_schema(url).to_json())
 
 
+def test_a_copy_of_a_partition_keeps_what_the_manifest_says(tmp_path: Path) -> None:
+    url, about = f"{tmp_path}/t", {"labels": ["cat", "dog"], "mean": 0.5}
+    with tfs.ShardedWriter(url, schema={"x": "int64"}, metadata=about, num_shards=2) as writer:
+        writer.write_batch([{"x": i} for i in range(9)])
+    for source in (url, tfs.slice(url, "2:"), [url, url]):
+        parts = [sent(part) for part in tfs.partitions(source, num_partitions=2)]
+        assert [part.metadata for part in parts] == [about, about]
+        copied = tfs.copy(parts[1], f"{tmp_path}/other", if_exists="overwrite")
+        assert copied.metadata == about
+        assert copied.schema == writer.manifest.schema
+    tfs.write_table({"x": [1]}, f"{tmp_path}/none")
+    assert {part.metadata for part in tfs.partitions([url, f"{tmp_path}/none"])} == {None}
+
+
 # Arrow
 
 

@@ -40,6 +40,7 @@ class Partition(DatasetPart):
             not known, because a file before it has no index.
         schema (Schema | None): What the manifest says of the records. Default None: there is no
             manifest, or it has no schema.
+        metadata (dict | None): The metadata in the manifest. Default None: there is none.
 
     Example:
         >>> _ = tfs.write_table({"x": list(range(6))}, "train", num_shards=2)
@@ -53,6 +54,7 @@ class Partition(DatasetPart):
     dataset: Dataset = field(repr=False)
     first_record: int | None = None
     schema: Schema | None = field(default=None, repr=False)
+    metadata: dict[str, Any] | None = field(default=None, repr=False)
 
     @property
     def num_records(self) -> int | None:
@@ -239,9 +241,10 @@ class Partition(DatasetPart):
 
     def _manifest(self, access: Access) -> DatasetManifest | None:
         del access
-        if self.schema is None:
+        if self.schema is None and self.metadata is None:
             return None
-        return DatasetManifest((), None, schema=self.schema.to_json())
+        schema = None if self.schema is None else self.schema.to_json()
+        return DatasetManifest((), None, schema=schema, metadata=self.metadata)
 
     def __str__(self) -> str:
         first = self.dataset.shard(0).url
@@ -261,11 +264,12 @@ class Partition(DatasetPart):
 
     @property
     def _facts(self) -> tuple[Any, ...]:
-        return self.index, self.first_record, self.schema, self.dataset
+        return self.index, self.first_record, self.schema, self.metadata, self.dataset
 
     def __reduce__(self) -> tuple[Any, ...]:
         dataset, schema = self.dataset, self.schema
-        kept = None if schema is None else zlib.compress(pickle.dumps(schema.to_json()))
+        facts = None if schema is None else schema.to_json(), self.metadata
+        kept = None if facts == (None, None) else zlib.compress(pickle.dumps(facts))
         lazy = isinstance(dataset.shards, LazyShards)
         shards = dataset.shards if lazy else pack_shards(dataset.shards)
         return _restored, (self.index, self.first_record, kept, dataset.access, shards)
@@ -274,10 +278,11 @@ class Partition(DatasetPart):
 def _restored(
     index: int,
     first_record: int | None,
-    schema: bytes | None,
+    facts: bytes | None,
     access: Access,
     shards: LazyShards | bytes,
 ) -> Partition:
-    known = None if schema is None else Schema.from_json(pickle.loads(zlib.decompress(schema)))
+    schema, metadata = (None, None) if facts is None else pickle.loads(zlib.decompress(facts))
+    known = None if schema is None else Schema.from_json(schema)
     unpacked = unpack_shards(shards) if isinstance(shards, bytes) else shards
-    return Partition(index, Dataset(unpacked, access), first_record, known)
+    return Partition(index, Dataset(unpacked, access), first_record, known, metadata)

@@ -7,24 +7,25 @@ import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby, pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from tfio_store.dataset.balance import runs_of
+from tfio_store.dataset.folder import read_manifest
 from tfio_store.dataset.model import Dataset, LazyShards, Shard
 from tfio_store.dataset.part import cut_shard
 from tfio_store.dataset.source import Source, is_one, open_dataset
 from tfio_store.example.schema import Schema
 from tfio_store.storage import Access, Retry
-from tfio_store.tools.infer import manifest_schema
 from tfio_store.tools.long_partitions import long_parts
 from tfio_store.tools.partition import Partition
 
 __all__ = ["partitions"]
 
 Int64Array = npt.NDArray[np.int64]
+_T = TypeVar("_T")
 
 _FEW = 8
 """Of so many sources at most the manifests are asked for a schema."""
@@ -81,14 +82,14 @@ def partitions(
     access = Access(storage_options, retry, backend)
     source = source if is_one(source) else list(source)
     dataset = open_dataset(source, access, compression=compression)
-    schema = _schema(source, access)
+    described = _described(source, access)
     found: Iterable[tuple[Sequence[Shard], int | None]]
     if isinstance(dataset.shards, LazyShards):
         found = long_parts(dataset.shards, target_bytes, num_partitions)
     else:
         found = _Units(dataset).parts(target_bytes, num_partitions)
     return [
-        Partition(index, replace(dataset, shards=shards), first, schema)
+        Partition(index, replace(dataset, shards=shards), first, *described)
         for index, (shards, first) in enumerate(found)
     ]
 
@@ -98,12 +99,19 @@ def _check_count(name: str, value: int) -> None:
         raise ValueError(f"{name}= takes 1 or more, not {value!r}")
 
 
-def _schema(source: Source, access: Access) -> Schema | None:
-    """What the manifests say that all of a source's datasets have in common."""
+def _described(source: Source, access: Access) -> tuple[Schema | None, dict[str, Any] | None]:
+    """The schema and the metadata that all of a source's datasets have in common, as their
+    manifests say."""
     names = [source] if is_one(source) else list(source)
     if not 0 < len(names) <= _FEW:
-        return None
-    found = [manifest_schema(name, access) for name in names]
+        return None, None
+    found = [read_manifest(name, access) for name in names]
+    known = [(None, None) if each is None else (each.schema, each.metadata) for each in found]
+    schemas = [None if schema is None else Schema.from_json(schema) for schema, _ in known]
+    return _common(schemas), _common([metadata for _, metadata in known])
+
+
+def _common(found: Sequence[_T | None]) -> _T | None:
     return found[0] if all(each == found[0] for each in found) else None
 
 
