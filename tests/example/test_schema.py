@@ -86,6 +86,7 @@ def test_json_that_is_no_schema(value):
         (("int64", (None,), 3), "no default"),
         (("int64", (2,), [1, 2, 3]), "default must be a scalar or of shape"),
         (("object", (), None, True), "no fixed size"),
+        ((">i4", (), None, True), "'>i4' is big-endian, and raw memory is not: pass 'int32'"),
         (("no_such", (), None, True), "not known to numpy"),
         (("bytes", (), None, True), "raw is for numbers"),
         (("str", (None,), None, True), "raw is for numbers"),

@@ -347,6 +347,10 @@ def _numpy_dtype(name: str) -> np.dtype[Any]:
             raise ValueError(f"dtype {name!r} is not known to numpy") from None
     if dtype.hasobject or dtype.itemsize == 0:
         raise ValueError(f"dtype {name!r} has no fixed size")
+    if dtype != dtype.newbyteorder("="):
+        raise ValueError(
+            f"dtype {name!r} is big-endian, and raw memory is not: pass {dtype.name!r}"
+        )
     return dtype
 
 
