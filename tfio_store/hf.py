@@ -92,6 +92,8 @@ def iterable_dataset(
         >>> next(iter(dataset.map(lambda row: {"y": row["x"] * 10})))
         {'x': 1, 'name': 'a', 'y': 10}
     """
+    if isinstance(columns, str):
+        raise TypeError(f"columns= takes a list of names, not one: pass [{columns!r}]")
     access = Access(storage_options, retry, backend)
     source = source if is_one(source) else list(source)
     parts = partitions(

@@ -3,6 +3,7 @@ lost behind it, and nothing hangs."""
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import time
@@ -18,6 +19,7 @@ from tests.training.loading import loader, numbers, torch_data, written
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from tfio_store.torch import TFRecordIterable, TFRecordMap  # noqa: E402
+from tfio_store.torch.carried import carrying_errors  # noqa: E402
 
 RECORDS = [tfs.encode_example({"x": i}) for i in range(20)]
 
@@ -95,8 +97,31 @@ def test_a_file_that_has_gone(tmp_path: Path) -> None:
     dataset = TFRecordIterable(url, batch_size=4)
     for file in tmp_path.glob("train-*"):
         file.unlink()
-    with pytest.raises(FileNotFoundError, match="train-00000"):
-        list(loader(dataset, 1))
+    for workers in (0, 1):
+        with pytest.raises(FileNotFoundError, match="train-00000") as caught:
+            list(loader(dataset, workers))
+        assert type(caught.value) is FileNotFoundError
+        assert caught.value.errno == errno.ENOENT
+        assert "train-00000" in caught.value.filename
+
+
+class Unpicklable(OSError):
+    """An error of a client, which holds its connection."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.connection = open(os.devnull)  # noqa: SIM115 - a pickle of it is an error
+
+
+class Failing(torch_data.Dataset):
+    def __getitem__(self, index: int) -> Any:
+        with carrying_errors():
+            raise Unpicklable("the connection broke")
+
+
+def test_an_error_that_holds_a_connection_crosses_as_its_text() -> None:
+    with pytest.raises(Unpicklable, match="the connection broke"):
+        list(torch_data.DataLoader(Failing(), sampler=[0], num_workers=1, timeout=60))
 
 
 class Deadly(torch_data.Dataset):

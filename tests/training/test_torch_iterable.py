@@ -265,6 +265,14 @@ def test_single_rows_in_batches_of_the_loader(url: str) -> None:
     assert batches[0]["x"].dtype == torch.int64
 
 
+@pytest.mark.parametrize("dtype", [torch.uint16, torch.uint32, torch.uint64, torch.bool])
+def test_ragged_rows_of_any_dtype_are_padded(dtype: Any) -> None:
+    ragged = RaggedTensor(torch.ones(3, dtype=dtype), torch.tensor([0, 2, 3, 3]))
+    assert ragged.padded().dtype == dtype
+    assert ragged.padded().tolist() == [[1, 1], [1, 0], [0, 0]]
+    assert ragged.padded(fill=1).tolist() == [[1, 1]] * 3
+
+
 def test_columns(kinds: str) -> None:
     batch = next(iter(TFRecordIterable(kinds, batch_size=5, columns=["name", "scalar"])))
     assert list(batch) == ["name", "scalar"]
@@ -314,7 +322,10 @@ def test_more_shares_than_records(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "kind", "text"),
     [
-        ({"batch_size": 0}, ValueError, "batch_size= takes 1 or more rows"),
+        ({"batch_size": 0}, ValueError, "batch_size= must be a positive integer of rows, or None"),
+        ({"batch_size": 2.5}, ValueError, "batch_size="),
+        ({"num_workers": -1}, ValueError, "num_workers="),
+        ({"columns": "x"}, TypeError, r"columns= takes a list of names, not one: pass \['x'\]"),
         ({"drop_last": True}, ValueError, "drop_last="),
         ({"rank": 0}, ValueError, "rank= and world_size= go together"),
         ({"rank": 2, "world_size": 2}, ValueError, "rank= takes 0 to 1"),

@@ -235,7 +235,9 @@ def test_a_dataset_whose_workers_know_more_than_it_tells_no_state(url: str) -> N
 def test_what_is_no_state_is_refused(url: str) -> None:
     dataset = TFRecordIterable(url, batch_size=SIZE)
     good = dataset.state_dict()
-    for wrong in ({}, good | {"epoch": "x"}, good | {"shares": 5}, good | {"shares": {"0": {}}}):
+    wrongs: list[Any] = [None, [1], {}, good | {"epoch": -1}, good | {"count": -1}]
+    wrongs += [good | {"epoch": "x"}, good | {"shares": 5}, good | {"shares": {"0": {}}}]
+    for wrong in wrongs:
         with pytest.raises(ValueError, match="no state of a TFRecordIterable"):
             dataset.load_state_dict(wrong)
 

@@ -25,6 +25,8 @@ def content_of(
 ) -> Content:
     """What a user asks for by ``schema=`` and ``columns=``. ValueError, KeyError or TypeError for
     what cannot be given."""
+    if isinstance(columns, str):
+        raise TypeError(f"columns= takes a list of names, not one: pass [{columns!r}]")
     name = source if isinstance(source, str) else None
     if schema is None:
         found = known_schema(source, access)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Mapping, Sequence
 from multiprocessing.context import get_spawning_popen
@@ -9,6 +10,7 @@ from typing import Any, Literal
 
 from torch.utils.data import IterableDataset, get_worker_info
 
+from tfio_store.dataset.checks import check_positive
 from tfio_store.dataset.source import Source
 from tfio_store.example.codec import SchemaLike
 from tfio_store.example.schema import Schema
@@ -120,8 +122,10 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
         backend: str = "fsspec",
         cache: str | os.PathLike[str] | LocalCache | None = None,
     ) -> None:
-        if batch_size is not None and batch_size < 1:
-            raise ValueError(f"batch_size= takes 1 or more rows, or None, not {batch_size}")
+        if batch_size is not None:
+            check_positive("batch_size=", batch_size, also=" of rows, or None")
+        if num_workers:
+            check_positive("num_workers=", num_workers, also=", 0 or None")
         if drop_last and batch_size is None:
             raise ValueError("drop_last= leaves out a batch, and without batch_size= there is none")
         reader = reader_of(
@@ -178,6 +182,7 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
             >>> first.equal(second), first.equal(again)
             (False, True)
         """
+        epoch = operator.index(epoch)
         if epoch < 0:
             raise ValueError(f"epoch= takes a number from 0 on, not {epoch}")
         if self._running is not None and self._running[-1].ended:

@@ -38,14 +38,17 @@ class Saved:
     @classmethod
     def from_json(cls, state: Mapping[str, Any]) -> Saved:
         """ValueError if the state is not one of a dataset."""
-        if state.get(FORMAT) != _VERSION:
-            raise ValueError(f"state= is no state of a TFRecordIterable: {dict(state)!r}")
+        if not isinstance(state, Mapping) or state.get(FORMAT) != _VERSION:
+            raise ValueError(f"state= is no state of a TFRecordIterable: {state!r}")
         try:
             shares = {
                 int(index): Standing(bool(one["ended"]), dict(one["reader"]))
                 for index, one in state["shares"].items()
             }
-            return cls(int(state["epoch"]), int(state["count"]), shares)
+            epoch, count = int(state["epoch"]), int(state["count"])
+            if min(epoch, count) < 0:
+                raise ValueError(f"it has epoch {epoch} and {count} shares")
+            return cls(epoch, count, shares)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ValueError(f"state= is no state of a TFRecordIterable: {error!r}") from error
 

@@ -21,6 +21,8 @@ _VIEWS = {"bfloat16": (np.int16, torch.bfloat16)} | {
 }
 """Dtypes that numpy has from elsewhere: the memory of each is taken as another one's."""
 
+_SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
+
 
 class RaggedTensor(NamedTuple):
     """Rows of differing lengths: row i is ``values[splits[i] : splits[i + 1]]``.
@@ -77,7 +79,8 @@ class RaggedTensor(NamedTuple):
         longest = int(lengths.max()) if len(lengths) else 0
         shape = (len(lengths), longest, *self.values.shape[1:])
         out = self.values.new_full(shape, fill)
-        out[torch.arange(longest, device=out.device) < lengths[:, None]] = self.values
+        there = torch.arange(longest, device=out.device) < lengths[:, None]
+        _same_memory(out)[there] = _same_memory(self.values)
         return out
 
     def nested(self) -> Any:
@@ -172,6 +175,12 @@ def _unbound(column: Any) -> list[Any]:
         pairs = zip(_unbound(column.values), column.valid.tolist(), strict=True)
         return [value if valid else None for value, valid in pairs]
     return list(column.unbind(0))
+
+
+def _same_memory(values: Any) -> Any:
+    """The tensor as one of signed integers, where torch cannot write the rows of unsigned ones."""
+    signed = _SIGNED.get(values.dtype)
+    return values if signed is None else values.view(signed)
 
 
 def _slice(ragged: RaggedTensor, start: int, stop: int) -> RaggedTensor:
