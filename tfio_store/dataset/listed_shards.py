@@ -11,8 +11,9 @@ from typing import Any, overload
 from tfio_store.dataset.block_tables import BlockTable, ShardInfo
 from tfio_store.dataset.folder import Folder
 from tfio_store.dataset.model import LazyShards, Shard
-from tfio_store.dataset.paged_part import part_of_pages
+from tfio_store.dataset.paged_part import part_at, part_of_pages
 from tfio_store.dataset.paged_shards import PagedShards
+from tfio_store.dataset.places import Places
 from tfio_store.storage import Version
 
 __all__ = ["ListedShards"]
@@ -59,6 +60,10 @@ class ListedShards(LazyShards):
     def part(self, start: int, stop: int) -> ListedShards:
         """Records ``start:stop``. There must be one at least."""
         return ListedShards(self.folder, self.compression, part_of_pages(self.paged, start, stop))
+
+    def part_at(self, places: Places) -> ListedShards:
+        """The part that lies at these places. Nothing is read."""
+        return ListedShards(self.folder, self.compression, part_at(self.paged, places))
 
     def named(self, names: Iterable[str]) -> tuple[Shard, ...]:
         """Those of these names that are in the list. It is searched only for names that do not

@@ -15,6 +15,7 @@ import numpy as np
 
 from tfio_store.dataset.manifest import BlockTable
 from tfio_store.dataset.paged_shards import Int64Array, PagedShards
+from tfio_store.dataset.places import Places
 from tfio_store.storage import Access, Store, Version
 
 __all__ = ["Block", "Dataset", "LazyShards", "Shard"]
@@ -110,6 +111,10 @@ class LazyShards(Sequence[Shard]):
     def part(self, start: int, stop: int) -> LazyShards:
         """The shards that hold records ``start:stop``, the first and the last one cut. There must
         be a record at least."""
+
+    @abstractmethod
+    def part_at(self, places: Places) -> LazyShards:
+        """The shards of the part that lies at these places. Nothing is read."""
 
 
 @dataclass(frozen=True)

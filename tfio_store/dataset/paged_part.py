@@ -5,36 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from tfio_store.dataset.block_tables import BlockTable
 from tfio_store.dataset.paged_shards import Int64Array, PagedShards
 from tfio_store.dataset.part import cut_table
+from tfio_store.dataset.places import Places
 from tfio_store.dataset.shard_page import Listed
 from tfio_store.records.framing import crc32c
 
-__all__ = ["PagedPart", "Places", "part_of_pages"]
-
-
-class Places(NamedTuple):
-    """Where a part lies in a list of shards: of each, the first one and the one behind the last."""
-
-    shards: tuple[int, int]
-    records: tuple[int, int]
-    blocks: tuple[int, int]
-    nbytes: int
-    """The stored bytes of the blocks, or of the records where they are cut at their bytes."""
-
-    def moved(self, shards: int, records: int, blocks: int) -> Places:
-        """The same in a list that begins so much later."""
-        return Places(
-            (self.shards[0] - shards, self.shards[1] - shards),
-            (self.records[0] - records, self.records[1] - records),
-            (self.blocks[0] - blocks, self.blocks[1] - blocks),
-            self.nbytes,
-        )
+__all__ = ["PagedPart", "part_at", "part_of_pages"]
 
 
 class PagedPart(PagedShards):
@@ -46,13 +28,7 @@ class PagedPart(PagedShards):
     def __init__(self, base: PagedShards, places: Places) -> None:
         self._base = base
         self._places = places
-        super().__init__(base.refs, base.folder, raw=base.raw and not self._cuts())
-
-    def _cuts(self) -> bool:
-        """Whether the first or the last shard is cut."""
-        (first, stop), (begin, end) = self._places.shards, self._places.records
-        last = self._base.first_of("records", stop - 1) + self._base[stop - 1].records
-        return self._base.first_of("records", first) < begin or end < last
+        super().__init__(base.refs, base.folder, raw=base.raw and not places.cut)
 
     def __reduce__(self) -> tuple[Any, ...]:
         narrow, places = self._narrowed
@@ -71,6 +47,12 @@ class PagedPart(PagedShards):
         """The list that this is a part of, and where records ``start:stop`` stand there."""
         first = self._places.records[0]
         return self._base, first + start, first + stop
+
+    def at(self, places: Places) -> PagedPart:
+        """The part that lies at these places of this one."""
+        own = self._places
+        moved = places.moved(-own.shards[0], -own.records[0], -own.blocks[0])
+        return PagedPart(self._base, moved._replace(cut=places.cut or own.cut))
 
     def __len__(self) -> int:
         first, stop = self._places.shards
@@ -166,6 +148,11 @@ class PagedPart(PagedShards):
         self._base.begin_tables(self._places.shards[0] + shard for shard in shards)
 
 
+def part_at(paged: PagedShards, places: Places) -> PagedPart:
+    """The part of a long dataset that lies at these places. Nothing is read."""
+    return paged.at(places) if isinstance(paged, PagedPart) else PagedPart(paged, places)
+
+
 def part_of_pages(paged: PagedShards, start: int, stop: int) -> PagedPart:
     """Records ``start:stop`` of a long dataset. There must be one at least."""
     while isinstance(paged, PagedPart):
@@ -179,6 +166,7 @@ def part_of_pages(paged: PagedShards, start: int, stop: int) -> PagedPart:
         (start, stop),
         (paged.first_of("blocks", first) + block, paged.first_of("blocks", last) + end),
         paged.nbytes_before(last) + until - paged.nbytes_before(first) - byte,
+        begins < start or stop - begun < paged[last].records,
     )
     return PagedPart(paged, places)
 

@@ -212,9 +212,13 @@ def _columns(body: memoryview, shards: int) -> tuple[dict[str, Int64Array], int]
 
 def _names(data: memoryview, stops: Int64Array) -> tuple[str, ...]:
     bounds = [0, *stops.tolist()]
-    if bounds[-1] != len(data) or any(start >= stop for start, stop in pairwise(bounds)):
+    if bounds[-1] != len(data) or (np.diff(stops, prepend=0) <= 0).any():
         raise ValueError("the ends of its names are not in order")
-    return tuple(bytes(data[start:stop]).decode() for start, stop in pairwise(bounds))
+    encoded = bytes(data)
+    if encoded.isascii():  # which takes a third of the time
+        text = encoded.decode()
+        return tuple(text[start:stop] for start, stop in pairwise(bounds))
+    return tuple(encoded[start:stop].decode() for start, stop in pairwise(bounds))
 
 
 def _check_places(columns: dict[str, Int64Array], indexes: int, names: tuple[str, ...]) -> None:
