@@ -8,14 +8,19 @@ from typing import Any
 import pytest
 
 from tests.engines.ray_nodes import cluster
-from tests.engines.spark_session import spark_session
+from tests.engines.spark_session import CLUSTER, THREADS, spark_session
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A session with two worker processes."""
+def spark(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Any]:
+    """A session with two worker processes. Where the slow tests, which kill some, are left out, it
+    is on two threads, and starts in less time."""
     pytest.importorskip("pyspark", reason="Spark is not installed")
-    with spark_session(tmp_path_factory.mktemp("spark")) as session:
+    are_slow = any(item.get_closest_marker("slow") for item in request.session.items)
+    master = CLUSTER if are_slow else THREADS
+    with spark_session(tmp_path_factory.mktemp("spark"), master) as session:
         yield session
 
 

@@ -16,6 +16,11 @@ from tests.servers.process import free_port, running
 ROOT = Path(__file__).parent.parent.parent
 
 CLUSTER = "local-cluster[2,1,1024]"
+THREADS = "local[2,4]"
+"""Two threads. A task that fails is tried four times, as on a cluster."""
+
+SOON_READY = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Of a JVM that lives for minutes: it compiles once, in a fraction of the time."""
 
 FASTER_COPIES = {
     "spark.speculation": "true",
@@ -36,9 +41,12 @@ def spark_session(folder: Path, master: str = CLUSTER, **conf: str) -> Iterator[
     builder = SparkSession.builder.master(master).appName("tests")
     for name, value in {
         "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": SOON_READY,
+        "spark.executor.extraJavaOptions": SOON_READY,
         "spark.driver.host": "127.0.0.1",
         "spark.executorEnv.PYTHONPATH": str(ROOT),
         "spark.local.dir": str(folder),
+        "spark.sql.codegen.wholeStage": "false",  # compiles long programs for few rows
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.task.maxFailures": "4",

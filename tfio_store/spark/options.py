@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tfio_store.example.schema import Schema
@@ -29,7 +29,8 @@ class ReadOptions:
     num_partitions: int | None
     compression: str | None
     on_corrupt: Any
-    storage: dict[str, Any]
+    storage: dict[str, Any] = field(repr=False)
+    """With credentials."""
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> ReadOptions:
@@ -49,6 +50,12 @@ class ReadOptions:
             storage=given.storage(),
         )
         given.refuse_others("reading")
+        told = made.schema is not None or made.infer_schema
+        if made.record_type == "ByteArray" and told:
+            raise ValueError(
+                'recordType "ByteArray" gives records as they are: leave it out, or the options '
+                "'schema' and 'inferSchema'"
+            )
         return made
 
     @property
@@ -66,8 +73,8 @@ class WriteOptions:
     schema: Schema | None
     if_exists: str
     max_shard_bytes: int
-    job: dict[str, Any]
-    """What `WriteJob` takes besides."""
+    job: dict[str, Any] = field(repr=False)
+    """What `WriteJob` takes besides, with credentials."""
 
     @classmethod
     def of(cls, options: Mapping[str, str], *, overwrite: bool) -> WriteOptions:
@@ -91,6 +98,11 @@ class WriteOptions:
             job=job | given.storage(),
         )
         given.refuse_others("writing")
+        if made.record_type == "ByteArray" and made.schema is not None:
+            raise ValueError(
+                'recordType "ByteArray" writes bytes as they are: leave it out, or the option '
+                "'schema'"
+            )
         return made
 
 
@@ -112,7 +124,7 @@ class _Given:
             raise ValueError(f"option {name!r}: {error}") from None
 
     def urls(self) -> list[str]:
-        several = self.take("paths", json.loads, default=[])
+        several = self.take("paths", _urls, default=())
         one = self.take("path", str)
         urls = [*([] if one is None else [one]), *several]
         if not urls:
@@ -154,15 +166,42 @@ def _object(text: str) -> dict[str, Any]:
 def _schema(text: str) -> Schema:
     told = _object(text)
     if not isinstance(told.get("features"), dict):
-        told = {n: (f[0], tuple(f[1])) if isinstance(f, list) else f for n, f in told.items()}
+        told = {name: _dtype_and_shape(given) for name, given in told.items()}
     return Schema.of(told)
 
 
+def _dtype_and_shape(given: Any) -> Any:
+    if not isinstance(given, list):
+        return given
+    if len(given) != 2 or not isinstance(given[1], list):
+        raise ValueError(
+            f'takes a dtype, or a list of it and a shape: ["float32", [3]], not {given}'
+        )
+    return given[0], tuple(given[1])
+
+
 def _names(text: str) -> tuple[str, ...]:
-    names = json.loads(text) if text.startswith("[") else [each.strip() for each in text.split(",")]
-    if not names or not all(isinstance(name, str) and name for name in names):
+    named = _strings(text) if text.startswith("[") else [each.strip() for each in text.split(",")]
+    if not named or not all(named):
         raise ValueError('takes names with commas between, or a JSON list of them: ["a", "b"]')
-    return tuple(names)
+    return tuple(named)
+
+
+def _urls(text: str) -> tuple[str, ...]:
+    urls = _strings(text)
+    if urls is None:
+        raise ValueError('takes a JSON list of URLs: ["s3://b/one", "s3://b/two"]')
+    return tuple(urls)
+
+
+def _strings(text: str) -> list[str] | None:
+    """A JSON list of strings, or None for anything else."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None
+    is_list = isinstance(found, list) and all(isinstance(each, str) for each in found)
+    return found if is_list else None
 
 
 def _flag(text: str) -> bool:

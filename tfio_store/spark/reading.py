@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from tfio_store.example.schema import Schema
+from tfio_store.spark.casting import check_casts, spark_batch
 from tfio_store.spark.options import ReadOptions
-from tfio_store.spark.types import arrow_schema, features_of, is_bytes, spark_batch, spark_schema
+from tfio_store.spark.types import arrow_schema, features_of, is_bytes, spark_schema
 from tfio_store.storage import Access
-from tfio_store.tools.infer import manifest_schema
 from tfio_store.tools.partition import Partition
 from tfio_store.tools.partition_tables import RECORD, row_types
-from tfio_store.tools.partitions import partitions
+from tfio_store.tools.partitions import partitions, shared_schema
 from tfio_store.tools.table_stream import whole_schema
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def found_schema(options: ReadOptions) -> Schema | None:
     if options.record_type == "ByteArray":
         return None
     source, access = options.source, Access(**options.storage)
-    found = options.schema or manifest_schema(source, access)
+    found = shared_schema(source, access) if options.schema is None else options.schema
     if found is None and options.infer_schema:
         found = whole_schema(source, None, access.arguments)
     if found is None and (options.record_type is not None or options.columns is not None):
@@ -52,8 +52,9 @@ class TFRecordSourceReader(DataSourceReader):  # type: ignore[misc]
     def __init__(self, options: ReadOptions, columns: StructType, schema: Schema | None) -> None:
         self._options = options
         self._columns = columns
-        self._schema = schema or options.schema
+        self._schema = options.schema if schema is None else schema
         self._as_bytes = options.record_type == "ByteArray"
+        _check_names(columns.names, options)
         if self._as_bytes and not is_bytes(columns):
             raise ValueError(
                 'recordType "ByteArray" has one column of binary, and schema() names '
@@ -72,7 +73,8 @@ class TFRecordSourceReader(DataSourceReader):  # type: ignore[misc]
         )
         for part in found[:1]:
             if not self._reads_bytes(part):  # what can't be read is told now, and not by each task
-                part.arrow_schema(self._schema_of(part), self._columns.names)
+                types = part.arrow_schema(self._schema_of(part), self._columns.names)
+                check_casts(types, arrow_schema(self._columns))
         return [InputPartition(part) for part in found]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
@@ -84,10 +86,10 @@ class TFRecordSourceReader(DataSourceReader):  # type: ignore[misc]
         how: Any = {"on_corrupt": self._options.on_corrupt}
         if self._reads_bytes(part):
             for records in part.batches(**how):
-                yield spark_batch([records.to_arrow()], types)
+                yield spark_batch([records.to_arrow()], types, len(records))
             return
         for batch in part.arrow_batches(self._schema_of(part), self._columns.names, **how):
-            yield spark_batch(batch.columns, types)
+            yield spark_batch(batch.columns, types, batch.num_rows)
 
     def _reads_bytes(self, part: Partition) -> bool:
         if self._options.record_type is not None:
@@ -96,5 +98,16 @@ class TFRecordSourceReader(DataSourceReader):  # type: ignore[misc]
         return unknown and is_bytes(self._columns) and self._columns.names == [RECORD]
 
     def _schema_of(self, part: Partition) -> Schema:
-        known = self._schema or part.schema
-        return known or features_of(self._columns, self._options.record_type)
+        known = part.schema if self._schema is None else self._schema
+        return features_of(self._columns, self._options.record_type) if known is None else known
+
+
+def _check_names(names: Sequence[str], options: ReadOptions) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"schema() names columns twice: {', '.join(twice)}")
+    if options.columns is not None and list(dict.fromkeys(options.columns)) != list(names):
+        raise ValueError(
+            f"schema() names the columns {', '.join(names)}, and the option 'columns' "
+            f"{', '.join(options.columns)}; leave one of the two out"
+        )

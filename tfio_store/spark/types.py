@@ -3,32 +3,56 @@ that it has chosen itself."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from inspect import signature
 from typing import Any
 
 from tfio_store.example.feature import Feature
 from tfio_store.example.schema import Schema
 
-__all__ = ["arrow_schema", "features_of", "is_bytes", "spark_batch", "spark_schema"]
+__all__ = ["arrow_schema", "features_of", "is_bytes", "spark_schema"]
 
 
 def spark_schema(types: Any) -> Any:
     """The Spark schema (StructType) for columns of these Arrow types. All columns take nulls."""
     import pyarrow as pa
     from pyspark.sql.pandas.types import from_arrow_schema
+    from pyspark.sql.types import StructType
 
-    fields = [pa.field(of.name, _known_to_spark(pa, of.name, of.type)) for of in types]
-    return from_arrow_schema(pa.schema(fields))
+    found = StructType()
+    for of in types:
+        known = pa.field(of.name, _known_to_spark(pa, of.name, of.type))
+        with _of_column(of.name, of.type):
+            found.add(from_arrow_schema(pa.schema([known])).fields[0])
+    return found
 
 
 def arrow_schema(schema: Any) -> Any:
-    """The Arrow schema that Spark demands for its own."""
+    """The Arrow schema that Spark demands for its own. ValueError for a column that it has none
+    for."""
+    import pyarrow as pa
     from pyspark.sql.pandas.types import to_arrow_schema
+    from pyspark.sql.types import StructType
 
     # Spark 4.0 and 4.1 have UTC without being told.
     how = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
-    return to_arrow_schema(schema, **how)
+    fields = []
+    for field in schema.fields:
+        with _of_column(field.name, field.dataType.simpleString()):
+            fields.append(to_arrow_schema(StructType([field]), **how).field(0))
+    return pa.schema(fields)
+
+
+@contextmanager
+def _of_column(name: str, kind: object) -> Iterator[None]:
+    """Spark's errors do not tell the column."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"column {name!r} is {kind}, which does not go from Arrow to Spark and back: {error}"
+        ) from error
 
 
 def _known_to_spark(pa: Any, name: str, kind: Any) -> Any:
@@ -58,23 +82,6 @@ def _known_to_spark(pa: Any, name: str, kind: Any) -> Any:
 def is_bytes(schema: Any) -> bool:
     """Whether there is one column, of binary."""
     return [field.dataType.typeName() for field in schema.fields] == ["binary"]
-
-
-def spark_batch(columns: Sequence[Any], types: Any) -> Any:
-    """A record batch of the types that Spark demands. ValueError, with the column's name, if values
-    do not fit."""
-    import pyarrow as pa
-
-    made = []
-    for of, column in zip(types, columns, strict=True):
-        plain = column.storage if isinstance(column, pa.ExtensionArray) else column
-        try:
-            made.append(plain.cast(of.type))
-        except pa.ArrowException as error:
-            raise ValueError(f"column {of.name!r} can't become {of.type}: {error}") from None
-        if made[-1].null_count and not of.nullable:
-            raise ValueError(f"column {of.name!r} has nulls, and schema() says that it has none")
-    return pa.RecordBatch.from_arrays(made, schema=types)
 
 
 def features_of(schema: Any, record_type: str | None, *, every: bool = True) -> Schema:

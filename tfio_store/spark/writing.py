@@ -30,6 +30,7 @@ __all__ = ["ExampleWriter", "RecordWriter", "Written", "writer_of"]
 
 def writer_of(options: WriteOptions, columns: StructType) -> _Writer:
     """Begin a job. ValueError or TypeError, and no job, for columns that can't be written."""
+    _check_columns(columns)
     types = arrow_schema(columns)
     as_bytes = options.record_type == "ByteArray"
     if as_bytes and not is_bytes(columns):
@@ -50,6 +51,21 @@ def writer_of(options: WriteOptions, columns: StructType) -> _Writer:
         job.abort()
         raise
     return ExampleWriter(tables, types.empty_table())
+
+
+def _check_columns(columns: StructType) -> None:
+    if not columns.fields:
+        raise ValueError("the data frame has no columns, and its rows would be no records")
+    for field in columns.fields:
+        kind = field.dataType
+        while kind.typeName() == "array":
+            kind = kind.elementType
+        if kind.typeName() in ("struct", "map", "variant"):
+            raise TypeError(
+                f"column {field.name!r} is {field.dataType.simpleString()}, which no feature is; "
+                f"make columns of its fields, as select('{field.name}.*') does of a struct, or "
+                "text by to_json()"
+            )
 
 
 def _sequences(columns: StructType, options: WriteOptions) -> Schema | None:
@@ -106,14 +122,17 @@ class _Writer(DataSourceArrowWriter):  # type: ignore[misc]
 
 
 class ExampleWriter(_Writer):
-    """Writes rows as Examples. The table without rows tells the types of tasks without any."""
+    """Writes rows as Examples. The table without rows tells the types of all tasks, also of those
+    without any. Sessions differ in zones, and in whether offsets of text have 32 bits or 64."""
 
     def __init__(self, job: TableJob, no_rows: Any) -> None:
         super().__init__(job)
         self._no_rows = no_rows
 
     def _write(self, batches: Iterator[Any], order: int) -> Any:
-        return self._job.write(chain([self._no_rows], batches), order)
+        types = self._no_rows.schema
+        same = (batch.cast(types) for batch in batches)
+        return self._job.write(chain([self._no_rows], same), order)
 
 
 class RecordWriter(_Writer):

@@ -22,7 +22,7 @@ from tfio_store.storage import Access, Retry
 from tfio_store.tools.long_partitions import long_parts
 from tfio_store.tools.partition import Partition
 
-__all__ = ["partitions"]
+__all__ = ["partitions", "shared_schema"]
 
 Int64Array = npt.NDArray[np.int64]
 _T = TypeVar("_T")
@@ -97,6 +97,11 @@ def partitions(
 def _check_count(name: str, value: int) -> None:
     if isinstance(value, bool) or operator.index(value) < 1:
         raise ValueError(f"{name}= takes 1 or more, not {value!r}")
+
+
+def shared_schema(source: Source, access: Access) -> Schema | None:
+    """The schema that each of a source's partitions has."""
+    return _described(source, access)[0]
 
 
 def _described(source: Source, access: Access) -> tuple[Schema | None, dict[str, Any] | None]:
