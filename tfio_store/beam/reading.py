@@ -8,18 +8,19 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.coders import BytesCoder
 from apache_beam.io.filesystem import CompressionTypes
+from apache_beam.options.value_provider import ValueProvider
 
-from tfio_store.beam.arguments import codec_of, decoder_of
+from tfio_store.beam.arguments import codec_of, columns_of, decoder_of, is_told, told
 from tfio_store.beam.blocks import Give, ReadBlocks
-from tfio_store.dataset.source import Source, open_dataset
+from tfio_store.dataset.checks import check_positive
+from tfio_store.dataset.source import Source, is_one, open_dataset
 from tfio_store.example.codec import SchemaLike
 from tfio_store.example.schema import Schema
-from tfio_store.read.skips import OnCorrupt
+from tfio_store.read.skips import OnCorrupt, check_policy
 from tfio_store.storage import Access, Retry
-from tfio_store.tools.infer import manifest_schema
 from tfio_store.tools.partition import Partition
 from tfio_store.tools.partition_tables import row_types
-from tfio_store.tools.partitions import partitions
+from tfio_store.tools.partitions import partitions, shared_schema
 
 __all__ = ["ReadAllFromTFRecord", "ReadFromTFRecord"]
 
@@ -34,16 +35,19 @@ class _Plan(beam.DoFn):  # type: ignore[misc]
         self._access = access
         self._compression = compression
 
-    def process(self, element: Source) -> Iterator[Partition]:
+    def process(self, element: Source | ValueProvider) -> Iterator[Partition]:
+        source = told(element)
+        if not is_one(source) and not isinstance(source, (list, tuple)):
+            raise TypeError(f"a source is a path or URL, or a list of those, not {source!r}")
         try:
             yield from partitions(
-                element,
+                source,
                 target_bytes=_TASK_BYTES,
                 compression=self._compression,
                 **self._access.arguments,
             )
         except FileNotFoundError:
-            if not isinstance(element, str) or not any(c in element for c in "*?["):
+            if not isinstance(source, str) or not any(c in source for c in "*?["):
                 raise  # while a pattern may match nothing, as in Beam's own
 
 
@@ -65,11 +69,13 @@ class _Read(beam.PTransform):  # type: ignore[misc]
         self._give = Give(
             coder=decoder_of(coder, batched=give["batched"]),
             schema=None if schema is None else Schema.of(schema),
-            columns=None if columns is None else tuple(columns),
+            columns=columns_of(columns),
             **give,
         )
         self._access = access
         self._compression = codec_of(compression_type, auto="auto")
+        check_policy(how["on_corrupt"])
+        check_positive("memory_budget", how["memory_budget"])
         self._how = how
 
     def _records(self, sources: Any) -> Any:
@@ -90,8 +96,9 @@ class ReadFromTFRecord(_Read):
     runs, at any block, also in the middle of a GZIP shard. Each record's checksum is checked.
 
     Args:
-        file_pattern (str | PathLike | list): See `RecordReader`: a file, a glob, a dataset's prefix
-            or folder, or a list of these.
+        file_pattern (str | PathLike | list | ValueProvider): See `RecordReader`: a file, a glob, a
+            dataset's prefix or folder, or a list of these; or a template's parameter, which tells
+            one of these when the pipeline runs.
         coder (Coder): Decodes each record. Default ``BytesCoder()``: they are bytes.
         compression_type (str): A `CompressionTypes` of Beam. Default AUTO: each file's first bytes
             tell, not its name.
@@ -127,7 +134,7 @@ class ReadFromTFRecord(_Read):
 
     def __init__(
         self,
-        file_pattern: Source,
+        file_pattern: Source | ValueProvider,
         coder: Any = BytesCoder(),  # noqa: B008
         compression_type: str = CompressionTypes.AUTO,
         validate: bool = True,
@@ -146,13 +153,13 @@ class ReadFromTFRecord(_Read):
         how = {"on_corrupt": on_corrupt, "memory_budget": memory_budget}
         super().__init__(coder, compression_type, give, how, access)
         self._source = file_pattern
-        if validate:
-            self._validate()
+        if validate and is_told(file_pattern):
+            self._validate(told(file_pattern))
 
-    def _validate(self) -> None:
-        open_dataset(self._source, self._access, compression=self._compression)
+    def _validate(self, source: Source) -> None:
+        open_dataset(source, self._access, compression=self._compression)
         if self._give.columns is not None:
-            known = self._give.schema or manifest_schema(self._source, self._access)
+            known = self._give.schema or shared_schema(source, self._access)
             row_types(known, self._give.columns)
 
     def expand(self, pbegin: Any) -> Any:

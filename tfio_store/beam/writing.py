@@ -12,23 +12,29 @@ is one job, however often it was begun, and the commit gets the results of the a
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import apache_beam as beam
 from apache_beam.coders import BytesCoder
 from apache_beam.io.filesystem import CompressionTypes
+from apache_beam.options.value_provider import ValueProvider
 from apache_beam.pvalue import AsIter, AsSingleton
 from apache_beam.transforms.window import GlobalWindow, GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
-from tfio_store.beam.arguments import codec_of, decoder_of
+from tfio_store.beam.arguments import check_url, codec_of, decoder_of, told
+from tfio_store.dataset.checks import check_positive
 from tfio_store.example.codec import SchemaLike
+from tfio_store.example.schema import Schema
 from tfio_store.storage import Access, Retry
+from tfio_store.storage.redaction import redacted
+from tfio_store.tools.partition_tables import row_types
 from tfio_store.tools.table_job import TableJob
-from tfio_store.write.plan import KEEP_REPLACED, IfExists, Names
+from tfio_store.write.plan import KEEP_REPLACED, IfExists, Names, Plan
 from tfio_store.write.write_job import WriteJob
 
 __all__ = ["RecordTask", "WriteToTFRecord"]
@@ -65,20 +71,25 @@ class RecordTask:
         self._writer.abort()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class _Begin:
-    """Begins a job."""
+    """Begins a job. Beam shows what it calls as text."""
 
-    url: str
+    url: Any
+    """A path, a URL, or a template's parameter."""
     batched: bool
-    schema: SchemaLike | None
+    schema: Schema | None
     max_shard_bytes: int
     options: Mapping[str, Any]
 
+    def __repr__(self) -> str:
+        return f"begin {redacted(str(self.url))}"
+
     def __call__(self, _: None) -> WriteJob | TableJob:
+        url = told(self.url)
         if not self.batched:
-            return WriteJob(self.url, schema=self.schema, **self.options)
-        job = WriteJob(self.url, **self.options)
+            return WriteJob(url, schema=self.schema, **self.options)
+        job = WriteJob(url, **self.options)
         try:
             return TableJob(job, schema=self.schema, max_shard_bytes=self.max_shard_bytes)
         except BaseException:
@@ -165,10 +176,18 @@ class _Number(beam.DoFn):  # type: ignore[misc]
         self._next = (self._next + 1) % self._count
 
 
-def _commit(job: WriteJob | TableJob, results: Iterable[Any], url: str) -> str:
+def _commit(job: WriteJob | TableJob, results: Iterable[Any], begun: _Begin) -> str:
     """Once or more often, in any process."""
-    job.commit(list(results))
-    return url
+    written = list(results)
+    if isinstance(job, TableJob) and not written and begun.schema is not None:
+        written = _of_no_rows(job, begun.schema)
+    job.commit(written)
+    return str(told(begun.url))
+
+
+def _of_no_rows(job: TableJob, schema: Schema) -> list[Any]:
+    """No bundle has told the columns. Once the dataset is there, tasks come too late."""
+    return [] if job.has_landed() else [job.write([row_types(schema).empty_table()])]
 
 
 class WriteToTFRecord(beam.PTransform):  # type: ignore[misc]
@@ -182,7 +201,8 @@ class WriteToTFRecord(beam.PTransform):  # type: ignore[misc]
     Elements are bytes, or mappings, which are encoded as Examples.
 
     Args:
-        file_path_prefix (str): Folder and name of the dataset, such as ``s3://bucket/folder/train``.
+        file_path_prefix (str | PathLike | ValueProvider): Folder and name of the dataset, such as
+            ``s3://bucket/folder/train``; or a template's parameter.
         coder (Coder): Encodes each element. Default ``BytesCoder()``: elements are bytes or
             mappings.
         file_name_suffix (str): "" or ".tfrecord", which is the suffix in any case. Default "".
@@ -206,6 +226,7 @@ class WriteToTFRecord(beam.PTransform):  # type: ignore[misc]
         backend (str): See `RecordReader`. Default "fsspec".
 
     Raises:
+        TypeError: The prefix is no path.
         ValueError: An argument is not as described, or the PCollection is unbounded.
 
     Example:
@@ -220,7 +241,7 @@ class WriteToTFRecord(beam.PTransform):  # type: ignore[misc]
 
     def __init__(
         self,
-        file_path_prefix: str,
+        file_path_prefix: str | os.PathLike[str] | ValueProvider,
         coder: Any = BytesCoder(),  # noqa: B008
         file_name_suffix: str = "",
         num_shards: int = 0,
@@ -238,16 +259,22 @@ class WriteToTFRecord(beam.PTransform):  # type: ignore[misc]
         backend: str = "fsspec",
     ) -> None:
         super().__init__()
+        check_url(file_path_prefix)
         _check(file_name_suffix, num_shards, shard_name_template)
-        options = {
-            "compression": codec_of(compression_type, auto=None),
+        codec = codec_of(compression_type, auto=None)
+        Plan(if_exists, codec, keep_replaced)  # it checks them now, and not in a worker
+        _check_job(names, max_shard_bytes)
+        options: dict[str, Any] = {
+            "compression": codec,
             "if_exists": if_exists,
             "keep_replaced": keep_replaced,
             "names": names,
         }
         access = Access(storage_options, retry, backend)
         most = 1 << 62 if num_shards else max_shard_bytes
-        self._begin = _Begin(file_path_prefix, batched, schema, most, options | access.arguments)
+        known = None if schema is None else Schema.of(schema)
+        options = options | access.arguments
+        self._begin = _Begin(file_path_prefix, batched, known, most, options)
         self._num_shards = num_shards
         self._tasks = _Tasks(decoder_of(coder, batched=batched), most)
 
@@ -280,7 +307,7 @@ class WriteToTFRecord(beam.PTransform):  # type: ignore[misc]
         results = self._written(elements | beam.WindowInto(GlobalWindows()), AsSingleton(job))
         return (
             job
-            | "Commit" >> beam.Map(_commit, AsIter(results), self._begin.url)
+            | "Commit" >> beam.Map(_commit, AsIter(results), self._begin)
             | "Keep the commit" >> beam.Reshuffle().with_output_types(str)
         )
 
@@ -302,3 +329,9 @@ def _check(suffix: str, num_shards: int, template: str | None) -> None:
         )
     if not isinstance(num_shards, int) or isinstance(num_shards, bool) or num_shards < 0:
         raise ValueError(f"num_shards must be a number of shards, or 0, not {num_shards!r}")
+
+
+def _check_job(names: Names, max_shard_bytes: int) -> None:
+    if names not in get_args(Names):
+        raise ValueError(f'names must be "tagged" or "plain", not {names!r}')
+    check_positive("max_shard_bytes", max_shard_bytes)
