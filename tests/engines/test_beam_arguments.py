@@ -13,6 +13,7 @@ import tfio_store as tfs
 pytest.importorskip("apache_beam", reason="Beam is not installed")
 
 import apache_beam as beam
+from apache_beam.coders import Coder
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.options.value_provider import RuntimeValueProvider, StaticValueProvider
 from apache_beam.pipeline import AppliedPTransform, PipelineVisitor
@@ -80,6 +81,27 @@ def test_a_parameter_of_a_template(tmp_path: Path) -> None:
         assert_that(p | ReadFromTFRecord(StaticValueProvider(str, url)), equal_to([b"x"]))
     with pytest.raises(FileNotFoundError):
         ReadFromTFRecord(StaticValueProvider(str, str(tmp_path / "other")))
+
+
+class Upper(Coder):
+    """It tells no type."""
+
+    def encode(self, value: str) -> bytes:
+        return value.lower().encode()
+
+    def decode(self, encoded: bytes) -> str:
+        return encoded.decode().upper()
+
+
+def test_a_coder_of_the_users(tmp_path: Path) -> None:
+    url = str(tmp_path / "t")
+    with pipeline() as p:
+        written = p | beam.Create(["ONE"]) | WriteToTFRecord(url, coder=Upper())
+        named = written | ReadAllFromTFRecord(coder=Upper(), with_filename=True)
+        assert_that(named | beam.Values(), equal_to(["ONE"]))
+    assert list(tfs.RecordReader(url)) == [b"one"]
+    with pipeline() as p:
+        assert_that(p | ReadFromTFRecord(url, coder=Upper()), equal_to(["ONE"]))
 
 
 def test_several_datasets_of_one_schema(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def read(part: Any, splits: list[tuple[int, float]]) -> list[bytes]:
         wait, fraction = splits.pop() if splits else NEVER
         for record in ReadBlocks(Give()).process(part, RestrictionTrackerView(tracker)):
             found.append(record)
-            assert 0 < tracker.current_progress().fraction_completed <= 1
+            assert 0 <= tracker.current_progress().fraction_completed <= 1
             wait -= 1
             if wait < 0:
                 split = tracker.try_split(fraction)

@@ -224,6 +224,18 @@ def test_sessions_of_two_zones_append_to_one_dataset(tmp_path: Path) -> None:
     assert [row["text"] for row in rows({"path": url})] == ["ж", "ж"]
 
 
+@pytest.mark.parametrize("record_type", ["Example", "ByteArray"])
+def test_a_commit_without_tasks_runs_twice(tmp_path: Path, record_type: str) -> None:
+    """Spark has one message, which is None, of a data frame without partitions."""
+    url = str(tmp_path / "t")
+    source = TFRecordDataSource({"path": url, "recordType": record_type})
+    job = pickle.dumps(source.writer(columns(x=sql.BinaryType()), False))
+    for _ in range(2):
+        pickle.loads(job).commit([None])
+        assert tfs.count(url) == 0
+    assert tfs.clean(url, older_than=0).objects == ()
+
+
 def message(result: Any) -> Any:
     from tfio_store.spark.writing import Written
 

@@ -54,8 +54,15 @@ class Give:
 
             one: Any = pa.RecordBatch
         else:
-            one = bytes if self.coder is None else self.coder.to_type_hint()
+            one = bytes if self.coder is None else _type_of(self.coder)
         return beam.typehints.KV[str, one] if self.with_filename else one
+
+
+def _type_of(coder: Any) -> Any:
+    try:
+        return coder.to_type_hint()
+    except NotImplementedError:  # a coder need not tell
+        return Any
 
 
 class _Blocks(RestrictionProvider):  # type: ignore[misc]

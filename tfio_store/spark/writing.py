@@ -106,7 +106,7 @@ class _Writer(DataSourceArrowWriter):  # type: ignore[misc]
     def commit(self, messages: list[Written | None]) -> None:
         """In the order of the partitions."""
         if messages == [None]:  # a data frame without partitions has no task either
-            self._job.commit([self._write(iter(()), 0)])
+            self._job.commit(self._of_no_task())
             return
         lost = [number for number, message in enumerate(messages) if message is None]
         if lost:
@@ -119,6 +119,10 @@ class _Writer(DataSourceArrowWriter):  # type: ignore[misc]
 
     def _write(self, batches: Iterator[Any], order: int) -> Any:
         raise NotImplementedError
+
+    def _of_no_task(self) -> list[Any]:
+        """What the commit gets where no task has run."""
+        return []
 
 
 class ExampleWriter(_Writer):
@@ -133,6 +137,10 @@ class ExampleWriter(_Writer):
         types = self._no_rows.schema
         same = (batch.cast(types) for batch in batches)
         return self._job.write(chain([self._no_rows], same), order)
+
+    def _of_no_task(self) -> list[Any]:
+        """It tells the columns. Once the dataset is there, a task comes too late."""
+        return [] if self._job.has_landed() else [self._write(iter(()), 0)]
 
 
 class RecordWriter(_Writer):
