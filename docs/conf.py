@@ -6,6 +6,9 @@ import re
 import sys
 import types
 from pathlib import Path
+from typing import Any
+
+from sphinx.util import inspect
 
 ROOT = Path(__file__).parent.parent
 
@@ -22,6 +25,7 @@ myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3
 exclude_patterns = ["_build"]
 
+default_role = "py:obj"  # `RecordReader` in a docstring leads to it
 autodoc_typehints = "none"
 # The frameworks behind the doors: their packages are large, and only the docstrings are wanted.
 autodoc_mock_imports = ["torch", "datasets", "ray", "dask", "pyspark", "apache_beam"]
@@ -41,3 +45,15 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_theme_options = {"navigation_with_keys": True}
 napoleon_use_ivar = True
+
+
+def setup(app: Any) -> None:
+    app.connect("autodoc-process-signature", _of_init)
+
+
+def _of_init(_app: Any, what: str, _name: str, obj: Any, _options: Any, shown: Any, _: Any) -> Any:
+    """A class whose base is a mock has the mock's signature, unless it is told."""
+    if what != "class" or shown != "(*args, **kwargs)" or "__init__" not in vars(obj):
+        return None
+    own = inspect.signature(obj.__init__, bound_method=True)
+    return inspect.stringify_signature(own, show_annotation=False), None
