@@ -54,6 +54,14 @@ def test_salvage(run: Run, kept: Kept) -> None:
     assert "sound records" in over.out
 
 
+def test_salvage_of_something_else(run: Run, tmp_path: Path) -> None:
+    image = tmp_path / "a.png"
+    image.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(100))
+    answer = run("salvage", str(image), f"{tmp_path}/saved")
+    assert answer.code == 5
+    assert "the file looks like a PNG image" in answer.out
+
+
 def test_index(run: Run, place: Place) -> None:
     kept = keep("foreign raw", place)
     answer = run("index", kept.url, "--as", place.url("train"), *kept.options)

@@ -44,8 +44,13 @@ def verify(session: Session, urls: tuple[str, ...], quick: bool, **limits: Any) 
 
 def _says_no(report: VerifyReport) -> int:
     """The exit code of a source that is damaged, or that holds something else altogether."""
-    no_records = any("the file looks like" in region.reason for region in report.skipped)
-    return NO_DATASET if no_records and not (report.records or report.problems) else DAMAGED
+    return NO_DATASET if _is_something_else(report) and not report.problems else DAMAGED
+
+
+def _is_something_else(report: VerifyReport) -> bool:
+    """Whether there is no record, and the files look like those of another kind."""
+    looks_so = any("the file looks like" in region.reason for region in report.skipped)
+    return looks_so and not report.records
 
 
 @click.command()
@@ -61,8 +66,11 @@ def salvage(
     target: str,
     num_shards: int | None,
     **how: Any,
-) -> None:
-    """Copy every sound record of SOURCE... to a new dataset, and tell what is lost."""
+) -> int:
+    """Copy every sound record of SOURCE... to a new dataset, and tell what is lost.
+
+    Exit code 5 if the source holds something else than TFRecords.
+    """
     from tfio_store.storage.redaction import redacted
     from tfio_store.tools.salvage import salvage as salvage_source
 
@@ -79,6 +87,7 @@ def salvage(
         output.document("salvage", {"target": redacted(target), **vars(report)})
     else:
         output.line(in_the_shell(str(report), click.get_current_context().command))
+    return NO_DATASET if _is_something_else(report) else 0
 
 
 @click.command()
