@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from tfio_store.dataset.manifest import DatasetManifest
-from tfio_store.dataset.source import Source
+from tfio_store.dataset.source import Source, is_one
 from tfio_store.example.codec import SchemaLike
 from tfio_store.example.feature import Feature
 from tfio_store.example.schema import Schema
@@ -86,8 +86,10 @@ def read_tfrecords(
         >>> int(read_tfrecords("train")["x"].sum().compute(scheduler="synchronous"))
         6
     """
+    if not isinstance(blocksize, int | str):
+        raise TypeError(f"blocksize= takes bytes, such as 64 << 20 or '64 MiB', not {blocksize!r}")
     access = Access(storage_options, retry, backend)
-    full = manifest_schema(paths, access) if schema is None else Schema.of(schema)
+    paths = paths if is_one(paths) else list(paths)
     size = parse_bytes(blocksize)
     parts = partitions(
         paths,
@@ -96,6 +98,10 @@ def read_tfrecords(
         compression=compression,
         **access.arguments,
     )
+    if schema is not None:
+        full: Schema | None = Schema.of(schema)
+    else:  # partitions tell what all manifests of several sources have in common
+        full = parts[0].schema if parts else manifest_schema(paths, access)
     # A partition has the categories that its records show.
     meta = clear_known_categories(_frame(row_types(full, columns).empty_table(), full))
     if not parts:
@@ -104,7 +110,7 @@ def read_tfrecords(
         return dd.from_map(
             _read,
             parts,
-            columns=None if columns is None else list(columns),
+            columns=None if columns is None else list(dict.fromkeys(columns)),
             schema=None if schema is None else full,
             on_corrupt=on_corrupt,
             meta=meta,
@@ -115,12 +121,13 @@ def read_tfrecords(
 
 def _read(
     part: Partition,
-    columns: Sequence[str] | None = None,
+    columns: Sequence[str] | None,
     *,
     schema: Schema | None,
     on_corrupt: str,
 ) -> pd.DataFrame:
-    """A partition's frame. Dask gives it the ``columns`` that it needs."""
+    """A partition's frame. Dask gives it the ``columns`` that it needs, which may be none, since
+    they have no default."""
     known = part.schema if schema is None else schema
     batches = list(row_batches(part, schema, columns, {"on_corrupt": on_corrupt}))
     rows = sum(batch.num_rows for batch in batches)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -12,7 +14,7 @@ import numpy as np
 import pytest
 
 import tfio_store as tfs
-from tests.engines.deaths import die, once
+from tests.engines.deaths import die, kill_when_it_waits, once, only_clean_sees_it
 from tests.servers.place import Place
 from tests.support.framed import framed
 
@@ -23,6 +25,7 @@ distributed = pytest.importorskip("distributed")
 
 from tfio_store.dask import _read, read_tfrecords, to_tfrecords  # noqa: E402
 
+ROOT = Path(__file__).parent.parent.parent
 FRAME = pd.DataFrame(
     {
         "number": np.arange(300),
@@ -128,6 +131,39 @@ def test_columns_are_chosen_by_name(tmp_path: Path) -> None:
         read_tfrecords(url, columns=["nope"])
 
 
+def test_no_columns_are_rows_alone(tmp_path: Path) -> None:
+    url = str(tmp_path / "train")
+    to_tfrecords(frame(), url)
+    for found in (read_tfrecords(url, columns=[]), read_tfrecords(url)[[]]):
+        made = found.compute()
+        assert (made.shape, made.index.tolist()) == ((300, 0), list(range(300)))
+        assert len(found) == 300
+    with pytest.raises(ValueError, match="rows and no columns"):
+        to_tfrecords(found, str(tmp_path / "none"))
+    assert not [name for name in left_in(tmp_path) if "none" in name]
+
+
+def test_several_datasets_have_the_columns_of_all(tmp_path: Path) -> None:
+    urls = [str(tmp_path / name) for name in ("a", "b")]
+    for url in urls:
+        tfs.write_table({"x": [1, 2]}, url)
+    for paths in (urls, iter(urls), [part for url in urls for part in tfs.partitions(url)]):
+        found = read_tfrecords(paths)
+        assert list(found.columns) == ["x"]
+        assert found["x"].compute().tolist() == [1, 2, 1, 2]
+    tfs.write_table({"y": [1]}, str(tmp_path / "c"))
+    assert list(read_tfrecords([*urls, str(tmp_path / "c")]).compute().columns) == ["record"]
+
+
+def test_arguments_of_other_types_are_named(tmp_path: Path) -> None:
+    url = str(tmp_path / "train")
+    tfs.write_table({"x": [1]}, url)
+    with pytest.raises(TypeError, match="columns= takes a list of names"):
+        read_tfrecords(url, columns="x")
+    with pytest.raises(TypeError, match="blocksize="):
+        read_tfrecords(url, blocksize=None)  # type: ignore[arg-type]
+
+
 def test_records_without_a_schema_are_bytes(tmp_path: Path) -> None:
     (tmp_path / "plain").write_bytes(framed([b"one", b"two"]))
     assert read_tfrecords(tmp_path / "plain").compute()["record"].tolist() == [b"one", b"two"]
@@ -180,11 +216,20 @@ def test_partitions_of_other_types_are_no_dataset(tmp_path: Path) -> None:
         return part.astype(float) if part["number"].max() > 200 else part
 
     mixed = frame()[["number"]].map_partitions(widen, meta=FRAME[["number"]].head(0))
-    with pytest.raises(ValueError, match="feature 'number' is"):
+    words = "'number' is int64 in what task 0 wrote, and float64 in what task 2 wrote; schema="
+    with pytest.raises(ValueError, match=words):
         to_tfrecords(mixed, str(tmp_path / "train"))
     assert left_in(tmp_path) == set()
     manifest = to_tfrecords(mixed, str(tmp_path / "train"), schema={"number": "float64"})
     assert manifest.records == 300
+
+
+def test_lists_without_values_and_nulls_are_of_any_type(tmp_path: Path) -> None:
+    rows: list[Any] = [[], [], None, None, [1.5], []]
+    given = dd.from_pandas(pd.DataFrame({"x": pd.Series(rows, dtype=object)}), npartitions=3)
+    to_tfrecords(given, str(tmp_path / "train"))
+    found = read_tfrecords(str(tmp_path / "train"))["x"].compute()
+    assert [row if row is None else row.tolist() for row in found] == rows
 
 
 def test_what_is_computed_later_is_claimed_now(tmp_path: Path) -> None:
@@ -229,6 +274,15 @@ def test_a_worker_that_dies_is_replaced_and_counts_once(workers: Any, tmp_path: 
     assert left_in(tmp_path) == named(manifest)
     table: Any = tfs.read_table(url, columns=["number"])
     assert table["number"].tolist() == list(range(300))
+
+
+@pytest.mark.slow
+def test_what_a_dead_driver_left_is_cleaned(outside: object, tmp_path: Path) -> None:
+    url = str(tmp_path / "out" / "t")
+    program = [sys.executable, "-m", "tests.engines.dask_driver", url, str(tmp_path)]
+    driver = subprocess.Popen(program, cwd=ROOT, start_new_session=True)
+    kill_when_it_waits(driver, tmp_path / "waits")
+    only_clean_sees_it(tmp_path, url)
 
 
 def test_processes_read_and_write_a_bucket(workers: Any, s3: Place) -> None:

@@ -34,6 +34,7 @@ ROWS = [
         "some": list(range(i % 4)),
         "maybe": None if i % 3 else i,
         "image": np.full((2, 3), i, np.int16),
+        "mask": np.arange(3) == i % 3,
     }
     for i in range(300)
 ]
@@ -74,6 +75,7 @@ def test_rows_come_back_as_they_were(ray_cluster: Any, tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == named(manifest)
 
 
+@pytest.mark.slow
 def test_tensorflow_reads_the_same(ray_cluster: Any, tmp_path: Path) -> None:
     tf = pytest.importorskip("tensorflow")
     url = str(tmp_path / "train")
@@ -145,6 +147,46 @@ def test_an_empty_table_keeps_its_columns(ray_cluster: Any, tmp_path: Path) -> N
     assert dataset.schema().names == ["x", "y"]
 
 
+def test_lists_of_other_lengths_in_other_blocks(ray_cluster: Any, tmp_path: Path) -> None:
+    rows: list[Any] = [[], None, [0.5], np.ones(3), np.ones(2)]
+    blocks = [ray_data.from_items([{"x": row}], override_num_blocks=1) for row in rows]
+    given = blocks[0].union(*blocks[1:])
+    for at_least in (None, 5):
+        url = str(tmp_path / f"of-{at_least}")
+        write_tfrecords(given, url, min_rows_per_file=at_least)
+        found = read_tfrecords(url, override_num_blocks=1).take_all()
+        wanted = [None if row is None else [float(x) for x in row] for row in rows]
+        assert sorted((row["x"] for row in found), key=repr) == sorted(wanted, key=repr)
+
+
+def test_rows_without_columns_are_refused(ray_cluster: Any, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="5 rows and no columns"):
+        write_tfrecords(
+            ray_data.range(5, override_num_blocks=1).select_columns([]), str(tmp_path / "x")
+        )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_several_datasets_have_the_columns_of_all(tmp_path: Path) -> None:
+    urls = [str(tmp_path / name) for name in ("a", "b")]
+    for url in urls:
+        tfs.write_table({"x": [1, 2]}, url)
+    for paths in (urls, iter(urls), [part for url in urls for part in tfs.partitions(url)]):
+        tasks = TFRecordDatasource(paths).get_read_tasks(2)
+        assert [task.schema.names for task in tasks] == [["x"]] * 2
+        assert [table.to_pydict() for task in tasks for table in task()] == [{"x": [1, 2]}] * 2
+
+
+def test_a_source_is_opened_once(tmp_path: Path) -> None:
+    url = str(tmp_path / "train")
+    tfs.write_table({"x": list(range(100))}, url, num_shards=4)
+    nbytes = sum(part.nbytes for part in tfs.partitions(url))
+    source = TFRecordDatasource(url)
+    os.rename(tmp_path / "_train.manifest.json", tmp_path / "gone")
+    assert source.estimate_inmemory_data_size() == nbytes
+    assert [len(source.get_read_tasks(count)) for count in (1, 2, 4, 2)] == [1, 2, 4, 2]
+
+
 def test_dropped_blocks_are_no_dataset(ray_cluster: Any, tmp_path: Path) -> None:
     given = ray_data.range(10)
     given.context.max_errored_blocks = 1
@@ -153,11 +195,27 @@ def test_dropped_blocks_are_no_dataset(ray_cluster: Any, tmp_path: Path) -> None
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("most", [1, -1])
+def test_a_sink_learns_of_dropped_blocks(ray_cluster: Any, tmp_path: Path, most: int) -> None:
+    def fail(batch: Any) -> Any:
+        if batch["id"].max() == 9:
+            raise RuntimeError("the task's own")
+        return batch
+
+    given = ray_data.range(10, override_num_blocks=2).map_batches(fail)
+    given.context.max_errored_blocks = most  # of this dataset alone
+    with pytest.raises(Exception, match=r"max_errored_blocks|none of the tasks"):
+        given.write_datasink(TFRecordDatasink(str(tmp_path / "train")))
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_arguments_are_checked(tmp_path: Path) -> None:
     url = str(tmp_path / "train")
     tfs.write_table({"x": [1]}, url)
     with pytest.raises(KeyError, match="nope"):
         TFRecordDatasource(url, columns=["nope"])
+    with pytest.raises(TypeError, match="columns= takes a list of names"):
+        TFRecordDatasource(url, columns="x")
     with pytest.raises(ValueError, match="shuffle="):
         TFRecordDatasource(url, shuffle="rows")
     with pytest.raises(FileNotFoundError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -13,10 +12,10 @@ from ray.data import Dataset, Datasource, FileShuffleConfig
 from ray.data.block import BlockMetadata
 from ray.data.datasource import ReadTask
 
-from tfio_store.dataset.source import Source
+from tfio_store.dataset.source import Source, is_one
 from tfio_store.example.codec import SchemaLike
 from tfio_store.example.schema import Schema
-from tfio_store.ray.tensors import tensor_names, with_tensors
+from tfio_store.ray.tensors import ONLY_ROWS, tensor_names, with_tensors
 from tfio_store.storage import Access, Retry
 from tfio_store.tools.infer import manifest_schema
 from tfio_store.tools.partition import Partition
@@ -28,26 +27,43 @@ __all__ = ["TFRecordDatasource", "read_tfrecords"]
 _BLOCK_BYTES = 16 << 20
 """Of records that go to Ray as one table. It joins them to larger blocks."""
 
-_ONLY_ROWS = "__bsp_stub"
-"""The column by which Ray knows the number of rows of a table without columns. It shows it to
-nobody."""
-
 
 class _Plan:
-    """The partitions of a source, found once: Ray asks for them five times before it reads."""
+    """The partitions of a source, which is opened once: Ray asks for them five times before it
+    reads."""
 
-    def __init__(self, find: Callable[[int], list[Partition]]) -> None:
-        self._find = find
+    def __init__(self, paths: Source, compression: str | None, access: Access) -> None:
+        self._paths = paths if is_one(paths) else list(paths)
+        self._compression = compression
+        self._access = access
         self._made: dict[int, list[Partition]] = {}
 
     def partitions(self, tasks: int) -> list[Partition]:
         """About as many as there are to be tasks."""
+        tasks = max(1, tasks)
         if tasks not in self._made:
-            self._made[tasks] = self._find(tasks)
+            self._made[tasks] = self._cut(tasks) if tasks > 1 else self._whole()
         return self._made[tasks]
 
+    def _cut(self, tasks: int) -> list[Partition]:
+        return [
+            part
+            for whole in self.partitions(1)
+            for part in partitions(whole, num_partitions=tasks, **self._access.arguments)
+        ]
+
+    def _whole(self) -> list[Partition]:
+        """All in one; none of a source without records."""
+        options: Any = {"compression": self._compression, **self._access.arguments}
+        return partitions(self._paths, num_partitions=1, **options)
+
+    def schema(self) -> Schema | None:
+        """What manifests say that all records hold."""
+        whole = self.partitions(1)
+        return whole[0].schema if whole else manifest_schema(self._paths, self._access)
+
     def __getstate__(self) -> dict[str, Any]:  # what is planned can be large, and found again
-        return {"_find": self._find, "_made": {}}
+        return vars(self) | {"_made": {}}
 
 
 class TFRecordDatasource(Datasource):  # type: ignore[misc]
@@ -98,14 +114,13 @@ class TFRecordDatasource(Datasource):  # type: ignore[misc]
             raise ValueError(
                 f'shuffle= takes None, "files" or a ray.data.FileShuffleConfig, not {shuffle!r}'
             )
-        access = Access(storage_options, retry, backend)
-        self._schema = manifest_schema(paths, access) if schema is None else Schema.of(schema)
+        self._plan = _Plan(paths, compression, Access(storage_options, retry, backend))
+        self._schema = self._plan.schema() if schema is None else Schema.of(schema)
         self._given = None if schema is None else self._schema
+        row_types(self._schema, columns)  # KeyError here, if there is no such column
         self._projection_map = None if columns is None else {name: name for name in columns}
         self._shuffle = shuffle
         self._on_corrupt = on_corrupt
-        self._plan = _Plan(partial(_partitions, paths, compression, access))
-        row_types(self._schema, self._columns)  # KeyError here, if there is no such column
 
     @property
     def _columns(self) -> list[str] | None:
@@ -184,14 +199,6 @@ class TFRecordDatasource(Datasource):  # type: ignore[misc]
 _NO_ROWS = BlockMetadata(num_rows=0, size_bytes=0, input_files=None, exec_stats=None)
 
 
-def _partitions(
-    paths: Source, compression: str | None, access: Access, tasks: int
-) -> list[Partition]:
-    return partitions(
-        paths, num_partitions=max(1, tasks), compression=compression, **access.arguments
-    )
-
-
 def _reading(
     part: Partition,
     schema: Schema | None,
@@ -204,7 +211,7 @@ def _reading(
     def read_tfrecords() -> Iterator[pa.Table]:
         for table in _joined(row_batches(part, schema, columns, how)):
             if table.num_columns == 0:
-                table = table.append_column(_ONLY_ROWS, pa.nulls(table.num_rows))
+                table = table.append_column(ONLY_ROWS, pa.nulls(table.num_rows))
             yield with_tensors(table, tensors)
 
     return read_tfrecords
@@ -247,8 +254,8 @@ def read_tfrecords(
     ``count()`` and ``schema()`` read no records of a dataset with an index. The rows come in the
     order of the dataset if Ray's ``DataContext.execution_options.preserve_order`` is set.
 
-    Numbers of one shape in all rows, with one dimension or more, become tensors of Ray. What can be
-    null, strings, and what is of any length become Arrow's lists and values.
+    Numbers and booleans of one shape in all rows, with one dimension or more, become tensors of
+    Ray. What can be null, strings, and what is of any length become Arrow's lists and values.
 
     Args:
         paths (str | PathLike | list): What `tfio_store.RecordReader` takes as a source: a dataset's

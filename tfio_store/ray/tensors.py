@@ -17,11 +17,16 @@ from ray.data.extensions import (
 
 from tfio_store.example.schema import Schema
 
-__all__ = ["columns_of_block", "tensor_names", "with_tensors"]
+__all__ = ["ONLY_ROWS", "columns_of_block", "tensor_names", "with_tensors"]
+
+ONLY_ROWS = "__bsp_stub"
+"""The column by which Ray knows the number of rows of a table without columns. It shows it to
+nobody."""
 
 
 def tensor_names(schema: Schema, types: pa.Schema) -> list[str]:
-    """The columns that become tensors: numbers of one shape in all rows, without nulls."""
+    """The columns that become tensors: numbers and booleans of one shape in all rows, without
+    nulls."""
     return [
         name
         for name, feature in schema.items()
@@ -36,7 +41,8 @@ def tensor_names(schema: Schema, types: pa.Schema) -> list[str]:
 def _is_number(kind: pa.DataType) -> bool:
     while pa.types.is_fixed_size_list(kind):
         kind = kind.value_type
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+    types = pa.types
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind))
 
 
 def with_tensors(table: pa.Table, names: Collection[str]) -> pa.Table:
@@ -59,9 +65,16 @@ def _tensors(lists: pa.Array) -> pa.Array:
 
 
 def columns_of_block(block: Any) -> dict[str, Any]:
-    """A block's columns, as `tfio_store.write_table` takes them."""
+    """A block's columns, as `tfio_store.write_table` takes them. ValueError for rows without
+    columns."""
     table = BlockAccessor.for_block(block).to_arrow()
-    return {name: _column(name, table.column(name)) for name in table.column_names}
+    names = [name for name in table.column_names if name != ONLY_ROWS]
+    if table.num_rows and not names:
+        raise ValueError(
+            f"a block of Ray has {table.num_rows} rows and no columns: nothing could be written of "
+            "them"
+        )
+    return {name: _column(name, table.column(name)) for name in names}
 
 
 def _column(name: str, column: pa.ChunkedArray) -> Any:

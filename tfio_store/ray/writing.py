@@ -72,8 +72,8 @@ class TFRecordDatasink(Datasink[WrittenTable]):  # type: ignore[misc]
             "if_exists": if_exists,
             "keep_replaced": keep_replaced,
             "names": names,
-            **Access(storage_options, retry, backend).arguments,
         }
+        self._access = Access(storage_options, retry, backend)
         self._table_options: dict[str, Any] = {
             "schema": schema,
             "nan_as_null": nan_as_null,
@@ -110,7 +110,8 @@ class TFRecordDatasink(Datasink[WrittenTable]):  # type: ignore[misc]
         _refuse_lost_blocks(DataContext.get_current())
         if self._job is not None:
             raise ValueError(f"{type(self).__name__} writes one dataset, once; make another one")
-        self._job = TableJob(WriteJob(self._path, **self._job_options), **self._table_options)
+        job = WriteJob(self._path, **self._job_options, **self._access.arguments)
+        self._job = TableJob(job, **self._table_options)
 
     def write(self, blocks: Iterable[Block], ctx: Any) -> WrittenTable:
         """Write the blocks of one task. Ray calls it, in any process, perhaps more than once.
@@ -121,8 +122,12 @@ class TFRecordDatasink(Datasink[WrittenTable]):  # type: ignore[misc]
 
         Returns:
             WrittenTable: What the commit needs, a few KiB.
+
+        Raises:
+            ValueError: Ray is told to go on without blocks that failed.
         """
         assert self._job is not None
+        _refuse_lost_blocks(DataContext.get_current())  # here it is the one of the blocks' dataset
         return self._job.write(map(columns_of_block, blocks), order=ctx.task_idx)
 
     def on_write_complete(self, write_result: WriteResult[WrittenTable]) -> None:
@@ -132,13 +137,18 @@ class TFRecordDatasink(Datasink[WrittenTable]):  # type: ignore[misc]
             write_result (WriteResult): What `write` returned in each task, in any order.
 
         Raises:
-            RuntimeError: Ray counts other rows than were written. Nothing is committed.
+            RuntimeError: Ray counts other rows than were written, or reports no task of those that
+                it has begun. Nothing is committed.
             OSError: The store fails; see `tfio_store.WriteJob.commit`.
         """
+        written = write_result.write_returns
         if self._job is None:  # Ray starts no task for a dataset without blocks
             self.on_write_start()
+        elif not written:
+            raise RuntimeError(
+                "Ray reports none of the tasks that it has begun: nothing is committed"
+            )
         assert self._job is not None
-        written = write_result.write_returns
         _check_complete(written, int(write_result.num_rows))
         self._manifest = self._job.commit(written)
 

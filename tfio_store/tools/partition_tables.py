@@ -17,7 +17,9 @@ RECORD = "record"
 
 
 def row_types(schema: Schema | None, columns: Sequence[str] | None = None) -> Any:
-    """The Arrow schema of the rows. KeyError if there is no such column."""
+    """The Arrow schema of the rows. KeyError if there is no such column, TypeError of one name."""
+    if isinstance(columns, str):
+        raise TypeError(f"columns= takes a list of names, not {columns!r}")
     if schema is not None:
         return arrow_types(schema if columns is None else schema.select(tuple(columns)))
     import pyarrow as pa
