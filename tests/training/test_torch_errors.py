@@ -92,6 +92,30 @@ def test_a_fault_is_no_end(damaged: str) -> None:
     assert left == list(range(20))[-len(left) :]
 
 
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("size", [None, 4])
+def test_a_record_that_does_not_fit_is_no_end(
+    tmp_path: Path, size: int | None, shuffle: bool
+) -> None:
+    """The state stands before what was not given, also of single rows."""
+    url = str(tmp_path / "train")
+    records = [tfs.encode_example({"x": i}) for i in range(1000)]
+    records[700] = tfs.encode_example({"y": 700})
+    with tfs.ShardedWriter(url, num_shards=1, block_bytes=4096) as writer:
+        writer.write_batch(records)
+    options: dict[str, Any] = {"batch_size": size, "shuffle": shuffle}
+    dataset = TFRecordIterable(url, schema={"x": "int64"}, **options)
+    steps, given = iter(dataset), []
+    for _ in range(2):
+        with pytest.raises(tfs.SchemaError):
+            while True:
+                given.append(next(steps)["x"])
+    other = TFRecordIterable(url, schema={"x": tfs.Feature("int64", default=700)}, **options)
+    other.load_state_dict(dataset.state_dict())
+    given += [row["x"] for row in other]
+    assert sorted(int(x) for part in given for x in part.reshape(-1)) == list(range(1000))
+
+
 def test_a_file_that_has_gone(tmp_path: Path) -> None:
     url = written(str(tmp_path / "train"))
     dataset = TFRecordIterable(url, batch_size=4)

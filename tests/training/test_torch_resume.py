@@ -20,7 +20,8 @@ from tests.training.loading import COUNT, numbers, written
 
 torchdata = pytest.importorskip("torchdata.stateful_dataloader", reason="torchdata is missing")
 
-from tfio_store.torch import TFRecordIterable, reshard  # noqa: E402
+from tfio_store.torch import TFRecordIterable, passes, reshard  # noqa: E402
+from tfio_store.torch.content import Content  # noqa: E402
 
 ALL = list(range(COUNT))
 SIZE = 32
@@ -80,6 +81,39 @@ def test_each_step_can_be_gone_on_from(url: str, workers: int, shuffle: bool) ->
     again = made(url, workers, shuffle=shuffle)
     again.load_state_dict(ended)
     assert numbers(again) == second
+
+
+@pytest.mark.parametrize("size", [None, 7, 64])
+def test_long_blocks_are_decoded_in_parts(
+    url: str, size: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(passes, "_DECODED_AT_ONCE", 1000)
+    decoded: list[int] = []
+
+    def decode(content: Content, records: Any) -> Any:
+        decoded.append(records.nbytes)
+        return plain_decode(content, records)
+
+    plain_decode = Content.decode
+    monkeypatch.setattr(Content, "decode", decode)
+
+    def dataset() -> TFRecordIterable:
+        return TFRecordIterable(url, batch_size=size, shuffle=True)
+
+    def rows(batch: Any) -> list[int]:
+        found: list[int] = batch["x"].reshape(-1).tolist()
+        return found
+
+    whole, given, states = dataset(), [], []
+    for batch in whole:
+        given.append(rows(batch))
+        states.append(whole.state_dict())
+    assert sorted(x for part in given for x in part) == ALL
+    assert 500 < max(decoded) < 1100
+    for step in range(0, len(given), 1 + len(given) // 20):
+        again = dataset()
+        again.load_state_dict(states[step])
+        assert [rows(batch) for batch in again] == given[step + 1 :]
 
 
 def test_workers_that_persist(url: str) -> None:

@@ -1,6 +1,7 @@
 """One pass over a share of a dataset: batches or rows, and a state behind each of them.
 
-A block is decoded at once, and cut into batches. These have their size whatever the blocks are.
+A block is decoded at once, or a long one in parts, and cut into batches. These have their size
+whatever the blocks are.
 Nothing here is a generator: an error would end one, and who asked for the next batch would take
 that for the end of the data.
 """
@@ -20,45 +21,55 @@ __all__ = ["Batches", "Nothing", "Rows", "Steps"]
 _ROWS_AT_ONCE = 256
 """Rows that become Python objects together."""
 
+_DECODED_AT_ONCE = 2 << 20
+"""Bytes of records that are decoded together. A window of a shuffle is much longer."""
+
 
 class _Blocks:
-    """The decoded rows of a reader's blocks, one block at a time."""
+    """The decoded rows of a reader's blocks, one block at a time, or a part of a long one."""
 
     def __init__(self, reader: Reader, content: Content) -> None:
         self._reader = reader
         self._content = content
         self._batches = reader.batches()
         self._waiting: RecordBatch | None = None
-        """A block that is not decoded yet, and won't be if it is damaged."""
+        """What is not decoded yet of a block, and won't be if it is damaged."""
         self._rows: Any = None
         self._at = self._count = 0
         self.over = False
 
     @property
     def left(self) -> int:
-        """How many rows of the block are not taken yet."""
+        """How many decoded rows are not taken yet."""
         return self._count - self._at
 
     def pull(self) -> None:
-        """Go to the next block, or to the end."""
+        """Go to the next rows, or to the end."""
         if self._waiting is None:
             self._waiting = next(self._batches, None)
         if self._waiting is None:
             self.over, self._rows, self._at, self._count = True, None, 0, 0
             return
-        self._rows = self._content.decode(self._waiting)
-        self._at, self._count, self._waiting = 0, len(self._waiting), None
+        count = _rows_at_once(self._waiting)
+        self._rows = self._content.decode(self._waiting[:count])
+        self._at, self._count, self._waiting = 0, count, self._waiting[count:] or None
 
     def take(self, most: int) -> Any:
-        """Rows of the block."""
+        """Some of the decoded rows."""
         stop = min(self._at + most, self._count)
         part = self._content.cut(self._rows, self._at, stop)
         self._at = stop
         return part
 
     def state(self, unread: int) -> dict[str, Any]:
-        """The reader's state, before ``unread`` of the rows that were taken of this block."""
-        return self._reader.state(unread=self.left + unread)
+        """The reader's state, before ``unread`` of the rows that were taken of its block."""
+        return self._reader.state(unread=len(self._waiting or ()) + self.left + unread)
+
+
+def _rows_at_once(records: RecordBatch) -> int:
+    """How many records to decode: all, or the first of about equal parts."""
+    parts = records.nbytes // _DECODED_AT_ONCE + 1
+    return -(-len(records) // parts)
 
 
 class Steps(Iterator[Any]):
