@@ -168,6 +168,25 @@ def test_arguments(tmp_path: Path) -> None:
         tfs.RecordReader(tmp_path / "x", on_corrupt="skip").shard(0, 2, even="pad")
 
 
+@pytest.mark.parametrize("value", [1.0, "1", True, None])
+def test_numbers_that_are_none(tmp_path: Path, value: Any) -> None:
+    (tmp_path / "x").write_bytes(framed([b"a"]))
+    reader = tfs.RecordReader(tmp_path / "x")
+    for name, make in {
+        "index": lambda: reader.shard(value, 2),
+        "count": lambda: reader.shard(0, value),
+        "seed": lambda: reader.shuffle(value),
+        "window": lambda: reader.shuffle(1, window=value),
+        "epoch": lambda: reader.shuffle(1, epoch=value),
+    }.items():
+        if (name, value) == ("epoch", None):
+            continue
+        with pytest.raises(TypeError, match=f"{name}= takes a whole number, not"):
+            make()
+    with pytest.raises(ValueError, match="epoch= takes a number from 0 on"):
+        reader.shuffle(1, epoch=-1)
+
+
 def test_numbers_of_records() -> None:
     with laid_out([("raw", [3, 4]), ("gzip", [5])]) as (dataset, _):
         whole = tfs.RecordReader.of(dataset)

@@ -267,6 +267,8 @@ class TestRefused:
         [
             {"format": 2},
             {"place": -1},
+            {"place": 10**30},
+            {"begin": 5},
             {"epoch": True},
             {"epoch": 3},
             {"ended": [0]},
@@ -294,10 +296,23 @@ class TestRefused:
     def test_arguments(self, two: dict[str, float], tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="stop="):
             tfs.mix(two, stop="last")
-        with pytest.raises(ValueError, match="holds no source"):
+        with pytest.raises(ValueError, match="sources= holds nothing"):
             tfs.mix({})
         with pytest.raises(ValueError, match="positive"):
             tfs.mix(dict.fromkeys(two, 0))
+        for weight in ("3", b"3", None, True, [1]):
+            with pytest.raises(
+                TypeError, match=r"sources= holds the weight .*, which is no number"
+            ):
+                tfs.mix(dict.fromkeys(two, weight))  # type: ignore[arg-type]
+        for sources in ("a", ["a", "b"], [("a",)], [("a", 1, 2)], None, 5, tfs.slice("a", ":5")):
+            with pytest.raises(TypeError, match="sources= takes pairs"):
+                tfs.mix(sources)  # type: ignore[arg-type]
+        for seed in (1.5, "1", True, None):
+            with pytest.raises(TypeError, match="seed= takes a whole number"):
+                tfs.mix(two, seed=seed)  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="epoch= takes a number from 0 on, not -1"):
+            tfs.mix(two).shuffle(1, epoch=-1)
         with pytest.raises(FileNotFoundError):
             tfs.mix({str(tmp_path / "none"): 1})
         with pytest.raises(TypeError, match=r"tfio_store\.mix"):

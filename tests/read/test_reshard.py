@@ -265,6 +265,13 @@ class TestRefused:
     def test_no_states(self) -> None:
         with pytest.raises(ValueError, match="holds no state"):
             tfs.reshard_state([], 2)
+        for states in (None, 5, "state"):
+            with pytest.raises(TypeError, match="states= takes a list of states"):
+                tfs.reshard_state(states, 2)  # type: ignore[arg-type]
+
+    def test_an_iterator_of_states(self, states: list[dict[str, Any]]) -> None:
+        found = tfs.reshard_state(iter(states), 2)  # type: ignore[arg-type]
+        assert found == tfs.reshard_state(states, 2)
 
     def test_one_state(self, states: list[dict[str, Any]]) -> None:
         with pytest.raises(ValueError, match="is one state"):

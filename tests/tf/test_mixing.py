@@ -95,9 +95,14 @@ def test_arguments(weights: dict[str, float]) -> None:
     assert listed(tfs.mix_datasets([(unknown, 1)], stop="first")) == [4, 5, 6, 7, 8]
     with pytest.raises(ValueError, match="stop="):
         tfs.mix_datasets([(unknown, 1)], stop="last")
-    with pytest.raises(ValueError, match="holds no dataset"):
+    with pytest.raises(ValueError, match="datasets= holds nothing"):
         tfs.mix_datasets([])
     with pytest.raises(ValueError, match="positive"):
         tfs.mix_datasets([(unknown, 0)])
+    for pairs in (["a"], [("a", 1)], [(unknown, "1")], unknown):
+        with pytest.raises(TypeError, match="datasets= "):
+            tfs.mix_datasets(pairs)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="epoch= takes"):
+        tfs.mix_datasets([(unknown, 1)], stop="first", epoch=-1)
     endless = tf.data.Dataset.range(3).repeat()
     assert len(listed(tfs.mix_datasets([(endless, 1)]).take(100))) == 100

@@ -135,6 +135,20 @@ def foreign(folder: Path, count: int = 3) -> list[str]:
     return [f"{folder}/f{i}.tfrecord" for i in range(count)]
 
 
+@pytest.mark.parametrize("name", ["target_bytes", "num_partitions"])
+def test_sizes_that_are_no_whole_numbers(tmp_path: Path, name: str) -> None:
+    url = written(tmp_path, items(5))
+    how: dict[str, Any] = {name: 1e6}
+    with pytest.raises(TypeError, match=f"{name}= takes a whole number"):
+        tfs.partitions(url, **how)
+
+
+def test_an_open_file_is_no_source(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"")
+    with (tmp_path / "x").open("rb") as file, pytest.raises(TypeError, match="source= takes"):
+        tfs.partitions(file)  # type: ignore[arg-type]
+
+
 def test_a_file_without_an_index_is_a_partition_and_the_driver_reads_nothing_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,7 +12,7 @@ from tfio_store.dataset.header_walk import index_raw_shards
 from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.model import Dataset, LazyShards
 from tfio_store.dataset.part import DatasetPart, Limits, record_counts, shards_between
-from tfio_store.dataset.source import OneSource, Source, is_one, open_dataset
+from tfio_store.dataset.source import OneSource, Source, is_one, names_of, open_dataset
 from tfio_store.dataset.span import Span, bounds_of, span_text
 from tfio_store.storage import Access
 from tfio_store.storage.redaction import redacted
@@ -98,18 +97,8 @@ def _kept(source: Source) -> OneSource | tuple[OneSource, ...]:
         return os.fspath(source)
     if is_one(source):
         return source
-    wrong = isinstance(source, bytes | bytearray) or not isinstance(source, Iterable)
-    if wrong or hasattr(source, "read"):  # an open file gives lines
-        raise TypeError(
-            f"source= takes a path or URL, or a list of those, not {type(source).__name__}"
-        )
-    return tuple(map(_kept_one, source))
-
-
-def _kept_one(source: object) -> OneSource:
-    if not is_one(source):
-        raise TypeError(f"source= holds a {type(source).__name__}; it takes paths and URLs")
-    return source if isinstance(source, DatasetPart) else os.fspath(source)
+    names = names_of(source)
+    return tuple(each if isinstance(each, DatasetPart) else os.fspath(each) for each in names)
 
 
 def _shown(source: object) -> str:

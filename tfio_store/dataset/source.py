@@ -27,7 +27,7 @@ from tfio_store.storage.early import early
 from tfio_store.storage.redaction import redacted
 from tfio_store.storage.threads import Threads
 
-__all__ = ["OneSource", "Source", "is_one", "open_dataset"]
+__all__ = ["OneSource", "Source", "is_one", "names_of", "open_dataset"]
 
 OneSource: TypeAlias = "str | os.PathLike[str] | DatasetPart"
 """What a list of sources may hold."""
@@ -72,7 +72,7 @@ def open_dataset(
     empty = Dataset((), access)
     if isinstance(source, DatasetPart):
         return source._open(access, compression, limits)
-    names = [source] if is_one(source) else _names(source)
+    names = [source] if is_one(source) else names_of(source)
     resolver = _Resolver(codec, empty, limits, few=len(names) <= _FEW)
     found = _resolve_all(resolver, names)
     shards = found[0] if len(found) == 1 else [shard for group in found for shard in group]
@@ -104,8 +104,13 @@ def _is_far(name: OneSource) -> bool:
     return not isinstance(name, DatasetPart) and "://" in os.fspath(name)
 
 
-def _names(source: object) -> list[OneSource]:
-    if isinstance(source, bytes | bytearray) or not isinstance(source, Iterable):
+def names_of(source: object) -> list[OneSource]:
+    """A list of sources. TypeError for what holds anything else."""
+    if (
+        isinstance(source, bytes | bytearray)
+        or not isinstance(source, Iterable)
+        or hasattr(source, "read")  # an open file gives lines
+    ):
         raise TypeError(
             f"source= takes a path or URL, or a list of those, not {type(source).__name__}"
         )

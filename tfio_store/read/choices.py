@@ -7,7 +7,7 @@ keep to the weights however long the epoch is. The places of a block are then sh
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import isfinite
@@ -15,10 +15,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tfio_store.read.order import generator
+from tfio_store.read.order import check_from_0, generator
 from tfio_store.read.pieces import Order
 
-__all__ = ["BLOCK", "GOLDEN", "MIXING", "ONE", "PAGE", "TURN", "Choices"]
+__all__ = ["BLOCK", "GOLDEN", "MIXING", "ONE", "PAGE", "TURN", "Choices", "weighted"]
 
 BLOCK = 256
 PAGE = 4096
@@ -35,6 +35,23 @@ Keys: TypeAlias = "np.ndarray[Any, np.dtype[np.uint64]]"
 _BLOCKS_AT_ONCE = 1 << 14
 
 
+def weighted(argument: str, given: Any) -> list[tuple[Any, float]]:
+    """What is mixed, and its weights. TypeError or ValueError unless they are pairs."""
+    takes = f"{argument}= takes pairs of what is mixed and its weight"
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise TypeError(f"{takes}, not a {type(given).__name__}")
+    pairs = list(given.items() if isinstance(given, Mapping) else given)
+    if not pairs:
+        raise ValueError(f"{argument}= holds nothing to mix")
+    for pair in pairs:
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise TypeError(f"{takes}, and holds a {type(pair).__name__} that is none")
+        weight = pair[1]
+        if isinstance(weight, bool) or not hasattr(weight, "__float__"):
+            raise TypeError(f"{argument}= holds the weight {weight!r}, which is no number")
+    return [(each, float(weight)) for each, weight in pairs]
+
+
 @dataclass(frozen=True)
 class Choices:
     """``weights`` are positive numbers, of which only the ratios count."""
@@ -43,8 +60,7 @@ class Choices:
     weights: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        if self.seed < 0:
-            raise ValueError(f"seed= takes a number from 0 on, not {self.seed}")
+        check_from_0("seed", self.seed)
         for weight in self.weights:
             if not isfinite(weight) or weight <= 0:
                 raise ValueError(f"weights are positive numbers, and one is {weight!r}")

@@ -14,6 +14,7 @@ import numpy as np
 
 from tfio_store.dataset.source import Source
 from tfio_store.read.choices import Choices
+from tfio_store.read.order import check_from_0
 from tfio_store.read.pieces import Order
 from tfio_store.read.position import Position
 from tfio_store.read.traversal import ReaderOptions, Shared, Traversal
@@ -30,6 +31,7 @@ _PASSES = 1 << 20
 
 def first_epoch(epoch: int) -> int:
     """The epoch of a source's first pass in an epoch of the mixture."""
+    check_from_0("epoch", epoch)
     return epoch * _PASSES
 
 

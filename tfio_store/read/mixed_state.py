@@ -7,7 +7,7 @@ from typing import Any
 
 from tfio_store.read.mixed import MixedPosition, MixedWay, mixture_epoch
 from tfio_store.read.position import Position
-from tfio_store.read.state import position_of, state_of
+from tfio_store.read.state import MOST, position_of, state_of
 from tfio_store.read.traversal import Traversal
 
 __all__ = ["checked_mixture", "mixed_position", "mixture_state"]
@@ -68,8 +68,10 @@ def checked_mixture(state: Mapping[str, Any]) -> Mapping[str, Any]:
         raise ValueError(f"state= is no mixture's state of format {_FORMAT}: {state!r}")
     for name in _NUMBERS:
         value = state.get(name)
-        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MOST:
             raise ValueError(f"state= holds {name}={value!r}, which is no position")
+    if state["begin"] > state["place"]:
+        raise ValueError(f"state= holds place={state['place']!r}, before its begin=")
     ended, sources = state.get("ended"), state.get("sources")
     if not isinstance(ended, list | tuple) or not all(one in (0, 1) for one in ended):
         raise ValueError(f"state= holds ended={ended!r}, which is no list of 0 and 1")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from tfio_store.dataset.source import Source, open_dataset
-from tfio_store.read.choices import Choices
+from tfio_store.read.choices import Choices, weighted
 from tfio_store.read.iterating import Records, RestFirst
 from tfio_store.read.mixed import MixedPosition, MixedWay, Part, first_epoch, mixture_epoch
 from tfio_store.read.mixed_state import mixed_position, mixture_state
@@ -72,6 +72,7 @@ def mix(
     Raises:
         OSError: The storage fails: FileNotFoundError, PermissionError and others, with the URL.
         ManifestError: A manifest or index cannot be read, or contradicts its dataset.
+        TypeError: ``sources`` holds no pairs of a source and its weight.
         ValueError: An argument is not as described.
 
     Example:
@@ -83,10 +84,8 @@ def mix(
     """
     if stop not in ("all", "first"):
         raise ValueError(f'stop= takes "all" or "first", not {stop!r}')
-    pairs = list(sources.items() if isinstance(sources, Mapping) else sources)
-    if not pairs:
-        raise ValueError("sources= holds no source")
-    choices = Choices(seed, tuple(float(weight) for _, weight in pairs))
+    pairs = weighted("sources", sources)
+    choices = Choices(seed, tuple(weight for _, weight in pairs))
     access = Access(storage_options, retry, backend, cache_of(cache))
     budget = memory_budget // len(pairs)
     options = ReaderOptions(verify, check_policy(on_corrupt), budget, max_record_bytes)

@@ -19,6 +19,7 @@ __all__ = [
     "Share",
     "Shuffle",
     "Step",
+    "check_from_0",
     "generator",
     "last_shuffle",
     "parse_steps",
@@ -28,6 +29,19 @@ __all__ = [
     "steps_at",
     "steps_text",
 ]
+
+
+def check_whole(argument: str, value: object) -> None:
+    """TypeError unless it is a whole number."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{argument}= takes a whole number, not {value!r}")
+
+
+def check_from_0(argument: str, value: int) -> None:
+    """TypeError or ValueError unless it is a whole number from 0 on."""
+    check_whole(argument, value)
+    if value < 0:
+        raise ValueError(f"{argument}= takes a number from 0 on, not {value}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +58,8 @@ class Share:
     even: str | None = None
 
     def __post_init__(self) -> None:
+        check_whole("index", self.index)
+        check_whole("count", self.count)
         if self.count < 1:
             raise ValueError(f"count= takes 1 or more workers, not {self.count}")
         if not 0 <= self.index < self.count:
@@ -82,8 +98,8 @@ class Shuffle:
     window: int
 
     def __post_init__(self) -> None:
-        if self.seed < 0:
-            raise ValueError(f"seed= takes a number from 0 on, not {self.seed}")
+        check_from_0("seed", self.seed)
+        check_whole("window", self.window)
         if self.window < 1:
             raise ValueError(f"window= takes 1 or more MiB, not {self.window}")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,10 +62,11 @@ def reshard_state(states: Sequence[Mapping[str, Any]], count: int) -> list[dict[
     """
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
         raise ValueError(f"count= takes 1 or more workers, not {count!r}")
-    if not len(states):
-        raise ValueError("states= holds no state; it takes those of all shares of a reader")
     if isinstance(states, Mapping):
         raise ValueError("states= is one state; it takes a list of those of all shares of a reader")
+    if isinstance(states, str | bytes) or not isinstance(states, Iterable):
+        raise TypeError(f"states= takes a list of states, not a {type(states).__name__}")
+    states = list(states)
     if not states:
         raise ValueError("states= holds no state; it takes those of all shares of a reader")
     if any(isinstance(state, Mapping) and "mixture" in state for state in states):

@@ -11,9 +11,12 @@ from tfio_store.read.position import Position
 from tfio_store.read.rest import Rest, parse_rest, rest_text
 from tfio_store.read.route import Route
 
-__all__ = ["made_state", "numbers_of", "position_of", "state_of"]
+__all__ = ["MOST", "made_state", "numbers_of", "position_of", "state_of"]
 
 _FORMAT = 3
+
+MOST = 1 << 62
+"""No number of a state is larger."""
 
 _LEAST = {"epoch": 0, "position": 0, "records": 0, "offset": NO_OFFSET}
 
@@ -68,7 +71,7 @@ def numbers_of(state: Mapping[str, Any]) -> dict[str, int]:
         raise ValueError(f"state= is no reader's state of format {_FORMAT}: {state!r}")
     for name, smallest in _LEAST.items():
         value = state.get(name)
-        if not isinstance(value, int) or isinstance(value, bool) or value < smallest:
+        if not isinstance(value, int) or isinstance(value, bool) or not smallest <= value <= MOST:
             raise ValueError(f"state= holds {name}={value!r}, which is no position")
     return {name: state[name] for name in _LEAST}
 

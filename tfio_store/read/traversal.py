@@ -18,7 +18,7 @@ from tfio_store.read.fetch import decode, fetch_blocks
 from tfio_store.read.file_object import FileStream
 from tfio_store.read.located import NO_OFFSET, Decoding, Located, within
 from tfio_store.read.long_records import LocatedList, fetch_records_of_files
-from tfio_store.read.order import Share, Step
+from tfio_store.read.order import Share, Step, check_from_0
 from tfio_store.read.position import Position
 from tfio_store.read.rest import Rest
 from tfio_store.read.route import Route
@@ -53,6 +53,7 @@ class ReaderOptions:
                 'on_corrupt="raise", and repair the dataset with tfio_store.salvage'
             )
         epoch = self.epoch if epoch is None else epoch
+        check_from_0("epoch", epoch)
         return replace(self, steps=(*self.steps, step), epoch=epoch)
 
 

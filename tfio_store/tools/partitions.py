@@ -16,7 +16,7 @@ from tfio_store.dataset.balance import runs_of
 from tfio_store.dataset.folder import read_manifest
 from tfio_store.dataset.model import Dataset, LazyShards, Shard
 from tfio_store.dataset.part import cut_shard
-from tfio_store.dataset.source import Source, is_one, open_dataset
+from tfio_store.dataset.source import Source, is_one, names_of, open_dataset
 from tfio_store.example.schema import Schema
 from tfio_store.storage import Access, Retry
 from tfio_store.tools.long_partitions import long_parts
@@ -67,7 +67,8 @@ def partitions(
     Raises:
         OSError: The storage fails.
         ManifestError: A manifest or index cannot be read.
-        ValueError: ``target_bytes`` or ``num_partitions`` is below 1.
+        TypeError: ``target_bytes`` or ``num_partitions`` is no whole number.
+        ValueError: One of them is below 1.
 
     Example:
         >>> _ = tfs.write_table({"x": list(range(10))}, "train", num_shards=4)
@@ -80,7 +81,7 @@ def partitions(
     if num_partitions is not None:
         _check_count("num_partitions", num_partitions)
     access = Access(storage_options, retry, backend)
-    source = source if is_one(source) else list(source)
+    source = source if is_one(source) else names_of(source)
     dataset = open_dataset(source, access, compression=compression)
     described = _described(source, access)
     found: Iterable[tuple[Sequence[Shard], int | None]]
@@ -95,6 +96,8 @@ def partitions(
 
 
 def _check_count(name: str, value: int) -> None:
+    if not hasattr(value, "__index__"):
+        raise TypeError(f"{name}= takes a whole number, not {value!r}")
     if isinstance(value, bool) or operator.index(value) < 1:
         raise ValueError(f"{name}= takes 1 or more, not {value!r}")
 

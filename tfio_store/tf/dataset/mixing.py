@@ -11,7 +11,8 @@ from functools import partial
 
 import tensorflow as tf
 
-from tfio_store.read.choices import BLOCK, GOLDEN, MIXING, ONE, PAGE, TURN, Choices
+from tfio_store.read.choices import BLOCK, GOLDEN, MIXING, ONE, PAGE, TURN, Choices, weighted
+from tfio_store.read.order import check_from_0
 
 __all__ = ["mix_datasets"]
 
@@ -36,13 +37,15 @@ def mix_datasets(
             weights. Only the ratios of the weights count.
         seed (int): Another seed mixes in another order. Default 0.
         stop (str): When it ends; see `mix`. "all" (default) needs each dataset's cardinality, which
-            a `TFRecordDataset` with a manifest or an index knows. "first" needs none.
+            a `TFRecordDataset` with a manifest or an index knows. "first" needs none; but then a
+            dataset without elements ends it at once, unless its cardinality tells that it is empty.
         epoch (int): The epoch of `mix` whose order it has, in every iteration. Default 0.
 
     Returns:
         tf.data.Dataset: Of the datasets' elements.
 
     Raises:
+        TypeError: ``datasets`` holds no pairs of a dataset and its weight.
         ValueError: There is no dataset, a weight is not positive, or with "all" a cardinality is
             not known.
 
@@ -56,11 +59,13 @@ def mix_datasets(
     """
     if stop not in ("all", "first"):
         raise ValueError(f'stop= takes "all" or "first", not {stop!r}')
-    pairs = list(datasets)
-    if not pairs:
-        raise ValueError("datasets= holds no dataset")
+    check_from_0("epoch", epoch)
+    pairs = weighted("datasets", datasets)
     sources = [dataset for dataset, _ in pairs]
-    choices = Choices(seed, tuple(float(weight) for _, weight in pairs))
+    for dataset in sources:
+        if not isinstance(dataset, tf.data.Dataset):
+            raise TypeError(f"datasets= takes datasets of tf.data, not a {type(dataset).__name__}")
+    choices = Choices(seed, tuple(weight for _, weight in pairs))
     counts = [int(dataset.cardinality()) for dataset in sources]
     chosen = _chosen(choices, epoch)
     if stop == "all":
