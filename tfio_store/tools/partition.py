@@ -30,8 +30,10 @@ class Partition(DatasetPart):
 
     It pickles small, and any process reads it, with nothing but the pickle: it holds the names of
     its files, where its own blocks lie, and the ``storage_options`` (also credentials that were
-    passed so, which ``repr`` never shows). A file that was replaced since, as far as its store
-    tells versions, is an error. Functions that read take a partition as a source.
+    passed so, which ``repr`` never shows). A file without a manifest that was replaced since, as
+    far as its store tells versions, is an error. The shards of a dataset with a manifest are never
+    written again by this library. Who deletes them by hand, and writes others of the same names and
+    sizes, is not noticed. Functions that read take a partition as a source.
 
     Attributes:
         index (int): Its number among the partitions, from 0 on.
