@@ -342,6 +342,13 @@ def test_a_copy_of_a_partition_keeps_what_the_manifest_says(tmp_path: Path) -> N
     assert {part.metadata for part in tfs.partitions([url, f"{tmp_path}/none"])} == {None}
 
 
+def test_many_datasets_have_the_schema_of_all(tmp_path: Path) -> None:
+    urls = [f"{tmp_path}/t{i}" for i in range(20)]
+    for url in urls:
+        tfs.write_table({"x": [1]}, url)
+    assert {part.schema for part in tfs.partitions(urls)} == {tfs.infer_schema(urls[0])}
+
+
 # Arrow
 
 

@@ -6,6 +6,7 @@ import math
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import groupby, pairwise
 from typing import Any, TypeVar
 
@@ -19,6 +20,8 @@ from tfio_store.dataset.part import cut_shard
 from tfio_store.dataset.source import Source, is_one, names_of, open_dataset
 from tfio_store.example.schema import Schema
 from tfio_store.storage import Access, Retry
+from tfio_store.storage.many_looks import LOOKS_AT_ONCE
+from tfio_store.storage.threads import Threads
 from tfio_store.tools.long_partitions import long_parts
 from tfio_store.tools.partition import Partition
 
@@ -26,9 +29,6 @@ __all__ = ["partitions", "shared_schema"]
 
 Int64Array = npt.NDArray[np.int64]
 _T = TypeVar("_T")
-
-_FEW = 8
-"""Of so many sources at most the manifests are asked for a schema."""
 
 
 def partitions(
@@ -111,9 +111,11 @@ def _described(source: Source, access: Access) -> tuple[Schema | None, dict[str,
     """The schema and the metadata that all of a source's datasets have in common, as their
     manifests say."""
     names = [source] if is_one(source) else list(source)
-    if not 0 < len(names) <= _FEW:
+    first = read_manifest(names[0], access) if names else None
+    if first is None:  # so of many files no more is asked than of one
         return None, None
-    found = [read_manifest(name, access) for name in names]
+    with Threads(LOOKS_AT_ONCE) as pool:
+        found = [first, *pool.map(partial(read_manifest, access=access), names[1:])]
     known = [(None, None) if each is None else (each.schema, each.metadata) for each in found]
     schemas = [None if schema is None else Schema.from_json(schema) for schema, _ in known]
     return _common(schemas), _common([metadata for _, metadata in known])
