@@ -11,7 +11,7 @@ The store and its proxy take their share of the cores. So the table tells the pr
 loader too, with its workers: without waiting for cores, that is the limit.
 
 Memory is what the process and its workers hold at most, beyond what a process holds that has
-imported the same. What they share is counted once (PSS).
+imported the same, in a run of its own. What they share is counted once (PSS).
 
 Images are not decoded: that takes as long in every loader. They come as tensors of uint8.
 """
@@ -32,7 +32,8 @@ import threading
 import time
 import types
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,7 @@ SHAPE: dict[str, float] = {"ttfb_ms": 30, "bandwidth": 80e6}
 BATCH = {"rows": 1024, "tokens": 256, "images": 32}
 NBYTES = {"rows": 100, "tokens": 1100, "images": 100_000}
 """About what a record of each kind takes."""
+MIB = {"rows": 200, "tokens": 200, "images": 800}
 SCALARS = [f"i{k}" for k in range(5)] + [f"f{k}" for k in range(5)]
 LOADERS = ("tfio_store", "tfrecord", "webdataset", "streaming")
 
@@ -165,7 +167,7 @@ class Work:
         return {"endpoint_url": self.endpoint, "key": KEY, "secret": SECRET}
 
 
-def ours(work: Work) -> Iterator[Any]:
+def ours(work: Work) -> Generator[Any, None, None]:
     from torch.utils.data import DataLoader
 
     from tfio_store.torch import TFRecordIterable
@@ -183,7 +185,7 @@ def ours(work: Work) -> Iterator[Any]:
         yield batch["image"].rows() if work.what == "images" else batch
 
 
-def by_tfrecord(work: Work) -> Iterator[Any]:
+def by_tfrecord(work: Work) -> Generator[Any, None, None]:
     from tfrecord.torch.dataset import TFRecordDataset
     from torch.utils.data import DataLoader
 
@@ -199,7 +201,7 @@ def by_tfrecord(work: Work) -> Iterator[Any]:
         yield as_tensors(batch) if work.what == "images" else batch
 
 
-def by_webdataset(work: Work) -> Iterator[Any]:
+def by_webdataset(work: Work) -> Generator[Any, None, None]:
     import webdataset
     from torch.utils.data import default_collate
 
@@ -222,7 +224,7 @@ def by_webdataset(work: Work) -> Iterator[Any]:
         yield as_tensors([row[0] for row in batch]) if work.what == "images" else batch
 
 
-def by_streaming(work: Work) -> Iterator[Any]:
+def by_streaming(work: Work) -> Generator[Any, None, None]:
     from torch.utils.data import DataLoader
 
     kind = streaming().StreamingDataset
@@ -255,7 +257,7 @@ def as_tensors(images: list[bytes]) -> list[Any]:
     return [torch.frombuffer(image, dtype=torch.uint8) for image in images]
 
 
-READ: dict[str, Callable[[Work], Iterator[Any]]] = {
+READ: dict[str, Callable[[Work], Generator[Any, None, None]]] = {
     "tfio_store": ours,
     "tfrecord": by_tfrecord,
     "webdataset": by_webdataset,
@@ -307,8 +309,8 @@ def processor_seconds() -> float:
     return sum(one.ru_utime + one.ru_stime for one in used)
 
 
-def one(work: Work, most: float) -> None:
-    """In a process of its own."""
+def one(work: Work, most: float, *, weigh: bool) -> None:
+    """In a process of its own. Only ``weigh`` looks at memory, which takes processor time."""
     import s3fs  # noqa: F401 - what a loader imports takes no part of the time
     import tfrecord.torch  # noqa: F401
     import torch
@@ -320,23 +322,26 @@ def one(work: Work, most: float) -> None:
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     before, peak = Peak.held(), Peak()
-    peak.start()
+    if weigh:
+        peak.start()
     busy, start = processor_seconds(), time.perf_counter()
     count, taken = 0, 0.0
-    for batch in READ[work.loader](work):
-        count += records_in(work, batch)
-        taken = time.perf_counter() - start
-        if taken > most:
-            break
-    peak.end()
+    with closing(READ[work.loader](work)) as batches:  # its workers end, and their time counts
+        for batch in batches:
+            count += records_in(work, batch)
+            taken = time.perf_counter() - start
+            if taken > most:
+                break
+    if weigh:
+        peak.end()
     busy = processor_seconds() - busy
     found = {"speed": count / taken, "records": count, "nbytes": peak.nbytes - before}
     print(json.dumps(found | {"whole": taken <= most, "busy": busy / count}))
 
 
-def run(work: Work, most: float) -> dict[str, float]:
+def run(work: Work, most: float, *, weigh: bool = False) -> dict[str, float]:
     command = [sys.executable, "-m", "bench.torch_loaders", "--one", json.dumps(asdict(work))]
-    command += ["--seconds", str(most)]
+    command += ["--seconds", str(most), *(["--weigh"] if weigh else [])]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     if done.returncode:
         raise RuntimeError(f"{work}: {done.stderr[-2000:]}")
@@ -360,6 +365,7 @@ def works_on(what: str, folder: str, endpoint: str) -> list[Work]:
 def measure(works: list[Work], rounds: int, count: int, most: float) -> list[list[str]]:
     """The lines of one kind of records: the loaders take turns."""
     found: dict[Work, list[dict[str, float]]] = {work: [] for work in works}
+    held = {work: run(work, most, weigh=True)["nbytes"] for work in works}
     for _ in range(rounds):
         for work in works:
             found[work].append(run(work, most))
@@ -369,12 +375,11 @@ def measure(works: list[Work], rounds: int, count: int, most: float) -> list[lis
         for each in found[work]:
             if each["whole"]:  # some leave out a last batch
                 assert count * 0.98 <= each["records"] <= count * 1.02, (work, each, count)
-        peak = max(each["nbytes"] for each in found[work])
         busy = statistics.median(each["busy"] for each in found[work])
         times = speeds[works[0]] / speeds[work]
         lines.append(
             [work.name, f"{speeds[work]:,.0f}", f"{times:.1f}", f"{busy * 1e6:,.0f}",
-             f"{peak / 2**20:.0f}"]
+             f"{held[work] / 2**20:.0f}"]
         )  # fmt: skip
         print(*lines[-1], flush=True)
     return lines
@@ -391,14 +396,15 @@ def upload(folder: Path, endpoint: str, bucket: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--mib", type=int, default=200, help="data of each kind")
+    parser.add_argument("--mib", type=int, help="data of each kind; default 200, of images 800")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=10, help="the most for an epoch")
     parser.add_argument("--kinds", nargs="+", default=list(BATCH))
+    parser.add_argument("--weigh", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--one", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one:
-        one(Work(**json.loads(given.one)), given.seconds)
+        one(Work(**json.loads(given.one)), given.seconds, weigh=given.weigh)
         return
     lines: list[list[str]] = []
     with (
@@ -409,7 +415,7 @@ def main() -> None:
         for what in given.kinds:
             folder = Path(top, what)
             folder.mkdir()
-            count = (given.mib << 20) // NBYTES[what]
+            count = (given.mib or MIB[what]) * 2**20 // NBYTES[what]
             write(what, count, folder)
             upload(folder, endpoint, f"bench-{what}")
             for place, address in ((str(folder), ""), (f"s3://bench-{what}", proxy.endpoint)):
