@@ -20,7 +20,7 @@ from tfio_store.dataset.source import Source, is_one
 from tfio_store.example.codec import SchemaLike
 from tfio_store.example.feature import Feature
 from tfio_store.example.kinds import ClassLabel
-from tfio_store.example.schema import Schema
+from tfio_store.example.schema import Schema, column_names
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.storage import Access, Retry
 from tfio_store.tools.infer import manifest_schema
@@ -92,8 +92,7 @@ def iterable_dataset(
         >>> next(iter(dataset.map(lambda row: {"y": row["x"] * 10})))
         {'x': 1, 'name': 'a', 'y': 10}
     """
-    if isinstance(columns, str):
-        raise TypeError(f"columns= takes a list of names, not one: pass [{columns!r}]")
+    columns = None if columns is None else column_names(columns)
     access = Access(storage_options, retry, backend)
     source = source if is_one(source) else list(source)
     parts = partitions(
@@ -132,7 +131,7 @@ def _wanted(
             f"columns={list(columns)}: no manifest tells what the records hold; pass schema=, for "
             "example what tfio_store.infer_schema(source) finds"
         )
-    return full.select(tuple(columns))
+    return full.select(columns)
 
 
 def _tables(

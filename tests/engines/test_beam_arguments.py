@@ -30,7 +30,10 @@ from tfio_store.beam import ReadAllFromTFRecord, ReadFromTFRecord, WriteToTFReco
         ({"on_corrupt": "Raise"}, 'on_corrupt= takes "raise", "skip" or a function'),
         ({"memory_budget": -1}, "memory_budget must be a positive integer"),
         ({"compression_type": 3}, "compression_type=3: TFRecord files have one of"),
-        ({"batched": True, "columns": "xy"}, r"columns= takes a list of names, .*: \['xy'\]"),
+        (
+            {"batched": True, "columns": "xy"},
+            r"columns= .* not one: pass \['xy'\]",
+        ),
         ({"batched": True, "schema": {"x": "int65"}}, "dtype must be one of"),
     ],
 )

@@ -78,6 +78,8 @@ def test_projection_does_not_decode_the_rest(tmp_path):
         read_table(f"{tmp_path}/t", schema={"y": "float32", "x": "int64"})
     with pytest.raises(KeyError, match="no feature 'z'; there are x, y"):
         read_table(f"{tmp_path}/t", columns=["z"])
+    with pytest.raises(TypeError, match=r"columns= .* not one: pass \['x'\]"):
+        read_table(f"{tmp_path}/t", columns="x")
 
 
 def test_columns_come_in_the_order_asked_for(tmp_path):

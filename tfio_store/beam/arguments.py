@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from typing import Any
 
 from apache_beam.coders import BytesCoder
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.options.value_provider import StaticValueProvider, ValueProvider
 
-__all__ = ["check_url", "codec_of", "columns_of", "decoder_of", "is_told", "told"]
+__all__ = ["check_url", "codec_of", "decoder_of", "is_told", "told"]
 
 _CODECS = {
     CompressionTypes.AUTO: "auto",
@@ -40,13 +39,6 @@ def decoder_of(coder: Any, *, batched: bool) -> Any:
     if batched:
         raise ValueError("coder= is for single records; batched=True gives columns by the schema")
     return coder
-
-
-def columns_of(columns: Iterable[str] | None) -> tuple[str, ...] | None:
-    """The names. A single one would be taken for those of its letters."""
-    if isinstance(columns, str):
-        raise TypeError(f"columns= takes a list of names, not one name: [{columns!r}]")
-    return None if columns is None else tuple(columns)
 
 
 def check_url(url: Any) -> None:

@@ -10,12 +10,12 @@ from apache_beam.coders import BytesCoder
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.options.value_provider import ValueProvider
 
-from tfio_store.beam.arguments import codec_of, columns_of, decoder_of, is_told, told
+from tfio_store.beam.arguments import codec_of, decoder_of, is_told, told
 from tfio_store.beam.blocks import Give, ReadBlocks
 from tfio_store.dataset.checks import check_positive
 from tfio_store.dataset.source import Source, is_one, open_dataset
 from tfio_store.example.codec import SchemaLike
-from tfio_store.example.schema import Schema
+from tfio_store.example.schema import Schema, column_names
 from tfio_store.read.skips import OnCorrupt, check_policy
 from tfio_store.storage import Access, Retry
 from tfio_store.tools.partition import Partition
@@ -69,7 +69,7 @@ class _Read(beam.PTransform):  # type: ignore[misc]
         self._give = Give(
             coder=decoder_of(coder, batched=give["batched"]),
             schema=None if schema is None else Schema.of(schema),
-            columns=columns_of(columns),
+            columns=None if columns is None else column_names(columns),
             **give,
         )
         self._access = access

@@ -5,13 +5,20 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from tfio_store.example.feature import ROW_LENGTHS, Feature, Shape
 
-__all__ = ["Schema"]
+__all__ = ["Schema", "column_names"]
+
+
+def column_names(columns: Iterable[str]) -> tuple[str, ...]:
+    """The names. TypeError for a single one, whose letters would be taken for names."""
+    if isinstance(columns, str):
+        raise TypeError(f"columns= takes a list of names, not one: pass [{columns!r}]")
+    return tuple(columns)
 
 
 class Schema(Mapping[str, Feature]):
@@ -80,7 +87,7 @@ class Schema(Mapping[str, Feature]):
         """Whether records are SequenceExamples, and not Examples (bool)."""
         return any(feature.sequence for feature in self.values())
 
-    def select(self, columns: list[str] | tuple[str, ...]) -> Schema:
+    def select(self, columns: Iterable[str]) -> Schema:
         """Keep some features only.
 
         Args:
@@ -91,11 +98,13 @@ class Schema(Mapping[str, Feature]):
 
         Raises:
             KeyError: There is no such feature.
+            TypeError: It is one name, not a list.
         """
-        for name in columns:
+        names = column_names(columns)
+        for name in names:
             if name not in self:
                 raise KeyError(f"no feature {name!r}; there are {', '.join(self)}")
-        return Schema({name: self[name] for name in columns}, arrow=self.arrow)
+        return Schema({name: self[name] for name in names}, arrow=self.arrow)
 
     def to_json(self) -> dict[str, Any]:
         """Turn the schema into what JSON can hold. The manifest keeps it in this form.
@@ -180,7 +189,7 @@ class Schema(Mapping[str, Feature]):
             >>> schema.with_defaults({"x": -1})["x"].default
             -1
         """
-        self.select(tuple(defaults))
+        self.select(defaults)
         changed = dict(self)
         for name, default in defaults.items():
             try:

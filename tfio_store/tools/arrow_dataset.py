@@ -69,7 +69,7 @@ def arrow_dataset(
     if not is_one(source):
         source = list(source)  # each scan goes through them
     full = whole_schema(source, schema, where)
-    wanted = full if columns is None else full.select(tuple(columns))
+    wanted = full if columns is None else full.select(columns)
     arrow_types(wanted)  # says so if pyarrow is missing
     from tfio_store.tools.arrow_scan import ExampleDataset
 

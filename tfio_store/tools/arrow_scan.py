@@ -61,7 +61,7 @@ class ExampleDataset(pds.Dataset):  # type: ignore[misc]
 
     def batches(self, names: Sequence[str]) -> Generator[Any, None, None]:
         """The batches of these columns, one for each block."""
-        wanted = self._features.select(tuple(names))
+        wanted = self._features.select(names)
         return table_batches(self._source, self._where, wanted, arrow_types(wanted), None)
 
     def rows(self) -> int:

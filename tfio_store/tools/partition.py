@@ -231,7 +231,7 @@ class Partition(DatasetPart):
                 f"{self}: no manifest tells what the records hold; pass schema=, for example what "
                 "tfio_store.infer_schema(source) finds"
             )
-        return full if columns is None else full.select(tuple(columns))
+        return full if columns is None else full.select(columns)
 
     def _open(self, access: Access, compression: str | None, limits: Limits) -> Dataset:
         del compression, limits  # all is known since the partition was made

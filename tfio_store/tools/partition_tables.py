@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tfio_store.example.schema import Schema
+from tfio_store.example.schema import Schema, column_names
 from tfio_store.records.framing import RecordBatch
 from tfio_store.tools.partition import Partition
 from tfio_store.tools.table_stream import arrow_types, rows_of
@@ -18,20 +18,19 @@ RECORD = "record"
 
 def row_types(schema: Schema | None, columns: Sequence[str] | None = None) -> Any:
     """The Arrow schema of the rows. KeyError if there is no such column, TypeError of one name."""
-    if isinstance(columns, str):
-        raise TypeError(f"columns= takes a list of names, not {columns!r}")
+    names = None if columns is None else column_names(columns)
     if schema is not None:
-        return arrow_types(schema if columns is None else schema.select(tuple(columns)))
+        return arrow_types(schema if names is None else schema.select(names))
     import pyarrow as pa
 
-    for name in columns or ():
+    for name in names or ():
         if name != RECORD:
             raise KeyError(
                 f"no column {name!r}: no schema tells what the records hold, so that they are "
                 f"bytes in the column {RECORD!r}; pass schema=, for example what "
                 "tfio_store.infer_schema(source) finds"
             )
-    return pa.schema([(RECORD, pa.large_binary()) for _ in {*(columns or (RECORD,))}])
+    return pa.schema([(RECORD, pa.large_binary()) for _ in {*(names or (RECORD,))}])
 
 
 def row_batches(
@@ -59,7 +58,7 @@ def rows_maker(
     types = row_types(schema, columns)
     if schema is None:
         return lambda batch: iter([_whole_records(batch, types)])
-    wanted = schema if columns is None else schema.select(tuple(columns))
+    wanted = schema if columns is None else schema.select(columns)
     return lambda batch: rows_of(batch, wanted, types, source)
 
 

@@ -180,7 +180,7 @@ def read_table(
             # A feature may be missing, or of one length, in all records but the last.
             batches = list(batches)
             full = schema_of_source(batches, source, access)
-        wanted = full if columns is None else full.select(tuple(columns))
+        wanted = full if columns is None else full.select(columns)
         how: Any = {
             "strings": strings,
             "nulls": nulls,

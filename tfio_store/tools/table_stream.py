@@ -76,7 +76,7 @@ def iter_tables(
     access = Access(storage_options, retry, backend)
     where = access.arguments | {"max_record_bytes": max_record_bytes}
     full = whole_schema(source, schema, where)
-    wanted = full if columns is None else full.select(tuple(columns))
+    wanted = full if columns is None else full.select(columns)
     types = arrow_types(wanted)
     import pyarrow as pa
 

@@ -9,7 +9,7 @@ from typing import Any
 from tfio_store.example import decode_examples
 from tfio_store.example.codec import SchemaLike
 from tfio_store.example.joining import joined_columns
-from tfio_store.example.schema import Schema
+from tfio_store.example.schema import Schema, column_names
 from tfio_store.records.framing import RecordBatch
 from tfio_store.storage import Access
 from tfio_store.tools.source_errors import of_source
@@ -25,8 +25,7 @@ def content_of(
 ) -> Content:
     """What a user asks for by ``schema=`` and ``columns=``. ValueError, KeyError or TypeError for
     what cannot be given."""
-    if isinstance(columns, str):
-        raise TypeError(f"columns= takes a list of names, not one: pass [{columns!r}]")
+    columns = None if columns is None else column_names(columns)
     name = source if isinstance(source, str) else None
     if schema is None:
         found = known_schema(source, access)
@@ -35,7 +34,7 @@ def content_of(
     else:
         found = Schema.of(schema)
     if found is not None and columns is not None:
-        found = found.select(tuple(columns))
+        found = found.select(columns)
     elif columns is not None:
         raise ValueError(
             f"columns={list(columns)!r}: nothing tells which features the records hold; pass "
