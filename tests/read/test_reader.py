@@ -6,7 +6,9 @@ import gzip
 import io
 import pickle
 import zlib
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -257,3 +259,14 @@ class TestClosing:
             next(iter(found))
         with pytest.raises(ValueError, match="closed"):
             iter(found)
+
+
+@pytest.mark.parametrize("budget", [0, -5, 1.5, True])
+def test_a_budget_that_is_none_is_refused(budget: Any, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    url = f"{tmp_path}/train"
+    tfs.write_table({"x": [1]}, url)
+    makers: list[Callable[..., object]] = [tfs.RecordReader, tfs.RecordSource, tfs.arrow_dataset]
+    for make in (*makers, lambda source, **how: tfs.mix({source: 1}, **how)):
+        with pytest.raises(ValueError, match="memory_budget must be a positive integer"):
+            make(url, memory_budget=budget)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from tfio_store.dataset.checks import check_positive
 from tfio_store.dataset.source import Source, open_dataset
 from tfio_store.read.choices import Choices, weighted
 from tfio_store.read.iterating import Records, RestFirst
@@ -87,7 +88,8 @@ def mix(
     pairs = weighted("sources", sources)
     choices = Choices(seed, tuple(weight for _, weight in pairs))
     access = Access(storage_options, retry, backend, cache_of(cache))
-    budget = memory_budget // len(pairs)
+    check_positive("memory_budget", memory_budget)
+    budget = max(1, memory_budget // len(pairs))
     options = ReaderOptions(verify, check_policy(on_corrupt), budget, max_record_bytes)
     parts = []
     for source, _ in pairs:

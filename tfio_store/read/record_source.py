@@ -13,6 +13,7 @@ from typing import Any, SupportsIndex, overload
 import numpy as np
 import numpy.typing as npt
 
+from tfio_store.dataset.checks import check_positive
 from tfio_store.dataset.header_walk import index_raw_shards, with_idx
 from tfio_store.dataset.memory_cache import MemoryCache
 from tfio_store.dataset.model import Dataset
@@ -101,6 +102,7 @@ class RecordSource(Sequence[bytes]):
         backend: str = "fsspec",
         cache: str | os.PathLike[str] | LocalCache | None = None,
     ) -> None:
+        check_positive("memory_budget", memory_budget)
         found = open_dataset(
             source,
             Access(storage_options, retry, backend, cache_of(cache)),

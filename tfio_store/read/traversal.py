@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from tfio_store.dataset.checks import check_positive
 from tfio_store.dataset.header_walk import index_raw_shards
 from tfio_store.dataset.model import Dataset
 from tfio_store.dataset.part import Limits
@@ -39,6 +40,9 @@ class ReaderOptions:
     max_record_bytes: int
     steps: tuple[Step, ...] = ()
     epoch: int = 0
+
+    def __post_init__(self) -> None:
+        check_positive("memory_budget", self.memory_budget)
 
     @property
     def limits(self) -> Limits:

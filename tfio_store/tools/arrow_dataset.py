@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tfio_store.dataset.checks import check_positive
 from tfio_store.dataset.source import Source, is_one
 from tfio_store.example.codec import SchemaLike
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
@@ -62,6 +63,7 @@ def arrow_dataset(
         >>> dataset.to_table(columns=["name"], filter=pc.field("x") > 1).to_pydict()
         {'name': ['b', 'c']}
     """
+    check_positive("memory_budget", memory_budget)
     where = Access(storage_options, retry, backend).arguments | {
         "max_record_bytes": max_record_bytes,
         "memory_budget": memory_budget,
