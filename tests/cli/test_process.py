@@ -124,18 +124,25 @@ entry.script()
 """
 
 
+# A shell has what it runs in the background ignore Control-C, with all that starts from there.
+HEEDING = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+
+
 def interrupted(program: str, *arguments: object, number: int = signal.SIGINT) -> tuple[int, bytes]:
     """The exit code and stderr of a process that gets a signal in the midst of its work."""
     with subprocess.Popen(
-        [sys.executable, "-c", program, *map(str, arguments)],
+        [sys.executable, "-c", HEEDING + program, *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     ) as process:
         assert process.stdout is not None
         assert process.stderr is not None
-        assert process.stdout.readline() == b"begun\n"
-        process.send_signal(number)
-        return process.wait(60), process.stderr.read()
+        try:
+            assert process.stdout.readline() == b"begun\n"
+            process.send_signal(number)
+            return process.wait(60), process.stderr.read()
+        finally:
+            process.kill()
 
 
 @pytest.mark.parametrize("columns", [80, 120])
@@ -194,7 +201,7 @@ def test_an_interrupt_while_modules_are_imported() -> None:
         "entry.script()"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+        [sys.executable, "-c", HEEDING + program], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr) == (130, "")
 

@@ -257,7 +257,8 @@ class Verdict:
                 raise Violation(f"{self.name} reported success, and did not land")
             return
         if isinstance(error, UncertainCommitError):
-            self._excused(self.state.met)
+            # Another copy of the job may be at the same point, and nobody knows yet how that ends.
+            self._excused(self.state.met or self._is_copied(program))
             return
         if landed and promises(program) and not (self._met() and self._others_may_know()):
             raise Violation(f"{self.name} reported failure ({told(error)}), and has landed")
@@ -276,9 +277,7 @@ class Verdict:
     def _in_the_way(self, program: Write | Job | Copy) -> bool:
         """Whether somebody else may rightly have stopped this writer."""
         programs = self.promised.programs
-        if self._some(Clean) or self._some(Night) or isinstance(program, Copy) or self.state.met:
-            return True
-        if any(isinstance(p, Copy) and p.job == self.name for p in programs.values()):
+        if self._some(Clean) or self._some(Night) or self._is_copied(program) or self.state.met:
             return True
         others = [p for name, p in programs.items() if name != self.name]
         if program.if_exists == "append":
@@ -286,6 +285,13 @@ class Verdict:
         if program.if_exists == "error" and self.state.versions[0] is not None:
             return True
         return any(isinstance(p, Write | Job) for p in others)
+
+    def _is_copied(self, program: Write | Job | Copy) -> bool:
+        """Whether several processes commit or abort the same job."""
+        others = self.promised.programs.values()
+        return isinstance(program, Copy) or any(
+            isinstance(p, Copy) and p.job == self.name for p in others
+        )
 
     def _met(self) -> bool:
         return any(name == self.name for name, _ in self.state.met)
