@@ -277,7 +277,9 @@ class Verdict:
     def _in_the_way(self, program: Write | Job | Copy) -> bool:
         """Whether somebody else may rightly have stopped this writer."""
         programs = self.promised.programs
-        if self._some(Clean) or self._some(Night) or self._is_copied(program) or self.state.met:
+        if isinstance(program, Copy) or self._is_copied(program):
+            return True
+        if self._some(Clean) or self._some(Night) or self.state.met:
             return True
         others = [p for name, p in programs.items() if name != self.name]
         if program.if_exists == "append":
