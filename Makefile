@@ -267,6 +267,9 @@ bench-training-s3: $(VENV)/.bench ## shuffled and parsed batches from a bucket: 
 bench-torch: .venv-engines/.peers ## tensors from two workers, local and S3: tfrecord, webdataset and mosaicml-streaming
 	$(ENGINES) -m bench.torch_loaders
 
+bench-torch-start: .venv-engines/.ready ## what four workers of a DataLoader over 1 GiB take, by start method
+	$(ENGINES) -m bench.torch_start
+
 bench-cliffs: $(VENV)/.bench ## TFRecordDataset far from the usual (tiny files, batches of 1): TensorFlow's own
 	$(BIN)/python -m bench.cliffs
 
