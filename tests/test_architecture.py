@@ -25,6 +25,7 @@ FLOORS = (
     {"read", "write"},
     {"tools"},
     {"tf", "torch", "hf", "ray", "beam", "spark", "dask"},
+    {"show"},
     {"cli"},
     {"", "__main__"},
 )
@@ -45,6 +46,8 @@ KEEPERS = {
     "pyspark": ("spark",),
     "dask": ("dask",),
     "distributed": ("dask",),
+    "starlette": ("show",),
+    "uvicorn": ("show",),
     "click": ("cli",),
     "rich": ("cli",),
 }

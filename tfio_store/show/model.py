@@ -1,0 +1,254 @@
+"""What a report says, as plain values. A page, a server and a notebook draw the same ones.
+
+The parts are made in this order: `Sample` (records, and where they lie) → `FeatureFacts`,
+`ShardBar`, `Item` → `Finding`. All lists here are bounded, whatever the dataset: `Scope.left_out`
+tells in words what they leave out.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+__all__ = [
+    "Damage",
+    "Facts",
+    "FeatureFacts",
+    "Finding",
+    "Header",
+    "Histogram",
+    "Item",
+    "Level",
+    "Place",
+    "Scope",
+    "ShardBar",
+    "SizeAt",
+    "Top",
+]
+
+Level = Literal["error", "warning", "note"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a record lies. ``row`` is its number in the sample; ``number`` that in the source, if
+    an index tells it; ``offset`` is of its frame, in bytes of the uncompressed stream; ``at`` is
+    how far into the source's stored bytes that is, 0 to 1."""
+
+    row: int
+    shard: int
+    number: int | None
+    offset: int
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What was looked at. ``of_blocks`` and ``of_records`` are None where nobody knows; a file
+    without an index is looked at in spots, and ``spots`` is then true: a block is a spot."""
+
+    blocks: int
+    of_blocks: int | None
+    spots: bool
+    records: int
+    of_records: int | None
+    nbytes: int
+    """Of records."""
+    full: bool
+    seed: int
+    left_out: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What the source is. ``source`` has no secret in it. ``codec`` is "none", "GZIP", ..., or
+    "GZIP, none" where files differ. ``schema`` is of (name, what it holds)."""
+
+    source: str
+    records: int | None
+    nbytes: int
+    shards: int
+    codec: str
+    schema: tuple[tuple[str, str], ...]
+    schema_source: Literal["manifest", "sample", "none"]
+    generation: str | None
+    written: str | None
+    """When the newest generation was committed, or None. ISO 8601, UTC."""
+    made: str
+    """When this was looked at. ISO 8601, UTC."""
+    version: str
+    """Of tfio_store."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something odd.
+
+    Attributes:
+        kind (str): What it is, for programs: "shard-size", "rare-class", "cut-length", "damage",
+            and others that `docs/report.md` lists.
+        level (str): "error" (records are lost or can't be read), "warning" (training would likely
+            suffer) or "note".
+        text (str): A sentence with its numbers: "3 of 1,024 shards are over 5x the median".
+        feature (str | None): The feature it is about. Default None.
+        shards (tuple[int]): The shards it is about, at most 100. Default ().
+        rows (tuple[int]): Records of the sample that show it, at most 100. Default ().
+    """
+
+    kind: str
+    level: Level
+    text: str
+    feature: str | None = None
+    shards: tuple[int, ...] = ()
+    rows: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """``edges`` are one more than ``counts``; the last bin holds its upper edge too. ``log`` says
+    that the edges grow by a factor."""
+
+    edges: tuple[float, ...]
+    counts: tuple[int, ...]
+    log: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Top:
+    """A value that occurs often. Bytes that are no text are hexadecimal: ``0x89504e47…``."""
+
+    value: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureFacts:
+    """What the sample tells of one feature.
+
+    ``role`` is what it is drawn as. ``lengths`` counts values for each record that has the feature,
+    or bytes of each value for byte strings. ``quantiles`` are those of 0, 1, 5, 25, 50, 75, 95, 99
+    and 100 percent (numpy's "inverted_cdf"). ``exact`` is false where the values were too many to
+    hold, so that quantiles and histogram are of a part by chance. NaN and infinite values count in
+    ``nans`` and ``infinite`` only.
+    """
+
+    name: str
+    dtype: str
+    role: Literal["image", "audio", "text", "bytes", "class", "number", "time", "empty"]
+    records: int
+    present: int
+    values: int
+    nans: int
+    infinite: int
+    zeros: int
+    least: float | None
+    most: float | None
+    mean: float | None
+    std: float | None
+    quantiles: tuple[float, ...]
+    histogram: Histogram | None
+    lengths: Histogram | None
+    length_least: int
+    length_most: int
+    length_mean: float
+    distinct: int | None
+    """None for more than could be held."""
+    top: tuple[Top, ...]
+    exact: bool
+    unit: str = ""
+    """Of numbers that are times: numpy's unit, as "ms". Drawn values are these integers."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShardBar:
+    """A shard, or where there are too many, ``shards`` neighbours: ``nbytes`` and ``records`` are
+    then of the largest of them, which ``first`` names. ``factor`` is nbytes over the median."""
+
+    first: int
+    shards: int
+    name: str
+    nbytes: int
+    records: int | None
+    factor: float
+    odd: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SizeAt:
+    """The sizes of records of one block: how far into the dataset it lies (0 to 1), and its
+    smallest, median and largest record, in bytes."""
+
+    at: float
+    shard: int
+    least: int
+    median: float
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A damaged region that the sample met. ``nbytes`` is None for compressed bytes that do not
+    decompress. ``shard_nbytes`` is the file's length."""
+
+    shard: int
+    name: str
+    offset: int
+    nbytes: int | None
+    reason: str
+    shard_nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """Something to see, hear or read. ``captions`` are (feature, value) of the same record.
+    ``data`` is an image or audio file whose first bytes say that it is of ``media_type``; it is
+    empty for a text. ``nbytes`` is the length of the feature's whole value; ``shortened`` says that
+    ``data`` (a thumbnail) or ``text`` is not all of it."""
+
+    kind: Literal["image", "audio", "text"]
+    feature: str
+    place: Place
+    captions: tuple[tuple[str, str], ...]
+    nbytes: int
+    shortened: bool
+    media_type: str = ""
+    data: bytes = b""
+    width: int = 0
+    height: int = 0
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """All that a report says."""
+
+    header: Header
+    scope: Scope
+    findings: tuple[Finding, ...]
+    features: tuple[FeatureFacts, ...]
+    shards: tuple[ShardBar, ...]
+    shards_median: float
+    sizes: tuple[SizeAt, ...]
+    damage: tuple[Damage, ...]
+    items: tuple[Item, ...]
+    places: tuple[Place, ...]
+    """Of the records that findings and items name."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for JSON. Bytes of items become base64 texts; numbers that JSON can't hold
+        (NaN, infinite) become None."""
+        return {name: _plain(value) for name, value in asdict(self).items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value]
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
