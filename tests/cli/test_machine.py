@@ -17,7 +17,8 @@ def test_doctor(run: Run) -> None:
     assert found["core"] == tfs.backend().core
     assert found["crc32c"] == tfs.backend().crc32c
     assert {"GZIP", "ZLIB"} <= set(found["codecs"])
-    assert found["conditional"] is None
+    assert found["crc32c_agrees"] is True
+    assert (found["there"], found["conditional"]) == (None, None)
     text = run("doctor").out
     assert f"CRC32C by {tfs.backend().crc32c}" in text
 
@@ -29,8 +30,21 @@ def test_doctor_looks_at_a_store(run: Run, s3: Place) -> None:
     found = run("doctor", s3.url("train"), *options, "--json").document
     assert found["endpoint"] == s3.url("train")
     assert isinstance(found["conditional"], bool)
+    assert found["there"] is False
+    tfs.write_table({"x": [1]}, s3.url("train"), storage_options=s3.storage_options)
+    assert run("doctor", s3.url("train"), *options, "--json").document["there"] is True
+    assert run("doctor", s3.root, *options, "--json").document["there"] is True
     nowhere = run("doctor", "s3://no-such-bucket-here/train", *options)
-    assert nowhere.code in (0, 3)
+    assert nowhere.code == 0
+    assert "nothing is there; or there is no such bucket" in nowhere.out
+
+
+def test_doctor_meets_a_kernel_that_is_wrong(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tfio_store.tools.doctor.crc32c", lambda run: len(run) & 1)
+    assert run("doctor", "--json").document["crc32c_agrees"] is False
+    found = run("doctor")
+    assert found.code == 1
+    assert "set TFIO_STORE_CORE=pure" in found.out
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -8,6 +8,7 @@ import click
 from click.core import ParameterSource
 
 from tfio_store.cli import output
+from tfio_store.cli.exits import DAMAGED
 from tfio_store.cli.options import Session, common, max_record_bytes
 
 if TYPE_CHECKING:
@@ -75,9 +76,9 @@ def _speed_rows(found: ReadingSpeed) -> list[tuple[str, ...]]:
 @click.command()
 @click.argument("url", required=False)
 @common
-def doctor(session: Session, url: str | None) -> None:
-    """Tell versions, CRC kernel, codecs and backends; and of URL, whether its store can be reached
-    and decides conditional writes."""
+def doctor(session: Session, url: str | None) -> int:
+    """Tell versions, codecs, backends, and whether the CRC kernel agrees with google-crc32c; of
+    URL, whether its store can be reached, has anything there, and decides conditional writes."""
     import dataclasses
 
     from tfio_store.tools.doctor import diagnose
@@ -85,20 +86,22 @@ def doctor(session: Session, url: str | None) -> None:
     found = diagnose(url, **session.arguments)
     if session.json:
         output.document("doctor", dataclasses.asdict(found))
-        return
-    kinds = {None: "not installed"}
+        return 0 if found.crc32c_agrees else DAMAGED
+    disputed = "" if found.crc32c_agrees else ": WRONG by google-crc32c; set TFIO_STORE_CORE=pure"
     lines = [
         ("python", f"{found.python}, {found.platform}, {found.cpus} CPUs"),
-        ("core", f"{found.core}, CRC32C by {found.crc32c}"),
+        ("core", f"{found.core}, CRC32C by {found.crc32c}{disputed}"),
         ("examples", found.example),
         ("codecs", ", ".join(found.codecs)),
-        *((name, found.packages[name] or kinds[None]) for name in found.packages),
+        *((name, found.packages[name] or "not installed") for name in found.packages),
     ]
     if found.endpoint is not None:
         answer = "yes" if found.conditional else "no: only one writer at a time is safe"
-        lines += [("endpoint", found.endpoint), ("conditional", answer)]
+        there = "yes" if found.there else "nothing is there; or there is no such bucket"
+        lines += [("endpoint", found.endpoint), ("there", there), ("conditional", answer)]
     for name, value in lines:
         output.line(f"{name:<14} {value}")
+    return 0 if found.crc32c_agrees else DAMAGED
 
 
 @click.command()
