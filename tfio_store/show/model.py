@@ -30,6 +30,8 @@ __all__ = [
 
 Level = Literal["error", "warning", "note"]
 
+_EXACT_IN_A_BROWSER = 1 << 53
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -143,11 +145,12 @@ class FeatureFacts:
     nans: int
     infinite: int
     zeros: int
-    least: float | None
-    most: float | None
+    least: int | float | None
+    """Exact, if the values are integers; `Facts.to_json` tells of large ones."""
+    most: int | float | None
     mean: float | None
     std: float | None
-    quantiles: tuple[float, ...]
+    quantiles: tuple[int | float, ...]
     histogram: Histogram | None
     lengths: Histogram | None
     length_least: int
@@ -238,7 +241,8 @@ class Facts:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for JSON. Bytes of items become base64 texts; numbers that JSON can't hold
-        (NaN, infinite) become None."""
+        (NaN, infinite) become None. Integers beyond 2**53, which a browser would round, become
+        texts of their digits."""
         return {name: _plain(value) for name, value in asdict(self).items()}
 
 
@@ -251,4 +255,6 @@ def _plain(value: Any) -> Any:
         return base64.b64encode(value).decode()
     if isinstance(value, float) and not math.isfinite(value):
         return None
+    if isinstance(value, int) and abs(value) > _EXACT_IN_A_BROWSER:
+        return str(value)
     return value

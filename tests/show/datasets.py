@@ -1,0 +1,501 @@
+"""Small datasets of many kinds: clean ones, and ones that have something odd. Each function writes
+one into a folder, and returns what to open."""
+
+from __future__ import annotations
+
+import io
+import json
+import wave
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tfio_store as tfs
+
+Rng = np.random.Generator
+
+
+def rng(seed: int = 0) -> Rng:
+    return np.random.default_rng(seed)
+
+
+# ---- values
+
+
+def png(width: int = 48, height: int = 32, *, seed: int = 0, mode: str = "RGB") -> bytes:
+    """A picture of coloured rectangles."""
+    image, chance = _pillow(), rng(seed)
+    pixels = np.zeros((height, width, 3), np.uint8)
+    pixels[:] = chance.integers(0, 256, 3)
+    for _ in range(4):
+        x, y = int(chance.integers(width)), int(chance.integers(height))
+        pixels[y : y + height // 2, x : x + width // 2] = chance.integers(0, 256, 3)
+    file = io.BytesIO()
+    image.fromarray(pixels).convert(mode).save(file, "PNG")
+    return file.getvalue()
+
+
+def jpeg(width: int = 64, height: int = 48, *, seed: int = 0) -> bytes:
+    image, file = _pillow(), io.BytesIO()
+    image.open(io.BytesIO(png(width, height, seed=seed))).save(file, "JPEG", quality=80)
+    return file.getvalue()
+
+
+def _pillow() -> Any:
+    return pytest.importorskip("PIL.Image")
+
+
+def wav(seconds: float = 0.1, *, pitch: float = 440.0) -> bytes:
+    """A tone of 8,000 samples a second."""
+    count = int(8000 * seconds)
+    tone = 12000 * np.sin(2 * np.pi * pitch * np.arange(count) / 8000)
+    file = io.BytesIO()
+    with wave.open(file, "wb") as out:
+        out.setnchannels(1)
+        out.setsampwidth(2)
+        out.setframerate(8000)
+        out.writeframes(tone.astype("<i2").tobytes())
+    return file.getvalue()
+
+
+WORDS = [
+    *("the", "a", "of", "to", "and", "in", "model", "data", "train", "loss", "step", "night"),
+    *("river", "stone", "light", "tree", "house", "small", "large", "quick", "slow", "red"),
+    *("blue", "paper", "word", "line", "page", "café", "naïve", "東京", "Straße", "мир", "🙂"),
+]
+
+
+def sentence(chance: Rng, words: int) -> str:
+    return " ".join([WORDS[i] for i in chance.integers(0, len(WORDS), words).tolist()])
+
+
+# ---- whole datasets without anything odd
+
+
+def images(folder: Path, *, count: int = 200, shards: int = 4) -> str:
+    """JPEGs with a label."""
+    chance = rng(1)
+    schema = tfs.Schema(
+        {
+            "image": tfs.Feature.image("jpeg"),
+            "label": tfs.Feature.class_label(["cat", "dog", "bird", "fish"]),
+        }
+    )
+    columns = {
+        "image": [jpeg(seed=i) for i in range(count)],
+        "label": chance.integers(0, 4, count),
+    }
+    return _table(folder / "images", columns, shards, schema=schema)
+
+
+def mnist(folder: Path, *, count: int = 2000, shards: int = 4) -> str:
+    """28x28 grey pixels as raw bytes beside their height, width and depth, as many converters
+    write them."""
+    chance = rng(2)
+    digits = chance.integers(0, 256, (count, 28, 28), dtype=np.uint8)
+    digits[:, :4] = digits[:, -4:] = 0
+    columns = {
+        "image_raw": [digit.tobytes() for digit in digits],
+        "height": np.full(count, 28),
+        "width": np.full(count, 28),
+        "depth": np.full(count, 1),
+        "label": chance.integers(0, 10, count),
+    }
+    return _table(folder / "mnist", columns, shards)
+
+
+def texts(folder: Path, *, count: int = 2000, shards: int = 3) -> str:
+    """Texts whose lengths are those of texts: many short ones, few long ones; and tokens."""
+    chance = rng(3)
+    lengths = np.clip((chance.pareto(1.5, count) + 1) * 6, 3, 900).astype(int)
+    columns = {
+        "text": [sentence(chance, int(n)) for n in lengths],
+        "tokens": (chance.integers(5, 30_000, int(lengths.sum())), np.append(0, lengths.cumsum())),
+        "source": chance.choice(["web", "books", "wiki"], count, p=[0.6, 0.3, 0.1]).tolist(),
+    }
+    return _table(folder / "texts", columns, shards)
+
+
+def scalars(folder: Path, *, count: int = 5000, shards: int = 2) -> str:
+    """What a table of measurements looks like."""
+    chance = rng(4)
+    columns = {
+        "age": chance.integers(18, 91, count),
+        "income": np.exp(chance.normal(10, 1, count)),
+        "score": chance.random(count),
+        "clicked": chance.random(count) < 0.3,
+        "embedding": chance.normal(size=(count, 16)).astype(np.float32),
+        "user": [f"user-{i:06d}" for i in chance.integers(0, 10**6, count)],
+    }
+    return _table(folder / "scalars", columns, shards)
+
+
+def audio(folder: Path, *, count: int = 40) -> str:
+    chance = rng(5)
+    columns = {
+        "audio": [wav(pitch=float(p)) for p in chance.integers(200, 2000, count)],
+        "speaker": chance.integers(0, 4, count),
+    }
+    return _table(folder / "audio", columns, 2)
+
+
+def few(folder: Path) -> str:
+    """Three records."""
+    return _table(folder / "few", {"x": [1, 2, 3], "name": ["ada", "bob", "cleo"]}, 1)
+
+
+def times(folder: Path, *, count: int = 500) -> str:
+    chance = rng(6)
+    start = np.datetime64("2024-01-01T00:00:00", "s")
+    columns = {
+        "when": start + chance.integers(0, 10**7, count).astype("timedelta64[s]"),
+        "value": chance.normal(size=count),
+    }
+    return _table(folder / "times", columns, 2)
+
+
+def sequences(folder: Path, *, count: int = 300) -> str:
+    """SequenceExamples: a context and lists of steps."""
+    chance = rng(7)
+    records = []
+    for i in range(count):
+        steps = int(chance.integers(3, 30))
+        context = {"id": i, "label": int(chance.integers(0, 5))}
+        lists: dict[str, Any] = {
+            "frames": [chance.normal(size=4).astype(np.float32) for _ in range(steps)],
+            "words": [[str(w)] for w in chance.choice(WORDS, steps)],
+        }
+        records.append(tfs.encode_sequence_example(context, lists))
+    return raw(folder / "sequences.tfrecord", records)
+
+
+def plain_files(folder: Path, *, count: int = 1200, shards: int = 3) -> str:
+    """Raw files without an index, as TensorFlow writes them; a glob."""
+    chance = rng(8)
+    for shard in range(shards):
+        records = [
+            tfs.encode_example({"x": float(chance.normal()), "label": int(chance.integers(0, 3))})
+            for _ in range(count // shards)
+        ]
+        raw(folder / f"plain-{shard}.tfrecord", records)
+    return str(folder / "plain-*.tfrecord")
+
+
+def compressed_files(folder: Path, *, count: int = 1200, shards: int = 3) -> str:
+    """Compressed streams without blocks; a glob."""
+    chance = rng(9)
+    for shard in range(shards):
+        records = [
+            tfs.encode_example({"x": float(chance.normal()), "label": int(chance.integers(0, 3))})
+            for _ in range(count // shards)
+        ]
+        raw(folder / f"gz-{shard}.tfrecord.gz", records, compression="GZIP")
+    return str(folder / "gz-*.tfrecord.gz")
+
+
+CLEAN: tuple[Callable[[Path], str], ...] = (
+    images,
+    mnist,
+    texts,
+    scalars,
+    audio,
+    few,
+    times,
+    sequences,
+    plain_files,
+    compressed_files,
+)
+"""Nothing in these deserves a warning."""
+
+
+# ---- datasets that have something odd
+
+
+def uneven_shards(folder: Path) -> str:
+    """Of 12 shards one is twenty times the others, and one has next to nothing."""
+    chance = rng(10)
+    for shard in range(12):
+        count = {4: 4000, 7: 5}.get(shard, 200)
+        records = [
+            tfs.encode_example({"x": chance.normal(size=16).astype(np.float32)})
+            for _ in range(count)
+        ]
+        raw(folder / f"uneven-{shard:02d}.tfrecord", records)
+    return str(folder / "uneven-*.tfrecord")
+
+
+def empty_shards(folder: Path) -> str:
+    for shard in range(5):
+        records = [] if shard in (1, 3) else [tfs.encode_example({"x": i}) for i in range(50)]
+        raw(folder / f"part-{shard}.tfrecord", records)
+    return str(folder / "part-*.tfrecord")
+
+
+def rare_class(folder: Path, *, count: int = 20_000) -> str:
+    """Label 7 is in 6 of 20,000 records."""
+    chance = rng(11)
+    labels = chance.integers(0, 7, count)
+    labels[chance.choice(count, 6, replace=False)] = 7
+    return _table(folder / "rare", {"label": labels, "x": chance.random(count)}, 2)
+
+
+def one_class(folder: Path, *, count: int = 5000) -> str:
+    """98 of 100 labels are 0."""
+    chance = rng(12)
+    labels = (chance.random(count) < 0.02).astype(np.int64)
+    return _table(folder / "one", {"label": labels, "x": chance.random(count)}, 2)
+
+
+def sorted_labels(folder: Path, *, count: int = 5000) -> str:
+    """The labels rise along the dataset, as folders of classes are written."""
+    chance = rng(13)
+    labels = np.sort(chance.integers(0, 10, count))
+    return _table(folder / "sorted", {"label": labels, "x": chance.random(count)}, 5)
+
+
+def cut_tokens(folder: Path, *, count: int = 3000) -> str:
+    """Tokens of texts, cut at 128."""
+    chance = rng(14)
+    lengths = np.minimum(np.exp(chance.normal(4.6, 0.6, count)).astype(int) + 3, 128)
+    splits = np.append(0, np.cumsum(lengths))
+    tokens = chance.integers(5, 30_000, int(splits[-1]))
+    return _table(folder / "cut", {"tokens": (tokens, splits)}, 2)
+
+
+def cut_texts(folder: Path, *, count: int = 3000) -> str:
+    """Texts cut at 100 bytes."""
+    chance = rng(15)
+    found = [
+        "".join(["abcdefgh "[i] for i in chance.integers(0, 9, max(20, int(n)))])[:100]
+        for n in np.exp(chance.normal(4.6, 0.6, count))
+    ]
+    return _table(folder / "cuttexts", {"text": found}, 2)
+
+
+def padded_tokens(folder: Path, *, count: int = 2000) -> str:
+    """Every list is 64 long, and zeros fill it up."""
+    chance = rng(16)
+    tokens = np.zeros((count, 64), np.int64)
+    for row in tokens:
+        used = int(chance.integers(5, 40))
+        row[:used] = chance.integers(5, 30_000, used)
+    return _table(folder / "padded", {"tokens": tokens}, 2)
+
+
+def constant(folder: Path, *, count: int = 1000) -> str:
+    chance = rng(17)
+    columns = {"version": np.full(count, 3), "split": ["train"] * count, "x": chance.random(count)}
+    return _table(folder / "constant", columns, 2)
+
+
+def missing_feature(folder: Path, *, count: int = 1000) -> str:
+    """A quarter of the records have no caption."""
+    chance = rng(18)
+    records = []
+    for i in range(count):
+        features: dict[str, Any] = {"x": float(chance.normal())}
+        if i % 4:
+            features["caption"] = sentence(chance, 5)
+        records.append(tfs.encode_example(features))
+    return raw(folder / "missing.tfrecord", records)
+
+
+def blank_images(folder: Path, *, count: int = 120) -> str:
+    """A quarter of the images are black."""
+    blank = _solid(48, 32)
+    found = [blank if i % 4 == 0 else png(seed=i) for i in range(count)]
+    return _table(folder / "blank", {"image": found, "label": np.arange(count) % 3}, 2)
+
+
+def same_images(folder: Path, *, count: int = 200) -> str:
+    """A tenth of the images are one and the same."""
+    found = [png(seed=0 if i % 10 == 0 else i) for i in range(count)]
+    return _table(folder / "same", {"image": found, "label": np.arange(count) % 3}, 2)
+
+
+def broken_images(folder: Path, *, count: int = 100) -> str:
+    """Every tenth JPEG is cut in its middle."""
+    found = [jpeg(seed=i) for i in range(count)]
+    found = [data[: len(data) // 2] if i % 10 == 3 else data for i, data in enumerate(found)]
+    return _table(folder / "broken", {"image": found, "label": np.arange(count) % 3}, 2)
+
+
+def mixed_images(folder: Path, *, count: int = 120) -> str:
+    """Most are RGB; some are grey or have alpha."""
+    modes = ["RGB"] * 8 + ["L", "RGBA"]
+    found = [png(seed=i, mode=modes[i % 10]) for i in range(count)]
+    return _table(folder / "mixed", {"image": found, "label": np.arange(count) % 3}, 2)
+
+
+def same_records(folder: Path, *, count: int = 1000) -> str:
+    """A tenth of the records are there twice or more."""
+    chance = rng(19)
+    found = [tfs.encode_example({"x": chance.normal(size=8), "y": i}) for i in range(count)]
+    for i in range(0, count, 10):
+        found[i] = found[5]
+    return raw(folder / "twice.tfrecord", found)
+
+
+def not_numbers(folder: Path, *, count: int = 1000) -> str:
+    chance = rng(20)
+    values = chance.normal(size=count).astype(np.float32)
+    values[::50], values[7] = np.nan, np.inf
+    return _table(folder / "nan", {"x": values, "label": chance.integers(0, 3, count)}, 2)
+
+
+def bad_texts(folder: Path, *, count: int = 400) -> str:
+    """Texts that are Latin-1 and not UTF-8, that lost letters, that were decoded twice, or that
+    are empty."""
+    chance = rng(21)
+    found: list[bytes] = []
+    for i in range(count):
+        text = sentence(chance, 8)
+        data = text.encode()
+        if i % 20 == 1:
+            data = "café in Zürich, naïve".encode("latin-1")
+        elif i % 20 == 2:
+            data = ("lost \N{REPLACEMENT CHARACTER} letters " + text).encode()
+        elif i % 20 == 3:
+            data = "café über Straße".encode().decode("latin-1").encode()
+        elif i % 20 < 6:
+            data = b""
+        found.append(data)
+    return _table(folder / "badtexts", {"text": found}, 2)
+
+
+def damaged(folder: Path, *, count: int = 2000) -> str:
+    """Bytes were changed in the middle of two of three shards. It has an index."""
+    source = scalars(folder, count=count, shards=3)
+    for shard, at in ((0, 0.5), (2, 0.25)):
+        path = sorted(folder.glob("scalars-*"))[shard]
+        _break(path, int(path.stat().st_size * at))
+    return source
+
+
+def damaged_file(folder: Path, *, count: int = 2000) -> str:
+    """A raw file without an index, in the middle of which bytes were changed."""
+    chance = rng(22)
+    records = [tfs.encode_example({"x": chance.normal(size=8)}) for _ in range(count)]
+    path = folder / "damaged.tfrecord"
+    raw(path, records)
+    _break(path, path.stat().st_size // 2)
+    return str(path)
+
+
+def cut_file(folder: Path, *, count: int = 200) -> str:
+    """The last record is not whole."""
+    path = folder / "cutfile.tfrecord"
+    raw(path, [tfs.encode_example({"x": i}) for i in range(count)])
+    with path.open("r+b") as file:
+        file.truncate(path.stat().st_size - 5)
+    return str(path)
+
+
+def missing_shard(folder: Path) -> str:
+    """A manifest names six shards, and two are gone."""
+    source = scalars(folder, count=3000, shards=6)
+    files = sorted(folder.glob("scalars-*"))
+    for shard in (1, 4):
+        files[shard].unlink()
+    return source
+
+
+def huge_record(folder: Path, *, count: int = 500) -> str:
+    chance = rng(23)
+    sizes = [200_000 if i == 250 else int(chance.integers(200, 400)) for i in range(count)]
+    records = [
+        tfs.encode_example({"x": chance.bytes(size), "id": i}) for i, size in enumerate(sizes)
+    ]
+    return raw(folder / "huge.tfrecord", records)
+
+
+def wrong_schema(folder: Path, *, count: int = 100) -> str:
+    """The manifest's schema has three numbers, and records have four; one has text instead."""
+    schema = tfs.Schema({"x": ("float32", (3,)), "y": "int64"})
+    chance = rng(24)
+    with tfs.ShardedWriter(str(folder / "wrong"), num_shards=1) as writer:
+        for i in range(count):
+            y: Any = "text" if i % 10 == 0 else i
+            writer.write(tfs.encode_example({"x": chance.normal(size=4), "y": y}))
+    manifest = folder / "_wrong.manifest.json"
+    _set_schema(manifest, schema)
+    return str(folder / "wrong")
+
+
+def two_dtypes(folder: Path, *, count: int = 200) -> str:
+    """``x`` is a float in some records, and an integer in others."""
+    records = [tfs.encode_example({"x": i if i % 5 == 0 else i / 7}) for i in range(count)]
+    return raw(folder / "two.tfrecord", records)
+
+
+def no_examples(folder: Path, *, count: int = 50) -> str:
+    """Records that are PNG files themselves."""
+    return raw(folder / "pngs.tfrecord", [png(seed=i) for i in range(count)])
+
+
+def some_no_examples(folder: Path, *, count: int = 100) -> str:
+    found = [tfs.encode_example({"x": i}) for i in range(count)]
+    found[10] = found[20] = b"this is no Example, surely"
+    return raw(folder / "some.tfrecord", found)
+
+
+def hostile_names(folder: Path, *, count: int = 40) -> str:
+    """Names and texts that a page must not take for its own."""
+    script = "<img src=x onerror=alert(1)>"
+    columns = {
+        script: np.arange(count),
+        "</script><script>alert(2)</script>": [script] * count,
+        "bidi \u202e name": ["right \u202eto left\u202c \x1b[31mred\x00"] * count,
+        "javascript:alert(3)": [chr(0x1F600 + i) for i in range(count)],
+    }
+    return _table(folder / "hostile", columns, 1)
+
+
+def many_features(folder: Path, *, features: int = 5000, count: int = 4) -> str:
+    records = [
+        tfs.encode_example({f"feature-{i:05d}": i * n for i in range(features)})
+        for n in range(count)
+    ]
+    return raw(folder / "many.tfrecord", records)
+
+
+def no_records(folder: Path) -> str:
+    return raw(folder / "none.tfrecord", [])
+
+
+# ---- how they are written
+
+
+def raw(path: Path, records: Sequence[bytes], *, compression: str = "") -> str:
+    """A file without an index."""
+    with tfs.TFRecordWriter(str(path), compression) as writer:
+        writer.write_batch(list(records))
+    return str(path)
+
+
+def _table(path: Path, columns: dict[str, Any], shards: int, **options: Any) -> str:
+    tfs.write_table(columns, str(path), num_shards=shards, **options)
+    return str(path)
+
+
+def _solid(width: int, height: int) -> bytes:
+    image, file = _pillow(), io.BytesIO()
+    image.fromarray(np.zeros((height, width, 3), np.uint8)).save(file, "PNG")
+    return file.getvalue()
+
+
+def _break(path: Path, at: int) -> None:
+    with path.open("r+b") as file:
+        file.seek(at)
+        data = file.read(8)
+        file.seek(at)
+        file.write(bytes(byte ^ 0x5A for byte in data))
+
+
+def _set_schema(manifest: Path, schema: tfs.Schema) -> None:
+    document = json.loads(manifest.read_text("utf-8"))
+    document["schema"] = schema.to_json()
+    manifest.write_text(json.dumps(document), "utf-8")

@@ -1,0 +1,65 @@
+"""What a report is made of: a source that was opened, and what its manifest tells of it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from tfio_store.dataset.folder import read_manifest
+from tfio_store.dataset.model import Dataset
+from tfio_store.dataset.part import Limits
+from tfio_store.dataset.source import Source, is_one, names_of, open_dataset
+from tfio_store.dataset.tfds_features import tfds_features
+from tfio_store.example.schema import Schema
+from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
+from tfio_store.storage import Access
+from tfio_store.storage.redaction import redacted
+
+__all__ = ["Opened", "open_source"]
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A source. ``name`` is what to call it, without secrets. ``schema`` and ``generation`` are the
+    manifest's, or None; ``schema`` may be what TensorFlow Datasets wrote beside its files."""
+
+    name: str
+    dataset: Dataset
+    schema: Schema | None
+    generation: str | None
+    has_manifest: bool
+
+
+def open_source(
+    source: Source,
+    access: Access,
+    *,
+    compression: str | None = "auto",
+    max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+) -> Opened:
+    """Find the shards of a source, and its manifest. No record is read.
+
+    Raises as `open_dataset`.
+    """
+    if not is_one(source):
+        source = names_of(source)
+    limits = Limits(max_record_bytes=max_record_bytes)
+    dataset = open_dataset(source, access, compression=compression, limits=limits)
+    manifest = read_manifest(source, access)
+    if manifest is None:
+        told = tfds_features(source, access)
+        return Opened(_name(source), dataset, Schema(told) if told else None, None, False)
+    schema = None if manifest.schema is None else Schema.from_json(manifest.schema)
+    return Opened(_name(source), dataset, schema, manifest.generation, True)
+
+
+def _name(source: Source) -> str:
+    if isinstance(source, (str, os.PathLike)):
+        return redacted(os.fspath(source))
+    if is_one(source):
+        return str(source)
+    names = names_of(source)
+    if not names:
+        return "an empty list"
+    first = _name(names[0])
+    return first if len(names) == 1 else f"{first} and {len(names) - 1:,} more"
