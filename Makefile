@@ -181,6 +181,9 @@ docs: $(VENV)/.docs ## the documentation site, in build/site; a warning is an er
 chart: $(VENV)/.docs ## the README's chart of speeds, from the tables of docs/benchmarks.md
 	$(BIN)/python -m bench.chart
 
+vendor: ## fetch the scripts that reports hold, as scripts/vendor_js.py names them (npm)
+	$(PYTHON) scripts/vendor_js.py
+
 ##@ Long runs
 
 chaos: $(VENV)/.dev ## kill 400 writers, put 300 on a bad line, let crowds loose, check what is left (50 minutes)

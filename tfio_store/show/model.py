@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Literal
 
 __all__ = [
@@ -243,18 +243,19 @@ class Facts:
         """Plain values for JSON. Bytes of items become base64 texts; numbers that JSON can't hold
         (NaN, infinite) become None. Integers beyond 2**53, which a browser would round, become
         texts of their digits."""
-        return {name: _plain(value) for name, value in asdict(self).items()}
+        plain: dict[str, Any] = _plain(self)
+        return plain
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _plain(each) for name, each in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(each) for each in value]
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
     if isinstance(value, int) and abs(value) > _EXACT_IN_A_BROWSER:
         return str(value)
+    if is_dataclass(value):
+        return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
     return value

@@ -1,0 +1,46 @@
+// The page: its sections in order. `tfio.renderReport(root, facts, options)` fills `root`.
+(() => {
+  "use strict";
+  const tfio = (globalThis.tfio ??= {});
+  const { el } = tfio.dom;
+  const { media } = tfio;
+
+  /** Title, id and content of each section that has something to show. */
+  function sections(facts, options) {
+    const has = (kind) => facts.items.some((item) => item.kind === kind);
+    return [
+      ["findings", "Findings", () => tfio.overview.findings(facts, options), true],
+      ["images", "Images", () => media.galleries(facts.items, "image", options), has("image")],
+      ["features", "Features", () => tfio.features.features(facts), true],
+      ["shards", "Shards", () => tfio.shards.shards(facts), facts.shards.length > 0],
+      ["sizes", "Record sizes", () => tfio.shards.sizes(facts), facts.sizes.length > 0],
+      ["damage", "Damage", () => tfio.shards.damage(facts), facts.damage.length > 0],
+      ["texts", "Texts", () => media.galleries(facts.items, "text", options), has("text")],
+      ["audio", "Audio", () => media.galleries(facts.items, "audio", options), has("audio")],
+    ].filter(([, , , shown]) => shown);
+  }
+
+  const OPTIONS = { mediaUrl: media.mediaUrl, recordHref: null };
+
+  /**
+   * Fill `root` with what `facts` (`Facts.to_json()`) say.
+   * options.mediaUrl(item): the URL of an image or audio, or null. Default: the item's `url`, or its bytes in `facts`.
+   * options.recordHref(place): the URL of a record's page, or null. Default: none.
+   */
+  function renderReport(root, facts, options = {}) {
+    const given = { ...OPTIONS, ...options };
+    const shown = sections(facts, given);
+    const links = shown.map(([id, title]) => el("a", { href: `#${id}`, text: title }));
+    root.replaceChildren(
+      tfio.overview.header(facts),
+      el("nav", { class: "sections", "aria-label": "sections" }, links),
+      el("main", {}, shown.map(([id, title, make]) =>
+        el("section", { id, "aria-labelledby": `${id}-title` }, el("h2", { id: `${id}-title`, text: title }), make()))),
+      el("footer", {}, el("p", { text: `Looked at ${facts.header.made.replace("T", " ").replace(/(\.\d+)?(Z|\+00:00)?$/, " UTC")} with tfio_store ${facts.header.version}.` })),
+    );
+    // The static page's element of that id is gone.
+    if (location.hash.length > 1) document.getElementById(location.hash.slice(1))?.scrollIntoView();
+  }
+
+  tfio.renderReport = renderReport;
+})();
