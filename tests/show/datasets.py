@@ -333,7 +333,7 @@ def mixed_images(folder: Path, *, count: int = 120) -> str:
 def same_records(folder: Path, *, count: int = 1000) -> str:
     """A tenth of the records are there twice or more."""
     chance = rng(19)
-    found = [tfs.encode_example({"x": chance.normal(size=8), "y": i}) for i in range(count)]
+    found = [tfs.encode_example({"x": chance.normal(size=30), "y": i}) for i in range(count)]
     for i in range(0, count, 10):
         found[i] = found[5]
     return raw(folder / "twice.tfrecord", found)

@@ -74,16 +74,13 @@ class Kept:
         piece: Piece,
         numbers: Int64Array,
         at: npt.NDArray[np.float64],
-        wanted: Sequence[int],
         progress: float,
     ) -> Int64Array:
-        """Keep a part of the piece's records, and those that are ``wanted`` anyway. ``numbers``
-        count the source's records. ``progress``: how much of the sample has been read with this
-        piece, 0 to 1. Returns the row of each record, -1 for one that is not kept."""
+        """Keep a part of the piece's records. ``numbers`` count the source's records. ``progress``:
+        how much of the sample has been read with this piece, 0 to 1. Returns the row of each
+        record, -1 for one that is not kept."""
         batch = piece.batch
         chosen = self._chosen(batch, progress)
-        if len(wanted):
-            chosen = np.union1d(chosen, np.asarray(wanted, np.int64))
         rows = np.full(len(batch), -1, np.int64)
         rows[chosen] = self.count + np.arange(len(chosen))
         shards = np.full(len(chosen), piece.shard, np.int64)
@@ -95,19 +92,22 @@ class Kept:
         return rows
 
     def _chosen(self, batch: RecordBatch, progress: float) -> Int64Array:
-        count = len(batch)
         room = int(MOST_ROWS * min(1.0, progress)) + 1 - self.count
-        self._carried += count * self._share
-        most = max(0, min(count, int(self._carried), room))
-        self._carried -= int(self._carried)
-        if most == count:
-            return np.arange(count)
-        return np.sort(self._chance.choice(count, most, replace=False)).astype(np.int64)
+        return self._drawn(np.arange(len(batch), dtype=np.int64), max(0, room))
+
+    def _drawn(self, places: Int64Array, count: int) -> Int64Array:
+        if count >= len(places):
+            return places
+        return np.sort(self._chance.choice(places, count, replace=False)).astype(np.int64)
 
     def _hold(self, batch: RecordBatch, chosen: Int64Array, rows: Int64Array) -> None:
-        """Keep the bytes of the records, while there is room."""
-        sizes = np.cumsum(batch.lengths[chosen])
-        held = chosen[sizes <= self._room]
+        """Keep the bytes of a part of the records, while there is room."""
+        self._carried += len(chosen) * self._share
+        count = int(self._carried)
+        self._carried -= count
+        held = self._drawn(chosen, count)
+        sizes = np.cumsum(batch.lengths[held])
+        held = held[sizes <= self._room]
         if len(held):
             self._room -= int(sizes[len(held) - 1])
             # a copy, so that the rest of the piece's memory is free

@@ -50,8 +50,8 @@ _Tag: TypeAlias = "tuple[Pick, StreamPart | None]"
 class Piece:
     """Records that were read together. ``numbers`` count the records of the shard, or are -1.
     ``offsets`` are those of frames in the uncompressed stream. ``begin`` and ``end`` are the stored
-    bytes that it comes from, ``raw`` the uncompressed ones. ``last`` is true for the end of a
-    pick."""
+    bytes that they come from. ``share``: how much of the pick has been read with them, 0 to 1;
+    ``last`` is true for its end."""
 
     shard: int
     batch: RecordBatch
@@ -59,6 +59,7 @@ class Piece:
     offsets: Int64Array
     begin: int
     end: int
+    share: float
     last: bool
 
 
@@ -178,7 +179,7 @@ class Reading:
             if len(kept) != len(batch):  # a part of a block, which damage makes hard to count
                 rows = slice(block.before, block.before + len(kept))
                 batch, offsets, numbers = kept, offsets[rows], np.full(len(kept), -1, np.int64)
-        return Piece(pick.shard, batch, numbers, offsets, block.start, block.stop, True)
+        return Piece(pick.shard, batch, numbers, offsets, block.start, block.stop, 1, True)
 
     def _spot(self, pick: SpotPick, data: BytesLike) -> Piece:
         shard = self._dataset.shard(pick.shard)
@@ -193,7 +194,7 @@ class Reading:
         self.damage += [(pick.shard, region) for region in spot.damage]
         self.empty_spots += not len(spot.batch)
         numbers = np.full(len(spot.batch), -1, np.int64)
-        return Piece(pick.shard, spot.batch, numbers, spot.offsets, pick.start, pick.stop, True)
+        return Piece(pick.shard, spot.batch, numbers, spot.offsets, pick.start, pick.stop, 1, True)
 
     def _more(self, shard: int, start: int, stop: int) -> BytesLike:
         stop = min(stop, start + self._extensions)
@@ -275,7 +276,8 @@ class _Stream:
         if self._regions:
             numbers[:] = -1
         self._records += len(batch)
-        return Piece(self._pick.shard, batch, numbers, offsets, part.start, part.stop, False)
+        share = part.stop / max(1, self._pick.stop)
+        return Piece(self._pick.shard, batch, numbers, offsets, part.start, part.stop, share, False)
 
     def _tell(self) -> None:
         self._reading.damage += [(self._pick.shard, region) for region in self._regions]

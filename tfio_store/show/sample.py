@@ -20,11 +20,13 @@ from tfio_store.records.framing import (
     find_record,
     scan,
 )
+from tfio_store.show.gallery import Gallery
 from tfio_store.show.kept import Kept
 from tfio_store.show.model import Damage, Place, Scope, SizeAt
 from tfio_store.show.opened import Opened
 from tfio_store.show.reading import Piece, Reading
 from tfio_store.show.strata import BlockPick, Plan, chosen
+from tfio_store.show.tally import Tallies
 from tfio_store.show.words import counted
 from tfio_store.storage.redaction import redacted
 from tfio_store.write.progress import OnProgress, Progress
@@ -63,6 +65,10 @@ class Sample:
         self.codecs = plan.codecs
         """Of the files without a manifest that were looked at."""
         self.left_out: list[str] = list(plan.left_out)
+        self.tallies = Tallies(opened.schema, seed)
+        self.gallery = Gallery(opened.schema, seed)
+        self.counted: dict[int, int] = {}
+        """Records of files that were read whole."""
         self._scope = Scope(0, plan.of_blocks, plan.spots, 0, None, 0, full, seed, ())
 
     @property
@@ -97,6 +103,13 @@ class Sample:
         place = self.places[row]
         found = self.kept.record(place.row)
         return self._read_again(place) if found is None else found
+
+    def look(self, batch: RecordBatch, rows: Int64Array, progress: float) -> None:
+        """Count a batch, and collect what there is to see; ``rows`` are its records' own, or
+        -1."""
+        strings, odd = self.tallies.add(batch, rows)
+        self.gallery.add(batch, strings, rows, progress)
+        self.gallery.add_odd(batch, odd, rows)
 
     def _read_again(self, place: Place) -> bytes:
         shard = self.dataset.shard(place.shard)
@@ -176,8 +189,8 @@ class _Pass:
         sample, framed = self._sample, 0
         whole = sample.dataset.num_records if self._full else None
         for piece in self._reading.pieces(self._plan.picks):
-            self._picks += piece.last
             self._take(piece)
+            self._picks += piece.last
             framed = sample.nbytes + FRAME_OVERHEAD * sample.records
             if on_progress is not None:
                 on_progress(Progress(sample.records, framed, 0, whole))
@@ -193,9 +206,9 @@ class _Pass:
         self._size(piece, at)
         sample.records += len(piece.batch)
         sample.nbytes += piece.batch.nbytes
-        progress = (self._picks + 1) / self._expected
-        numbers = self._counts.of(piece)
-        sample.kept.add(piece, numbers, at, (), progress)
+        progress = min(1.0, (self._picks + piece.share) / self._expected)
+        rows = sample.kept.add(piece, self._counts.of(piece), at, progress)
+        sample.look(piece.batch, rows, progress)
 
     def _part(self, piece: Piece) -> Piece:
         """Some of a block's records by chance: of tiny records a block holds very many."""
@@ -246,6 +259,11 @@ class _Pass:
             more = len(reading.damage) - _MOST_DAMAGE
             sample.left_out.append(f"{counted(more, 'damaged region')} more")
         sample.wrong_index = reading.wrong_index
+        sample.counted = reading.whole
+        self._say_what_is_left_out()
+
+    def _say_what_is_left_out(self) -> None:
+        sample, reading = self._sample, self._reading
         if self._thinned:
             what = "of 1 block" if self._thinned == 1 else f"of each of {self._thinned:,} blocks"
             sample.left_out.append(
@@ -255,6 +273,17 @@ class _Pass:
             sample.left_out.append(
                 f"{counted(reading.empty_spots, 'spot')} at which no record was found"
             )
+        if sample.tallies.more:
+            more = len(sample.tallies.more)
+            sample.left_out.append(f"{counted(more, 'feature')} beyond the first 1,000")
+        if sample.tallies.too_long:
+            long = counted(sample.tallies.too_long, "list")
+            sample.left_out.append(f"the values of {long} of more than 16 million")
+        for reason, count in sample.gallery.passed_over.items():
+            sample.left_out.append(f"{counted(count, 'image')}: {reason}")
+        if len(sample) < sample.records:
+            rows = f"{sample.records - len(sample):,} of {counted(sample.records, 'record')}"
+            sample.left_out.append(f"{rows}: they count, and are not kept to be looked up")
 
 
 class _Counts:

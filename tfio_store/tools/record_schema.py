@@ -15,9 +15,9 @@ from tfio_store.example.schema import Schema
 from tfio_store.storage.redaction import redacted
 from tfio_store.tools.source_errors import of_source
 
-__all__ = ["schema_of_records"]
+__all__ = ["EMPTY_EXAMPLES", "schema_of_records"]
 
-_EMPTY = {b"", b"\n\0", b"\x12\0", b"\n\0\x12\0"}
+EMPTY_EXAMPLES = {b"", b"\n\0", b"\x12\0", b"\n\0\x12\0"}
 """Examples and SequenceExamples without a feature."""
 
 
@@ -91,7 +91,7 @@ def _described(record: Any, which: str) -> tuple[dict[str, Any], dict[str, Any]]
     except CorruptRecordError as error:
         reason = f"{what}: {error.reason.removeprefix('not a tf.train.Example: ')}"
         raise CorruptRecordError(reason, path="<buffer>", offset=0) from None
-    if not found and not lists and bytes(record[:5]) not in _EMPTY:
+    if not found and not lists and bytes(record[:5]) not in EMPTY_EXAMPLES:
         # Protobuf takes fields that it does not know. So other messages, such as the events of a
         # log, parse as Examples without features.
         reason = f"{what}: it has {len(record)} bytes and no feature; read it with RecordReader"

@@ -1,0 +1,118 @@
+"""`facts_of`: all that a report says of a sample."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime, timezone
+
+from tfio_store import __version__
+from tfio_store.dataset.model import Dataset
+from tfio_store.example.schema import Schema
+from tfio_store.show.features import facts_of_feature, said, shown_name
+from tfio_store.show.findings import findings_of
+from tfio_store.show.items import items_of
+from tfio_store.show.model import Facts, FeatureFacts, Finding, Header, Item, Place
+from tfio_store.show.sample import Sample
+from tfio_store.show.shards import shard_bars, shard_sizes
+from tfio_store.show.tally import RECORD
+
+__all__ = ["facts_of"]
+
+_MOST_SCHEMA = 1000
+
+
+def facts_of(sample: Sample) -> Facts:
+    """What there is to tell of a sample, in bounded lists.
+
+    Args:
+        sample (Sample): From `take_sample`.
+
+    Returns:
+        Facts: Plain values.
+    """
+    features = _features(sample)
+    sizes = shard_sizes(sample.dataset, sample.counted)
+    findings = findings_of(sample, sizes)
+    items = items_of(sample, features)
+    return Facts(
+        header=_header(sample, features),
+        scope=sample.scope,
+        findings=findings,
+        features=features,
+        shards=shard_bars(sample.dataset, sizes),
+        shards_median=sizes.median,
+        sizes=tuple(sample.sizes),
+        damage=tuple(sample.damage),
+        items=items,
+        places=_places(sample, findings, items),
+    )
+
+
+def _features(sample: Sample) -> tuple[FeatureFacts, ...]:
+    """In the order of the schema, or of their names; what records hold that are no Examples comes
+    last."""
+    tallies = sample.tallies
+    examples = tallies.records - tallies.odd.count
+    order = {name: i for i, name in enumerate(sample.opened.schema or ())}
+    every = sorted(
+        tallies.features.values(), key=lambda each: (order.get(each.name, len(order)), each.name)
+    )
+    pixels = sample.gallery.pixels
+    found = [facts_of_feature(each, examples, pixels=each.name in pixels) for each in every]
+    if tallies.whole.present:
+        found.append(facts_of_feature(tallies.whole, tallies.odd.count))
+    return tuple(found)
+
+
+def _header(sample: Sample, features: tuple[FeatureFacts, ...]) -> Header:
+    opened, dataset = sample.opened, sample.dataset
+    if opened.schema is not None:
+        schema = _schema(opened.schema)
+    else:
+        schema = tuple((f.name, f.dtype) for f in features[:_MOST_SCHEMA] if f.name != RECORD)
+    return Header(
+        source=opened.name,
+        records=_records(sample),
+        nbytes=dataset.nbytes,
+        shards=len(dataset.shards),
+        codec=_codec(dataset, sample.codecs),
+        schema=schema,
+        schema_source="manifest" if opened.schema is not None else "sample" if schema else "none",
+        generation=opened.generation,
+        written=None,
+        made=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        version=__version__,
+    )
+
+
+def _records(sample: Sample) -> int | None:
+    """If the manifest tells, or everything was read."""
+    known = sample.dataset.num_records
+    if known is None and len(sample.counted) == len(sample.dataset.shards):
+        return sum(sample.counted.values())
+    return known
+
+
+def _schema(schema: Schema) -> tuple[tuple[str, str], ...]:
+    pairs = list(schema.items())[:_MOST_SCHEMA]
+    return tuple((shown_name(name), said(feature)) for name, feature in pairs)
+
+
+def _codec(dataset: Dataset, looked: dict[int, str | None]) -> str:
+    """Of most files first. Of files that nobody looked at, none is told."""
+    if dataset.paged is not None:
+        found = Counter([dataset.shard(0).compression]) if len(dataset.shards) else Counter()
+    else:
+        found = Counter(looked.get(i, shard.compression) for i, shard in enumerate(dataset.shards))
+    names = ["none" if codec is None else codec for codec, _ in found.most_common()]
+    told = [name for name in names if name != "auto"]
+    return ", ".join(told) or ("none" if not names else "unknown")
+
+
+def _places(
+    sample: Sample, findings: tuple[Finding, ...], items: tuple[Item, ...]
+) -> tuple[Place, ...]:
+    rows = {row for finding in findings for row in finding.rows}
+    rows |= {item.place.row for item in items}
+    places = sample.places
+    return tuple(places[row] for row in sorted(rows))

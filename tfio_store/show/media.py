@@ -1,0 +1,92 @@
+"""Tells images and audio by their first bytes: from a short list of what a browser may be shown.
+
+SVG, HTML and anything else that runs code are not on it.
+"""
+
+from __future__ import annotations
+
+__all__ = ["IMAGES", "image_size", "is_audio", "is_image", "media_type"]
+
+IMAGES = ("image/jpeg", "image/png", "image/gif", "image/bmp", "image/webp")
+_AUDIO = ("audio/wav", "audio/flac", "audio/mpeg", "audio/ogg")
+
+_SIGNATURES = (
+    (b"\xff\xd8\xff", 0, b"", "image/jpeg"),
+    (b"\x89PNG\r\n\x1a\n", 0, b"", "image/png"),
+    (b"GIF87a", 0, b"", "image/gif"),
+    (b"GIF89a", 0, b"", "image/gif"),
+    (b"RIFF", 8, b"WEBP", "image/webp"),
+    (b"RIFF", 8, b"WAVE", "audio/wav"),
+    (b"fLaC", 0, b"", "audio/flac"),
+    (b"OggS", 0, b"", "audio/ogg"),
+    (b"ID3", 0, b"", "audio/mpeg"),
+)
+"""First bytes, other bytes at an offset, and what they tell."""
+
+_BMP_HEADERS = (12, 40, 52, 56, 64, 108, 124)
+_KBITS = {  # of MPEG version and layer, by the header's number
+    (3, 1): (0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320),
+    (2, 1): (0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160),
+}
+_RATES = {3: (44100, 48000, 32000), 2: (22050, 24000, 16000), 0: (11025, 12000, 8000)}
+
+
+def media_type(data: bytes) -> str | None:
+    """The media type of a file with these bytes. None if it is on no list."""
+    for first, offset, other, found in _SIGNATURES:
+        if data.startswith(first) and data.startswith(other, offset):
+            return found
+    if _is_bmp(data):
+        return "image/bmp"
+    return "audio/mpeg" if _is_mp3(data) else None
+
+
+def is_image(found: str | None) -> bool:
+    """Whether a media type is of an image."""
+    return found in IMAGES
+
+
+def is_audio(found: str | None) -> bool:
+    """Whether a media type is of audio."""
+    return found in _AUDIO
+
+
+def _is_bmp(data: bytes) -> bool:
+    """ "BM" alone begins many texts."""
+    if len(data) < 26 or not data.startswith(b"BM"):
+        return False
+    header = int.from_bytes(data[14:18], "little")
+    return header in _BMP_HEADERS and data[6:10] == b"\0\0\0\0"
+
+
+def _is_mp3(data: bytes) -> bool:
+    """Whether there is a frame of MPEG layer III, and another one right behind it. Eleven bits
+    alone are there in any noise."""
+    size = _mp3_frame(data[:4])
+    return size > 0 and len(data) >= size + 4 and _mp3_frame(data[size : size + 4]) > 0
+
+
+def _mp3_frame(header: bytes) -> int:
+    """The bytes of the frame that this header begins; 0 if it begins none."""
+    if len(header) < 4 or header[0] != 0xFF or header[1] & 0xE0 != 0xE0:
+        return 0
+    version, layer = header[1] >> 3 & 3, header[1] >> 1 & 3
+    bits, rate = header[2] >> 4, header[2] >> 2 & 3
+    if version == 1 or layer != 1 or bits in (0, 15) or rate == 3:
+        return 0
+    kbits = _KBITS[3 if version == 3 else 2, 1][bits]
+    per_frame = 144 if version == 3 else 72
+    return per_frame * 1000 * kbits // _RATES[version][rate] + (header[2] >> 1 & 1)
+
+
+def image_size(data: bytes) -> tuple[int, int] | None:
+    """Width and height of a PNG, GIF or BMP, by its header. None for others."""
+    found = media_type(data)
+    if found == "image/png" and len(data) >= 24:
+        return int.from_bytes(data[16:20], "big"), int.from_bytes(data[20:24], "big")
+    if found == "image/gif" and len(data) >= 10:
+        return int.from_bytes(data[6:8], "little"), int.from_bytes(data[8:10], "little")
+    if found == "image/bmp" and data[14:18] != b"\x0c\0\0\0":
+        width = int.from_bytes(data[18:22], "little", signed=True)
+        return abs(width), abs(int.from_bytes(data[22:26], "little", signed=True))
+    return None

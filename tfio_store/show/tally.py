@@ -1,0 +1,347 @@
+"""Keeps count of every feature, batch by batch, in bounded memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from operator import le, ne
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tfio_store.example.feature import Feature
+from tfio_store.example.schema import Schema
+from tfio_store.records.framing import RecordBatch
+from tfio_store.show.columns import Column, Key, decoded, name_of
+from tfio_store.show.held import Budget, Held
+from tfio_store.show.strings import Issue, Strings
+
+__all__ = ["RECORD", "FeatureTally", "Tallies"]
+
+Int64Array = npt.NDArray[np.int64]
+
+RECORD = "(record)"
+"""What a record is called as a feature, if it is no Example."""
+
+_MOST_FEATURES = 1000
+_MOST_NAMES = 100_000
+_MOST_CLASSES = 10_000
+_MOST_HASHES = 2 << 20
+_MOST_ROWS = 100
+_SLICE_BYTES = 8 << 20
+_SLICE_CELLS = 1 << 20
+
+
+@dataclass
+class FeatureTally:
+    """One feature. ``dtypes`` counts the records that have values of each dtype."""
+
+    name: str
+    sequence: bool
+    feature: Feature | None
+    """Of the schema."""
+    counts: Held
+    """Values of each record that has it."""
+    numbers: Held
+    strings: Strings
+    present: int = 0
+    values: int = 0
+    dtypes: Counter[str] = field(default_factory=Counter)
+    classes: Counter[int] | None = field(default_factory=Counter)
+    """Of integers, how often each occurs. None once there are too many."""
+    not_numbers: Issue = field(default_factory=Issue)
+    misfits: Issue = field(default_factory=Issue)
+    """Records that do not hold what the schema says."""
+    misfit: str = ""
+    """What the first of them holds."""
+    dtype_rows: dict[str, list[int]] = field(default_factory=dict)
+    """Some records of each dtype."""
+    padded: Issue = field(default_factory=Issue)
+    """Records whose lists end with several zeros."""
+    padding: set[int] = field(default_factory=set)
+    """The numbers of zeros at the ends, as far as they were noted."""
+    padding_zeros: int = 0
+    singles: bool = True
+    """Whether each record that has it has one value."""
+    class_rows: dict[Any, list[int]] = field(default_factory=dict)
+    changes: int = 0
+    """How often a single value differs from the one before."""
+    rising: bool = True
+    """Whether none is below the one before."""
+    last: Any = None
+
+    @property
+    def dtype(self) -> str:
+        """That of most records."""
+        found = [(n, dtype) for dtype, n in self.dtypes.items() if dtype != "none"]
+        return max(found)[1] if found else "none"
+
+
+class Repeats:
+    """Finds records that are there more than once."""
+
+    def __init__(self) -> None:
+        self._hashes: list[Int64Array] = []
+        self._rows: list[Int64Array] = []
+        self.records = 0
+
+    def add(self, batch: RecordBatch, rows: Int64Array) -> None:
+        if self.records + len(batch) > _MOST_HASHES:
+            return
+        self.records += len(batch)
+        self._hashes.append(np.fromiter(map(hash, batch), np.int64, len(batch)))
+        self._rows.append(rows)
+
+    def found(self) -> tuple[int, list[int]]:
+        """How many records are the same as an earlier one; and rows of those that are not
+        alone."""
+        if not self.records:
+            return 0, []
+        hashes, rows = np.concatenate(self._hashes), np.concatenate(self._rows)
+        _, back, counts = np.unique(hashes, return_inverse=True, return_counts=True)
+        again = np.flatnonzero((counts[back] > 1) & (rows >= 0))
+        order = np.argsort(-counts[back[again]], kind="stable")[:_MOST_ROWS]
+        return len(hashes) - len(counts), rows[again[order]].tolist()
+
+
+class Tallies:
+    """All features of a sample."""
+
+    def __init__(self, schema: Schema | None, seed: int) -> None:
+        self._schema = schema
+        self._seed = seed
+        self._budget = Budget()
+        self.features: dict[Key, FeatureTally] = {}
+        self.more: set[Key] = set()
+        """Features that are not counted, because there are too many."""
+        self.records = 0
+        self.odd = Issue()
+        """Records that are no Examples."""
+        self.whole = self._new(RECORD, False, None)
+        """Those records, as if each was the value of a feature."""
+        self.too_long = 0
+        self.repeats = Repeats()
+
+    def _new(self, name: str, sequence: bool, feature: Feature | None) -> FeatureTally:
+        counts, numbers = (Held(self._budget, self._seed) for _ in range(2))
+        strings = Strings(self._budget, self._seed)
+        return FeatureTally(name, sequence, feature, counts, numbers, strings)
+
+    def wanted(self, key: Key) -> bool:
+        """Whether a feature is counted: the first ones that are met."""
+        if key in self.features:
+            return True
+        if len(self.features) >= _MOST_FEATURES:
+            if len(self.more) < _MOST_NAMES:
+                self.more.add(key)
+            return False
+        name = name_of(key)
+        feature = None if self._schema is None else self._schema.get(name)
+        if feature is not None and feature.sequence != key.sequence:
+            feature = None
+        self.features[key] = self._new(name, key.sequence, feature)
+        return True
+
+    def add(self, batch: RecordBatch, rows: Int64Array) -> tuple[list[Column], list[int]]:
+        """Count the records of a batch; ``rows`` are theirs in the sample, or -1. Returns the
+        columns of byte strings, whose rows are then those of the batch, and the records that are
+        no Examples."""
+        found: list[Column] = []
+        every_odd: list[int] = []
+        for start, stop in self._slices(batch):
+            part = decoded(batch[start:stop], self.wanted)
+            mine = rows[start:stop]
+            self.records += stop - start
+            self.repeats.add(batch[start:stop], mine)
+            self.too_long += part.too_long
+            odd = sorted(set(part.odd))
+            self._add_odd(batch[start:stop], odd, mine)
+            every_odd += [start + i for i in odd]
+            for column in part.columns:
+                self._add(self.features[column.key], column, mine)
+                if column.dtype == "bytes":
+                    np.add(column.rows, start, out=column.rows)
+                    found.append(column)
+        return found, every_odd
+
+    def _slices(self, batch: RecordBatch) -> list[tuple[int, int]]:
+        """Runs of records that are few enough to be decoded at once."""
+        most = max(1, _SLICE_CELLS // max(1, len(self.features)))
+        ends = np.cumsum(batch.lengths)
+        cuts, start = [], 0
+        while start < len(batch):
+            before = int(ends[start - 1]) if start else 0
+            stop = int(np.searchsorted(ends, before + _SLICE_BYTES, side="right"))
+            stop = min(max(stop, start + 1), start + most)
+            cuts.append((start, stop))
+            start = stop
+        return cuts
+
+    def _add_odd(self, batch: RecordBatch, odd: list[int], rows: Int64Array) -> None:
+        if not odd:
+            return
+        values = [batch[i] for i in odd]
+        mine = rows[odd].tolist()
+        for row in mine:
+            self.odd.note(row)
+        self.whole.present += len(values)
+        self.whole.values += len(values)
+        self.whole.dtypes["bytes"] += len(values)
+        self.whole.strings.add(values, mine)
+
+    def _add(self, tally: FeatureTally, column: Column, rows: Int64Array) -> None:
+        mine = rows[column.rows]
+        tally.present += len(column.rows)
+        tally.values += int(column.counts.sum())
+        if len(column.rows):
+            tally.dtypes[column.dtype] += len(column.rows)
+            noted = tally.dtype_rows.setdefault(column.dtype, [])
+            if len(noted) < _MOST_ROWS:
+                noted += mine[mine >= 0][: _MOST_ROWS - len(noted)].tolist()
+        counts = column.counts if column.steps is None else column.steps
+        tally.counts.add(counts)
+        tally.singles = tally.singles and bool((column.counts == 1).all())
+        _hold_to_schema(tally, column, mine)
+        each = np.repeat(mine, column.counts) if len(column.values) else mine[:0]
+        if column.dtype == "bytes":
+            self._add_strings(tally, column, each)
+        elif len(column.values):
+            self._add_numbers(tally, column.values, each)
+            if tally.singles and column.steps is None and column.dtype == "int64":
+                values = column.values
+                ends = values[[0, -1]].tolist()
+                _follow(tally, ends, int(np.count_nonzero(values[1:] != values[:-1])))
+                tally.rising = tally.rising and bool((values[1:] >= values[:-1]).all())
+            _look_for_padding(tally, column, mine)
+
+    def _add_strings(self, tally: FeatureTally, column: Column, rows: Int64Array) -> None:
+        values = list(column.strings())
+        if not values:
+            return
+        raw = raw_numbers(tally.feature, values)
+        if raw is None:
+            tally.strings.add(values, rows.tolist())
+            if tally.singles and column.steps is None:
+                _follow(tally, values, sum(map(ne, values, values[1:])))
+                tally.rising = tally.rising and all(map(le, values, values[1:]))
+            return
+        numbers, missing = raw
+        tally.numbers.nans += missing
+        self._add_numbers(tally, numbers, np.full(len(numbers), -1, np.int64))
+        tally.strings.lengths.add(np.fromiter(map(len, values), np.int64, len(values)))
+
+    def _add_numbers(self, tally: FeatureTally, values: npt.NDArray[Any], rows: Int64Array) -> None:
+        tally.numbers.add(values)
+        if values.dtype.kind == "f":
+            odd = ~np.isfinite(values)
+            if odd.any():
+                for row in rows[odd].tolist():
+                    tally.not_numbers.note(row)
+            tally.classes = None
+        elif tally.classes is not None:
+            found, first, counts = np.unique(values, return_index=True, return_counts=True)
+            for value, at, count in zip(
+                found.tolist(), first.tolist(), counts.tolist(), strict=True
+            ):
+                tally.classes[value] += count
+                if len(tally.class_rows) <= _MOST_CLASSES:
+                    noted = tally.class_rows.setdefault(value, [])
+                    if len(noted) < 8 and rows[at] >= 0:
+                        noted.append(int(rows[at]))
+            if len(tally.classes) > _MOST_CLASSES:
+                tally.classes = None
+                tally.class_rows = {}
+
+
+def raw_numbers(
+    feature: Feature | None, values: list[bytes]
+) -> tuple[npt.NDArray[Any], int] | None:
+    """The numbers that byte strings hold by a schema, and how many times are none (NaT). None if
+    the schema has bytes, pixels, or what these bytes can't be."""
+    if feature is None or not feature.raw or is_pixels(feature):
+        return None
+    try:
+        dtype = feature.item_dtype()
+    except (ValueError, TypeError, ImportError):
+        return None
+    joined = b"".join(values)
+    if len(joined) % dtype.itemsize:
+        return None
+    found = np.frombuffer(joined, dtype)
+    if dtype.kind in "mM":
+        missing = np.isnat(found)
+        return found[~missing].view(np.int64), int(missing.sum())
+    if dtype.kind == "b":
+        return found.view(np.uint8).astype(np.int64), 0
+    if dtype.kind in "iuf":
+        return found, 0
+    return (found.astype(np.float32), 0) if "float" in dtype.name else None
+
+
+def is_pixels(feature: Feature | None) -> bool:
+    """Whether a schema says raw bytes of an image: [h, w], or [h, w, 1 to 4]."""
+    if feature is None or feature.dtype != "uint8" or not feature.raw:
+        return False
+    shape = feature.shape
+    if None in shape or len(shape) not in (2, 3) or 0 in shape:
+        return False
+    return len(shape) == 2 or shape[2] in (1, 2, 3, 4)
+
+
+def _hold_to_schema(tally: FeatureTally, column: Column, rows: Int64Array) -> None:
+    """Note the records that do not hold what the schema says of the feature."""
+    feature = tally.feature
+    if feature is None or not len(column.rows) or feature.sequence:
+        return
+    if column.dtype not in (feature.wire, "none"):
+        wrong = np.ones(len(column.rows), bool)
+        what = f"{column.dtype} values"
+    elif feature.raw:
+        return
+    else:
+        counts = column.counts
+        if feature.ragged:
+            wrong = counts % max(1, feature.width) != 0
+        else:
+            wrong = (counts != feature.width) & ~(feature.nullable & (counts == 0))
+        what = f"{int(counts[wrong][0]):,} values" if wrong.any() else ""
+    if not wrong.any():
+        return
+    tally.misfit = tally.misfit or what
+    for row in rows[wrong].tolist():
+        tally.misfits.note(row)
+
+
+def _follow(tally: FeatureTally, values: Sequence[Any], changes: int) -> None:
+    """Count how often the value changes from record to record. Of the values, the first and the
+    last one count: those between have ``changes``."""
+    if tally.last is not None:
+        changes += tally.last != values[0]
+        same = type(tally.last) is type(values[0])
+        tally.rising = tally.rising and same and tally.last <= values[0]
+    tally.changes += changes
+    tally.last = values[-1]
+
+
+_LEAST_PADDED = 8
+
+
+def _look_for_padding(tally: FeatureTally, column: Column, rows: Int64Array) -> None:
+    """Note lists of integers that are all of one length, and end with zeros."""
+    counts = column.counts
+    if column.values.dtype.kind != "i" or not len(counts) or column.steps is not None:
+        return
+    width = int(counts[0])
+    if width < _LEAST_PADDED or (counts != width).any() or len(column.values) != width * len(rows):
+        return
+    table = column.values.reshape(-1, width)
+    behind = np.argmax(table[:, ::-1] != 0, axis=1)
+    behind[~table.any(axis=1)] = width
+    padded = behind >= 2
+    tally.padding_zeros += int(behind[padded].sum())
+    if len(tally.padding) < 1000:
+        tally.padding |= set(behind[padded].tolist())
+    for row in rows[padded].tolist():
+        tally.padded.note(row)

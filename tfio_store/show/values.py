@@ -1,0 +1,80 @@
+"""All that one record holds, value by value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tfio_store.example.feature import Feature
+from tfio_store.example.kinds import ClassLabel
+from tfio_store.example.schema import Schema
+from tfio_store.records.framing import RecordBatch
+from tfio_store.show.columns import decoded, name_of
+from tfio_store.show.tally import RECORD, is_pixels, raw_numbers
+from tfio_store.show.text import shown_value, visible
+
+__all__ = ["RecordValue", "record_values", "shown_number"]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordValue:
+    """One feature of a record. Of numbers there are ``numbers``, of byte strings ``strings``; the
+    other one is None. ``steps`` counts the steps of a feature list. ``feature`` is what the schema
+    says, if it says anything."""
+
+    name: str
+    dtype: str
+    count: int
+    numbers: npt.NDArray[Any] | None
+    strings: list[bytes] | None
+    steps: int | None
+    feature: Feature | None
+
+    def shown(self, most: int = 100) -> str:
+        """The values in a line, as `Top.value` has them: ``0.5, 1.5, …``."""
+        texts = list(self._texts(most))
+        line = ", ".join(texts[: 1 if self.strings else 8])
+        return line + ", …" * (self.count > (1 if self.strings else 8))
+
+    def _texts(self, most: int) -> Iterator[str]:
+        if self.strings is not None:
+            yield from (shown_value(value, most) for value in self.strings[:1])
+        elif self.numbers is not None:
+            yield from (shown_number(v, self.feature) for v in self.numbers[:8].tolist())
+
+
+def shown_number(value: float, feature: Feature | None) -> str:
+    """A number as text; of a class that has a name with it, of a time as ISO 8601."""
+    kind = None if feature is None else feature.kind
+    if isinstance(kind, ClassLabel) and isinstance(value, int) and 0 <= value < len(kind.names):
+        return f"{value} ({visible(kind.names[value])[:60]})"
+    if feature is not None and feature.raw and feature.dtype.startswith("datetime64["):
+        return str(np.int64(value).view(feature.dtype))
+    return shown_value(value)
+
+
+def record_values(record: bytes, schema: Schema | None = None) -> tuple[RecordValue, ...]:
+    """The features of a record, in the order of their names. A record that is no Example is one
+    byte string."""
+    found = decoded(RecordBatch.from_records([record]), lambda key: True)
+    if found.odd:
+        return (RecordValue(RECORD, "bytes", 1, None, [record], None, None),)
+    values = []
+    for column in found.columns:
+        name = name_of(column.key)
+        feature = None if schema is None else schema.get(name)
+        strings = list(column.strings()) if column.dtype == "bytes" else None
+        numbers = None if column.dtype == "bytes" else column.values
+        if strings and feature is not None and feature.raw and not is_pixels(feature):
+            raw = raw_numbers(feature, strings)
+            if raw is not None:
+                numbers, strings = raw[0], None
+        steps = None if column.steps is None else int(column.steps.sum())
+        count = int(column.counts.sum())
+        if len(column.rows):
+            values.append(RecordValue(name, column.dtype, count, numbers, strings, steps, feature))
+    return tuple(sorted(values, key=lambda value: value.name))
