@@ -353,3 +353,18 @@ class TestShardsOfADataset:
         assert len(list(found)) == 1000
         with pytest.raises(tfs.ManifestError):
             tfs.RecordReader(place.url("train"), storage_options=place.storage_options)
+
+
+class TestOfADataset:
+    def test_reads_what_was_opened(self, tmp_path: Path) -> None:
+        tfs.write_table({"x": [1, 2, 3]}, f"{tmp_path}/train")
+        opened = tfs.RecordSource(f"{tmp_path}/train")
+        same = tfs.RecordSource.of(opened.dataset, cache_bytes=0)
+        assert same[:] == opened[:]
+        assert repr(same) == repr(opened)
+
+    def test_needs_known_blocks(self, place: Place) -> None:
+        place.put("f", framed([b"1"]))
+        dataset = tfs.RecordReader(place.url("f"), storage_options=place.storage_options)
+        with pytest.raises(ValueError, match="index the dataset first"):
+            tfs.RecordSource.of(dataset._shared.dataset)

@@ -117,6 +117,48 @@ class RecordSource(Sequence[bytes]):
             max_record_bytes=max_record_bytes,
             starts_bytes=memory_budget // _STARTS_SHARE,
         )
+        self._set(dataset, verify, cache_bytes, memory_budget, max_record_bytes)
+
+    @classmethod
+    def of(
+        cls,
+        dataset: Dataset,
+        *,
+        verify: bool = True,
+        cache_bytes: int = 64 << 20,
+        memory_budget: int = 256 << 20,
+        max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+    ) -> RecordSource:
+        """Make a source of a dataset that is resolved already, and whose blocks are known.
+
+        Args:
+            dataset (Dataset): The shards to read.
+            verify (bool): See `RecordReader`. Default True.
+            cache_bytes (int): See `RecordSource`. Default 64 MiB.
+            memory_budget (int): See `RecordSource`. Default 256 MiB.
+            max_record_bytes (int): See `RecordReader`. Default 1 GiB.
+
+        Returns:
+            RecordSource: Nothing has been read for it.
+
+        Raises:
+            ValueError: The blocks of a shard are not known.
+        """
+        check_positive("memory_budget", memory_budget)
+        if not dataset.has_blocks:
+            raise ValueError("the blocks of a shard are not known; index the dataset first")
+        source = cls.__new__(cls)
+        source._set(dataset, verify, cache_bytes, memory_budget, max_record_bytes)
+        return source
+
+    def _set(
+        self,
+        dataset: Dataset,
+        verify: bool,
+        cache_bytes: int,
+        memory_budget: int,
+        max_record_bytes: int,
+    ) -> None:
         for shard in dataset.shards if dataset.paged is None else ():
             if shard.blocks is None:
                 raise ValueError(

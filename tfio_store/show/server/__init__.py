@@ -1,0 +1,1 @@
+"""A dataset as pages on this machine: what `tfio-store view` serves."""
