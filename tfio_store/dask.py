@@ -14,10 +14,9 @@ from tfio_store.example.feature import Feature
 from tfio_store.example.schema import Schema
 from tfio_store.storage import Access, Retry
 from tfio_store.tools.engines import needs
-from tfio_store.tools.infer import manifest_schema
 from tfio_store.tools.partition import Partition
 from tfio_store.tools.partition_tables import row_batches, row_types
-from tfio_store.tools.partitions import partitions
+from tfio_store.tools.partitions import partitions, shared_schema
 from tfio_store.tools.table_job import TableJob, WrittenTable
 from tfio_store.write.plan import KEEP_REPLACED, IfExists, Names
 from tfio_store.write.write_job import WriteJob
@@ -101,7 +100,7 @@ def read_tfrecords(
     if schema is not None:
         full: Schema | None = Schema.of(schema)
     else:  # partitions tell what all manifests of several sources have in common
-        full = parts[0].schema if parts else manifest_schema(paths, access)
+        full = parts[0].schema if parts else shared_schema(paths, access)
     # A partition has the categories that its records show.
     meta = clear_known_categories(_frame(row_types(full, columns).empty_table(), full))
     if not parts:

@@ -23,9 +23,8 @@ from tfio_store.example.kinds import ClassLabel
 from tfio_store.example.schema import Schema, column_names
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.storage import Access, Retry
-from tfio_store.tools.infer import manifest_schema
 from tfio_store.tools.partition import Partition
-from tfio_store.tools.partitions import partitions
+from tfio_store.tools.partitions import partitions, shared_schema
 from tfio_store.tools.table_stream import arrow_types
 
 __all__ = ["iterable_dataset"]
@@ -120,10 +119,8 @@ def _wanted(
     """What to decode. None: nothing, since nobody knows what the records hold."""
     if schema is not None:
         full: Schema | None = Schema.of(schema)
-    elif parts:
-        full = parts[0].schema
     else:
-        full = manifest_schema(source, access) if is_one(source) else None
+        full = parts[0].schema if parts else shared_schema(source, access)
     if columns is None:
         return full
     if full is None:

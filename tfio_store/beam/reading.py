@@ -20,7 +20,7 @@ from tfio_store.read.skips import OnCorrupt, check_policy
 from tfio_store.storage import Access, Retry
 from tfio_store.tools.partition import Partition
 from tfio_store.tools.partition_tables import row_types
-from tfio_store.tools.partitions import partitions, shared_schema
+from tfio_store.tools.partitions import partitions
 
 __all__ = ["ReadAllFromTFRecord", "ReadFromTFRecord"]
 
@@ -157,9 +157,9 @@ class ReadFromTFRecord(_Read):
             self._validate(told(file_pattern))
 
     def _validate(self, source: Source) -> None:
-        open_dataset(source, self._access, compression=self._compression)
+        found = open_dataset(source, self._access, compression=self._compression)
         if self._give.columns is not None:
-            known = self._give.schema or shared_schema(source, self._access)
+            known = self._give.schema or found.schema
             row_types(known, self._give.columns)
 
     def expand(self, pbegin: Any) -> Any:

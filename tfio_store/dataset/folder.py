@@ -22,7 +22,6 @@ from tfio_store.dataset.names import (
 )
 from tfio_store.dataset.page_refs import PageRef
 from tfio_store.dataset.paged_shards import PagedShards
-from tfio_store.dataset.part import DatasetPart
 from tfio_store.errors import ManifestError
 from tfio_store.storage import Access, Store
 from tfio_store.storage.early import early
@@ -220,13 +219,10 @@ def locate(
 
 
 def read_manifest(source: object, access: Access) -> DatasetManifest | None:
-    """The manifest, without its index, of a dataset's prefix or folder, or of what a part is a part
-    of; None for any other source.
+    """The manifest, without its index, of a dataset's prefix or folder; None for any other source.
 
     ManifestError where it cannot be trusted.
     """
-    if isinstance(source, DatasetPart):
-        return source._manifest(access)
     if not isinstance(source, str | os.PathLike):
         return None
     store, path = access.open(source)

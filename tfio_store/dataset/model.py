@@ -16,6 +16,8 @@ import numpy as np
 from tfio_store.dataset.manifest import BlockTable
 from tfio_store.dataset.paged_shards import Int64Array, PagedShards
 from tfio_store.dataset.places import Places
+from tfio_store.dataset.told import Told, common_told
+from tfio_store.example.schema import Schema
 from tfio_store.storage import Access, Store, Version
 
 __all__ = ["Block", "Dataset", "LazyShards", "Shard"]
@@ -123,6 +125,8 @@ class Dataset:
 
     shards: Sequence[Shard]
     access: Access = field(default_factory=Access)
+    told: tuple[Told, ...] = field(default=(), compare=False, repr=False)
+    """What manifests tell, of each source that was named. Empty if there is no manifest."""
 
     def open(self, shard: int) -> tuple[Store, str]:
         """The store of a shard and the shard's path there."""
@@ -162,6 +166,17 @@ class Dataset:
         if self.paged is not None:
             return self.paged.nbytes
         return sum(shard.part_nbytes for shard in self.shards)
+
+    @property
+    def schema(self) -> Schema | None:
+        """What manifests say that all records hold."""
+        schema = common_told(self.told).schema
+        return None if schema is None else Schema.from_json(schema)
+
+    @property
+    def metadata(self) -> dict[str, Any] | None:
+        """The metadata that the manifests have in common."""
+        return common_told(self.told).metadata
 
     def held(self) -> str:
         """How many shards there are, and how many records, if that is known."""

@@ -15,7 +15,6 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from tfio_store.dataset.block_tables import BlockTable
-from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.model import Dataset, Shard
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.storage import Access
@@ -40,10 +39,6 @@ class DatasetPart(ABC):
     @abstractmethod
     def _open(self, access: Access, compression: str | None, limits: Limits) -> Dataset:
         """The shards and blocks of the part. The arguments are those of `open_dataset`."""
-
-    @abstractmethod
-    def _manifest(self, access: Access) -> DatasetManifest | None:
-        """What a manifest says of the records of which this is a part; None without one."""
 
     def _whole(self) -> object:
         """The source of which this is a part, if it was named. Else None."""

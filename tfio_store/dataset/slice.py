@@ -7,9 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tfio_store.dataset.folder import read_manifest
 from tfio_store.dataset.header_walk import index_raw_shards
-from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.model import Dataset, LazyShards
 from tfio_store.dataset.part import DatasetPart, Limits, record_counts, shards_between
 from tfio_store.dataset.source import OneSource, Source, is_one, names_of, open_dataset
@@ -44,9 +42,6 @@ class Slice(DatasetPart):
     def _open(self, access: Access, compression: str | None, limits: Limits) -> Dataset:
         whole = open_dataset(self.source, access, compression=compression, limits=limits)
         return _cut(whole, self.span, limits)
-
-    def _manifest(self, access: Access) -> DatasetManifest | None:
-        return read_manifest(self.source, access)
 
     def _whole(self) -> object:
         return self.source

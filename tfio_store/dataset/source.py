@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from typing_extensions import TypeIs
 
@@ -20,6 +20,7 @@ from tfio_store.dataset.folder import Found, begin_to_find, find_manifest
 from tfio_store.dataset.model import Dataset, LazyShards, Shard
 from tfio_store.dataset.part import DatasetPart, Limits
 from tfio_store.dataset.tfds import tfds_shards
+from tfio_store.dataset.told import Told, common_told
 from tfio_store.dataset.versions import hold_versions
 from tfio_store.records.compression import codec_name
 from tfio_store.storage import Access, ObjectInfo, Store, Version
@@ -41,6 +42,8 @@ _LOOKED_AT_FIRST = 1000
 more are asked for as they are read."""
 
 _LIMITS = Limits()
+
+_NOTHING = Told()
 
 _FEW = 8
 """So many names at most are looked up as files and as datasets at once."""
@@ -75,10 +78,13 @@ def open_dataset(
     names = [source] if is_one(source) else names_of(source)
     resolver = _Resolver(codec, empty, limits, few=len(names) <= _FEW)
     found = _resolve_all(resolver, names)
-    shards = found[0] if len(found) == 1 else [shard for group in found for shard in group]
+    if len(found) == 1:  # which may be a long list that nobody reads whole
+        shards = found[0].shards
+    else:
+        shards = [shard for one in found for shard in one.shards]
     if not isinstance(shards, LazyShards):
         shards = tuple(shards)
-    dataset = with_known_blocks(replace(empty, shards=shards))
+    dataset = with_known_blocks(replace(empty, shards=shards, told=_told(found)))
     if access.cache is not None and len(shards) <= _LOOKED_AT_FIRST:
         hold_versions(dataset)
     return dataset
@@ -89,7 +95,19 @@ def is_one(source: object) -> TypeIs[OneSource]:
     return isinstance(source, str | os.PathLike | DatasetPart)
 
 
-def _resolve_all(resolver: _Resolver, names: list[OneSource]) -> list[Sequence[Shard]]:
+class _Resolved(NamedTuple):
+    """What one name means."""
+
+    shards: Sequence[Shard]
+    told: Told = _NOTHING
+
+
+def _told(found: list[_Resolved]) -> tuple[Told, ...]:
+    told = tuple(one.told for one in found)
+    return () if all(one is _NOTHING for one in told) else told
+
+
+def _resolve_all(resolver: _Resolver, names: list[OneSource]) -> list[_Resolved]:
     """In their order. Each is one question to its store: of a remote one many are asked at once,
     while for local files a thread costs more than the answer."""
     remote = [name for name in names if _is_far(name)]
@@ -131,7 +149,7 @@ class _Resolver:
         self._open = dataset.open_url
         self._few = few
 
-    def resolve(self, name: OneSource) -> Sequence[Shard]:
+    def resolve(self, name: OneSource) -> _Resolved:
         if isinstance(name, DatasetPart):
             return self._of_part(name)
         url = os.fspath(name)
@@ -141,7 +159,7 @@ class _Resolver:
         if any(c in path for c in "*?["):
             matches = _visible(store.glob(path), path)
             if matches and [info.path for info in matches] != [path]:  # else a URL's query
-                return [self._shard(store, info) for info in matches]
+                return _Resolved([self._shard(store, info) for info in matches])
         look = early(store, store.look, path)
         find = self._begin_to_find(store, path.rstrip("/"))
         info = look()
@@ -153,16 +171,16 @@ class _Resolver:
                 info = store.info(path)  # which tells a folder from nothing
             except (FileNotFoundError, IsADirectoryError) as error:
                 raise self._explain(error, url) from error
-        return [self._shard(store, info)]
+        return _Resolved([self._shard(store, info)])
 
-    def _of_part(self, part: DatasetPart) -> Sequence[Shard]:
+    def _of_part(self, part: DatasetPart) -> _Resolved:
         dataset = part._open(self._access, self._compression, self._limits)
         if dataset.access != self._access:
             raise ValueError(
                 f"{part}: is reached by other storage options than the rest of the list; pass it "
                 "alone, or make it with the same ones"
             )
-        return dataset.shards
+        return _Resolved(dataset.shards, common_told(dataset.told) if dataset.told else _NOTHING)
 
     def _begin_to_find(self, store: Store, path: str) -> Callable[[], Found]:
         """The search for a manifest: begun early if the name looks like a dataset's. Files of
@@ -186,7 +204,7 @@ class _Resolver:
         version = Version(info.etag)
         return Shard.at(store, info.path, info.size, compression=self._compression, version=version)
 
-    def _dataset(self, store: Store, path: str, found: Found) -> Sequence[Shard] | None:
+    def _dataset(self, store: Store, path: str, found: Found) -> _Resolved | None:
         """The shards of a prefix, or of a folder, that a manifest describes; None without one."""
         if found is None:
             return self._tfds(store, path.rstrip("/"))
@@ -196,14 +214,16 @@ class _Resolver:
                 f"compression={self._compression!r}: the manifest of {store.url(path)} says "
                 f'{written!r}; leave it at "auto"'
             )
-        return committed_shards(*found)
+        return _Resolved(committed_shards(*found), Told.by(found[1]))
 
-    def _tfds(self, store: Store, path: str) -> list[Shard] | None:
+    def _tfds(self, store: Store, path: str) -> _Resolved | None:
         named = tfds_shards(store, path)
         if named is None:
             return None
         infos = [(store.info(name), records) for name, records in named]
-        return [replace(self._shard(store, info), records=records) for info, records in infos]
+        return _Resolved(
+            [replace(self._shard(store, info), records=records) for info, records in infos]
+        )
 
 
 def _visible(found: list[ObjectInfo], pattern: str) -> list[ObjectInfo]:

@@ -17,10 +17,9 @@ from tfio_store.example.codec import SchemaLike
 from tfio_store.example.schema import Schema
 from tfio_store.ray.tensors import ONLY_ROWS, tensor_names, with_tensors
 from tfio_store.storage import Access, Retry
-from tfio_store.tools.infer import manifest_schema
 from tfio_store.tools.partition import Partition
 from tfio_store.tools.partition_tables import row_batches, row_types
-from tfio_store.tools.partitions import partitions
+from tfio_store.tools.partitions import partitions, shared_schema
 
 __all__ = ["TFRecordDatasource", "read_tfrecords"]
 
@@ -60,7 +59,7 @@ class _Plan:
     def schema(self) -> Schema | None:
         """What manifests say that all records hold."""
         whole = self.partitions(1)
-        return whole[0].schema if whole else manifest_schema(self._paths, self._access)
+        return whole[0].schema if whole else shared_schema(self._paths, self._access)
 
     def __getstate__(self) -> dict[str, Any]:  # what is planned can be large, and found again
         return vars(self) | {"_made": {}}

@@ -37,6 +37,13 @@ def check_whole(argument: str, value: object) -> None:
         raise TypeError(f"{argument}= takes a whole number, not {value!r}")
 
 
+def check_from_1(argument: str, value: int) -> None:
+    """TypeError or ValueError unless it is a whole number from 1 on."""
+    check_whole(argument, value)
+    if value < 1:
+        raise ValueError(f"{argument}= takes 1 or more, not {value}")
+
+
 def check_from_0(argument: str, value: int) -> None:
     """TypeError or ValueError unless it is a whole number from 0 on."""
     check_whole(argument, value)

@@ -166,6 +166,11 @@ class RecordReader:
         return f"<RecordReader of {self._shared.dataset.summary()}{at}>"
 
     @property
+    def dataset(self) -> Dataset:
+        """The shards and blocks that this reader reads (Dataset)."""
+        return self._shared.dataset
+
+    @property
     def skipped(self) -> int:
         """How many damaged regions were passed over so far (int)."""
         return self._way.skips.count

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from tfio_store.example.schema import Schema
+from tfio_store.read.reader import RecordReader
 from tfio_store.spark.casting import check_casts, spark_batch
 from tfio_store.spark.options import ReadOptions
 from tfio_store.spark.types import arrow_schema, features_of, is_bytes, spark_schema
@@ -30,7 +32,7 @@ def found_schema(options: ReadOptions) -> Schema | None:
     source, access = options.source, Access(**options.storage)
     found = shared_schema(source, access) if options.schema is None else options.schema
     if found is None and options.infer_schema:
-        found = whole_schema(source, None, access.arguments)
+        found = whole_schema(partial(RecordReader, source, **options.storage), source, None)
     if found is None and (options.record_type is not None or options.columns is not None):
         raise ValueError(
             f"{options.shown}: no manifest tells what the records hold. Name the columns by "

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from tfio_store.dataset.checks import check_positive
 from tfio_store.dataset.source import Source, is_one
 from tfio_store.example.codec import SchemaLike
+from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.storage import Access, Retry
 from tfio_store.tools.table_stream import arrow_types, whole_schema
@@ -70,7 +72,7 @@ def arrow_dataset(
     }
     if not is_one(source):
         source = list(source)  # each scan goes through them
-    full = whole_schema(source, schema, where)
+    full = whole_schema(partial(RecordReader, source, **where), source, schema)
     wanted = full if columns is None else full.select(columns)
     arrow_types(wanted)  # says so if pyarrow is missing
     from tfio_store.tools.arrow_scan import ExampleDataset

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from pyarrow import acero
 
 from tfio_store.dataset.source import Source, is_one
 from tfio_store.example.schema import Schema
+from tfio_store.read.reader import RecordReader
 from tfio_store.storage.redaction import redacted
 from tfio_store.tools.count import count
 from tfio_store.tools.table_stream import arrow_types, table_batches
@@ -62,7 +64,8 @@ class ExampleDataset(pds.Dataset):  # type: ignore[misc]
     def batches(self, names: Sequence[str]) -> Generator[Any, None, None]:
         """The batches of these columns, one for each block."""
         wanted = self._features.select(names)
-        return table_batches(self._source, self._where, wanted, arrow_types(wanted), None)
+        read = partial(RecordReader, self._source, **self._where)
+        return table_batches(read, self._source, wanted, arrow_types(wanted), None)
 
     def rows(self) -> int:
         """How many there are, by the index where there is one."""

@@ -297,7 +297,9 @@ def _to_file(
 
 
 def _rows(source: Any, access: Access, columns: list[str] | None) -> Iterator[dict[str, Any]]:
-    return rows_of(Selection(source, **access.arguments).all(), source, access, columns)
+    selection = Selection(source, **access.arguments)
+    known = selection.dataset.schema
+    return rows_of(selection.all(), source, access, columns, known=known)
 
 
 def _write_lines(rows: Iterator[dict[str, Any]], file: OutputFile) -> int:

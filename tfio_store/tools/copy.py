@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tfio_store.dataset.folder import read_manifest
 from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.model import Dataset
 from tfio_store.dataset.part import Limits
-from tfio_store.dataset.source import OneSource, Source, is_one, open_dataset
+from tfio_store.dataset.source import Source, is_one, open_dataset
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.records.warning import warn
@@ -93,7 +92,7 @@ def copy(
     limits = Limits(max_record_bytes=max_record_bytes)
     dataset = open_dataset(names, access, compression=compression, limits=limits)
     into = access if target_options is None else replace(access, storage_options=target_options)
-    kept = _described([names] if is_one(names) else names, access)
+    kept = _described(dataset)
     placed: dict[str, Any] = {"num_shards": num_shards, "max_shard_bytes": max_shard_bytes}
     if shuffle_seed is not None:
         placed["shuffle_seed"] = shuffle_seed
@@ -138,12 +137,11 @@ class _Runs:
         return shard
 
 
-def _described(names: Iterable[OneSource], access: Access) -> dict[str, Any]:
+def _described(dataset: Dataset) -> dict[str, Any]:
     """The schema and the metadata that all sources share."""
-    found = [read_manifest(name, access) for name in names]
     kept: dict[str, Any] = {}
     for what in ("schema", "metadata"):
-        each = [getattr(manifest, what, None) for manifest in found]
+        each = [getattr(told, what) for told in dataset.told]
         if any(one != each[0] for one in each):
             warn(f"the sources differ in their {what}, so it is not copied")
         elif each and each[0] is not None:

@@ -17,7 +17,7 @@ from tfio_store.example.feature import Feature
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import FRAME_OVERHEAD
 from tfio_store.storage import Access, Retry
-from tfio_store.tools.infer import infer_schema, manifest_schema
+from tfio_store.tools.infer import infer_schema
 from tfio_store.write.progress import OnProgress, Progress
 
 __all__ = ["DatasetDiff", "diff"]
@@ -109,13 +109,10 @@ def diff(
         RecordReader(other, **second.arguments) as two,
     ):
         found = compare(_told_of(one, on_progress, dataset.num_records), two)
-    if not found.different and not (_is_described(source, first) or _is_described(other, second)):
+        described = one.dataset.schema is not None or two.dataset.schema is not None
+    if not found.different and not described:
         return found  # the first records tell the features, and these may lie in another order
     return replace(found, features=features)
-
-
-def _is_described(source: Source, access: Access) -> bool:
-    return manifest_schema(source, access) is not None
 
 
 def _told_of(

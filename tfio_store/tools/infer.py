@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any, TypeGuard, cast
 
-from tfio_store.dataset.folder import read_manifest
 from tfio_store.dataset.source import Source
 from tfio_store.example.schema import Schema
 from tfio_store.read.reader import RecordReader
@@ -15,7 +14,7 @@ from tfio_store.storage import Access, Retry
 from tfio_store.tools.record_schema import schema_of_records
 from tfio_store.tools.tfds_schema import schema_of_source
 
-__all__ = ["infer_schema", "manifest_schema"]
+__all__ = ["infer_schema"]
 
 
 def infer_schema(
@@ -70,23 +69,15 @@ def infer_schema(
     if _is_records(source):
         return schema_of_records(islice(source, sample))
     access = Access(storage_options, retry, backend)
-    known = manifest_schema(source, access)
-    if known is not None:
-        return known
     with RecordReader(
         cast(Source, source),
         max_record_bytes=max_record_bytes,
         **access.arguments,
     ) as reader:
+        known = reader.dataset.schema
+        if known is not None:
+            return known
         return schema_of_source([list(islice(reader, sample))], source, access)
-
-
-def manifest_schema(source: Any, access: Access) -> Schema | None:
-    """The schema in the source's manifest, if there is one."""
-    manifest = read_manifest(source, access)
-    if manifest is None or manifest.schema is None:
-        return None
-    return Schema.from_json(manifest.schema)
 
 
 def _is_records(source: object) -> TypeGuard[RecordBatch | Sequence[bytes]]:

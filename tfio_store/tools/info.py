@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tfio_store.dataset.folder import read_manifest
 from tfio_store.dataset.header_walk import codec_of
 from tfio_store.dataset.model import Dataset
 from tfio_store.dataset.source import Source, is_one, open_dataset
+from tfio_store.dataset.told import common_told
 from tfio_store.example.schema import Schema
 from tfio_store.storage import Access, Retry
 from tfio_store.storage.threads import Threads
@@ -126,11 +126,8 @@ def info(
         source = list(source)
     dataset = open_dataset(source, access, compression=compression)
     shards = tuple(_facts(dataset, i, codec) for i, codec in enumerate(_codecs(dataset)))
-    found = read_manifest(source, access)
-    if found is None:
-        return DatasetInfo(shards, None, None, None)
-    schema = None if found.schema is None else Schema.from_json(found.schema)
-    return DatasetInfo(shards, found.generation, schema, found.metadata)
+    generation = common_told(dataset.told).generation
+    return DatasetInfo(shards, generation, dataset.schema, dataset.metadata)
 
 
 def _codecs(dataset: Dataset) -> list[str | None]:

@@ -7,12 +7,13 @@ import pickle
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Any
 
-from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.model import Dataset, LazyShards
 from tfio_store.dataset.packed_shards import pack_shards, unpack_shards
 from tfio_store.dataset.part import DatasetPart, Limits
+from tfio_store.dataset.told import Told, common_told
 from tfio_store.example.codec import SchemaLike
 from tfio_store.example.schema import Schema
 from tfio_store.read.reader import DEFAULT_MEMORY_BUDGET, OnCorrupt, RecordReader
@@ -40,9 +41,6 @@ class Partition(DatasetPart):
         dataset (Dataset): Its shards, of which the first and the last one may be cut.
         first_record (int | None): The number of its first record in the source. Default None: it is
             not known, because a file before it has no index.
-        schema (Schema | None): What the manifest says of the records. Default None: there is no
-            manifest, or it has no schema.
-        metadata (dict | None): The metadata in the manifest. Default None: there is none.
 
     Example:
         >>> _ = tfs.write_table({"x": list(range(6))}, "train", num_shards=2)
@@ -55,8 +53,18 @@ class Partition(DatasetPart):
     index: int
     dataset: Dataset = field(repr=False)
     first_record: int | None = None
-    schema: Schema | None = field(default=None, repr=False)
-    metadata: dict[str, Any] | None = field(default=None, repr=False)
+
+    @cached_property
+    def schema(self) -> Schema | None:
+        """What manifests say of the records (Schema | None). None if they say nothing, or if those
+        of several sources differ."""
+        return self.dataset.schema
+
+    @property
+    def metadata(self) -> dict[str, Any] | None:
+        """The metadata in the manifest (dict | None). None if there is none, or if those of several
+        sources differ."""
+        return self.dataset.metadata
 
     @property
     def num_records(self) -> int | None:
@@ -215,13 +223,14 @@ class Partition(DatasetPart):
         if batch_rows is not None and batch_rows < 1:
             raise ValueError(f"batch_rows must be at least 1, got {batch_rows}")
         wanted = self._wanted(schema, columns)
-        how = {
+        how: dict[str, Any] = {
             "verify": verify,
             "on_corrupt": on_corrupt,
             "memory_budget": memory_budget,
             "max_record_bytes": max_record_bytes,
         }
-        batches: Iterator[Any] = table_batches(self, how, wanted, arrow_types(wanted), batch_rows)
+        read = partial(self.reader, **how)
+        batches: Iterator[Any] = table_batches(read, self, wanted, arrow_types(wanted), batch_rows)
         return batches
 
     def _wanted(self, schema: SchemaLike | None, columns: Sequence[str] | None) -> Schema:
@@ -240,13 +249,6 @@ class Partition(DatasetPart):
         retry, backend = access.retry or own.retry, access.backend
         backend = own.backend if backend == Access().backend else backend
         return replace(self.dataset, access=Access(options, retry, backend, access.cache))
-
-    def _manifest(self, access: Access) -> DatasetManifest | None:
-        del access
-        if self.schema is None and self.metadata is None:
-            return None
-        schema = None if self.schema is None else self.schema.to_json()
-        return DatasetManifest((), None, schema=schema, metadata=self.metadata)
 
     def __str__(self) -> str:
         first = self.dataset.shard(0).url
@@ -269,9 +271,10 @@ class Partition(DatasetPart):
         return self.index, self.first_record, self.schema, self.metadata, self.dataset
 
     def __reduce__(self) -> tuple[Any, ...]:
-        dataset, schema = self.dataset, self.schema
-        facts = None if schema is None else schema.to_json(), self.metadata
-        kept = None if facts == (None, None) else zlib.compress(pickle.dumps(facts))
+        dataset = self.dataset
+        kept = (
+            zlib.compress(pickle.dumps(tuple(common_told(dataset.told)))) if dataset.told else b""
+        )
         lazy = isinstance(dataset.shards, LazyShards)
         shards = dataset.shards if lazy else pack_shards(dataset.shards)
         return _restored, (self.index, self.first_record, kept, dataset.access, shards)
@@ -280,11 +283,10 @@ class Partition(DatasetPart):
 def _restored(
     index: int,
     first_record: int | None,
-    facts: bytes | None,
+    told: bytes,
     access: Access,
     shards: LazyShards | bytes,
 ) -> Partition:
-    schema, metadata = (None, None) if facts is None else pickle.loads(zlib.decompress(facts))
-    known = None if schema is None else Schema.from_json(schema)
+    known = (Told(*pickle.loads(zlib.decompress(told))),) if told else ()
     unpacked = unpack_shards(shards) if isinstance(shards, bytes) else shards
-    return Partition(index, Dataset(unpacked, access), first_record, known, metadata)
+    return Partition(index, Dataset(unpacked, access, known), first_record)

@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import groupby, pairwise
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tfio_store.dataset.balance import runs_of
-from tfio_store.dataset.folder import read_manifest
 from tfio_store.dataset.model import Dataset, LazyShards, Shard
 from tfio_store.dataset.part import cut_shard
 from tfio_store.dataset.source import Source, is_one, names_of, open_dataset
+from tfio_store.dataset.told import common_told
 from tfio_store.example.schema import Schema
+from tfio_store.read.order import check_from_1
 from tfio_store.storage import Access, Retry
-from tfio_store.storage.many_looks import LOOKS_AT_ONCE
-from tfio_store.storage.threads import Threads
 from tfio_store.tools.long_partitions import long_parts
 from tfio_store.tools.partition import Partition
 
 __all__ = ["partitions", "shared_schema"]
 
 Int64Array = npt.NDArray[np.int64]
-_T = TypeVar("_T")
 
 
 def partitions(
@@ -77,52 +73,27 @@ def partitions(
         >>> [part.num_records for part in tfs.partitions("train")]
         [10]
     """
-    _check_count("target_bytes", target_bytes)
+    check_from_1("target_bytes", target_bytes)
     if num_partitions is not None:
-        _check_count("num_partitions", num_partitions)
+        check_from_1("num_partitions", num_partitions)
     access = Access(storage_options, retry, backend)
     source = source if is_one(source) else names_of(source)
     dataset = open_dataset(source, access, compression=compression)
-    described = _described(source, access)
+    told = (common_told(dataset.told),) if dataset.told else ()
     found: Iterable[tuple[Sequence[Shard], int | None]]
     if isinstance(dataset.shards, LazyShards):
         found = long_parts(dataset.shards, target_bytes, num_partitions)
     else:
         found = _Units(dataset).parts(target_bytes, num_partitions)
     return [
-        Partition(index, replace(dataset, shards=shards), first, *described)
+        Partition(index, replace(dataset, shards=shards, told=told), first)
         for index, (shards, first) in enumerate(found)
     ]
 
 
-def _check_count(name: str, value: int) -> None:
-    if not hasattr(value, "__index__"):
-        raise TypeError(f"{name}= takes a whole number, not {value!r}")
-    if isinstance(value, bool) or operator.index(value) < 1:
-        raise ValueError(f"{name}= takes 1 or more, not {value!r}")
-
-
 def shared_schema(source: Source, access: Access) -> Schema | None:
-    """The schema that each of a source's partitions has."""
-    return _described(source, access)[0]
-
-
-def _described(source: Source, access: Access) -> tuple[Schema | None, dict[str, Any] | None]:
-    """The schema and the metadata that all of a source's datasets have in common, as their
-    manifests say."""
-    names = [source] if is_one(source) else list(source)
-    first = read_manifest(names[0], access) if names else None
-    if first is None:  # so of many files no more is asked than of one
-        return None, None
-    with Threads(LOOKS_AT_ONCE) as pool:
-        found = [first, *pool.map(partial(read_manifest, access=access), names[1:])]
-    known = [(None, None) if each is None else (each.schema, each.metadata) for each in found]
-    schemas = [None if schema is None else Schema.from_json(schema) for schema, _ in known]
-    return _common(schemas), _common([metadata for _, metadata in known])
-
-
-def _common(found: Sequence[_T | None]) -> _T | None:
-    return found[0] if all(each == found[0] for each in found) else None
+    """The schema that each of a source's partitions has, also where there are none."""
+    return open_dataset(source, access).schema
 
 
 class _Units:

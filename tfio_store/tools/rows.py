@@ -16,7 +16,7 @@ from tfio_store.example.nullable import valid_rows
 from tfio_store.example.schema import Schema
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
 from tfio_store.storage import Access
-from tfio_store.tools.infer import infer_schema, manifest_schema
+from tfio_store.tools.infer import infer_schema
 from tfio_store.tools.iso_texts import iso_texts
 from tfio_store.tools.record_schema import schema_of_records
 from tfio_store.tools.source_errors import of_source
@@ -35,20 +35,20 @@ def rows_of(
     access: Access,
     columns: Sequence[str] | None = None,
     *,
+    known: Schema | None,
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
 ) -> Iterator[Row]:
     """Each record as a mapping of feature names to None, bool, int, float, str, bytes or lists.
 
-    The schema of a manifest says what the features are. Without one, records tell: nothing that
-    they hold is left out, and what is a single value in the first 1,000 records of the source is
-    no list.
+    ``known``, the schema of a manifest, says what the features are. Without one, records tell:
+    nothing that they hold is left out, and what is a single value in the first 1,000 records of the
+    source is no list.
 
     Raises:
         ValueError: there is no such column.
         SchemaError: a record does not hold what the manifest's schema says.
         CorruptRecordError: a record is no Example.
     """
-    known = manifest_schema(source, access)
     first, scalars = 0, None
     for whole in batches:
         for start in range(0, len(whole), _MOST_ROWS):

@@ -6,6 +6,7 @@ import random
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from tfio_store.dataset.header_walk import codec_of
@@ -47,7 +48,7 @@ class Selection:
 
     def all(self) -> Iterator[RecordBatch]:
         """Every record, in order."""
-        with RecordReader.of(self._dataset(), max_record_bytes=self.max_record_bytes) as reader:
+        with RecordReader.of(self.dataset, max_record_bytes=self.max_record_bytes) as reader:
             yield from reader.batches()
 
     def first(self, count: int) -> Iterator[RecordBatch]:
@@ -55,7 +56,7 @@ class Selection:
         if count < 1:
             return
         with RecordReader.of(
-            self._dataset(), memory_budget=_LITTLE, max_record_bytes=self.max_record_bytes
+            self.dataset, memory_budget=_LITTLE, max_record_bytes=self.max_record_bytes
         ) as reader:
             for batch in reader.batches():
                 yield batch[:count]
@@ -66,7 +67,7 @@ class Selection:
     def last(self, count: int) -> Iterator[RecordBatch]:
         """The last ``count`` records, or all if there are fewer. A compressed stream is read
         whole."""
-        dataset = self._dataset()
+        dataset = self.dataset
         if self._can_seek(dataset):
             source = self._by_number()
             yield from _fetched(source, range(max(0, len(source) - count), len(source)))
@@ -80,7 +81,7 @@ class Selection:
         """``count`` records by chance, each at most once, in their order. A compressed stream is
         read whole. The same ``seed`` gives the same records."""
         chance = random.Random(seed)
-        if self._can_seek(self._dataset()):
+        if self._can_seek(self.dataset):
             source = self._by_number()
             found = chance.sample(range(len(source)), min(count, len(source)))
             yield from _fetched(source, sorted(found))
@@ -100,7 +101,9 @@ class Selection:
         source = self._by_number()
         yield from _fetched(source, parse_numbers(numbers, len(source)))
 
-    def _dataset(self) -> Dataset:
+    @cached_property
+    def dataset(self) -> Dataset:
+        """What the source names."""
         limits = Limits(max_record_bytes=self.max_record_bytes)
         return open_dataset(self.source, self.access, compression=self.compression, limits=limits)
 

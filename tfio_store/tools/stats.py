@@ -16,7 +16,6 @@ from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
 from tfio_store.storage import Access, Retry
 from tfio_store.tools.feature_tally import FeatureStats, FeatureTally, told
-from tfio_store.tools.infer import manifest_schema
 from tfio_store.tools.record_schema import schema_of_records
 from tfio_store.tools.rows import opened
 from tfio_store.tools.source_errors import of_source
@@ -102,7 +101,7 @@ def stats(
     source = source if is_one(source) else list(source)
     limits = Limits(max_record_bytes=max_record_bytes)
     dataset = open_dataset(source, access, compression=compression, limits=limits)
-    known = manifest_schema(source, access)
+    known = dataset.schema
     tallies: dict[str, FeatureTally] = {}
     records = nbytes = 0
     whole = True

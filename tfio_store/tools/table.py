@@ -19,7 +19,6 @@ from tfio_store.example.schema import Schema
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
 from tfio_store.storage import Access, Retry
-from tfio_store.tools.infer import manifest_schema
 from tfio_store.tools.table_decoding import decoded
 from tfio_store.tools.table_encoding import TableEncoder
 from tfio_store.tools.table_parts import Part, parts_of
@@ -173,8 +172,8 @@ def read_table(
     """
     access = Access(storage_options, retry, backend)
     where = access.arguments | {"max_record_bytes": max_record_bytes}
-    full = manifest_schema(source, access) if schema is None else Schema.of(schema)
     with RecordReader(source, **where) as reader:
+        full = reader.dataset.schema if schema is None else Schema.of(schema)
         batches: Iterable[RecordBatch] = reader.batches()
         if full is None:
             # A feature may be missing, or of one length, in all records but the last.

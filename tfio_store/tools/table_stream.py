@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Any, TypeAlias
 
-from tfio_store.dataset.source import Source
+from tfio_store.dataset.part import Limits
+from tfio_store.dataset.source import Source, open_dataset
 from tfio_store.example import decode_examples
 from tfio_store.example.arrow import to_arrow
 from tfio_store.example.arrow_types import as_type, with_room
@@ -18,12 +19,14 @@ from tfio_store.example.schema import Schema
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
 from tfio_store.storage import Access, Retry
-from tfio_store.tools.infer import manifest_schema
 from tfio_store.tools.source_errors import of_source
 from tfio_store.tools.table_decoding import decoded
 from tfio_store.tools.tfds_schema import schema_of_source
 
-__all__ = ["arrow_types", "iter_tables", "rows_of", "table_batches", "whole_schema"]
+__all__ = ["Read", "arrow_types", "iter_tables", "rows_of", "table_batches", "whole_schema"]
+
+Read: TypeAlias = Callable[[], RecordReader]
+"""Makes a reader from the beginning."""
 
 
 def iter_tables(
@@ -73,29 +76,28 @@ def iter_tables(
     """
     if batch_rows is not None and batch_rows < 1:
         raise ValueError(f"batch_rows must be at least 1, got {batch_rows}")
-    access = Access(storage_options, retry, backend)
-    where = access.arguments | {"max_record_bytes": max_record_bytes}
-    full = whole_schema(source, schema, where)
+    limits = Limits(max_record_bytes=max_record_bytes)
+    dataset = open_dataset(source, Access(storage_options, retry, backend), limits=limits)
+    read = partial(RecordReader.of, dataset, max_record_bytes=max_record_bytes)
+    full = whole_schema(read, source, schema)
     wanted = full if columns is None else full.select(columns)
     types = arrow_types(wanted)
     import pyarrow as pa
 
     return pa.RecordBatchReader.from_batches(
-        types, table_batches(source, where, wanted, types, batch_rows)
+        types, table_batches(read, source, wanted, types, batch_rows)
     )
 
 
-def whole_schema(source: Source, schema: SchemaLike | None, where: Mapping[str, Any]) -> Schema:
-    """The schema that was given, or that of the manifest, or else of all records. ``where`` holds
-    arguments of `RecordReader`."""
+def whole_schema(read: Read, source: Source, schema: SchemaLike | None) -> Schema:
+    """The schema that was given, or that of the manifest, or else of all records."""
     if schema is not None:
         return Schema.of(schema)
-    access = Access(*(where[name] for name in ("storage_options", "retry", "backend")))
-    full = manifest_schema(source, access)
-    if full is not None:
-        return full
-    with RecordReader(source, **where) as reader:
-        return schema_of_source(reader.batches(), source, access)
+    with read() as reader:
+        known = reader.dataset.schema
+        if known is not None:
+            return known
+        return schema_of_source(reader.batches(), source, reader.dataset.access)
 
 
 def arrow_types(wanted: Schema) -> Any:
@@ -107,23 +109,23 @@ def arrow_types(wanted: Schema) -> Any:
 
 
 def table_batches(
-    source: Source, where: Mapping[str, Any], wanted: Schema, types: Any, rows: int | None
+    read: Read, source: Source, wanted: Schema, types: Any, rows: int | None
 ) -> Generator[Any, None, None]:
-    """The batches, of so many ``rows`` or of a block each. Nobody reads before the first one is
-    asked for, nor once the iterator is dropped."""
+    """The batches, of so many ``rows`` or of a block each. Errors name the ``source``. Nobody reads
+    before the first one is asked for, nor once the iterator is dropped."""
     import pyarrow as pa
 
     if not wanted:
-        return _without_columns(pa, types, _lengths(source, where), rows)
-    tables = (_of_types(pa, table, types) for table in _tables(source, where, wanted))
+        return _without_columns(pa, types, _lengths(read), rows)
+    tables = (_of_types(pa, table, types) for table in _tables(read, source, wanted))
     return _by_block(tables) if rows is None else _of_rows(pa, tables, rows)
 
 
-def _tables(source: Source, where: Mapping[str, Any], wanted: Schema) -> Iterator[Any]:
+def _tables(read: Read, source: Source, wanted: Schema) -> Iterator[Any]:
     table = partial(_decoded_table, wanted=wanted)
     room = most_room(wanted.values())
     with (
-        RecordReader(source, **where) as reader,
+        read() as reader,
         closing(decoded(reader.batches(), table, source, room=room)) as made,
     ):
         yield from made
@@ -146,9 +148,9 @@ def rows_of(batch: RecordBatch, wanted: Schema, types: Any, source: object) -> I
         yield from _of_types(pa, _decoded_table(batch, wanted), types).to_batches()
 
 
-def _lengths(source: Source, where: Mapping[str, Any]) -> Iterator[int]:
+def _lengths(read: Read) -> Iterator[int]:
     """The numbers of records of the blocks."""
-    with RecordReader(source, **where) as reader:
+    with read() as reader:
         for batch in reader.batches():
             yield len(batch)
 

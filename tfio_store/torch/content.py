@@ -10,25 +10,28 @@ from tfio_store.example import decode_examples
 from tfio_store.example.codec import SchemaLike
 from tfio_store.example.joining import joined_columns
 from tfio_store.example.schema import Schema, column_names
+from tfio_store.read.record_source import RecordSource
 from tfio_store.records.framing import RecordBatch
-from tfio_store.storage import Access
 from tfio_store.tools.source_errors import of_source
 from tfio_store.torch.packing import packed
-from tfio_store.torch.source import known_schema
+from tfio_store.torch.source import Reader, known_schema
 from tfio_store.torch.tensors import rows_of, tensors
 
 __all__ = ["Content", "content_of"]
 
 
 def content_of(
-    source: Any, schema: SchemaLike | str | None, columns: Sequence[str] | None, access: Access
+    source: Any,
+    reader: Reader | RecordSource,
+    schema: SchemaLike | str | None,
+    columns: Sequence[str] | None,
 ) -> Content:
     """What a user asks for by ``schema=`` and ``columns=``. ValueError, KeyError or TypeError for
     what cannot be given."""
     columns = None if columns is None else column_names(columns)
     name = source if isinstance(source, str) else None
     if schema is None:
-        found = known_schema(source, access)
+        found = known_schema(reader)
     elif schema == "bytes":
         found = None
     else:

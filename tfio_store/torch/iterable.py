@@ -17,7 +17,7 @@ from tfio_store.example.schema import Schema
 from tfio_store.read.mixture import Mixture
 from tfio_store.read.reader import DEFAULT_MEMORY_BUDGET, OnCorrupt
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
-from tfio_store.storage import Access, LocalCache, Retry
+from tfio_store.storage import LocalCache, Retry
 from tfio_store.torch.content import content_of
 from tfio_store.torch.epochs import Epochs
 from tfio_store.torch.passes import Batches, Nothing, Rows, Steps
@@ -140,7 +140,7 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
             backend=backend,
             cache=cache,
         )
-        self._content = content_of(source, schema, columns, Access(storage_options, retry, backend))
+        self._content = content_of(source, reader, schema, columns)
         self._batch_size, self._drop_last = batch_size, drop_last
         self._shuffle = (seed, window) if shuffle else None
         self._even = even

@@ -15,7 +15,7 @@ from tfio_store.example.schema import Schema
 from tfio_store.read.record_numbers import is_number
 from tfio_store.read.record_source import RecordSource
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
-from tfio_store.storage import Access, LocalCache, Retry
+from tfio_store.storage import LocalCache, Retry
 from tfio_store.torch.carried import carrying_errors
 from tfio_store.torch.content import content_of
 from tfio_store.torch.fetched import Fetched
@@ -98,7 +98,7 @@ class TFRecordMap(Dataset):  # type: ignore[misc]
             backend=backend,
             cache=cache,
         )
-        self._content = content_of(source, schema, columns, Access(storage_options, retry, backend))
+        self._content = content_of(source, records, schema, columns)
         self._records = Lent(records)
 
     @property

@@ -8,8 +8,7 @@ from typing import Any, TypeAlias
 from tfio_store.example.schema import Schema
 from tfio_store.read.mixture import Mixture, parts_of
 from tfio_store.read.reader import RecordReader
-from tfio_store.storage import Access
-from tfio_store.tools.infer import manifest_schema
+from tfio_store.read.record_source import RecordSource
 
 __all__ = ["Reader", "known_schema", "reader_of"]
 
@@ -32,13 +31,12 @@ def reader_of(source: Any, **options: Any) -> Reader:
     return source
 
 
-def known_schema(source: Any, access: Access) -> Schema | None:
-    """The schema in the source's manifest, if there is one. ValueError if those of a mixture's
+def known_schema(reader: Reader | RecordSource) -> Schema | None:
+    """The schema that the manifest tells, if there is one. ValueError if those of a mixture's
     sources differ."""
-    if not isinstance(source, Mixture):
-        return manifest_schema(source, access)
-    parts = parts_of(source)
-    found = [manifest_schema(part.source, part.shared.dataset.access) for part in parts]
+    if not isinstance(reader, Mixture):
+        return reader.dataset.schema
+    found = [part.shared.dataset.schema for part in parts_of(reader)]
     if any(one != found[0] for one in found):
         raise ValueError("the sources of the mixture have different schemas: pass schema=")
     return found[0]

@@ -124,7 +124,14 @@ def _print(
                 output.raw(record)
         return
     wanted = None if columns is None else [name.strip() for name in columns.split(",")]
-    rows = rows_of(batches, source, selection.access, wanted, max_record_bytes=max_record_bytes)
+    rows = rows_of(
+        batches,
+        source,
+        selection.access,
+        wanted,
+        known=selection.dataset.schema,
+        max_record_bytes=max_record_bytes,
+    )
     if session.json:
         found = [{name: as_json_value(row[name], how) for name in row} for row in rows]
         output.document(session.command, {"records": found})
