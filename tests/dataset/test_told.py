@@ -20,7 +20,7 @@ PIXELS = np.arange(6, dtype=np.uint8).reshape(3, 2)
 
 @pytest.fixture
 def train(tmp_path: Path) -> str:
-    tfs.write_table({"pixels": PIXELS}, tmp_path / "train", num_shards=1)
+    tfs.write_table({"pixels": PIXELS}, str(tmp_path / "train"), num_shards=1)
     return str(tmp_path / "train")
 
 
@@ -49,14 +49,14 @@ def test_sources_have_in_common_what_all_of_them_say() -> None:
 
 
 def test_a_list_has_the_schema_that_its_datasets_share(train: str, tmp_path: Path) -> None:
-    tfs.write_table({"pixels": PIXELS}, tmp_path / "more", num_shards=1)
+    tfs.write_table({"pixels": PIXELS}, str(tmp_path / "more"), num_shards=1)
     found = tfs.read_table([train, tmp_path / "more"])["pixels"]
     assert (found.dtype, found.shape) == (np.uint8, (6, 2))  # not the bytes that records hold
 
 
 def test_a_list_of_unlike_datasets_has_none(train: str, tmp_path: Path) -> None:
-    tfs.write_table({"pixels": PIXELS.astype(np.int32)}, tmp_path / "other")
-    tfs.write_table({"pixels": PIXELS}, tmp_path / "same")
+    tfs.write_table({"pixels": PIXELS.astype(np.int32)}, str(tmp_path / "other"))
+    tfs.write_table({"pixels": PIXELS}, str(tmp_path / "same"))
     (tmp_path / "a.tfrecord").touch()
     names = [train, str(tmp_path / "same")]
     assert open_dataset(names, Access()).schema is not None

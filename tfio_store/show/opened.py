@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from tfio_store.dataset.folder import read_manifest
 from tfio_store.dataset.model import Dataset
 from tfio_store.dataset.part import Limits
 from tfio_store.dataset.source import Source, is_one, names_of, open_dataset
 from tfio_store.dataset.tfds_features import tfds_features
+from tfio_store.dataset.told import common_told
 from tfio_store.example.schema import Schema
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.storage import Access
@@ -45,12 +45,11 @@ def open_source(
         source = names_of(source)
     limits = Limits(max_record_bytes=max_record_bytes)
     dataset = open_dataset(source, access, compression=compression, limits=limits)
-    manifest = read_manifest(source, access)
-    if manifest is None:
+    if not dataset.told:
         told = tfds_features(source, access)
         return Opened(_name(source), dataset, Schema(told) if told else None, None, False)
-    schema = None if manifest.schema is None else Schema.from_json(manifest.schema)
-    return Opened(_name(source), dataset, schema, manifest.generation, True)
+    generation = common_told(dataset.told).generation
+    return Opened(_name(source), dataset, dataset.schema, generation, True)
 
 
 def _name(source: Source) -> str:
