@@ -20,6 +20,8 @@ from tfio_store.records.framing import RecordBatch
 from tfio_store.tools.record_schema import EMPTY_EXAMPLES
 
 if TYPE_CHECKING:
+    from typing_extensions import Buffer as BytesLike
+
     from tfio_store.example import _example
 else:
     _example = load("example", "tfio_store.example._example", "tfio_store.example.pure")
@@ -32,7 +34,10 @@ DTYPES = {0: "none", 1: "bytes", 2: "float32", 3: "int64"}
 
 _BYTES, _FLOATS = 1, 2
 _FEATURES, _LISTS = 1, 2
-_MOST_VALUES = 16 << 20
+_LONG = 64 << 10
+"""Records of so many bytes are not copied."""
+
+_MOST_VALUES = 12 << 20
 """A column of more values than that, which are of one record, is counted and not decoded."""
 
 
@@ -88,8 +93,8 @@ def decoded(batch: RecordBatch, wanted: Callable[[Key], bool]) -> Decoded:
     seen: set[tuple[bytes, int, int]] = set()
     seen_lists: set[tuple[bytes, int]] = set()
     sound: list[int] = []
-    for row, record in enumerate(batch):
-        described = _described(record)
+    for row, nbytes in enumerate(batch.lengths.tolist()):
+        described = _described(batch[row] if nbytes < _LONG else batch.view(row))
         if described is None:
             found.odd.append(row)
             continue
@@ -106,13 +111,13 @@ def decoded(batch: RecordBatch, wanted: Callable[[Key], bool]) -> Decoded:
     return found
 
 
-def _described(record: bytes) -> tuple[list[Any], list[Any]] | None:
+def _described(record: BytesLike) -> tuple[list[Any], list[Any]] | None:
     """The features and the feature lists of a record. None if it is no Example."""
     try:
         features, lists = _example.describe(record), _example.describe_lists(record)
     except CorruptRecordError:
         return None
-    if not features and not lists and record[:5] not in EMPTY_EXAMPLES:
+    if not features and not lists and bytes(memoryview(record)[:5]) not in EMPTY_EXAMPLES:
         return None
     return features, lists
 
@@ -121,7 +126,7 @@ def _kinds_of_lists(lists: list[Any]) -> set[tuple[bytes, int]]:
     return {(name, kind) for name, kinds, _ in lists for kind in set(kinds.tolist()) or {0}}
 
 
-def _kinds_of(record: bytes, key: Key) -> set[int]:
+def _kinds_of(record: BytesLike, key: Key) -> set[int]:
     """The kinds of values that a record has of a feature. Where a key repeats, the last counts."""
     features, lists = _described(record) or ([], [])
     if key.sequence:

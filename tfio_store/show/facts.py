@@ -72,7 +72,7 @@ def _header(sample: Sample, features: tuple[FeatureFacts, ...]) -> Header:
         schema = tuple((f.name, f.dtype) for f in features[:_MOST_SCHEMA] if f.name != RECORD)
     return Header(
         source=opened.name,
-        records=_records(sample),
+        records=sample.of_records,
         nbytes=dataset.nbytes,
         shards=len(dataset.shards),
         codec=_codec(dataset, sample.codecs),
@@ -83,14 +83,6 @@ def _header(sample: Sample, features: tuple[FeatureFacts, ...]) -> Header:
         made=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         version=__version__,
     )
-
-
-def _records(sample: Sample) -> int | None:
-    """If the manifest tells, or everything was read."""
-    known = sample.dataset.num_records
-    if known is None and len(sample.counted) == len(sample.dataset.shards):
-        return sum(sample.counted.values())
-    return known
 
 
 def _schema(schema: Schema) -> tuple[tuple[str, str], ...]:

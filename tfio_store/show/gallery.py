@@ -17,7 +17,7 @@ from tfio_store.show.media import is_audio, is_image, media_type
 from tfio_store.show.tally import RECORD, is_pixels
 from tfio_store.show.text import MOST_LETTERS, excerpt
 from tfio_store.show.thumbnails import Look, look_at, look_at_pixels
-from tfio_store.show.values import RecordValue, record_values
+from tfio_store.show.values import RecordValue, single_values
 
 __all__ = ["Candidate", "Gallery", "spread"]
 
@@ -34,6 +34,8 @@ _HEIGHT = ("height", "h", "rows", "image/height", "img_h")
 _WIDTH = ("width", "w", "cols", "image/width", "img_w")
 _DEPTH = ("depth", "channels", "channel", "c", "image/channels", "image/depth")
 _MOST_CAPTIONS = 6
+_MOST_BESIDE = 200
+_LONGEST_BESIDE = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +133,9 @@ class Gallery:
         data = bytes(column.buffer[at : at + size])
         record = int(np.repeat(column.rows, column.counts)[place])
         row, name = int(rows[record]), name_of(column.key)
-        beside = record_values(batch[record], self._schema)
+        beside = single_values(
+            batch, record, self._schema, most=_MOST_BESIDE, longest=_LONGEST_BESIDE
+        )
         captions = _captions(beside, name)
         if kind == "image":
             shape = self._shape(name, data, beside)
@@ -212,7 +216,7 @@ def _captions(beside: Sequence[RecordValue], name: str) -> tuple[tuple[str, str]
     """The single values of the record's other features: classes first, then what is short."""
     told = [
         (value.feature is None or value.feature.kind is None, value.dtype == "bytes", value)
-        for value in beside[:200]
+        for value in beside
         if value.name != name and value.count == 1 and _is_short(value)
     ]
     told.sort(key=lambda each: each[:2])
@@ -222,7 +226,7 @@ def _captions(beside: Sequence[RecordValue], name: str) -> tuple[tuple[str, str]
 def _is_short(value: RecordValue) -> bool:
     if value.strings is None:
         return value.numbers is not None and len(value.numbers) == 1
-    return len(value.strings[0]) <= 200 and media_type(value.strings[0]) is None
+    return media_type(value.strings[0]) is None
 
 
 def _cut_wav(data: bytes) -> bytes:

@@ -14,6 +14,7 @@ QUANTILES = (0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1)
 
 _MOST_EACH = 1 << 20
 _MOST = 4 << 20
+_AT_ONCE = 1 << 20
 _PART = 100_000
 _LEAST_PART = 2000
 
@@ -64,14 +65,15 @@ class Held:
         self.least = least if self.least is None else min(self.least, least)
         self.most = most if self.most is None else max(self.most, most)
         self.zeros += int(np.count_nonzero(values == 0))
-        self._move(values)
+        for start in range(0, len(values), _AT_ONCE):  # to need no copy of very many values
+            self._move(values[start : start + _AT_ONCE])
         if self.exact and (self.count > _MOST_EACH or not self._budget.take(len(values))):
             self._thin()
         if self.exact:
             self._chunks.append(values.copy())
             self._held += len(values)
         else:
-            self._draw(values)
+            self._draw_all(values)
 
     def _finite(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         if values.dtype.kind != "f":
@@ -103,13 +105,23 @@ class Held:
         self._held, self.exact = 0, False
         self._most_held = min(_PART, max(_LEAST_PART, len(values)))
         self._chunks = []
-        self._draw(values)
+        self._draw_all(values)
+
+    def _draw_all(self, values: npt.NDArray[Any]) -> None:
+        for start in range(0, len(values), _AT_ONCE):
+            self._draw(values[start : start + _AT_ONCE])
 
     def _draw(self, values: npt.NDArray[Any]) -> None:
         # each value draws a number, and those of the smallest numbers are a fair sample
         held = self._chunks[0] if self._chunks else values[:0]
-        keys = np.concatenate([self._keys, self._chance.random(len(values))])
-        both = np.concatenate([held, values])
+        if len(self._keys) < self._most_held:
+            new = self._chance.random(len(values))
+        else:  # the same, without a number for each value that goes at once
+            limit = float(self._keys.max())
+            count = int(self._chance.binomial(len(values), limit))
+            values = values[self._chance.choice(len(values), count, replace=False)]
+            new = self._chance.random(count) * limit
+        keys, both = np.concatenate([self._keys, new]), np.concatenate([held, values])
         if len(keys) > self._most_held:
             kept = np.argpartition(keys, self._most_held)[: self._most_held]
             keys, both = keys[kept], both[kept]

@@ -20,7 +20,7 @@ __all__ = ["Kept", "Places"]
 Int64Array = npt.NDArray[np.int64]
 
 MOST_ROWS = 200_000
-MOST_BYTES = 64 << 20
+MOST_BYTES = 48 << 20
 
 
 class Places(Sequence[Place]):
@@ -92,7 +92,7 @@ class Kept:
         return rows
 
     def _chosen(self, batch: RecordBatch, progress: float) -> Int64Array:
-        room = int(MOST_ROWS * min(1.0, progress)) + 1 - self.count
+        room = min(int(MOST_ROWS * progress) + 1, MOST_ROWS) - self.count
         return self._drawn(np.arange(len(batch), dtype=np.int64), max(0, room))
 
     def _drawn(self, places: Int64Array, count: int) -> Int64Array:

@@ -23,6 +23,8 @@ _SIGNATURES = (
 )
 """First bytes, other bytes at an offset, and what they tell."""
 
+_FIRST = frozenset(b"B\xff").union(first[0] for first, _, _, _ in _SIGNATURES)
+
 _BMP_HEADERS = (12, 40, 52, 56, 64, 108, 124)
 _KBITS = {  # of MPEG version and layer, by the header's number
     (3, 1): (0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320),
@@ -33,6 +35,8 @@ _RATES = {3: (44100, 48000, 32000), 2: (22050, 24000, 16000), 0: (11025, 12000, 
 
 def media_type(data: bytes) -> str | None:
     """The media type of a file with these bytes. None if it is on no list."""
+    if not data or data[0] not in _FIRST:
+        return None
     for first, offset, other, found in _SIGNATURES:
         if data.startswith(first) and data.startswith(other, offset):
             return found

@@ -36,7 +36,7 @@ __all__ = ["Piece", "Reading"]
 
 Int64Array = npt.NDArray[np.int64]
 
-_BUDGET = 64 << 20
+_BUDGET = 32 << 20
 _EXTENSIONS = 512 << 20
 """Bytes that are read to find records at spots where the first bytes hold none."""
 
@@ -82,6 +82,8 @@ class Reading:
         """Files of which less than the whole was read."""
         self.whole: dict[int, int] = {}
         """Files that were read whole without damage, and their records."""
+        self._seen: dict[int, int] = {}
+        """Of files that are read in spots, the end of the last record."""
         self._answered = False
         self._extensions = _EXTENSIONS
         self._stream: _Stream | None = None
@@ -191,10 +193,16 @@ class Reading:
             max_record_bytes=self._limit,
             more=lambda start, stop: self._more(pick.shard, start, stop),
         )
-        self.damage += [(pick.shard, region) for region in spot.damage]
         self.empty_spots += not len(spot.batch)
-        numbers = np.full(len(spot.batch), -1, np.int64)
-        return Piece(pick.shard, spot.batch, numbers, spot.offsets, pick.start, pick.stop, 1, True)
+        seen = self._seen.get(pick.shard, 0)  # a spot that was read on may reach into the next one
+        new = np.flatnonzero(spot.offsets >= seen)
+        regions = [region for region in spot.damage if region.offset >= seen]
+        self.damage += [(pick.shard, region) for region in regions]
+        batch, offsets = spot.batch.take(new), spot.offsets[new]
+        if len(batch):
+            self._seen[pick.shard] = int(offsets[-1] + batch.lengths[-1]) + FRAME_OVERHEAD
+        numbers = np.full(len(batch), -1, np.int64)
+        return Piece(pick.shard, batch, numbers, offsets, pick.start, pick.stop, 1, True)
 
     def _more(self, shard: int, start: int, stop: int) -> BytesLike:
         stop = min(stop, start + self._extensions)

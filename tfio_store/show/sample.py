@@ -78,9 +78,17 @@ class Sample:
             self._scope,
             records=self.records,
             nbytes=self.nbytes,
-            of_records=self.dataset.num_records,
+            of_records=self.of_records,
             left_out=tuple(self.left_out),
         )
+
+    @property
+    def of_records(self) -> int | None:
+        """The records of the source: as the manifest tells, or because all were read."""
+        known = self.dataset.num_records
+        if known is None and len(self.counted) == len(self.dataset.shards):
+            return sum(self.counted.values())
+        return known
 
     def __len__(self) -> int:
         """How many records stay at hand."""
@@ -278,7 +286,7 @@ class _Pass:
             sample.left_out.append(f"{counted(more, 'feature')} beyond the first 1,000")
         if sample.tallies.too_long:
             long = counted(sample.tallies.too_long, "list")
-            sample.left_out.append(f"the values of {long} of more than 16 million")
+            sample.left_out.append(f"the values of {long} of more than 12 million")
         for reason, count in sample.gallery.passed_over.items():
             sample.left_out.append(f"{counted(count, 'image')}: {reason}")
         if len(sample) < sample.records:

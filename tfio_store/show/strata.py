@@ -30,7 +30,7 @@ files that have none."""
 _MOST_BYTES = 512 << 20
 """Uncompressed bytes of all blocks of a sample."""
 
-_MOST_BLOCK_BYTES = 96 << 20
+_MOST_BLOCK_BYTES = 64 << 20
 """Blocks of more are of one huge record, which would not fit into a sample's memory."""
 
 _LOOKUPS_AT_ONCE = 32

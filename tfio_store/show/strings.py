@@ -106,7 +106,7 @@ class Strings:
         except UnicodeDecodeError:
             self._look_at_each(values)
             return
-        if text.isprintable() or is_text(joined):
+        if is_text(joined):
             self.texts += len(values)
         else:
             self.texts += sum(is_text(value) for value, _ in values)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from operator import le, ne
 from typing import Any
 
@@ -28,6 +29,10 @@ RECORD = "(record)"
 _MOST_FEATURES = 1000
 _MOST_NAMES = 100_000
 _MOST_CLASSES = 10_000
+_LONG = 64 << 10
+"""Records of so many bytes are not copied."""
+
+_MOST_AT_ONCE = 1 << 18
 _MOST_HASHES = 2 << 20
 _MOST_ROWS = 100
 _SLICE_BYTES = 8 << 20
@@ -79,6 +84,23 @@ class FeatureTally:
         return max(found)[1] if found else "none"
 
 
+class _Owners:
+    """Tells the rows of the records that values are of."""
+
+    def __init__(self, rows: Int64Array, counts: Int64Array) -> None:
+        self._rows = rows
+        self._ends = np.cumsum(counts)
+
+    def of(self, values: Int64Array) -> Int64Array:
+        """The rows of the values at these places."""
+        found: Int64Array = self._rows[np.searchsorted(self._ends, values, side="right")]
+        return found
+
+
+def _hash(record: memoryview) -> int:
+    return hash(blake2b(record, digest_size=16).digest())
+
+
 class Repeats:
     """Finds records that are there more than once."""
 
@@ -91,7 +113,11 @@ class Repeats:
         if self.records + len(batch) > _MOST_HASHES:
             return
         self.records += len(batch)
-        self._hashes.append(np.fromiter(map(hash, batch), np.int64, len(batch)))
+        found = (
+            hash(batch[i]) if nbytes < _LONG else _hash(batch.view(i))
+            for i, nbytes in enumerate(batch.lengths.tolist())
+        )
+        self._hashes.append(np.fromiter(found, np.int64, len(batch)))
         self._rows.append(rows)
 
     def found(self) -> tuple[int, list[int]]:
@@ -204,11 +230,10 @@ class Tallies:
         tally.counts.add(counts)
         tally.singles = tally.singles and bool((column.counts == 1).all())
         _hold_to_schema(tally, column, mine)
-        each = np.repeat(mine, column.counts) if len(column.values) else mine[:0]
         if column.dtype == "bytes":
-            self._add_strings(tally, column, each)
+            self._add_strings(tally, column, mine)
         elif len(column.values):
-            self._add_numbers(tally, column.values, each)
+            self._add_numbers(tally, column.values, _Owners(mine, column.counts))
             if tally.singles and column.steps is None and column.dtype == "int64":
                 values = column.values
                 ends = values[[0, -1]].tolist()
@@ -222,37 +247,44 @@ class Tallies:
             return
         raw = raw_numbers(tally.feature, values)
         if raw is None:
-            tally.strings.add(values, rows.tolist())
+            tally.strings.add(values, np.repeat(rows, column.counts).tolist())
             if tally.singles and column.steps is None:
                 _follow(tally, values, sum(map(ne, values, values[1:])))
                 tally.rising = tally.rising and all(map(le, values, values[1:]))
             return
         numbers, missing = raw
         tally.numbers.nans += missing
-        self._add_numbers(tally, numbers, np.full(len(numbers), -1, np.int64))
+        each = len(numbers) // len(values)
+        known = each * len(values) == len(numbers) and len(values) == len(rows)
+        counts = np.full(len(rows), each)
+        self._add_numbers(tally, numbers, _Owners(rows, counts) if known else None)
         tally.strings.lengths.add(np.fromiter(map(len, values), np.int64, len(values)))
 
-    def _add_numbers(self, tally: FeatureTally, values: npt.NDArray[Any], rows: Int64Array) -> None:
+    def _add_numbers(
+        self, tally: FeatureTally, values: npt.NDArray[Any], owners: _Owners | None
+    ) -> None:
         tally.numbers.add(values)
         if values.dtype.kind == "f":
-            odd = ~np.isfinite(values)
-            if odd.any():
-                for row in rows[odd].tolist():
+            odd = np.flatnonzero(~np.isfinite(values))
+            if len(odd) and owners is not None:
+                for row in owners.of(odd).tolist():
                     tally.not_numbers.note(row)
             tally.classes = None
+        elif tally.classes is not None and len(values) > _MOST_AT_ONCE and not tally.singles:
+            tally.classes, tally.class_rows = None, {}  # long lists are no classes
         elif tally.classes is not None:
             found, first, counts = np.unique(values, return_index=True, return_counts=True)
-            for value, at, count in zip(
-                found.tolist(), first.tolist(), counts.tolist(), strict=True
+            rows = np.full(len(first), -1) if owners is None else owners.of(first)
+            for value, row, count in zip(
+                found.tolist(), rows.tolist(), counts.tolist(), strict=True
             ):
                 tally.classes[value] += count
-                if len(tally.class_rows) <= _MOST_CLASSES:
+                if len(tally.class_rows) <= _MOST_CLASSES and row >= 0:
                     noted = tally.class_rows.setdefault(value, [])
-                    if len(noted) < 8 and rows[at] >= 0:
-                        noted.append(int(rows[at]))
+                    if len(noted) < 8:
+                        noted.append(row)
             if len(tally.classes) > _MOST_CLASSES:
-                tally.classes = None
-                tally.class_rows = {}
+                tally.classes, tally.class_rows = None, {}
 
 
 def raw_numbers(

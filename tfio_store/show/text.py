@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 import numpy as np
@@ -9,6 +10,9 @@ import numpy as np
 __all__ = ["MOST_LETTERS", "excerpt", "is_text", "shown_value", "visible"]
 
 MOST_LETTERS = 500
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f-\x9f]")
+"""Characters that no text has. (Line ends, tabs and a terminal's colours some have.)"""
 
 _KEPT = "\n\t"
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
@@ -63,9 +67,7 @@ def is_text(data: bytes) -> bool:
         text = data.decode()
     except UnicodeDecodeError:
         return False
-    return text.isprintable() or not any(
-        unicodedata.category(letter) == "Cc" and letter not in "\n\t\r\f\x1b" for letter in text
-    )
+    return _CONTROL.search(text) is None
 
 
 def shown_value(value: object, most: int = 100) -> str:

@@ -9,15 +9,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tfio_store.errors import CorruptRecordError
+from tfio_store.example.codec import infer_features
 from tfio_store.example.feature import Feature
 from tfio_store.example.kinds import ClassLabel
 from tfio_store.example.schema import Schema
 from tfio_store.records.framing import RecordBatch
-from tfio_store.show.columns import decoded, name_of
+from tfio_store.show.columns import Decoded, decoded, name_of
 from tfio_store.show.tally import RECORD, is_pixels, raw_numbers
 from tfio_store.show.text import shown_value, visible
 
-__all__ = ["RecordValue", "record_values", "shown_number"]
+__all__ = ["RecordValue", "record_values", "shown_number", "single_values"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,30 @@ def record_values(record: bytes, schema: Schema | None = None) -> tuple[RecordVa
     found = decoded(RecordBatch.from_records([record]), lambda key: True)
     if found.odd:
         return (RecordValue(RECORD, "bytes", 1, None, [record], None, None),)
+    return _values(found, schema)
+
+
+def single_values(
+    batch: RecordBatch, row: int, schema: Schema | None, *, most: int, longest: int
+) -> tuple[RecordValue, ...]:
+    """The features of one record of a batch that have one value each, at most so many, without
+    byte strings longer than that. Nothing else is decoded."""
+    one = batch[row : row + 1]
+    try:
+        counts = infer_features(batch[row])
+    except CorruptRecordError:
+        return ()
+    names = {name for name, (_, count) in list(counts.items())[:most] if count == 1}
+    found = decoded(one, lambda key: not key.sequence and name_of(key) in names)
+    found.columns = [
+        column
+        for column in found.columns
+        if column.dtype != "bytes" or (column.values[:, 1] <= longest).all()
+    ]
+    return _values(found, schema)
+
+
+def _values(found: Decoded, schema: Schema | None) -> tuple[RecordValue, ...]:
     values = []
     for column in found.columns:
         name = name_of(column.key)
