@@ -92,7 +92,7 @@ def test_a_value_becomes_a_feature(value, feature):
     assert encode_example({"x": value}) == one(feature)
 
 
-@pytest.mark.skipif(not hasattr(np.dtypes, "StringDType"), reason="numpy 2 has StringDType")
+@pytest.mark.skipif(np.lib.NumpyVersion(np.__version__) < "2.0.0", reason="numpy 2 has StringDType")
 def test_numpy_variable_strings():
     values = np.array(["é", ""], np.dtypes.StringDType())
     assert encode_example({"x": values}) == one(strings("é".encode(), b""))

@@ -124,7 +124,8 @@ def plain_array(name: str, array: npt.NDArray[Any]) -> Any:
     if kind == "V":  # ml_dtypes: bfloat16, float8, int4, ...
         kind = {"b": "f", "f": "f", "i": "i", "u": "i"}.get(array.dtype.name[0], "V")
     if kind in "biu":
-        if array.dtype == np.uint64 and array.size and array.max() > 2**63 - 1:
+        # As an int: numpy 1 compares with it as floats, which round.
+        if array.dtype == np.uint64 and array.size and int(array.max()) > 2**63 - 1:
             raise ValueError(f"feature {name!r}: {array.max()} does not fit int64")
         return np.ascontiguousarray(array, dtype=np.int64)
     if kind == "f":

@@ -66,9 +66,9 @@ class S3Store(S3Copies):
 
         async def attempt() -> tuple[bytes, ObjectInfo]:
             answer = await self._client.call("get_object", Bucket=bucket, Key=key)
-            async with answer["Body"] as body:
+            async with answer["Body"]:
                 check_size(answer.get("ContentLength", 0), most, self.url(path))
-                data: bytes = whole_body(await body.read(), answer.get("ContentLength"))
+                data: bytes = whole_body(await answer["Body"].read(), answer.get("ContentLength"))
             check_size(len(data), most, self.url(path))
             return data, ObjectInfo(path, len(data), etag_of(answer))
 
@@ -92,7 +92,8 @@ class S3Store(S3Copies):
             if status_of(fault) not in (412, 416):
                 raise
             return await self._refused(path, start, stop, version, fault)
-        async with answer["Body"] as body:
+        body = answer["Body"]  # older aiobotocore: `async with` gives what lies beneath it
+        async with body:
             version.hold(etag_of(answer), self.url(path))
             whole = answer["ResponseMetadata"]["HTTPStatusCode"] == 200
             most = min(stop - start, answer.get("ContentLength", stop - start))
