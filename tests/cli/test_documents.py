@@ -34,7 +34,11 @@ CALLS: dict[str, list[str]] = {
 }
 
 
-@pytest.mark.parametrize("command", [name for name in COMMANDS if name != "completion"])
+WITHOUT = ("completion", "view")
+"""Those that print none, and that go on until they are told to end: see test_view.py."""
+
+
+@pytest.mark.parametrize("command", [name for name in COMMANDS if name not in WITHOUT])
 def test_documents(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     monkeypatch.chdir(tmp_path)
     data = framed(RECORDS)

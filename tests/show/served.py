@@ -21,6 +21,7 @@ from tfio_store.show.server.content import Content
 from tfio_store.show.server.opening import Opening
 from tfio_store.show.server.running import serving
 from tfio_store.show.server.samples import Key, Look, Looked, Samples
+from tfio_store.show.server.viewing import answers_of
 from tfio_store.write.progress import OnProgress, Progress
 
 
@@ -141,6 +142,13 @@ def served(
 
 def answers_by(open_source: Callable[[], Any], look: Look, *, blocks: int = 8) -> Answers:
     return Answers(Samples(open_source, look), "train", Key(0, blocks))
+
+
+@contextlib.contextmanager
+def viewed(source: Any, *, blocks: int = 64, **options: Any) -> Iterator[Client]:
+    """What `tfio-store view` serves, and who has logged in to it."""
+    with serving(answers_of(source, blocks=blocks, **options)) as running:
+        yield Client(running.port, running.url.partition("token=")[2]).log_in()
 
 
 @contextlib.contextmanager

@@ -75,6 +75,7 @@ SHOWN: dict[str, list[str]] = {
     "copy": ["copy train copied/train --num-shards 3"],
     "diff": ["diff train copied/train", "diff train good/train"],
     "convert": ["convert train rows.jsonl", "convert train rows.parquet -c id,name"],
+    "view": [],
     "bench": [],
     "doctor": [],
     "completion": [],
@@ -119,7 +120,7 @@ def option_rows(options: list[click.Option]) -> Iterator[str]:
     yield "| option | default | |"
     yield "| --- | --- | --- |"
     for option in options:
-        names = ", ".join(f"`{name}`" for name in option.opts)
+        names = ", ".join(f"`{name}`" for name in (*option.opts, *option.secondary_opts))
         choices = option.type.choices if isinstance(option.type, click.Choice) else ()
         takes = option.metavar or "|".join(map(str, choices))
         shown = f" `{takes}`".replace("|", "\\|") if takes else ""

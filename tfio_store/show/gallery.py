@@ -14,6 +14,7 @@ from tfio_store.example.schema import Schema
 from tfio_store.records.framing import RecordBatch
 from tfio_store.show.columns import Column, name_of
 from tfio_store.show.media import is_audio, is_image, media_type
+from tfio_store.show.pixels import pixel_shape
 from tfio_store.show.tally import RECORD, is_pixels
 from tfio_store.show.text import MOST_LETTERS, excerpt
 from tfio_store.show.thumbnails import Look, look_at, look_at_pixels
@@ -30,9 +31,6 @@ _MOST_PIXELS = 200_000_000
 """Of all images that are decoded."""
 
 _AUDIO_BYTES = 256 << 10
-_HEIGHT = ("height", "h", "rows", "image/height", "img_h")
-_WIDTH = ("width", "w", "cols", "image/width", "img_w")
-_DEPTH = ("depth", "channels", "channel", "c", "image/channels", "image/depth")
 _MOST_CAPTIONS = 6
 _MOST_BESIDE = 200
 _LONGEST_BESIDE = 200
@@ -155,23 +153,17 @@ class Gallery:
     ) -> tuple[int, ...] | None:
         """The shape of raw pixels: by the schema, or by the features beside them."""
         feature = None if self._schema is None else self._schema.get(name)
-        if feature is not None and is_pixels(feature):
-            return tuple(dim for dim in feature.shape if dim is not None)
-        if media_type(data[:4096]) is not None or not data:
+        if not data or (media_type(data[:4096]) is not None and not is_pixels(feature)):
             return None
         single = {
             value.name.lower(): int(value.numbers[0])
             for value in beside
             if value.dtype == "int64" and value.numbers is not None and value.count == 1
         }
-        height, width, depth = (_first(single, names) for names in (_HEIGHT, _WIDTH, _DEPTH))
-        if not height or not width or height < 0 or width < 0:
-            return None
-        for channels in (depth,) if depth else (1, 3, 4):
-            if 1 <= channels <= 4 and height * width * channels == len(data):
-                self.pixels[name] = self.pixels.get(name, 0) + 1
-                return height, width, channels
-        return None
+        found = pixel_shape(len(data), feature, single)
+        if found is not None and not is_pixels(feature):
+            self.pixels[name] = self.pixels.get(name, 0) + 1
+        return found
 
     def _image(
         self,
@@ -201,10 +193,6 @@ class Gallery:
             "audio", name, row, len(data), captions, media_type=found, data=shown, shortened=short
         )
         self.candidates["audio"].append(made)
-
-
-def _first(found: dict[str, int], names: Iterable[str]) -> int | None:
-    return next((found[name] for name in names if name in found), None)
 
 
 def _looks_like_text(head: bytes) -> bool:

@@ -15,7 +15,7 @@ from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.storage import Access
 from tfio_store.storage.redaction import redacted
 
-__all__ = ["Opened", "open_source"]
+__all__ = ["Opened", "open_source", "source_name"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +47,13 @@ def open_source(
     dataset = open_dataset(source, access, compression=compression, limits=limits)
     if not dataset.told:
         told = tfds_features(source, access)
-        return Opened(_name(source), dataset, Schema(told) if told else None, None, False)
+        return Opened(source_name(source), dataset, Schema(told) if told else None, None, False)
     generation = common_told(dataset.told).generation
-    return Opened(_name(source), dataset, dataset.schema, generation, True)
+    return Opened(source_name(source), dataset, dataset.schema, generation, True)
 
 
-def _name(source: Source) -> str:
+def source_name(source: Source) -> str:
+    """What to call a source, without secrets."""
     if isinstance(source, (str, os.PathLike)):
         return redacted(os.fspath(source))
     if is_one(source):
@@ -60,5 +61,5 @@ def _name(source: Source) -> str:
     names = names_of(source)
     if not names:
         return "an empty list"
-    first = _name(names[0])
+    first = source_name(names[0])
     return first if len(names) == 1 else f"{first} and {len(names) - 1:,} more"

@@ -7,7 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tfio_store.show.server.details import detail, line, media
+from tfio_store.errors import DataLossError
+from tfio_store.example.feature import Feature
+from tfio_store.example.schema import Schema
+from tfio_store.show.features import shown_name
+from tfio_store.show.server.content import Content
+from tfio_store.show.server.details import MediaUrl, detail, line
 from tfio_store.show.server.faults import in_words
 from tfio_store.show.server.filters import Wanted, matches
 from tfio_store.show.server.pages import Paged, Pager
@@ -29,7 +34,7 @@ _MOST_FOUND = 1000
 class Media:
     """An image or a sound."""
 
-    content: bytes | memoryview
+    content: bytes
     media_type: str
 
 
@@ -78,18 +83,18 @@ class Answers:
         pager = self._pager()
         if start and start >= len(pager):
             raise RefusedError(f"There are {len(pager):,} records.", 404)
-        lines = [_paged_line(paged) for paged in pager.page(start, count)]
+        lines = [self._paged_line(paged) for paged in pager.page(start, count)]
         return {"start": start, "of": len(pager), "lines": lines}
 
     def record(self, number: int, first: int) -> Json:
         """All that one record holds, from feature ``first`` on."""
-        url = _media_urls(f"record/{number}", "")
-        told = detail(self._record(number), first, url)
+        content = self._content(self._record(number))
+        told = detail(content, first, _media_urls(f"record/{number}", ""))
         return told | {"number": number, "of_records": len(self._pager())}
 
-    def record_media(self, number: int, feature: int, value: int) -> Media:
-        """An image or a sound of a record."""
-        return _media(self._record(number), feature, value)
+    def record_media(self, number: int, feature: int, value: int, small: bool) -> Media:
+        """An image or a sound of a record. ``small``: an image may be a thumbnail."""
+        return self._media(self._record(number), feature, value, small)
 
     # Records of a sample, by their rows
 
@@ -109,24 +114,32 @@ class Answers:
     def _lines(self, looked: Looked, key: Key, rows: Iterable[int]) -> Json:
         places, lines = looked.sample.places, []
         for row in rows:
-            record = looked.sample.record(row)
             place = dataclasses.asdict(places[row])
-            lines.append(place | line(record, _media_urls(f"row/{row}", _query(key))))
+            lines.append(place | self._sampled_line(looked, row, _query(key)))
         return {"of": len(places), "lines": lines}
+
+    def _sampled_line(self, looked: Looked, row: int, query: str) -> Json:
+        try:
+            record = looked.sample.record(row)
+        except (DataLossError, LookupError) as error:
+            return {"nbytes": None, "fault": in_words(error), "cells": [], "more": 0}
+        return line(self._content(record), _media_urls(f"row/{row}", query, small=True))
 
     def row(self, key: Key, row: int, first: int) -> Json:
         """All that one record of the sample holds."""
         looked = self._looked(key)
         _check_row(looked, row)
         places = looked.sample.places
-        told = detail(looked.sample.record(row), first, _media_urls(f"row/{row}", _query(key)))
+        content = self._content(looked.sample.record(row))
+        told = detail(content, first, _media_urls(f"row/{row}", _query(key)))
         return told | dataclasses.asdict(places[row]) | {"of_rows": len(places)}
 
-    def row_media(self, key: Key, row: int, feature: int, value: int) -> Media:
-        """An image or a sound of a record of the sample."""
+    def row_media(self, key: Key, row: int, feature: int, value: int, small: bool) -> Media:
+        """An image or a sound of a record of the sample. ``small``: an image may be a
+        thumbnail."""
         looked = self._looked(key)
         _check_row(looked, row)
-        return _media(looked.sample.record(row), feature, value)
+        return self._media(looked.sample.record(row), feature, value, small)
 
     def item_media(self, key: Key, item: int) -> Media:
         """An image or a sound that the sample's facts show, perhaps smaller than it is."""
@@ -142,12 +155,41 @@ class Answers:
         if feature >= len(features):
             raise RefusedError(f"There are {len(features)} features.", 404)
         try:
-            rows, of = matches(looked.sample.held(), features[feature].name, Wanted(op, value))
+            name = features[feature].name
+            wanted = Wanted(op, value, self._said(name))
+            rows, of = matches(looked.sample.held(), name, wanted)
         except ValueError as error:
             raise RefusedError(str(error)) from None
         return {"rows": rows[:_MOST_FOUND], "found": len(rows), "of": of}
 
     # What they are made of
+
+    def _schema(self) -> Schema | None:
+        return self._samples.shown.result().opened.schema
+
+    def _said(self, name: str) -> Feature | None:
+        """What the schema says of a feature, by its name as it is shown."""
+        schema = self._schema() or Schema({})
+        return next((schema[each] for each in schema if shown_name(each) == name), None)
+
+    def _content(self, record: bytes) -> Content:
+        return Content(record, self._schema())
+
+    def _paged_line(self, paged: Paged) -> Json:
+        told: Json = {"number": paged.number, "nbytes": paged.nbytes, "cells": [], "more": 0}
+        if paged.fault is not None:
+            return told | {"fault": in_words(paged.fault)}
+        if paged.record is None:
+            return told | {"note": "Not read yet: the records of this page are large."}
+        url = _media_urls(f"record/{paged.number}", "", small=True)
+        return told | line(self._content(paged.record), url)
+
+    def _media(self, record: bytes, feature: int, value: int, small: bool) -> Media:
+        features = self._content(record).features
+        found = features[feature].media(value, small=small) if feature < len(features) else None
+        if found is None:
+            raise RefusedError("This value is no image or sound that may be shown.", 404)
+        return Media(*found)
 
     def _pager(self) -> Pager:
         shown = self._samples.shown
@@ -187,25 +229,10 @@ def _facts(looked: Looked, key: Key) -> Json:
     return told
 
 
-def _paged_line(paged: Paged) -> Json:
-    told: Json = {"number": paged.number, "nbytes": paged.nbytes}
-    if paged.fault is not None:
-        return told | {"fault": in_words(paged.fault), "cells": [], "more": 0}
-    if paged.record is None:
-        note = "Not read yet: the records of this page are large."
-        return told | {"note": note, "cells": [], "more": 0}
-    return told | line(paged.record, _media_urls(f"record/{paged.number}", ""))
-
-
-def _media_urls(path: str, query: str) -> Any:
+def _media_urls(path: str, query: str, *, small: bool = False) -> MediaUrl:
+    if small:
+        query = f"{query}&small=1" if query else "?small=1"
     return lambda feature, value: f"/media/{path}/{feature}/{value}{query}"
-
-
-def _media(record: bytes, feature: int, value: int) -> Media:
-    found = media(record, feature, value)
-    if found is None:
-        raise RefusedError("This value is no image or sound that may be shown.", 404)
-    return Media(*found)
 
 
 def _query(key: Key) -> str:

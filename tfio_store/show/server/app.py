@@ -125,13 +125,14 @@ class _Pages:
         return _media(request, await self._in_turn(self._answers.item_media, key, item))
 
     async def record_media(self, request: Request) -> Response:
-        parts = (_part(request, name) for name in ("number", "feature", "value"))
-        return _media(request, await self._in_turn(self._answers.record_media, *parts))
+        parts = [_part(request, name) for name in ("number", "feature", "value")]
+        found = await self._in_turn(self._answers.record_media, *parts, _is_small(request))
+        return _media(request, found)
 
     async def row_media(self, request: Request) -> Response:
-        parts = (_part(request, name) for name in ("row", "feature", "value"))
-        key = self._key(request)
-        return _media(request, await self._in_turn(self._answers.row_media, key, *parts))
+        parts = [_part(request, name) for name in ("row", "feature", "value")]
+        key, small = self._key(request), _is_small(request)
+        return _media(request, await self._in_turn(self._answers.row_media, key, *parts, small))
 
     def _key(self, request: Request) -> Key:
         query, first = request.query_params, self._answers.first
@@ -163,6 +164,10 @@ def _count(request: Request) -> int:
     return number(given, "count", least=1, most=MOST_LINES, default=_LINES)
 
 
+def _is_small(request: Request) -> bool:
+    return number(request.query_params.get("small"), "small", most=1) == 1
+
+
 def _first(request: Request) -> int:
     return number(request.query_params.get("first"), "first", most=_MOST)
 
@@ -173,10 +178,10 @@ def _media(request: Request, found: Media) -> Response:
     whole = len(found.content)
     wanted = re.fullmatch(r"bytes=(\d{1,15})-(\d{0,15})", request.headers.get("range", ""))
     if wanted is None:
-        return Response(bytes(found.content), 200, headers, found.media_type)
+        return Response(found.content, 200, headers, found.media_type)
     start = int(wanted[1])
     stop = min(int(wanted[2]) + 1 if wanted[2] else whole, whole)
     if start >= stop:
         return Response(status_code=416, headers={"Content-Range": f"bytes */{whole}"})
     headers["Content-Range"] = f"bytes {start}-{stop - 1}/{whole}"
-    return Response(bytes(found.content[start:stop]), 206, headers, found.media_type)
+    return Response(found.content[start:stop], 206, headers, found.media_type)

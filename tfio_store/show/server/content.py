@@ -1,127 +1,134 @@
-"""What one record holds: its features in the order of their names, and their values.
+"""What one record holds: its features in the order of their names, each with its values.
 
-A record that is no Example has one feature, which holds its bytes. Names and values are whatever a
-file holds: nothing here trusts a length, an encoding or a kind.
+A record that is no Example has one feature, which holds its bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from tfio_store.errors import TFIOStoreError
-from tfio_store.example import decode_examples
-from tfio_store.example.codec import infer_feature_lists, infer_features
 from tfio_store.example.feature import Feature
+from tfio_store.example.schema import Schema
 from tfio_store.records.framing import RecordBatch
+from tfio_store.show.columns import Column, Key, decoded, name_of
+from tfio_store.show.features import shown_name
+from tfio_store.show.media import is_image, media_type
+from tfio_store.show.pixels import pixel_shape
+from tfio_store.show.tally import RECORD, is_pixels, raw_numbers
+from tfio_store.show.thumbnails import SIDE, look_at_pixels, thumbnail
 
-__all__ = ["Content", "Held", "Values"]
+__all__ = ["Content", "Held"]
 
-WHOLE = "(whole record)"
-"""The name of the one feature of a record that is no Example."""
+_MAGIC = 4096
+"""First bytes, which tell what a value is."""
+
+_PIXELS_SIDE = 1024
+"""Raw pixels are drawn with so many on a side, at most."""
 
 
-@dataclass(frozen=True, slots=True)
 class Held:
-    """A feature of one record. ``dtype`` is that of the wire: "bytes", "float32" or "int64"; None
-    without values. ``mixed``: the steps of a feature list hold several kinds."""
+    """A feature of one record. ``numbers`` are its values, or None of byte strings. ``feature`` is
+    what the schema says of it, if it says anything. ``steps`` counts those of a feature list.
+    ``beside`` are the record's single integers."""
 
-    name: str
-    dtype: str | None
-    is_list: bool = False
-    mixed: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Values:
-    """The values of a feature: numbers in an array, or byte strings in a batch. Those of a feature
-    list stand behind one another; ``steps`` is None but for these. ``fault`` tells why values could
-    not be read, or is empty."""
-
-    all: np.ndarray[Any, Any] | RecordBatch
-    steps: int | None = None
-    fault: str = ""
-
-    def __len__(self) -> int:
-        return len(self.all)
-
-    @property
-    def numbers(self) -> np.ndarray[Any, Any] | None:
-        """The values as an array, unless they are byte strings."""
-        return None if isinstance(self.all, RecordBatch) else self.all
+    def __init__(
+        self, name: str, column: Column, feature: Feature | None, beside: Mapping[str, int]
+    ) -> None:
+        self.name = name
+        self.dtype = column.dtype
+        self.count = int(column.counts.sum())
+        self.steps = None if column.steps is None else int(column.steps.sum())
+        self.feature = feature
+        self.numbers: npt.NDArray[Any] | None = None
+        self._column = column
+        self._beside = beside
+        if column.dtype != "bytes":
+            self.numbers = column.values
+        elif feature is not None and feature.raw and not is_pixels(feature):
+            found = raw_numbers(feature, list(column.strings()))
+            if found is not None:
+                self.numbers, self.dtype = found[0], feature.dtype
+                self.count = len(found[0])
 
     def view(self, index: int) -> memoryview:
         """A byte string, which is not copied. IndexError if there is none of that number."""
-        if not isinstance(self.all, RecordBatch) or not 0 <= index < len(self.all):
+        if self.numbers is not None or not 0 <= index < self.count:
             raise IndexError(f"there is no byte string {index}")
-        return self.all.view(index)
+        at, size = self._column.values[index].tolist()
+        return self._column.buffer[at : at + size]
+
+    def media_type(self, index: int) -> str | None:
+        """Of a byte string that is an image or a sound, its media type. Raw pixels are drawn."""
+        if self.numbers is not None or not 0 <= index < self.count:
+            return None
+        found = media_type(bytes(self.view(index)[:_MAGIC]))
+        return "image/png" if self._shape(index, found) is not None else found
+
+    def media(self, index: int, *, small: bool) -> tuple[bytes, str] | None:
+        """An image or a sound as a file, and its media type. ``small``: an image may be a
+        thumbnail."""
+        if self.numbers is not None or not 0 <= index < self.count:
+            return None
+        data = bytes(self.view(index))
+        found = media_type(data[:_MAGIC])
+        shape = self._shape(index, found)
+        if shape is not None:
+            drawn = look_at_pixels(data, shape, SIDE if small else _PIXELS_SIDE)
+            return drawn.data, drawn.media_type
+        if found is None:
+            return None
+        look = thumbnail(data) if small and is_image(found) else None
+        return (data, found) if look is None else (look.data, look.media_type)
+
+    def _shape(self, index: int, found: str | None) -> tuple[int, ...] | None:
+        """Of raw pixels."""
+        nbytes = len(self.view(index))
+        if found is not None and not is_pixels(self.feature):
+            return None
+        shape = pixel_shape(nbytes, self.feature, self._beside)
+        return shape if shape is not None and prod(shape) == nbytes > 0 else None
 
 
 class Content:
-    """One record, read as an Example or a SequenceExample.
+    """One record. ``features`` rise by their names. ``note`` says what could not be read of it, or
+    is empty."""
 
-    ``features`` rise by their names. ``note`` tells why a record could not be read so, or is empty.
-    """
-
-    def __init__(self, record: bytes) -> None:
+    def __init__(self, record: bytes, schema: Schema | None = None) -> None:
         self.nbytes = len(record)
+        batch = RecordBatch.from_records([record])
+        found = decoded(batch, lambda key: True)
+        columns = sorted(
+            (column for column in found.columns if len(column.rows)),
+            key=lambda column: (name_of(column.key), column.key.sequence),
+        )
         self.note = ""
-        self._batch = RecordBatch.from_records([record])
-        try:
-            self.features = _described(record)
-        except TFIOStoreError as error:
-            self.features = (Held(WHOLE, "bytes"),)
-            self.note = f"Read as bytes: {getattr(error, 'reason', error)}."
-
-    def values(self, wanted: Sequence[int]) -> list[Values]:
-        """The values of some features, by their places among ``features``."""
-        if self.note:
-            return [Values(self._batch)] * len(wanted)
-        found: dict[int, Values] = {}
-        for is_list in (False, True):
-            mine = [i for i in wanted if self.features[i].is_list is is_list]
-            found.update(zip(mine, self._read([self.features[i] for i in mine]), strict=True))
-        return [found[i] for i in wanted]
-
-    def _read(self, held: Sequence[Held]) -> list[Values]:
-        """Those of a kind at once; one by one if a feature can't be read."""
-        try:
-            return self._decoded(held)
-        except TFIOStoreError as error:
-            if len(held) == 1:
-                return [Values(np.zeros(0), fault=str(error))]
-            return [self._read([each])[0] for each in held]
-
-    def _decoded(self, held: Sequence[Held]) -> list[Values]:
-        schema = {
-            each.name: Feature(each.dtype, (None, None), sequence=True)
-            if each.is_list
-            else Feature(each.dtype, (None,))
-            for each in held
-            if each.dtype is not None
+        if found.too_long:
+            self.note = "A feature has too many values to be shown."
+        if found.odd and columns:
+            self.note = "Some of it can't be read: the steps of a feature list hold several kinds."
+        if found.odd and not columns:
+            self.note = "This record is no tf.train.Example: its bytes are shown."
+            columns = [_whole(batch)]
+        beside = {
+            name_of(column.key).lower(): int(column.values[0])
+            for column in columns
+            if column.dtype == "int64" and len(column.values) == 1
         }
-        columns = decode_examples(self._batch, schema, strings="batch") if schema else {}
-        return [_values(each, columns.get(each.name)) for each in held]
+        self.features = tuple(_held(column, schema, beside) for column in columns)
 
 
-def _described(record: bytes) -> tuple[Held, ...]:
-    found = [Held(name, dtype) for name, (dtype, _) in infer_features(record).items()]
-    for name, kinds in infer_feature_lists(record).items():
-        dtypes = {dtype for dtype, _ in kinds if dtype is not None}
-        dtype = dtypes.pop() if len(dtypes) == 1 else None
-        found.append(Held(name, dtype, is_list=True, mixed=bool(dtypes)))
-    if not found and len(record) > len(b"\n\0\x12\0"):  # protobuf takes fields it does not know
-        raise TFIOStoreError("no feature of a tf.train.Example is in it")
-    return tuple(sorted(found, key=lambda held: (held.name, held.is_list)))
+def _held(column: Column, schema: Schema | None, beside: Mapping[str, int]) -> Held:
+    name = name_of(column.key)
+    feature = None if schema is None else schema.get(name)
+    return Held(shown_name(name), column, feature, beside)
 
 
-def _values(held: Held, column: Any) -> Values:
-    if held.mixed:
-        return Values(np.zeros(0), fault="its steps hold values of several kinds")
-    if column is None:
-        return Values(np.zeros(0), 0 if held.is_list else None)
-    inner = column.values
-    return Values(inner.values, len(inner)) if held.is_list else Values(inner)
+def _whole(batch: RecordBatch) -> Column:
+    place = np.array([[0, batch.nbytes]], np.int64)
+    one = np.ones(1, np.int64)
+    return Column(Key(RECORD.encode(), False), "bytes", one - 1, one, place, batch.buffer)

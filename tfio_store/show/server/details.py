@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tfio_store.show.media import media_type
-from tfio_store.show.server.content import Content, Held, Values
-from tfio_store.show.server.excerpts import excerpt, numbers, short
+from tfio_store.show.server.content import Content, Held
+from tfio_store.show.server.excerpts import meanings, numbers, short, string
 
-__all__ = ["FEATURES_AT_ONCE", "detail", "line", "media"]
+__all__ = ["FEATURES_AT_ONCE", "MediaUrl", "detail", "line"]
 
 Json = dict[str, Any]
 MediaUrl = Callable[[int, int], str]
@@ -25,74 +24,47 @@ _STRINGS = 16
 _FIRST_TEXT = 4000
 """Characters of a feature's first byte string; others have fewer."""
 _OTHER_TEXT = 300
-_MAGIC = 64
-"""First bytes, which tell what a value is."""
 
 
-def line(record: bytes, media_url: MediaUrl) -> Json:
+def line(content: Content, media_url: MediaUrl) -> Json:
     """A record in one line: of its first features the names and short values, and the URLs of those
     that are images or sounds."""
-    content = Content(record)
-    wanted = range(min(_CELLS, len(content.features)))
-    cells: list[list[str]] = []
-    for i, values in zip(wanted, content.values(wanted), strict=True):
-        name, found = content.features[i].name, _media_at(values, 0)
-        if found is not None:
-            cells.append([name, found, media_url(i, 0)])
-        else:
-            cells.append([name, short(values, _CELL_LENGTH)])
-    more = len(content.features) - len(wanted)
+    cells = []
+    for i, held in enumerate(content.features[:_CELLS]):
+        found = held.media_type(0)
+        told = [short(held, _CELL_LENGTH)] if found is None else [found, media_url(i, 0)]
+        cells.append([held.name, *told])
+    more = len(content.features) - len(cells)
     return {"nbytes": content.nbytes, "note": content.note, "cells": cells, "more": more}
 
 
-def detail(record: bytes, first: int, media_url: MediaUrl) -> Json:
+def detail(content: Content, first: int, media_url: MediaUrl) -> Json:
     """All that a record holds: features from ``first`` on, each with the beginning of its
     values."""
-    content = Content(record)
-    wanted = range(first, min(first + FEATURES_AT_ONCE, len(content.features)))
-    found = zip(wanted, content.values(wanted), strict=True)
-    features = [_feature(i, content.features[i], values, media_url) for i, values in found]
+    wanted = enumerate(content.features[first : first + FEATURES_AT_ONCE], first)
     return {
         "nbytes": content.nbytes,
         "note": content.note,
-        "features": features,
+        "features": [_feature(i, held, media_url) for i, held in wanted],
         "first": first,
         "of": len(content.features),
     }
 
 
-def media(record: bytes, feature: int, value: int) -> tuple[memoryview, str] | None:
-    """An image or a sound of a record, and its media type; None if that is no such thing."""
-    content = Content(record)
-    if not 0 <= feature < len(content.features):
-        return None
-    (values,) = content.values([feature])
-    found = _media_at(values, value)
-    return None if found is None else (values.view(value), found)
+def _feature(index: int, held: Held, media_url: MediaUrl) -> Json:
+    told: Json = {"name": held.name, "dtype": held.dtype, "count": held.count}
+    if held.steps is not None:
+        told["steps"] = held.steps
+    if held.numbers is not None:
+        told["values"] = numbers(held.numbers[:_NUMBERS])
+        told["means"] = meanings(held, _NUMBERS)
+        return told
+    shown = range(min(_STRINGS, held.count))
+    return told | {"values": [_string(index, i, held, media_url) for i in shown]}
 
 
-def _feature(index: int, held: Held, values: Values, media_url: MediaUrl) -> Json:
-    told: Json = {"name": held.name, "dtype": held.dtype, "count": len(values)}
-    if values.steps is not None:
-        told["steps"] = values.steps
-    if values.fault:
-        return told | {"fault": values.fault, "values": []}
-    if values.numbers is not None:
-        return told | {"values": numbers(values.numbers[:_NUMBERS])}
-    shown = range(min(_STRINGS, len(values)))
-    return told | {"values": [_string(index, i, values, media_url) for i in shown]}
-
-
-def _string(feature: int, index: int, values: Values, media_url: MediaUrl) -> Json:
-    found = _media_at(values, index)
+def _string(feature: int, index: int, held: Held, media_url: MediaUrl) -> Json:
+    found, value = held.media_type(index), held.view(index)
     if found is None:
-        return excerpt(values.view(index), _OTHER_TEXT if index else _FIRST_TEXT)
-    nbytes = len(values.view(index))
-    return {"nbytes": nbytes, "media_type": found, "url": media_url(feature, index)}
-
-
-def _media_at(values: Values, index: int) -> str | None:
-    """The media type of a byte string, if it is an image or a sound."""
-    if values.numbers is not None or not 0 <= index < len(values):
-        return None
-    return media_type(bytes(values.view(index)[:_MAGIC]))
+        return string(value, _OTHER_TEXT if index else _FIRST_TEXT)
+    return {"nbytes": len(value), "media_type": found, "url": media_url(feature, index)}

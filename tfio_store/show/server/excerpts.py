@@ -1,64 +1,66 @@
-"""Values as a page shows them: short, and never as markup.
-
-All of them go out as text: JSON's numbers would lose the end of an int64, and have no NaN.
-"""
+"""Values as a page shows them: short, harmless, and all of them as text. JSON's numbers would lose
+the end of an int64, and there is no NaN among them."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from tfio_store.show.server.content import Values
+from tfio_store.show.server.content import Held
+from tfio_store.show.text import excerpt
+from tfio_store.show.values import shown_number
 
-__all__ = ["excerpt", "numbers", "short"]
-
-Json = dict[str, Any]
-
-_CONTROL = {*range(32), *range(127, 160)} - {9, 10, 13}
-"""No text has these."""
+__all__ = ["meanings", "numbers", "short", "string"]
 
 
-def excerpt(value: memoryview, most: int) -> Json:
-    """A byte string: as ``text`` of at most ``most`` characters, or as ``hex`` of its first
-    bytes. ``cut`` says that there is more."""
-    text = _text(value, most)
-    if text is not None:
-        return {"nbytes": len(value), "text": text[:most], "cut": len(text) > most}
-    shown = max(16, most // 4)
-    return {"nbytes": len(value), "hex": value[:shown].hex(" ", 1), "cut": len(value) > shown}
+def string(value: memoryview, most: int) -> dict[str, Any]:
+    """A byte string: its beginning as ``text`` of at most ``most`` characters, which is ``hex`` if
+    the bytes are none. ``cut`` says that there is more; ``exact``, that it is all, as it stands."""
+    head = bytes(value[: 4 * most + 8])
+    text, cut = excerpt(head, most)
+    is_hex = text.startswith("0x") and not head.startswith(b"0x")
+    return {
+        "nbytes": len(value),
+        "text": text,
+        "hex": is_hex,
+        "exact": not is_hex and text.encode() == value,
+        "cut": cut or len(head) < len(value),
+    }
 
 
-def _text(value: memoryview, most: int) -> str | None:
-    """The beginning of a text, with a character more than ``most`` if there is more; None of what
-    is none."""
-    head = bytes(value[: 4 * most + 4])
-    try:
-        text = head.decode()
-    except UnicodeDecodeError as error:
-        if error.end < len(head) or len(head) == len(value):
-            return None
-        text = head[: error.start].decode()  # cut inside of its last character
-    return None if any(ord(each) in _CONTROL for each in text) else text[: most + 1]
-
-
-def numbers(values: np.ndarray[Any, Any]) -> list[str]:
+def numbers(values: npt.NDArray[Any]) -> list[str]:
     """Each in the fewest digits that tell it."""
+    if values.dtype.kind == "f" and values.dtype.itemsize < 4:
+        values = values.astype(np.float32)
     shown: list[str] = values.astype("U32").tolist()
     return shown
 
 
-def short(values: Values, most: int) -> str:
+def meanings(held: Held, most: int) -> list[str] | None:
+    """What numbers mean by the schema: the names of classes, the moments of times."""
+    feature = held.feature
+    if held.numbers is None or feature is None:
+        return None
+    if feature.kind is None and not feature.dtype.startswith("datetime64["):
+        return None
+    shown = [shown_number(value, feature) for value in held.numbers[:most].tolist()]
+    return None if shown == numbers(held.numbers[:most]) else shown
+
+
+def short(held: Held, most: int) -> str:
     """All values of a feature in one cell of about ``most`` characters."""
-    count = len(values)
-    if values.numbers is not None:
-        text = ", ".join(numbers(values.numbers[: max(1, most // 3)]))
-        if len(text) <= most and count <= max(1, most // 3):
-            return text
-        return f"{text[:most].rpartition(', ')[0] or text[:most]}, … {count:,} values"
-    if count == 0:
+    if not held.count:
         return ""
-    first = excerpt(values.view(0), most)
-    text = " ".join(first["text"].split()) if "text" in first else f"{first['nbytes']:,} bytes"
-    more = "…" if "text" in first and first["cut"] else ""
-    return f"{text}{more}" + (f" and {count - 1:,} more" if count > 1 else "")
+    if held.numbers is None:
+        first = string(held.view(0), most)
+        text = f"{first['nbytes']:,} bytes" if first["hex"] else " ".join(first["text"].split())
+        more = "…" if first["cut"] and not first["hex"] else ""
+        return f"{text}{more}" + (f" and {held.count - 1:,} more" if held.count > 1 else "")
+    shown = most // 3
+    texts = meanings(held, shown) or numbers(held.numbers[:shown])
+    line = ", ".join(texts)
+    if len(line) <= most and held.count <= shown:
+        return line
+    return f"{line[:most].rpartition(', ')[0] or line[:most]}, … {held.count:,} values"

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tfio_store.errors import TFIOStoreError
-from tfio_store.example import decode_examples
 from tfio_store.example.feature import Feature
+from tfio_store.example.kinds import ClassLabel
 from tfio_store.records.framing import RecordBatch
-from tfio_store.show.server.content import Content, Values
+from tfio_store.show.columns import Column, decoded, name_of
+from tfio_store.show.features import shown_name
+from tfio_store.show.tally import is_pixels
 
 __all__ = ["OPERATORS", "Wanted", "matches"]
 
@@ -37,46 +39,61 @@ OPERATORS = (*_COMPARE, "contains", "missing")
 _DIGITS = 100
 """No number of more is read."""
 
-_TRIED = 20
-"""Records at most that are asked what kind a feature is."""
-
 
 class Wanted:
-    """What is looked for. ValueError for an operator that there is not."""
+    """What is looked for. ``feature`` is what the schema says: the names of classes, and how bytes
+    hold numbers. ValueError for an operator that there is not."""
 
-    def __init__(self, op: str, value: str) -> None:
+    def __init__(self, op: str, value: str, feature: Feature | None = None) -> None:
         if op not in OPERATORS:
             raise ValueError(f"there is no operator {op!r}; there are {', '.join(OPERATORS)}")
         self._op = op
         self._text = value
         self._bytes = _as_bytes(value)
         self._number = _as_number(value)
+        self._raw = _raw_dtype(feature)
+        kind = None if feature is None else feature.kind
+        if isinstance(kind, ClassLabel) and value in kind.names:
+            self._number = kind.names.index(value)
 
-    def rows(self, values: Values, splits: npt.NDArray[np.int64]) -> Bools:
-        """Of each record, which has the values ``splits[i]:splits[i + 1]``, whether it is found.
-        ValueError for a comparison of numbers with what is none."""
-        counts = np.diff(splits)
+    def found(self, columns: Iterable[Column], count: int) -> Bools:
+        """Of each of ``count`` records, whether it is found. ``columns`` are of one feature, with
+        values of different kinds. ValueError for a comparison of numbers with what is none."""
+        there, fits = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
+        for column in map(self._read, columns):
+            there[column.rows[column.counts > 0]] = True
+            if self._op != "missing" and len(column.values):
+                splits = np.append(0, np.cumsum(column.counts))
+                true = np.append(0, np.cumsum(self._flags(column)))[splits]
+                fits[column.rows[np.diff(true) > 0]] = True
         if self._op == "missing":
-            return np.equal(counts, 0)
-        true = np.append(0, np.cumsum(self._flags(values)))[splits]
-        found: Bools = np.diff(true) > 0
-        if self._op == "!=":
-            found = ~found & (counts > 0)
-        return found
+            return ~there
+        return there & ~fits if self._op == "!=" else fits
 
-    def _flags(self, values: Values) -> Bools:
+    def _read(self, column: Column) -> Column:
+        """The numbers of a column of raw bytes."""
+        if self._raw is None or column.dtype != "bytes":
+            return column
+        lengths = column.values[:, 1]
+        if (lengths % self._raw.itemsize).any():
+            return column  # not as the schema says: they stay bytes
+        of_strings = np.append(0, np.cumsum(lengths // self._raw.itemsize))
+        ends = of_strings[np.append(0, np.cumsum(column.counts))]
+        values = np.frombuffer(b"".join(column.strings()), self._raw)
+        return replace(column, dtype=str(self._raw), counts=np.diff(ends), values=values)
+
+    def _flags(self, column: Column) -> Bools:
         """Of each value, whether it is as asked (for `!=`: whether it is this one)."""
-        if values.numbers is None:
-            views = map(values.view, range(len(values)))
-            return np.fromiter(map(self._is_string, views), np.bool_, len(values))
+        values, count = column.values, len(column.values)
+        if column.dtype == "bytes":
+            return np.fromiter(map(self._is_string, column.strings()), np.bool_, count)
         if self._op == "contains":
-            texts = map(str, values.numbers.tolist())
-            return np.fromiter((self._text in t for t in texts), np.bool_, len(values))
+            return np.fromiter((self._text in str(v) for v in values.tolist()), np.bool_, count)
         if self._number is None:
             raise ValueError(f"{self._text!r} is no number, and the feature holds numbers")
-        flags: Bools = _COMPARE[self._op](values.numbers, self._as_dtype(values.numbers))
+        flags: Bools = _COMPARE[self._op](values, self._as_dtype(values))
         if self._number != self._number and self._op in ("=", "!="):
-            flags = np.isnan(values.numbers)  # NaN is found by its name
+            flags = np.isnan(values)  # NaN is found by its name
         return flags
 
     def _as_dtype(self, numbers: npt.NDArray[Any]) -> Any:
@@ -86,61 +103,34 @@ class Wanted:
         with np.errstate(over="ignore"):
             return np.float32(self._number)
 
-    def _is_string(self, value: memoryview) -> bool:
+    def _is_string(self, value: bytes) -> bool:
         if self._op == "contains":
-            return self._bytes in bytes(value)
-        if self._op in ("=", "!=") and len(value) != len(self._bytes):
-            return False
-        return bool(_COMPARE[self._op](bytes(value), self._bytes))
+            return self._bytes in value
+        return bool(_COMPARE[self._op](value, self._bytes))
 
 
 def matches(
     held: Iterable[tuple[npt.NDArray[np.int64], RecordBatch]], name: str, wanted: Wanted
 ) -> tuple[list[int], int]:
-    """The rows of the records that are found by their feature ``name``, and how many records were
-    looked at. ``held`` are rows and their records."""
+    """The rows of the records that are found by their feature ``name``, as it is shown; and how
+    many records were looked at. ``held`` are rows and their records."""
     found: list[int] = []
     looked = 0
     for rows, batch in held:
-        found += rows[_flags(batch, name, wanted)].tolist()
+        columns = decoded(batch, lambda key: shown_name(name_of(key)) == name).columns
+        found += rows[wanted.found(columns, len(batch))].tolist()
         looked += len(batch)
     return sorted(found), looked
 
 
-def _flags(batch: RecordBatch, name: str, wanted: Wanted) -> Bools:
-    """All at once if they are Examples that hold one kind, as they mostly are."""
-    dtype = _dtype(batch, name)
-    if dtype is not None and len(batch) > 1:
-        try:
-            return _decoded(batch, name, dtype, wanted)
-        except TFIOStoreError:
-            pass  # one by one, records of all kinds are read
-    each = (_values_of(record, name) for record in batch)
-    flags = (wanted.rows(values, np.array([0, len(values)]))[0] for values in each)
-    return np.fromiter(flags, np.bool_, len(batch))
-
-
-def _dtype(batch: RecordBatch, name: str) -> str | None:
-    """Of the feature in one of the first records that has it."""
-    for record in batch[:_TRIED]:
-        for held in Content(record).features:
-            if held.name == name and not held.is_list and held.dtype is not None:
-                return held.dtype
-    return None
-
-
-def _decoded(batch: RecordBatch, name: str, dtype: str, wanted: Wanted) -> Bools:
-    feature = Feature(dtype, (None,), nullable=True)
-    column = decode_examples(batch, {name: feature}, strings="batch", nulls="default")[name]
-    return wanted.rows(Values(column.values), column.row_splits)
-
-
-def _values_of(record: bytes, name: str) -> Values:
-    content = Content(record)
-    for i, held in enumerate(content.features):
-        if held.name == name:
-            return content.values([i])[0]
-    return Values(np.zeros(0))
+def _raw_dtype(feature: Feature | None) -> np.dtype[Any] | None:
+    if feature is None or not feature.raw or is_pixels(feature):
+        return None
+    try:
+        dtype = np.dtype(feature.dtype)
+    except TypeError:
+        return None
+    return dtype if dtype.kind in "iuf" else None
 
 
 def _as_bytes(value: str) -> bytes:

@@ -28,19 +28,19 @@
       return el("div", { class: "value media" }, media(value, label), el("span", { class: "muted", text: about }));
     }
     const more = value.cut ? el("span", { class: "muted", text: ` … ${format.bytes(value.nbytes)} in all` }) : null;
-    if (value.hex !== undefined) {
-      return el("div", { class: "value" }, el("code", { class: "hex", text: value.hex || "(empty)" }), more ?? el("span", { class: "muted", text: ` ${format.bytes(value.nbytes)}` }));
+    if (value.hex) {
+      return el("div", { class: "value" }, el("code", { class: "hex", text: value.text }), more ?? el("span", { class: "muted", text: ` ${format.bytes(value.nbytes)}` }));
     }
     if (value.text === "") return el("div", { class: "value muted", text: "(empty)" });
     return el("div", { class: "value text-value", dir: "auto" }, value.text, more);
   }
 
   function values(feature) {
-    if (feature.fault) return el("p", { class: "fault", text: `Cannot be read: ${feature.fault}` });
     if (!feature.values.length) return el("p", { class: "muted", text: "no value" });
     if (typeof feature.values[0] === "string") {
       const more = feature.count > feature.values.length;
-      return el("p", { class: "numbers-value mono" }, feature.values.join(", "), more ? el("span", { class: "muted", text: `, … ${format.many(feature.count, "value")} in all` }) : null);
+      const shown = feature.means ?? feature.values;
+      return el("p", { class: "numbers-value mono" }, shown.join(", "), more ? el("span", { class: "muted", text: `, … ${format.many(feature.count, "value")} in all` }) : null);
     }
     const shown = feature.values.map((value, i) => string(value, feature.count > 1 ? `${feature.name}, ${i + 1}` : feature.name));
     const rest = feature.count - feature.values.length;
@@ -49,7 +49,7 @@
   }
 
   function counts(feature) {
-    const kind = { float32: "float32", int64: "int64", bytes: "bytes" }[feature.dtype] ?? "empty";
+    const kind = feature.dtype === "none" ? "empty" : feature.dtype;
     const steps = feature.steps === undefined ? null : el("span", { class: "badge", text: format.many(feature.steps, "step") });
     const many = feature.count === 1 ? null : el("span", { class: "badge", text: format.many(feature.count, "value") });
     return [el("span", { class: "badge", text: kind }), steps, many];
@@ -60,7 +60,7 @@
     if (feature.count !== 1 || feature.steps !== undefined) return null;
     const [value] = feature.values;
     if (typeof value === "string") return value;
-    return value.text && !value.cut && value.text.length <= 80 && !value.text.includes("\n") ? value.text : null;
+    return value.exact && value.text.length <= 80 && !value.text.includes("\n") ? value.text : null;
   }
 
   function field(feature, findHref) {
