@@ -88,6 +88,14 @@ def test_a_shard_of_one_compressed_file_is_cut_in_its_middle(tmp_path: Path) -> 
     assert max(sizes) - min(sizes) < 8000
 
 
+def test_another_compression_than_that_of_the_files(tmp_path: Path) -> None:
+    parts = tfs.partitions(written(tmp_path, items(10), num_shards=1, compression="GZIP"))
+    assert len(list(tfs.RecordReader(parts[0], compression="GZIP"))) == 10
+    for other in (None, "ZLIB"):
+        with pytest.raises(ValueError, match="was made of files that are GZIP"):
+            tfs.RecordReader(parts[0], compression=other)
+
+
 def test_there_are_no_more_partitions_than_blocks_and_none_is_empty(tmp_path: Path) -> None:
     url = written(tmp_path, items(10), num_shards=4, block_bytes=1 << 20)
     found = tfs.partitions(url, num_partitions=100)

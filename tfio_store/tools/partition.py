@@ -17,6 +17,7 @@ from tfio_store.dataset.told import Told, common_told
 from tfio_store.example.codec import SchemaLike
 from tfio_store.example.schema import Schema
 from tfio_store.read.reader import DEFAULT_MEMORY_BUDGET, OnCorrupt, RecordReader
+from tfio_store.records.compression import codec_name
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
 from tfio_store.storage import Access, LocalCache
 from tfio_store.storage.cache.local_cache import cache_of
@@ -243,12 +244,22 @@ class Partition(DatasetPart):
         return full if columns is None else full.select(columns)
 
     def _open(self, access: Access, compression: str | None, limits: Limits) -> Dataset:
-        del compression, limits  # all is known since the partition was made
+        del limits  # all is known since the partition was made
+        self._check_codec(compression)
         own = self.dataset.access
         options = access.storage_options or own.storage_options
         retry, backend = access.retry or own.retry, access.backend
         backend = own.backend if backend == Access().backend else backend
         return replace(self.dataset, access=Access(options, retry, backend, access.cache))
+
+    def _check_codec(self, compression: str | None) -> None:
+        """ValueError if somebody asks for another one than that of the files."""
+        written = self.dataset.shard(0).compression
+        if "auto" not in (compression, written) and codec_name(compression) != written:
+            raise ValueError(
+                f"compression={compression!r}: {self} was made of files that are "
+                f'{written or "raw"}; leave it at "auto"'
+            )
 
     def __str__(self) -> str:
         first = self.dataset.shard(0).url
