@@ -192,6 +192,9 @@ docs: $(VENV)/.docs ## the documentation site, in build/site; a warning is an er
 chart: $(VENV)/.docs ## the README's chart of speeds, from the tables of docs/benchmarks.md
 	$(BIN)/python -m bench.chart
 
+report-shots: $(VENV)/.dev ## the pictures of docs/report.md, taken of a made dataset's report (chromium)
+	$(BIN)/python -m scripts.report_shots
+
 vendor: ## fetch the scripts that reports hold, as scripts/vendor_js.py names them (npm)
 	$(PYTHON) scripts/vendor_js.py
 

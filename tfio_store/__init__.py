@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from tfio_store.read.reshard import reshard_state
     from tfio_store.records.framing import RecordBatch, crc32c, masked_crc32c
     from tfio_store.records.recovery import SkippedRegion
+    from tfio_store.show.model import Finding
+    from tfio_store.show.report import Report, report
     from tfio_store.storage import LocalCache, Retry
     from tfio_store.tf.dataset.dataset import TFRecordDataset
     from tfio_store.tf.dataset.list_files import list_files
@@ -84,6 +86,7 @@ __all__ = [
     "Examples",
     "Feature",
     "FeatureStats",
+    "Finding",
     "Leftovers",
     "LocalCache",
     "ManifestError",
@@ -99,6 +102,7 @@ __all__ = [
     "RecordReader",
     "RecordSource",
     "RecordTooLargeError",
+    "Report",
     "Retry",
     "Schema",
     "SchemaError",
@@ -145,6 +149,7 @@ __all__ = [
     "partitions",
     "read_table",
     "register_filesystem",
+    "report",
     "reshard_state",
     "salvage",
     "save",
@@ -168,6 +173,7 @@ _HOMES = {
     "Examples": "tfio_store.example",
     "Feature": "tfio_store.example.feature",
     "FeatureStats": "tfio_store.tools.stats",
+    "Finding": "tfio_store.show.model",
     "Leftovers": "tfio_store.tools.clean",
     "LocalCache": "tfio_store.storage",
     "ManifestError": "tfio_store.errors",
@@ -183,6 +189,7 @@ _HOMES = {
     "RecordReader": "tfio_store.read.reader",
     "RecordSource": "tfio_store.read.record_source",
     "RecordTooLargeError": "tfio_store.errors",
+    "Report": "tfio_store.show.report",
     "Retry": "tfio_store.storage",
     "Schema": "tfio_store.example.schema",
     "SchemaError": "tfio_store.errors",
@@ -224,6 +231,7 @@ _HOMES = {
     "mix": "tfio_store.read.mixture",
     "partitions": "tfio_store.tools.partitions",
     "read_table": "tfio_store.tools.table",
+    "report": "tfio_store.show.report",
     "reshard_state": "tfio_store.read.reshard",
     "salvage": "tfio_store.tools.salvage",
     "slice": "tfio_store.dataset.slice",

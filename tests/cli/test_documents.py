@@ -17,6 +17,7 @@ CALLS: dict[str, list[str]] = {
     "count": ["f", "--per-shard"],
     "schema": ["f"],
     "stats": ["f"],
+    "report": ["f", "-o", "report.html"],
     "head": ["f"],
     "tail": ["f", "--bytes", "size"],
     "sample": ["f", "--bytes", "base64"],

@@ -8,6 +8,7 @@ import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -204,3 +205,15 @@ def test_our_scripts_read_no_markup_and_set_no_style_attributes() -> None:
                 assert banned not in asset(name), name
     assert "url(" not in asset(STYLE)
     assert "@import" not in asset(STYLE)
+
+
+def test_the_guide_lists_each_kind_of_finding() -> None:
+    root = Path(page_module.__file__).parents[2]
+    sources = "".join(
+        path.read_text("utf-8") for path in (root / "tfio_store/show/findings").glob("*.py")
+    )
+    pattern = r"(?:Finding\(|_of\(|_told\(\s*tally,)\s*\"([a-z0-9-]+)\""
+    kinds = set(re.findall(pattern, sources))
+    assert len(kinds) > 25
+    guide = (root / "docs/report.md").read_text("utf-8")
+    assert set(re.findall(r"^\| `([a-z0-9-]+)` \|", guide, re.MULTILINE)) == kinds

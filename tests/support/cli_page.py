@@ -59,6 +59,7 @@ SHOWN: dict[str, list[str]] = {
     ],
     "schema": ["schema train", "schema --format tf train"],
     "stats": ["stats train"],
+    "report": ["report train", "report old/damaged.tfrecord -o damaged.html --fail-on error"],
     "head": [
         "head -n 3 train",
         "head -n 3 train | cat",

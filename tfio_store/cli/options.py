@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,7 @@ __all__ = [
     "COMMON",
     "Session",
     "common",
+    "common_with_output",
     "duration",
     "features",
     "into_target",
@@ -45,6 +46,15 @@ class Session:
 
 def common(function: Command) -> Command:
     """Gives a command the common options, and hands it a `Session` as its first argument."""
+    return _with_session(function, COMMON)
+
+
+def common_with_output(function: Command) -> Command:
+    """The same for a command whose ``-o`` is its output: storage options have their long name."""
+    return _with_session(function, (_storage_options(), *COMMON[1:]))
+
+
+def _with_session(function: Command, given: Sequence[Command]) -> Command:
 
     @functools.wraps(function)
     def with_session(
@@ -63,21 +73,26 @@ def common(function: Command) -> Command:
         click.get_current_context().find_root().obj["session"] = session
         return function(session, *arguments, **options)
 
-    for option in reversed(COMMON):
+    for option in reversed(given):
         with_session = option(with_session)
     return with_session
 
 
 _STORAGE = "KEY=VALUE|JSON|@FILE"
 
-COMMON = (
-    click.option(
-        "-o",
+
+def _storage_options(*short: str) -> Command:
+    return click.option(
+        *short,
         "--storage-options",
         multiple=True,
         metavar=_STORAGE,
         help="What the storage's fsspec class takes. May be given more than once.",
-    ),
+    )
+
+
+COMMON = (
+    _storage_options("-o"),
     click.option(
         "--backend",
         type=click.Choice(["fsspec", "obstore", "auto"]),

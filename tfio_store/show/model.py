@@ -97,6 +97,12 @@ class Finding:
         feature (str | None): The feature it is about. Default None.
         shards (tuple[int]): The shards it is about, at most 100. Default ().
         rows (tuple[int]): Records of the sample that show it, at most 100. Default ().
+
+    Example:
+        >>> _ = tfs.write_table({"x": [1.0, float("nan")] * 50}, "train")
+        >>> finding = tfs.report("train").findings[0]
+        >>> finding.kind, finding.level, finding.feature
+        ('not-finite', 'warning', 'x')
     """
 
     kind: str

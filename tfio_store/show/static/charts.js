@@ -9,6 +9,7 @@
   const ODD = "var(--odd)";
   const INK = "var(--ink)";
   const TICK_WIDTH = 70;
+  const WIDEST_SHARD = 60;
 
   /** A plot that `options(width)` describes, drawn to the width of the page. `label` says to those
    * who do not see it what it shows. */
@@ -24,10 +25,13 @@
     return fluid(draw, { class: "plot" });
   }
 
+  /** Counts have no halves. */
+  const wholeOnly = (n) => (Number.isInteger(n) ? format.brief(n) : "");
+
   const ticks = (width) => Math.max(2, Math.floor(width / TICK_WIDTH));
 
   /** Bars of a histogram of a feature's values, behind them the middle half and the median. */
-  function histogram(found, { label, isMoment = false, unit = "", quantiles = [], height = 120, show = format.number }) {
+  function histogram(found, { label, isMoment = false, unit = "", quantiles = [], height = 170, show = format.number, bytes = false }) {
     const at = (n) => (isMoment ? format.date(n, unit) : n);
     const bins = found.counts.map((count, i) => ({ x1: at(found.edges[i]), x2: at(found.edges[i + 1]), count, i }));
     const title = (bin) => `${show(found.edges[bin.i])} to ${show(found.edges[bin.i + 1])}\n${format.count(bin.count)}`;
@@ -38,10 +42,15 @@
       height,
       marginLeft: 44,
       marginRight: 16,
-      marginTop: 14,
-      marginBottom: 34,
-      x: { type, label: isMoment ? null : unit || null, ticks: ticks(width), tickFormat: isMoment ? undefined : format.brief },
-      y: { label: null, ticks: 3, tickFormat: format.brief, zero: true },
+      marginTop: 12,
+      marginBottom: 30,
+      x: {
+        type,
+        label: isMoment ? null : unit || null,
+        ticks: bytes && type === "linear" ? format.byteTicks(found.edges.at(-1), ticks(width)).filter((n) => n >= found.edges[0]) : ticks(width),
+        tickFormat: isMoment ? undefined : bytes ? format.bytes : format.brief,
+      },
+      y: { label: null, ticks: 3, tickFormat: wholeOnly, zero: true },
       marks: [
         Plot.rectX(middle, { x1: "x1", x2: "x2", fill: INK, fillOpacity: 0.07 }),
         Plot.gridY({ ticks: 3 }),
@@ -54,14 +63,15 @@
   }
 
   /** A bar for each class, in the order of its number. */
-  function classes(top, { label, height = 120 }) {
-    const bars = top.map((one) => ({ x: one.value, count: one.count })).sort((a, b) => Number(a.x) - Number(b.x));
+  function classes(top, { label, height = 170 }) {
+    // "3 (cat)" is class 3.
+    const bars = top.map((one) => ({ x: parseInt(one.value), value: one.value, count: one.count })).sort((a, b) => a.x - b.x);
     return chart(label, (width) => ({
       height,
       marginLeft: 44,
       marginRight: 16,
-      marginTop: 14,
-      marginBottom: 34,
+      marginTop: 12,
+      marginBottom: 30,
       x: {
         type: "band",
         domain: bars.map((bar) => bar.x),
@@ -69,12 +79,12 @@
         padding: 0.15,
         ticks: bars.filter((_, i) => i % Math.ceil((bars.length * 26) / (width - 60)) === 0).map((bar) => bar.x),
       },
-      y: { label: null, ticks: 3, tickFormat: format.brief, zero: true },
+      y: { label: null, ticks: 3, tickFormat: wholeOnly, zero: true },
       marks: [
         Plot.gridY({ ticks: 3 }),
         Plot.barY(bars, { x: "x", y: "count", fill: BAR }),
         Plot.ruleY([0], { stroke: INK, strokeOpacity: 0.5 }),
-        Plot.tip(bars, Plot.pointerX({ x: "x", y: "count", title: (bar) => `${bar.x}\n${format.count(bar.count)}` })),
+        Plot.tip(bars, Plot.pointerX({ x: "x", y: "count", title: (bar) => `${bar.value}\n${format.count(bar.count)}` })),
       ],
     }));
   }
@@ -83,25 +93,29 @@
   function shards(bars, { field, median, label, axis, show }) {
     const strips = bars
       .filter((bar) => bar[field] !== null)
-      .map((bar) => ({ x1: bar.first, x2: bar.first + bar.shards, y: bar[field], odd: bar.odd, bar }));
+      .map((bar) => ({ x1: bar.first - 0.5, x2: bar.first + bar.shards - 0.5, y: bar[field], odd: bar.odd, bar }));
+    const last = strips.reduce((most, strip) => Math.max(most, strip.x2), 0);
     const title = ({ bar }) => {
       const more = bar.shards > 1 ? `\nthe largest of ${format.count(bar.shards)} neighbours` : "";
       const records = bar.records === null ? "" : `\n${format.many(bar.records, "record")}`;
       return `${bar.name}\n${format.bytes(bar.nbytes)}, ${format.number(bar.factor)}× the median${records}${more}`;
     };
-    return chart(label, (width) => ({
-      height: 150,
+    const most = Math.max(...strips.map((strip) => strip.y));
+    const bytes = field === "nbytes" ? format.byteTicks(most, 4) : 4;
+    const options = (width) => ({
+      width,
+      height: 160,
       marginLeft: 64,
       marginRight: 16,
       marginTop: 24,
       marginBottom: 36,
-      x: { label: "shard", ticks: ticks(width), tickFormat: (n) => (Number.isInteger(n) ? format.brief(n) : "") },
-      y: { label: axis, ticks: 4, tickFormat: show, zero: true },
+      x: { label: "shard", ticks: d3.ticks(0, Math.ceil(last - 1), ticks(width)).filter(Number.isInteger), tickFormat: format.count },
+      y: { label: axis, ticks: bytes, tickFormat: show, zero: true },
       marks: [
-        Plot.gridY({ ticks: 4 }),
+        Plot.gridY({ ticks: bytes }),
         Plot.rectY(strips, {
           x1: "x1", x2: "x2", y: "y", fill: (strip) => (strip.odd ? ODD : BAR),
-          insetLeft: strips.length < width / 6 ? 0.5 : 0, insetRight: strips.length < width / 6 ? 0.5 : 0,
+          ...(strips.length < width / 6 ? { insetLeft: 0.5, insetRight: 0.5 } : {}),
         }),
         Plot.ruleY(median === null ? [] : [median], { stroke: INK, strokeDasharray: "3,2" }),
         Plot.ruleY([0], { stroke: INK, strokeOpacity: 0.5 }),
@@ -109,7 +123,8 @@
         Plot.dot(strips.filter((strip) => strip.odd), { x: (strip) => (strip.x1 + strip.x2) / 2, y: "y", fill: ODD, symbol: "triangle2", r: 4, dy: -8 }),
         Plot.tip(strips, Plot.pointerX({ x1: "x1", x2: "x2", y: "y", title, lineWidth: 40 })),
       ],
-    }));
+    });
+    return chart(label, (room) => options(Math.min(room, 100 + WIDEST_SHARD * last)));
   }
 
   /** The smallest, median and largest record of each block, along the dataset. */
@@ -118,6 +133,7 @@
     const most = found.reduce((high, size) => Math.max(high, size.most), 0);
     const log = most > 20 * Math.max(1, least);
     const floor = (n) => (log ? Math.max(1, n) : n);
+    const marks = log ? powers(floor(least), most) : format.byteTicks(most, 4);
     const title = (size) =>
       `${format.number(100 * size.at)} % into the dataset, shard ${format.count(size.shard)}\n` +
       `median ${format.bytes(size.median)}\n${format.bytes(size.least)} to ${format.bytes(size.most)}`;
@@ -129,11 +145,11 @@
       marginBottom: 36,
       x: { domain: [0, 1], label: "how far into the dataset", ticks: ticks(width), percent: false, tickFormat: (n) => `${Math.round(100 * n)} %` },
       y: {
-        type: log ? "log" : "linear", label: `bytes of a record${log ? ", log scale" : ""}`, ticks: 4, tickFormat: format.bytes,
-        ...(log ? { ticks: powers(floor(least), most) } : { zero: true }),
+        label: `bytes of a record${log ? ", log scale" : ""}`, ticks: marks, tickFormat: format.bytes,
+        ...(log ? { type: "log", base: 2, domain: [marks[0], marks.at(-1)] } : { zero: true }),
       },
       marks: [
-        Plot.gridY(log ? { ticks: powers(floor(least), most) } : { ticks: 4 }),
+        Plot.gridY({ ticks: marks }),
         Plot.ruleX(found, { x: "at", y1: (size) => floor(size.least), y2: "most", stroke: BAR, strokeOpacity: 0.45, strokeWidth: 2 }),
         Plot.dot(found, { x: "at", y: (size) => floor(size.median), fill: BAR, r: 2.5 }),
         Plot.tip(found, Plot.pointerX({ x: "at", y: (size) => floor(size.median), title, lineWidth: 40 })),
@@ -146,7 +162,7 @@
     const low = Math.floor(Math.log2(least));
     const high = Math.ceil(Math.log2(most));
     const step = Math.max(1, Math.ceil((high - low) / 5));
-    return Array.from({ length: Math.floor((high - low) / step) + 1 }, (_, i) => 2 ** (low + i * step));
+    return Array.from({ length: Math.ceil((high - low) / step) + 1 }, (_, i) => 2 ** (low + i * step));
   }
 
   /** Where damage lies: a line for each shard, marks at their offsets. */

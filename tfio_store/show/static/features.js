@@ -5,7 +5,8 @@
   const { el, lazily } = tfio.dom;
   const { charts, format } = tfio;
 
-  const isBytes = (feature) => ["image", "audio", "text", "bytes"].includes(feature.role);
+  /** Whether lengths are of byte strings, in bytes, and not numbers of values. */
+  const isBytes = (feature) => ["bytes", "str"].includes(feature.dtype) || ["image", "audio", "text", "bytes"].includes(feature.role);
 
   /** A name, its type and role, and in how many records it is. */
   function what(feature, index) {
@@ -33,11 +34,19 @@
     return `${format.count(least)} to ${format.many(most, "value")} each, mean ${format.number(mean)}`;
   }
 
+  const isConstant = (feature) => feature.least !== null && feature.least === feature.most && !feature.nans && !feature.infinite;
+
   const QUANTILES = ["least", "1 %", "5 %", "25 %", "median", "75 %", "95 %", "99 %", "most"];
 
   /** The numbers beside a chart, as rows of name and value. */
   function numbers(feature) {
     const rows = [];
+    const isClass = feature.role === "class";
+    const told = [["values", format.count(feature.values)], ["distinct", feature.distinct === null ? "many" : format.count(feature.distinct)]];
+    if (isClass || isConstant(feature)) {
+      if (isClass && feature.least !== null) told.push(["least", format.value(feature, feature.least)], ["most", format.value(feature, feature.most)]);
+      return told;
+    }
     if (feature.quantiles.length === QUANTILES.length) {
       for (const i of [0, 2, 3, 4, 5, 6, 8]) rows.push([QUANTILES[i], format.value(feature, feature.quantiles[i])]);
     } else if (feature.least !== null) {
@@ -48,9 +57,7 @@
     if (!isBytes(feature) && feature.zeros) rows.push(["zeros", format.percent(feature.zeros, feature.values)]);
     if (feature.nans) rows.push(["NaN", format.percent(feature.nans, feature.values)]);
     if (feature.infinite) rows.push(["infinite", format.percent(feature.infinite, feature.values)]);
-    rows.push(["values", format.count(feature.values)]);
-    rows.push(["distinct", feature.distinct === null ? "many" : format.count(feature.distinct)]);
-    return rows;
+    return [...rows, ...told];
   }
 
   function numbersTable(feature) {
@@ -64,10 +71,13 @@
     return el("div", { class: "figures" }, table, part);
   }
 
+  /** Values that occur once tell nothing of how values are spread, unless there are few of them. */
+  const repeated = (feature) => feature.top.filter((one) => one.count > 1 || feature.top.length === feature.distinct);
+
   /** The values that occur most often, each with a bar for its share. */
   function tops(feature, most = 8) {
     const largest = Math.max(...feature.top.map((one) => one.count));
-    const rows = feature.top.map((one) => {
+    const rows = repeated(feature).map((one) => {
       const bar = el("span", { class: "bar", "aria-hidden": "true" });
       bar.style.width = `${(100 * one.count) / largest}%`;
       return el(
@@ -92,12 +102,14 @@
 
   const titled = (text, ...children) => el("div", { class: "chart-of" }, el("p", { class: "chart-title", text }), ...children);
 
+  const FEW_CLASSES = 8; // which a table tells better than a chart
+
   const spread = (histogram) => histogram !== null && histogram.counts.length > 0 && histogram.edges[0] < histogram.edges.at(-1);
 
   function valuesChart(feature) {
     const whole = feature.distinct !== null && feature.distinct === feature.top.length;
-    const classes = feature.role === "class" && whole && feature.top.every((one) => /^-?\d+$/.test(one.value));
-    if (classes && feature.top.length > 1) {
+    const classes = feature.role === "class" && whole && feature.top.every((one) => /^-?\d+/.test(one.value));
+    if (classes && feature.top.length > FEW_CLASSES) {
       return titled("values of each class", charts.classes(feature.top, { label: `how often each class of ${feature.name} occurs` }));
     }
     if (feature.role === "class" || !spread(feature.histogram)) return null;
@@ -114,18 +126,19 @@
     if (!spread(feature.lengths) || feature.length_least === feature.length_most) return null;
     const title = isBytes(feature) ? "values by length in bytes" : "records by number of values";
     return titled(title, charts.histogram(feature.lengths, {
-      label: `${title} of ${feature.name}`, height: 90, show: isBytes(feature) ? format.bytes : format.number,
+      label: `${title} of ${feature.name}`, height: isBytes(feature) ? 150 : 110,
+      bytes: isBytes(feature), show: isBytes(feature) ? format.bytes : format.number,
     }));
   }
 
   function drawings(feature) {
+    if (isConstant(feature)) return el("p", { class: "constant", text: `always ${format.value(feature, feature.least)}` });
     const made = [valuesChart(feature), lengthsChart(feature)].filter((one) => one !== null);
-    // A value that occurs once tells nothing of how values are spread.
-    const repeats = feature.top.some((one) => one.count > 1);
     const isNumber = ["number", "time"].includes(feature.role);
-    if (feature.top.length && repeats && !(isNumber && made.length)) made.push(titled("most frequent values", tops(feature, made.length ? 5 : 8)));
-    if (!made.length && feature.least !== null && feature.least === feature.most) {
-      made.push(el("p", { class: "constant", text: `always ${format.value(feature, feature.least)}` }));
+    if (feature.values > 1 && feature.distinct === feature.values) {
+      if (!made.length) made.push(el("p", { class: "muted", text: "Each value is another one." }));
+    } else if (!["image", "audio"].includes(feature.role) && repeated(feature).length && !(isNumber && made.length)) {
+      made.push(titled("most frequent values", tops(feature, made.length ? 5 : FEW_CLASSES)));
     }
     return el("div", { class: "drawings" }, made);
   }
@@ -154,7 +167,7 @@
     const list = el("div", { class: "features" }, rows);
     if (rows.length <= FEW) return list;
     const told = el("output", { text: format.many(rows.length, "feature") });
-    const box = el("input", { type: "search", placeholder: "name", "aria-label": "features whose names hold" });
+    const box = el("input", { type: "search", placeholder: "Find features by name", "aria-label": "features whose names hold" });
     const names = facts.features.map((feature) => feature.name.toLowerCase());
     box.addEventListener("input", () => {
       const wanted = box.value.toLowerCase();

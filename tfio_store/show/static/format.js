@@ -44,7 +44,8 @@
     const share = (100 * part) / all;
     if (share > 0 && share < 0.01) return "< 0.01 %";
     if (share < 100 && share > 99.99) return "> 99.99 %";
-    return `${share < 10 || share > 99 ? +share.toFixed(2) : +share.toFixed(1)} %`;
+    if (share === 0 || share === 100) return `${share} %`;
+    return `${share.toFixed(share < 10 || share > 99 ? 2 : 1)} %`;
   }
 
   // The milliseconds of NumPy's units that have a fixed length.
@@ -65,7 +66,8 @@
     if (found === null) return `${number(n)} ${unit}`;
     const text = found.toISOString();
     if (text.endsWith("T00:00:00.000Z")) return text.slice(0, -14);
-    return text.replace("T", " ").replace(/\.000Z$|Z$/, "");
+    const fine = ["ms", "us", "ns"].includes(unit);
+    return text.replace("T", " ").replace(fine ? /\.000Z$|Z$/ : /(\.\d+)?Z$/, "");
   }
 
   /** Whether a feature holds moments, which are drawn on an axis of dates. */
@@ -81,7 +83,13 @@
   const record = (place) =>
     place.number === null ? `≈ byte ${Math.floor(100 * place.at)} %` : `record ${count(place.number)}`;
 
+  /** Steps of a power of two up to `most`, about `count` of them: an axis of bytes. */
+  function byteTicks(most, count) {
+    const step = 2 ** Math.max(0, Math.ceil(Math.log2(most / count)));
+    return Array.from({ length: Math.floor(most / step) + 1 }, (_, i) => i * step);
+  }
+
   const many = (n, one, more = `${one}s`) => `${count(n)} ${n === 1 ? one : more}`;
 
-  tfio.format = { brief, bytes, count, date, isMoment, many, number, percent, record, time, value };
+  tfio.format = { brief, byteTicks, bytes, count, date, isMoment, many, number, percent, record, time, value };
 })();

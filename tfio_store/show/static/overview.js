@@ -44,7 +44,7 @@
         tile("features", format.count(facts.features.length)),
         tile("codec", head.codec, head.codec),
         head.generation === null ? null : tile("generation", head.generation, head.generation),
-        head.written === null ? null : tile("written", when(head.written), head.written),
+        head.written === null ? null : tile("written", head.written.slice(0, 10), when(head.written)),
       ),
       el("p", { class: "scope", text: scopeText(scope) }),
       scope.left_out.length

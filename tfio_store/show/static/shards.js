@@ -54,6 +54,11 @@
   }
 
   function sizes(facts) {
+    if (facts.sizes.length === 1) {
+      const [{ least, median: middle, most }] = facts.sizes;
+      const range = least === most ? `${format.bytes(most)} each` : `${format.bytes(least)} to ${format.bytes(most)}, median ${format.bytes(middle)}`;
+      return el("p", { text: `Records of the one block that was looked at: ${range}.` });
+    }
     return titled("smallest, median and largest record of each block", charts.sizes(facts.sizes, { label: "record size along the dataset" }));
   }
 
