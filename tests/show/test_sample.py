@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tfio_store as tfs
+from tests.servers.place import Place
 from tests.show import datasets
 from tests.support.million import write_many
 from tfio_store.show import kept, strata
@@ -206,3 +207,29 @@ def test_what_is_too_large_for_a_sample_is_left_out(
 def test_blocks_must_be_some(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="blocks must be at least 1"):
         sampled(datasets.few(tmp_path), blocks=0)
+
+
+def test_a_sample_has_as_many_blocks_as_were_asked_for(tmp_path: Path) -> None:
+    source = numbers(tmp_path, count=60_000)
+    of_blocks = sampled(source).scope.of_blocks
+    assert of_blocks is not None
+    for blocks in range(1, of_blocks):
+        assert sampled(source, blocks=blocks).scope.blocks == blocks
+
+
+def test_a_part_of_a_dataset(tmp_path: Path) -> None:
+    source = numbers(tmp_path)
+    for part in tfs.partitions(source, num_partitions=7):
+        records = [record for batch in part.batches() for record in batch]
+        sample = sampled(part)
+        assert [sample.record(row) for row in range(len(sample))] == records
+        assert [place.number for place in sample.places] == list(range(len(records)))
+
+
+def test_objects_of_a_bucket_and_one_that_is_missing(s3: Place) -> None:
+    options = s3.storage_options
+    tfs.write_table({"x": np.arange(5000)}, s3.url("ds"), num_shards=4, storage_options=options)
+    s3.fs.rm(s3.fs.glob(s3.url("ds-00002*"))[0])
+    sample = take_sample(open_source(s3.url("ds"), Access(options)))
+    assert list(sample.unreadable) == [2]
+    assert sample.records == 3750

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,16 +15,20 @@ QUANTILES = (0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1)
 
 _MOST_EACH = 1 << 20
 _MOST = 4 << 20
+_MOST_DISTINCT = 400_000
+_MOST_CHUNKS = 64
 _AT_ONCE = 1 << 20
 _PART = 100_000
 _LEAST_PART = 2000
 
 
 class Budget:
-    """How many values all features together may hold."""
+    """How many values all features together may hold, and how many distinct ones they may
+    count."""
 
     def __init__(self) -> None:
         self.room = _MOST
+        self.distinct = _MOST_DISTINCT
 
     def take(self, count: int) -> bool:
         """Whether there is room for so many values, which is then taken."""
@@ -32,9 +37,15 @@ class Budget:
         self.room -= count
         return True
 
+    def take_distinct(self, count: int, before: int) -> bool:
+        """Whether so many distinct values may be counted, where there were fewer ``before``."""
+        self.distinct -= count - before
+        return self.distinct >= 0
+
 
 class Held:
-    """Numbers, in the order in which they came while ``exact``. Moments are of all of them.
+    """Numbers, in the order in which they came while ``exact``. What is told of them is of all of
+    them, but for `values`.
 
     NaN (NaT) and infinite values are counted only.
     """
@@ -44,36 +55,44 @@ class Held:
         self._chance = np.random.default_rng([seed, 3])
         self._chunks: list[npt.NDArray[Any]] = []
         self._keys = np.zeros(0)
-        self._held = 0
+        self._most_held = 0
         self.exact = True
         self.count = 0
         """Finite values."""
         self.nans = 0
         self.infinite = 0
-        self.zeros = 0
-        self.least: int | float | None = None
-        self.most: int | float | None = None
-        self._mean = 0.0
-        self._squares = 0.0
-        """The sum of squared distances from the mean."""
+        self._passed = _Moments()
+        """Of all, once they are not held any more."""
+        self._known: _Moments | None = None
 
     def add(self, values: npt.NDArray[Any]) -> None:
         values = self._finite(values)
         if not len(values):
             return
-        least, most = values.min().item(), values.max().item()
-        self.least = least if self.least is None else min(self.least, least)
-        self.most = most if self.most is None else max(self.most, most)
-        self.zeros += int(np.count_nonzero(values == 0))
-        for start in range(0, len(values), _AT_ONCE):  # to need no copy of very many values
-            self._move(values[start : start + _AT_ONCE])
-        if self.exact and (self.count > _MOST_EACH or not self._budget.take(len(values))):
-            self._thin()
         if self.exact:
-            self._chunks.append(values.copy())
-            self._held += len(values)
-        else:
-            self._draw_all(values)
+            if self.count + len(values) <= _MOST_EACH and self._budget.take(len(values)):
+                self._chunks.append(values.copy())
+                self.count += len(values)
+                if len(self._chunks) > _MOST_CHUNKS:
+                    self._joined()
+                return
+            self._thin()
+        self.count += len(values)
+        self._pass_on(values)
+
+    def _thin(self) -> None:
+        """There is no more room: from now on each value has the same chance to be held."""
+        values = self._joined()
+        self._budget.room += len(values)
+        self._most_held = min(_PART, max(_LEAST_PART, len(values)))
+        self.exact, self._chunks = False, []
+        self._pass_on(values)
+
+    def _pass_on(self, values: npt.NDArray[Any]) -> None:
+        for start in range(0, len(values), _AT_ONCE):  # to need no copy of very many values
+            part = values[start : start + _AT_ONCE]
+            self._passed.add(part)
+            self._draw(part)
 
     def _finite(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         if values.dtype.kind != "f":
@@ -86,30 +105,6 @@ class Held:
         self.infinite += len(values) - int(np.count_nonzero(finite)) - nans
         kept: npt.NDArray[Any] = values[finite]
         return kept
-
-    def _move(self, values: npt.NDArray[Any]) -> None:
-        """Chan's update of mean and squares, by a batch."""
-        wide = values.astype(np.float64)
-        with np.errstate(over="ignore", invalid="ignore"):
-            mean = float(wide.mean())
-            squares = float(((wide - mean) ** 2).sum())
-            before, self.count = self.count, self.count + len(wide)
-            step = mean - self._mean
-            self._squares += squares + step * step * before * len(wide) / self.count
-            self._mean += step * len(wide) / self.count
-
-    def _thin(self) -> None:
-        """There is no more room: from now on each value has the same chance to be held."""
-        values = self._joined()
-        self._budget.room += self._held
-        self._held, self.exact = 0, False
-        self._most_held = min(_PART, max(_LEAST_PART, len(values)))
-        self._chunks = []
-        self._draw_all(values)
-
-    def _draw_all(self, values: npt.NDArray[Any]) -> None:
-        for start in range(0, len(values), _AT_ONCE):
-            self._draw(values[start : start + _AT_ONCE])
 
     def _draw(self, values: npt.NDArray[Any]) -> None:
         # each value draws a number, and those of the smallest numbers are a fair sample
@@ -140,15 +135,62 @@ class Held:
         return self._joined()
 
     @property
+    def least(self) -> int | float | None:
+        return self._told.least
+
+    @property
+    def most(self) -> int | float | None:
+        return self._told.most
+
+    @property
+    def zeros(self) -> int:
+        return self._told.zeros
+
+    @property
     def moments(self) -> tuple[float | None, float | None]:
         """The mean and the standard deviation (of all, not of a sample: divided by n)."""
         if not self.count:
             return None, None
-        if self.exact:
-            wide = self._joined().astype(np.float64)
-            with np.errstate(over="ignore", invalid="ignore"):
-                return float(wide.mean()), float(wide.std())
-        return self._mean, math.sqrt(max(0.0, self._squares) / self.count)
+        found = self._told
+        return found.mean, math.sqrt(max(0.0, found.squares) / self.count)
+
+    @property
+    def _told(self) -> _Moments:
+        if not self.exact:
+            return self._passed
+        if self._known is None or self._known.count != self.count:
+            self._known = _Moments()
+            self._known.add(self._joined())
+        return self._known
+
+
+@dataclass
+class _Moments:
+    """Of values that came in batches."""
+
+    count: int = 0
+    zeros: int = 0
+    least: int | float | None = None
+    most: int | float | None = None
+    mean: float = 0.0
+    squares: float = 0.0
+    """The sum of squared distances from the mean."""
+
+    def add(self, values: npt.NDArray[Any]) -> None:
+        if not len(values):
+            return
+        least, most = values.min().item(), values.max().item()
+        self.least = least if self.least is None else min(self.least, least)
+        self.most = most if self.most is None else max(self.most, most)
+        self.zeros += int(np.count_nonzero(values == 0))
+        wide = values.astype(np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = float(wide.mean())
+            squares = float(((wide - mean) ** 2).sum())
+        before, self.count = self.count, self.count + len(wide)
+        step = mean - self.mean  # Chan's update
+        self.squares += squares + step * step * before * len(wide) / self.count
+        self.mean = mean if not before else self.mean + step * len(wide) / self.count
 
 
 def quantiles(ordered: npt.NDArray[Any]) -> tuple[Any, ...]:

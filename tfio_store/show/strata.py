@@ -34,6 +34,7 @@ _MOST_BLOCK_BYTES = 64 << 20
 """Blocks of more are of one huge record, which would not fit into a sample's memory."""
 
 _LOOKUPS_AT_ONCE = 32
+_ROUNDS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +105,14 @@ def chosen(dataset: Dataset, *, blocks: int, seed: int, full: bool) -> Plan:
     shards = np.searchsorted(ends, places, side="right")
     within = places - (ends - nbytes)[shards]
     of_known = known[shards]
-    picks = list(_blocks_at(dataset, shards[of_known], within[of_known]))
-    plan = _thinned(picks, of_blocks, chance)
+    picks = _blocks_at(dataset, shards[of_known], within[of_known])
+    for _ in range(_ROUNDS):  # two strata may have met in one block
+        if of_blocks is None or len(picks) >= blocks:
+            break
+        places = chance.integers(0, total, blocks - len(picks))
+        shards = np.searchsorted(ends, places, side="right")
+        picks |= _blocks_at(dataset, shards, places - (ends - nbytes)[shards])
+    plan = _thinned([picks[place] for place in sorted(picks)], of_blocks, chance)
     if not of_known.all() or not known.all():
         loose = _Loose(dataset, nbytes, blocks, seed)
         loose.choose(shards[~of_known], within[~of_known], np.flatnonzero(~known))
@@ -134,16 +141,21 @@ def _every_block(dataset: Dataset) -> Iterator[BlockPick]:
             yield BlockPick(shard, dataset.block(shard, block), int(table.records[block]))
 
 
-def _blocks_at(dataset: Dataset, shards: Int64Array, within: Int64Array) -> Iterator[BlockPick]:
-    """The blocks that hold these bytes of these shards. One that is met again comes once."""
+def _blocks_at(
+    dataset: Dataset, shards: Int64Array, within: Int64Array
+) -> dict[tuple[int, int], BlockPick]:
+    """The blocks that hold these bytes of these shards, by shard and number."""
+    found = {}
     wanted = np.unique(shards).tolist()
     for shard, table in zip(wanted, dataset.tables(wanted), strict=True):
         if not len(table):
             continue
         places = within[shards == shard] + int(table.offsets[0])
-        found = np.searchsorted(table.offsets, places, side="right") - 1
-        for block in np.unique(np.clip(found, 0, len(table) - 1)).tolist():
-            yield BlockPick(shard, dataset.block(shard, block), int(table.records[block]))
+        numbers = np.searchsorted(table.offsets, places, side="right") - 1
+        for block in np.unique(np.clip(numbers, 0, len(table) - 1)).tolist():
+            pick = BlockPick(shard, dataset.block(shard, block), int(table.records[block]))
+            found[shard, block] = pick
+    return found
 
 
 def _thinned(

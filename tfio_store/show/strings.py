@@ -49,6 +49,7 @@ class Strings:
     """Takes values with the rows of their records; row -1 is that of a record that is not kept."""
 
     def __init__(self, budget: Budget, seed: int) -> None:
+        self._budget = budget
         self.lengths = Held(budget, seed)
         self.counted: Counter[bytes] | None = Counter()
         """Of each value, or of its digest, how often it occurs. None once there are too many."""
@@ -69,10 +70,13 @@ class Strings:
     def add(self, values: Sequence[bytes], rows: Sequence[int]) -> None:
         self.lengths.add(np.fromiter(map(len, values), np.int64, len(values)))
         if self.counted is not None:
+            before = len(self.counted)
             self.counted.update(self._names(values, rows))
-            if len(self.counted) > _MOST_DISTINCT:
+            count = len(self.counted)
+            if not self._budget.take_distinct(count, before) or count > _MOST_DISTINCT:
+                self._budget.distinct += count
                 self.counted = None
-                self.excerpts, self.first_rows = {}, {}
+                self.excerpts, self.first_rows, self.repeats = {}, {}, {}
         kinds = [media_type(value) for value in values]
         self.media.update(kind for kind in kinds if kind is not None)
         others = [

@@ -29,6 +29,7 @@ RECORD = "(record)"
 _MOST_FEATURES = 1000
 _MOST_NAMES = 100_000
 _MOST_CLASSES = 10_000
+_MOST_CLASSES_WITH_ROWS = 200
 _LONG = 64 << 10
 """Records of so many bytes are not copied."""
 
@@ -273,18 +274,27 @@ class Tallies:
         elif tally.classes is not None and len(values) > _MOST_AT_ONCE and not tally.singles:
             tally.classes, tally.class_rows = None, {}  # long lists are no classes
         elif tally.classes is not None:
-            found, first, counts = np.unique(values, return_index=True, return_counts=True)
-            rows = np.full(len(first), -1) if owners is None else owners.of(first)
-            for value, row, count in zip(
-                found.tolist(), rows.tolist(), counts.tolist(), strict=True
-            ):
-                tally.classes[value] += count
-                if len(tally.class_rows) <= _MOST_CLASSES and row >= 0:
-                    noted = tally.class_rows.setdefault(value, [])
-                    if len(noted) < 8:
-                        noted.append(row)
-            if len(tally.classes) > _MOST_CLASSES:
-                tally.classes, tally.class_rows = None, {}
+            self._count_classes(tally, values, owners)
+
+    def _count_classes(
+        self, tally: FeatureTally, values: npt.NDArray[Any], owners: _Owners | None
+    ) -> None:
+        assert tally.classes is not None
+        before = len(tally.classes)
+        found, first, counts = np.unique(values, return_index=True, return_counts=True)
+        tally.classes.update(dict(zip(found.tolist(), counts.tolist(), strict=True)))
+        count = len(tally.classes)
+        if not self._budget.take_distinct(count, before) or count > _MOST_CLASSES:
+            self._budget.distinct += count
+            tally.classes, tally.class_rows = None, {}
+            return
+        if count > _MOST_CLASSES_WITH_ROWS or owners is None:
+            tally.class_rows = {}
+            return
+        for value, row in zip(found.tolist(), owners.of(first).tolist(), strict=True):
+            noted = tally.class_rows.setdefault(value, [])
+            if len(noted) < 8 and row >= 0:
+                noted.append(row)
 
 
 def raw_numbers(
