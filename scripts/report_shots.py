@@ -109,7 +109,7 @@ def _row(chance: np.random.Generator, i: int, kind: int) -> dict[str, Any]:
         "tokens": np.minimum(chance.zipf(1.3, length), 32_000),
         "score": float("nan") if i % 900 == 7 else score,
         "price": float(chance.lognormal(3, 0.8)),
-        "country": ("Germany", "日本", "Brasil", "France", "Kenya", "India")[
+        "country": ("Germany", "Côte d'Ivoire", "Brasil", "France", "Kenya", "India")[
             min(5, int(chance.exponential(1.3)))
         ],
     }

@@ -18,6 +18,13 @@ pytest.importorskip("setuptools")
 TREE = Path(__file__).parent.parent
 MODULES = {"tfio_store.records._core", "tfio_store.example._example", "tfio_store.tf._tensorflow"}
 
+STATIC = {
+    str(path.relative_to(TREE))
+    for path in (TREE / "tfio_store/show/static").rglob("*")
+    if path.is_file()
+}
+"""The scripts and styles of pages, and the licences of those by others."""
+
 ROUND_TRIP = """
 import warnings
 with warnings.catch_warnings(record=True) as told:
@@ -97,6 +104,7 @@ def test_without_a_compiler_all_is_python(tree: Path, tmp_path: Path) -> None:
     assert list(tmp_path.rglob("*.so")) == []
     package = tmp_path / "tfio_store" / "__init__.py"
     assert run(ROUND_TRIP, tmp_path).split() == [str(package), "pure", "pure", "1"]
+    assert {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.*")} >= STATIC
 
 
 def test_one_module_fails_alone(tree: Path, tmp_path: Path, compiler: Path) -> None:
@@ -153,4 +161,4 @@ def test_a_source_distribution_holds_every_source(tree: Path, tmp_path: Path) ->
         for path in (TREE / "ext").rglob("*.*")
         if not path.name.startswith("_") or path.suffix not in (".c", ".h")
     }
-    assert sources <= held
+    assert sources | STATIC <= held

@@ -14,6 +14,7 @@ from tests.show import datasets, made_facts
 from tests.show.browsing import Tab, chromium, opened
 from tfio_store.show.model import Facts
 from tfio_store.show.page import frame_of, page_of
+from tfio_store.show.plain import scope_text
 
 pytest.importorskip("PIL")
 
@@ -79,8 +80,11 @@ def test_each_kind_of_dataset(show: Show, tmp_path: Path, kind: str) -> None:
 @pytest.mark.parametrize("name", ["facts", "empty", "hostile"])
 @pytest.mark.parametrize("width", [400, 1200])
 def test_facts_of_each_kind(show: Show, name: str, width: int) -> None:
-    with show(of(getattr(made_facts, name)()), width=width) as tab:
+    facts = getattr(made_facts, name)()
+    with show(of(facts), width=width) as tab:
         check(tab)
+        assert tab.page.locator(".scope").inner_text() == scope_text(facts.scope)
+        assert tab.page.locator("g[aria-label]").count() == 0
 
 
 def test_hostile_texts_are_shown_as_they_are(show: Show) -> None:

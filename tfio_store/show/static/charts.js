@@ -20,6 +20,8 @@
       for (const style of plot.querySelectorAll("style")) style.remove();
       const svg = plot instanceof SVGElement ? plot : plot.querySelector("svg");
       svg.setAttribute("role", "img");
+      // Its label speaks for all of it: Plot's own, on groups, are not allowed beside it.
+      for (const group of svg.querySelectorAll("g[aria-label]")) group.removeAttribute("aria-label");
       return plot;
     };
     return fluid(draw, { class: "plot" });

@@ -42,7 +42,7 @@
       class: small ? "pixels" : null, ...properties,
     });
     image.addEventListener("error", () => {
-      image.replaceWith(el("span", { class: "broken", text: "cannot be shown" }));
+      (image.closest(".frame") ?? image).replaceWith(el("span", { class: "broken", text: "cannot be shown" }));
     }, { once: true });
     return image;
   }
