@@ -38,6 +38,7 @@ _LONG = 64 << 10
 """Records of so many bytes are not copied."""
 
 _MOST_VALUES = 12 << 20
+_MOST_STRINGS = 3 << 20
 """A column of more values than that, which are of one record, is counted and not decoded."""
 
 
@@ -66,10 +67,17 @@ class Column:
     buffer: memoryview
     steps: Int64Array | None = None
 
-    def strings(self) -> Iterator[bytes]:
-        """The byte strings, one after another."""
+    def strings(self, places: Int64Array | None = None) -> Iterator[bytes]:
+        """The byte strings, one after another; or those at these places."""
         view = self.buffer
-        return (bytes(view[at : at + size]) for at, size in self.values.tolist())
+        spans = self.values if places is None else self.values[places]
+        return (bytes(view[at : at + size]) for at, size in spans.tolist())
+
+    def owners(self, places: Int64Array) -> Int64Array:
+        """The rows of the batch whose values are at these places."""
+        ends = np.cumsum(self.counts)
+        found: Int64Array = self.rows[np.searchsorted(ends, places, side="right")]
+        return found
 
 
 @dataclass(slots=True)
@@ -207,7 +215,7 @@ class _Decoder:
         """Flat values. Records without any add nothing."""
         if kind == 0:
             return np.zeros(0, np.int64)
-        if splits[-1] > _MOST_VALUES:
+        if splits[-1] > (_MOST_STRINGS if kind == _BYTES else _MOST_VALUES):
             self._found.too_long += 1
             none = (0, 2) if kind == _BYTES else 0
             return np.zeros(none, np.float32 if kind == _FLOATS else np.int64)

@@ -54,7 +54,7 @@ def facts_of_feature(tally: FeatureTally, records: int, *, pixels: bool = False)
         length_mean=0.0 if length_mean is None else length_mean,
         distinct=_distinct(tally, ordered),
         top=top_of(tally),
-        exact=numbers.exact and lengths.exact,
+        exact=numbers.exact and lengths.exact and tally.strings.exact,
         unit=unit_of(tally),
     )
 
@@ -100,7 +100,7 @@ def _lengths(lengths: Held) -> Histogram | None:
 def _distinct(tally: FeatureTally, ordered: npt.NDArray[Any]) -> int | None:
     if tally.strings.lengths.count and not tally.numbers.count:
         counted = tally.strings.counted
-        return None if counted is None else len(counted)
+        return None if counted is None or not tally.strings.exact else len(counted)
     if tally.numbers.exact:
         return int(np.count_nonzero(ordered[1:] != ordered[:-1])) + (len(ordered) > 0)
     return None if tally.classes is None else len(tally.classes)

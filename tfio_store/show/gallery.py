@@ -32,6 +32,9 @@ _MOST_PIXELS = 200_000_000
 
 _AUDIO_BYTES = 256 << 10
 _MOST_CAPTIONS = 6
+_TRIED = 20
+"""So many times as many are drawn, for some of their records do not stay."""
+
 _MOST_BESIDE = 200
 _LONGEST_BESIDE = 200
 
@@ -117,8 +120,10 @@ class Gallery:
         """Values of records that stay in the sample, by chance: their places in the column."""
         if count <= 0:
             return []
-        owners = np.repeat(column.rows, column.counts)[: len(column.values)]
-        places = np.flatnonzero(rows[owners] >= 0)
+        places = np.arange(len(column.values))
+        if len(places) > _TRIED * count:
+            places = np.sort(self._chance.choice(len(places), _TRIED * count, replace=False))
+        places = places[rows[column.owners(places)] >= 0]
         if len(places) > count:
             places = np.sort(self._chance.choice(places, count, replace=False))
         found: list[int] = places.tolist()
@@ -129,7 +134,7 @@ class Gallery:
     ) -> None:
         at, size = column.values[place].tolist()
         data = bytes(column.buffer[at : at + size])
-        record = int(np.repeat(column.rows, column.counts)[place])
+        record = int(column.owners(np.array([place]))[0])
         row, name = int(rows[record]), name_of(column.key)
         beside = single_values(
             batch, record, self._schema, most=_MOST_BESIDE, longest=_LONGEST_BESIDE

@@ -42,7 +42,7 @@ def unit_of(tally: FeatureTally) -> str:
 
 
 def _of_strings(tally: FeatureTally) -> Role:
-    strings, values = tally.strings, tally.values
+    strings, values = tally.strings, tally.strings.given
     images = sum(n for found, n in strings.media.items() if is_image(found))
     audio = sum(n for found, n in strings.media.items() if is_audio(found))
     feature = tally.feature

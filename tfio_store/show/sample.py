@@ -26,7 +26,7 @@ from tfio_store.show.model import Damage, Place, Scope, SizeAt
 from tfio_store.show.opened import Opened
 from tfio_store.show.reading import Piece, Reading
 from tfio_store.show.strata import BlockPick, Plan, chosen
-from tfio_store.show.tally import Tallies
+from tfio_store.show.tally import MOST_NAMES, Tallies
 from tfio_store.show.words import counted
 from tfio_store.storage.redaction import redacted
 from tfio_store.write.progress import OnProgress, Progress
@@ -282,11 +282,12 @@ class _Pass:
                 f"{counted(reading.empty_spots, 'spot')} at which no record was found"
             )
         if sample.tallies.more:
-            more = len(sample.tallies.more)
-            sample.left_out.append(f"{counted(more, 'feature')} beyond the first 1,000")
+            more = counted(len(sample.tallies.more), "feature")
+            more = f"{more} or more" if len(sample.tallies.more) == MOST_NAMES else more
+            sample.left_out.append(f"{more} beyond the first 1,000")
         if sample.tallies.too_long:
             long = counted(sample.tallies.too_long, "list")
-            sample.left_out.append(f"the values of {long} of more than 12 million")
+            sample.left_out.append(f"the values of {long} of millions")
         for reason, count in sample.gallery.passed_over.items():
             sample.left_out.append(f"{counted(count, 'image')}: {reason}")
         if len(sample) < sample.records:

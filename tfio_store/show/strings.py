@@ -8,8 +8,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
-import numpy as np
-
 from tfio_store.show.held import Budget, Held
 from tfio_store.show.media import media_type
 from tfio_store.show.text import is_text
@@ -50,7 +48,11 @@ class Strings:
 
     def __init__(self, budget: Budget, seed: int) -> None:
         self._budget = budget
+        self.exact = True
+        """Whether every value was given."""
+        self.given = 0
         self.lengths = Held(budget, seed)
+        """Of all values. Their owner adds them."""
         self.counted: Counter[bytes] | None = Counter()
         """Of each value, or of its digest, how often it occurs. None once there are too many."""
         self.excerpts: dict[bytes, bytes] = {}
@@ -68,7 +70,7 @@ class Strings:
         self.empty = Issue()
 
     def add(self, values: Sequence[bytes], rows: Sequence[int]) -> None:
-        self.lengths.add(np.fromiter(map(len, values), np.int64, len(values)))
+        self.given += len(values)
         if self.counted is not None:
             before = len(self.counted)
             self.counted.update(self._names(values, rows))

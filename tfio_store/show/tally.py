@@ -19,7 +19,7 @@ from tfio_store.show.columns import Column, Key, decoded, name_of
 from tfio_store.show.held import Budget, Held
 from tfio_store.show.strings import Issue, Strings
 
-__all__ = ["RECORD", "FeatureTally", "Tallies"]
+__all__ = ["MOST_NAMES", "RECORD", "FeatureTally", "Tallies"]
 
 Int64Array = npt.NDArray[np.int64]
 
@@ -27,11 +27,15 @@ RECORD = "(record)"
 """What a record is called as a feature, if it is no Example."""
 
 _MOST_FEATURES = 1000
-_MOST_NAMES = 100_000
+MOST_NAMES = 100_000
 _MOST_CLASSES = 10_000
 _MOST_CLASSES_WITH_ROWS = 200
 _LONG = 64 << 10
 """Records of so many bytes are not copied."""
+
+_MOST_STRINGS = 8192
+_FEW_STRINGS = 4
+"""Of lists of byte strings, so many in each slice of records are looked at."""
 
 _MOST_AT_ONCE = 1 << 18
 _MOST_HASHES = 2 << 20
@@ -161,7 +165,7 @@ class Tallies:
         if key in self.features:
             return True
         if len(self.features) >= _MOST_FEATURES:
-            if len(self.more) < _MOST_NAMES:
+            if len(self.more) < MOST_NAMES:
                 self.more.add(key)
             return False
         name = name_of(key)
@@ -217,6 +221,7 @@ class Tallies:
         self.whole.values += len(values)
         self.whole.dtypes["bytes"] += len(values)
         self.whole.strings.add(values, mine)
+        self.whole.strings.lengths.add(batch.lengths[odd])
 
     def _add(self, tally: FeatureTally, column: Column, rows: Int64Array) -> None:
         mine = rows[column.rows]
@@ -232,7 +237,7 @@ class Tallies:
         tally.singles = tally.singles and bool((column.counts == 1).all())
         _hold_to_schema(tally, column, mine)
         if column.dtype == "bytes":
-            self._add_strings(tally, column, mine)
+            self._add_strings(tally, column, rows)
         elif len(column.values):
             self._add_numbers(tally, column.values, _Owners(mine, column.counts))
             if tally.singles and column.steps is None and column.dtype == "int64":
@@ -243,23 +248,44 @@ class Tallies:
             _look_for_padding(tally, column, mine)
 
     def _add_strings(self, tally: FeatureTally, column: Column, rows: Int64Array) -> None:
-        values = list(column.strings())
-        if not values:
+        """``rows`` are those of the sample, of all records of the slice."""
+        if not len(column.values):
             return
-        raw = raw_numbers(tally.feature, values)
-        if raw is None:
-            tally.strings.add(values, np.repeat(rows, column.counts).tolist())
-            if tally.singles and column.steps is None:
-                _follow(tally, values, sum(map(ne, values, values[1:])))
-                tally.rising = tally.rising and all(map(le, values, values[1:]))
-            return
+        if tally.feature is not None and tally.feature.raw:
+            values = list(column.strings())
+            raw = raw_numbers(tally.feature, values)
+            if raw is not None:
+                self._add_raw(tally, column, raw, rows)
+                return
+        places = None
+        if len(column.values) > max(_MOST_STRINGS, _FEW_STRINGS * len(column.rows)):
+            tally.strings.exact = False
+            chance = np.random.default_rng([self._seed, 5, tally.values])
+            found = chance.choice(len(column.values), _MOST_STRINGS, replace=False)
+            places = np.sort(found)
+        values = list(column.strings(places))
+        every = np.arange(len(column.values)) if places is None else places
+        tally.strings.add(values, rows[column.owners(every)].tolist())
+        tally.strings.lengths.add(column.values[:, 1])
+        if tally.singles and column.steps is None:
+            _follow(tally, values, sum(map(ne, values, values[1:])))
+            tally.rising = tally.rising and all(map(le, values, values[1:]))
+
+    def _add_raw(
+        self,
+        tally: FeatureTally,
+        column: Column,
+        raw: tuple[npt.NDArray[Any], int],
+        rows: Int64Array,
+    ) -> None:
+        """Numbers that byte strings hold."""
         numbers, missing = raw
         tally.numbers.nans += missing
-        each = len(numbers) // len(values)
-        known = each * len(values) == len(numbers) and len(values) == len(rows)
-        counts = np.full(len(rows), each)
-        self._add_numbers(tally, numbers, _Owners(rows, counts) if known else None)
-        tally.strings.lengths.add(np.fromiter(map(len, values), np.int64, len(values)))
+        single = bool((column.counts == 1).all()) and len(numbers) % len(column.rows) == 0
+        counts = np.full(len(column.rows), len(numbers) // len(column.rows))
+        owners = _Owners(rows[column.rows], counts) if single else None
+        self._add_numbers(tally, numbers, owners)
+        tally.strings.lengths.add(column.values[:, 1])
 
     def _add_numbers(
         self, tally: FeatureTally, values: npt.NDArray[Any], owners: _Owners | None

@@ -25,6 +25,9 @@ SIDE = 192
 """Pixels of a thumbnail's longer side, at most."""
 
 MOST_PIXELS = 64_000_000
+MOST_SCANS = 64
+"""Of a JPEG: each takes as long as it has pixels, and a few bytes. Progressive ones have ten."""
+
 _AS_IT_IS = 12 << 10
 """Files of so few bytes, which are not larger than a thumbnail, are shown as they are."""
 
@@ -102,6 +105,8 @@ def _decoded(image: Any, data: bytes, found: str, side: int) -> Look:
     mode = str(image.mode)
     if width * height > MOST_PIXELS:
         return Look(width=width, height=height, mode=mode, passed_over="it has too many pixels")
+    if found == "image/jpeg" and data.count(b"\xff\xda") > MOST_SCANS:
+        return Look(width=width, height=height, mode=mode, passed_over="it has too many scans")
     if found == "image/jpeg":
         image.draft(None, (side, side))  # libjpeg decodes an eighth as fast as it scales
     image.load()

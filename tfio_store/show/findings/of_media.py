@@ -86,12 +86,12 @@ def _repeated(tally: FeatureTally) -> Iterator[Finding]:
     if strings.counted is None or not strings.repeats:
         return
     again = sum(strings.counted[name] - 1 for name in strings.repeats)
-    share = again / tally.values
+    share = again / strings.given
     first = max(strings.repeats, key=lambda name: (strings.counted or Counter())[name])
     most = strings.counted[first]
     name = shown_name(tally.name)
     text = (
-        f"feature {name}: {number(again)} of {number(tally.values)} values ({percent(share)}) are "
+        f"feature {name}: {number(again)} of {number(strings.given)} values ({percent(share)}) are "
         f"the same as an earlier one; one comes {number(most)} times"
     )
     rows = tuple(row for row in strings.repeats[first] if row >= 0)

@@ -24,7 +24,7 @@ def string_findings(tally: FeatureTally) -> Iterator[Finding]:
     yield from _told(tally, "lost-letters", "warning", strings.lost, text)
     text = "{look} as if UTF-8 had been taken for Latin-1: \u201cÃ¼\u201d for \u201cü\u201d"
     yield from _told(tally, "mojibake", "warning", strings.twice, text)
-    many = strings.empty.count * 10 >= tally.values
+    many = strings.empty.count * 10 >= strings.given
     yield from _told(
         tally, "empty-text", "warning" if many else "note", strings.empty, "{are} empty"
     )
@@ -35,7 +35,7 @@ def _told(
 ) -> Iterator[Finding]:
     if not issue.count:
         return
-    name, total = shown_name(tally.name), tally.strings.lengths.count
+    name, total = shown_name(tally.name), tally.strings.given
     one = issue.count == 1
     verbs = {"are": "is", "hold": "holds", "look": "looks"}
     what = what.format(**{many: single if one else many for many, single in verbs.items()})
