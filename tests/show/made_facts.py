@@ -239,3 +239,10 @@ def wide(count: int = 5000) -> Facts:
     one = numbers("", CHANCE.normal(0, 1, 2000))
     features = tuple(replace(one, name=name.format(i // 100, i)) for i in range(count))
     return replace(made, features=features, findings=(), items=made.items[:3])
+
+
+def many_shards() -> Facts:
+    """Of 100,000 shards, of which each bar stands for a hundred."""
+    made = facts()
+    bars = tuple(replace(bar, first=bar.first * 100, shards=100) for bar in shard_bars(1000))
+    return replace(made, header=replace(made.header, shards=100_000), shards=bars, items=())

@@ -77,7 +77,7 @@ def test_each_kind_of_dataset(show: Show, tmp_path: Path, kind: str) -> None:
             assert tab.page.locator(".feature.filled h3").count() > 0
 
 
-@pytest.mark.parametrize("name", ["facts", "empty", "hostile"])
+@pytest.mark.parametrize("name", ["facts", "empty", "hostile", "many_shards"])
 @pytest.mark.parametrize("width", [400, 1200])
 def test_facts_of_each_kind(show: Show, name: str, width: int) -> None:
     facts = getattr(made_facts, name)()

@@ -23,7 +23,6 @@ def plain_html(facts: Facts) -> str:
         ("records", records),
         ("stored", nbytes_text(head.nbytes)),
         ("shards", f"{head.shards:,}"),
-        ("features", f"{len(facts.features):,}"),
         ("codec", head.codec),
     ]
     shown = "".join(

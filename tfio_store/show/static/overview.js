@@ -41,7 +41,6 @@
         tile("records", head.records === null ? "unknown" : format.count(head.records)),
         tile("stored", format.bytes(head.nbytes), `${format.count(head.nbytes)} bytes`),
         tile(head.shards === 1 ? "shard" : "shards", format.count(head.shards)),
-        tile("features", format.count(facts.features.length)),
         tile("codec", head.codec, head.codec),
         head.generation === null ? null : tile("generation", head.generation, head.generation),
         head.written === null ? null : tile("written", head.written.slice(0, 10), when(head.written)),
@@ -60,7 +59,7 @@
     return el(
       "details",
       { class: "schema" },
-      el("summary", { text: `Schema ${from}: ${format.many(head.schema.length, "feature")}` }),
+      el("summary", { text: `Schema ${from}` }),
       tfio.dom.table("schema", ["feature", "holds"], head.schema.map(([name, holds]) => [
         el("span", { class: "mono", text: name }), el("span", { class: "mono muted", text: holds }),
       ])),
