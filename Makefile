@@ -194,6 +194,7 @@ chart: $(VENV)/.docs ## the README's chart of speeds, from the tables of docs/be
 
 report-shots: $(VENV)/.dev ## the pictures of docs/report.md, taken of a made dataset's report (chromium)
 	$(BIN)/python -m scripts.report_shots
+	$(BIN)/python -m scripts.view_shots
 
 vendor: ## fetch the scripts that reports hold, as scripts/vendor_js.py names them (npm)
 	$(PYTHON) scripts/vendor_js.py

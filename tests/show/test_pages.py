@@ -242,9 +242,11 @@ def test_no_secret_is_told(s3: Place) -> None:
         assert secret not in json.dumps(told)
 
 
-def test_a_damaged_record_is_told_with_its_place(tmp_path: Path) -> None:
+@pytest.mark.parametrize("positions", [True, False])
+def test_a_damaged_record_is_told_with_its_place(tmp_path: Path, positions: bool) -> None:
+    """All others of its block are there."""
     url = f"{tmp_path}/train"
-    write(url, numbered(300), num_shards=1, record_positions=True)
+    write(url, numbered(300), num_shards=1, record_positions=positions)
     (shard,) = tmp_path.glob("train-*")
     data = bytearray(shard.read_bytes())
     data[len(data) // 2] ^= 1

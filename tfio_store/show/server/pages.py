@@ -18,6 +18,7 @@ from tfio_store.errors import DataLossError
 from tfio_store.read.record_runs import UNKNOWN, frames_of
 from tfio_store.read.record_source import RecordSource
 from tfio_store.records.framing import FRAME_OVERHEAD
+from tfio_store.show.server.damaged import DamagedBlocks
 
 __all__ = ["PAGE_BYTES", "Paged", "Pager"]
 
@@ -54,6 +55,7 @@ class Pager:
             memory_budget=_ROUND_BYTES,
             max_record_bytes=max_record_bytes,
         )
+        self._damaged = DamagedBlocks(dataset, max_record_bytes=max_record_bytes)
 
     def __len__(self) -> int:
         return len(self._source)
@@ -66,7 +68,7 @@ class Pager:
         try:
             return self._source[number]
         except DataLossError:
-            return self._alone(number)
+            return self._damaged.record(number)
 
     def page(self, start: int, count: int) -> Iterator[Paged]:
         """The ``count`` records from ``start`` on, or as many as there are."""
@@ -94,16 +96,10 @@ class Pager:
     def _sound(self, number: int, nbytes: int) -> Paged:
         """One of a page on which something is damaged."""
         try:
-            record = self._alone(number)
+            record = self._damaged.record(number)
         except DataLossError as error:
             return Paged(number, nbytes, fault=error)
         return Paged(number, len(record), record)
-
-    def _alone(self, number: int) -> bytes:
-        """A record without its neighbours, where the index knows its place. (The source takes a
-        number that follows the last one for a loop, and reads whole blocks; not so two equal
-        ones.)"""
-        return self._source[[number, number]][0]
 
     def _sizes(self, numbers: Int64Array) -> tuple[Int64Array, Int64Array]:
         """Of each record: its bytes, or its share of its block's; and what its block adds to those

@@ -69,7 +69,7 @@
   const LEVELS = { error: "Error", warning: "Warning", note: "Note" };
 
   /** Links to what shows a finding: its feature, its shards, its records. */
-  function links(finding, facts, { recordHref }) {
+  function links(finding, facts, { recordHref, findingHref }) {
     const made = [];
     const index = facts.features.findIndex((feature) => feature.name === finding.feature);
     if (finding.feature !== null && index >= 0) made.push(el("a", { href: `#feature-${index}`, text: "feature" }));
@@ -77,7 +77,9 @@
     else if (finding.shards.length) made.push(el("a", { href: "#shards", text: "shards" }));
     const places = new Map(facts.places.map((place) => [place.row, place]));
     const MOST = 5;
-    for (const row of recordHref ? finding.rows.slice(0, MOST) : []) {
+    const all = finding.rows.length > MOST ? (findingHref?.(finding) ?? null) : null;
+    if (all !== null) made.push(el("a", { href: all, text: format.many(finding.rows.length, "record") }));
+    for (const row of recordHref && all === null ? finding.rows.slice(0, MOST) : []) {
       const place = places.get(row);
       const href = place === undefined ? null : recordHref(place);
       if (href !== null) made.push(el("a", { href, text: format.record(place) }));

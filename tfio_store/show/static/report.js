@@ -20,12 +20,13 @@
     ].filter(([, , , shown]) => shown);
   }
 
-  const OPTIONS = { mediaUrl: media.mediaUrl, recordHref: null };
+  const OPTIONS = { mediaUrl: media.mediaUrl, recordHref: null, findingHref: null };
 
   /**
    * Fill `root` with what `facts` (`Facts.to_json()`) say.
    * options.mediaUrl(item): the URL of an image or audio, or null. Default: the item's `url`, or its bytes in `facts`.
    * options.recordHref(place): the URL of a record's page, or null. Default: none.
+   * options.findingHref(finding): the URL of a page with all of its records, or null. Default: none.
    */
   function renderReport(root, facts, options = {}) {
     const given = { ...OPTIONS, ...options };

@@ -132,7 +132,7 @@
   /** The address of all the records that show a finding. */
   function findingHref(one) {
     const rows = one.rows.slice(0, 100);
-    return rows.length && rows.join(",").length < LONGEST ? route.write("rows", { rows, why: one.text.slice(0, 200), ...state.key }) : null;
+    return rows.join(",").length < LONGEST ? route.write("rows", { rows, why: one.text.slice(0, 200), ...state.key }) : null;
   }
 
   function findHref(name, value) {
