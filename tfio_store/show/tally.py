@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from operator import le, ne
 from typing import Any
 
@@ -17,6 +16,7 @@ from tfio_store.example.schema import Schema
 from tfio_store.records.framing import RecordBatch
 from tfio_store.show.columns import Column, Key, decoded, name_of
 from tfio_store.show.held import Budget, Held
+from tfio_store.show.repeats import Repeats
 from tfio_store.show.strings import Issue, Strings
 
 __all__ = ["MOST_NAMES", "RECORD", "FeatureTally", "Tallies"]
@@ -30,15 +30,11 @@ _MOST_FEATURES = 1000
 MOST_NAMES = 100_000
 _MOST_CLASSES = 10_000
 _MOST_CLASSES_WITH_ROWS = 200
-_LONG = 64 << 10
-"""Records of so many bytes are not copied."""
-
 _MOST_STRINGS = 8192
 _FEW_STRINGS = 4
 """Of lists of byte strings, so many in each slice of records are looked at."""
 
 _MOST_AT_ONCE = 1 << 18
-_MOST_HASHES = 2 << 20
 _MOST_ROWS = 100
 _SLICE_BYTES = 8 << 20
 _SLICE_CELLS = 1 << 20
@@ -100,41 +96,6 @@ class _Owners:
         """The rows of the values at these places."""
         found: Int64Array = self._rows[np.searchsorted(self._ends, values, side="right")]
         return found
-
-
-def _hash(record: memoryview) -> int:
-    return hash(blake2b(record, digest_size=16).digest())
-
-
-class Repeats:
-    """Finds records that are there more than once."""
-
-    def __init__(self) -> None:
-        self._hashes: list[Int64Array] = []
-        self._rows: list[Int64Array] = []
-        self.records = 0
-
-    def add(self, batch: RecordBatch, rows: Int64Array) -> None:
-        if self.records + len(batch) > _MOST_HASHES:
-            return
-        self.records += len(batch)
-        found = (
-            hash(batch[i]) if nbytes < _LONG else _hash(batch.view(i))
-            for i, nbytes in enumerate(batch.lengths.tolist())
-        )
-        self._hashes.append(np.fromiter(found, np.int64, len(batch)))
-        self._rows.append(rows)
-
-    def found(self) -> tuple[int, list[int]]:
-        """How many records are the same as an earlier one; and rows of those that are not
-        alone."""
-        if not self.records:
-            return 0, []
-        hashes, rows = np.concatenate(self._hashes), np.concatenate(self._rows)
-        _, back, counts = np.unique(hashes, return_inverse=True, return_counts=True)
-        again = np.flatnonzero((counts[back] > 1) & (rows >= 0))
-        order = np.argsort(-counts[back[again]], kind="stable")[:_MOST_ROWS]
-        return len(hashes) - len(counts), rows[again[order]].tolist()
 
 
 class Tallies:
