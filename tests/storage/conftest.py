@@ -20,6 +20,8 @@ SITES = [
 @pytest.fixture(params=SITES)
 def site(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     server, _, backend = request.param.partition("+")
+    if backend:
+        pytest.importorskip(backend)
     if server == "local":
         found = Place(str(tmp_path))
     elif server == "plain":
