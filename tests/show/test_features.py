@@ -14,11 +14,13 @@ from hypothesis import given, strategies as st
 
 import tfio_store as tfs
 from tests.support.examples import FLOATS, INT64S
+from tfio_store.example.schema import Schema
 from tfio_store.records.framing import RecordBatch
 from tfio_store.show import columns, held
 from tfio_store.show.features import facts_of_feature
 from tfio_store.show.model import FeatureFacts
 from tfio_store.show.tally import Tallies
+from tfio_store.show.values import record_values
 
 QUANTILES = [0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1]
 
@@ -142,8 +144,6 @@ def test_more_values_than_are_held_are_a_fair_part(monkeypatch: pytest.MonkeyPat
 
 
 def test_times_have_a_unit(tmp_path: Path) -> None:
-    from tfio_store.example.schema import Schema
-
     times = np.array(["2024-01-01T00:00:00", "2024-03-01T00:00:00", "NaT"], "datetime64[s]")
     schema = Schema({"t": tfs.Feature("datetime64[s]", raw=True)})
     records = tfs.encode_examples({"t": times}, schema=schema).tolist()
@@ -154,9 +154,14 @@ def test_times_have_a_unit(tmp_path: Path) -> None:
 
 
 def test_raw_numbers_are_numbers() -> None:
-    from tfio_store.example.schema import Schema
-
     schema = Schema({"x": tfs.Feature("float64", (2,), raw=True)})
     records = tfs.encode_examples({"x": np.array([[0.1, 0.2], [0.3, 1e300]])}, schema=schema)
     found = told(records.tolist(), "x", schema=schema)
     assert (found.role, found.dtype, found.most, found.values) == ("number", "float64", 1e300, 2)
+
+
+@pytest.mark.parametrize("value", [float("inf"), 1e30, 2**63 - 1, -(2**63)])
+def test_numbers_where_the_schema_has_times(value: Any) -> None:
+    schema = Schema({"t": tfs.Feature("datetime64[s]", raw=True)})
+    (found,) = record_values(tfs.encode_example({"t": value}), schema)
+    assert found.shown()
