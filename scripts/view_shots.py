@@ -15,7 +15,6 @@ from tests.show.served import Client, viewed
 
 SCREENS = {
     "view-records.png": ("#/records?start=20", ".lines tbody tr", 1100, False),
-    "view-record.png": ("#/record/7", ".record .field", 1100, False),
     "view-find.png": ("#/find?feature={score}&op=%3D&value=nan", ".lines tbody tr", 1100, True),
     "view-narrow.png": ("#/records", ".lines tbody tr", 400, True),
 }
