@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -48,6 +49,15 @@ def test_any_name_goes_there_and_back(site: Place, name: str) -> None:
         assert site.get(name) == DATA
     store.delete([path])
     assert site.names() == []
+
+
+def test_info_tells_when_an_object_was_written(site: Place) -> None:
+    store, path = site.open("x")
+    before = time.time()
+    store.put(path, DATA)
+    modified = store.info(path).modified
+    assert modified is not None
+    assert before - 60 < modified < time.time() + 60
 
 
 def test_info_tells_versions_apart(site: Place) -> None:

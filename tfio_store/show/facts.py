@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from datetime import datetime, timezone
 
 from tfio_store import __version__
@@ -79,10 +80,25 @@ def _header(sample: Sample, features: tuple[FeatureFacts, ...]) -> Header:
         schema=schema,
         schema_source="manifest" if opened.schema is not None else "sample" if schema else "none",
         generation=opened.generation,
-        written=None,
-        made=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        written=_written(dataset),
+        made=_iso(datetime.now(timezone.utc)),
         version=__version__,
     )
+
+
+def _written(dataset: Dataset) -> str | None:
+    """A shard that is gone is told elsewhere."""
+    if not len(dataset.shards):
+        return None
+    store, path = dataset.open(len(dataset.shards) - 1)
+    with suppress(OSError, ValueError, OverflowError):
+        modified = store.info(path).modified
+        return None if modified is None else _iso(datetime.fromtimestamp(modified, timezone.utc))
+    return None
+
+
+def _iso(when: datetime) -> str:
+    return when.isoformat(timespec="seconds")
 
 
 def _schema(schema: Schema) -> tuple[tuple[str, str], ...]:

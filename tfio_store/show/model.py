@@ -77,7 +77,7 @@ class Header:
     schema_source: Literal["manifest", "sample", "none"]
     generation: str | None
     written: str | None
-    """When the newest generation was committed, or None. ISO 8601, UTC."""
+    """When the last shard was written, if its store tells. ISO 8601, UTC."""
     made: str
     """When this was looked at. ISO 8601, UTC."""
     version: str

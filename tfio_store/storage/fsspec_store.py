@@ -19,6 +19,7 @@ from tfio_store.storage.copying import copied_through
 from tfio_store.storage.faults import named
 from tfio_store.storage.leftovers import final_name, temporary_path
 from tfio_store.storage.local import write_all
+from tfio_store.storage.modified import seconds_of
 from tfio_store.storage.origin import Origin
 from tfio_store.storage.process import Owner
 from tfio_store.storage.ranges import check_size, short
@@ -359,7 +360,9 @@ class Wanted:
 def object_info(path: str, found: Mapping[str, Any], url: str) -> ObjectInfo:
     if found.get("type") == "directory":
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), url)
-    return ObjectInfo(path, int(found["size"]), version_of(found))
+    told = (seconds_of(found.get(name)) for name in CHANGED)
+    modified = next((when for when in told if when is not None), None)
+    return ObjectInfo(path, int(found["size"]), version_of(found), modified=modified)
 
 
 def version_of(found: Mapping[str, Any]) -> str | None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfio_store.storage.fsspec_store import FsspecStore
 from tfio_store.storage.http_status import Answer
+from tfio_store.storage.modified import seconds_of
 from tfio_store.storage.ranges import check_size, nothing_there, whole_body, whole_range
 from tfio_store.storage.store import ObjectInfo
 from tfio_store.storage.version import Version
@@ -58,7 +59,8 @@ class HTTPStore(FsspecStore):
             raise OSError(
                 errno.ESPIPE, "the server does not tell the size; download it first", self.url(path)
             )
-        return ObjectInfo(path, size, version_of(answer))
+        modified = seconds_of(answer.headers.get("Last-Modified"))
+        return ObjectInfo(path, size, version_of(answer), modified=modified)
 
     async def _ranged(self, path: str, start: int, stop: int, version: Version) -> BytesLike:
         if stop <= start:

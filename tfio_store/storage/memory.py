@@ -35,7 +35,8 @@ class MemoryStore(FsspecStore):
     def info(self, path: str) -> ObjectInfo:
         info = super().info(path)
         file = self._connection.fs.store.get(path)
-        return ObjectInfo(path, info.size, version_of(file))
+        modified = file.modified.timestamp()
+        return ObjectInfo(path, info.size, version_of(file), modified=modified)
 
     def get(self, path: str, *, most: int | None = None) -> tuple[bytes, ObjectInfo]:
         file = self._connection.fs.store.get(path)

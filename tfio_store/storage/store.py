@@ -13,7 +13,7 @@ from __future__ import annotations
 import builtins  # because `Store.list` hides the type within the class
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -27,12 +27,14 @@ __all__ = ["ObjectInfo", "Output", "PendingUpload", "Store"]
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
     """One stored object. ``crc32c`` is what the store computed or checked; None if it tells
-    none."""
+    none. ``modified`` is when it was last written, in seconds since 1970, if `Store.info` asked
+    and the store tells."""
 
     path: str
     size: int
     etag: str | None = None
     crc32c: int | None = None
+    modified: float | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from tfio_store.storage.answers import unquoted
 from tfio_store.storage.cloud.bucket_store import BucketStore
 from tfio_store.storage.connection import Connection
+from tfio_store.storage.modified import seconds_of
 from tfio_store.storage.origin import Origin
 from tfio_store.storage.retry import Retry
 from tfio_store.storage.store import ObjectInfo
@@ -81,4 +82,5 @@ class AzureBlobs(BucketStore):
 
 
 def described(path: str, properties: Any) -> ObjectInfo:
-    return ObjectInfo(path, properties.size, unquoted(properties.etag))
+    modified = seconds_of(properties.last_modified)
+    return ObjectInfo(path, properties.size, unquoted(properties.etag), modified=modified)

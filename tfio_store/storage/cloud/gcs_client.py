@@ -14,6 +14,7 @@ from urllib.parse import quote, urlencode
 
 from tfio_store.storage.connection import Connection
 from tfio_store.storage.http_status import Answer
+from tfio_store.storage.modified import seconds_of
 from tfio_store.storage.private import of_gcsfs
 from tfio_store.storage.store import ObjectInfo
 
@@ -99,4 +100,5 @@ def checksum_of(resource: Mapping[str, Any]) -> int | None:
 def described(path: str, resource: Mapping[str, Any]) -> ObjectInfo:
     """The generation serves as the ETag, because conditions compare it."""
     size = int(resource["size"])
-    return ObjectInfo(path, size, str(resource["generation"]), checksum_of(resource))
+    generation, modified = str(resource["generation"]), seconds_of(resource.get("updated"))
+    return ObjectInfo(path, size, generation, checksum_of(resource), modified)

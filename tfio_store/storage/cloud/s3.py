@@ -16,6 +16,7 @@ from tfio_store.storage.cloud.s3_client import S3Client, checksum_of
 from tfio_store.storage.cloud.s3_copies import S3Copies
 from tfio_store.storage.cloud.s3_upload import S3Upload, etag_of, put_object
 from tfio_store.storage.faults import ShortBodyError, status_of
+from tfio_store.storage.modified import seconds_of
 from tfio_store.storage.ranges import check_size, nothing_there, whole_body, whole_range
 from tfio_store.storage.retry import Retry
 from tfio_store.storage.store import ObjectInfo, PendingUpload
@@ -57,7 +58,8 @@ class S3Store(S3Copies):
         found = await self._ask(path, lambda: self._client.head(bucket, key)) if key else {}
         if not found:
             return None
-        return ObjectInfo(path, found["ContentLength"], etag_of(found), checksum_of(found))
+        size, modified = found["ContentLength"], seconds_of(found.get("LastModified"))
+        return ObjectInfo(path, size, etag_of(found), checksum_of(found), modified)
 
     async def _get(self, path: str, most: int | None) -> tuple[bytes, ObjectInfo]:
         bucket, key = self._client.split(path)
