@@ -22,6 +22,8 @@ NEW = [b"new %06d" % i * 100 for i in range(30_000)]
 def kept(request: pytest.FixtureRequest, tmp_path: Any) -> Place:
     """A place with an object "x" of 30 MB."""
     server, _, backend = request.param.partition("+")
+    if backend:
+        pytest.importorskip(backend)
     if server in ("local", "plain"):
         place = Place(f"plain://{tmp_path}" if server == "plain" else str(tmp_path))
     else:

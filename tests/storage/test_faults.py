@@ -25,6 +25,8 @@ Through = Callable[..., tuple[Place, Shaped]]
 def behind(request: pytest.FixtureRequest) -> Place:
     """A fresh bucket, reached directly."""
     server, _, backend = request.param.partition("+")
+    if backend:
+        pytest.importorskip(backend)
     found: Place = request.getfixturevalue(server)
     return dataclasses.replace(found, backend=backend or "fsspec")
 

@@ -23,6 +23,8 @@ Lied = tuple[Place, Liar]
 def lied(request: pytest.FixtureRequest) -> Iterator[Lied]:
     """A place with an object ``x`` of DATA behind a proxy, and the proxy."""
     server, _, backend = request.param.partition("+")
+    if backend:
+        pytest.importorskip(backend)
     if server == "web":
         with web_server() as web, lying_proxy(web.endpoint) as liar:
             web.files["/x"] = DATA

@@ -71,6 +71,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(params=["local", "s3", "s3+obstore"])
 def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     server, _, backend = request.param.partition("+")
+    if backend:
+        pytest.importorskip(backend)
     place: Place = Place(str(tmp_path)) if server == "local" else request.getfixturevalue(server)
     place.backend = backend or "fsspec"
     return place

@@ -80,8 +80,7 @@ class S3Upload:
     ) -> None:
         path, self.url = target
         self._if_match = if_match
-        # Older versions of s3fs do not know it.
-        self.equal_parts = bool(getattr(client.connection.fs, "fixed_upload_size", False))
+        self.equal_parts = bool(client.connection.fs.fixed_upload_size)
         self._client = client
         self._retry = retry
         self._path = path
