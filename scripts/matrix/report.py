@@ -1,0 +1,40 @@
+"""Writes what the rows' last runs found into a page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bench.timing import machine
+from scripts.matrix.outcome import HEAD, Outcome
+from scripts.matrix.rows import ROWS
+
+__all__ = ["write_report"]
+
+TEXT = """\
+# Versions that are tested
+
+Written by `make test-matrix REPORT=docs/versions.md`. Each row is an environment of its own, into
+which a wheel of this checkout was installed. The rows named *lowest* have each dependency at the
+lower bound that `pyproject.toml` gives, on the oldest Python that has it; obstore has no wheel for
+3.10. All others have what `constraints.txt` names, which is the newest that goes together.
+TensorFlow 2.18 is the first without `s3://`.
+
+A row without TensorFlow runs the tests of {rooms}. A row with TensorFlow runs `tests/tf`. Slow
+tests are left to `make test`. Tests that are skipped need what the environment does not have.
+
+tfio_store {version}. {machine}. Other work ran beside it, so the seconds say little.
+
+"""
+
+
+def write_report(outcomes: list[Outcome], page: Path) -> None:
+    plain = next(row for row in ROWS if not row.tensorflow)
+    rooms = ", ".join(test.rpartition("/")[2] for test in plain.tests)
+    version = outcomes[0].versions["tfio-store"]
+    of = machine().rpartition(",")[0]  # without the Python that runs this
+    told = TEXT.format(rooms=rooms, version=version, machine=of)
+    page.write_text(told + "\n".join([HEAD, *map(Outcome.line, outcomes)]) + "\n", encoding="utf-8")
+    missing = [row.name for row in ROWS if row.name not in {each.name for each in outcomes}]
+    if missing:
+        with page.open("a", encoding="utf-8") as file:
+            file.write(f"\nNot run yet: {', '.join(missing)}.\n")

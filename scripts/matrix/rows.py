@@ -1,0 +1,47 @@
+"""What is tried with what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["ROWS", "Row"]
+
+ROOMS = ("records", "example", "dataset", "storage", "read", "write", "tools", "show", "cli")
+PLAIN = tuple(f"tests/{room}" for room in ROOMS)
+"""What needs no TensorFlow."""
+
+
+STORES = ("s3", "gcs", "azure")
+EXTRAS = (*STORES, "zstd", "arrow", "cli", "image", "fast-gzip", "progress", "view")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One environment, and the tests that run in it.
+
+    ``lowest`` extras have every dependency at the lower bound that `pyproject.toml` gives. Of all
+    other packages ``constraints`` names the version; without it they are the newest that fit.
+    """
+
+    name: str
+    python: str
+    tests: tuple[str, ...] = PLAIN
+    lowest: tuple[str, ...] = ()
+    tensorflow: str = ""
+    constraints: str = "constraints.txt"
+
+
+def _tensorflow(name: str, python: str, version: str, constraints: str) -> Row:
+    return Row(name, python, ("tests/tf",), tensorflow=version, constraints=constraints)
+
+
+ROWS = (
+    Row("lowest", "3.10", lowest=EXTRAS),
+    # The oldest Python that obstore has a wheel for.
+    Row("lowest-obstore", "3.11", lowest=(*EXTRAS, "obstore")),
+    *(Row(f"python-{python}", python) for python in ("3.10", "3.11", "3.12", "3.13")),
+    _tensorflow("tf-2.16", "3.10", "tensorflow==2.16.2", "requirements-tf216.txt"),
+    # The first without s3://.
+    _tensorflow("tf-2.18", "3.12", "tensorflow==2.18.1", ""),
+    _tensorflow("tf-newest", "3.13", "tensorflow", "constraints.txt"),
+)

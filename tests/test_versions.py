@@ -1,0 +1,94 @@
+"""What the documents, the matrix and the workflows say of versions is one thing."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scripts.matrix.rows import ROWS
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    tomllib = pytest.importorskip("tomli")
+
+ROOT = Path(__file__).parent.parent
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PYTHONS = [
+    name.rpartition(" ")[2]
+    for name in PROJECT["project"]["classifiers"]
+    if re.fullmatch(r"Programming Language :: Python :: 3\.\d+", name)
+]
+FRAMEWORKS = {"tensorflow", "torch", "hf", "ray", "beam", "spark", "dask"}
+OURS = {"demo", "test", "bench", "engines", "docs", "lint", "dev"}
+"""Extras for those who work on the package."""
+EXTRAS = set(PROJECT["project"]["optional-dependencies"]) - FRAMEWORKS - OURS
+
+
+def table(page: str) -> list[list[str]]:
+    lines = (ROOT / page).read_text(encoding="utf-8").splitlines()
+    rows = [line.strip("| ").split(" | ") for line in lines if line.startswith("| ")]
+    return [row for row in rows if set("".join(row)) > set("-")]
+
+
+def test_the_matrix_has_each_python_that_the_package_names() -> None:
+    assert sorted(f"python-{python}" for python in PYTHONS) == sorted(
+        row.name for row in ROWS if row.name.startswith("python-")
+    )
+
+
+def test_the_matrix_has_the_oldest_tensorflow() -> None:
+    (bound,) = PROJECT["project"]["optional-dependencies"]["tensorflow"]
+    oldest = next(row for row in ROWS if row.tensorflow)
+    assert oldest.tensorflow.startswith(bound.replace(">=", "=="))
+    assert oldest.tensorflow in (ROOT / oldest.constraints).read_text(encoding="utf-8").splitlines()
+
+
+def test_the_lowest_rows_have_every_extra_that_no_framework_brings() -> None:
+    assert {extra for row in ROWS for extra in row.lowest} == EXTRAS
+
+
+def test_the_readme_names_every_extra_for_users() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    named = {
+        extra
+        for line in readme.splitlines()
+        if line.startswith("| `")
+        for extra in re.findall(r"`([a-z0-9-]+)`", line.split(" | ")[0])
+    }
+    assert named >= FRAMEWORKS | EXTRAS
+
+
+def test_the_page_of_wheels_has_each_python_and_nothing_but_what_works() -> None:
+    page = (ROOT / "docs/wheels.md").read_text(encoding="utf-8")
+    missing = re.findall(r"^Not run yet: Python (.+)\.$", page, re.MULTILINE)
+    _, *lines = table("docs/wheels.md")
+    works = [line[0] for line in lines if line[1].startswith("manylinux2014_x86_64")]
+    told = works + [name for names in missing for name in names.split(", ")]
+    assert sorted(told) == sorted(PYTHONS)
+    for line in lines:
+        assert "no compiler" not in line[1] or "pure core" in line[-1], line
+        assert "manylinux2014_x86_64" not in line[1] or "compiled core" in line[-1], line
+
+
+def test_the_recipe_for_conda_has_the_bounds_of_the_package() -> None:
+    recipe = (ROOT / "conda/meta.yaml").read_text(encoding="utf-8")
+    run = recipe.partition("  run:\n")[2].partition("\ntest:")[0]
+    wanted = [bound.replace(">=", " >=") for bound in PROJECT["project"]["dependencies"]]
+    assert re.findall(r"- (\S+ .+)", run) == wanted
+    assert f"  license: {PROJECT['project']['license']}\n" in recipe
+
+
+def test_the_hosted_builds_are_for_each_python() -> None:
+    builds = PROJECT["tool"]["cibuildwheel"]["build"].split()
+    assert {f"cp{python.replace('.', '')}-*" for python in PYTHONS} <= set(builds)
+
+
+def test_the_checks_run_rows_that_there_are() -> None:
+    checks = (ROOT / ".github/workflows/checks.yml").read_text(encoding="utf-8")
+    (rows,) = re.findall(r"row: \[(.+)\]", checks)
+    assert set(rows.split(", ")) <= {row.name for row in ROWS}
