@@ -6,6 +6,7 @@ from __future__ import annotations
 import io
 import json
 import wave
+import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -196,6 +197,19 @@ def compressed_files(folder: Path, *, count: int = 1200, shards: int = 3) -> str
     return str(folder / "gz-*.tfrecord.gz")
 
 
+def counts(folder: Path, *, count: int = 20_000) -> str:
+    """Numbers of things: small ones are frequent, large ones rare; and flags that few have."""
+    chance = rng(25)
+    children, clicks = chance.poisson(2, count).tolist(), chance.geometric(0.4, count).tolist()
+    records = []
+    for i in range(count):
+        features = {"children": children[i], "clicks": clicks[i] - 1, "id": i}
+        if i % 7 == 0:
+            features["is_new"] = 1
+        records.append(tfs.encode_example(features))
+    return raw(folder / "counts.tfrecord", records)
+
+
 CLEAN: tuple[Callable[[Path], str], ...] = (
     images,
     mnist,
@@ -207,6 +221,7 @@ CLEAN: tuple[Callable[[Path], str], ...] = (
     sequences,
     plain_files,
     compressed_files,
+    counts,
 )
 """Nothing in these deserves a warning."""
 
@@ -273,6 +288,17 @@ def cut_texts(folder: Path, *, count: int = 3000) -> str:
         for n in np.exp(chance.normal(4.6, 0.6, count))
     ]
     return _table(folder / "cuttexts", {"text": found}, 2)
+
+
+def cut_letters(folder: Path, *, count: int = 3000) -> str:
+    """Texts cut at 60 characters, of which some take two bytes."""
+    chance = rng(26)
+    words = ["schön", "für", "Straße", "und", "der", "über", "ein", "Haus"]
+    found = [
+        " ".join([words[i] for i in chance.integers(0, 8, max(3, int(n)))])[:60]
+        for n in np.exp(chance.normal(2.2, 0.6, count))
+    ]
+    return _table(folder / "letters", {"text": found}, 2)
 
 
 def padded_tokens(folder: Path, *, count: int = 2000) -> str:
@@ -401,6 +427,62 @@ def missing_shard(folder: Path) -> str:
     for shard in (1, 4):
         files[shard].unlink()
     return source
+
+
+def shortened_shard(folder: Path) -> str:
+    """Of one shard the second half is gone, and the manifest knows how long it was."""
+    source = scalars(folder, count=3000, shards=3)
+    path = sorted(folder.glob("scalars-*"))[1]
+    with path.open("r+b") as file:
+        file.truncate(path.stat().st_size // 2)
+    return source
+
+
+def _streams(folder: Path) -> list[Path]:
+    """Three compressed files without an index."""
+    compressed_files(folder)
+    return sorted(folder.glob("gz-*"))
+
+
+def cut_stream(folder: Path) -> str:
+    """The end of a compressed file is gone."""
+    path = _streams(folder)[1]
+    with path.open("r+b") as file:
+        file.truncate(path.stat().st_size // 2)
+    return str(folder / "gz-*.tfrecord.gz")
+
+
+def broken_stream(folder: Path) -> str:
+    """The checksum at the end of a compressed file is wrong."""
+    path = _streams(folder)[1]
+    _break(path, path.stat().st_size - 6)
+    return str(folder / "gz-*.tfrecord.gz")
+
+
+def error_page(folder: Path) -> str:
+    """One of three shards is what a server said instead."""
+    for shard in (0, 2):
+        raw(folder / f"page-{shard}.tfrecord", [tfs.encode_example({"x": i}) for i in range(100)])
+    (folder / "page-1.tfrecord").write_bytes(b"<!doctype html><h1>403 Forbidden</h1>" * 40)
+    return str(folder / "page-*.tfrecord")
+
+
+def noise(folder: Path) -> str:
+    path = folder / "noise.tfrecord"
+    path.write_bytes(rng(27).bytes(100_000))
+    return str(path)
+
+
+def image_bomb(folder: Path, *, count: int = 100) -> str:
+    """The first image says that it has 3.6 billion pixels, and another one that has 64 million is
+    cut."""
+    found = [png(seed=i) for i in range(count)]
+    found[0] = found[0][:16] + (60_000).to_bytes(4, "big") * 2 + found[0][24:]
+    found[1] = found[1][:16] + (8_000).to_bytes(4, "big") * 2 + found[1][24:60]
+    for i in (0, 1):
+        header = found[i][12:29]
+        found[i] = found[i][:29] + zlib.crc32(header).to_bytes(4, "big") + found[i][33:]
+    return _table(folder / "bomb", {"image": found, "label": np.arange(count) % 3}, 1)
 
 
 def huge_record(folder: Path, *, count: int = 500) -> str:

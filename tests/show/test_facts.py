@@ -51,6 +51,7 @@ def test_clean_datasets_have_no_warnings(make: Callable[[Path], str], tmp_path: 
         (datasets.sorted_labels, "sorted", "warning", "label comes in runs: it changes 49 times"),
         (datasets.cut_tokens, "cut-length", "warning", "are exactly 128 values long"),
         (datasets.cut_texts, "cut-length", "warning", "are exactly 100 bytes long"),
+        (datasets.cut_letters, "cut-length", "warning", "are exactly 60 characters long"),
         (datasets.padded_tokens, "padded", "note", "all lists are 64 long"),
         (datasets.constant, "constant", "note", "2 features have the same value everywhere"),
         (datasets.missing_feature, "missing", "note", "caption: is missing in 25 % of records"),
@@ -67,6 +68,10 @@ def test_clean_datasets_have_no_warnings(make: Callable[[Path], str], tmp_path: 
         (datasets.damaged_file, "damage", "error", "1 damaged region in 1 shard"),
         (datasets.cut_file, "truncated", "error", "1 shard ends inside a record"),
         (datasets.missing_shard, "unreadable-shard", "error", "2 of 6 shards can't be read"),
+        (datasets.shortened_shard, "truncated", "error", "of 1 shard are missing at its end"),
+        (datasets.cut_stream, "truncated", "error", "1 compressed shard ends too early"),
+        (datasets.error_page, "unreadable-shard", "error", "1 of 3 shards is no TFRecord file"),
+        (datasets.noise, "damage", "error", "no record is sound: is this a TFRecord file?"),
         (datasets.huge_record, "large-record", "note", "1 record is over 100x the median"),
         (datasets.two_dtypes, "dtype", "error", "float32 in 160 records, int64 in 40 records"),
         (datasets.no_examples, "no-example", "note", "the records are no tf.train.Example"),
@@ -81,6 +86,30 @@ def test_findings(
     found = finding(facts(make(tmp_path)), kind)
     assert found.level == level
     assert text in found.text
+
+
+def test_an_error_page_among_shards_is_told_as_such(tmp_path: Path) -> None:
+    found = facts(datasets.error_page(tmp_path))
+    assert "page-1.tfrecord looks like HTML or XML" in finding(found, "unreadable-shard").text
+    assert [each.kind for each in found.findings if each.level == "error"] == ["unreadable-shard"]
+
+
+def test_a_missing_shard_is_named_once(tmp_path: Path) -> None:
+    text = finding(facts(datasets.missing_shard(tmp_path)), "unreadable-shard").text
+    assert text.count("scalars-00001") == 1
+    assert text.endswith("No such file or directory")
+
+
+def test_lost_bytes_that_nobody_can_count(tmp_path: Path) -> None:
+    text = finding(facts(datasets.broken_stream(tmp_path)), "damage").text
+    assert text.startswith("1 damaged region in 1 shard: compressed data that do not decode")
+
+
+def test_one_image_bomb_does_not_hide_other_images(tmp_path: Path) -> None:
+    found = facts(datasets.image_bomb(tmp_path))
+    assert sum(item.kind == "image" for item in found.items) > 20
+    assert "1 image: it has too many pixels" in found.scope.left_out
+    assert finding(found, "broken-image").text.startswith("feature image: 1 of 99 images")
 
 
 def test_findings_name_the_records_that_show_them(tmp_path: Path) -> None:

@@ -157,7 +157,7 @@ def test_raw_numbers_are_numbers() -> None:
     schema = Schema({"x": tfs.Feature("float64", (2,), raw=True)})
     records = tfs.encode_examples({"x": np.array([[0.1, 0.2], [0.3, 1e300]])}, schema=schema)
     found = told(records.tolist(), "x", schema=schema)
-    assert (found.role, found.dtype, found.most, found.values) == ("number", "float64", 1e300, 2)
+    assert (found.role, found.dtype, found.most, found.values) == ("number", "float64", 1e300, 4)
 
 
 @pytest.mark.parametrize("value", [float("inf"), 1e30, 2**63 - 1, -(2**63)])
@@ -165,3 +165,27 @@ def test_numbers_where_the_schema_has_times(value: Any) -> None:
     schema = Schema({"t": tfs.Feature("datetime64[s]", raw=True)})
     (found,) = record_values(tfs.encode_example({"t": value}), schema)
     assert found.shown()
+
+
+def test_lists_of_raw_numbers_are_counted_by_their_numbers() -> None:
+    from tfio_store.example.schema import Schema
+
+    schema = Schema(
+        {"x": tfs.Feature("float64", (4,), raw=True), "small": tfs.Feature("uint8", (6,), raw=True)}
+    )
+    x = np.where(np.arange(400).reshape(100, 4) % 2, np.nan, 1.5)
+    small = np.arange(600, dtype=np.uint8).reshape(100, 6) % 5
+    records = tfs.encode_examples({"x": x, "small": small}, schema=schema).tolist()
+    found = told(records, "x", schema=schema)
+    assert (found.present, found.values, found.nans) == (100, 400, 200)
+    found = told(records, "small", schema=schema)
+    assert (found.values, found.role) == (600, "number")  # classes are one for each record
+
+
+def test_durations_are_no_classes() -> None:
+    from tfio_store.example.schema import Schema
+
+    schema = Schema({"t": tfs.Feature("timedelta64[s]", raw=True)})
+    times = (np.arange(400) % 50).astype("timedelta64[s]")
+    records = tfs.encode_examples({"t": times}, schema=schema).tolist()
+    assert told(records, "t", schema=schema).role == "number"

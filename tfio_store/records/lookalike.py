@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
-__all__ = ["HEAD_BYTES", "hint", "looks_like"]
+__all__ = ["HEAD_BYTES", "LOOKS_LIKE", "hint", "looks_like"]
 
 HEAD_BYTES = 512
 """How many first bytes are enough to tell."""
@@ -44,6 +44,9 @@ _MAGIC = (
     (0, b"TFIOSIDX", "a block index of this library"),
     (0, b"version https://git-lfs", "a Git LFS pointer: the file itself was not fetched"),
 )
+
+LOOKS_LIKE = "; the file looks like "
+"""Stands before what a file seems to be, in the reason of an error."""
 
 _PRINTABLE = frozenset(string.printable.encode())
 
@@ -87,4 +90,4 @@ def _is_text(data: bytes) -> bool:
 def hint(head: BytesLike) -> str:
     """The answer of `looks_like`, to append to an error's reason; "" if there is none."""
     found = looks_like(head)
-    return "" if found is None else f"; the file looks like {found}"
+    return "" if found is None else f"{LOOKS_LIKE}{found}"

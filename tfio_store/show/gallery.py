@@ -30,6 +30,9 @@ _LOOKS = {"image": 256, "audio": 24, "text": 96}
 _MOST_PIXELS = 200_000_000
 """Of all images that are decoded."""
 
+_MOST_INFLATED = 1000
+"""Pixels that come out of a byte, at most."""
+
 _AUDIO_BYTES = 256 << 10
 _MOST_CAPTIONS = 6
 _TRIED = 20
@@ -182,8 +185,7 @@ class Gallery:
             look = Look(passed_over="enough pixels have been decoded")
         else:
             look = look_at(data) if shape is None else look_at_pixels(data, shape)
-        pixels = look.width * look.height
-        self._decoded += pixels // 4 if look.media_type == "image/jpeg" else pixels
+        self._decoded += _pixels_decoded(look, len(data))
         if look.passed_over:
             self.passed_over[look.passed_over] = self.passed_over.get(look.passed_over, 0) + 1
         made = Candidate("image", name, row, len(data), captions, look)
@@ -198,6 +200,16 @@ class Gallery:
             "audio", name, row, len(data), captions, media_type=found, data=shown, shortened=short
         )
         self.candidates["audio"].append(made)
+
+
+def _pixels_decoded(look: Look, nbytes: int) -> int:
+    """About how many it took. A damaged file may say that it has any number of them."""
+    if look.passed_over:
+        return 0
+    pixels = look.width * look.height
+    if look.broken:
+        return min(pixels, _MOST_INFLATED * nbytes)
+    return pixels // 4 if look.media_type == "image/jpeg" else pixels
 
 
 def _looks_like_text(head: bytes) -> bool:

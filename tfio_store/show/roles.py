@@ -28,7 +28,7 @@ def role_of(tally: FeatureTally) -> Role:
         return _of_strings(tally)
     if unit_of(tally):
         return "time"
-    if isinstance(kind, ClassLabel) or _are_classes(tally):
+    if isinstance(kind, ClassLabel) or (_are_classes(tally) and not _are_durations(tally)):
         return "class"
     return "number"
 
@@ -39,6 +39,10 @@ def unit_of(tally: FeatureTally) -> str:
     if feature is None or not feature.raw or not feature.dtype.startswith("datetime64["):
         return ""
     return feature.dtype.removeprefix("datetime64[").removesuffix("]")
+
+
+def _are_durations(tally: FeatureTally) -> bool:
+    return tally.feature is not None and tally.feature.dtype.startswith("timedelta64")
 
 
 def _of_strings(tally: FeatureTally) -> Role:

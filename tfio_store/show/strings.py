@@ -55,6 +55,8 @@ class Strings:
         """Of all values. Their owner adds them."""
         self.counted: Counter[bytes] | None = Counter()
         """Of each value, or of its digest, how often it occurs. None once there are too many."""
+        self.letters: Counter[int] = Counter()
+        """How often texts of so many characters occur, if few numbers of these do."""
         self.excerpts: dict[bytes, bytes] = {}
         """Of digests."""
         self.repeats: dict[bytes, list[int]] = {}
@@ -112,6 +114,8 @@ class Strings:
         except UnicodeDecodeError:
             self._look_at_each(values)
             return
+        plain = joined.isascii()  # or a character may take several bytes
+        self._measure(len(value) if plain else len(value.decode()) for value, _ in values)
         if is_text(joined):
             self.texts += len(values)
         else:
@@ -123,6 +127,10 @@ class Strings:
         if _TWICE.search(text):
             self._note(self.twice, [pair for pair in values if _TWICE.search(pair[0].decode())])
 
+    def _measure(self, lengths: Iterable[int]) -> None:
+        if len(self.letters) < _MOST_DISTINCT:
+            self.letters.update(lengths)
+
     def _look_at_each(self, values: list[tuple[bytes, int]]) -> None:
         for value, row in values:
             if not value:
@@ -132,6 +140,7 @@ class Strings:
             except UnicodeDecodeError:
                 self.not_utf8.note(row)
                 continue
+            self._measure([len(text)])
             self.texts += is_text(value)
             if _LOST in value:
                 self.lost.note(row)

@@ -242,6 +242,9 @@ class Tallies:
         """Numbers that byte strings hold."""
         numbers, missing = raw
         tally.numbers.nans += missing
+        more = len(numbers) + missing - len(column.values)
+        tally.values += more
+        tally.singles = tally.singles and not more
         single = bool((column.counts == 1).all()) and len(numbers) % len(column.rows) == 0
         counts = np.full(len(column.rows), len(numbers) // len(column.rows))
         owners = _Owners(rows[column.rows], counts) if single else None

@@ -25,6 +25,7 @@ SIDE = 192
 """Pixels of a thumbnail's longer side, at most."""
 
 MOST_PIXELS = 64_000_000
+_TOO_MANY_PIXELS = "it has too many pixels"
 MOST_SCANS = 64
 """Of a JPEG: each takes as long as it has pixels, and a few bytes. Progressive ones have ten."""
 
@@ -80,6 +81,8 @@ def look_at(data: bytes, side: int = SIDE) -> Look:
                 return _decoded(image, data, found, side)
     except MemoryError:
         return Look(passed_over="it takes too much memory")
+    except (pillow.DecompressionBombError, pillow.DecompressionBombWarning):
+        return Look(passed_over=_TOO_MANY_PIXELS)
     except Exception as error:  # damage makes Pillow raise errors of many kinds
         width, height = image_size(data) or (0, 0)
         return Look(width=width, height=height, broken=_reason(error))
@@ -104,7 +107,7 @@ def _decoded(image: Any, data: bytes, found: str, side: int) -> Look:
     width, height = (int(edge) for edge in image.size)
     mode = str(image.mode)
     if width * height > MOST_PIXELS:
-        return Look(width=width, height=height, mode=mode, passed_over="it has too many pixels")
+        return Look(width=width, height=height, mode=mode, passed_over=_TOO_MANY_PIXELS)
     if found == "image/jpeg" and data.count(b"\xff\xda") > MOST_SCANS:
         return Look(width=width, height=height, mode=mode, passed_over="it has too many scans")
     if found == "image/jpeg":

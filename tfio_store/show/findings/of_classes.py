@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from tfio_store.example.kinds import ClassLabel
 from tfio_store.show.features import shown_name
 from tfio_store.show.model import Finding
@@ -62,7 +64,7 @@ def _rare(tally: FeatureTally, counted: Counter[Any], total: int) -> Iterator[Fi
         for value, count in counted.items()
         if (count + 3 * math.sqrt(count) + 3) / total < min(_RARE, usual / 10)
     ]
-    if not rare:
+    if not rare or (_are_counts(tally, counted) and _are_ends(rare, counted)):
         return
     rare.sort(key=lambda value: (counted[value], value))
     name = shown_name(tally.name)
@@ -82,6 +84,20 @@ def _rare(tally: FeatureTally, counted: Counter[Any], total: int) -> Iterator[Fi
             f"{percent(min(_RARE, usual / 10))} of records each: {named}{more}"
         )
     yield Finding("rare-class", level, text, name, rows=tuple(rows[:100]))  # type: ignore[arg-type]
+
+
+def _are_counts(tally: FeatureTally, counted: Counter[Any]) -> bool:
+    """Whether the values may be numbers of things, and not of classes."""
+    return not _is_label(tally) and all(isinstance(value, int) for value in counted)
+
+
+def _are_ends(rare: list[int], counted: Counter[int]) -> bool:
+    """Whether the rare values are the least or the largest ones, as of any number of things: none
+    lies between the values of the middle 98 % of records."""
+    values = sorted(counted)
+    part = np.cumsum([counted[value] for value in values]) / sum(counted.values())
+    least, most = (values[int(np.searchsorted(part, end))] for end in (0.01, 0.99))
+    return not any(least < value < most for value in rare)
 
 
 def _imbalance(tally: FeatureTally, counted: Counter[Any], total: int) -> Iterator[Finding]:

@@ -42,7 +42,7 @@ def feature_findings(sample: Sample) -> Iterator[Finding]:
     if sample.opened.has_manifest:
         yield from _never(sample, examples)
     yield from _missing(tallies, examples)
-    yield from _constant(tallies)
+    yield from _constant([tally for tally in tallies if tally.present == examples])
 
 
 def _dtypes(tally: FeatureTally) -> Iterator[Finding]:
@@ -149,17 +149,17 @@ def _not_numbers(tally: FeatureTally) -> Iterator[Finding]:
 
 def _cut(tally: FeatureTally) -> Iterator[Finding]:
     """Very many lists or texts have just the longest length."""
-    strings = tally.strings.lengths
-    if strings.count:
-        if role_of(tally) not in ("text",):
+    measures = {"values": tally.counts.values}
+    if tally.strings.lengths.count:
+        if role_of(tally) != "text":
             return
-        lengths, what = strings.values, "bytes"
-    else:
-        lengths, what = tally.counts.values, "values"
-    heap = _heap(lengths)
-    if heap is None:
+        letters = np.array(sorted(tally.strings.letters.elements()), np.int64)
+        measures = {"bytes": tally.strings.lengths.values, "characters": letters}
+    heaps = {what: _heap(lengths) for what, lengths in measures.items()}
+    found = next(((what, *heap) for what, heap in heaps.items() if heap), None)
+    if found is None:
         return
-    longest, share = heap
+    what, longest, share = found
     text = f"{percent(share)} are exactly {number(longest)} {what} long, and none is longer: cut?"
     yield _of("cut-length", "warning", tally, text)
 

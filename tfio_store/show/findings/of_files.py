@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
+from tfio_store.records.lookalike import LOOKS_LIKE
 from tfio_store.show.model import Damage, Finding
 from tfio_store.show.sample import Sample
 from tfio_store.show.shards import MANY, ShardSizes
@@ -37,43 +39,100 @@ def file_findings(sample: Sample, sizes: ShardSizes) -> Iterator[Finding]:
 def _unreadable(sample: Sample) -> Iterator[Finding]:
     bad = sample.unreadable
     for shard in list(bad)[:1]:
-        reason = visible(redacted(f"{type(bad[shard]).__name__}: {bad[shard]}"))[:300]
         name = redacted(sample.dataset.shard(shard).url)
         yield Finding(
             "unreadable-shard",
             "error",
             f"{number(len(bad))} of {counted(len(sample.dataset.shards), 'shard')} can't be read; "
-            f"the first is {name}: {reason}",
+            f"the first is {name}: {_reason(bad[shard])}",
             shards=tuple(bad)[:_MOST],
         )
 
 
-def _is_cut(region: Damage) -> bool:
-    return "the data ends inside" in region.reason or "the file ends" in region.reason
+def _reason(error: OSError) -> str:
+    """Without the name, which stands before it."""
+    said = error.strerror if error.filename else ""
+    return visible(redacted(said or f"{type(error).__name__}: {error}"))[:300]
+
+
+def _foreign(sample: Sample) -> dict[int, Damage]:
+    """Shards of which nothing is a record, and which are known to be something else; of each the
+    region that tells it."""
+    lost: Counter[int] = Counter()
+    told: dict[int, Damage] = {}
+    for region in sample.damage:
+        lost[region.shard] += region.nbytes or 0
+        if region.offset == 0 and LOOKS_LIKE in region.reason:
+            told[region.shard] = region
+    return {shard: region for shard, region in told.items() if lost[shard] >= region.shard_nbytes}
+
+
+def _no_records(sample: Sample, foreign: dict[int, Damage]) -> Iterator[Finding]:
+    for region in list(foreign.values())[:1]:
+        are = "is no TFRecord file" if len(foreign) == 1 else "are no TFRecord files"
+        what = visible(region.reason.partition(LOOKS_LIKE)[2])
+        yield Finding(
+            "unreadable-shard",
+            "error",
+            f"{number(len(foreign))} of {counted(len(sample.dataset.shards), 'shard')} {are}: "
+            f"{region.name} looks like {what}",
+            shards=tuple(foreign)[:_MOST],
+        )
 
 
 def _damage(sample: Sample) -> Iterator[Finding]:
-    cut = [region for region in sample.damage if _is_cut(region)]
-    broken = [region for region in sample.damage if not _is_cut(region)]
+    foreign = _foreign(sample)
+    yield from _no_records(sample, foreign)
+    regions = [region for region in sample.damage if region.shard not in foreign]
+    cut = [region for region in regions if _is_cut(region)]
+    broken = [region for region in regions if not _is_cut(region)]
     if cut:
-        shards = tuple(dict.fromkeys(region.shard for region in cut))
-        ends = "ends" if len(shards) == 1 else "end"
-        yield Finding(
-            "truncated",
-            "error",
-            f"{counted(len(shards), 'shard')} {ends} inside a record, which is lost",
-            shards=shards[:_MOST],
-        )
+        text = "; ".join(_ends(cut))
+        yield Finding("truncated", "error", text, shards=_shards(cut)[:_MOST])
     if broken:
-        shards = tuple(dict.fromkeys(region.shard for region in broken))
-        lost = sum(region.nbytes or 0 for region in broken)
-        yield Finding(
-            "damage",
-            "error",
-            f"{counted(len(broken), 'damaged region')} in {counted(len(shards), 'shard')}: "
-            f"{size(lost)} can't be read; tfio-store salvage copies what is sound",
-            shards=shards[:_MOST],
+        text = (
+            f"{counted(len(broken), 'damaged region')} in "
+            f"{counted(len(_shards(broken)), 'shard')}: {_lost(broken)} can't be read; "
         )
+        salvage = "tfio-store salvage copies what is sound"
+        text += salvage if sample.records else "no record is sound: is this a TFRecord file?"
+        yield Finding("damage", "error", text, shards=_shards(broken)[:_MOST])
+
+
+def _is_cut(region: Damage) -> bool:
+    return any(said in region.reason for said in ("data ends", "the file ends"))
+
+
+def _shards(regions: list[Damage]) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(region.shard for region in regions))
+
+
+def _ends(cut: list[Damage]) -> Iterator[str]:
+    """How shards end too early: their length is known, or they are compressed, or neither."""
+    shorter = [region for region in cut if "the file ends" in region.reason and region.nbytes]
+    if shorter:
+        count = len(_shards(shorter))
+        ends = "its end" if count == 1 else "their ends"
+        gone = size(sum(region.nbytes or 0 for region in shorter))
+        yield f"{gone} of {counted(count, 'shard')} are missing at {ends}"
+    known = set(_shards(shorter))
+    unknown = {region.shard for region in cut if region.nbytes is None} - known
+    if unknown:
+        ends = "ends" if len(unknown) == 1 else "end"
+        yield f"{counted(len(unknown), 'compressed shard')} {ends} too early: the rest is lost"
+    others = set(_shards(cut)) - known - unknown
+    if others:
+        ends = "ends" if len(others) == 1 else "end"
+        yield f"{counted(len(others), 'shard')} {ends} inside a record, which is lost"
+
+
+def _lost(broken: list[Damage]) -> str:
+    """How much, in words. Of what does not decompress, nobody knows it."""
+    known = sum(region.nbytes or 0 for region in broken)
+    told = [size(known)] if known else []
+    if any(region.nbytes is None for region in broken):
+        told.append("compressed data that do not decode")
+    return " and ".join(told) or size(0)
 
 
 def _sizes(sizes: ShardSizes) -> Iterator[Finding]:
