@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -73,6 +74,22 @@ class Answer:
 
 
 Run = Callable[..., Answer]
+
+
+@pytest.fixture(autouse=True)
+def heeding() -> Iterator[None]:
+    """What runs in a shell's background ignores Control-C, and what nohup runs ignores hangups,
+    with all that starts from there. What tests start does not."""
+    usual: dict[int, Any] = {
+        signal.SIGINT: signal.default_int_handler,
+        signal.SIGHUP: signal.SIG_DFL,
+    }
+    ignored = [number for number in usual if signal.getsignal(number) == signal.SIG_IGN]
+    for number in ignored:
+        signal.signal(number, usual[number])
+    yield
+    for number in ignored:
+        signal.signal(number, signal.SIG_IGN)
 
 
 @pytest.fixture

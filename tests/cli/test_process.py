@@ -124,14 +124,10 @@ entry.script()
 """
 
 
-# A shell has what it runs in the background ignore Control-C, with all that starts from there.
-HEEDING = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-
-
 def interrupted(program: str, *arguments: object, number: int = signal.SIGINT) -> tuple[int, bytes]:
     """The exit code and stderr of a process that gets a signal in the midst of its work."""
     with subprocess.Popen(
-        [sys.executable, "-c", HEEDING + program, *map(str, arguments)],
+        [sys.executable, "-c", program, *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     ) as process:
@@ -201,7 +197,7 @@ def test_an_interrupt_while_modules_are_imported() -> None:
         "entry.script()"
     )
     done = subprocess.run(
-        [sys.executable, "-c", HEEDING + program], capture_output=True, text=True, check=False
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr) == (130, "")
 

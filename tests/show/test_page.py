@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from tests.show import made_facts
-from tfio_store.show import page as page_module
-from tfio_store.show.assets import SCRIPTS, STYLE, asset
-from tfio_store.show.fitting import fitted
 from tfio_store.show.model import Facts, Scope
-from tfio_store.show.page import FIRST_LINES, frame_of, page_of
-from tfio_store.show.plain import nbytes_text, scope_text
+from tfio_store.show.page import html as page_module
+from tfio_store.show.page.assets import SCRIPTS, STYLE, asset
+from tfio_store.show.page.fitting import fitted
+from tfio_store.show.page.html import FIRST_LINES, frame_of, page_of
+from tfio_store.show.page.plain import nbytes_text, scope_text
 
 
 class Elements(HTMLParser):
@@ -208,7 +208,7 @@ def test_our_scripts_read_no_markup_and_set_no_style_attributes() -> None:
 
 
 def test_the_guide_lists_each_kind_of_finding() -> None:
-    root = Path(page_module.__file__).parents[2]
+    root = Path(page_module.__file__).parents[3]
     sources = "".join(
         path.read_text("utf-8") for path in (root / "tfio_store/show/findings").glob("*.py")
     )

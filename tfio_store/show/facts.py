@@ -9,13 +9,13 @@ from datetime import datetime, timezone
 from tfio_store import __version__
 from tfio_store.dataset.model import Dataset
 from tfio_store.example.schema import Schema
-from tfio_store.show.features import facts_of_feature, said, shown_name
+from tfio_store.show.counting.features import facts_of_feature, said, shown_name
+from tfio_store.show.counting.tally import RECORD
 from tfio_store.show.findings import findings_of
-from tfio_store.show.items import items_of
+from tfio_store.show.media.items import items_of
 from tfio_store.show.model import Facts, FeatureFacts, Finding, Header, Item, Place
-from tfio_store.show.sample import Sample
+from tfio_store.show.sampling.sample import Sample
 from tfio_store.show.shards import shard_bars, shard_sizes
-from tfio_store.show.tally import RECORD
 
 __all__ = ["facts_of"]
 

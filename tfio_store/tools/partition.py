@@ -7,7 +7,7 @@ import pickle
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 from tfio_store.dataset.model import Dataset, LazyShards
@@ -55,16 +55,20 @@ class Partition(DatasetPart):
     dataset: Dataset = field(repr=False)
     first_record: int | None = None
 
-    @cached_property
+    @property
     def schema(self) -> Schema | None:
-        """What manifests say of the records (Schema | None). None if they say nothing, or if those
-        of several sources differ."""
+        """What manifests say of the records (Schema | None).
+
+        None if they say nothing, or if those of several sources differ.
+        """
         return self.dataset.schema
 
     @property
     def metadata(self) -> dict[str, Any] | None:
-        """The metadata in the manifest (dict | None). None if there is none, or if those of several
-        sources differ."""
+        """The metadata in the manifest (dict | None).
+
+        None if there is none, or if those of several sources differ.
+        """
         return self.dataset.metadata
 
     @property

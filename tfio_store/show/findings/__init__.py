@@ -14,7 +14,7 @@ from tfio_store.show.findings.of_media import media_findings
 from tfio_store.show.findings.of_records import record_findings
 from tfio_store.show.findings.of_strings import string_findings
 from tfio_store.show.model import Finding
-from tfio_store.show.sample import Sample
+from tfio_store.show.sampling.sample import Sample
 from tfio_store.show.shards import ShardSizes
 
 __all__ = ["findings_of"]

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from tfio_store.example.kinds import ClassLabel
-from tfio_store.show.features import shown_name
+from tfio_store.show.counting.features import shown_name
+from tfio_store.show.counting.roles import role_of
+from tfio_store.show.counting.tally import FeatureTally
+from tfio_store.show.media.text import shown_value, visible
 from tfio_store.show.model import Finding
-from tfio_store.show.roles import role_of
-from tfio_store.show.tally import FeatureTally
-from tfio_store.show.text import shown_value, visible
 from tfio_store.show.words import number, percent
 
 __all__ = ["class_findings", "class_text"]

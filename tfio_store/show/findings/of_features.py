@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tfio_store.example.feature import Feature
-from tfio_store.show.features import said, shown_name
+from tfio_store.show.counting.features import said, shown_name
+from tfio_store.show.counting.roles import role_of
+from tfio_store.show.counting.tally import FeatureTally
 from tfio_store.show.model import Finding
-from tfio_store.show.roles import role_of
-from tfio_store.show.sample import Sample
-from tfio_store.show.tally import FeatureTally
+from tfio_store.show.sampling.sample import Sample
 from tfio_store.show.words import counted, number, percent
 
 __all__ = ["feature_findings"]

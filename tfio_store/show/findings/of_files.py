@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterator
 
 from tfio_store.records.lookalike import LOOKS_LIKE
+from tfio_store.show.media.text import visible
 from tfio_store.show.model import Damage, Finding
-from tfio_store.show.sample import Sample
+from tfio_store.show.sampling.sample import Sample
 from tfio_store.show.shards import MANY, ShardSizes
-from tfio_store.show.text import visible
 from tfio_store.show.words import counted, number, size
 from tfio_store.storage.redaction import redacted
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tfio_store.show.model import Finding
-from tfio_store.show.sample import Sample
+from tfio_store.show.sampling.sample import Sample
 from tfio_store.show.words import counted, number, percent, size
 
 __all__ = ["record_findings"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tfio_store.show.features import shown_name
+from tfio_store.show.counting.features import shown_name
+from tfio_store.show.counting.strings import Issue
+from tfio_store.show.counting.tally import FeatureTally
 from tfio_store.show.model import Finding, Level
-from tfio_store.show.strings import Issue
-from tfio_store.show.tally import FeatureTally
 from tfio_store.show.words import number, percent
 
 __all__ = ["string_findings"]

@@ -15,12 +15,12 @@ import numpy.typing as npt
 from tfio_store.example.feature import Feature
 from tfio_store.example.schema import Schema
 from tfio_store.records.framing import RecordBatch
-from tfio_store.show.columns import Column, Key, decoded, name_of
-from tfio_store.show.features import shown_name
-from tfio_store.show.media import is_image, media_type
-from tfio_store.show.pixels import pixel_shape
-from tfio_store.show.tally import RECORD, is_pixels, raw_numbers
-from tfio_store.show.thumbnails import SIDE, look_at_pixels, thumbnail
+from tfio_store.show.counting.columns import Column, Key, decoded, name_of
+from tfio_store.show.counting.features import shown_name
+from tfio_store.show.counting.tally import RECORD, is_pixels, raw_numbers
+from tfio_store.show.media.media_types import is_image, media_type
+from tfio_store.show.media.pixels import pixel_shape
+from tfio_store.show.media.thumbnails import SIDE, look_at_pixels, thumbnail
 
 __all__ = ["Content", "Held"]
 

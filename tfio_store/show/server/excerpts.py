@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tfio_store.show.media.text import excerpt
+from tfio_store.show.media.values import shown_number
 from tfio_store.show.server.content import Held
-from tfio_store.show.text import excerpt
-from tfio_store.show.values import shown_number
 
 __all__ = ["meanings", "numbers", "short", "string"]
 

@@ -14,10 +14,10 @@ import numpy.typing as npt
 from tfio_store.example.feature import Feature
 from tfio_store.example.schema import Schema
 from tfio_store.records.framing import RecordBatch
-from tfio_store.show.columns import Column, Key, decoded, name_of
-from tfio_store.show.held import Budget, Held
-from tfio_store.show.repeats import Repeats
-from tfio_store.show.strings import Issue, Strings
+from tfio_store.show.counting.columns import Column, Key, decoded, name_of
+from tfio_store.show.counting.held import Budget, Held
+from tfio_store.show.counting.repeats import Repeats
+from tfio_store.show.counting.strings import Issue, Strings
 
 __all__ = ["MOST_NAMES", "RECORD", "FeatureTally", "Tallies"]
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from tfio_store.records.framing import RecordBatch
 from tfio_store.show.model import Place
-from tfio_store.show.reading import Piece
+from tfio_store.show.sampling.reading import Piece
 
 __all__ = ["Kept", "Places"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from tfio_store.example.feature import Feature
-from tfio_store.show.tally import is_pixels
+from tfio_store.show.counting.tally import is_pixels
 
 __all__ = ["pixel_shape"]
 

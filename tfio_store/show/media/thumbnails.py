@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tfio_store.show.media import image_size, is_image, media_type
-from tfio_store.show.text import visible
+from tfio_store.show.media.media_types import image_size, is_image, media_type
+from tfio_store.show.media.text import visible
 
 __all__ = ["SIDE", "Look", "look_at", "look_at_pixels", "png_of", "thumbnail"]
 

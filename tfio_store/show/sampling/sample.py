@@ -20,13 +20,13 @@ from tfio_store.records.framing import (
     find_record,
     scan,
 )
-from tfio_store.show.gallery import Gallery
-from tfio_store.show.kept import Kept
+from tfio_store.show.counting.tally import MOST_NAMES, Tallies
+from tfio_store.show.media.gallery import Gallery
 from tfio_store.show.model import Damage, Place, Scope, SizeAt
-from tfio_store.show.opened import Opened
-from tfio_store.show.reading import Piece, Reading
-from tfio_store.show.strata import BlockPick, Plan, chosen
-from tfio_store.show.tally import MOST_NAMES, Tallies
+from tfio_store.show.sampling.kept import Kept
+from tfio_store.show.sampling.opened import Opened
+from tfio_store.show.sampling.reading import Piece, Reading
+from tfio_store.show.sampling.strata import BlockPick, Plan, chosen
 from tfio_store.show.words import counted
 from tfio_store.storage.redaction import redacted
 from tfio_store.write.progress import OnProgress, Progress

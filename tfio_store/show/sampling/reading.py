@@ -25,8 +25,8 @@ from tfio_store.read.skips import Skips
 from tfio_store.read.stream import StreamReader
 from tfio_store.records.framing import FRAME_OVERHEAD, HEADER_BYTES, RecordBatch
 from tfio_store.records.recovery import SkippedRegion
-from tfio_store.show.spots import read_spot
-from tfio_store.show.strata import BlockPick, FilePick, Pick, SpotPick
+from tfio_store.show.sampling.spots import read_spot
+from tfio_store.show.sampling.strata import BlockPick, FilePick, Pick, SpotPick
 from tfio_store.storage.read_ahead import Fetch, ReadAhead, split_range
 
 if TYPE_CHECKING:

@@ -12,13 +12,13 @@ import numpy.typing as npt
 
 from tfio_store.example.schema import Schema
 from tfio_store.records.framing import RecordBatch
-from tfio_store.show.columns import Column, name_of
-from tfio_store.show.media import is_audio, is_image, media_type
-from tfio_store.show.pixels import pixel_shape
-from tfio_store.show.tally import RECORD, is_pixels
-from tfio_store.show.text import MOST_LETTERS, excerpt
-from tfio_store.show.thumbnails import Look, look_at, look_at_pixels
-from tfio_store.show.values import RecordValue, single_values
+from tfio_store.show.counting.columns import Column, name_of
+from tfio_store.show.counting.tally import RECORD, is_pixels
+from tfio_store.show.media.media_types import is_audio, is_image, media_type
+from tfio_store.show.media.pixels import pixel_shape
+from tfio_store.show.media.text import MOST_LETTERS, excerpt
+from tfio_store.show.media.thumbnails import Look, look_at, look_at_pixels
+from tfio_store.show.media.values import RecordValue, single_values
 
 __all__ = ["Candidate", "Gallery", "spread"]
 

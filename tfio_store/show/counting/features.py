@@ -10,12 +10,12 @@ import numpy.typing as npt
 
 from tfio_store.example.feature import Feature
 from tfio_store.example.kinds import ClassLabel, Image
-from tfio_store.show.held import Held, quantiles
-from tfio_store.show.histograms import histogram
+from tfio_store.show.counting.held import Held, quantiles
+from tfio_store.show.counting.histograms import histogram
+from tfio_store.show.counting.roles import role_of, unit_of
+from tfio_store.show.counting.tally import FeatureTally
+from tfio_store.show.media.text import shown_value, visible
 from tfio_store.show.model import FeatureFacts, Histogram, Top
-from tfio_store.show.roles import role_of, unit_of
-from tfio_store.show.tally import FeatureTally
-from tfio_store.show.text import shown_value, visible
 
 __all__ = ["MOST_TOP", "facts_of_feature", "said", "shown_name", "top_of"]
 

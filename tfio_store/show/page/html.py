@@ -13,10 +13,10 @@ import json
 from html import escape
 from typing import Any
 
-from tfio_store.show.assets import SCRIPTS, STYLE, asset
-from tfio_store.show.fitting import fitted
 from tfio_store.show.model import Facts
-from tfio_store.show.plain import plain_html, short_name
+from tfio_store.show.page.assets import SCRIPTS, STYLE, asset
+from tfio_store.show.page.fitting import fitted
+from tfio_store.show.page.plain import plain_html, short_name
 
 __all__ = ["FIRST_LINES", "frame_of", "page_of"]
 

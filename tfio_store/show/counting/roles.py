@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 from tfio_store.example.kinds import ClassLabel, Image
-from tfio_store.show.media import is_audio, is_image
-from tfio_store.show.tally import FeatureTally, is_pixels
+from tfio_store.show.counting.tally import FeatureTally, is_pixels
+from tfio_store.show.media.media_types import is_audio, is_image
 
 __all__ = ["Role", "role_of", "unit_of"]
 

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
-from tfio_store.show.held import Budget, Held
-from tfio_store.show.media import media_type
-from tfio_store.show.text import is_text
+from tfio_store.show.counting.held import Budget, Held
+from tfio_store.show.media.media_types import media_type
+from tfio_store.show.media.text import is_text
 
 __all__ = ["Issue", "Strings"]
 

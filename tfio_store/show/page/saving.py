@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from tfio_store.show.page import FIRST_LINES
+from tfio_store.show.page.html import FIRST_LINES
 from tfio_store.storage import Access
 
 __all__ = ["save_page"]

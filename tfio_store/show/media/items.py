@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tfio_store.show.features import shown_name
-from tfio_store.show.gallery import Candidate, spread
+from tfio_store.show.counting.features import shown_name
+from tfio_store.show.media.gallery import Candidate, spread
+from tfio_store.show.media.text import visible
 from tfio_store.show.model import FeatureFacts, Item, Place
-from tfio_store.show.sample import Sample
-from tfio_store.show.text import visible
+from tfio_store.show.sampling.sample import Sample
 
 __all__ = ["items_of"]
 

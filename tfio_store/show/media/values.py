@@ -15,9 +15,9 @@ from tfio_store.example.feature import Feature
 from tfio_store.example.kinds import ClassLabel
 from tfio_store.example.schema import Schema
 from tfio_store.records.framing import RecordBatch
-from tfio_store.show.columns import Decoded, decoded, name_of
-from tfio_store.show.tally import RECORD, is_pixels, raw_numbers
-from tfio_store.show.text import shown_value, visible
+from tfio_store.show.counting.columns import Decoded, decoded, name_of
+from tfio_store.show.counting.tally import RECORD, is_pixels, raw_numbers
+from tfio_store.show.media.text import shown_value, visible
 
 __all__ = ["RecordValue", "record_values", "shown_number", "single_values"]
 

@@ -1,0 +1,1 @@
+"""What the values of a sample's features are like."""

@@ -1,0 +1,1 @@
+"""Images, sounds, texts and values, as they are shown."""

@@ -1,0 +1,1 @@
+"""Which records stand for a dataset, and where they lie."""
