@@ -23,10 +23,12 @@ pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
 from tests.show.served import look_at_all, served, served_by, viewed
+from tfio_store.show.server.faults import in_words
 from tfio_store.show.server.opening import Opening
 from tfio_store.show.server.pages import PAGE_BYTES, Pager
 from tfio_store.show.server.samples import Looked
 from tfio_store.storage import open_store
+from tfio_store.storage.version import Version
 
 
 def numbered(count: int, nbytes: int = 200) -> list[dict[str, Any]]:
@@ -235,6 +237,11 @@ def test_an_error_is_told_in_words(tmp_path: Path) -> None:
         assert "Traceback" not in json.dumps(told)
         assert client.ask("/api/records").status == 502
         assert "Check the URL" in client.ask("/api/records").json["error"]
+
+
+def test_a_replaced_shard_asks_for_a_new_start() -> None:
+    said = in_words(Version("a").replaced("train-0"))
+    assert said.endswith("Start tfio-store view again.")
 
 
 def test_no_secret_is_told(s3: Place) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tfio_store.errors import DataLossError, ManifestError, TFIOStoreError
 from tfio_store.storage.redaction import redacted
+from tfio_store.storage.version import ReplacedError
 
 __all__ = ["in_words"]
 
@@ -34,6 +35,8 @@ def _advice(error: BaseException) -> str:
         )
     if isinstance(error, DataLossError):
         return "tfio-store verify tells where all damage is."
+    if isinstance(error, ReplacedError):
+        return "Start tfio-store view again."
     if isinstance(error, OSError):
         return "The store failed after its retries; try again."
     if isinstance(error, TFIOStoreError | ValueError | ImportError):
