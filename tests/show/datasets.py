@@ -356,6 +356,32 @@ def mixed_images(folder: Path, *, count: int = 120) -> str:
     return _table(folder / "mixed", {"image": found, "label": np.arange(count) % 3}, 2)
 
 
+def mixed_sizes(folder: Path, *, count: int = 100) -> str:
+    """The last five are larger."""
+    found = [png(seed=i) if i < count - 5 else png(64, 64, seed=i) for i in range(count)]
+    return _table(folder / "sizes", {"image": found}, 2)
+
+
+def wrong_index(folder: Path) -> str:
+    """One shard was written again, as long as it was, with half as many records."""
+    chance = rng()
+    path = folder / "stale"
+    with tfs.ShardedWriter(str(path), num_shards=2) as writer:
+        writer.write_batch([chance.bytes(84) for _ in range(200)])
+    shard = folder / "stale-00000-of-00002.tfrecord"
+    raw(shard, [chance.bytes(184) for _ in range(shard.stat().st_size // 200)])
+    return str(path)
+
+
+def one_large_file(folder: Path, compression: str) -> str:
+    """Larger than a small sample, and no index tells of its records."""
+    chance = rng()
+    rows = [{"x": chance.normal(size=2000).astype(np.float32)} for _ in range(1500)]
+    return raw(
+        folder / "large.tfrecord", list(map(tfs.encode_example, rows)), compression=compression
+    )
+
+
 def same_records(folder: Path, *, count: int = 1000) -> str:
     """A tenth of the records are there twice or more."""
     chance = rng(19)

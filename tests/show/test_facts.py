@@ -58,6 +58,8 @@ def test_clean_datasets_have_no_warnings(make: Callable[[Path], str], tmp_path: 
         (datasets.blank_images, "blank-image", "warning", "30 of 120 images"),
         (datasets.same_images, "same-value", "warning", "19 of 200 values"),
         (datasets.broken_images, "broken-image", "error", "10 of 100 images"),
+        (datasets.mixed_sizes, "mixed-sizes", "note", "5 of 100 images are not 48x32"),
+        (datasets.wrong_index, "wrong-index", "error", "holds 50 records where its index says 100"),
         (datasets.mixed_images, "mixed-images", "note", "96 RGB, 12 L, 12 RGBA"),
         (datasets.same_records, "same-record", "warning", "100 records (10 %)"),
         (datasets.bad_texts, "not-utf8", "warning", "20 of 400 texts (5 %) are not UTF-8"),
@@ -86,6 +88,20 @@ def test_findings(
     found = finding(facts(make(tmp_path)), kind)
     assert found.level == level
     assert text in found.text
+
+
+@pytest.mark.parametrize(
+    ("compression", "kind", "text"),
+    [
+        ("", "no-index", "files without an index: they were looked at in spots"),
+        ("GZIP", "stream", "1 file of those looked at is compressed as one stream"),
+    ],
+)
+def test_files_that_could_be_read_better(
+    compression: str, kind: str, text: str, tmp_path: Path
+) -> None:
+    found = finding(facts(datasets.one_large_file(tmp_path, compression), blocks=2), kind)
+    assert (found.level, found.text[: len(text)]) == ("note", text)
 
 
 def test_an_error_page_among_shards_is_told_as_such(tmp_path: Path) -> None:

@@ -171,12 +171,13 @@ def _streams(sample: Sample) -> Iterator[Finding]:
     """Files that could be read better, if they are more than a few."""
     streams = [shard for shard, codec in sample.codecs.items() if codec is not None]
     cut = [text for text in sample.left_out if "compressed file" in text]
+    are = "is" if len(streams) == 1 else "are"
     if streams and cut:
         yield Finding(
             "stream",
             "note",
-            f"{counted(len(streams), 'file')} that were looked at are compressed as one stream "
-            "each: they can be read only in order; tfio-store copy compresses in blocks",
+            f"{counted(len(streams), 'file')} of those looked at {are} compressed as one stream, "
+            "which can be read only in order; tfio-store copy compresses in blocks",
             shards=tuple(streams[:_MOST]),
         )
     elif sample.scope.spots:
