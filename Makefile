@@ -258,6 +258,9 @@ bench-convert: $(VENV)/.bench ## tfio-store convert of 10 million rows, Parquet 
 bench-count: $(VENV)/.bench ## tfio-store count of raw files: a loop over TensorFlow's dataset
 	$(BIN)/python -m bench.count
 
+bench-view: $(VENV)/.bench ## tfio-store view of 1 GiB in a store behind 30 ms: how soon it is there
+	$(BIN)/python -m bench.view
+
 bench-start: $(VENV)/.bench ## tfio-store --help and import tfio_store: a Python that does nothing
 	$(BIN)/python -m bench.start
 
