@@ -19,7 +19,7 @@ from tfio_store.records.framing import RecordBatch
 from tfio_store.show.counting import columns, held
 from tfio_store.show.counting.features import facts_of_feature
 from tfio_store.show.counting.tally import Tallies
-from tfio_store.show.media.values import record_values
+from tfio_store.show.media.values import single_values
 from tfio_store.show.model import FeatureFacts
 
 QUANTILES = [0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1]
@@ -163,7 +163,8 @@ def test_raw_numbers_are_numbers() -> None:
 @pytest.mark.parametrize("value", [float("inf"), 1e30, 2**63 - 1, -(2**63)])
 def test_numbers_where_the_schema_has_times(value: Any) -> None:
     schema = Schema({"t": tfs.Feature("datetime64[s]", raw=True)})
-    (found,) = record_values(tfs.encode_example({"t": value}), schema)
+    batch = RecordBatch.from_records([tfs.encode_example({"t": value})])
+    (found,) = single_values(batch, 0, schema, most=1, longest=100)
     assert found.shown()
 
 

@@ -35,9 +35,9 @@ class Diagnosis:
         cpus (int): How many CPUs this process may use.
         core (str): "compiled" or "pure": what frames records.
         crc32c (str): The kernel that computes CRCs.
-        crc32c_agrees (bool): Whether it finds what google-crc32c finds, on this machine, for 700
-            runs of bytes of all lengths up to 64 KiB and at all alignments. If not, report it, and
-            set ``TFIO_STORE_CORE=pure``.
+        crc32c_agrees (bool): Whether it finds what google-crc32c finds, on this machine, for 712
+            runs of up to 64 KiB that begin at four addresses. If not, report it, and set
+            ``TFIO_STORE_CORE=pure``.
         example (str): "compiled" or "pure": what reads and writes Examples.
         codecs (tuple[str]): The compressions that can be read and written.
         packages (dict[str, str | None]): The versions of what is installed; None if it is not.

@@ -1,4 +1,4 @@
-"""All that one record holds, value by value."""
+"""The single values of a record, as captions tell them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from tfio_store.example.kinds import ClassLabel
 from tfio_store.example.schema import Schema
 from tfio_store.records.framing import RecordBatch
 from tfio_store.show.counting.columns import Decoded, decoded, name_of
-from tfio_store.show.counting.tally import RECORD, is_pixels, raw_numbers
+from tfio_store.show.counting.tally import is_pixels, raw_numbers
 from tfio_store.show.media.text import shown_value, visible
 
-__all__ = ["RecordValue", "record_values", "shown_number", "single_values"]
+__all__ = ["RecordValue", "shown_number", "single_values"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +58,6 @@ def shown_number(value: float, feature: Feature | None) -> str:
     if feature is not None and is_time and isinstance(value, int):  # a record may hold floats
         return str(np.int64(value).view(feature.dtype))
     return shown_value(value)
-
-
-def record_values(record: bytes, schema: Schema | None = None) -> tuple[RecordValue, ...]:
-    """The features of a record, in the order of their names. A record that is no Example is one
-    byte string."""
-    found = decoded(RecordBatch.from_records([record]), lambda key: True)
-    if found.odd:
-        return (RecordValue(RECORD, "bytes", 1, None, [record], None, None),)
-    return _values(found, schema)
 
 
 def single_values(
