@@ -138,3 +138,10 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
         return Place(str(tmp_path))
     found: Place = request.getfixturevalue(request.param)
     return found
+
+
+@pytest.fixture(params=["fsspec", "obstore"])
+def backend(request: pytest.FixtureRequest) -> str:
+    if request.param == "obstore":
+        pytest.importorskip("obstore")  # which Python 3.10 has no wheel of
+    return str(request.param)

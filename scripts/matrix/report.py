@@ -14,10 +14,10 @@ TEXT = """\
 # Versions that are tested
 
 Written by `make test-matrix REPORT=docs/versions.md`. Each row is an environment of its own, into
-which a wheel of this checkout was installed. The rows named *lowest* have each dependency at the
-lower bound that `pyproject.toml` gives, on the oldest Python that has it; obstore has no wheel for
-3.10. All others have what `constraints.txt` names, which is the newest that goes together.
-TensorFlow 2.18 is the first without `s3://`.
+which a wheel of this checkout was installed. The row *lowest* has each dependency at the lower
+bound that `pyproject.toml` gives; obstore has no wheel for Python 3.10. The rows without TensorFlow
+have what `constraints.txt` names, which is the newest that goes together. TensorFlow 2.18 is the
+first without `s3://`.
 
 A row without TensorFlow runs the tests of {rooms}. A row with TensorFlow runs `tests/tf`. Slow
 tests are left to `make test`. Tests that are skipped need what the environment does not have.

@@ -11,7 +11,7 @@ PLAIN = tuple(f"tests/{room}" for room in ROOMS)
 """What needs no TensorFlow."""
 
 
-STORES = ("s3", "gcs", "azure")
+STORES = ("s3", "gcs", "azure", "obstore")
 EXTRAS = (*STORES, "zstd", "arrow", "cli", "image", "fast-gzip", "progress", "view")
 
 
@@ -36,12 +36,12 @@ def _tensorflow(name: str, python: str, version: str, constraints: str) -> Row:
 
 
 ROWS = (
-    Row("lowest", "3.10", lowest=EXTRAS),
-    # The oldest Python that obstore has a wheel for.
-    Row("lowest-obstore", "3.11", lowest=(*EXTRAS, "obstore")),
+    # On the oldest Python that obstore has a wheel for.
+    Row("lowest", "3.11", lowest=EXTRAS),
     *(Row(f"python-{python}", python) for python in ("3.10", "3.11", "3.12", "3.13")),
     _tensorflow("tf-2.16", "3.10", "tensorflow==2.16.2", "requirements-tf216.txt"),
     # The first without s3://.
-    _tensorflow("tf-2.18", "3.12", "tensorflow==2.18.1", ""),
+    _tensorflow("tf-2.18", "3.11", "tensorflow==2.18.1", ""),
+    _tensorflow("tf-2.20", "3.12", "tensorflow==2.20.0", ""),
     _tensorflow("tf-newest", "3.13", "tensorflow", "constraints.txt"),
 )

@@ -67,7 +67,6 @@ def by_tensorflow(bucket: Bucket, **options: Any) -> list[bytes]:
 
 @pytest.mark.parametrize("codec", [None, "GZIP"])
 @pytest.mark.parametrize("read", [by_reader, shuffled, by_source, by_tensorflow])
-@pytest.mark.parametrize("backend", ["fsspec", "obstore"])
 def test_the_second_epoch_asks_for_no_data(
     bucket: Bucket,
     tmp_path: Path,
@@ -75,8 +74,6 @@ def test_the_second_epoch_asks_for_no_data(
     codec: str | None,
     backend: str,
 ) -> None:
-    if backend == "obstore":
-        pytest.importorskip("obstore")
     bucket.write(RECORDS, codec)
     how: dict[str, Any] = {"cache": tmp_path / "cache", "backend": backend}
     assert sorted(read(bucket, **how)) == RECORDS

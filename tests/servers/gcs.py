@@ -1,15 +1,16 @@
 """Google Cloud Storage by gcp-storage-emulator, with the conditions that it leaves out.
 
-The emulator serves one request at a time and ignores ``ifGenerationMatch``. Run as a module, this
-starts it with its upload and download handlers wrapped, so that they look at the object's
+The emulator serves one request at a time, ignores ``ifGenerationMatch`` and lists without pages.
+Run as a module, this starts it with its handlers wrapped, so that they look at the object's
 generation first; one request at a time makes that look and the rest one step. As the service does,
-a download tells its generation, and one from behind the end is refused.
+a download tells its generation, one from behind the end is refused, and a listing comes in pages.
 """
 
 from __future__ import annotations
 
 import contextlib
 import http.server
+import json
 import os
 import sys
 import types
@@ -20,6 +21,9 @@ from tests.servers.process import free_port, running
 
 # else gcsfs asks for each bucket's type by gRPC, and waits a minute for an emulator to answer
 os.environ.setdefault("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
+
+PAGE_OBJECTS = 100
+"""The service's pages hold 1,000 or fewer; the emulator takes a minute for so many objects."""
 
 
 @contextlib.contextmanager
@@ -97,6 +101,30 @@ class Conditions:
         return wrapped
 
 
+def paged(handler: Callable[..., Any]) -> Callable[..., Any]:
+    """The page behind the token, which is the name of the object before it."""
+
+    def wrapped(request: Any, response: Any, storage: Any, *args: Any, **kwargs: Any) -> Any:
+        handler(request, response, storage, *args, **kwargs)
+        if response.status != http.HTTPStatus.OK:
+            return
+        after = request.query.get("pageToken", [""])[0]
+        answer = json.loads(response._content)
+        left = sorted((one for one in answer["items"] if one["name"] > after), key=name_of)
+        page = {**answer, "items": left[:PAGE_OBJECTS]}
+        if after:
+            page["prefixes"] = []  # the first page told them all
+        if left[PAGE_OBJECTS:]:
+            page["nextPageToken"] = name_of(page["items"][-1])
+        response.json(page)
+
+    return wrapped
+
+
+def name_of(described: dict[str, Any]) -> str:
+    return str(described["name"])
+
+
 def cancel(request: Any, response: Any, *args: Any, **kwargs: Any) -> None:
     """The service's own status for a resumable upload that its client has given up."""
     response.status = types.SimpleNamespace(value=499, phrase="Client Closed Request")
@@ -111,6 +139,7 @@ def serve(port: int) -> None:
         objects.insert: conditions.insert,
         objects.upload_partial: conditions.upload,
         objects.download: conditions.download,
+        objects.ls: paged,
     }
     for _, methods in server.HANDLERS:
         for method, handler in list(methods.items()):

@@ -208,12 +208,10 @@ def test_our_scripts_read_no_markup_and_set_no_style_attributes() -> None:
 
 
 def test_the_guide_lists_each_kind_of_finding() -> None:
-    root = Path(page_module.__file__).parents[3]
-    sources = "".join(
-        path.read_text("utf-8") for path in (root / "tfio_store/show/findings").glob("*.py")
-    )
+    findings = Path(page_module.__file__).parents[1] / "findings"
+    sources = "".join(path.read_text("utf-8") for path in findings.glob("*.py"))
     pattern = r"(?:Finding\(|_of\(|_told\(\s*tally,)\s*\"([a-z0-9-]+)\""
     kinds = set(re.findall(pattern, sources))
     assert len(kinds) > 25
-    guide = (root / "docs/report.md").read_text("utf-8")
+    guide = (Path(__file__).parents[2] / "docs/report.md").read_text("utf-8")
     assert set(re.findall(r"^\| `([a-z0-9-]+)` \|", guide, re.MULTILINE)) == kinds

@@ -177,7 +177,6 @@ def at_once(requests: list[Request]) -> int:
     )
 
 
-@pytest.mark.parametrize("backend", ["fsspec", "obstore"])
 def test_a_distant_store_gets_more_requests(
     s3: Place, shaped: Callable[..., Shaped], backend: str
 ) -> None:

@@ -159,7 +159,6 @@ LEAVES = """
 
 
 @pytest.mark.parametrize("end", ["pass", "sys.exit(3)", "raise KeyboardInterrupt"])
-@pytest.mark.parametrize("backend", ["fsspec", "obstore"])
 def test_nothing_hangs_or_complains_when_the_interpreter_leaves(
     place: Place, backend: str, end: str
 ) -> None:

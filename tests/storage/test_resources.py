@@ -9,7 +9,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import psutil
-import pytest
 
 from tests.servers.place import Place
 from tests.servers.shaping_proxy import Shaped
@@ -71,7 +70,6 @@ def test_writers_wait_rather_than_fill_memory(ceph: Place, shaped: Proxy) -> Non
     assert len(ceph.names()) == 4
 
 
-@pytest.mark.parametrize("backend", ["fsspec", "obstore"])
 def test_an_abort_while_parts_travel_leaves_nothing(
     ceph: Place, shaped: Proxy, backend: str
 ) -> None:
@@ -106,7 +104,6 @@ def test_cancelled_reads_close_their_connections(ceph: Place, shaped: Proxy) -> 
     assert eventually(lambda: connections_to(proxy) == 0)
 
 
-@pytest.mark.parametrize("backend", ["fsspec", "obstore"])
 def test_a_store_that_is_let_go_closes_its_connections(
     ceph: Place, shaped: Proxy, backend: str
 ) -> None:

@@ -6,10 +6,12 @@ import operator
 import re
 from typing import Any
 
+import numpy as np
+
 from tfio_store.dataset.block_tables import ShardInfo
 from tfio_store.records.framing import FRAME_OVERHEAD
 
-__all__ = ["check_name", "check_positive", "check_room"]
+__all__ = ["check_name", "check_positive", "check_room", "whole_number"]
 
 
 def check_name(name: str) -> str:
@@ -30,12 +32,20 @@ def check_name(name: str) -> str:
 
 def check_positive(argument: str, value: Any, *, also: str = "") -> None:
     """ValueError unless it is an integer of at least 1. ``also``: what else the caller takes."""
+    number = whole_number(value)
+    if number is None or number < 1:
+        raise ValueError(f"{argument} must be a positive integer{also}, not {value!r}")
+
+
+def whole_number(value: Any) -> int | None:
+    """It as an int, of whichever library it is. None if it is no whole number, or is a bool, which
+    NumPy 1 lets pass for a number too."""
+    if isinstance(value, (bool, np.bool_)):
+        return None
     try:
-        if not isinstance(value, bool) and operator.index(value) >= 1:
-            return
+        return operator.index(value)
     except TypeError:
-        pass
-    raise ValueError(f"{argument} must be a positive integer{also}, not {value!r}")
+        return None
 
 
 def check_room(shard: ShardInfo, *, raw: bool) -> None:

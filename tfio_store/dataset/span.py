@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import builtins
-import operator
 import re
 from fractions import Fraction
 from typing import Any, TypeAlias
+
+from tfio_store.dataset.checks import whole_number
 
 __all__ = ["Span", "bounds_of", "span_text"]
 
@@ -33,9 +34,10 @@ def span_text(span: Span) -> str:
 
 
 def _number(bound: Any) -> int:
-    if isinstance(bound, bool) or not hasattr(bound, "__index__"):
+    number = whole_number(bound)
+    if number is None:
         raise TypeError(f"span= holds {bound!r}; it takes record numbers or None")
-    return operator.index(bound)
+    return number
 
 
 def bounds_of(text: str, total: int) -> tuple[int, int]:

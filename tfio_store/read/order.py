@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from tfio_store.dataset.checks import whole_number
 from tfio_store.read.pieces import Counts, Order, Pieces
 
 __all__ = [
@@ -33,7 +34,7 @@ __all__ = [
 
 def check_whole(argument: str, value: object) -> None:
     """TypeError unless it is a whole number."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    if whole_number(value) is None:
         raise TypeError(f"{argument}= takes a whole number, not {value!r}")
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import base64
 import binascii
-import operator
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from tfio_store.dataset.block_tables import ShardInfo, decode_tables, encode_tables
-from tfio_store.dataset.checks import check_name
+from tfio_store.dataset.checks import check_name, whole_number
 from tfio_store.records.warning import warn
 
 __all__ = ["Order", "TaskResult", "check_order", "counted_results"]
@@ -164,9 +163,10 @@ def check_order(order: Any) -> Order:
 
 
 def _number(order: Any) -> int:
-    if isinstance(order, bool):
-        raise TypeError("it is a bool")
-    return int(operator.index(order))
+    number = whole_number(order)
+    if number is None:
+        raise TypeError("it is no whole number")
+    return number
 
 
 def counted_results(results: Iterable[TaskResult], job: str) -> list[TaskResult]:

@@ -33,4 +33,4 @@ def request_headers(fs: Any, headers: Mapping[str, str] | None = None) -> dict[s
 
 def uses_mtls(fs: Any) -> bool:
     """Whether the client shows a certificate of its own."""
-    return bool(fs._use_client_cert)
+    return bool(getattr(fs, "_use_client_cert", False))  # older gcsfs can't
