@@ -2,6 +2,6 @@
 
     a wheel for each Python ─ an environment for each row ─ the row's tests ─ a table
 
-The environments hold the wheel, and the tests lie apart from the package's source, so that they
-find what a user installs.
+The environments hold the wheel, and the tests of the source distribution lie apart from the
+package's source, so that they find what a user installs.
 """

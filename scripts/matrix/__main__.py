@@ -44,9 +44,8 @@ def main() -> None:
     missing = sorted({row.python for row in rows} - set(pythons))
     if missing:
         sys.exit(f"no Python {', '.join(missing)} with headers and venv was found")
-    suite(PLACE / "suite")
     shutil.rmtree(PLACE / "dist", ignore_errors=True)
-    build_sdist(PLACE / "dist")
+    suite(build_sdist(PLACE / "dist"), PLACE / "suite")
     print(HEAD, flush=True)
     whole = True
     for row in rows:

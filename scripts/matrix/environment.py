@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
+import tarfile
 from pathlib import Path
 
 from scripts.matrix.rows import Row
@@ -51,14 +51,15 @@ def _lowest(row: Row, folder: Path) -> Path:
     return found
 
 
-def suite(to: Path) -> None:
-    """The tests and what they read, without the package's source beside them."""
+def suite(sdist: Path, to: Path) -> None:
+    """The tests of the source distribution and what they read, without the package's source."""
+    with tarfile.open(sdist) as archive:
+        archive.extractall(to.parent)
     shutil.rmtree(to, ignore_errors=True)
-    listed = subprocess.check_output(["git", "ls-files"], cwd=ROOT, text=True).splitlines()
-    for name in listed:
-        if not name.startswith(("tfio_store/", "pyspark_tfio_store/", "ext/", "setup.py")):
-            (to / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, to / name)
+    (to.parent / sdist.name.removesuffix(".tar.gz")).rename(to)
+    for source in ("tfio_store", "pyspark_tfio_store", "ext"):
+        shutil.rmtree(to / source)
+    (to / "setup.py").unlink()
     azurite = ROOT / ".cache"  # which `make servers` installs
     if azurite.exists():
         (to / ".cache").symlink_to(azurite)

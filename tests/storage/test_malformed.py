@@ -33,6 +33,7 @@ def fault_of(action: Any, store: Any, path: str) -> OSError | None:
     return None
 
 
+@pytest.mark.filterwarnings("ignore:.*this store ignores If-None-Match")
 @pytest.mark.parametrize("kind", ["s3", "az", "gs"])
 @pytest.mark.parametrize("body", BODIES)
 def test_whatever_is_answered_errors_are_named(kind: str, body: bytes) -> None:

@@ -51,12 +51,17 @@ def server(status: int, headers: dict[str, str], body: bytes = b"") -> Iterator[
     """host:port of a server that answers everything alike; ``{self}`` in headers is its URL."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"  # 1.0 has no "100 Continue"
+
         def answer(self) -> None:
+            if "Expect" in self.headers:  # as uploads to S3 do before they send
+                self.handle_expect_100()
             self.rfile.read(int(self.headers.get("Content-Length", 0)))
             self.send_response(status)
             for name, value in headers.items():
                 self.send_header(name, value)
             self.send_header("Content-Length", str(len(body)))
+            self.send_header("Connection", "close")
             self.end_headers()
             if self.command != "HEAD":
                 self.wfile.write(body)
