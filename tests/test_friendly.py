@@ -31,10 +31,12 @@ SHOWN: dict[str, tuple[Callable[[str], Any], str]] = {
     ),
     "TFRecordWriter": (lambda url: tfs.TFRecordWriter(url + "-x"), "of {0}-x, open"),
     "ShardedWriter": (lambda url: tfs.ShardedWriter(url + "-y"), "of {0}-y, open"),
+    "DatasetInfo": (tfs.info, "of 3 records in 2 shards, {1} bytes, GZIP, indexed"),
+    "Report": (tfs.report, "of {0}: 3 records looked at, 0 findings"),
     "WriteJob": (lambda url: tfs.WriteJob(url + "-z", num_shards=2), "of {0}-z, 2 shards, open"),
     "DatasetManifest": (
         lambda url: tfs.write_table({"x": [1]}, url + "-w"),
-        "of 1 records in 1 shards, 30 bytes",
+        "of 1 record in 1 shard, 30 bytes",
     ),
 }
 
@@ -43,7 +45,7 @@ SHOWN: dict[str, tuple[Callable[[str], Any], str]] = {
 def test_what_objects_say_of_themselves(url: str, name: str) -> None:
     make, said = SHOWN[name]
     made = make(url)
-    assert repr(made) == f"<{name} {said.format(url)}>"
+    assert repr(made) == f"<{name} {said.format(url, tfs.info(url).nbytes)}>"
     getattr(made, "abort", lambda: None)()
 
 
@@ -119,3 +121,15 @@ def test_completion_offers_public_names_only() -> None:
         [sys.executable, "-c", program], capture_output=True, check=True, text=True
     )
     assert set(answer.stdout.split()) == {*tfs.__all__, "__version__", "errors", "storage"}
+
+
+def test_a_reader_tells_its_order(url: str) -> None:
+    """Who comes from tf.data may take the seed for the size of a buffer."""
+    reader = tfs.RecordReader(url).shuffle(1000).shard(0, 2)
+    assert "shuffle(seed=1000, window=16).shard(0, 2), epoch 0>" in repr(reader)
+
+
+def test_info_of_a_file_that_nobody_has_counted(tmp_path: Path) -> None:
+    with tfs.TFRecordWriter(tmp_path / "a") as writer:
+        writer.write(b"one")
+    assert repr(tfs.info(tmp_path / "a")) == "<DatasetInfo of 1 shard, 19 bytes, not indexed>"

@@ -63,7 +63,7 @@ def test_merged(run: Run, tmp_path: Path) -> None:
     for n in range(3):
         (tmp_path / f"f{n}").write_bytes(framed(RECORDS[n * 10 : n * 10 + 10]))
     answer = run("copy", *(tmp_path / f"f{n}" for n in range(3)), tmp_path / "new" / "train")
-    assert answer.out.startswith(f"{tmp_path}/new/train: 30 records in 1 files, ")
+    assert answer.out.startswith(f"{tmp_path}/new/train: 30 records in 1 file, ")
     assert list(tfs.RecordReader(str(tmp_path / "new" / "train"))) == RECORDS
 
 

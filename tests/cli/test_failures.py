@@ -234,3 +234,35 @@ def test_sizes_and_times() -> None:
     for wrong in ("", "MB", "1XB"):
         with pytest.raises(click.BadParameter):
             size(None, None, wrong)
+
+
+def test_a_number_that_looks_like_an_option(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(framed(RECORDS))
+    code, text = said(run, ["get"], tmp_path / "f", "-1")
+    assert (code, "-1 looks like an option; put -- before it" in text) == (2, True)
+
+
+def test_a_name_of_which_there_is_neither_a_file_nor_a_dataset(run: Run, tmp_path: Path) -> None:
+    code, text = said(run, ["head"], tmp_path / "trian")
+    assert code == 3
+    assert text.endswith("/trian: No such file or directory, and no dataset of this name")
+
+
+def test_a_target_whose_name_tells_no_format(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(framed(RECORDS))
+    code, text = said(run, ["convert"], tmp_path / "f", str(tmp_path / "rows.xlsx"))
+    assert (code, "ends in .parquet, .csv, .jsonl or .arrow" in text) == (2, True)
+
+
+def test_s3_without_credentials(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is no failure of the store, which nobody has asked."""
+    pytest.importorskip("s3fs")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"):
+        monkeypatch.setenv(name, str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    code, text = said(run, ["head"], "s3://bucket/train", "-o", "use_listings_cache=false")
+    assert code == 3
+    assert "no credentials were found" in text
+    assert "as --storage-options, where s3fs and adlfs take anon=true" in text

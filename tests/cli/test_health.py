@@ -65,7 +65,7 @@ def test_salvage_of_something_else(run: Run, tmp_path: Path) -> None:
 def test_index(run: Run, place: Place) -> None:
     kept = keep("foreign raw", place)
     answer = run("index", kept.url, "--as", place.url("train"), *kept.options)
-    assert answer.out == f"{place.url('train')}: 30 records in 1 files\n"
+    assert answer.out == f"{place.url('train')}: 30 records in 1 file\n"
     assert run("info", place.url("train"), *kept.options, "--json").document["indexed"]
     assert run("index", kept.url, "--as", place.url("train"), *kept.options).code == 2
 

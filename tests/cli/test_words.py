@@ -18,6 +18,7 @@ from tfio_store.cli.words import in_the_shell
     ("command", "said", "meant"),
     [
         ("copy", 'exists; pass if_exists="overwrite"', "exists; pass --if-exists overwrite"),
+        ("copy", 'it, or if_exists="append" to add', "it, or --if-exists append to add"),
         ("copy", "num_shards must be 1", "--num-shards must be 1"),
         ("copy", "target_compression='X': no", "--compression X: no"),
         ("convert", "source= is csv, target= is csv", "SOURCE... is csv, TARGET is csv"),

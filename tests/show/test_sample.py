@@ -205,7 +205,7 @@ def test_what_is_too_large_for_a_sample_is_left_out(
 
 
 def test_blocks_must_be_some(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="blocks must be at least 1"):
+    with pytest.raises(ValueError, match="blocks= takes 1 or more, not 0"):
         sampled(datasets.few(tmp_path), blocks=0)
 
 

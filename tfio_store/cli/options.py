@@ -87,7 +87,8 @@ def _storage_options(*short: str) -> Command:
         "--storage-options",
         multiple=True,
         metavar=_STORAGE,
-        help="What the storage's fsspec class takes. May be given more than once.",
+        help="What the storage's fsspec class takes, such as endpoint_url=http://host:9000. May be "
+        "given more than once.",
     )
 
 
@@ -119,7 +120,7 @@ _TARGET = (
         type=click.Choice(["same", "none", "GZIP", "ZLIB", "ZSTD"], case_sensitive=False),
         default="same",
         show_default=True,
-        help="The target's.",
+        help="The target's. same is that of the source, or none of a table.",
     ),
     click.option(
         "--if-exists",
@@ -230,7 +231,7 @@ max_record_bytes = click.option(
     default="1GiB",
     show_default=True,
     metavar="SIZE",
-    help="A header that claims more is taken for damage.",
+    help="A header that claims more is taken for damage. A SIZE is such as 1000, 64MB or 256MiB.",
 )
 """For commands that read records."""
 

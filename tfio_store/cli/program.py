@@ -115,6 +115,8 @@ def _failed(error: Exception, session: Session | None, arguments: Sequence[str])
     if "--debug" in arguments:
         traceback.print_exc()
     command = next((each for each in arguments if each in COMMANDS), "")
+    if isinstance(error, click.NoSuchOption) and error.option_name[1:2].isdecimal():
+        error = click.UsageError(f"{error.option_name} looks like an option; put -- before it")
     if isinstance(error, click.UsageError):
         name = f"{command} --help" if command else "--help"
         error = click.UsageError(f"{error.format_message().rstrip('.')} (see tfio-store {name})")

@@ -7,6 +7,7 @@ the file is meant. Otherwise the name is looked up as a dataset.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -197,6 +198,10 @@ class _Resolver:
             return IsADirectoryError(
                 f"{url}: is a folder without a manifest; name its files, for example "
                 f"{url.rstrip('/')}/*.tfrecord"
+            )
+        if error.strerror == os.strerror(errno.ENOENT):
+            return FileNotFoundError(
+                errno.ENOENT, f"{error.strerror}, and no dataset of this name", error.filename
             )
         return error
 

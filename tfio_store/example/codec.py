@@ -412,4 +412,8 @@ def _batch(records: Records) -> RecordBatch:
         return records
     if isinstance(records, (bytes, bytearray, memoryview, str)):
         raise TypeError("records must be a RecordBatch or a list of bytes, not one record")
+    if not isinstance(records, Iterable):
+        raise TypeError(
+            f"records must be a RecordBatch or a list of bytes, not {type(records).__name__}"
+        )
     return RecordBatch.from_records(records)

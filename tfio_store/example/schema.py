@@ -51,6 +51,11 @@ class Schema(Mapping[str, Feature]):
         *,
         arrow: bytes | None = None,
     ) -> None:
+        if not isinstance(features, Mapping):
+            raise TypeError(
+                "features must be a mapping of names to features, such as {'x': 'int64'}, not "
+                f"{type(features).__name__}"
+            )
         self.arrow = arrow
         self._features: dict[str, Feature] = {}
         for name in features:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -21,7 +22,11 @@ _CHUNK = 1 << 20
 
 
 def is_file_object(source: object) -> TypeIs[BinaryIO]:
-    """Whether one can read bytes from this object."""
+    """Whether one can read bytes from this object. TypeError for a file of text."""
+    if isinstance(source, io.TextIOBase):
+        raise TypeError(
+            "source= is a file that was opened as text; open it as bytes: open(path, 'rb')"
+        )
     return callable(getattr(source, "read", None))
 
 

@@ -10,7 +10,7 @@ from tfio_store.dataset.model import Dataset
 from tfio_store.dataset.source import Source, open_dataset
 from tfio_store.read.file_object import FileStream, is_file_object
 from tfio_store.read.iterating import Records, RestFirst
-from tfio_store.read.order import Share, Shuffle, Step
+from tfio_store.read.order import Share, Shuffle, Step, steps_text
 from tfio_store.read.position import Position
 from tfio_store.read.skips import OnCorrupt, check_policy
 from tfio_store.read.state import position_of, state_of
@@ -163,7 +163,8 @@ class RecordReader:
 
     def __repr__(self) -> str:
         at = ", closed" if self._way.closed else f", epoch {self._way.position.epoch}"
-        return f"<RecordReader of {self._shared.dataset.summary()}{at}>"
+        order = f", {steps_text(self._options.steps)}" if self._options.steps else ""
+        return f"<RecordReader of {self._shared.dataset.summary()}{order}{at}>"
 
     @property
     def dataset(self) -> Dataset:

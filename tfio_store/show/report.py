@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from tfio_store.dataset.source import Source
+from tfio_store.dataset.words import counted
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.show.facts import facts_of
 from tfio_store.show.model import Facts, Finding
@@ -17,7 +18,7 @@ from tfio_store.show.page.saving import save_page
 from tfio_store.show.sampling.opened import open_source
 from tfio_store.show.sampling.sample import take_sample
 from tfio_store.storage import Access, Retry
-from tfio_store.write.progress import OnProgress
+from tfio_store.write.progress import OnProgress, check_on_progress
 
 __all__ = ["Report", "report"]
 
@@ -87,8 +88,8 @@ class Report:
     def __repr__(self) -> str:
         scope = self.facts.scope
         return (
-            f"<Report of {self.facts.header.source}: {scope.records:,} records looked at, "
-            f"{len(self.findings):,} findings>"
+            f"<Report of {self.facts.header.source}: {counted(scope.records, 'record')} "
+            f"looked at, {counted(len(self.findings), 'finding')}>"
         )
 
     def _repr_html_(self) -> str:
@@ -138,6 +139,7 @@ def report(
         >>> tfs.report("train").save("train.html").endswith("train.html")
         True
     """
+    check_on_progress(on_progress)
     access = Access(storage_options, retry, backend)
     opened = open_source(source, access, compression=compression, max_record_bytes=max_record_bytes)
     sample = take_sample(

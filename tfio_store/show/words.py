@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from tfio_store.dataset.words import counted
+
 __all__ = ["counted", "number", "percent", "size"]
 
 
 def number(count: int) -> str:
     """``1,024``."""
     return f"{count:,}"
-
-
-def counted(count: int, what: str) -> str:
-    """``1 shard``, ``1,024 shards``."""
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
 def percent(part: float) -> str:

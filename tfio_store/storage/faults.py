@@ -65,6 +65,14 @@ TRANSIENT_TYPES = frozenset(
 )  # fmt: skip
 
 # Faults that no second attempt mends, although their types say otherwise.
+NO_CREDENTIALS_TYPES = frozenset(
+    {
+        ("azure", "CredentialUnavailableError"), ("botocore", "NoCredentialsError"),
+        ("botocore", "PartialCredentialsError"), ("google", "DefaultCredentialsError"),
+    }
+)  # fmt: skip
+"""What clients raise who have not even asked the store."""
+
 PERMANENT_TYPES = frozenset(
     {("aiohttp", "ClientSSLError"), ("aiohttp", "InvalidURL"), ("botocore", "SSLError")}
 )
@@ -114,6 +122,11 @@ NO_MORE_WORK = (
 )  # fmt: skip
 """What executors and threads say at that time, in a RuntimeError that clients may wrap."""
 
+NO_CREDENTIALS = (
+    "no credentials were found; give them in the environment or as storage_options=, where s3fs "
+    "and adlfs take anon=true for public data"
+)
+
 NOT_STORAGE = (
     AssertionError, AttributeError, ImportError, MemoryError, NameError, NotImplementedError,
     TypeError,
@@ -152,7 +165,7 @@ def status_of(fault: BaseException) -> int | None:
 
 def is_transient(fault: BaseException) -> bool:
     """Whether the same request may succeed when made again."""
-    types = {(cls.__module__.partition(".")[0], cls.__name__) for cls in type(fault).__mro__}
+    types = types_of(fault)
     if types & PERMANENT_TYPES or is_shutdown(fault):
         return False
     if code_of(fault) in TRANSIENT_CODES or status_of(fault) in TRANSIENT_STATUS:
@@ -161,6 +174,16 @@ def is_transient(fault: BaseException) -> bool:
     if isinstance(fault, passing) or types & TRANSIENT_TYPES:
         return True
     return type(fault) is OSError and fault.errno in TRANSIENT_ERRNO
+
+
+def types_of(fault: BaseException) -> set[tuple[str, str]]:
+    """The package and name of an exception's class, and of those that it is derived from."""
+    return {(cls.__module__.partition(".")[0], cls.__name__) for cls in type(fault).__mro__}
+
+
+def lacks_credentials(fault: BaseException) -> bool:
+    """Whether a client found nothing to sign its requests with."""
+    return bool(types_of(fault) & NO_CREDENTIALS_TYPES)
 
 
 def is_refused(fault: BaseException) -> bool:
@@ -197,6 +220,8 @@ def kind_of(fault: BaseException) -> type[OSError]:
     for kind in ERRNO_OF_KIND:
         if isinstance(fault, kind):
             return kind
+    if lacks_credentials(fault):
+        return PermissionError
     if "Timeout" in type(fault).__name__:  # clients have their own
         return TimeoutError
     by_status = KIND_OF_STATUS.get(status_of(fault) or 0)
@@ -209,6 +234,8 @@ def kind_of(fault: BaseException) -> type[OSError]:
 
 def explanation(fault: BaseException, kind: type[OSError]) -> str:
     """The client's own words, if they add something to ``kind``."""
+    if lacks_credentials(fault):
+        return NO_CREDENTIALS
     if kind in ERRNO_OF_KIND:
         code, text = code_of(fault), os.strerror(ERRNO_OF_KIND[kind])
         return text if code is None or code.isdecimal() else f"{text} ({code})"

@@ -55,6 +55,8 @@ def open_store(
     scheme is not installed; both say what to install.
     """
     check_backend(backend)
+    if not isinstance(url, str | bytes | os.PathLike):
+        raise TypeError(f"url must be a path or URL, not {type(url).__name__}")
     text = os.fsdecode(os.fspath(url))
     if not text:
         raise ValueError("url: pass a path or URL, not an empty string")

@@ -23,7 +23,7 @@ from tfio_store.storage import Access, Retry, Store
 from tfio_store.storage.read_ahead import Fetch, ReadAhead, split_range
 from tfio_store.storage.threads import Threads
 from tfio_store.write.parts import Place, put_parts
-from tfio_store.write.progress import OnProgress, Progress
+from tfio_store.write.progress import OnProgress, Progress, check_on_progress
 
 __all__ = ["build_index", "object_crc32c", "write_idx", "write_idx_files"]
 
@@ -85,6 +85,7 @@ def build_index(
     """
     if record_positions is not None and not isinstance(record_positions, bool):
         raise TypeError(f"record_positions= takes None, True or False, not {record_positions!r}")
+    check_on_progress(on_progress)
     access = Access(storage_options, retry, backend)
     dataset = open_dataset(source, access)
     _check_whole(dataset)

@@ -40,6 +40,10 @@ _SUFFIXES = {"webdataset": (".tar", ".tar.gz", ".tgz"), "numpy": (".npy", ".npz"
 _WRITTEN = (_TFRECORD, *FORMATS, "webdataset")
 _READ = (*_WRITTEN, "images", "numpy")
 _LINES = 1 << 20
+_NEITHER = (
+    "copy() makes a dataset of datasets, and a table's file ends in .parquet, .csv, .jsonl "
+    "or .arrow"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +159,7 @@ def convert(
     if (read == _TFRECORD) == (written == _TFRECORD):
         raise ValueError(
             f"one side must be TFRecord, and not both: source= is {read}, target= is {written}; "
-            + ("copy() makes a dataset of datasets" if read == _TFRECORD else "name a dataset")
+            + (_NEITHER if read == _TFRECORD else "name a dataset")
         )
     wanted = None if columns is None else list(columns)
     if written == _TFRECORD:

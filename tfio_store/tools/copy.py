@@ -18,7 +18,7 @@ from tfio_store.tools.count import counted
 from tfio_store.tools.held_records import held_to
 from tfio_store.tools.salvage import usual_codec
 from tfio_store.write.plan import KEEP_REPLACED, IfExists
-from tfio_store.write.progress import OnProgress, Progress
+from tfio_store.write.progress import OnProgress, Progress, check_on_progress
 from tfio_store.write.sharded_writer import ShardedWriter
 
 __all__ = ["copy"]
@@ -87,6 +87,7 @@ def copy(
         >>> list(tfs.RecordReader("other")) == list(tfs.RecordReader("train"))
         True
     """
+    check_on_progress(on_progress)
     access = Access(storage_options, retry, backend)
     names = source if is_one(source) else list(source)
     limits = Limits(max_record_bytes=max_record_bytes)

@@ -16,7 +16,7 @@ from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.storage import Access, Retry
 from tfio_store.storage.threads import Threads
-from tfio_store.write.progress import OnProgress, Progress
+from tfio_store.write.progress import OnProgress, Progress, check_on_progress
 
 __all__ = ["ShardCount", "count", "count_shards", "counted"]
 
@@ -137,6 +137,7 @@ def counted(
     on_progress: OnProgress | None = None,
 ) -> Dataset:
     """The dataset with the records of every shard counted. Raises as `count` does."""
+    check_on_progress(on_progress)
     if dataset.num_records is not None:
         return dataset
     unknown = [i for i, shard in enumerate(dataset.shards) if shard.records is None]

@@ -18,7 +18,7 @@ from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import FRAME_OVERHEAD
 from tfio_store.storage import Access, Retry
 from tfio_store.tools.infer import infer_schema
-from tfio_store.write.progress import OnProgress, Progress
+from tfio_store.write.progress import OnProgress, Progress, check_on_progress
 
 __all__ = ["DatasetDiff", "diff"]
 
@@ -98,6 +98,7 @@ def diff(
         >>> tfs.diff("a", "b").same, tfs.diff("a", "b", ordered=False).same
         (False, True)
     """
+    check_on_progress(on_progress)
     first = Access(storage_options, retry, backend)
     second = first if other_options is None else replace(first, storage_options=other_options)
     source, other = _kept(source), _kept(other)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from typing import Any
 
+from tfio_store.dataset.words import counted
 from tfio_store.example.feature import Feature
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.records.warning import warn
@@ -40,9 +41,8 @@ class ImageFolder:
         if not self._images:
             raise FileNotFoundError(f"{shown}: there is no image ({', '.join(_SUFFIXES)}) in it")
         if len(listed) > len(self._images):
-            warn(
-                f"{shown}: {len(listed) - len(self._images)} files are no images, and are left out"
-            )
+            others = counted(len(listed) - len(self._images), "file")
+            warn(f"{shown}: {others} of other kinds than images left out")
         found = {self._class_of(each) for each in self._images}
         if "" in found and len(found) > 1:
             raise ValueError(f"{shown}: some images are in folders of classes, and others are not")

@@ -11,6 +11,7 @@ from tfio_store.dataset.header_walk import codec_of
 from tfio_store.dataset.model import Dataset
 from tfio_store.dataset.source import Source, is_one, open_dataset
 from tfio_store.dataset.told import common_told
+from tfio_store.dataset.words import counted
 from tfio_store.example.schema import Schema
 from tfio_store.storage import Access, Retry
 from tfio_store.storage.threads import Threads
@@ -44,7 +45,7 @@ class ShardFacts:
     blocks: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class DatasetInfo:
     """What a source is.
 
@@ -65,6 +66,14 @@ class DatasetInfo:
     generation: str | None
     schema: Schema | None
     metadata: dict[str, Any] | None
+
+    def __repr__(self) -> str:
+        held = counted(len(self.shards), "shard")
+        if self.records is not None:
+            held = f"{counted(self.records, 'record')} in {held}"
+        packed = "" if self.compression is None else f", {self.compression}"
+        indexed = "indexed" if self.indexed else "not indexed"
+        return f"<DatasetInfo of {held}, {counted(self.nbytes, 'byte')}{packed}, {indexed}>"
 
     @property
     def records(self) -> int | None:

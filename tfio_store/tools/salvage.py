@@ -20,7 +20,7 @@ from tfio_store.storage.threads import Threads
 from tfio_store.tools.build_index import object_crc32c
 from tfio_store.tools.held_records import held_to
 from tfio_store.write.plan import KEEP_REPLACED, IfExists
-from tfio_store.write.progress import OnProgress, Progress
+from tfio_store.write.progress import OnProgress, Progress, check_on_progress
 from tfio_store.write.sharded_writer import ShardedWriter
 
 __all__ = ["VerifyReport", "salvage", "usual_codec", "verify"]
@@ -113,6 +113,7 @@ def verify(
         1 sound records, 3 bytes
         ...a.tfrecord: the checksum of a record's data does not hold (offset 0, 19 bytes)
     """
+    check_on_progress(on_progress)
     access = Access(storage_options, retry, backend)
     limits = Limits(max_record_bytes=max_record_bytes)
     dataset = open_dataset(source, access, compression=compression, limits=limits)
@@ -187,6 +188,7 @@ def salvage(
         >>> list(tfs.RecordReader("good/train")), len(report.skipped)
         ([b'two'], 1)
     """
+    check_on_progress(on_progress)
     access = Access(storage_options, retry, backend)
     limits = Limits(max_record_bytes=max_record_bytes)
     dataset = open_dataset(source, access, compression=compression, limits=limits)

@@ -19,7 +19,7 @@ from tfio_store.tools.feature_tally import FeatureStats, FeatureTally, told
 from tfio_store.tools.record_schema import schema_of_records
 from tfio_store.tools.rows import opened
 from tfio_store.tools.source_errors import of_source
-from tfio_store.write.progress import OnProgress, Progress
+from tfio_store.write.progress import OnProgress, Progress, check_on_progress
 
 __all__ = ["DatasetStats", "FeatureStats", "stats"]
 
@@ -97,6 +97,7 @@ def stats(
     """
     if sample_bytes is not None and sample_bytes < 1:
         raise ValueError(f"sample_bytes must be at least 1, or None for all, got {sample_bytes}")
+    check_on_progress(on_progress)
     access = Access(storage_options, retry, backend)
     source = source if is_one(source) else list(source)
     limits = Limits(max_record_bytes=max_record_bytes)

@@ -50,7 +50,8 @@ def _check_replaceable(
     if plan.if_exists == "error":
         raise FileExistsError(
             errno.EEXIST,
-            'the dataset exists; pass if_exists="overwrite" or "append" to replace it or add to it',
+            'the dataset exists; pass if_exists="overwrite" to replace it, or if_exists="append" '
+            "to add to it",
             url,
         )
     if found.etag is None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tfio_store.records.framing import FrameWriter
 
-__all__ = ["OnProgress", "Progress", "Tally"]
+__all__ = ["OnProgress", "Progress", "Tally", "check_on_progress"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +43,20 @@ class Progress:
 OnProgress = Callable[[Progress], object]
 
 
+def check_on_progress(given: object) -> None:
+    """TypeError for what is neither None nor a function."""
+    if given is not None and not callable(given):
+        raise TypeError(
+            "on_progress= takes a function, or tfio_store.ProgressBar(), which shows a bar, not "
+            f"{given!r}"
+        )
+
+
 class Tally:
     """Keeps the counts, and calls the caller's function with them, in the caller's thread."""
 
     def __init__(self, on_progress: OnProgress | None) -> None:
+        check_on_progress(on_progress)
         self._on_progress = on_progress
         self._records = self._nbytes = self._shards = 0
 

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from tfio_store.dataset.block_tables import ShardInfo, decode_tables, encode_tables
 from tfio_store.dataset.checks import check_name, whole_number
+from tfio_store.dataset.words import counted
 from tfio_store.records.warning import warn
 
 __all__ = ["Order", "TaskResult", "check_order", "counted_results"]
@@ -46,7 +47,7 @@ class TaskResult:
         >>> job = tfs.WriteJob("train")
         >>> result = job.write([b"one", b"two"], order=7)
         >>> result
-        <TaskResult of 2 records in 1 shards, 38 bytes, order 7>
+        <TaskResult of 2 records in 1 shard, 38 bytes, order 7>
         >>> tfs.TaskResult.from_json(result.to_json()) == result
         True
     """
@@ -63,8 +64,8 @@ class TaskResult:
 
     def __repr__(self) -> str:
         order = "" if self.order is None else f", order {self.order!r}"
-        held = f"{self.num_records} records in {len(self.shards)} shards"
-        return f"<TaskResult of {held}, {self.nbytes} bytes{order}>"
+        held = f"{counted(self.num_records, 'record')} in {counted(len(self.shards), 'shard')}"
+        return f"<TaskResult of {held}, {counted(self.nbytes, 'byte')}{order}>"
 
     def __reduce__(self) -> tuple[object, ...]:
         return TaskResult.from_json, (self.to_json(),)

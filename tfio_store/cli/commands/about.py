@@ -69,6 +69,8 @@ def _facts(found: DatasetInfo) -> list[tuple[str, str]]:
     ]
     if found.schema is not None:
         lines.append(("features", ", ".join(found.schema) or "none"))
+    elif found.records != 0:
+        lines.append(("features", "not in a manifest; schema tells"))
     return lines
 
 

@@ -19,16 +19,28 @@ from tfio_store.cli.options import (
     size,
 )
 from tfio_store.cli.progress import progress
+from tfio_store.dataset.words import counted
 
 __all__ = ["convert", "copy", "diff"]
+
+_MAX_SHARD_BYTES = click.option(
+    "--max-shard-bytes",
+    callback=size,
+    metavar="SIZE",
+    help="Files of at most this, such as 64MiB. 256MiB, if --num-shards is not set either.",
+)
 
 
 @click.command()
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
 @click.argument("target")
 @click.option("--num-shards", type=click.IntRange(min=1), help="So many files.")
-@click.option("--max-shard-bytes", callback=size, metavar="SIZE", help="Files of at most this.")
-@click.option("--shuffle-seed", type=int, help="In a random order. It needs --num-shards.")
+@_MAX_SHARD_BYTES
+@click.option(
+    "--shuffle-seed",
+    type=int,
+    help="In a random order, the same for the same seed. It needs --num-shards.",
+)
 @max_record_bytes
 @into_target
 @common
@@ -54,14 +66,14 @@ def copy(session: Session, sources: tuple[str, ...], target: str, **how: Any) ->
     if session.json:
         output.document("copy", facts)
     else:
-        held = f"{made.records:,} records in {len(made.shards):,} files"
+        held = f"{counted(made.records, 'record')} in {counted(len(made.shards), 'file')}"
         output.line(f"{redacted(target)}: {held}, {output.human_bytes(made.nbytes)}")
 
 
 @click.command()
 @click.argument("source")
 @click.argument("other")
-@click.option("--unordered", is_flag=True, help="Compare the records as heaps.")
+@click.option("--unordered", is_flag=True, help="Another order is no difference.")
 @click.option(
     "--other-options",
     multiple=True,
@@ -96,7 +108,7 @@ def diff(
         where = "" if found.first is None else f", the first is record {found.first}"
         output.line(f"{found.different} records differ{where}")
     if found.same:
-        output.line(f"the same {found.records[0]} records")
+        output.line(f"the same {counted(found.records[0], 'record')}")
     return 0 if found.same else DAMAGED
 
 
@@ -127,7 +139,7 @@ WRITTEN = ["tfrecord", "parquet", "csv", "jsonl", "arrow", "webdataset"]
 )
 @click.option("--flatten", is_flag=True, help="Make a column of each field of a struct.")
 @click.option("--num-shards", type=click.IntRange(min=1), help="So many files, in turn.")
-@click.option("--max-shard-bytes", callback=size, metavar="SIZE", help="Files of at most this.")
+@_MAX_SHARD_BYTES
 @into_target
 @common
 def convert(

@@ -11,6 +11,7 @@ from tfio_store.cli.exits import DAMAGED, NO_DATASET
 from tfio_store.cli.options import Session, common, duration, into_target, max_record_bytes
 from tfio_store.cli.progress import progress
 from tfio_store.cli.words import in_the_shell
+from tfio_store.dataset.words import counted
 
 if TYPE_CHECKING:
     from tfio_store.tools.salvage import VerifyReport
@@ -121,7 +122,8 @@ def index(session: Session, urls: tuple[str, ...], save_as: str | None, idx: boo
     if session.json:
         output.document("index", facts)
     else:
-        output.line(f"{named}: {manifest.records} records in {len(manifest.shards)} files")
+        held = f"{counted(manifest.records, 'record')} in {counted(len(manifest.shards), 'file')}"
+        output.line(f"{named}: {held}")
 
 
 @click.command()
@@ -132,7 +134,9 @@ def index(session: Session, urls: tuple[str, ...], save_as: str | None, idx: boo
     callback=duration,
     default="1d",
     show_default=True,
-    help="Who gave a sign of life since then is taken to be writing. 0 if nobody writes.",
+    metavar="TIME",
+    help="A writer that gave a sign of life since then is at work. A TIME is such as 30s, 15m, 2h "
+    "or 1d; 0 if nobody writes.",
 )
 @common
 def clean(session: Session, url: str, yes: bool, older_than: float) -> None:

@@ -87,10 +87,14 @@ def doctor(session: Session, url: str | None) -> int:
     if session.json:
         output.document("doctor", dataclasses.asdict(found))
         return 0 if found.crc32c_agrees else DAMAGED
-    disputed = "" if found.crc32c_agrees else ": WRONG by google-crc32c; set TFIO_STORE_CORE=pure"
+    agreed = (
+        ", as google-crc32c computes it"
+        if found.crc32c_agrees
+        else ": WRONG by google-crc32c; set TFIO_STORE_CORE=pure"
+    )
     lines = [
         ("python", f"{found.python}, {found.platform}, {found.cpus} CPUs"),
-        ("core", f"{found.core}, CRC32C by {found.crc32c}{disputed}"),
+        ("core", f"{found.core}, CRC32C by {found.crc32c}{agreed}"),
         ("examples", found.example),
         ("codecs", ", ".join(found.codecs)),
         *((name, found.packages[name] or "not installed") for name in found.packages),
@@ -98,7 +102,7 @@ def doctor(session: Session, url: str | None) -> int:
     if found.endpoint is not None:
         answer = "yes" if found.conditional else "no: only one writer at a time is safe"
         there = "yes" if found.there else "nothing is there; or there is no such bucket"
-        lines += [("endpoint", found.endpoint), ("there", there), ("conditional", answer)]
+        lines += [("url", found.endpoint), ("there", there), ("conditional", answer)]
     for name, value in lines:
         output.line(f"{name:<14} {value}")
     return 0 if found.crc32c_agrees else DAMAGED

@@ -71,7 +71,9 @@ def tail(session: Session, url: str, count: int, **how: Any) -> None:
 @click.command()
 @url
 @number
-@click.option("--seed", type=int, help="The same seed gives the same records.")
+@click.option(
+    "--seed", type=int, help="The same seed gives the same records. Others each time, if not set."
+)
 @shown
 def sample(session: Session, url: str, count: int, seed: int | None, **how: Any) -> None:
     """Print some records by chance."""

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfio_store.dataset.model import Dataset
+from tfio_store.read.order import check_from_1
 from tfio_store.records.framing import (
     DEFAULT_MAX_RECORD_BYTES,
     FRAME_OVERHEAD,
@@ -167,8 +168,7 @@ def take_sample(
         ManifestError: An index can't be read.
         ValueError: ``blocks`` is below 1.
     """
-    if blocks < 1:
-        raise ValueError(f"blocks must be at least 1, got {blocks}")
+    check_from_1("blocks", blocks)
     plan = chosen(opened.dataset, blocks=blocks, seed=seed, full=full)
     sample = Sample(opened, plan, seed=seed, full=full, limit=max_record_bytes)
     _Pass(sample, plan, seed).run(on_progress)
