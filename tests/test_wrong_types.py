@@ -75,3 +75,13 @@ def test_a_name_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="no dataset of this name") as caught:
         tfs.RecordReader(tmp_path / "trian")
     assert caught.value.filename == f"{tmp_path}/trian"
+
+
+def test_paths_are_taken_wherever_a_dataset_is_named(tmp_path: Path) -> None:
+    made = tmp_path / "train"
+    tfs.write_table({"x": [1, 2, 3]}, made)
+    assert tfs.copy(made, tmp_path / "copied").records == 3
+    assert tfs.salvage(made, tmp_path / "salvaged").records == 3
+    assert tfs.convert(made, tmp_path / "rows.jsonl").records == 3
+    assert tfs.convert(tmp_path / "rows.jsonl", tmp_path / "again").records == 3
+    assert tfs.clean(made).objects == ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -58,7 +59,7 @@ class Leftovers:
 
 
 def clean(
-    url: str,
+    url: str | os.PathLike[str],
     *,
     older_than: float = _DAY,
     dry_run: bool = False,
@@ -91,7 +92,7 @@ def clean(
     damaged or missing, nobody knows what that names. Then `clean` warns, and removes only uploads.
 
     Args:
-        url (str): Folder and name of the dataset, as for `ShardedWriter`.
+        url (str | PathLike): Folder and name of the dataset, as for `ShardedWriter`.
         older_than (float): Seconds. A writer that gave a sign of life since then is taken to be
             alive, and keeps everything. Pass 0 when you know that nobody is writing. Default 86400
             (a day).

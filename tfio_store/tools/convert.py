@@ -70,7 +70,7 @@ class Conversion:
 
 def convert(
     source: Source,
-    target: str,
+    target: str | os.PathLike[str],
     *,
     source_format: str | None = None,
     target_format: str | None = None,
@@ -113,7 +113,7 @@ def convert(
     Args:
         source (str | PathLike | list): Files of one format with the same columns, a folder of
             images, or a source as for `RecordReader`.
-        target (str): A dataset's folder and name, or a file.
+        target (str | PathLike): A dataset's folder and name, or a file.
         source_format (str | None): "tfrecord", "parquet", "csv", "jsonl", "arrow", "webdataset",
             "images" or "numpy". Default None: what the source's name ends in; "images" has to be
             told.
@@ -153,7 +153,7 @@ def convert(
     """
     access = Access(storage_options, retry, backend)
     into = access if target_options is None else replace(access, storage_options=target_options)
-    names = source if is_one(source) else list(source)
+    names, target = source if is_one(source) else list(source), os.fspath(target)
     read = _format(source_format, names, "source_format")
     written = _format(target_format, target, "target_format")
     if (read == _TFRECORD) == (written == _TFRECORD):

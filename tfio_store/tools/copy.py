@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,7 +27,7 @@ __all__ = ["copy"]
 
 def copy(
     source: Source,
-    target: str,
+    target: str | os.PathLike[str],
     *,
     num_shards: int | None = None,
     max_shard_bytes: int | None = None,
@@ -50,7 +51,7 @@ def copy(
 
     Args:
         source (str | PathLike | list): See `RecordReader`.
-        target (str): Folder and name of the new dataset, as for `ShardedWriter`.
+        target (str | PathLike): Folder and name of the new dataset, as for `ShardedWriter`.
         num_shards (int | None): As for `ShardedWriter`; each shard holds a run of the source. Then
             records are counted first. Default None: shards roll over at ``max_shard_bytes``.
         max_shard_bytes (int | None): See `ShardedWriter`. Default None.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -137,7 +138,7 @@ def verify(
 
 def salvage(
     source: Source,
-    target: str,
+    target: str | os.PathLike[str],
     *,
     compression: str | None = "auto",
     storage_options: Mapping[str, Any] | None = None,
@@ -155,7 +156,7 @@ def salvage(
 
     Args:
         source (str | PathLike | list): See `RecordReader`.
-        target (str): Folder and name of the new dataset, as for `ShardedWriter`.
+        target (str | PathLike): Folder and name of the new dataset, as for `ShardedWriter`.
         compression (str | None): The source's. See `RecordReader`. Default "auto".
         storage_options (dict | None): The source's. See `RecordReader`. Default None.
         max_record_bytes (int): See `RecordReader`. Default 1 GiB.

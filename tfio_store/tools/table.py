@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from functools import partial
@@ -34,7 +35,7 @@ __all__ = ["read_table", "write_table"]
 
 def write_table(
     table: Any,
-    url: str,
+    url: str | os.PathLike[str],
     *,
     schema: SchemaLike | None = None,
     nan_as_null: bool = False,
@@ -59,7 +60,7 @@ def write_table(
             stream (``__arrow_c_stream__``); or an iterable of these with the same columns, which
             are written one after another. A null (see `encode_examples`) is a feature that the
             record lacks.
-        url (str): Folder and name, such as ``s3://bucket/folder/train``.
+        url (str | PathLike): Folder and name, such as ``s3://bucket/folder/train``.
         schema (Schema | dict | None): How to write some or all of the columns. ``{"price":
             "float32"}`` rounds a float64 column to what ``tf.io.parse_example`` reads. Default
             None: each column is kept exactly. What fits int64 and float32 is written as such,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 import weakref
 from collections.abc import Iterable, Mapping
@@ -53,7 +54,7 @@ class ShardedWriter(Lifecycle):
     them a shard takes 256 MiB.
 
     Args:
-        url (str): Folder and name of the dataset, such as ``s3://bucket/folder/train``.
+        url (str | PathLike): Folder and name of the dataset, such as ``s3://bucket/folder/train``.
         num_shards (int | None): Records go round this many shards in turn, unless ``shard_for`` or
             a key decides. Readers go shard by shard, so they find the records in another order: of
             100 records in 4 shards, number 28 is ``source[7]``. Default None.
@@ -118,7 +119,7 @@ class ShardedWriter(Lifecycle):
 
     def __init__(
         self,
-        url: str,
+        url: str | os.PathLike[str],
         *,
         num_shards: int | None = None,
         max_shard_bytes: int | None = None,

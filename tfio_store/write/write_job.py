@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import TracebackType
@@ -55,7 +56,7 @@ class WriteJob:
     With ``num_shards`` each task writes one whole shard of that number by `write_shard`.
 
     Args:
-        url (str): Folder and name of the dataset, such as ``s3://bucket/folder/train``.
+        url (str | PathLike): Folder and name of the dataset, such as ``s3://bucket/folder/train``.
         num_shards (int | None): How many shards the dataset has, if tasks write by `write_shard`.
             Default None: as many as its tasks write.
         compression (str | None): See `ShardedWriter`. Default None.
@@ -98,7 +99,7 @@ class WriteJob:
 
     def __init__(
         self,
-        url: str,
+        url: str | os.PathLike[str],
         *,
         num_shards: int | None = None,
         compression: str | None = None,
