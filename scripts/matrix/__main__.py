@@ -49,7 +49,12 @@ def main() -> None:
     print(HEAD, flush=True)
     whole = True
     for row in rows:
-        outcome = outcome_of(row, pythons[row.python], given)
+        try:
+            outcome = outcome_of(row, pythons[row.python], given)
+        except RuntimeError as error:  # the others can still tell something
+            print(f"{row.name}: {error}", flush=True)
+            whole = False
+            continue
         print(outcome.line(), *outcome.failures, sep="\n", flush=True)
         whole &= not outcome.failures and outcome.passed > 0
     if given.report:
