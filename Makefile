@@ -66,9 +66,8 @@ TF216 := .venv-tf216/bin/python
 .venv-tf216/.ready: $(SOURCES) requirements-tf216.txt $(VENV)/.dev
 	@scripts/install_apart.sh .venv-tf216 "$(PYTHON_TF216)" requirements-tf216.txt "TensorFlow 2.16"
 
-# What hangs on TensorFlow's own version: its headers, its plugins, its saved graphs.
-TF216_SHORT := $(addprefix tests/tf/test_,batches.py stream_op.py stream_batches.py training_op_parsing.py \
-	record_rows.py file_io_table.py save_load.py checkpoint.py status.py strings.py schemas.py dataset_storage.py)
+# What hangs on TensorFlow's own version.
+TF216_SHORT = $(shell $(PYTHON) -c 'from scripts.matrix.rows import BRIDGE; print(*BRIDGE)')
 
 test-tf216: ## the ops, the filesystem and saving on the oldest TensorFlow supported
 	@if test -n "$(PYTHON_TF216)"; then $(MAKE) --no-print-directory test-tf216-all TF_TESTS='$(TF216_SHORT)'; \

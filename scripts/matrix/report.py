@@ -15,13 +15,15 @@ TEXT = """\
 
 Written by `make test-matrix REPORT=docs/versions.md`. Each row is an environment of its own, into
 which a wheel was installed that was built of the source distribution. The tests are out of the
-source distribution, too. The row *lowest* has each dependency at the lower
-bound that `pyproject.toml` gives; obstore has no wheel for Python 3.10. The rows without TensorFlow
-have what `constraints.txt` names, which is the newest that goes together. TensorFlow 2.18 is the
-first without `s3://`.
+source distribution, too. The row *lowest* has each dependency at the lower bound that
+`pyproject.toml` gives; obstore has no wheel for Python 3.10. The rows without TensorFlow have what
+`constraints.txt` names, which is the newest that goes together. TensorFlow 2.18 is the first
+without `s3://`.
 
-A row without TensorFlow runs the tests of {rooms}. A row with TensorFlow runs `tests/tf`. Slow
-tests are left to `make test`. Tests that are skipped need what the environment does not have.
+A row without TensorFlow runs the tests of {rooms}. A row with TensorFlow runs the tests of what
+hangs on its version: the ops, the filesystem, saved datasets and states. All other tests, the slow
+ones too, are left to `make test` and `make test-tf216-all`. Tests that are skipped need what the
+environment does not have.
 
 tfio_store {version}. {machine}. Other work ran beside it, so the seconds say little.
 
