@@ -20,10 +20,11 @@ source distribution, too. The row *lowest* has each dependency at the lower boun
 `constraints.txt` names, which is the newest that goes together. TensorFlow 2.18 is the first
 without `s3://`.
 
-A row without TensorFlow runs the tests of {rooms}. A row with TensorFlow runs the tests of what
-hangs on its version: the ops, the filesystem, saved datasets and states. All other tests, the slow
-ones too, are left to `make test` and `make test-tf216-all`. Tests that are skipped need what the
-environment does not have.
+A row without TensorFlow runs the tests of
+{rooms}.
+A row with TensorFlow runs the tests of what hangs on its version: the ops, the filesystem, saved
+datasets and states. All other tests, the slow ones too, are left to `make test` and
+`make test-tf216-all`. Tests that are skipped need what the environment does not have.
 
 tfio_store {version}. {machine}. Other work ran beside it, so the seconds say little.
 

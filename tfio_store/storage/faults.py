@@ -64,7 +64,6 @@ TRANSIENT_TYPES = frozenset(
     }
 )  # fmt: skip
 
-# Faults that no second attempt mends, although their types say otherwise.
 NO_CREDENTIALS_TYPES = frozenset(
     {
         ("azure", "CredentialUnavailableError"), ("botocore", "NoCredentialsError"),
@@ -73,6 +72,7 @@ NO_CREDENTIALS_TYPES = frozenset(
 )  # fmt: skip
 """What clients raise who have not even asked the store."""
 
+# Faults that no second attempt mends, although their types say otherwise.
 PERMANENT_TYPES = frozenset(
     {("aiohttp", "ClientSSLError"), ("aiohttp", "InvalidURL"), ("botocore", "SSLError")}
 )
