@@ -5,6 +5,8 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
+import time
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +18,16 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from tfio_store.torch import TFRecordIterable  # noqa: E402
 from tfio_store.torch.epochs import Epochs  # noqa: E402
-from tfio_store.torch.place import starter  # noqa: E402
+from tfio_store.torch.place import Worker, starter  # noqa: E402
+
+
+def one_of(count: int, number: int, process: int = 0, loader: int | None = None) -> Worker:
+    """A worker of ``count``, whose loader started ``process`` others before its first one."""
+    return Worker(number, count, 7, loader or os.getpid(), process + number)
 
 
 def begun(epochs: Epochs, key: list[int] | None, worker: int, at: int | None = None) -> int:
-    return epochs.begin(key, worker, at).epoch
+    return epochs.begin(key, one_of(3, worker), at).epoch
 
 
 def test_the_first_worker_of_a_pass_takes_the_next_epoch_for_all() -> None:
@@ -41,6 +48,25 @@ def test_a_seed_that_comes_again_is_another_pass() -> None:
     epochs = Epochs()
     order = [0, 1, 1, 0, 0, 1]
     assert [begun(epochs, [7, 1], worker) for worker in order] == [0, 0, 1, 1, 2, 2]
+
+
+@pytest.mark.parametrize("counts", [(2, 2), (3, 1), (1, 3), (1, 1)])
+def test_loaders_of_the_same_seed_do_not_mix(counts: tuple[int, int]) -> None:
+    """In whatever order their workers come."""
+    first = [one_of(counts[0], number, process=5) for number in range(counts[0])]
+    second = [one_of(counts[1], number, process=5 + counts[0]) for number in range(counts[1])]
+    for order in permutations(first + second):
+        epochs = Epochs()
+        found = {worker: epochs.begin([7, 1], worker).epoch for worker in order}
+        of_each = [{found[worker] for worker in loader} for loader in (first, second)]
+        assert sorted(of_each, key=min) == [{0}, {1}]
+
+
+def test_processes_that_another_thread_starts_shift_the_workers() -> None:
+    epochs = Epochs()
+    order = [(0, 5), (3, 8), (1, 5), (2, 7)]
+    found = [epochs.begin([7, 1], one_of(4, number, process)) for number, process in order]
+    assert [one.epoch for one in found] == [0] * 4
 
 
 def test_the_process_itself() -> None:
@@ -66,15 +92,15 @@ def test_a_state_says_the_epoch() -> None:
 def test_a_pass_is_resumed_once() -> None:
     epochs = Epochs()
     epochs.set_next(2, {"a": 1})
-    assert [epochs.begin([7, 1], worker).saved for worker in range(2)] == [{"a": 1}] * 2
-    assert epochs.begin([8, 1], 0).saved is None
+    assert [epochs.begin([7, 1], one_of(2, each)).saved for each in range(2)] == [{"a": 1}] * 2
+    assert epochs.begin([8, 1], one_of(2, 0)).saved is None
 
 
 def test_a_state_that_is_refused_is_not_given_up() -> None:
     epochs = Epochs()
     epochs.set_next(2, {"a": 1})
     for key in (1, 2):
-        found = [epochs.begin([key, 1], worker) for worker in range(2)]
+        found = [epochs.begin([key, 1], one_of(2, each)) for each in range(2)]
         assert [(one.epoch, one.saved) for one in found] == [(2, {"a": 1})] * 2
         for one in found:
             epochs.refuse(one)
@@ -85,7 +111,7 @@ def test_each_process_with_a_loader_has_epochs_of_its_own() -> None:
     epochs = Epochs(3)
     mine, other = os.getpid(), os.getppid()
     order = [([7, 1], 0, mine), ([7, 1], 0, other), ([7, 1], 1, other), ([7, 2], 0, mine)]
-    found = [epochs.begin(key, worker, loader=loader).epoch for key, worker, loader in order]
+    found = [epochs.begin(key, one_of(2, n, loader=pid)).epoch for key, n, pid in order]
     assert found == [3, 4, 4, 4]
 
 
@@ -105,7 +131,7 @@ def test_files_are_closed() -> None:
 
 
 def take(epochs: Epochs, key: list[int], worker: int, queue: Any) -> None:
-    queue.put(epochs.begin(key, worker, loader=starter()).epoch)
+    queue.put(epochs.begin(key, one_of(3, worker, loader=starter())).epoch)
 
 
 @pytest.mark.parametrize("method", ["fork", "forkserver"])
@@ -133,6 +159,30 @@ def test_loaders_that_run_at_once_and_that_are_dropped(tmp_path: Path) -> None:
     parts = [numbers(pair[side] for pair in pairs) for side in range(2)]
     assert [sorted(part) for part in parts] == [list(range(COUNT))] * 2
     assert parts[0] != parts[1]
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_loaders_of_one_seed_at_once(tmp_path: Path, method: str) -> None:
+    """Their workers come crosswise: one of the first, then one of the second, and so on."""
+    dataset = TFRecordIterable(written(str(tmp_path / "train")), batch_size=50, shuffle=True)
+    unit = 0.3 if method == "fork" else 1.5  # a spawned worker takes a second to come
+    passes = []
+    for turns in ([0, 2], [3, 1]):
+        seeded = torch.Generator().manual_seed(0)
+        late = _Late([turn * unit for turn in turns])
+        passes.append(iter(loader(dataset, 2, method, generator=seeded, worker_init_fn=late)))
+    parts = [numbers(each) for each in passes]
+    assert [sorted(part) for part in parts] == [list(range(COUNT))] * 2
+
+
+class _Late:
+    """Has each worker of a loader wait so many seconds."""
+
+    def __init__(self, seconds: list[float]) -> None:
+        self._seconds = seconds
+
+    def __call__(self, worker: int) -> None:
+        time.sleep(self._seconds[worker])
 
 
 def test_torch_seeded_before_each_epoch(tmp_path: Path) -> None:

@@ -5,6 +5,10 @@ has to begin anew. So the workers agree by themselves. All workers of a pass kno
 other pass has (the loader's base seed), and the first of them that comes takes the next epoch for
 it. They write this into a file without a name, which the processes share.
 
+Two loaders that were given the same seed have the same number. So a worker also knows which process
+of its loader's was the first of its workers. Processes that another thread starts in between shift
+that, so a few more or less are the same loader's.
+
 A process that a dataset was handed to, and that is no worker, such as a rank of a job, has a loader
 of its own. So the file holds the epochs of each process that has a loader.
 """
@@ -23,7 +27,7 @@ from multiprocessing.context import get_spawning_popen
 from multiprocessing.reduction import DupFd
 from typing import Any
 
-from tfio_store.torch.place import starter
+from tfio_store.torch.place import Worker, starter
 
 __all__ = ["Epochs", "Pass"]
 
@@ -39,8 +43,17 @@ class Pass:
     epoch: int
     saved: dict[str, Any] | None
     """The state from which it goes on, if the dataset was given one."""
+    first: int = 0
+    """The number of its first worker's process."""
+    count: int = 1
+    """How many workers it has."""
     workers: list[int] = field(default_factory=list)
     """Those that have begun it."""
+
+    def may_be_of(self, worker: Worker) -> bool:
+        """Whether the loader of this worker may have begun it. Another loader's workers are as many
+        processes away as one of the two has."""
+        return self.count == worker.count and abs(self.first - worker.first) < self.count
 
 
 @dataclass
@@ -57,17 +70,20 @@ class _Loading:
         passes = [Pass(**one) for one in kept["passes"]]
         return cls(**{**kept, "passes": passes})
 
-    def joined(self, key: list[int], worker: int) -> Pass | None:
+    def joined(self, key: list[int], worker: Worker) -> Pass | None:
         """The pass that others have begun, and this worker has not. Seeds may come again, and then
-        the last pass with this one counts."""
-        for one in reversed(self.passes):
-            if one.key == key and worker not in one.workers:
-                return one
-        return None
+        the nearest pass with this one counts, the last of those as near."""
+        found = [
+            one
+            for one in reversed(self.passes)
+            if one.key == key and worker.number not in one.workers and one.may_be_of(worker)
+        ]
+        return min(found, key=lambda one: abs(one.first - worker.first), default=None)
 
-    def begin(self, key: list[int] | None, at: int | None) -> Pass:
+    def begin(self, key: list[int] | None, worker: Worker, at: int | None) -> Pass:
         """Begin a pass that no other worker has begun."""
-        found = Pass(key or [], self.next if at is None else at, self.saved)
+        epoch = self.next if at is None else at
+        found = Pass(key or [], epoch, self.saved, worker.first, worker.count)
         self.next, self.saved, self.in_workers = found.epoch + 1, None, key is not None
         if key is not None:
             self.passes = [*self.passes, found][-_KEPT:]
@@ -106,24 +122,18 @@ class Epochs:
         with self._locked(os.getpid()) as mine:
             mine.next, mine.saved, mine.in_workers = epoch, saved, False
 
-    def begin(
-        self,
-        key: list[int] | None,
-        worker: int,
-        at: int | None = None,
-        *,
-        loader: int | None = None,
-    ) -> Pass:
-        """Begin a pass in a worker of the process ``loader``; ``key`` None: in the process of the
-        loader itself. ``at``: its epoch, if the worker's own state tells that. ValueError if the
-        others' states tell another."""
-        with self._locked(loader or os.getpid()) as mine:
+    def begin(self, key: list[int] | None, worker: Worker, at: int | None = None) -> Pass:
+        """Begin a pass in a worker; ``key`` None: in the process of the loader itself. ``at``: its
+        epoch, if the worker's own state tells that. ValueError if the others' states tell
+        another."""
+        with self._locked(worker.loader) as mine:
             found = None if key is None else mine.joined(key, worker)
-            found = found or mine.begin(key, at)
-            found.workers.append(worker)
+            found = found or mine.begin(key, worker, at)
+            found.workers.append(worker.number)
         if at is not None and found.epoch != at:
             raise ValueError(
-                f"state= is of epoch {at} in worker {worker}, and of epoch {found.epoch} in others"
+                f"state= is of epoch {at} in worker {worker.number}, and of epoch {found.epoch} in "
+                "others"
             )
         return found
 

@@ -233,7 +233,7 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
         key = None if worker.seed is None else [worker.seed, self._begun]
         saved, self._restored = self._restored, None
         at = None if saved is None else saved.epoch
-        begun = self._epochs.begin(key, worker.number, at, loader=worker.loader)
+        begun = self._epochs.begin(key, worker, at)
         if saved is None and begun.saved is not None:
             saved = Saved.from_json(begun.saved)
         try:

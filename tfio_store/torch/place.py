@@ -58,12 +58,19 @@ class Ranks:
 @dataclass(frozen=True, slots=True)
 class Worker:
     """One worker of a loader, which runs in the process ``loader``. ``seed`` is common to all
-    workers of a pass; None in the loader's own process, where there are no workers."""
+    workers of a pass; None in the loader's own process, where there are no workers. ``process`` is
+    the number that the loader's process gave to this one: it counts those that it starts."""
 
     number: int
     count: int
     seed: int | None
     loader: int
+    process: int = 0
+
+    @property
+    def first(self) -> int:
+        """The number of the first worker's process: a loader starts its workers in a row."""
+        return self.process - self.number
 
     @classmethod
     def found(cls) -> Worker:
@@ -71,4 +78,5 @@ class Worker:
         info = get_worker_info()
         if info is None:
             return cls(0, 1, None, os.getpid())
-        return cls(info.id, info.num_workers, info.seed - info.id, starter())
+        process = (multiprocessing.current_process()._identity or (0,))[-1]
+        return cls(info.id, info.num_workers, info.seed - info.id, starter(), process)
