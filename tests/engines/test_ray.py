@@ -209,6 +209,22 @@ def test_a_sink_learns_of_dropped_blocks(ray_cluster: Any, tmp_path: Path, most:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("most", [5, -1])
+def test_a_sink_that_no_block_reached_commits_nothing(
+    ray_cluster: Any, tmp_path: Path, most: int
+) -> None:
+    """Ray tells the sink of its beginning with the first block that comes."""
+
+    def fail(batch: Any) -> Any:
+        raise RuntimeError("the task's own")
+
+    given = ray_data.range(10, override_num_blocks=2).map_batches(fail, num_cpus=0.5)  # not fused
+    given.context.max_errored_blocks = most
+    with pytest.raises(RuntimeError, match="max_errored_blocks Ray dropped all of them"):
+        given.write_datasink(TFRecordDatasink(str(tmp_path / "train")))
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_arguments_are_checked(tmp_path: Path) -> None:
     url = str(tmp_path / "train")
     tfs.write_table({"x": [1]}, url)

@@ -82,6 +82,8 @@ class TFRecordDatasink(Datasink[WrittenTable]):  # type: ignore[misc]
         self._min_rows = min_rows_per_file
         self._job: TableJob | None = None
         self._manifest: DatasetManifest | None = None
+        self._keeps_all = False
+        """Whether it is known that Ray drops no rows of the dataset."""
 
     @property
     def manifest(self) -> DatasetManifest:
@@ -137,12 +139,18 @@ class TFRecordDatasink(Datasink[WrittenTable]):  # type: ignore[misc]
             write_result (WriteResult): What `write` returned in each task, in any order.
 
         Raises:
-            RuntimeError: Ray counts other rows than were written, or reports no task of those that
-                it has begun. Nothing is committed.
+            RuntimeError: Ray counts other rows than were written, reports no task of those that it
+                has begun, or has begun none. Nothing is committed.
             OSError: The store fails; see `tfio_store.WriteJob.commit`.
         """
         written = write_result.write_returns
         if self._job is None:  # Ray starts no task for a dataset without blocks
+            if not self._keeps_all:
+                raise RuntimeError(
+                    "Ray has begun no task: the dataset has no blocks, or under its "
+                    "max_errored_blocks Ray dropped all of them. Nothing is committed. Write an "
+                    "empty dataset by tfio_store.ray.write_tfrecords, which can tell"
+                )
             self.on_write_start()
         elif not written:
             raise RuntimeError(
@@ -269,6 +277,7 @@ def write_tfrecords(
         retry=retry,
         backend=backend,
     )
+    sink._keeps_all = True
     remote = None if ray_remote_args is None else dict(ray_remote_args)
     try:
         dataset.write_datasink(sink, ray_remote_args=remote, concurrency=concurrency)
