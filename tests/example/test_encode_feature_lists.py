@@ -128,8 +128,9 @@ def test_no_rows_and_no_context() -> None:
         ([[1], [2, 3]], (None,), "at most one ragged level, where"),
         ([[[[1]], [[2]]], [[[3]]]], (None,), "two ragged levels|can't be"),
         ([[1], None], (), "row 1 is null"),
-        ([[[]]], (), "steps of shape \\(0,\\), where the schema has"),
-        ([[[], []]], (2,), "steps of shape \\(0,\\), where the schema has"),
+        ([[[]]], (), "two ragged levels, where the schema has"),
+        ([[[], []]], (2,), "two ragged levels, where the schema has"),
+        (np.zeros((1, 2, 0)), (2,), "steps of shape \\(0,\\), where the schema has"),
         ([[[1, 2, 3]]], (2,), "rows of shape \\(None, 3\\), where the schema has"),
     ],
 )

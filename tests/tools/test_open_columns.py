@@ -142,3 +142,47 @@ def test_rows_without_columns_are_refused(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="5 rows and no columns"):
             tfs.write_table(table, str(tmp_path / "x"))
     assert list(tmp_path.iterdir()) == []
+
+
+LISTS_OF_PYTHON: list[Any] = [[[], []], [(), ()], [[], None], [[], []]]
+
+
+@pytest.mark.parametrize("empty", LISTS_OF_PYTHON)
+@pytest.mark.parametrize("full", [[[1], [2, 3]], [["a"], ["b"]], [[0.1], [0.2]]])
+def test_lists_of_python_without_values_tell_no_type(
+    tmp_path: Path, empty: list[Any], full: list[Any]
+) -> None:
+    """In whatever part of the table they come, or task of a job."""
+    wanted = [None if row is None else list(row) for row in empty]
+    for number, columns in enumerate(permutations([empty, full])):
+        url = str(tmp_path / f"parts-{number}")
+        tfs.write_table([{"x": column} for column in columns], url)
+        rows = tfs.read_table(url).to_arrow()["x"].to_pylist()
+        assert rows == (wanted + full if columns[0] is empty else full + wanted)
+        found = written(tmp_path / f"tasks-{number}", *([{"x": column}] for column in columns))
+        assert found == rows
+
+
+def test_arrays_without_values_tell_their_type(tmp_path: Path) -> None:
+    tfs.write_table({"x": np.zeros((2, 0), np.int64)}, str(tmp_path / "t"))
+    assert tfs.read_table(str(tmp_path / "t")).schema["x"] == tfs.Feature("int64", (0,))
+    tfs.write_table({"x": [[], []]}, str(tmp_path / "t"), if_exists="append")
+    assert tfs.read_table(str(tmp_path / "t"))["x"].shape == (4, 0)
+
+
+@pytest.mark.parametrize(
+    ("rows", "shape"),
+    [
+        ([[], []], (0,)),
+        ([[[]], [[]]], (1, 0)),
+        ([[], []], (None, 3)),
+        ([[[], []], [[]]], (None, None)),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["float32", "str", "int64"])
+def test_lists_without_values_fit_shapes_without_values(
+    tmp_path: Path, rows: list[Any], shape: Any, dtype: str
+) -> None:
+    schema = {"x": tfs.Feature(dtype, shape)}
+    tfs.write_table({"x": rows}, str(tmp_path / "t"), schema=schema)
+    assert tfs.read_table(str(tmp_path / "t")).schema["x"].shape == shape

@@ -221,12 +221,18 @@ def _list(name: str, rows: list[Any]) -> Any:
     if not any(isinstance(row, (list, tuple, np.ndarray)) for row in rows):
         return _list_of_scalars(name, rows)
     shapes = {np.shape(row) if isinstance(row, np.ndarray) else _list_shape(row) for row in rows}
-    if len(shapes) == 1 and None not in shapes:
+    told = len(shapes) == 1 and not any(shape is None or 0 in shape for shape in shapes)
+    if told or _is_all_arrays(rows, shapes):
         return np.array(rows, object) if _has_strings(rows[0]) else _numbers(name, rows)
     try:
         return Ragged.from_rows(rows)
     except (TypeError, ValueError) as error:
         raise type(error)(f"feature {name!r}: {error}") from None
+
+
+def _is_all_arrays(rows: list[Any], shapes: set[tuple[int, ...] | None]) -> bool:
+    """Whether they are arrays of one shape. Unlike lists, they tell a type without values too."""
+    return len(shapes) == 1 and all(isinstance(row, np.ndarray) for row in rows)
 
 
 def plain_row(name: str, index: int, row: Any) -> Any:

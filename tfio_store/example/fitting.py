@@ -40,10 +40,14 @@ def blank(feature: Feature, rows: int) -> Any:
 
 def levelled(name: str, column: Any, feature: Feature) -> Any:
     """The column, whose ragged levels must be those of a nested feature, or of one that is not."""
+    if 0 in feature.shape and not feature.ragged:  # lists tell no shape without values
+        without = evened(column, feature) if isinstance(column, Ragged) else None
+        if without is not None:
+            return without
     nested = isinstance(column, Ragged) and isinstance(column.values, Ragged)
     if nested == feature.nested:
         return column
-    even = evened(column.values, feature.row_shape) if nested and feature.ragged else None
+    even = evened(column.values, feature) if nested and feature.ragged else None
     if even is not None:
         return Ragged(even, column.row_splits)
     if feature.nested and _is_empty(column.values if isinstance(column, Ragged) else column):
@@ -52,14 +56,20 @@ def levelled(name: str, column: Any, feature: Feature) -> Any:
     raise wrong_levels(name, feature, nested=nested)
 
 
-def evened(rows: Any, shape: tuple[int, ...]) -> npt.NDArray[Any] | None:
-    """Rows of lists as an array, if each has this shape. They come with ragged levels where other
-    rows are empty or of another number. None if one has another shape."""
+def evened(rows: Any, feature: Feature) -> npt.NDArray[Any] | None:
+    """Rows of lists as an array, if each has the feature's shape of a row. They come with ragged
+    levels where other rows are empty or of another number. None if one has another shape."""
+    return _evened(rows, feature.row_shape, feature)
+
+
+def _evened(rows: Any, shape: tuple[int, ...], feature: Feature) -> npt.NDArray[Any] | None:
     if not isinstance(rows, Ragged):
+        if not len(rows) and getattr(rows, "dtype", np.dtype(object)).kind == "O":
+            return np.empty((0, *shape), feature.item_dtype())
         return rows if isinstance(rows, np.ndarray) and rows.shape[1:] == shape else None
     if not shape or (rows.row_lengths != shape[0]).any():
         return None
-    values = evened(rows.values, shape[1:])
+    values = _evened(rows.values, shape[1:], feature)
     return None if values is None else values.reshape(len(rows), *shape)
 
 

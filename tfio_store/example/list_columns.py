@@ -92,7 +92,7 @@ def _of_values(name: str, steps: Any, feature: Feature) -> Any:
     """The steps as a `Ragged`, or as rows of one shape, as the feature says."""
     ragged = isinstance(steps, Ragged)
     if ragged and not feature.nested and len(steps):
-        even = evened(steps, feature.row_shape)
+        even = evened(steps, feature)
         if even is not None:
             return even
     if ragged and isinstance(steps.values, Ragged):
