@@ -161,6 +161,31 @@ def test_an_append_keeps_the_old_shards(place: Place) -> None:
     assert len(place.names()) == 8
 
 
+@pytest.mark.parametrize("codec", [None, "GZIP"])
+@pytest.mark.parametrize(
+    "how",
+    [{"num_shards": 2}, {"num_shards": None}, {"num_shards": 3, "shuffle_seed": 0}],
+    ids=["fixed", "rolling", "shuffled"],
+)
+def test_an_append_of_nothing_adds_no_shard(
+    place: Place, how: dict[str, Any], codec: str | None
+) -> None:
+    how = {"if_exists": "append", "compression": codec, **how}
+    with sharded(place, **how) as first:  # a dataset of its own has a shard, which a glob finds
+        pass
+    assert first.manifest.records == 0
+    assert first.manifest.shards
+    with sharded(place, **how) as writer:
+        writer.write(b"one")
+    before = sorted(place.names())
+    with sharded(place, metadata={"seen": True}, **how) as last:
+        pass
+    assert list(last.manifest.shards) == list(writer.manifest.shards)
+    assert last.manifest.metadata == {"seen": True}
+    assert not [name for name in place.names() if "tfrecord" in name and name not in before]
+    assert read(place, "ds/train") == [b"one"]
+
+
 def test_appending_needs_the_same_compression(tmp_path: Path) -> None:
     place = Place(str(tmp_path))
     sharded(place, compression="GZIP").close()

@@ -58,11 +58,13 @@ class Tally:
     def __init__(self, on_progress: OnProgress | None) -> None:
         check_on_progress(on_progress)
         self._on_progress = on_progress
-        self._records = self._nbytes = self._shards = 0
+        self._nbytes = self._shards = 0
+        self.records = 0
+        """In full blocks."""
 
     def count(self, frames: FrameWriter) -> None:
         """The records that wait in ``frames`` are about to become a block."""
-        self._records += frames.records
+        self.records += frames.records
         self._nbytes += frames.nbytes
 
     def landed(self) -> None:
@@ -72,4 +74,4 @@ class Tally:
 
     def tell(self) -> None:
         if self._on_progress is not None:
-            self._on_progress(Progress(self._records, self._nbytes, self._shards))
+            self._on_progress(Progress(self.records, self._nbytes, self._shards))

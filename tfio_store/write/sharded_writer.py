@@ -267,6 +267,12 @@ class ShardedWriter(Lifecycle):
         assert self._attempt is not None
         return self._attempt.kept()
 
+    @property
+    def _appends(self) -> bool:
+        """Whether there was a dataset to append to."""
+        assert self._attempt is not None
+        return self._attempt.plan.append and self._attempt.base is not None
+
     def _keep_schema(self, schema: Schema) -> None:
         """The manifest will hold this one: a table's schema is known when its end is."""
         self._described = replace(self._described, schema=schema.to_json())
@@ -280,6 +286,8 @@ class ShardedWriter(Lifecycle):
     def _finish(self, streams: list[ShardStream]) -> DatasetManifest:
         for stream in streams:
             self._tally.count(stream.frames)
+        if not self._tally.records and self._appends:
+            self._uploads.forget()  # nothing needs an empty shard beside others
         shards = self._uploads.finish(self._tally.landed)
         return replace(self._described, shards=tuple(shards))
 

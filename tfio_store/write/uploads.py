@@ -78,6 +78,10 @@ class ShardUploads:
         stream.announce()
         self._commit(stream)
 
+    def forget(self) -> None:
+        """Write none of the shards, to which no record came: nothing of them has begun."""
+        self._streams.clear()
+
     def finish(self, landed: Callable[[], object] = lambda: None) -> list[ShardInfo]:
         """End and commit all shards, in the order of their opening; calls ``landed`` for each."""
         self._pipeline.check()
