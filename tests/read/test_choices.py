@@ -55,6 +55,19 @@ def test_counts_and_places(
     assert choices.between(epoch, place, place + 1).tolist() == [source]
 
 
+@pytest.mark.parametrize("weight", [1e-3, 1e-6, 1e-9])
+@pytest.mark.parametrize("count", [0, 1, 1_000_000])
+def test_a_tiny_weight_is_counted_without_a_walk(weight: float, count: int) -> None:
+    """Its last place may lie behind 10**15 others."""
+    choices = Choices(5, (1.0, weight))
+    place = choices.place(2, 1, count)
+    assert choices.between(2, place, place + 1).tolist() == [1]
+    assert choices.count(2, 1, place) == count
+    assert choices.count(2, 0, place) == place - count
+    share = float(np.diff(choices.bounds)[0]) / (1 << 32)
+    assert abs(count - place * share) < 40
+
+
 def test_other_seeds_and_epochs_mix_otherwise() -> None:
     def order(seed: int, epoch: int) -> list[int]:
         found: list[int] = Choices(seed, (1, 1)).between(epoch, 0, 64).tolist()

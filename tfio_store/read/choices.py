@@ -7,9 +7,10 @@ keep to the weights however long the epoch is. The places of a block are then sh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from math import isfinite
 from typing import Any, TypeAlias
 
@@ -31,8 +32,6 @@ GOLDEN = 0x9E3779B97F4A7C15
 MIXING = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 
 Keys: TypeAlias = "np.ndarray[Any, np.dtype[np.uint64]]"
-
-_BLOCKS_AT_ONCE = 1 << 14
 
 
 def weighted(argument: str, given: Any) -> list[tuple[Any, float]]:
@@ -104,47 +103,53 @@ class Choices:
         phases: Order = (blocks * TURN + self.salts(epoch)[0]) % ONE
         return phases
 
-    def _counts(self, epoch: int, numbers: Order) -> Order:
-        """int64 [n_blocks, n_sources]: the places of each source in these blocks."""
-        phases = self._phases(epoch, numbers)[:, None]
-        below = np.clip(-((phases - self.bounds * BLOCK) >> _BITS), 0, BLOCK)
-        counts: Order = np.diff(below, axis=1, prepend=0)
-        return counts
+    def _given(self, epoch: int, source: int, blocks: int) -> int:
+        """How many places a source has in so many first blocks, however many these are."""
+        ends = [0, *self.bounds.tolist()][source : source + 2]
+        first, last = (self._below(epoch, end, blocks) for end in ends)
+        return last - first
+
+    def _below(self, epoch: int, bound: int, blocks: int) -> int:
+        """How many points of these blocks lie below a bound. In each block that is the whole part
+        of ``BLOCK * bound / ONE``, and one more where the block's phase is less than the rest."""
+        whole, rest = divmod(BLOCK * bound, ONE)
+        salt = self.salts(epoch)[0]
+        more = _sum_of_wholes(blocks, salt) - _sum_of_wholes(blocks, salt - rest)
+        return blocks * whole + more
 
     def place(self, epoch: int, source: int, count: int) -> int:
         """The place of a source behind so many others of the same source."""
-        for numbers, counts in self._all_counts(epoch):
-            ends = np.cumsum(counts[:, source])
-            if ends[-1] <= count:
-                count -= int(ends[-1])
-                continue
-            at = int(np.searchsorted(ends, count, side="right"))
-            before = int(ends[at] - counts[at, source])
-            first = int(numbers[at]) * BLOCK
-            block = self.between(epoch, first, first + BLOCK)
-            return first + int(np.flatnonzero(block == source)[count - before])
-        raise AssertionError("there is always another block")
+        given = partial(self._given, epoch, source)
+        most = 1
+        while given(most) <= count:
+            most *= 2
+        block = bisect_right(range(most), count, key=given) - 1
+        first = block * BLOCK
+        chosen = self.between(epoch, first, first + BLOCK)
+        return first + int(np.flatnonzero(chosen == source)[count - given(block)])
 
     def count(self, epoch: int, source: int, stop: int) -> int:
         """How many of the first ``stop`` places are a source's."""
         last = stop // BLOCK
-        total = int((self.between(epoch, last * BLOCK, stop) == source).sum())
-        for numbers, counts in self._all_counts(epoch):
-            total += int(counts[numbers < last, source].sum())
-            if numbers[-1] >= last:
-                break
-        return total
-
-    def _all_counts(self, epoch: int) -> Iterator[tuple[Order, Order]]:
-        first = 0
-        while True:
-            numbers = np.arange(first, first + _BLOCKS_AT_ONCE, dtype=np.int64)
-            yield numbers, self._counts(epoch, numbers)
-            first += _BLOCKS_AT_ONCE
+        rest = int((self.between(epoch, last * BLOCK, stop) == source).sum())
+        return self._given(epoch, source, last) + rest
 
     def __str__(self) -> str:
         total = sum(self.weights)
         return "/".join(f"{weight / total:.9g}" for weight in self.weights)
+
+
+def _sum_of_wholes(count: int, first: int) -> int:
+    """The sum of ``(first + i * TURN) // ONE`` for i below ``count``, in a few steps, as Euclid's
+    algorithm goes: what is left of it is the same sum with the two numbers exchanged."""
+    total, step, unit = 0, TURN, ONE
+    while True:
+        total += count * (count - 1) // 2 * (step // unit) + count * (first // unit)
+        step, first = step % unit, first % unit
+        last = step * count + first
+        if last < unit:
+            return total
+        count, first, step, unit = last // unit, last % unit, unit, step
 
 
 @lru_cache(maxsize=16)
