@@ -245,6 +245,29 @@ def test_a_head_without_end_is_refused(client: Client) -> None:
             assert connection.recv(100).split(b" ")[1] in (b"400", b"431")
 
 
+@pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\n"], ids=["nothing", "half a head"])
+def test_idle_connections_keep_nobody_out(client: Client, sent: bytes) -> None:
+    with contextlib.ExitStack() as opened:
+        for _ in range(200):
+            connection = socket.create_connection(("127.0.0.1", client.port), timeout=10)
+            opened.enter_context(connection).sendall(sent)
+        assert [client.ask("/api/records").status for _ in range(3)] == [200] * 3
+
+
+def test_a_connection_that_has_asked_outlives_those_that_have_not(client: Client) -> None:
+    asked = f"GET /static/view/view.js HTTP/1.1\r\nHost: 127.0.0.1:{client.port}\r\n"
+    asked += f"Cookie: {client.cookie}\r\n\r\n"
+    with contextlib.ExitStack() as opened:
+        first = socket.create_connection(("127.0.0.1", client.port), timeout=10)
+        opened.enter_context(first).sendall(asked.encode())
+        while not (got := first.recv(1 << 20)).endswith(b"\n"):
+            assert got
+        for _ in range(70):
+            opened.enter_context(socket.create_connection(("127.0.0.1", client.port), timeout=10))
+        first.sendall(asked.encode())
+        assert first.recv(12) == b"HTTP/1.1 200"
+
+
 def test_a_websocket_is_refused(client: Client) -> None:
     upgrade = {
         "Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13",

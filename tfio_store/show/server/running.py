@@ -13,6 +13,7 @@ import uvicorn
 
 from tfio_store.show.server.answers import Answers
 from tfio_store.show.server.app import app_of
+from tfio_store.show.server.connections import Connection
 from tfio_store.show.server.gate import Gate
 
 __all__ = ["Running", "serving"]
@@ -82,7 +83,7 @@ def _config(gate: Gate) -> uvicorn.Config:
         log_config=None,
         log_level="critical",
         lifespan="off",
-        http="h11",
+        http=Connection,
         ws="none",
         proxy_headers=False,  # nobody but this machine asks
         server_header=False,
