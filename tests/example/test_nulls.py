@@ -47,7 +47,7 @@ ONE_NULL: dict[str, tuple[Any, bytes]] = {
     "NaT and text": (["a", pd.NaT], strings(b"a")),
     "bytes": ([b"a", None], strings(b"a")),
     "lists": ([[1, 2], None], int64s(1, 2)),
-    "an empty list is none": ([[], None], field(2, b"")),
+    "an empty list is none": ([[], None], field(1, b"")),
     "a masked array": (np.ma.array([1, 9], mask=[False, True]), int64s(1)),
     "rows that are masked": (
         np.ma.array([[1, 2], [3, 4]], mask=np.array([[0, 0], [1, 1]], bool)),

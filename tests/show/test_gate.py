@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -255,17 +256,21 @@ def test_idle_connections_keep_nobody_out(client: Client, sent: bytes) -> None:
 
 
 def test_a_connection_that_has_asked_outlives_those_that_have_not(client: Client) -> None:
-    asked = f"GET /static/view/view.js HTTP/1.1\r\nHost: 127.0.0.1:{client.port}\r\n"
-    asked += f"Cookie: {client.cookie}\r\n\r\n"
-    with contextlib.ExitStack() as opened:
-        first = socket.create_connection(("127.0.0.1", client.port), timeout=10)
-        opened.enter_context(first).sendall(asked.encode())
-        while not (got := first.recv(1 << 20)).endswith(b"\n"):
-            assert got
+    first = http.client.HTTPConnection("127.0.0.1", client.port, timeout=10)
+
+    def asked() -> int:
+        first.request("GET", "/static/view/view.js", headers={"Cookie": client.cookie})
+        with first.getresponse() as answer:
+            assert answer.read()
+            return answer.status
+
+    with contextlib.closing(first), contextlib.ExitStack() as opened:
+        assert asked() == 200
+        same = first.sock
         for _ in range(70):
             opened.enter_context(socket.create_connection(("127.0.0.1", client.port), timeout=10))
-        first.sendall(asked.encode())
-        assert first.recv(12) == b"HTTP/1.1 200"
+        assert asked() == 200
+        assert first.sock is same
 
 
 def test_a_websocket_is_refused(client: Client) -> None:
