@@ -319,3 +319,10 @@ def test_what_save_did_not_write(tmp_path):
     (tmp_path / "_bad.manifest.json").write_bytes(damaged.to_bytes())
     with pytest.raises(tfs.ManifestError, match="bad: its manifest's element_spec is damaged"):
         tfs.load(f"{tmp_path}/bad")
+
+
+def test_a_path_names_it(tmp_path):
+    url = tmp_path / "numbers"
+    for times in ("error", "append"):
+        tfs.save(tf.data.Dataset.range(3), url, if_exists=times)
+    assert [int(element) for element in tfs.load(url)] == [0, 1, 2, 0, 1, 2]

@@ -6,6 +6,7 @@ reader of Examples can read them. The manifest holds their schema, and the eleme
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -38,7 +39,7 @@ _BATCH_MOST = 1024
 
 def save(
     dataset: tf.data.Dataset,
-    url: str,
+    url: str | os.PathLike[str],
     *,
     num_shards: int | None = None,
     max_shard_bytes: int | None = None,
@@ -60,7 +61,7 @@ def save(
 
     Args:
         dataset (tf.data.Dataset): It must end.
-        url (str): Folder and name, such as ``s3://bucket/folder/train``.
+        url (str | PathLike): Folder and name, such as ``s3://bucket/folder/train``.
         num_shards (int | None): Elements go round this many shards in turn. Default None: they are
             written in order, into shards of ``max_shard_bytes``.
         max_shard_bytes (int | None): See `ShardedWriter`. Default None: 256 MiB, if ``num_shards``
@@ -95,7 +96,7 @@ def save(
         raise TypeError(f"dataset= takes a tf.data.Dataset, not {type(dataset).__name__}")
     if int(dataset.cardinality()) == tf.data.INFINITE_CARDINALITY:
         raise ValueError("dataset= never ends; save a part of it, by .take(n)")
-    access = Access(storage_options, retry, backend)
+    url, access = os.fspath(url), Access(storage_options, retry, backend)
     layout = _Layout(dataset.element_spec)
     if if_exists == "append":
         _check_same(layout, url, access)
@@ -120,7 +121,7 @@ def save(
 
 
 def load(
-    url: str,
+    url: str | os.PathLike[str],
     *,
     batch_size: int | None = None,
     drop_remainder: bool = False,
@@ -135,7 +136,7 @@ def load(
     order with ``num_parallel_reads=n``.
 
     Args:
-        url (str): The URL that `save` was given.
+        url (str | PathLike): The URL that `save` was given.
         batch_size (int | None): Gives batches as ``.batch`` does, and faster if all shapes are
             fixed. Default None.
         drop_remainder (bool): Leave out a last batch that is not full. Default False.
@@ -159,7 +160,7 @@ def load(
         >>> [batch.numpy().tolist() for batch in tfs.load("numbers", batch_size=3)]
         [[0, 1, 2], [3, 4]]
     """
-    access = Access(storage_options, retry, backend)
+    url, access = os.fspath(url), Access(storage_options, retry, backend)
     manifest = read_manifest(url, access)
     if manifest is None:
         raise FileNotFoundError(f"{redacted(url)}: there is no dataset with a manifest")
