@@ -18,7 +18,9 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Generic, TypeVar
 
-__all__ = ["Owner", "PerProcess", "quietly"]
+from tfio_store.storage.faults import SHUTTING_DOWN, is_shutdown
+
+__all__ = ["Owner", "PerProcess", "quietly", "start_daemon"]
 
 T = TypeVar("T")
 Work = Callable[[], object]
@@ -46,6 +48,17 @@ class PerProcess(Generic[T]):
         if found is None:
             found = self._by_process.setdefault(pid, self._make())  # of two threads, one wins
         return found
+
+
+def start_daemon(work: Work, name: str) -> None:
+    """Let a thread that nobody waits for do this. RuntimeError says so when the interpreter ends:
+    from Python 3.12 on it starts none then."""
+    try:
+        threading.Thread(target=work, name=name, daemon=True).start()
+    except RuntimeError as error:
+        if is_shutdown(error):
+            raise RuntimeError(SHUTTING_DOWN) from error
+        raise
 
 
 class Owner:
@@ -95,8 +108,7 @@ class Afterwards:
             return
         with self._lock:
             if not self._started:
-                work = threading.Thread(target=self._run, name="tfio_store-afterwards", daemon=True)
-                work.start()
+                start_daemon(self._run, "tfio_store-afterwards")
                 self._started = True
 
     def add(self, work: Work) -> None:

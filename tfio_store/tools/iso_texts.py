@@ -77,7 +77,10 @@ def _time(text: str, kind: Any) -> Any:
     if found is None:
         raise ValueError(f"{text!r} is no time of {kind}, such as 2020-12-31T23:59:59.5")
     made = np.datetime64(found[1])
-    held = made.astype(kind)
-    if held.astype(made.dtype) != made:  # also where it was too large, and another came out
-        raise ValueError(f"{text!r} does not fit {kind}")
-    return held
+    try:
+        held = made.astype(kind)
+        if held.astype(made.dtype) == made:  # where it is too large, older NumPy makes another
+            return held
+    except OverflowError:  # of NumPy 2.5
+        pass
+    raise ValueError(f"{text!r} does not fit {kind}")

@@ -7,7 +7,7 @@ import time
 import weakref
 from collections.abc import Callable
 
-from tfio_store.storage.process import PerProcess, quietly
+from tfio_store.storage.process import PerProcess, quietly, start_daemon
 
 __all__ = ["BEAT_SECONDS", "Pulse"]
 
@@ -39,7 +39,7 @@ class Heart:
         with self._lock:
             self._pulses.add(pulse)
             if not self._started:
-                threading.Thread(target=self._run, name="tfio_store-pulse", daemon=True).start()
+                start_daemon(self._run, "tfio_store-pulse")
                 self._started = True
 
     def discard(self, pulse: Pulse) -> None:
