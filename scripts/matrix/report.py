@@ -37,8 +37,11 @@ def write_report(outcomes: list[Outcome], page: Path) -> None:
     version = outcomes[0].versions["tfio-store"]
     of = machine().rpartition(",")[0]  # without the Python that runs this
     told = TEXT.format(rooms=rooms, version=version, machine=of)
+    failed = [f"- {each.name}: `{test}`" for each in outcomes for test in each.failures]
     page.write_text(told + "\n".join([HEAD, *map(Outcome.line, outcomes)]) + "\n", encoding="utf-8")
     missing = [row.name for row in ROWS if row.name not in {each.name for each in outcomes}]
-    if missing:
-        with page.open("a", encoding="utf-8") as file:
+    with page.open("a", encoding="utf-8") as file:
+        if failed:
+            file.write("\nWhat failed:\n\n" + "\n".join(failed) + "\n")
+        if missing:
             file.write(f"\nNot run yet: {', '.join(missing)}.\n")
