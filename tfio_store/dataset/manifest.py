@@ -20,7 +20,7 @@ from tfio_store.dataset.checks import check_name, check_room
 from tfio_store.dataset.fingerprint import Fingerprint
 from tfio_store.dataset.page_refs import pages_from_json, pages_to_json
 from tfio_store.dataset.paged_shards import PagedShards, Ranges
-from tfio_store.dataset.words import counted
+from tfio_store.dataset.words import counted, held
 from tfio_store.errors import ManifestError
 from tfio_store.example.schema import Schema
 
@@ -88,8 +88,8 @@ class DatasetManifest:
 
     def __repr__(self) -> str:
         packed = "" if self.compression is None else f", {self.compression}"
-        held = f"{counted(self.records, 'record')} in {counted(len(self.shards), 'shard')}"
-        return f"<DatasetManifest of {held}, {counted(self.nbytes, 'byte')}{packed}>"
+        inside = held(self.records, len(self.shards))
+        return f"<DatasetManifest of {inside}, {counted(self.nbytes, 'byte')}{packed}>"
 
     @property
     def records(self) -> int:

@@ -11,7 +11,7 @@ from tfio_store.dataset.header_walk import codec_of
 from tfio_store.dataset.model import Dataset
 from tfio_store.dataset.source import Source, is_one, open_dataset
 from tfio_store.dataset.told import common_told
-from tfio_store.dataset.words import counted
+from tfio_store.dataset.words import counted, held
 from tfio_store.example.schema import Schema
 from tfio_store.storage import Access, Retry
 from tfio_store.storage.threads import Threads
@@ -68,12 +68,10 @@ class DatasetInfo:
     metadata: dict[str, Any] | None
 
     def __repr__(self) -> str:
-        held = counted(len(self.shards), "shard")
-        if self.records is not None:
-            held = f"{counted(self.records, 'record')} in {held}"
+        inside = held(self.records, len(self.shards))
         packed = "" if self.compression is None else f", {self.compression}"
         indexed = "indexed" if self.indexed else "not indexed"
-        return f"<DatasetInfo of {held}, {counted(self.nbytes, 'byte')}{packed}, {indexed}>"
+        return f"<DatasetInfo of {inside}, {counted(self.nbytes, 'byte')}{packed}, {indexed}>"
 
     @property
     def records(self) -> int | None:

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from tfio_store.dataset.block_tables import ShardInfo, decode_tables, encode_tables
 from tfio_store.dataset.checks import check_name, whole_number
-from tfio_store.dataset.words import counted
+from tfio_store.dataset.words import counted, held
 from tfio_store.records.warning import warn
 
 __all__ = ["Order", "TaskResult", "check_order", "counted_results"]
@@ -64,8 +64,8 @@ class TaskResult:
 
     def __repr__(self) -> str:
         order = "" if self.order is None else f", order {self.order!r}"
-        held = f"{counted(self.num_records, 'record')} in {counted(len(self.shards), 'shard')}"
-        return f"<TaskResult of {held}, {counted(self.nbytes, 'byte')}{order}>"
+        inside = held(self.num_records, len(self.shards))
+        return f"<TaskResult of {inside}, {counted(self.nbytes, 'byte')}{order}>"
 
     def __reduce__(self) -> tuple[object, ...]:
         return TaskResult.from_json, (self.to_json(),)

@@ -19,7 +19,7 @@ from tfio_store.cli.options import (
     size,
 )
 from tfio_store.cli.progress import progress
-from tfio_store.dataset.words import counted
+from tfio_store.dataset.words import counted, held
 
 __all__ = ["convert", "copy", "diff"]
 
@@ -66,8 +66,8 @@ def copy(session: Session, sources: tuple[str, ...], target: str, **how: Any) ->
     if session.json:
         output.document("copy", facts)
     else:
-        held = f"{counted(made.records, 'record')} in {counted(len(made.shards), 'file')}"
-        output.line(f"{redacted(target)}: {held}, {output.human_bytes(made.nbytes)}")
+        inside = held(made.records, len(made.shards), "file")
+        output.line(f"{redacted(target)}: {inside}, {output.human_bytes(made.nbytes)}")
 
 
 @click.command()

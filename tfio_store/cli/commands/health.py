@@ -11,7 +11,7 @@ from tfio_store.cli.exits import DAMAGED, NO_DATASET
 from tfio_store.cli.options import Session, common, duration, into_target, max_record_bytes
 from tfio_store.cli.progress import progress
 from tfio_store.cli.words import in_the_shell
-from tfio_store.dataset.words import counted
+from tfio_store.dataset.words import held
 
 if TYPE_CHECKING:
     from tfio_store.tools.salvage import VerifyReport
@@ -122,8 +122,7 @@ def index(session: Session, urls: tuple[str, ...], save_as: str | None, idx: boo
     if session.json:
         output.document("index", facts)
     else:
-        held = f"{counted(manifest.records, 'record')} in {counted(len(manifest.shards), 'file')}"
-        output.line(f"{named}: {held}")
+        output.line(f"{named}: {held(manifest.records, len(manifest.shards), 'file')}")
 
 
 @click.command()
