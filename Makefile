@@ -1,6 +1,8 @@
 # Everything runs from .venv, which each target makes as it needs. PYTHON picks the interpreter.
 PYTHON ?= python3
 export PYTHON
+# Each process of the suite would compile all modules anew.
+unexport PYTHONDONTWRITEBYTECODE
 VENV := .venv
 BIN := $(VENV)/bin
 # What Cython makes begins with an underscore.
@@ -38,12 +40,21 @@ ceph: $(VENV)/.dev ## run a Ceph S3 gateway until interrupted; prints its URL an
 
 ##@ Test
 
-# More workers than cores: much of the suite waits for servers.
-test: $(VENV)/.dev ## the whole test suite
-	$(BIN)/python -m pytest -n 4
+test: $(VENV)/.dev ## the test suite: each promise, public name, store and kind of damage
+	@scripts/test.sh $(BIN)/python -m "not long"
 
+test-long: $(VENV)/.dev ## soaks, racing processes, whole products of cases, pictures in a browser, large files
+	@scripts/test.sh $(BIN)/python -m long
+
+test-all: test test-long test-pure-all test-tf216-all test-training test-engines ## these, in all environments
+
+test-times: ## the slowest tests and the sum of each folder, of the last run of these
+	@$(PYTHON) scripts/test_times.py
+
+# What a core does is the same on every store.
 test-pure: $(VENV)/.dev ## records, Examples, reading and writing on the pure-Python core
-	TFIO_STORE_CORE=pure $(BIN)/python -m pytest -n 4 -m "not slow" $(addprefix tests/,$(PURE))
+	TFIO_STORE_CORE=pure $(BIN)/python -m pytest -n 3 --tensorflow=without -m "not long" \
+		-k "not s3 and not gcs and not azure and not ceph" $(addprefix tests/,$(PURE))
 
 test-pure-all: PURE += dataset tools
 test-pure-all: test-pure ## these, whole datasets and tables
@@ -70,13 +81,13 @@ TF216 := .venv-tf216/bin/python
 TF216_SHORT = $(shell $(PYTHON) -c 'from scripts.matrix.rows import BRIDGE; print(*BRIDGE)')
 
 test-tf216: ## the ops, the filesystem and saving on the oldest TensorFlow supported
-	@if test -n "$(PYTHON_TF216)"; then $(MAKE) --no-print-directory test-tf216-all TF_TESTS='$(TF216_SHORT)'; \
+	@if test -n "$(PYTHON_TF216)"; then $(MAKE) --no-print-directory test-tf216-all TF_TESTS='$(TF216_SHORT)' TF_MARKS='-m "not long"'; \
 	else echo "TensorFlow 2.16 needs Python 3.10 to 3.12 (PYTHON_TF216): passed by"; fi
 
 TF_TESTS := tests/tf
 
 test-tf216-all: .venv-tf216/.ready ## all TensorFlow tests there
-	$(TF216) -m pytest -n 4 $(TF_TESTS)
+	$(TF216) -m pytest -n 2 --tensorflow=only $(TF_MARKS) $(TF_TESTS)
 
 # Engines and training loops need older packages than the rest, and four gigabytes.
 ENGINES := .venv-engines/bin/python
@@ -90,13 +101,13 @@ test-training: .venv-engines/.ready ## PyTorch, Grain, JAX, Hugging Face, DuckDB
 	$(ENGINES) -m pytest -n 4 tests/training
 
 test-training-short: .venv-engines/.ready ## all of them but the slow
-	$(ENGINES) -m pytest -n 3 -m "not slow" tests/training
+	$(ENGINES) -m pytest -n 3 -m "not long" tests/training
 
 test-engines: .venv-engines/.ready ## Ray, Beam, Spark and Dask on local clusters, with tasks and nodes that die
 	$(ENGINES) -m pytest tests/engines
 
 test-engines-short: .venv-engines/.ready ## each engine reads, writes and loses a task
-	$(ENGINES) -m pytest -m "not slow" tests/engines
+	$(ENGINES) -m pytest -m "not long" tests/engines
 
 # Tracing takes three quarters more processor time, so checks of each change do without.
 FLOOR := 93
@@ -130,13 +141,13 @@ test-tensorflow-c: build/lent-asan build/lent-tsan build/windows-asan build/wind
 ASAN_SECONDS ?= 120
 
 test-filesystem-asan: $(VENV)/.bench ## the filesystem suite and the stress run in TensorFlow, the extensions under ASan
-	scripts/asan.sh -m pytest -q -p no:cacheprovider -m "not slow" -k "memory or s3" tests/tf/test_filesystem.py tests/tf/test_filesystem_folders.py
+	scripts/asan.sh -m pytest -q -p no:cacheprovider -m "not long" -k "memory or s3" tests/tf/test_filesystem.py tests/tf/test_filesystem_folders.py
 	scripts/asan.sh -m bench.filesystem_stress --seconds $(ASAN_SECONDS)
 
 test-tensorflow-asan: $(VENV)/.bench ## datasets in TensorFlow, the extensions under ASan
 	rm -rf build/asan/strings && mkdir -p build/asan/strings
 	scripts/asan.sh -m tests.tf.programs.strings strings
-	scripts/asan.sh -m pytest -q -p no:cacheprovider -m "not slow" $(addprefix tests/tf/test_,batches.py dataset.py \
+	scripts/asan.sh -m pytest -q -p no:cacheprovider -m "not long" $(addprefix tests/tf/test_,batches.py dataset.py \
 		dataset_storage.py training_op.py training_op_parsing.py \
 		training_op_sequences.py)
 
@@ -225,6 +236,9 @@ kills: $(VENV)/.dev ## readers that are killed 20 times each, and go on from wha
 differential: $(VENV)/.dev ## 10,000 random cases of reading against plain Python and TensorFlow (up to an hour)
 	$(BIN)/python -m tests.differential --cases 10000 --seconds 3600 --report docs/differential.md
 
+differential-chains: $(VENV)/.dev ## 10,000 random pipelines of tf.data over TensorFlow's reader and ours (up to an hour)
+	$(BIN)/python -m tests.differential --only chains --cases 10000 --seconds 3600 --report docs/differential.md
+
 protocol: $(VENV)/.dev ## the commit protocol over a simulated store, in every order, with faults (20 minutes)
 	$(BIN)/python -m tests.protocol --report docs/protocol.md
 
@@ -278,11 +292,19 @@ bench-reader: $(VENV)/.bench ## an object store through a shaped connection; com
 bench-random: $(VENV)/.bench ## single records of an object store: the same ranges read raw
 	$(BIN)/python -m bench.random_access
 
+BASE ?= ../base
+
+bench-beside: $(VENV)/.bench ## reading, in time and requests: BASE, another checkout that is built
+	$(BIN)/python -m bench.beside $(BASE)
+
 bench-reader-memory: $(VENV)/.bench ## peak memory of reading 4 GiB
 	$(BIN)/python -m bench.reader_memory
 
 bench-tfdata: $(VENV)/.bench ## TFRecordDataset: TensorFlow's own, on local files
 	$(BIN)/python -m bench.tfdata
+
+bench-dropin: $(VENV)/.bench ## unchanged pipelines: TensorFlow's class, ours in its place, and accelerate()
+	$(BIN)/python -m bench.dropin
 
 bench-training: $(VENV)/.bench ## shuffled and parsed batches: TensorFlow's own pipelines, by reduce and in a loop
 	$(BIN)/python -m bench.training

@@ -23,6 +23,7 @@ import tensorflow as tf
 
 from bench.timing import machine, medians, table
 from tfio_store import RecordBatch, Schema, decode_examples, encode_example, encode_examples
+from tfio_store.example.codec import new_learner
 
 # tfrecord defines the same messages anew, which one process refuses: it gets TensorFlow's.
 sys.modules["tfrecord.example_pb2"] = tf.train
@@ -114,13 +115,14 @@ def encode_rows(clock: Clock) -> list[list[str]]:
     result = []
     for kind, (make, count) in KINDS.items():
         rows = [make(i) for i in range(count)]
-        columns, turn = as_columns(rows), itertools.cycle(rows)
+        columns, turn, learner = as_columns(rows), itertools.cycle(rows), new_learner()
         assert tf.train.Example.FromString(encode_example(rows[0])) == tf.train.Example.FromString(
             tf_encode(rows[0])
         )
         times = medians(
             {
                 "encode_example": lambda turn=turn: encode_example(next(turn)),
+                "learning": lambda turn=turn, learn=learner.encode: learn(next(turn)),
                 "encode_examples": lambda columns=columns: encode_examples(columns),
                 "tf.train": lambda turn=turn: tf_encode(next(turn)),
                 "tfrecord": lambda turn=turn: tfrecord_encode(next(turn)),
@@ -129,8 +131,9 @@ def encode_rows(clock: Clock) -> list[list[str]]:
         )
         times["encode_examples"] /= count
         cells = [f"{seconds * 1e6:.2f}" for seconds in times.values()]
-        ratios = [times[who] / times["encode_example"] for who in ("tf.train", "tfrecord")]
-        result.append([kind, *cells, *(f"{ratio:.1f}x" for ratio in ratios)])
+        peers = ("learning", "tf.train", "tfrecord")
+        ratios = [times[who] / times["encode_example"] for who in peers]
+        result.append([kind, *cells, *(f"{ratio:.2f}x" for ratio in ratios)])
     return result
 
 
@@ -198,9 +201,9 @@ def check(kind: str, batch: RecordBatch, tensor: Any) -> None:
 
 
 def print_encode(clock: Clock) -> None:
-    ways = ["encode_example", "encode_examples", "tf.train", "tfrecord"]
+    ways = ["encode_example", "learning", "encode_examples", "tf.train", "tfrecord"]
     title = "Encoding, µs for each row (from a dict; from columns; peers from a dict)"
-    heads = ["row", *ways, ": tf.train", ": tfrecord"]
+    heads = ["row", *ways, ": learning", ": tf.train", ": tfrecord"]
     print(table(title, heads, encode_rows(clock)))
 
 

@@ -48,7 +48,7 @@ def worker(job: dict[str, Any]) -> None:
         import tfio_store as tfs
 
         backend = job.get("backend", "fsspec")
-        tfs.register_filesystem("s3", "s3a", storage_options=job["options"], backend=backend)
+        tfs.register_filesystem("s3", "s3a", storage=tfs.Storage(job["options"], backend=backend))
     urls = [f"{job.get('scheme', 's3')}://bench/{name}" for name in job["files"]]
     if job.get("fixed"):
         dataset = tf.data.FixedLengthRecordDataset(urls, RECORD_BYTES + 16).take(job["fixed"])

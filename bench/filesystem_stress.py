@@ -147,7 +147,9 @@ def work(endpoint: str, seconds: float, threads: int, backend: str) -> None:
     import tfio_store as tfs
 
     options = {"endpoint_url": endpoint, "key": KEY, "secret": SECRET}
-    tfs.register_filesystem("s3", storage_options=options, backend=backend, cache_bytes=64 << 20)
+    tfs.register_filesystem(
+        "s3", storage=tfs.Storage(options, backend=backend), cache_bytes=64 << 20
+    )
     shared = {
         f"s3://bench/shared-{i}": content(f"shared-{i}", 5 << 20) for i in range(SHARED_FILES)
     }

@@ -48,7 +48,7 @@ class Bucket:
 
     def source(self, backend: str) -> tfs.RecordSource:
         return tfs.RecordSource(
-            self.url, storage_options=self.options, backend=backend, cache_bytes=0
+            self.url, storage=tfs.Storage(self.options, backend=backend), cache_bytes=0
         )
 
     def obstore_threads(self, numbers: list[int]) -> None:

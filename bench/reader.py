@@ -61,7 +61,9 @@ class Bucket:
         self.nbytes = self.fs.info(self.url)["size"]
 
     def ours(self, backend: str) -> None:
-        drain(tfs.RecordReader(self.url, storage_options=self.options, backend=backend).batches())
+        drain(
+            tfs.RecordReader(self.url, storage=tfs.Storage(self.options, backend=backend)).batches()
+        )
 
     def file_object(self) -> None:
         with self.fs.open(self.url, "rb") as file:
@@ -169,7 +171,9 @@ def cached_epochs(nbytes: int, rounds: int) -> None:
 
         def opened(cache: str) -> tfs.RecordReader:
             where = f"{folder}/{cache}"
-            return tfs.RecordReader("s3://bench/train", storage_options=bucket.options, cache=where)
+            return tfs.RecordReader(
+                "s3://bench/train", storage=tfs.Storage(bucket.options, cache=where)
+            )
 
         reader = opened("cache")
         drain(reader.batches())

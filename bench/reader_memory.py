@@ -23,9 +23,8 @@ def peak():  # not getrusage's, which a child inherits
 endpoint, budget, key, secret, backend = sys.argv[1:]
 options = {"endpoint_url": endpoint, "key": key, "secret": secret}
 before = peak()
-reader = tfs.RecordReader(
-    "s3://bench/part-*", storage_options=options, memory_budget=int(budget) << 20, backend=backend
-)
+storage = tfs.Storage(options, backend=backend)
+reader = tfs.RecordReader("s3://bench/part-*", storage=storage, memory_budget=int(budget) << 20)
 records = sum(len(batch) for batch in reader.batches())
 print(records, round(before), round(peak()))
 """

@@ -41,7 +41,8 @@ else:
     sys.path.insert(0, os.getcwd())
     import tfio_store as tfs
     def make():
-        return tfs.TFRecordDataset(job["url"], batch_size=256, **job["options"])
+        storage = tfs.Storage(job["where"], backend=job["backend"])
+        return tfs.TFRecordDataset(job["url"], batch_size=256, storage=storage)
 for _ in range(job["rounds"]):
     start = time.perf_counter()
     iterator = iter(make())
@@ -79,10 +80,9 @@ def jobs(endpoint: str, files: list[str], peer: str, rounds: int) -> dict[str, A
         name = f"tensorflow-io, num_parallel_reads={parallel}"
         found[name] = (peer, {**common, "reader": "tensorflow-io", "parallel": parallel})
     for backend in ("fsspec", "obstore"):
-        options = {"storage_options": where, "backend": backend}
         found[f"ours, {backend}"] = (
             sys.executable,
-            {**common, "reader": "ours", "options": options},
+            {**common, "reader": "ours", "where": where, "backend": backend},
         )
     return found
 

@@ -87,8 +87,7 @@ def ours(work: Work) -> Generator[Any, None, None]:
         batch_size=BATCH[work.what],
         schema=image if work.what == "images" else None,
         shuffle=work.shuffle,
-        storage_options=work.options,
-        backend=work.backend,
+        storage=tfs.Storage(work.options, backend=work.backend),
     )
     for batch in DataLoader(dataset, batch_size=None, num_workers=WORKERS):
         yield batch["image"].rows() if work.what == "images" else batch

@@ -68,8 +68,7 @@ class Shards:
             batch_size=BATCH,
             schema=spec,
             shuffle=shuffle,
-            storage_options=self.options,
-            backend=backend,
+            storage=tfs.Storage(self.options, backend=backend),
         )
 
     def fsspec_ranges(self) -> None:

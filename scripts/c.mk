@@ -8,7 +8,8 @@ EXAMPLE_C := $(wildcard ext/example/example_*.c)
 BLOCKS_C := ext/tensorflow/failure.c $(addprefix ext/tensorflow/ops/,part.c chunk.c) $(CORE_C)
 
 core_C := $(wildcard tests/c/*.c) $(CORE_C)
-filesystem_C := tests/c_filesystem/stress.c ext/tensorflow/failure.c $(addprefix ext/tensorflow/filesystem/,cache.c object.c reader.c gate.c)
+filesystem_C := tests/c_filesystem/stress.c $(addprefix ext/tensorflow/,failure.c gate.c) \
+	$(addprefix ext/tensorflow/filesystem/,cache.c object.c reader.c)
 lent_C := tests/c_tensorflow/lent.c ext/tensorflow/ops/lent.c $(BLOCKS_C)
 windows_C := tests/c_tensorflow/windows.c ext/tensorflow/call.c \
 	$(addprefix ext/tensorflow/ops/,window.c windows.c runs.c records.c request.c lent.c) $(BLOCKS_C)

@@ -11,5 +11,5 @@ fi
 # seed gives both the same stamp, so that their counts are added up.
 scripts/built_apart.sh gcov '--coverage -fprofile-update=atomic -frandom-seed=1'
 find build/gcov-objects -name '*.gcda' -delete
-(cd build/gcov && PYTEST_ADDOPTS= "$python" -m pytest -q -n 4 -p no:cacheprovider -m "not slow" "$@")
+(cd build/gcov && PYTEST_ADDOPTS= "$python" -m pytest -q -n 4 -p no:cacheprovider -m "not long" "$@")
 "$python" scripts/coverage_c.py build/gcov-objects "$floor"

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import gc
+import importlib.abc
+import importlib.util
+import os
+import sys
 import uuid
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,9 +17,8 @@ from typing import Any
 import hypothesis
 import pytest
 
-from tests.servers import azurite, ceph as ceph_server
-from tests.servers.gcs import gcs as gcs_emulator
-from tests.servers.moto import KEY, SECRET, moto
+from tests.servers import azurite, ceph as ceph_server, shared
+from tests.servers.moto import KEY, SECRET
 from tests.servers.place import Place
 from tests.servers.shaping_proxy import Shaped, shaped as shaping_proxy
 from tests.servers.trap import Trap, trap
@@ -21,6 +26,108 @@ from tests.servers.trap import Trap, trap
 # How long an example takes says nothing here: the first one imports, traces, or waits for others.
 hypothesis.settings.register_profile("tests", deadline=None)
 hypothesis.settings.load_profile("tests")
+
+
+TENSORFLOW_ROOM = Path(__file__).parent / "tf"
+
+
+class WithoutTensorFlow(importlib.abc.MetaPathFinder):
+    """Refuses to import TensorFlow: a test that needs it bears the mark ``tensorflow``."""
+
+    def find_spec(self, name: str, *_: object) -> None:
+        if name == "tensorflow" or name.startswith("tensorflow."):
+            raise ModuleNotFoundError("this test has no mark `tensorflow`", name=name)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--tensorflow",
+        choices=["with", "without", "only"],
+        default="with",
+        help="run all tests; those that TensorFlow can't be imported in; those that are left",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The process that starts the workers holds their servers; a run of one process, its own."""
+    if config.getoption("--tensorflow") == "without":
+        sys.meta_path.insert(0, WithoutTensorFlow())
+    config.pluginmanager.register(Products())
+    if not hasattr(config, "workerinput") and shared.SOCKET not in os.environ:
+        servers = contextlib.ExitStack()
+        servers.enter_context(shared.supervised())
+        config.add_cleanup(servers.close)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Files that cannot have a test of the wanted kind are not even imported."""
+    wanted, here = config.getoption("--tensorflow"), TENSORFLOW_ROOM in collection_path.parents
+    if wanted == "only" and not here and collection_path.name.startswith("test_"):
+        return "mark.tensorflow" not in collection_path.read_text() or None
+    return (wanted == "without" and here) or None
+
+
+class Products:
+    """Of a product of parameters, the run that one waits for takes as many cases as it needs to
+    have each value of each parameter once, and the long run the others. Cases that need no server
+    and no TensorFlow are fast: they all run."""
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        cases: dict[str, list[pytest.Item]] = defaultdict(list)
+        for item in items:
+            if hasattr(item, "callspec") and item.get_closest_marker("long") is None:
+                cases[item.nodeid.partition("[")[0]].append(item)
+        for found in cases.values():
+            _mark_long(found)
+
+
+def _mark_long(cases: list[pytest.Item]) -> None:
+    left = [item for item in cases if _is_slow(item)]
+    seen = {value for item in cases if item not in left for value in _values(item)}
+    while left:
+        best = max(left, key=lambda item: len(_values(item) - seen))
+        if _values(best) <= seen:
+            break
+        seen |= _values(best)
+        left.remove(best)
+    for item in left:
+        item.add_marker(pytest.mark.long)
+
+
+def _values(item: pytest.Item) -> set[tuple[str, int]]:
+    params: dict[str, Any] = item.callspec.params  # type: ignore[attr-defined]
+    return {(name, id(value)) for name, value in params.items()}
+
+
+def _is_slow(item: pytest.Item) -> bool:
+    params: dict[str, Any] = item.callspec.params  # type: ignore[attr-defined]
+    needed = {str(value).partition("+")[0] for value in params.values()}
+    needed.update(getattr(item, "fixturenames", ()))
+    return TENSORFLOW_ROOM in item.path.parents or not needed.isdisjoint(shared.SERVERS)
+
+
+def pytest_collection_finish() -> None:
+    """The thousands of tests are no garbage: what collects it, as some tests do, need not look at
+    them each time."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Chooses the tests of TensorFlow or the others; skips them where it is not installed."""
+    wanted = config.getoption("--tensorflow")
+    of_tensorflow: dict[bool, list[pytest.Item]] = {True: [], False: []}
+    for item in items:
+        room = TENSORFLOW_ROOM in item.path.parents
+        of_tensorflow[room or item.get_closest_marker("tensorflow") is not None].append(item)
+    if wanted != "without" and importlib.util.find_spec("tensorflow") is None:
+        for item in of_tensorflow[True]:
+            item.add_marker(pytest.mark.skip(reason="TensorFlow is not installed"))
+    if wanted != "with":
+        config.hook.pytest_deselected(items=of_tensorflow[wanted == "without"])
+        items[:] = of_tensorflow[wanted == "only"]
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -49,12 +156,11 @@ def fresh_bucket(endpoint: str) -> Place:
 
 
 @pytest.fixture(scope="session")
-def s3_server() -> Iterator[str]:
+def s3_server() -> str:
     """The endpoint URL of an S3 server for the whole run (moto)."""
     pytest.importorskip("s3fs")
     pytest.importorskip("moto")
-    with moto() as endpoint:
-        yield endpoint
+    return shared.address("s3")
 
 
 @pytest.fixture
@@ -63,14 +169,22 @@ def s3(s3_server: str) -> Place:
     return fresh_bucket(s3_server)
 
 
+@pytest.fixture
+def bucket(s3: Place, monkeypatch: pytest.MonkeyPatch) -> Place:
+    """A bucket that programs find without options."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", s3.endpoint)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+    return s3
+
+
 @pytest.fixture(scope="session")
-def ceph_endpoint() -> Iterator[str]:
+def ceph_endpoint() -> str:
     """The endpoint URL of a real S3 gateway for the whole run; `make servers` installs it."""
     pytest.importorskip("s3fs")
     if not ceph_server.installed():
         pytest.skip("Ceph is not installed, or needs root: make servers")
-    with ceph_server.ceph() as endpoint:
-        yield endpoint
+    return shared.address("ceph")
 
 
 @pytest.fixture
@@ -80,12 +194,11 @@ def ceph(ceph_endpoint: str) -> Place:
 
 
 @pytest.fixture(scope="session")
-def gcs_server() -> Iterator[str]:
+def gcs_server() -> str:
     """The endpoint URL of a Google Cloud Storage emulator for the whole run."""
     pytest.importorskip("gcsfs")
     pytest.importorskip("gcp_storage_emulator")
-    with gcs_emulator() as endpoint:
-        yield endpoint
+    return shared.address("gcs")
 
 
 @pytest.fixture
@@ -99,13 +212,12 @@ def gcs(gcs_server: str) -> Place:
 
 
 @pytest.fixture(scope="session")
-def azure_server() -> Iterator[str]:
+def azure_server() -> str:
     """The connection string of an Azure Blob server for the whole run."""
     pytest.importorskip("adlfs")
     if azurite.program() is None:
         pytest.skip("Azurite is not installed: make servers")
-    with azurite.azurite() as connection_string:
-        yield connection_string
+    return shared.address("azure")
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import tarfile
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -107,6 +106,7 @@ def test_without_a_compiler_all_is_python(tree: Path, tmp_path: Path) -> None:
     assert {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.*")} >= STATIC
 
 
+@pytest.mark.long
 def test_one_module_fails_alone(tree: Path, tmp_path: Path, compiler: Path) -> None:
     refused = "tfio_store.example._example"
     done = build(tree, tmp_path, CC=str(compiler), REFUSED="ext/example/_example.c")
@@ -120,12 +120,13 @@ def test_one_module_fails_alone(tree: Path, tmp_path: Path, compiler: Path) -> N
     assert run(ROUND_TRIP, tmp_path).split()[1:] == ["compiled", "pure", "1"]
 
 
+@pytest.mark.long
 def test_compiled_by_choice_fails_the_build(tree: Path, tmp_path: Path) -> None:
     assert build(tree, tmp_path, CC="/bin/false", TFIO_STORE_CORE="compiled").returncode != 0
 
 
+@pytest.mark.long
 @pytest.mark.tensorflow
-@pytest.mark.skipif(find_spec("tensorflow") is None, reason="TensorFlow is not installed")
 def test_without_the_bridge_tensorflow_reads_and_filesystems_say_why(
     tree: Path, tmp_path: Path
 ) -> None:
@@ -147,6 +148,7 @@ except ImportError as error:
     assert "install again where there is a C compiler" in refusal
 
 
+@pytest.mark.long
 def test_a_source_distribution_holds_every_source(tree: Path, tmp_path: Path) -> None:
     subprocess.run(
         [sys.executable, "setup.py", "-q", "sdist", "--dist-dir", str(tmp_path)],

@@ -17,17 +17,17 @@ from tests.servers.place import Place
 from tests.servers.shaping_proxy import Shaped
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_killed_writers_on_local_files(tmp_path: Path) -> None:
     kill_writers(Place(str(tmp_path)), 20)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_killed_writers_on_s3(s3: Place) -> None:
     kill_writers(s3, 8)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("attempts", [1, 8])
 def test_writers_on_a_bad_line(s3: Place, shaped: Callable[..., Shaped], attempts: int) -> None:
     line = shaped(
@@ -39,7 +39,7 @@ def test_writers_on_a_bad_line(s3: Place, shaped: Callable[..., Shaped], attempt
         assert counts["committed"] == 8
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("server", ["local", "s3", "gcs", "azure"])
 def test_a_crowd(server: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     (tmp_path / "diaries").mkdir()
@@ -48,7 +48,7 @@ def test_a_crowd(server: str, tmp_path: Path, request: pytest.FixtureRequest) ->
     crowd_at(place, tmp_path / "diaries", 3)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_crowd_on_a_bad_line(s3: Place, tmp_path: Path) -> None:
     with bad_line(s3, seed=7, **CROWD_LINE) as line:
         crowd_at(s3, tmp_path, 4, line=line, seed=7)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.chaos_read import run
+from tests.chaos_read import faults, run
 from tests.chaos_read.faults import Fault
 from tests.chaos_read.reads import Seen
 from tests.chaos_read.sites import site
@@ -24,6 +24,14 @@ def test_reads_under_fire(name: str, reads: int) -> None:
     with site(name) as met:
         for seed in range(reads):
             run.one(seed, met, tensorflow=False)
+
+
+def test_foreign_things_in_a_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(faults, "draw", lambda *_, **__: Fault(faults.CACHE))
+    with site("http") as met:
+        for seed in range(12):
+            told = run.one(seed, met, tensorflow=False)
+            assert told[2] in ("all records", "some records")
 
 
 @pytest.mark.parametrize("name", ["moto", "moto+obstore"])

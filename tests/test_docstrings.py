@@ -27,7 +27,7 @@ def door_names(door: Path) -> list[str]:
     return [name for name in ast.literal_eval(text[1]) if name not in tfs.__all__]
 
 
-ROOMS = ("beam", "ray", "spark", "torch")
+ROOMS = ("beam", "ray", "spark", "testing", "torch")
 """Doors that are folders, by their ``__init__``."""
 
 DOORS = {door.stem: door for door in ROOT.glob("[a-z]*.py")} | {
@@ -69,10 +69,19 @@ def found(name: str) -> Any:
 
 
 def methods(cls: type) -> Iterator[tuple[str, Any]]:
-    """The public methods and properties that this library defines."""
+    """The public methods and properties that this library defines. Those by which a class that is
+    not public overrides another library's are documented there."""
+    theirs = {
+        name
+        for base in cls.__mro__
+        if not base.__module__.startswith("tfio_store")
+        for name in vars(base)
+    }
     for base in (base for base in cls.__mro__ if base.__module__.startswith("tfio_store")):
         for name, member in vars(base).items():
-            if not name.startswith("_") and (callable(member) or is_documented(member)):
+            if base is not cls and name in theirs:
+                continue
+            if not name.startswith(("_", "test_")) and (callable(member) or is_documented(member)):
                 yield name, member if isinstance(member, property) else getattr(cls, name)
 
 

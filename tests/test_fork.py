@@ -188,5 +188,4 @@ assert tf.io.gfile.GFile(URL + "/log").read() == "one two"
 
 @pytest.mark.tensorflow
 def test_a_child_with_files_of_tensorflow_ends(s3: Place) -> None:
-    pytest.importorskip("tensorflow")
     succeeds(GFILE, s3.url("folder"), json.dumps(s3.storage_options))

@@ -49,6 +49,7 @@ def test_what_objects_say_of_themselves(url: str, name: str) -> None:
     getattr(made, "abort", lambda: None)()
 
 
+@pytest.mark.tensorflow
 def test_every_public_class_says_what_it_is() -> None:
     for name in tfs.__all__:
         if name not in ("TFRecordDataset",):

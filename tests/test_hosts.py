@@ -143,8 +143,8 @@ def test_errors_name_the_place_and_no_password(two: Two) -> None:
     assert "secret" not in repr(reader)
 
 
+@pytest.mark.tensorflow
 def test_tensorflow_reads_the_named_place(two: Two) -> None:
-    pytest.importorskip("tensorflow")
     two.write(num_shards=1)
     for name in ("train", "a.tfrecord"):
         dataset = tfs.TFRecordDataset(f"{two.ours}/{name}", **two.options)

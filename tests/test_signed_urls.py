@@ -80,7 +80,6 @@ def test_a_signed_url_opens(url: str) -> None:
 
 @pytest.mark.tensorflow
 def test_a_signed_url_opens_in_tensorflow(url: str) -> None:
-    pytest.importorskip("tensorflow")
     assert [record.numpy() for record in tfs.TFRecordDataset(url)] == RECORDS
     batches = [list(batch.numpy()) for batch in tfs.TFRecordDataset(url, batch_size=50)]
     assert batches == [RECORDS[:50], RECORDS[50:]]
@@ -101,7 +100,8 @@ def test_a_signed_url_opens_in_tensorflow(url: str) -> None:
 def test_the_ops_errors_do_not_tell_the_signature(
     url: str, user: str, query: str, options: dict[str, Any], says: str
 ) -> None:
-    tf = pytest.importorskip("tensorflow")
+    import tensorflow as tf
+
     if "schema" in options:
         options = {**options, "schema": {"x": tf.io.FixedLenFeature([], tf.int64)}}
     if query:  # in front of the signature

@@ -1,9 +1,10 @@
-"""Each public function that touches storage takes storage_options, backend and retry, refuses wrong
-ones, and opens every store with all three."""
+"""Each public function that touches storage takes `storage_options=`, or in its place `storage=`,
+refuses wrong ones, and opens every store as it was told."""
 
 from __future__ import annotations
 
 import inspect
+import pickle
 import re
 import uuid
 from collections.abc import Callable
@@ -12,7 +13,8 @@ from typing import Any
 import pytest
 
 import tfio_store as tfs
-from tfio_store.storage import Access, Retry, access, open_store
+from tfio_store.dataset.source import _Resolver as Resolver
+from tfio_store.storage import Retry, Storage, open_store, storage as opening
 
 NO_STORAGE = {
     "Conversion", "CorruptRecordError", "DataLossError", "DataLossWarning", "DatasetDiff",
@@ -22,7 +24,8 @@ NO_STORAGE = {
     "Partition", "Progress", "ProgressBar", "Ragged",
     "ReadingSpeed", "RecordBatch", "RecordTooLargeError", "Report",
     "Retry", "Schema", "SchemaError", "ShardCount", "ShardFacts", "ShardInfo", "SkippedRegion",
-    "Slice", "TFIOStoreError", "TaskResult", "TaskWriter", "TruncatedRecordError",
+    "Slice", "Storage", "TFIOStoreError", "TaskResult", "TaskWriter", "TruncatedRecordError",
+    "accelerate",
     "UncertainCommitError", "VerifyReport", "backend", "crc32c",
     "decode_examples", "decode_sequence_examples", "encode_example", "encode_examples",
     "encode_image", "encode_sequence_example", "masked_crc32c", "mix_datasets", "reshard_state",
@@ -105,6 +108,7 @@ CALLS: dict[str, Callable[..., object]] = {
     "load": load,
     "read_table": lambda url, **o: tfs.read_table(url, **o),
     "register_filesystem": mount,
+    "open": lambda url, **o: list(tfs.RecordReader(tfs.open(url, **o))),
     "partitions": lambda url, **o: [list(p.reader()) for p in tfs.partitions(url, **o)],
     "measure": lambda url, **o: tfs.measure(url, seconds=0.01, **o),
     "report": lambda url, **o: tfs.report(url, **o).save(f"{url}.html", **o),
@@ -121,19 +125,19 @@ def test_every_public_name_is_of_one_kind() -> None:
     assert set(tfs.__all__) == set(CALLS) | NO_STORAGE & set(tfs.__all__)
 
 
-GIVEN = Access({"mark": 1}, Retry(attempts=2, base_delay=0.01), "obstore")
+GIVEN = Storage({"mark": 1}, retry=Retry(attempts=2, base_delay=0.01), backend="obstore")
 
 
 @pytest.fixture
-def opened(monkeypatch: pytest.MonkeyPatch) -> list[Access]:
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[Storage]:
     """With what each store was asked for since."""
-    found: list[Access] = []
+    found: list[Storage] = []
 
     def counting(url: Any, options: Any, *, retry: Any, backend: str) -> Any:
-        found.append(Access(options, retry, backend))
+        found.append(Storage(options, retry=retry, backend=backend))
         return open_store(url, options, retry=retry, backend=backend)
 
-    monkeypatch.setattr(access, "open_store", counting)
+    monkeypatch.setattr(opening, "open_store", counting)
     return found
 
 
@@ -148,60 +152,145 @@ def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def test_all_three_reach_every_store(name: str, opened: list[Access]) -> None:
-    url = new_url()
-    write(url)
-    CALLS[name](url)
-    assert all(each == Access() for each in opened)
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"storage": GIVEN}, GIVEN),
+        ({"storage_options": {"mark": 1}}, Storage({"mark": 1})),
+    ],
+)
+def test_it_reaches_every_store(
+    name: str, given: dict[str, Any], expected: Storage, opened: list[Storage]
+) -> None:
     url = new_url()
     write(url)
     del opened[:]
-    CALLS[name](url, **GIVEN.arguments)
-    assert GIVEN in opened
+    CALLS[name](url, **given)
+    assert expected in opened
     if name in ("load", "build_index", "write_idx"):  # which are given what was written before
-        opened = [each for each in opened if each != Access()]
+        opened = [each for each in opened if each != Storage()]
     if name == "register_filesystem":  # folders are fsspec's, whoever carries the bytes
-        opened = [each for each in opened if each.backend == "obstore"]
-    assert all(each == GIVEN for each in opened)
+        opened = [each for each in opened if each.backend == expected.backend]
+    assert all(each == expected for each in opened)
+
+
+NAMES_ONLY = {
+    "ShardedWriter", "TFRecordWriter", "WriteJob", "build_index", "clean", "diagnose", "list_files",
+    "load", "register_filesystem", "save", "write_idx", "write_table",
+}  # fmt: skip
+"""These write, or take no source."""
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_what_was_opened_is_opened_once(
+    name: str, many: bool, opened: list[Storage], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if name in NAMES_ONLY or (many and name in ("diff", "mix")):
+        pytest.skip("takes no list of sources" if many else "takes no source")
+    url = new_url()
+    write(url)
+    source: Any = tfs.open(url, storage=GIVEN)
+    assert source.num_records == 2
+    monkeypatch.setattr(Resolver, "resolve", Resolver._of_part)
+    del opened[:]
+    CALLS[name](Many([source]) if many else source)
+    page = [Storage()] * (name == "report")  # which is saved elsewhere
+    assert [each for each in opened if each != GIVEN] == page
+
+
+class Many(list[Any]):
+    """A list of sources; as text it is the first, of which the calls make other names."""
+
+    def __str__(self) -> str:
+        return str(self[0])
+
+
+def test_nothing_else_of_the_bundle_is_an_argument(name: str) -> None:
+    taken = set(inspect.signature(getattr(tfs, name)).parameters)
+    assert {"storage_options", "storage"} <= taken
+    assert not {"retry", "backend", "cache", "target_options", "other_options"} & taken
 
 
 @pytest.mark.parametrize(
-    ("argument", "wrong", "kind", "text"),
+    ("given", "kind", "text"),
     [
-        ("storage_options", 5, TypeError, "storage_options= takes a dict"),
-        ("storage_options", "key=1", TypeError, "storage_options= takes a dict"),
-        ("retry", 3, TypeError, "retry= takes a tfio_store.Retry"),
+        ({"storage_options": 5}, TypeError, "storage_options= takes a dict"),
+        ({"storage_options": "key=1"}, TypeError, "storage_options= takes a dict"),
+        ({"storage": {"key": 1}}, TypeError, "storage= takes a tfio_store.Storage, not dict"),
         (
-            "backend",
-            "boto3",
+            {"storage": Storage(), "storage_options": {"secret": "S3CR3T"}},
             ValueError,
-            "backend='boto3': pass one of 'fsspec', 'obstore', ",
+            "pass either storage_options= or storage=, not both",
         ),
-        ("backend", None, ValueError, "backend=None: pass one of"),
     ],
 )
 def test_wrong_ones_are_refused_by_name(
-    name: str, argument: str, wrong: object, kind: type[Exception], text: str
+    name: str, given: dict[str, Any], kind: type[Exception], text: str
 ) -> None:
-    assert {"storage_options", "backend", "retry"} <= set(
-        inspect.signature(getattr(tfs, name)).parameters
-    )
     url = new_url()
     write(url)
-    with pytest.raises(kind, match=re.escape(text)):
-        CALLS[name](url, **{argument: wrong})
+    with pytest.raises(kind, match=re.escape(text)) as error:
+        CALLS[name](url, **given)
+    assert "S3CR3T" not in str(error.value)
 
 
-def test_salvage_writes_its_target_as_it_was_told(opened: list[Access]) -> None:
+TARGET = Storage({"other": 2}, retry=Retry(attempts=3))
+TARGETS: dict[str, Callable[..., object]] = {
+    "convert": lambda url, **o: tfs.convert(url, f"{url}.jsonl", target_storage=TARGET, **o),
+    "copy": lambda url, **o: tfs.copy(url, f"{url}-new", target_storage=TARGET, **o),
+    "diff": lambda url, **o: tfs.diff(url, url, other_storage=TARGET, **o),
+    "salvage": lambda url, **o: tfs.salvage(url, f"{url}-new", target_storage=TARGET, **o),
+}
+
+
+@pytest.mark.parametrize("call", sorted(TARGETS))
+def test_the_other_side_is_reached_as_it_was_told(call: str, opened: list[Storage]) -> None:
     url = new_url()
     write(url)
     del opened[:]
-    tfs.salvage(url, f"{url}-new", target_options={"other": 2}, **GIVEN.arguments)
-    target = Access({"other": 2}, GIVEN.retry, GIVEN.backend)
-    assert opened[0] == GIVEN
-    assert target in opened
-    assert all(each in (GIVEN, target) for each in opened)
+    TARGETS[call](url, storage=GIVEN)
+    assert GIVEN in opened
+    assert TARGET in opened
+    assert all(each in (GIVEN, TARGET) for each in opened)
 
 
-def test_credentials_are_not_shown() -> None:
-    assert "S3CR3T" not in repr(Access({"secret": "S3CR3T"}))
+@pytest.mark.parametrize("call", sorted(TARGETS))
+def test_the_other_side_takes_a_storage(call: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = new_url()
+    write(url)
+    monkeypatch.setitem(globals(), "TARGET", {"other": 2})
+    with pytest.raises(TypeError, match=r"(target|other)_storage= takes a tfio_store.Storage"):
+        TARGETS[call](url)
+
+
+class TestStorage:
+    def test_credentials_are_not_shown(self) -> None:
+        shown = repr(Storage({"secret": "S3CR3T"}, retry=Retry(attempts=3), cache="/tmp"))
+        assert "S3CR3T" not in shown
+        assert shown.startswith("Storage({'secret': ...}, retry=Retry(attempts=3,")
+        assert repr(Storage()) == "Storage()"
+
+    def test_it_is_a_value(self) -> None:
+        options = {"mark": 1}
+        made = Storage(options, backend="auto")
+        options["mark"] = 2
+        assert made.options == {"mark": 1}
+        assert made == pickle.loads(pickle.dumps(made)) == Storage({"mark": 1}, backend="auto")
+        assert hash(made) == hash(Storage({"mark": 1}, backend="auto"))
+        assert made != Storage({"mark": 1})
+        with pytest.raises(AttributeError):
+            setattr(made, "backend", "fsspec")  # noqa: B010
+
+    @pytest.mark.parametrize(
+        ("wrong", "kind", "text"),
+        [
+            ({"options": 5}, TypeError, "options= takes a dict of options, not int"),
+            ({"retry": 3}, TypeError, "retry= takes a tfio_store.Retry, not int"),
+            ({"backend": "boto3"}, ValueError, "backend='boto3': pass one of 'fsspec', 'obstore'"),
+            ({"backend": None}, ValueError, "backend=None: pass one of"),
+            ({"cache": 5}, TypeError, "cache= takes"),
+        ],
+    )
+    def test_wrong_arguments(self, wrong: Any, kind: type[Exception], text: str) -> None:
+        with pytest.raises(kind, match=re.escape(text)):
+            Storage(**wrong)

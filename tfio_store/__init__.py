@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from tfio_store import errors as errors, storage as storage
     from tfio_store.dataset.manifest import DatasetManifest, ShardInfo
     from tfio_store.dataset.slice import Slice, slice  # noqa: A004 - read as tfs.slice
+    from tfio_store.dataset.source import open  # noqa: A004 - read as tfs.open
     from tfio_store.errors import (
         CorruptRecordError,
         DataLossError,
@@ -40,7 +41,8 @@ if TYPE_CHECKING:
     from tfio_store.records.recovery import SkippedRegion
     from tfio_store.show.model import Finding
     from tfio_store.show.report import Report, report
-    from tfio_store.storage import LocalCache, Retry
+    from tfio_store.storage import LocalCache, Retry, Storage
+    from tfio_store.tf.dataset.accelerate import accelerate
     from tfio_store.tf.dataset.dataset import TFRecordDataset
     from tfio_store.tf.dataset.list_files import list_files
     from tfio_store.tf.dataset.mixing import mix_datasets
@@ -112,6 +114,7 @@ __all__ = [
     "ShardedWriter",
     "SkippedRegion",
     "Slice",
+    "Storage",
     "TFIOStoreError",
     "TFRecordDataset",
     "TFRecordWriter",
@@ -120,6 +123,7 @@ __all__ = [
     "TruncatedRecordError",
     "VerifyReport",
     "WriteJob",
+    "accelerate",
     "arrow_dataset",
     "backend",
     "build_index",
@@ -146,6 +150,7 @@ __all__ = [
     "measure",
     "mix",
     "mix_datasets",
+    "open",
     "partitions",
     "read_table",
     "register_filesystem",
@@ -199,6 +204,7 @@ _HOMES = {
     "ShardedWriter": "tfio_store.write.sharded_writer",
     "SkippedRegion": "tfio_store.records.recovery",
     "Slice": "tfio_store.dataset.slice",
+    "Storage": "tfio_store.storage",
     "TFIOStoreError": "tfio_store.errors",
     "TFRecordWriter": "tfio_store.write.file_writer",
     "TaskResult": "tfio_store.write.task_result",
@@ -229,6 +235,7 @@ _HOMES = {
     "masked_crc32c": "tfio_store.records.framing",
     "measure": "tfio_store.tools.measure",
     "mix": "tfio_store.read.mixture",
+    "open": "tfio_store.dataset.source",
     "partitions": "tfio_store.tools.partitions",
     "read_table": "tfio_store.tools.table",
     "report": "tfio_store.show.report",
@@ -244,6 +251,7 @@ _HOMES = {
 
 _TENSORFLOW = {
     "TFRecordDataset": "tfio_store.tf.dataset.dataset",
+    "accelerate": "tfio_store.tf.dataset.accelerate",
     "list_files": "tfio_store.tf.dataset.list_files",
     "load": "tfio_store.tf.saving.save_load",
     "mix_datasets": "tfio_store.tf.dataset.mixing",

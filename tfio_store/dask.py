@@ -5,18 +5,20 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from tfio_store.dataset.manifest import DatasetManifest
-from tfio_store.dataset.source import Source, is_one
-from tfio_store.example.codec import SchemaLike
+from tfio_store.dataset.source import Source, open_dataset
+from tfio_store.example.codec import SchemaLike, SchemaToRead
 from tfio_store.example.feature import Feature
-from tfio_store.example.schema import Schema
-from tfio_store.storage import Access, Retry
+from tfio_store.example.schema import Schema, schema_to_read
+from tfio_store.storage import Storage
+from tfio_store.storage.storage import given_storage
 from tfio_store.tools.engines import needs
+from tfio_store.tools.infer import telling
 from tfio_store.tools.partition import Partition
 from tfio_store.tools.partition_tables import row_batches, row_types
-from tfio_store.tools.partitions import partitions, shared_schema
+from tfio_store.tools.partitions import partitions
 from tfio_store.tools.table_job import TableJob, WrittenTable
 from tfio_store.write.plan import KEEP_REPLACED, IfExists, Names
 from tfio_store.write.write_job import WriteJob
@@ -36,15 +38,14 @@ __all__ = ["read_tfrecords", "to_tfrecords"]
 def read_tfrecords(
     paths: Source,
     *,
-    schema: SchemaLike | None = None,
+    schema: SchemaToRead | None = None,
     columns: Sequence[str] | None = None,
     blocksize: int | str = "128 MiB",
     npartitions: int | None = None,
     compression: str | None = "auto",
     on_corrupt: str = "raise",
     storage_options: Mapping[str, Any] | None = None,
-    retry: Retry | None = None,
-    backend: str = "fsspec",
+    storage: Storage | None = None,
 ) -> dd.DataFrame:
     """Read TFRecord files of Examples as a data frame of Dask.
 
@@ -55,9 +56,10 @@ def read_tfrecords(
     Args:
         paths (str | PathLike | list): What `tfio_store.RecordReader` takes as a source: a dataset's
             folder and name, files, globs, or a list of these.
-        schema (Schema | dict | None): What the records hold. Default None: what the manifest says.
-            If there is none, whole records are the column "record", as bytes;
-            `tfio_store.infer_schema` finds a schema.
+        schema (Schema | dict | str | None): What the records hold. "bytes": one column, ``record``,
+            of the records as they are. "auto": what the manifest says, or else what
+            `tfio_store.infer_schema` finds in some records; what these lack is not read. Default
+            None: what the manifest says, or TensorFlow Datasets wrote, or else "bytes".
         columns (list[str] | None): The columns to read. Default None: all of them.
         blocksize (int | str): Stored bytes of a partition, at most, such as "64 MiB". Default
             "128 MiB".
@@ -67,11 +69,11 @@ def read_tfrecords(
         on_corrupt (str): See `tfio_store.RecordReader`. Default "raise".
         storage_options (dict | None): See `tfio_store.RecordReader`. They travel to the workers.
             Default None.
-        retry (Retry | None): See `tfio_store.RecordReader`. Default None.
-        backend (str): See `tfio_store.RecordReader`. Default "fsspec".
+        storage (Storage | None): In place of ``storage_options``; see `tfio_store.RecordReader`.
+            Default None.
 
     Returns:
-        dask.dataframe.DataFrame: Integers and booleans that can be null have pandas' nullable
+        dask.dataframe.DataFrame: Numbers and booleans that can be null have pandas' nullable
         dtypes. What is not one value for each row is an object: an array, or None.
 
     Raises:
@@ -87,20 +89,16 @@ def read_tfrecords(
     """
     if not isinstance(blocksize, int | str):
         raise TypeError(f"blocksize= takes bytes, such as 64 << 20 or '64 MiB', not {blocksize!r}")
-    access = Access(storage_options, retry, backend)
-    paths = paths if is_one(paths) else list(paths)
+    storage = given_storage(storage_options, storage)
     size = parse_bytes(blocksize)
-    parts = partitions(
-        paths,
-        target_bytes=size,
-        num_partitions=npartitions,
-        compression=compression,
-        **access.arguments,
-    )
-    if schema is not None:
-        full: Schema | None = Schema.of(schema)
-    else:  # partitions tell what all manifests of several sources have in common
-        full = parts[0].schema if parts else shared_schema(paths, access)
+    found = open_dataset(paths, storage, compression=compression)
+    given: Schema | None = None
+    if schema is None or schema == "auto":
+        found = telling(found, schema)  # which its partitions tell too
+    else:
+        given = schema_to_read(schema)
+    full = given or found.schema
+    parts = partitions(found, target_bytes=size, num_partitions=npartitions)
     # A partition has the categories that its records show.
     meta = clear_known_categories(_frame(row_types(full, columns).empty_table(), full))
     if not parts:
@@ -110,7 +108,7 @@ def read_tfrecords(
             _read,
             parts,
             columns=None if columns is None else list(dict.fromkeys(columns)),
-            schema=None if schema is None else full,
+            schema=given,
             on_corrupt=on_corrupt,
             meta=meta,
             divisions=_divisions(parts) if on_corrupt == "raise" else None,
@@ -162,8 +160,11 @@ _NULLABLE = {
     pa.uint16(): pd.UInt16Dtype(),
     pa.uint32(): pd.UInt32Dtype(),
     pa.uint64(): pd.UInt64Dtype(),
+    pa.float32(): pd.Float32Dtype(),
+    pa.float64(): pd.Float64Dtype(),
 }
-"""Of types that have no value for a null in pandas' other dtypes."""
+"""Of types that have no value for a null in pandas' other dtypes. NaN is none: it would be
+written as a number."""
 
 
 def _divisions(parts: Sequence[Partition]) -> tuple[int, ...] | None:
@@ -180,7 +181,7 @@ def to_tfrecords(
     df: dd.DataFrame,
     path: str,
     *,
-    schema: SchemaLike | None = None,
+    schema: SchemaLike | Literal["bytes"] | None = None,
     nan_as_null: bool = False,
     compression: str | None = None,
     if_exists: IfExists = "error",
@@ -189,8 +190,7 @@ def to_tfrecords(
     max_shard_bytes: int = 256 << 20,
     compute: bool = True,
     storage_options: Mapping[str, Any] | None = None,
-    retry: Retry | None = None,
-    backend: str = "fsspec",
+    storage: Storage | None = None,
 ) -> DatasetManifest | Delayed:
     """Write each row of a data frame of Dask as an Example, partition by partition.
 
@@ -200,8 +200,8 @@ def to_tfrecords(
     Args:
         df (dask.dataframe.DataFrame): What to write.
         path (str): Folder and name, such as ``s3://bucket/folder/train``.
-        schema (Schema | dict | None): See `tfio_store.write_table`. Default None: each column is
-            kept exactly.
+        schema (Schema | dict | str | None): See `tfio_store.write_table`. Default None: as the
+            dtypes say.
         nan_as_null (bool): See `tfio_store.write_table`. Default False.
         compression (str | None): See `tfio_store.ShardedWriter`. Default None.
         if_exists (str): See `tfio_store.ShardedWriter`. Default "error".
@@ -215,8 +215,8 @@ def to_tfrecords(
             which `tfio_store.clean` removes.
         storage_options (dict | None): See `tfio_store.RecordReader`. They travel to the workers.
             Default None.
-        retry (Retry | None): See `tfio_store.RecordReader`. Default None.
-        backend (str): See `tfio_store.ShardedWriter`. Default "fsspec".
+        storage (Storage | None): In place of ``storage_options``; see `tfio_store.RecordReader`.
+            Default None.
 
     Returns:
         DatasetManifest | Delayed: What was committed; or with ``compute=False``, what will give it.
@@ -245,7 +245,8 @@ def to_tfrecords(
             if_exists=if_exists,
             keep_replaced=keep_replaced,
             names=names,
-            **Access(storage_options, retry, backend).arguments,
+            storage_options=storage_options,
+            storage=storage,
         ),
         schema=schema,
         nan_as_null=nan_as_null,

@@ -16,15 +16,17 @@ import pyarrow as pa
 from datasets.iterable_dataset import ArrowExamplesIterable
 from datasets.table import cast_table_to_features
 
-from tfio_store.dataset.source import Source, is_one
-from tfio_store.example.codec import SchemaLike
+from tfio_store.dataset.source import Source, open_dataset
+from tfio_store.example.codec import SchemaToRead
 from tfio_store.example.feature import Feature
 from tfio_store.example.kinds import ClassLabel
 from tfio_store.example.schema import Schema, column_names
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
-from tfio_store.storage import Access, Retry
+from tfio_store.storage import Storage
+from tfio_store.storage.storage import given_storage
+from tfio_store.tools.infer import read_by
 from tfio_store.tools.partition import Partition
-from tfio_store.tools.partitions import partitions, shared_schema
+from tfio_store.tools.partitions import partitions
 from tfio_store.tools.table_stream import arrow_types
 
 __all__ = ["iterable_dataset"]
@@ -34,17 +36,16 @@ _ARRAYS = {2: datasets.Array2D, 3: datasets.Array3D, 4: datasets.Array4D, 5: dat
 
 def iterable_dataset(
     source: Source,
-    schema: SchemaLike | None = None,
+    schema: SchemaToRead | None = None,
     columns: Sequence[str] | None = None,
     *,
     target_bytes: int = 128 << 20,
     num_partitions: int | None = None,
     compression: str | None = "auto",
     storage_options: Mapping[str, Any] | None = None,
+    storage: Storage | None = None,
     memory_budget: int = 64 << 20,
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
-    retry: Retry | None = None,
-    backend: str = "fsspec",
 ) -> datasets.IterableDataset:
     """Stream a dataset into Hugging Face's tools: `map`, `filter`, `shuffle`, their trainers.
 
@@ -57,8 +58,10 @@ def iterable_dataset(
 
     Args:
         source (str | PathLike | list): See `RecordReader`.
-        schema (Schema | dict | None): What the records hold. Default None: what the manifest says.
-            Without a manifest, there is one column of bytes, ``record``.
+        schema (Schema | dict | str | None): What the records hold. "bytes": one column, ``record``,
+            of the records as they are. "auto": what the manifest says, or else what
+            `tfio_store.infer_schema` finds in some records; what these lack is not read. Default
+            None: what the manifest says, or TensorFlow Datasets wrote, or else "bytes".
         columns (list[str] | None): The columns to read. The others are stepped over undecoded.
             Default None: all of them.
         target_bytes (int): See `partitions`. Default 128 MiB.
@@ -66,10 +69,9 @@ def iterable_dataset(
             workers: each then has as many shards. Default None: ``target_bytes`` decides.
         compression (str | None): See `RecordReader`. Default "auto".
         storage_options (dict | None): See `RecordReader`. Default None.
+        storage (Storage | None): See `RecordReader`. Default None.
         memory_budget (int): Bytes in flight, in each worker. Default 64 MiB.
         max_record_bytes (int): See `RecordReader`. Default 1 GiB.
-        retry (Retry | None): See `RecordReader`. Default None.
-        backend (str): See `RecordReader`. Default "fsspec".
 
     Returns:
         datasets.IterableDataset: Of known features. Scalars are `Value`, classes `ClassLabel`,
@@ -92,16 +94,10 @@ def iterable_dataset(
         {'x': 1, 'name': 'a', 'y': 10}
     """
     columns = None if columns is None else column_names(columns)
-    access = Access(storage_options, retry, backend)
-    source = source if is_one(source) else list(source)
-    parts = partitions(
-        source,
-        target_bytes=target_bytes,
-        num_partitions=num_partitions,
-        compression=compression,
-        **access.arguments,
-    )
-    wanted = _wanted(source, parts, access, schema, columns)
+    storage = given_storage(storage_options, storage)
+    found = open_dataset(source, storage, compression=compression)
+    wanted = _wanted(read_by(schema, found), columns)
+    parts = partitions(found, target_bytes=target_bytes, num_partitions=num_partitions)
     how = {"memory_budget": memory_budget, "max_record_bytes": max_record_bytes}
     given: dict[str, Any] = {"parts": parts, "wanted": wanted, "how": how}
     return datasets.IterableDataset(
@@ -109,18 +105,8 @@ def iterable_dataset(
     )
 
 
-def _wanted(
-    source: Source,
-    parts: list[Partition],
-    access: Access,
-    schema: SchemaLike | None,
-    columns: Sequence[str] | None,
-) -> Schema | None:
+def _wanted(full: Schema | None, columns: Sequence[str] | None) -> Schema | None:
     """What to decode. None: nothing, since nobody knows what the records hold."""
-    if schema is not None:
-        full: Schema | None = Schema.of(schema)
-    else:
-        full = parts[0].schema if parts else shared_schema(source, access)
     if columns is None:
         return full
     if full is None:

@@ -32,10 +32,10 @@ def walk_file(int descriptor, nbytes, *, max_record_bytes=DEFAULT_MAX_RECORD_BYT
 
 def read_records(
     int descriptor, start, stop, *, bint verify=True, max_record_bytes=DEFAULT_MAX_RECORD_BYTES,
-    enough=0,
+    enough=0, summed=0,
 ):
     """Whole records of an open file from ``start`` on, each read into memory of its own: the records
-    (list of bytes), and where the next frame begins. It ends with the record that makes them
+    (list of bytes), where the next frame begins, and what `scan` calls their sum. It ends with the record that makes them
     ``enough`` bytes, at ``stop``, and at a frame that is not whole or not good. A record counts as
     a page at least, which is what its system call costs: a list of tiny records has a bound too."""
     cdef uint64_t limit = <uint64_t> to_count(max_record_bytes, TFRECORD_MAX_LIMIT, "max_record_bytes")
@@ -48,6 +48,7 @@ def read_records(
     cdef bytes record
     cdef int64_t length
     cdef size_t got = 0
+    cdef uint32_t total = to_crc(summed, "summed")
     check_errno(tfrecord_read_data(descriptor, header, TFRECORD_HEADER, NULL, 0, at, NULL, &got))
     while got == TFRECORD_HEADER and end - at >= TFRECORD_HEADER:
         length = length_of(header, limit, end - at)
@@ -57,11 +58,12 @@ def read_records(
         if record is None:
             break
         records.append(record)
+        total = crc32c_extend(total, tail, TFRECORD_FOOTER)
         at += <size_t> length + TFRECORD_OVERHEAD
         taken += max(<size_t> length, LEAST_COUNTED)
         if taken >= most:
             break
-    return records, at
+    return records, at, total
 
 
 cdef int64_t length_of(const uint8_t *header, uint64_t limit, size_t room) noexcept:

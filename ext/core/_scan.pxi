@@ -1,6 +1,6 @@
 # Records out of bytes.
 
-Scan = collections.namedtuple("Scan", ["batch", "end", "fault", "need"])
+Scan = collections.namedtuple("Scan", ["batch", "end", "fault", "need", "summed"])
 Scan.__module__ = __name__
 Scan.__doc__ = "What a scan found."
 
@@ -15,7 +15,8 @@ cdef size_t first_room(Py_ssize_t size, size_t most):
     return min(most, max(FEWEST_ENTRIES, <size_t> (size // EXPECTED_FRAME)))
 
 
-def scan(buffer, *, start=0, bint verify=True, max_records=None, max_record_bytes=DEFAULT_MAX_RECORD_BYTES):
+def scan(buffer, *, start=0, bint verify=True, max_records=None, max_record_bytes=DEFAULT_MAX_RECORD_BYTES,
+         summed=0):
     """Find whole records from ``start``. Length CRCs are always checked; data CRCs if ``verify``."""
     cdef _Exported memory = export(buffer, "buffer")
     cdef uint64_t limit = <uint64_t> to_count(max_record_bytes, TFRECORD_MAX_LIMIT, "max_record_bytes")
@@ -23,6 +24,7 @@ def scan(buffer, *, start=0, bint verify=True, max_records=None, max_record_byte
     cdef size_t count = 0, most = memory.size // TFRECORD_OVERHEAD + 1  # more than there can be
     cdef _Index index
     cursor.offset = to_start(start, memory.size)
+    cursor.sum = 0 if summed is 0 else to_crc(summed, "summed")
     if max_records is not None:
         most = <size_t> to_count(max_records, <long long> most, "max_records")
     index = new_index(first_room(memory.size - <Py_ssize_t> cursor.offset, most))
@@ -33,7 +35,8 @@ def scan(buffer, *, start=0, bint verify=True, max_records=None, max_record_byte
             break
         index = grow_index(index, count, min(most, 2 * count))
     return tuple.__new__(Scan, (
-        new_batch(memory, index, <Py_ssize_t> count), cursor.offset, FAULTS[<int> cursor.fault], cursor.need))
+        new_batch(memory, index, <Py_ssize_t> count), cursor.offset, FAULTS[<int> cursor.fault], cursor.need,
+        cursor.sum))
 
 
 cdef void scan_into(

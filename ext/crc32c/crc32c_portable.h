@@ -15,4 +15,11 @@ static inline uint64_t crc32c_portable_step(uint64_t state, uint64_t word) {
            crc32c_table[1][(x >> 48) & 0xff] ^ crc32c_table[0][x >> 56];
 }
 
+/* The same for four bytes. */
+static inline uint64_t crc32c_portable_half(uint64_t state, uint32_t half) {
+    uint32_t x = (uint32_t)state ^ half;
+    return crc32c_table[3][x & 0xff] ^ crc32c_table[2][(x >> 8) & 0xff] ^
+           crc32c_table[1][(x >> 16) & 0xff] ^ crc32c_table[0][x >> 24];
+}
+
 #endif

@@ -1,4 +1,4 @@
-/* One step of CRC32C with the instruction of SSE4.2. */
+/* One step of CRC32C with the instruction of SSE4.2, over 8 bytes, 4 or 1. */
 #ifndef TFIO_STORE_CRC32C_SSE42_H
 #define TFIO_STORE_CRC32C_SSE42_H
 
@@ -13,6 +13,7 @@
 #endif
 
 #define CRC32C_SSE42_STEP(state, word) ((uint64_t)_mm_crc32_u64(state, word))
+#define CRC32C_SSE42_HALF(state, half) ((uint64_t)_mm_crc32_u32((uint32_t)(state), half))
 #define CRC32C_SSE42_BYTE(state, byte) ((uint64_t)_mm_crc32_u8((uint32_t)(state), byte))
 
 #endif

@@ -1,6 +1,7 @@
 """Reading tf.train.Example: where the wanted features of each record lie, and columns of them."""
 
 cdef tuple KINDS = ("no", "bytes", "float", "int64")
+cdef tuple IN_SCHEMAS = ("", "bytes", "float32", "int64")
 
 cdef Py_ssize_t MOST = sys.maxsize // sizeof(ex_bytes)  # values whose bytes can be counted
 cdef uint8_t NOTHING = 0  # an address for what has no bytes
@@ -311,7 +312,10 @@ cdef class Spans:
             reason = "is missing, and the schema has no default for it"
         elif status == EX_KIND:
             ex_kind_of(feature, &found)
-            reason = f"holds {KINDS[<int> found]} values, where {KINDS[kind]} is wanted"
+            reason = (
+                f"holds {KINDS[<int> found]} values, where {KINDS[kind]} is wanted; its dtype in "
+                f"the schema must be {IN_SCHEMAS[<int> found]!r}"
+            )
         else:
             ex_count(feature, <ex_kind> kind, &count)
             reason = f"holds {count} values, where {wanted} are wanted"

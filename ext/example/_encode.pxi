@@ -16,17 +16,22 @@ cdef class _Features:
     cdef void **owned           # one allocation per feature, or NULL
     cdef int64_t *scalars       # room for one 8-byte value per feature
     cdef ex_bytes *strings      # room for one string per feature
+    cdef uint8_t *dims          # per feature: 0 a scalar, 1 a list, 2 told of in `shapes`
     cdef Py_ssize_t count, room
     cdef list keep
+    cdef list names             # of all, in order
+    cdef dict shapes            # by feature: its shape, and the dtype of times or None
 
     def __cinit__(self, Py_ssize_t room):
         self.room = room
         self.keep = []
+        self.shapes = {}
+        self.dims = <uint8_t *> calloc(<size_t> room + 1, 1)
         self.items = <ex_feature *> calloc(<size_t> room + 1, sizeof(ex_feature))
         self.owned = <void **> calloc(<size_t> room + 1, sizeof(void *))
         self.scalars = <int64_t *> malloc((<size_t> room + 1) * sizeof(int64_t))
         self.strings = <ex_bytes *> malloc((<size_t> room + 1) * sizeof(ex_bytes))
-        if not (self.items and self.owned and self.scalars and self.strings):
+        if not (self.items and self.owned and self.scalars and self.strings and self.dims):
             raise MemoryError
 
     def __dealloc__(self):
@@ -34,6 +39,7 @@ cdef class _Features:
         if self.owned:
             for i in range(self.room):
                 free(self.owned[i])
+        free(self.dims)
         free(self.items)
         free(self.owned)
         free(self.scalars)
@@ -59,7 +65,7 @@ cdef class _Features:
         elif kind is float:
             item.kind = EX_FLOAT
             item.values = &self.scalars[self.count]
-            (<float *> &self.scalars[self.count])[0] = <float> <double> value
+            (<float *> &self.scalars[self.count])[0] = _float32(name, value)
         elif kind is bytes or kind is str:
             item.kind = EX_BYTES
             item.values = &self.strings[self.count]
@@ -71,13 +77,15 @@ cdef class _Features:
             self.fill_list(name, tuple(value))
         elif isinstance(value, _integer) and not isinstance(value, _timedelta64):
             self.fill(name, int(value))
-        elif isinstance(value, _floating):
+        elif isinstance(value, _floating) and value.itemsize <= 8:
             self.fill(name, float(value))
         else:
             self.fill_plain(name, value)
         return 0
 
     cdef int fill_plain(self, object name, object value) except -1:
+        self.dims[self.count] = 2
+        self.shapes[self.count] = shape_of(value), unit_of(value)
         value = plain(name, value)
         if value is None:
             self.items[self.count].absent = True
@@ -100,6 +108,9 @@ cdef class _Features:
             buffer.itemsize == 8
             and (strcmp(buffer.format, "l") == 0 or strcmp(buffer.format, "q") == 0))
         if known and PyBuffer_IsContiguous(buffer, b"C"):
+            self.dims[self.count] = <uint8_t> min(buffer.ndim, 2)
+            if buffer.ndim > 1:
+                self.shapes[self.count] = value.shape, None
             return self.borrow(view)
         return self.fill_plain(name, value)
 
@@ -117,6 +128,8 @@ cdef class _Features:
         cdef ex_feature *item = &self.items[self.count]
         cdef size_t size = <size_t> len(values)
         item.count = size
+        if not self.dims[self.count]:
+            self.dims[self.count] = 1
         if not size:
             item.kind = EX_NO_KIND
             return 0
@@ -132,7 +145,7 @@ cdef class _Features:
                 return self.fill_nested(name, values)
             item.kind = EX_INT64
         elif kind is float:
-            if not _all_floats(values, <float *> room):
+            if not _all_floats(name, values, <float *> room):
                 return self.fill_nested(name, values)
             item.kind = EX_FLOAT
         elif kind is bytes or kind is str:
@@ -182,12 +195,21 @@ cdef bint _all_ints(object name, tuple values, int64_t *out) except -1:
     return True
 
 
-cdef bint _all_floats(tuple values, float *out) except -1:
+cdef float _float32(object name, double value) except? -1:
+    """The number rounded. ValueError for one beyond the range of float32."""
+    cdef float result = <float> value
+    if result != value and value == value and (
+            not result or result > FLT_MAX or result < -FLT_MAX):
+        refuse_float(name, value)
+    return result
+
+
+cdef bint _all_floats(object name, tuple values, float *out) except -1:
     cdef Py_ssize_t i
     for i, value in enumerate(values):
         if type(value) is not float:
             return False
-        out[i] = <float> <double> value
+        out[i] = _float32(name, value)
     return True
 
 
@@ -203,14 +225,21 @@ cdef bint _all_strings(object name, tuple values, ex_bytes *out) except -1:
 cdef _Features _features(object mapping):
     if type(mapping) is not dict or any_ragged(mapping):
         mapping = expand(mapping)
-    try:
-        keys = sorted(mapping)
-    except TypeError:
-        keys = None
-    if keys is None or (keys and type(keys[0]) is not str):
-        check_keys(mapping)
-        keys = sorted(mapping)
+    return _features_of(mapping, None)
+
+
+cdef _Features _features_of(object mapping, list keys):
+    """`keys`: the names in order, if they are known."""
+    if keys is None:
+        try:
+            keys = sorted(mapping)
+        except TypeError:
+            keys = None
+        if keys is None or (keys and type(keys[0]) is not str):
+            check_keys(mapping)
+            keys = sorted(mapping)
     cdef _Features features = _Features(len(keys))
+    features.names = keys
     for key in keys:
         if type(key) is not str:
             check_keys(mapping)
@@ -226,7 +255,10 @@ cdef bint any_ragged(dict mapping) except -1:
 
 
 def encode_example(features, /):
-    cdef _Features ready = _features(features)
+    return _example_of(_features(features))
+
+
+cdef bytes _example_of(_Features ready):
     cdef size_t size = ex_measure_features(ready.items, <size_t> ready.count)
     record = PyBytes_FromStringAndSize(NULL, <Py_ssize_t> ex_measure_field(size))
     cdef uint8_t *to = <uint8_t *> PyBytes_AS_STRING(record)

@@ -5,9 +5,10 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.long cimport PyLong_AsLongLongAndOverflow
 from cpython.memoryview cimport PyMemoryView_GET_BUFFER
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize
+from libc.float cimport FLT_MAX
 from libc.stdint cimport SIZE_MAX, int64_t, uint8_t, uint32_t
-from libc.stdlib cimport calloc, free, malloc
-from libc.string cimport memcpy, strcmp
+from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.string cimport memcpy, memset, strcmp
 
 from example cimport *
 
@@ -16,10 +17,13 @@ import sys
 import numpy as np
 
 from tfio_store.errors import CorruptRecordError, SchemaError
+from tfio_store.example.exactness import refuse_float
 from tfio_store.example.ragged import Ragged
-from tfio_store.example.values import check_keys, expand, plain, refuse_null_step
+from tfio_store.example.learned import common_shape, raise_two_kinds, raise_two_units
+from tfio_store.example.values import check_keys, expand, plain, refuse_null_step, shape_of, unit_of
 
 include "_encode.pxi"
+include "_learn.pxi"
 include "_encode_columns.pxi"
 include "_encode_lists.pxi"
 include "_decode.pxi"

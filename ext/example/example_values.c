@@ -81,7 +81,10 @@ ALWAYS_INLINE ex_status count_values(ex_bytes feature, ex_kind kind, size_t *cou
     ex_status status = open_as(feature, kind, &in.run);
     if (status) return status;
     while (!(status = next_values(&in, &tag, &body, &more)) && more) {
-        if (UNLIKELY(kind == EX_FLOAT && (tag & 7) == LENGTH && body.size % 4)) return EX_PACKED;
+        if ((tag & 7) == LENGTH && body.size) {
+            if (UNLIKELY(kind == EX_FLOAT && body.size % 4)) return EX_PACKED;
+            if (UNLIKELY(kind == EX_INT64 && body.data[body.size - 1] >= 0x80)) return EX_VARINT;
+        }
         *count += values_in(kind, tag, body);
     }
     return status;

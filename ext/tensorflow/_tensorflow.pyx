@@ -32,11 +32,71 @@ cdef extern from "tensorflow/failure.h" nogil:
     c_bool fail(failure *why, TF_Code code, const char *format, ...)
 
 
+cdef extern from "tensorflow/gate.h" nogil:
+    const char *GATE_CLOSED
+    c_bool gate_enter()
+    void gate_leave()
+    void gate_close()
+    c_bool gate_drain(double seconds)
+    void gate_after_fork()
+
+cdef extern from "Python.h":
+    int Py_AddPendingCall(int (*call)(void *) except -1, void *argument)
+
+
 cdef int load_abi() except -1:
     """Look up TensorFlow's C functions."""
     cdef const char *missing = tf_abi_load()
     if missing != NULL:
         raise ImportError(f"this TensorFlow has no {missing.decode()}")
+    return 0
+
+
+# ---- leaving the interpreter ----
+
+# How long to wait for calls that are in Python: longer than a request may take.
+cdef double EXIT_SECONDS = 60.0
+
+cdef object tell_who_waits = None
+
+
+def at_exit(tell):
+    """Call ``tell`` when the interpreter leaves. It ends what calls that are in Python wait for."""
+    global tell_who_waits
+    tell_who_waits = tell
+
+
+def _leave():
+    """Nobody enters Python after this. What is on its way is given up, and its readers are told."""
+    try:
+        if host is not None:
+            host.leave()
+    finally:
+        gate_close()
+        fs_cache_abandon(TF_CANCELLED, GATE_CLOSED)
+        if tell_who_waits is not None:
+            tell_who_waits()
+        with nogil:
+            gate_drain(EXIT_SECONDS)
+
+
+atexit.register(_leave)
+
+
+# ---- what ends a program, and is raised in an op ----
+
+cdef int raise_again(void *raised) except -1:
+    error = <object> raised
+    Py_DECREF(error)
+    raise error
+
+
+cdef int pass_on(object error) except -1:
+    """An interrupt or an exit that a signal's handler raises is for whoever called TensorFlow."""
+    if isinstance(error, (KeyboardInterrupt, SystemExit)):
+        Py_INCREF(error)
+        if Py_AddPendingCall(raise_again, <void *> error) != 0:
+            Py_DECREF(error)
     return 0
 
 

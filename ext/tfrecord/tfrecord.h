@@ -39,6 +39,9 @@ typedef struct {
      * its header is cut, 0 at the end of the data or when `capacity` stopped the call. With
      * TFRECORD_TOO_LARGE the claimed length. */
     uint64_t need;
+    /* What `tfrecord_scan` makes of the records' checksums: CRC32C over the 4 bytes behind the data
+     * of each record, its masked CRC. It goes on from the records before. */
+    uint32_t sum;
 } tfrecord_cursor;
 
 /* Frame `count` records one after the other at `frame`, which has room for their sizes and
@@ -46,7 +49,8 @@ typedef struct {
 uint8_t *tfrecord_put(uint8_t *frame, const uint8_t *const *records, const size_t *sizes,
                       size_t count);
 
-/* Find up to `capacity` whole records and where their data lies: offsets[i], lengths[i]. */
+/* Find up to `capacity` whole records and where their data lies: offsets[i], lengths[i].
+ * cursor->sum is that of the records before, and becomes that of all. */
 void tfrecord_scan(tfrecord_cursor *cursor, const uint8_t *data, size_t size, uint64_t limit,
                    bool verify, int64_t *offsets, int64_t *lengths, size_t capacity);
 

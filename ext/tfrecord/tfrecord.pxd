@@ -22,6 +22,7 @@ cdef extern from "tfrecord/tfrecord.h" nogil:
         size_t count
         tfrecord_fault fault
         uint64_t need
+        uint32_t sum
 
     uint8_t *tfrecord_put(
         uint8_t *frame, const uint8_t *const *records, const size_t *sizes, size_t count)

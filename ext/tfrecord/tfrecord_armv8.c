@@ -5,6 +5,7 @@
 #define LOOPS tfrecord_armv8
 #define TARGET CRC32C_ARMV8_TARGET
 #define STEP CRC32C_ARMV8_STEP
+#define HALF CRC32C_ARMV8_HALF
 
 #include "tfrecord/tfrecord_loops.h"
 #endif

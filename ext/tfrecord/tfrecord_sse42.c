@@ -5,6 +5,7 @@
 #define LOOPS tfrecord_sse42
 #define TARGET __attribute__((target(CRC32C_SSE42_TARGET)))
 #define STEP CRC32C_SSE42_STEP
+#define HALF CRC32C_SSE42_HALF
 
 #include "tfrecord/tfrecord_loops.h"
 #endif

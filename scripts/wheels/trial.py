@@ -50,7 +50,7 @@ def _run_tests(python: Path, folder: Path, tests: list[str]) -> str:
     copy = folder / "suite"
     shutil.copytree(ROOT / "tests", copy / "tests")
     shutil.copy(ROOT / "pyproject.toml", copy)
-    chosen = ("-m", "not tensorflow and not slow", "-q", "-n", "2", "-p", "no:cacheprovider")
+    chosen = ("-m", "not tensorflow and not long", "-q", "-n", "2", "-p", "no:cacheprovider")
     return run(python, "-m", "pytest", *chosen, *tests, cwd=copy, env=plain_environment())
 
 

@@ -11,7 +11,7 @@
 #include <time.h>
 
 #include "tensorflow/filesystem/cache.h"
-#include "tensorflow/filesystem/gate.h"
+#include "tensorflow/gate.h"
 #include "tensorflow/filesystem/gil.h"
 #include "tensorflow/filesystem/host.h"
 #include "tensorflow/filesystem/reader.h"

@@ -25,7 +25,8 @@ static block_request block_of(const char *url, int64_t number) {
                            .stop = (number + 1) * BLOCK_BYTES,
                            .raw_start = number * BLOCK_BYTES,
                            .raw_stop = (number + 1) * BLOCK_BYTES,
-                           .records = RECORDS};
+                           .records = RECORDS,
+                           .sums = {0, -1}};
 }
 
 static void *work(void *argument) {

@@ -119,7 +119,7 @@ int main(void) {
     codec.opaque[0] = version.opaque[0] = (uintptr_t) "";
     for (int64_t b = 0; b < BLOCKS; b++) {
         int64_t at = b * BLOCK_BYTES;
-        table[b] = (block_row){0, at, at + BLOCK_BYTES, at, at + BLOCK_BYTES, RECORDS};
+        table[b] = (block_row){0, at, at + BLOCK_BYTES, at, at + BLOCK_BYTES, RECORDS, {0, -1}};
         spans[b] = (span_row){b, 0, RECORDS};
     }
     for (int64_t g = 0; g <= GROUPS_COUNT; g++) groups[g] = g * SPANS_OF_GROUP;

@@ -45,7 +45,7 @@ describes must be as they were; at the end `clean` must leave the dataset and th
 """
 CROWD_LINE = {
     "p_503": 0.01, "p_reset": 0.01, "p_truncate": 0.005, "p_deny": 0.002, "p_forge": 0.005,
-    "p_late": 0.005, "late_s": 2,
+    "p_late": 0.005, "p_overtaken": 0.01, "late_s": 2,
 }  # fmt: skip
 LINE = {"p_503": 0.05, "p_reset": 0.05, "p_truncate": 0.05, "p_stall": 0.02, "stall_s": 6}
 
@@ -110,7 +110,8 @@ def in_crowds(args: argparse.Namespace) -> str:
 
 
 def in_a_crowd(name: str, faulty: bool, seconds: float, seed: int) -> str:
-    what = f"a crowd; {name}" + ("; refused, lost, cut off, forged and late answers" * faulty)
+    line_has = "; refused, lost, cut off, forged, late and overtaken answers"
+    what = f"a crowd; {name}" + line_has * faulty
     with contextlib.ExitStack() as stack:
         place = stack.enter_context(site(name))
         line = stack.enter_context(bad_line(place, seed=seed, **CROWD_LINE)) if faulty else None

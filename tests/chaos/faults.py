@@ -68,7 +68,8 @@ def clean(place: Place) -> tfs.Leftovers:
 
 def write(place: Place, generation: Generation, attempts: int) -> OSError | None:
     try:
-        generation.write(place, retry=tfs.Retry(attempts=attempts, base_delay=0.01, timeout=5))
+        retry = tfs.Retry(attempts=attempts, base_delay=0.01, timeout=5)
+        generation.write(place, storage=place.storage(retry=retry))
     except OSError as failure:
         return failure
     return None

@@ -42,9 +42,9 @@ class Generation:
             "compression": self.codec,
             "level": None if self.codec is None else 1,
             "if_exists": self.if_exists,
-            "storage_options": place.storage_options,
             "memory_budget": 16 << 20,  # small parts, so that shards are multipart uploads
         }
+        options.setdefault("storage", tfs.Storage(place.storage_options))
         records, url = self.content(), place.url(NAME)
         if self.number % 3 == 2:
             with tfs.WriteJob(url, num_shards=2, **options) as job:

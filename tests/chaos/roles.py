@@ -36,7 +36,7 @@ class Crowd:
     """Whether somebody cleans up behind writers that are at work."""
 
     def options(self) -> dict[str, Any]:
-        return {"storage_options": self.place.storage_options, "retry": self.retry}
+        return {"storage": self.place.storage(retry=self.retry)}
 
     def url(self) -> str:
         return self.place.url(NAME)

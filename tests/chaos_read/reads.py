@@ -12,7 +12,7 @@ from typing import Any
 import tfio_store as tfs
 from tests.servers.place import Place
 
-__all__ = ["WAYS", "Seen", "draw"]
+__all__ = ["WAYS", "Asked", "Seen", "draw", "read"]
 
 RETRY = tfs.Retry(attempts=3, base_delay=0.001, max_delay=0.01, timeout=5)
 
@@ -39,14 +39,11 @@ class Asked:
     skip: bool
     midway: Callable[[], None]
     after: int
+    cache: tfs.LocalCache | None = None
 
     @property
     def where(self) -> dict[str, Any]:
-        return {
-            "storage_options": self.place.storage_options or None,
-            "backend": self.place.backend,
-            "retry": RETRY,
-        }
+        return {"storage": self.place.storage(retry=RETRY, cache=self.cache)}
 
     def reader(self, seen: Seen, *, small: bool = True) -> tfs.RecordReader:
         def report(_: object) -> None:

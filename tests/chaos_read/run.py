@@ -7,12 +7,15 @@ import faulthandler
 import os
 import random
 import sys
+import tempfile
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from itertools import chain, product
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import tfio_store as tfs
 from tests.chaos_read import content, faults, reads
 from tests.chaos_read.sites import Site
 from tests.chaos_read.verdict import WrongError, verdict
@@ -52,22 +55,31 @@ def one(seed: int, site: Site, *, tensorflow: bool) -> tuple[str, str, str]:
     fault = faults.draw(dice, old, line=site.liar is not None)
     way = reads.draw(dice, tensorflow=tensorflow, blocks=form not in ("gzip", "zlib"))
     skip = way in reads.SKIPPING and dice.random() < 0.3
+    # where other blocks lie, what does not decompress may as well be damaged
+    other = fault.kind in ("other shard", "shards swapped")
+    skip = skip and not (other and content.FORMS[form] is not None)
     folder, new = f"case-{seed}", content.source(form, variant, "new")
-    for name, data in faults.damaged(dice, fault, old).objects.items():
+    for name, data in faults.damaged(dice, fault, old, new).objects.items():
         site.put(f"{folder}/{name}", data)
 
-    def replaced() -> None:
+    def midway() -> None:
         for name, data in new.objects.items() if fault.kind == "replaced" else ():
             site.put(f"{folder}/{name}", data)
+        if asked.cache is not None:
+            faults.put_foreign_things(dice, Path(asked.cache.path))
 
     after = dice.randrange(max(len(old.records) // 2, 1))
     url = site.met.url(f"{folder}/{old.named}")
-    asked = reads.Asked(url, site.met, dice, skip, replaced, after)
+    asked = reads.Asked(url, site.met, dice, skip, midway, after)
+    stack = contextlib.ExitStack()
+    if fault.kind == faults.CACHE:
+        asked = replace(asked, cache=spoilt_cache(stack, asked))
     if site.liar is not None:
         site.liar.lie = faults.lie(dice, fault, site.liar)
     try:
         seen = reads.read(way, asked)
     finally:
+        stack.close()
         if site.liar is not None:
             site.liar.lie = lambda: None
     drawn = f"{form}, variant {variant}, {fault}, {way}, skip={skip}, {len(seen.records)} of "
@@ -76,7 +88,7 @@ def one(seed: int, site: Site, *, tensorflow: bool) -> tuple[str, str, str]:
         became = verdict(
             seen,
             fault,
-            generations(fault, way, old, new),
+            generations(fault, old, new),
             skip=skip,
             compressed=content.FORMS[form] is not None,
         )
@@ -85,17 +97,23 @@ def one(seed: int, site: Site, *, tensorflow: bool) -> tuple[str, str, str]:
     return fault.kind, way + " skipping" * skip, became
 
 
-def generations(
-    fault: faults.Fault, way: str, old: content.Source, new: content.Source
-) -> list[list[bytes]]:
-    """What a read may bring. The shards of a manifest are never overwritten by the library; where
-    others do, a reader of them sees one generation of each shard, and a dataset of all."""
-    if fault.kind != "replaced":
-        return [old.records]
-    if way == "tfdata":
-        return [old.records, new.records]
-    each = zip(old.by_shard, new.by_shard, strict=True)
-    return [list(chain.from_iterable(some)) for some in product(*each)]
+def spoilt_cache(stack: contextlib.ExitStack, asked: reads.Asked) -> tfs.LocalCache:
+    """A cache that held all of the source, as this process knows it or as another one left it."""
+    # ranges that were fetched ahead may still be kept
+    folder = stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True))
+    kept = tfs.LocalCache(folder)
+    storage = asked.place.storage(cache=kept)
+    with tfs.RecordReader(asked.url, storage=storage) as reader:
+        for _ in reader.batches():
+            pass
+    faults.put_foreign_things(asked.dice, Path(folder))
+    return asked.dice.choice([kept, tfs.LocalCache(folder, max_bytes=1 << 40)])
+
+
+def generations(fault: faults.Fault, old: content.Source, new: content.Source) -> list[list[bytes]]:
+    """What a read may bring: a generation, and of several files without a manifest one of each.
+    By the index, a shard of another generation is noticed."""
+    return [old.records, new.records] if fault.kind == "replaced" else [old.records]
 
 
 def watched(run: Callable[[], Any], what: str, limit: float = LIMIT) -> Any:

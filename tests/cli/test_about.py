@@ -122,8 +122,10 @@ FEATURES: dict[str, Any] = {
 }
 
 
+@pytest.mark.tensorflow
 def test_a_spec_as_text_makes_the_spec() -> None:
-    tf = pytest.importorskip("tensorflow")
+    import tensorflow as tf
+
     from tfio_store.tools.spec_text import spec_text
 
     schema, names = tfs.Schema(FEATURES), {"tf": tf}
@@ -131,8 +133,10 @@ def test_a_spec_as_text_makes_the_spec() -> None:
     assert repr(names["feature_spec"]) == repr(schema.feature_spec())
 
 
+@pytest.mark.tensorflow
 def test_a_spec_of_feature_lists_and_nulls() -> None:
-    tf = pytest.importorskip("tensorflow")
+    import tensorflow as tf
+
     from tfio_store.tools.spec_text import spec_text
 
     steps = tfs.Feature("int64", (None,), sequence=True)

@@ -74,8 +74,9 @@ def seen(images: Any, labels: Any) -> list[tuple[tuple[int, ...], int]]:
 EXPECTED = sorted((color(n), label(n)) for n in range(IMAGES))
 
 
+@pytest.mark.tensorflow
 def test_keras_trains_on_it(converted: Converted) -> None:
-    tf = pytest.importorskip("tensorflow")
+    import tensorflow as tf
 
     def pixels(batch: Any) -> tuple[Any, Any]:
         def decoded(data: Any) -> Any:

@@ -84,6 +84,18 @@ def test_a_full_disk(
     assert files(tmp_path) == ["f"]
 
 
+def test_a_store_whose_connection_breaks(
+    run: Run, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its errno is that of an output that nobody reads."""
+
+    def broken(*_: object, **__: object) -> None:
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE), "s3://bucket/x")
+
+    monkeypatch.setattr("tfio_store.tools.count.count", broken)
+    ends(run("count", path), 4, "s3://bucket/x", "Broken pipe")
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
 @pytest.mark.parametrize("command", ["cat", "count", "info"])
 def test_an_output_that_is_full(path: Path, command: str) -> None:

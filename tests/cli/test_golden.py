@@ -16,6 +16,7 @@ import pytest
 
 import tfio_store as tfs
 from tests.support.framed import framed
+from tests.support.long import first
 from tests.support.terminal import on_terminal
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -64,7 +65,7 @@ def make_sources(made: Path) -> None:
     (made / "_left-00000-of-00001.tfrecord.0123456789ab").write_bytes(b"left")
 
 
-@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize("columns", first(1, [80, 120]))
 @pytest.mark.parametrize("name", CALLS)
 def test_golden(data: Path, name: str, columns: int) -> None:
     line, code = CALLS[name]

@@ -88,6 +88,13 @@ def test_a_pipe_that_nobody_reads(path: Path) -> None:
     assert done.stdout.splitlines()[1:] == ["0"]
 
 
+def test_help_that_nobody_reads() -> None:
+    for command in ("", "--help", "count --help"):
+        line = f"{' '.join(COMMAND)} {command} | true; exit ${{PIPESTATUS[0]}}"
+        done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_cat_streams(path: Path) -> None:
     """The first lines come while the last are not read yet."""
     with subprocess.Popen([*COMMAND, "cat", str(path)], stdout=subprocess.PIPE) as process:
@@ -178,15 +185,40 @@ def test_a_terminal_obeys_no_name(tmp_path: Path) -> None:
     assert not re.search("[\x1b\x07]", missing)
 
 
-def test_output_that_the_shell_closed(path: Path) -> None:
-    done = subprocess.run(
-        f"exec {sys.executable} -m tfio_store count '{path}' >&-",
-        shell=True,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
+def ending(path: Path, command: str, closed: str) -> tuple[int, str, str]:
+    """Of a command whose streams a shell has closed or led to a full disk."""
+    line = f"exec {' '.join(COMMAND)} {command.format(path)} {closed}"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("command", ["cat {}", "count {}", "info {}", "get --raw {} 0", "head {}"])
+def test_an_output_that_the_shell_closed(path: Path, command: str) -> None:
+    """As any program says it: nobody may take nothing for all there is."""
+    code, _, said = ending(path, command, ">&-")
+    name = command.split()[0]
+    assert (code, said) == (4, f"tfio-store {name}: standard output: Bad file descriptor\n")
+
+
+def test_closed_streams_are_not_given_to_files(path: Path) -> None:
+    """A file that got the number of the output would hold what is printed."""
+    target = path.with_name("copied")
+    command = f"copy --if-exists overwrite {{}} {target}"
+    for closed in (">&-", "<&- >&- 2>&-"):
+        code, _, _ = ending(path, command, closed)
+        assert code == 4
+        assert ending(path, f"diff {{}} {target}", "")[:2] == (0, "the same 12,000 records\n")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
+@pytest.mark.parametrize("errors", ["2>&-", "2>/dev/full", "2> >(true)"])
+def test_messages_that_nobody_takes(path: Path, errors: str) -> None:
+    """They change neither the work nor the code that tells how it went."""
+    assert ending(path, "count {}", errors) == (0, "12000\n", "")
+    assert ending(path, "count --progress json {}", errors) == (0, "12000\n", "")
+    assert ending(path, "count {}-none", errors) == (3, "", "")
+    assert ending(path, "count {} --nonsense", errors) == (2, "", "")
+    assert ending(path, "count --debug {}", f">/dev/full {errors}") == (4, "", "")
 
 
 def test_an_interrupt_while_modules_are_imported() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+import io
 import json
 import random
 from pathlib import Path
@@ -14,6 +15,8 @@ import pytest
 import tfio_store as tfs
 from tests.cli.conftest import RECORDS, ROWS, Kept, Run
 from tests.support.framed import framed
+from tfio_store.cli.output import human_bytes
+from tfio_store.cli.values import as_cell
 from tfio_store.tools.selection import parse_numbers
 
 
@@ -120,7 +123,7 @@ def test_records_of_other_shapes_are_shown_whole(run: Run, tmp_path: Path) -> No
     path.write_bytes(framed([tfs.encode_example(row) for row in [*many, *rows]]))
     found = run("tail", "-n5", path).lines
     assert [row["x"] for row in found] == [1, [1, 2], None, None, 3]
-    assert [row["y"] for row in found] == [None, None, ["new"], None, ["a", "b"]]
+    assert [row.get("y") for row in found] == [None, None, ["new"], None, ["a", "b"]]
 
 
 def test_feature_lists(run: Run, tmp_path: Path) -> None:
@@ -162,3 +165,53 @@ def test_an_empty_file(run: Run, tmp_path: Path) -> None:
     for command in (["head", path], ["tail", path], ["cat", path], ["sample", path]):
         assert (run(*command).code, run(*command).out) == (0, "")
     assert json.loads(run("count", path, "--json").out)["records"] == 0
+
+
+ODD: list[dict[str, Any]] = [
+    {"x": [], "y": 1},
+    {"y": 1, "z": 2.5},
+    {"x": [1], "y": [1, 2]},
+    {"x": [1, 2], "never": []},
+    {"n": b"a"},
+    *[{"x": [i], "y": i} for i in range(1200)],
+    {"late": 1},
+    {"x": [], "late": [1, 2]},
+]
+
+
+@pytest.mark.parametrize("kind", ["foreign", "learned"])
+def test_each_command_shows_the_same_of_a_record(run: Run, tmp_path: Path, kind: str) -> None:
+    if kind == "foreign":
+        (tmp_path / "t").write_bytes(framed([tfs.encode_example(row) for row in ODD]))
+    else:
+        with tfs.ShardedWriter(tmp_path / "t", num_shards=1) as writer:
+            writer.write_batch(ODD)
+    whole = run("cat", tmp_path / "t").lines
+    assert [row["x"] for row in whole[:5]] == [[], None, [1], [1, 2], None]
+    if kind == "foreign":
+        assert ["never" in row for row in whole[3:5]] == [True, False]
+        assert "late" not in whole[3]
+        assert [row.get("late") for row in whole[-3:]] == [None, [1], [1, 2]]
+    for number, row in enumerate(whole[:6] + whole[-2:]):
+        at = number if number < 6 else number - 8
+        assert run("get", tmp_path / "t", "--", str(at)).lines == [row]
+    assert run("head", "-n7", tmp_path / "t").lines == whole[:7]
+    assert run("tail", "-n3", tmp_path / "t").lines == whole[-3:]
+    for seed in range(5):
+        found = run("sample", "-n40", "--seed", seed, tmp_path / "t").lines
+        assert all(row in whole for row in found)
+
+
+def test_cells_tell_nulls_and_images() -> None:
+    image = pytest.importorskip("PIL.Image")
+    for form in ("JPEG", "PNG", "GIF", "WEBP"):
+        file = io.BytesIO()
+        image.new("RGB", (96, 64)).save(file, form)
+        data = file.getvalue()
+        shown = as_cell(data, "utf8")
+        assert shown == f"<{form} 96x64, {human_bytes(len(data))}>"
+        assert as_cell([data], "utf8") == f"[{shown}]"
+        assert as_cell(data, "base64").startswith(base64.b64encode(data[:3]).decode())
+    values = (None, [], [None], "", b"", b"\xff")
+    shown = [as_cell(value, "utf8") for value in values]
+    assert shown == ["null", "[]", "[null]", "", "", "<1 B>"]

@@ -28,7 +28,7 @@ from tfio_store.cli.words import in_the_shell
         ("head", "read it with RecordReader", "read it with tfio-store cat --raw"),
         ("head", "storage_options= takes", "--storage-options takes"),
         ("head", "backend='obstore' needs", "--backend obstore needs"),
-        ("get", "copy it with ShardedWriter, which", "copy it with tfio-store copy, which"),
+        ("get", "copy it with tfio_store.copy(), which", "copy it with tfio-store copy, which"),
         ("count", "with tfio_store.build_index", "with tfio-store index"),
         # what is no argument stays
         ("head", "/data/RecordReader/copy(): no", "/data/RecordReader/copy(): no"),

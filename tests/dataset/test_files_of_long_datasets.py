@@ -10,7 +10,7 @@ from tests.servers.place import Place
 from tests.support.counted import Counted
 from tests.support.sharded import numbered, read, sharded
 from tfio_store.dataset.source import open_dataset
-from tfio_store.storage import Access
+from tfio_store.storage import Storage
 
 SHARDS = 9
 
@@ -36,7 +36,7 @@ def test_one_file_takes_one_page_and_one_table(
     written: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counted = Counted(written.open()[0], monkeypatch)
-    dataset = open_dataset(written.url("ds/train-00004-of-00009.tfrecord"), Access())
+    dataset = open_dataset(written.url("ds/train-00004-of-00009.tfrecord"), Storage())
     assert (dataset.num_records, dataset.has_blocks) == (10, True)
     assert len(counted.ranges) == 2
 
@@ -45,7 +45,7 @@ def test_a_glob_takes_the_tables_of_what_it_matches(
     written: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counted = Counted(written.open()[0], monkeypatch)
-    dataset = open_dataset(written.url("ds/train-0000[2-4]-*"), Access())
+    dataset = open_dataset(written.url("ds/train-0000[2-4]-*"), Storage())
     assert (len(dataset.shards), dataset.num_records, dataset.has_blocks) == (3, 30, True)
     assert len(counted.ranges) == 2 + 3
 
@@ -56,11 +56,11 @@ def test_a_number_that_is_no_place_in_the_list(memory: Place) -> None:
         with tfs.TFRecordWriter(name) as writer:
             writer.write_batch(numbered(3))
     tfs.build_index(names, save_as=memory.url("ds/train"))
-    dataset = open_dataset(memory.url("ds/train-*"), Access())
+    dataset = open_dataset(memory.url("ds/train-*"), Storage())
     assert (len(dataset.shards), dataset.num_records, dataset.has_blocks) == (5, 15, True)
     with tfs.TFRecordWriter(memory.url("ds/train-00002.tfrecord")) as writer:
         writer.write(b"of nobody")
-    assert open_dataset(memory.url("ds/train-*"), Access()).num_records is None
+    assert open_dataset(memory.url("ds/train-*"), Storage()).num_records is None
 
 
 @pytest.mark.parametrize("damage", ["missing", "cut"])

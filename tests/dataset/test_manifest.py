@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import struct
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
+import google_crc32c
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
 from tfio_store.dataset.checks import check_name
-from tfio_store.dataset.manifest import BlockTable, DatasetManifest, ShardInfo
+from tfio_store.dataset.fingerprint import Fingerprint
+from tfio_store.dataset.manifest import BlockTable, DatasetManifest, Replaced, ShardInfo
 from tfio_store.errors import ManifestError
 from tfio_store.records.framing import crc32c
 
@@ -46,6 +49,13 @@ POSITIONED = DatasetManifest(
 
 def without_blocks(manifest: DatasetManifest) -> DatasetManifest:
     return DatasetManifest.from_bytes(manifest.to_bytes())
+
+
+def told(manifest: DatasetManifest) -> dict[str, Any]:
+    """What it says, for those who change it."""
+    document: dict[str, Any] = json.loads(manifest.to_bytes())
+    del document["crc32c"]
+    return document
 
 
 def test_there_and_back() -> None:
@@ -94,7 +104,7 @@ def test_names_that_leave_the_folder_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match=r"not a name|begins with"):
         check_name(name)
     for key in ("index", "shard"):
-        document = json.loads(MANIFEST.to_bytes())
+        document = told(MANIFEST)
         if key == "index":
             document["index"] = name
         else:
@@ -119,7 +129,7 @@ def test_names_that_leave_the_folder_are_refused(name: str) -> None:
     ],
 )
 def test_wrong_fields_are_named(key: str, value: Any, says: str) -> None:
-    document = json.loads(MANIFEST.to_bytes())
+    document = told(MANIFEST)
     document[key] = value
     with pytest.raises(ManifestError, match=says):
         DatasetManifest.from_bytes(json.dumps(document).encode())
@@ -131,10 +141,33 @@ def test_wrong_fields_are_named(key: str, value: Any, says: str) -> None:
      ("crc32c", "xyz"), ("name", None), ("name", "train-0")],
 )  # fmt: skip
 def test_wrong_fields_of_a_shard_are_refused(key: str, value: Any) -> None:
-    document = json.loads(MANIFEST.to_bytes())
+    document = told(MANIFEST)
     document["shards"][1][key] = value
     with pytest.raises(ManifestError):
         DatasetManifest.from_bytes(json.dumps(document).encode())
+
+
+def test_each_flipped_bit_is_found() -> None:
+    gone = (Replaced(5e9, (Fingerprint("train-9", 5, 6),)),)
+    whole = replace(MANIFEST, generation="ab", history=("cd",), replaced=gone)
+    data = whole.to_bytes()
+    assert without_blocks(whole) == DatasetManifest.from_bytes(data)
+    body, _, crc = data.rpartition(b",")
+    assert json.loads(b"{" + crc) == {"crc32c": f"{google_crc32c.value(body):08x}"}
+    for at, bit in product(range(len(data)), range(8)):
+        flipped = bytearray(data)
+        flipped[at] ^= 1 << bit
+        with pytest.raises(ManifestError):
+            DatasetManifest.from_bytes(flipped)
+
+
+def test_an_edited_manifest_says_what_to_do() -> None:
+    document = json.loads(MANIFEST.to_bytes()) | {"metadata": {"by": "hand"}}
+    with pytest.raises(ManifestError, match='edited by hand, remove "crc32c"'):
+        DatasetManifest.from_bytes(json.dumps(document).encode())
+    del document["crc32c"]
+    found = DatasetManifest.from_bytes(json.dumps(document).encode())
+    assert found.metadata == {"by": "hand"}
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"null", b"\xff\xfe", b"[" * 100_000, b"{"])
@@ -168,7 +201,7 @@ def sealed(body: bytes) -> bytes:
         (12, "<I", 1 << 31, "shards"),
         (16 + 16, "<Q", 1 << 60, "blocks"),
         (16 + 16, "<Q", (1 << 64) - 1, "blocks"),
-        (16 + 28, "<I", 7, "unknown kind"),
+        (16 + 28, "<I", 8, "unknown kind"),
         (16, "<Q", 99, "another train-0"),
         (112, "<q", -5, "begin at 0|go down"),
         (112 + 8, "<q", 101, "go down"),
@@ -194,7 +227,7 @@ STARTS_AT = 16 + 3 * 32 + 8 * (3 + 3 + 2 + 2)
         (8, "<I", 1, "version 1 does not know"),
         (8, "<I", 3, "version 3"),
         (16 + 28, "<I", 2, "claims|go down|begin at 0|not those|follow"),
-        (16 + 2 * 32 + 28, "<I", 3, "more than have a start"),
+        (16 + 2 * 32 + 28, "<I", 3, "more than have a start|starts, more than there are bytes"),
         (16 + 8, "<Q", 1 << 62, "another train-0"),
         (STARTS_AT, "<I", 1, "begin with the block"),
         (STARTS_AT + 8, "<I", 1, "begin with the block"),

@@ -7,7 +7,7 @@ import pytest
 from tests.servers.place import Place
 from tfio_store.dataset.model import Dataset, Shard
 from tfio_store.dataset.versions import look_at
-from tfio_store.storage import Access, ObjectInfo
+from tfio_store.storage import ObjectInfo, Storage
 
 
 def test_a_listing_tells_the_versions_of_many(s3: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -15,7 +15,7 @@ def test_a_listing_tells_the_versions_of_many(s3: Place, monkeypatch: pytest.Mon
     put = [store.put(f"{path}/_x-{i}", b"%d" % i) for i in range(40)]
     s3.fs.rm(s3.url("many/_x-7"))
     shards = tuple(Shard.at(store, info.path, info.size) for info in put)
-    dataset = Dataset(shards, Access(s3.storage_options))
+    dataset = Dataset(shards, Storage(s3.storage_options))
     asked: list[str] = []
     info = type(store).info
 

@@ -8,6 +8,7 @@ import os
 import pickle
 import struct
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from tests.support.framed import framed
 from tfio_store.dataset.block_tables import BlockTable
 from tfio_store.dataset.part import cut_table
 from tfio_store.dataset.span import bounds_of, span_text
-from tfio_store.records.framing import masked_crc32c
+from tfio_store.records.framing import crc32c, masked_crc32c
 from tfio_store.storage import open_store
 
 CODECS = [None, "GZIP", "ZLIB", "ZSTD"]
@@ -148,7 +149,16 @@ def tables(draw: st.DrawFn) -> tuple[BlockTable, list[tuple[int, int]]]:
     else:
         offsets, raw = (np.append(0, np.cumsum(np.array(counts) * k + 1)) for k in (3, 7))
         table = BlockTable(offsets.astype(np.int64), raw.astype(np.int64), records)
+    if draw(st.booleans()):
+        crcs = np.arange(1, 1 + records[-1], dtype=np.uint32)
+        sums = np.array([summed(crcs[:before]) for before in records.tolist()], np.uint32)
+        known = crcs if table.starts is not None else None
+        table = replace(table, sums=sums, crcs=known)
     return table, list(held(table))
+
+
+def summed(crcs: np.ndarray[Any, np.dtype[np.uint32]]) -> int:
+    return crc32c(crcs.astype("<u4").tobytes())
 
 
 def held(table: BlockTable) -> Iterator[tuple[int, int]]:
@@ -168,14 +178,31 @@ def test_a_part_of_a_table_tells_of_its_records(
     of: tuple[BlockTable, list[tuple[int, int]]], data: st.DataObject
 ) -> None:
     table, expected = of
+    before = 0
     for _ in range(3):  # a part of a part of a part
-        first = data.draw(st.integers(0, len(expected) - 1))
-        stop = data.draw(st.integers(first + 1, len(expected)))
-        table, expected = cut_table(table, first, stop), expected[first:stop]
+        first = data.draw(st.integers(0, len(expected)))
+        stop = data.draw(st.integers(first, len(expected)))
+        whole, table, expected = table, cut_table(table, first, stop), expected[first:stop]
+        before += first
         assert list(held(table)) == expected
         assert (np.diff(table.records) >= 0).all()
         assert table.records[0] == 0
         assert table.records[-1] == len(expected)
+        assert len(expected) or not len(table)
+        for array in (table.offsets, table.raw_offsets, table.records, table.sums):
+            assert array is None or len(array) == len(table) + 1
+        for array in (table.starts, table.crcs):
+            assert array is None or len(array) == len(expected)
+        kept = ("starts", "crcs", "sums")
+        assert [getattr(table, name) is None for name in kept] == [
+            getattr(whole, name) is None for name in kept
+        ]
+        if table.sums is not None and expected:
+            ends = (table.records + before).tolist()
+            ends[0] -= table.before
+            ends[-1] += table.behind
+            known = np.arange(1, 1 + max(ends), dtype=np.uint32)
+            assert table.sums.tolist() == [summed(known[:end]) for end in ends]
 
 
 # Datasets
@@ -362,7 +389,7 @@ def test_the_schema_and_the_metadata_come_along(tmp_path: Path) -> None:
         tfs.build_index(part)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_any_span_of_any_layout(

@@ -12,7 +12,7 @@ import pytest
 import tfio_store as tfs
 from tfio_store.dataset.source import open_dataset
 from tfio_store.dataset.told import Told, common_told
-from tfio_store.storage import Access
+from tfio_store.storage import Storage
 from tfio_store.storage.local import LocalStore
 
 PIXELS = np.arange(6, dtype=np.uint8).reshape(3, 2)
@@ -59,9 +59,9 @@ def test_a_list_of_unlike_datasets_has_none(train: str, tmp_path: Path) -> None:
     tfs.write_table({"pixels": PIXELS}, str(tmp_path / "same"))
     (tmp_path / "a.tfrecord").touch()
     names = [train, str(tmp_path / "same")]
-    assert open_dataset(names, Access()).schema is not None
-    assert open_dataset([*names, str(tmp_path / "other")], Access()).schema is None
-    assert open_dataset([*names, str(tmp_path / "a.tfrecord")], Access()).schema is None
+    assert open_dataset(names, Storage()).schema is not None
+    assert open_dataset([*names, str(tmp_path / "other")], Storage()).schema is None
+    assert open_dataset([*names, str(tmp_path / "a.tfrecord")], Storage()).schema is None
 
 
 def test_parts_have_the_schema_of_the_whole(train: str) -> None:

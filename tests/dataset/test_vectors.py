@@ -6,7 +6,7 @@ import json
 import struct
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import google_crc32c
 import pytest
@@ -18,8 +18,16 @@ Numbers = tuple[int, ...]
 
 PLAIN, COMPRESSED, POSITIONED = 1, 2, 3
 
-VERSIONS = {"index-1": 1, "index-2": 2, "index-1-gzip": 1}
-KINDS = {"index-1": PLAIN, "index-2": POSITIONED, "index-3": POSITIONED}
+SUMMED = 4
+
+VERSIONS = {
+    "index-1": 1, "index-2": 2, "index-1-gzip": 1, "index-4": 4, "index-4-positions": 4,
+    "index-4-gzip": 4,
+}  # fmt: skip
+KINDS = {
+    "index-1": PLAIN, "index-2": POSITIONED, "index-3": POSITIONED, "index-4": PLAIN + SUMMED,
+    "index-4-positions": POSITIONED + SUMMED, "index-4-gzip": COMPRESSED + SUMMED,
+}  # fmt: skip
 
 
 def test_each_is_tested() -> None:
@@ -45,12 +53,16 @@ def test_a_golden_dataset_is_written_again(name: str, tmp_path: Path) -> None:
         json.loads(files["_train.manifest.json"])["generation"].encode()
         for files in (written, golden)
     ]
-    manifest = written["_train.manifest.json"].replace(*generations)
-    assert {**written, "_train.manifest.json": manifest} == golden
+    for files in (written, golden):  # the generation is random
+        body, _, crc = files["_train.manifest.json"].rpartition(b",")
+        assert json.loads(b"{" + crc) == {"crc32c": f"{google_crc32c.value(body):08x}"}
+        files["_train.manifest.json"] = body
+    written["_train.manifest.json"] = written["_train.manifest.json"].replace(*generations)
+    assert written == golden
 
 
 class Table(NamedTuple):
-    """One shard of an index. ``starts`` is empty if there are none."""
+    """One shard of an index. ``starts``, ``crcs`` and ``sums`` are empty if there are none."""
 
     nbytes: int
     crc: int
@@ -58,6 +70,8 @@ class Table(NamedTuple):
     raw_offsets: Numbers
     firsts: Numbers
     starts: Numbers
+    crcs: Numbers = ()
+    sums: Numbers = ()
 
 
 def parsed(data: bytes) -> tuple[int, list[Table]]:
@@ -71,15 +85,23 @@ def parsed(data: bytes) -> tuple[int, list[Table]]:
     for nbytes, records_, blocks, crc, kind in heads:
         columns = [
             struct.unpack_from(f"<{blocks + 1}q", data, at + 8 * (blocks + 1) * i)
-            for i in range(3 if kind == COMPRESSED else 2)
+            for i in range(3 if kind & ~SUMMED == COMPRESSED else 2)
         ]
         at += 8 * (blocks + 1) * len(columns)
         assert columns[-1][-1] == records_
         tables.append(Table(nbytes, crc, kind, columns[-2], columns[-1], ()))
     for i, table in enumerate(tables):
-        if table.kind == POSITIONED:
-            tables[i] = table._replace(starts=struct.unpack_from(f"<{table.firsts[-1]}I", data, at))
-            at += 4 * table.firsts[-1]
+        positioned, summed = table.kind & ~SUMMED == POSITIONED, table.kind & SUMMED
+        counts = {
+            "starts": table.firsts[-1] if positioned else 0,
+            "crcs": table.firsts[-1] if positioned and summed else 0,
+            "sums": len(table.firsts) if summed else 0,
+        }
+        found: dict[str, Any] = {}
+        for name, n in counts.items():
+            found[name] = struct.unpack_from(f"<{n}I", data, at)
+            at += 4 * n
+        tables[i] = table._replace(**found)
     assert at == len(data) - 4
     return version, tables
 
@@ -155,10 +177,24 @@ def check(name: str, tables: list[tuple[str, Table]]) -> None:
         assert len(table.firsts) > 2  # several blocks
         offsets = frame_offsets(records()[30 * i : 30 * i + 30])
         assert table.raw_offsets == tuple(offsets[first] for first in table.firsts)
-        if kind == POSITIONED:
+        if kind & ~SUMMED == POSITIONED:
             blocks = [sum(first <= n for first in table.firsts) - 1 for n in range(30)]
             begins = [offsets[n] - table.raw_offsets[blocks[n]] for n in range(30)]
             assert list(table.starts) == begins
+        if kind & SUMMED:
+            assert table.sums == sums_of(records()[30 * i : 30 * i + 30], table.firsts)
+
+
+def sums_of(found: list[bytes], firsts: Numbers) -> Numbers:
+    """What runs on over the masked CRC of each record, where each block ends."""
+    crc, sums = 0, []
+    for n, record in enumerate(found):
+        if n in firsts:
+            sums.append(crc)
+        plain = google_crc32c.value(record)
+        masked = ((plain >> 15 | plain << 17) + 0xA282EAD8) & 0xFFFFFFFF
+        crc = google_crc32c.extend(crc, struct.pack("<I", masked))
+    return (*sums, crc)
 
 
 def frame_offsets(found: list[bytes]) -> list[int]:

@@ -2,6 +2,7 @@
 
 python -m tests.differential [--cases 10000] [--seconds 3600] [--report docs/differential.md]
 python -m tests.differential --seed N
+python -m tests.differential --only chains [--cases 10000] …
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from tests.differential.run import Result, prepare, run
 from tests.servers.place import Place
 
 TITLE = "## The last long run\n"
+TITLE_ONLY = "## The last long run of pipelines\n"
 
 
 @contextlib.contextmanager
@@ -31,14 +33,14 @@ def s3_bucket() -> Iterator[Place]:
         yield fresh_bucket(endpoint)
 
 
-def run_one(seed: int) -> bool:
+def run_one(seed: int, only: str | None) -> bool:
     """One case in this process, told whole."""
     prepare()
     from tests.differential.cases import run_case
     from tests.differential.sources import World
 
     with tempfile.TemporaryDirectory() as folder, s3_bucket() as s3:
-        kind, fault = run_case(seed, World(Path(folder), s3))
+        kind, fault = run_case(seed, World(Path(folder), s3), only)
     print(fault or f"{kind}: no difference")
     return fault is None
 
@@ -62,17 +64,24 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3600)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--report", type=Path, help="writes the figures to the end of this page")
+    parser.add_argument("--only", choices=["chains"], help="cases of this kind alone")
     args = parser.parse_args()
     if args.seed is not None:
-        sys.exit(0 if run_one(args.seed) else 1)
+        sys.exit(0 if run_one(args.seed, args.only) else 1)
     first = int(time.time()) * 100_000 if args.first is None else args.first
     seeds = list(range(first, first + args.cases))
     with s3_bucket() as s3:
-        result = run(seeds, args.jobs, args.seconds, s3, lambda line: print(line, flush=True))
+        result = run(seeds, args.jobs, args.seconds, s3, lambda line: print(line, flush=True),
+                     args.only)  # fmt: skip
     text = report(result, args.jobs, first)
     print(f"\n{text}")
     if args.report:
-        args.report.write_text(args.report.read_text().partition(TITLE)[0] + f"{TITLE}\n{text}")
+        before, _, after = args.report.read_text().partition(TITLE)
+        if args.only:
+            before = f"{before.partition(TITLE_ONLY)[0]}{TITLE_ONLY}\n{text}\n"
+        else:
+            after = f"\n{text}"
+        args.report.write_text(before + TITLE + after)
     sys.exit(1 if result.differences else 0)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable
 
-from tests.differential import damage, killed, pipelines, readers, schemas, tfdata
+from tests.differential import chains, damage, killed, pipelines, readers, schemas, tfdata
 from tests.differential.draw import Draw
 from tests.differential.sources import World
 
@@ -22,6 +22,7 @@ KINDS: dict[str, tuple[Check, float]] = {
     "checkpoint": (tfdata.check_checkpoint, 3),
     "killed": (killed.check_killed, 0.05),
     "schema": (schemas.check_schema, 2.5),
+    "chains": (chains.check_chains, 3),
     "tensorflow": (pipelines.check_against_tensorflow, 2),
     "list_files": (pipelines.check_list_files, 0.7),
     "auto_shard": (pipelines.check_auto_shard, 0.5),
@@ -30,11 +31,13 @@ KINDS: dict[str, tuple[Check, float]] = {
 }
 
 
-def run_case(seed: int, world: World) -> tuple[str, str | None]:
-    """The case's kind, and what was different, if anything was."""
+def run_case(seed: int, world: World, only: str | None = None) -> tuple[str, str | None]:
+    """The case's kind, which is ``only`` this one if given; and what was different, if anything
+    was."""
     draw = Draw(seed)
     names = list(KINDS)
     kind = draw.random.choices(names, [share for _, share in KINDS.values()])[0]
+    kind = only or kind
     try:
         KINDS[kind][0](draw, world)
     except Exception:

@@ -58,7 +58,7 @@ def reader_options(draw: Draw, made: Made, steps: Steps) -> dict[str, Any]:
     if draw.chance("unverified", 0.1):
         options["verify"] = False
     if made.place.root.startswith(("s3://", "/")) and draw.chance("obstore", 0.1):
-        options["backend"] = "obstore"
+        options["storage"] = tfs.Storage(options.pop("storage_options"), backend="obstore")
     if not steps and draw.chance("small budget", 0.2):  # a window of a stream must fit
         options["memory_budget"] = 1 << 20
     return options

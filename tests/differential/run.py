@@ -27,7 +27,7 @@ class Result:
     seconds: float = 0.0
 
 
-def run_seeds(connection: Connection, seeds: list[int], s3: Place | None) -> None:
+def run_seeds(connection: Connection, seeds: list[int], s3: Place | None, only: str | None) -> None:
     """A worker: says which case begins, then how it went."""
     prepare()
     from tests.differential.cases import run_case
@@ -37,7 +37,7 @@ def run_seeds(connection: Connection, seeds: list[int], s3: Place | None) -> Non
         world = World(Path(folder), s3)
         for seed in seeds:
             connection.send(("begin", seed, "", None))
-            connection.send(("end", seed, *run_case(seed, world)))
+            connection.send(("end", seed, *run_case(seed, world, only)))
     connection.close()
     os._exit(0)  # servers of tf.data service end with the process, and not before
 
@@ -56,15 +56,16 @@ def prepare() -> None:
 class Worker:
     """A process with the seeds that are still its own."""
 
-    def __init__(self, seeds: list[int], s3: Place | None) -> None:
-        self._s3 = s3
+    def __init__(self, seeds: list[int], s3: Place | None, only: str | None) -> None:
+        self._s3, self._only = s3, only
         self.seeds = seeds
         self.start()
 
     def start(self) -> None:
         spawn = multiprocessing.get_context("spawn")
         self.connection, theirs = spawn.Pipe(duplex=False)
-        self.process = spawn.Process(target=run_seeds, args=(theirs, self.seeds, self._s3))
+        given = (theirs, self.seeds, self._s3, self._only)
+        self.process = spawn.Process(target=run_seeds, args=given)
         self.process.start()
         theirs.close()
         self.heard = time.monotonic()
@@ -87,11 +88,16 @@ class Worker:
 
 
 def run(
-    seeds: list[int], jobs: int, seconds: float, s3: Place | None, tell: Callable[[str], None]
+    seeds: list[int],
+    jobs: int,
+    seconds: float,
+    s3: Place | None,
+    tell: Callable[[str], None],
+    only: str | None = None,
 ) -> Result:
-    """All the seeds, or as many as there is time for."""
+    """All the seeds, or as many as there is time for; of one kind if ``only`` that is wanted."""
     result, start = Result(), time.monotonic()
-    workers = [Worker(seeds[i::jobs], s3) for i in range(jobs) if seeds[i::jobs]]
+    workers = [Worker(seeds[i::jobs], s3, only) for i in range(jobs) if seeds[i::jobs]]
     while workers and time.monotonic() - start < seconds:
         wait([worker.connection for worker in workers], timeout=1)
         for worker in list(workers):

@@ -12,7 +12,7 @@ pytest.importorskip("tensorflow")
 pytestmark = pytest.mark.tensorflow
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_random_cases_show_no_difference() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tests.differential", "--seconds", "25"],

@@ -27,7 +27,7 @@ from tests.engines.test_beam import RECORDS, left_over, pipeline, read_back
 from tfio_store.beam import ReadAllFromTFRecord, WriteToTFRecord
 from tfio_store.write.write_job import WriteJob
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).parent.parent.parent
 

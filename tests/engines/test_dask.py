@@ -73,7 +73,7 @@ def left_in(folder: Path) -> set[str]:
 
 def test_a_frame_comes_back_as_it_was(tmp_path: Path) -> None:
     url = str(tmp_path / "train")
-    manifest = to_tfrecords(frame(), url, compression="GZIP")
+    manifest = to_tfrecords(frame(), url, compression="GZIP", schema={"half": "float64"})
     assert (manifest.records, len(manifest.shards), manifest.compression) == (300, 3, "GZIP")
     found = read_tfrecords(url, npartitions=2)
     assert found.npartitions == 2
@@ -196,7 +196,7 @@ def test_empty_datasets(tmp_path: Path) -> None:
     manifest = to_tfrecords(frame()[["number", "half"]].query("number < 0"), url)
     assert manifest.records == 0
     found = read_tfrecords(url).compute()
-    assert (len(found), found.dtypes.astype(str).tolist()) == (0, ["int64", "float64"])
+    assert (len(found), found.dtypes.astype(str).tolist()) == (0, ["int64", "float32"])
 
 
 def test_a_task_that_fails_leaves_nothing(tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ def test_partitions_of_other_types_are_no_dataset(tmp_path: Path) -> None:
         return part.astype(float) if part["number"].max() > 200 else part
 
     mixed = frame()[["number"]].map_partitions(widen, meta=FRAME[["number"]].head(0))
-    words = "'number' is int64 in what task 0 wrote, and float64 in what task 2 wrote; schema="
+    words = "'number' is int64 in what task 0 wrote, and float32 in what task 2 wrote; schema="
     with pytest.raises(ValueError, match=words):
         to_tfrecords(mixed, str(tmp_path / "train"))
     assert left_in(tmp_path) == set()
@@ -276,7 +276,7 @@ def test_a_worker_that_dies_is_replaced_and_counts_once(workers: Any, tmp_path: 
     assert table["number"].tolist() == list(range(300))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_a_dead_driver_left_is_cleaned(outside: object, tmp_path: Path) -> None:
     url = str(tmp_path / "out" / "t")
     program = [sys.executable, "-m", "tests.engines.dask_driver", url, str(tmp_path)]

@@ -10,7 +10,7 @@ import pytest
 import tfio_store as tfs
 
 pytest.importorskip("pyarrow")
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
 Row = tuple[int, str, float, "int | None"]
 
@@ -116,7 +116,8 @@ def in_ours(url: str, request: pytest.FixtureRequest) -> Iterable[Mapping[str, A
 
 def in_tensorflow(url: str, request: pytest.FixtureRequest) -> Iterable[Mapping[str, Any]]:
     """Its own reader and parser, with no more of ours than the names of the files."""
-    tf = pytest.importorskip("tensorflow")
+    import tensorflow as tf
+
     files = [shard.url for shard in tfs.info(url).shards]
     for record in tf.data.TFRecordDataset(files):
         features = tf.train.Example.FromString(record.numpy()).features.feature

@@ -75,9 +75,11 @@ def test_rows_come_back_as_they_were(ray_cluster: Any, tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == named(manifest)
 
 
-@pytest.mark.slow
+@pytest.mark.tensorflow
+@pytest.mark.long
 def test_tensorflow_reads_the_same(ray_cluster: Any, tmp_path: Path) -> None:
-    tf = pytest.importorskip("tensorflow")
+    import tensorflow as tf
+
     url = str(tmp_path / "train")
     given = ray_data.range(100, override_num_blocks=2)
     write_tfrecords(given, url, names="plain")

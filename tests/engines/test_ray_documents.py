@@ -39,7 +39,7 @@ def test_dask(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith("10\n")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_example(ray_cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "examples"))
     monkeypatch.delitem(sys.modules, "ray_to_tfrecord", raising=False)

@@ -28,7 +28,7 @@ from ray.data.datasource import WriteResult  # noqa: E402
 from tfio_store.ray import TFRecordDatasink, read_tfrecords, write_tfrecords  # noqa: E402
 
 ROOT = Path(__file__).parent.parent.parent
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
 
 def wait_until(seen: Callable[[], object]) -> None:

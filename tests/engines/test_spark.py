@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,8 @@ def rows(frame: Any) -> list[dict[str, Any]]:
 
 def test_a_data_frame_comes_back(spark: Any, s3: Place) -> None:
     frame = spark.range(0, 1000, 1, 3).selectExpr(*ROWS)
-    url = write(frame, s3, "folder/train ж", compression="gzip", names="plain")
+    kept = {"schema": json.dumps({"exact": "float64"})}
+    url = write(frame, s3, "folder/train ж", compression="gzip", names="plain", **kept)
     back = reader(spark, s3).load(url)
     assert rows(back) == rows(frame)  # in the order of the partitions
     types = [(field.name, field.dataType.simpleString()) for field in frame.schema]
@@ -86,7 +88,7 @@ def test_a_task_for_each_run_of_blocks_of_one_gzip_shard(spark: Any, s3: Place) 
     assert reader(spark, s3, maxPartitionBytes="4096").load(s3.url("one")).count() == 5000
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_only_the_wanted_columns_are_decoded(spark: Any, tmp_path: Path) -> None:
     from pyspark.sql.types import StructType
 
@@ -102,7 +104,7 @@ def test_only_the_wanted_columns_are_decoded(spark: Any, tmp_path: Path) -> None
         reader(spark).schema("b int").load(url).collect()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_modes(spark: Any, tmp_path: Path) -> None:
     place = Place(str(tmp_path))
     one, two = spark.range(2), spark.range(10, 12)
@@ -132,7 +134,7 @@ def test_an_empty_data_frame(spark: Any, tmp_path: Path, mode: str) -> None:
         assert reader(spark).load(url).collect() == []
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_records_as_bytes(spark: Any, s3: Place) -> None:
     frame = spark.range(0, 100, 1, 2).selectExpr("cast(cast(id as string) as binary) as value")
     url = write(frame, s3, "bytes", recordType="ByteArray")
@@ -152,7 +154,7 @@ def test_records_as_bytes(spark: Any, s3: Place) -> None:
     assert s3.names("n") == []
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_files_without_a_manifest(spark: Any, s3: Place) -> None:
     records = [tfs.encode_example({"a": i, "x": [0.5] * (i % 3), "s": b"b"}) for i in range(50)]
     for shard in range(2):
@@ -174,7 +176,7 @@ def test_files_without_a_manifest(spark: Any, s3: Place) -> None:
     assert reader(spark, s3, schema=ours).load(url).columns == ["a", "x"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_sequence_examples(spark: Any, tmp_path: Path) -> None:
     place = Place(str(tmp_path))
     frame = spark.range(3).selectExpr("id", "array(array(cast(id as float)), array()) as steps")
@@ -192,7 +194,7 @@ def test_sequence_examples(spark: Any, tmp_path: Path) -> None:
     assert [row.steps for row in told.load(files).collect()] == [row["steps"] for row in wanted]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_damage_is_an_error_or_is_skipped(spark: Any, tmp_path: Path) -> None:
     tfs.write_table({"a": list(range(100))}, str(tmp_path / "t"), num_shards=1)
     (path,) = tmp_path.glob("t-*.tfrecord")
@@ -204,7 +206,7 @@ def test_damage_is_an_error_or_is_skipped(spark: Any, tmp_path: Path) -> None:
     assert reader(spark, onCorrupt="skip").load(str(tmp_path / "t")).count() == 99
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_cannot_be_written_begins_no_job(spark: Any, tmp_path: Path) -> None:
     place = Place(str(tmp_path))
     with pytest.raises(Exception, match="column 'm' is map<string,int>, which no feature is"):
@@ -216,7 +218,49 @@ def test_what_cannot_be_written_begins_no_job(spark: Any, tmp_path: Path) -> Non
     assert place.names() == []
 
 
-@pytest.mark.slow
+@pytest.mark.long
+def test_tables_of_the_catalog_are_refused_and_views_are_not(spark: Any, tmp_path: Path) -> None:
+    """Spark hands a data source in Python neither the path nor the options of a table."""
+    url = str(tmp_path / "train")
+    frame = spark.range(3)
+    views = "CREATE TEMPORARY VIEW name USING tfio_store OPTIONS"
+    refused = partial(pytest.raises, Exception, match=views)
+    names = [f"location '{url}'", f"options (path '{url}')", ""]
+    try:
+        for told in names:
+            with refused():
+                spark.sql(f"create table other using tfio_store {told} as select 1 as id")
+        with refused():
+            frame.write.format("tfio_store").saveAsTable("other")
+        assert not list(tmp_path.iterdir())  # refused before anything is written
+        # this one looks to the source as save() does
+        frame.write.format("tfio_store").option("path", url).saveAsTable("saved")
+        for told in names:
+            with refused():
+                spark.sql(f"create table other using tfio_store {told}")
+        assert not spark.catalog.tableExists("other")
+        spark.sql(f"create table named (id bigint) using tfio_store location '{url}'")
+        for name in ("saved", "named"):
+            with refused():
+                spark.sql(f"select * from {name}").collect()
+            with refused():
+                spark.sql(f"insert into {name} values (9)")
+        view = f"create or replace temporary view seen using tfio_store options (path '{url}')"
+        spark.sql(view)
+        assert rows(spark.sql("select * from seen")) == rows(frame)
+        spark.sql("insert into seen values (3)")
+        everything = rows(spark.range(4))
+        spark.sql(view)  # Spark asks once what a view that has been read holds
+        for shown in ("seen", f"saved with (path '{url}')", f"named with (path '{url}')"):
+            assert rows(spark.sql(f"select * from {shown}")) == everything, shown
+    finally:
+        for name in ("other", "saved", "named"):
+            spark.sql(f"drop table if exists {name}")
+        spark.sql("drop view if exists seen")
+    assert rows(reader(spark).load(url)) == everything  # what is dropped is the name
+
+
+@pytest.mark.long
 def test_secrets_are_not_told(spark: Any, s3: Place, capsys: pytest.CaptureFixture[str]) -> None:
     hushed = json.dumps({**s3.storage_options, "use_listings_cache": False})
     frame = reader(spark, storageOptions=hushed).schema("id bigint").load(s3.url("t"))

@@ -12,7 +12,7 @@ from tests.engines.test_ray_documents import section
 pytest.importorskip("pyspark", reason="Spark is not installed")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_spark(spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     exec(compile(section("Spark", tmp_path), "docs/engines.md", "exec"), {})

@@ -28,7 +28,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter
 
 from tfio_store.spark import TFRecordDataSource
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]  # on a machine with other work
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]  # on a machine with other work
 
 
 def test_a_worker_is_killed(spark: Any, s3: Place, tmp_path: Path) -> None:

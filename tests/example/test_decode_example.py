@@ -25,6 +25,7 @@ from tfio_store import (
     Feature,
     Ragged,
     RecordBatch,
+    Schema,
     SchemaError,
     decode_examples,
     decode_sequence_examples,
@@ -451,3 +452,38 @@ def test_errors_survive_pickling():
     again = pickle.loads(pickle.dumps(error))
     assert (str(again), again.feature, again.record) == (str(error), "x", 3)
     assert isinstance(error, tfs.TFIOStoreError)
+
+
+def test_rows_that_are_stacked_keep_zeros_at_the_ends_of_strings():
+    strings_ = [b"\x00\x01\x00\x00", b"q\x00", b""]
+    ragged = Ragged.from_rows([[b, b"z"] for b in strings_])
+    table = {
+        "b": strings_,
+        "s": ["a\x00", "b", "\x00"],
+        "n": [1, 2, 3],
+        "two": [[b, b] for b in strings_],
+        "r": ragged,
+    }
+    schema = Schema(
+        {"b": "bytes", "s": "str", "n": "int64", "two": ("bytes", (2,)), "r": ("bytes", (None,))}
+    )
+    rows = [
+        {name: column[0, ...] for name, column in decode_examples([record], schema).items()}
+        for record in encode_examples(table)
+    ]
+    for name in schema:
+        stacked = np.stack([row[name] for row in rows])
+        assert stacked.tolist() == (ragged.tolist() if name == "r" else table[name])
+        assert stacked.dtype == (np.int64 if name == "n" else object)
+
+
+def test_a_row_of_an_ellipsis_is_an_array():
+    ragged = Ragged.from_rows([[1, 2], [3]])
+    assert ragged[1, ...].tolist() == [3]
+    column = tfs.Nullable(np.array([b"a\x00", None], object), np.array([True, False]))
+    assert column[0, ...].shape == ()
+    assert column[0, ...].item() == b"a\x00"
+    assert column[1, ...] is None
+    assert tfs.Nullable([b"a"], np.array([True]))[0, ...] == b"a"
+    with pytest.raises(IndexError):
+        column[2, ...]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import datetime
 import decimal
 
@@ -48,12 +49,19 @@ def one(feature: bytes) -> bytes:
         (True, int64s(1)),
         (1.5, floats(1.5)),
         (float("nan"), floats(float("nan"))),
-        (1e300, floats(float("inf"))),
+        (float("inf"), floats(float("inf"))),
+        (1e-45, floats(1e-45)),
+        (np.float64(3.4e38), floats(3.4e38)),
         (np.int8(-1), int64s(-1)),
         (np.uint64(5), int64s(5)),
         (np.float64(0.1), floats(0.1)),
         (np.bool_(False), int64s(0)),
         (np.str_("a"), strings(b"a")),
+        (np.str_("a\0"), strings(b"a\0")),
+        (np.array(["2020-01-01"], "M8[D]"), int64s(18262)),
+        (np.datetime64("2020-01-01T00:00:00", "s"), int64s(1577836800)),
+        (np.timedelta64(-3, "ms"), int64s(-3)),
+        ([np.datetime64("1970"), np.datetime64("1970-01-03")], int64s(0, 2)),
         (np.bytes_(b"a"), strings(b"a")),
         ([1, 2, 300], int64s(1, 2, 300)),
         ((True, 2), int64s(1, 2)),
@@ -116,7 +124,15 @@ def test_numpy_variable_strings():
         ([[1, 2], 3], ValueError, "differing lengths"),
         (1j, TypeError, "complex"),
         (np.zeros(2, complex), TypeError, "two features"),
-        (np.array(["2020-01-01"], "M8[s]"), TypeError, "astype"),
+        (np.zeros(1, "m8"), TypeError, "astype"),
+        ([np.datetime64("1970"), 1], TypeError, "mixes times and other values"),
+        (1e300, ValueError, "1e+300 does not fit float32"),
+        (1e-50, ValueError, "1e-50 does not fit float32"),
+        (np.float64(-1e39), ValueError, "does not fit float32"),
+        (np.longdouble("1e400"), ValueError, "does not fit float32"),
+        ([0.5, 1e300], ValueError, "1e+300 does not fit float32"),
+        (np.array([[0.0, 1e-50]]), ValueError, "1e-50 does not fit float32"),
+        (np.array([0, -1e300]), ValueError, "keeps it exactly"),
         (np.zeros(1, [("a", "i4")]), TypeError, "dtype"),
         (datetime.date(2020, 1, 1), TypeError, "date"),
         (decimal.Decimal("1.5"), TypeError, "Decimal"),
@@ -324,3 +340,27 @@ def test_columns_without_values_have_no_kind():
     assert offsets.tolist() == [0, len(first), len(first + second)]
     with pytest.raises(ValueError):  # noqa: PT011
         codec_module._example.encode_columns([(b"a", None, None, 1, None)], 2)  # type: ignore[attr-defined]
+
+
+ZEROS, TEXT = b"\x00\x01\x00\x00", "a\x00"
+"""numpy's own strings would lose the zeros at their ends."""
+
+
+@pytest.mark.parametrize(
+    ("column", "feature", "rows"),
+    [
+        ([ZEROS, b"q"], "bytes", [ZEROS, b"q"]),
+        ((ZEROS, b"q", ZEROS), "bytes", [ZEROS, b"q", ZEROS]),
+        (collections.deque([ZEROS, b"q"]), "bytes", [ZEROS, b"q"]),
+        ((TEXT, "b", TEXT), "str", [TEXT, "b", TEXT]),
+        (((ZEROS, b"q"),) * 3, ("bytes", (2,)), [[ZEROS, b"q"]] * 3),
+        ([(ZEROS, b"q")], ("bytes", (2,)), [[ZEROS, b"q"]]),
+        (((ZEROS,), (b"q", ZEROS), ()), ("bytes", (None,)), [[ZEROS], [b"q", ZEROS], []]),
+        (pa.array([ZEROS, b"q"]), "bytes", [ZEROS, b"q"]),
+        (pd.Series([ZEROS, b"q"]), "bytes", [ZEROS, b"q"]),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_zeros_at_the_ends_of_strings_are_written(column, feature, rows):
+    found = tfs.decode_examples(encode_examples({"x": column}), {"x": feature})["x"]
+    assert found.tolist() == rows

@@ -162,6 +162,13 @@ def everything(module, record):
         return "refused"
 
 
+def test_integers_whose_last_one_is_cut_are_refused_by_both_codecs():
+    cut = tf.train.Example(features={"feature": {"x": {"int64_list": {"value": [1, 300]}}}})
+    data = cut.SerializeToString()
+    record = data[:-1] + bytes([data[-1] | 0x80])
+    assert everything(codec._example, record) == everything(pure, record) == "refused"
+
+
 @settings(max_examples=500)
 @given(RECORD, st.data())
 def test_damaged_bytes_read_alike_in_both_codecs(record, data):
@@ -253,3 +260,22 @@ def test_nested_ragged_reads_with_a_stock_spec():
     schema = Schema({"x": ("int64", (None, None))})
     assert tf.io.parse_example(records, schema.feature_spec())["x"].to_list() == rows
     assert Schema.from_feature_spec(schema.feature_spec()) == schema
+
+
+def test_defaults_keep_zeros_at_the_ends_of_strings():
+    zeros, text = b"\x00\x01\x00\x00", "a\x00"
+    schema = Schema(
+        {
+            "b": Feature("bytes", default=zeros),
+            "s": Feature("str", default=text),
+            "two": Feature("bytes", (2,), default=[zeros, b"q\x00"]),
+            "same": Feature("bytes", (2,), default=zeros),
+        }
+    )
+    wanted = {"b": zeros, "s": text.encode(), "two": [zeros, b"q\x00"], "same": [zeros] * 2}
+    parsed = tf.io.parse_example([encode_example({})], schema.feature_spec())
+    assert {name: value[0].numpy().tolist() for name, value in parsed.items() if value.ndim > 1} | {
+        name: value[0].numpy() for name, value in parsed.items() if value.ndim == 1
+    } == wanted
+    again = Schema.from_feature_spec(schema.feature_spec())
+    assert {name: again[name].default for name in again} == wanted

@@ -137,8 +137,10 @@ class TestPixels:
         assert found.dtype == dtype
         assert (found == value).all()
 
+    @pytest.mark.tensorflow
     def test_as_tensorflow_decodes(self) -> None:
-        tf = pytest.importorskip("tensorflow")
+        import tensorflow as tf
+
         pixels = np.random.default_rng(0).integers(0, 255, (9, 7, 3), np.uint8)
         for encoding in ("png", "bmp"):
             data = tfs.encode_image(pixels, encoding)

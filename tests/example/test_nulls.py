@@ -104,11 +104,21 @@ def test_nan_is_a_null_only_on_request():
     for column in ([1.5, np.nan], pd.Series([1.5, np.nan]), pa.array([1.5, np.nan])):
         assert encode_examples({"x": column})[1] != ABSENT
         assert encode_examples({"x": column}, nan_as_null=True)[1] == ABSENT
+
+
+def test_nat_is_a_null():
     dates = np.array([1, "NaT"], "M8[s]")
     raw = {"x": Feature("datetime64[s]", raw=True, nullable=True)}
-    assert encode_examples({"x": dates}, schema=raw)[1] != ABSENT
-    assert encode_examples({"x": dates}, schema=raw, nan_as_null=True)[1] == ABSENT
-    assert encode_examples({"x": pd.Series(dates)}, schema=raw)[1] == ABSENT
+    for column in (dates, pd.Series(dates), dates.astype("m8[s]"), pa.array(dates)):
+        assert encode_examples({"x": column})[1] == ABSENT
+    assert encode_examples({"x": dates}, schema=raw)[1] == ABSENT
+    assert encode_example({"x": dates[1]}) == encode_example({"x": dates[1:]}) == ABSENT
+    with pytest.raises(ValueError, match="'x': row 1 is null in part"):
+        encode_examples({"x": np.array([[1, 2], [3, "NaT"]], "M8[s]")})
+    with pytest.raises(ValueError, match="'x': row 0 is null in part"):
+        encode_examples({"x": Ragged(dates, np.array([0, 2, 2]))})
+    with pytest.raises(ValueError, match="'x': 1 of 2 values are NaT"):
+        encode_example({"x": dates})
 
 
 def test_a_schema_that_is_not_nullable_refuses_nulls():

@@ -26,7 +26,8 @@ Written by `make protocol`. The library's own code (`ShardedWriter`, `WriteJob`,
 `RecordReader`) runs over a simulated store. Every actor stops before each request; the order in
 which they go on is varied, and what becomes of each request: it is carried out, refused, or fails;
 its answer is lost, for good or until a retry that is answered or refused; it is carried out late,
-or twice; or the actor dies there. States are told apart by what the store holds and what each actor
+or twice; a client below repeats it, and is refused while the first copy is still under way; or the
+actor dies there. States are told apart by what the store holds and what each actor
 was told, and *every order* means that no state which can be reached was left out.
 
 After each step the dataset must be whole, and be what a serial order of commits gives, and nothing

@@ -58,6 +58,8 @@ class VirtualTime(ModuleType):
     def time(self) -> float:
         return execution().clock
 
+    monotonic = time
+
     def sleep(self, seconds: float) -> None:
         pass
 

@@ -36,6 +36,8 @@ class Fate(enum.Enum):
     """A timeout for who asked; carried out at some later time."""
     LATE_403 = "late403"
     """Given up for slow, and the retry is answered 403; the first is carried out later."""
+    OVERTAKEN = "overtaken"
+    """A client repeats it by itself, and hears 403; the first copy is carried out later."""
     TWICE = "twice"
     """Carried out and answered; a first attempt, given up for slow, is carried out later."""
     DIES = "dies"
@@ -45,13 +47,14 @@ class Fate(enum.Enum):
 
 
 APPLIED = frozenset({Fate.DONE, Fate.LOST, Fate.LOST_403, Fate.RETRIED, Fate.TWICE})
-DEFERRED = frozenset({Fate.LATE, Fate.LATE_403, Fate.TWICE, Fate.DIES_LATE})
+DEFERRED = frozenset({Fate.LATE, Fate.LATE_403, Fate.OVERTAKEN, Fate.TWICE, Fate.DIES_LATE})
 FATAL = frozenset({Fate.DIES, Fate.DIES_LATE})
 FAULTS = {
     Fate.REFUSED: (PermissionError, errno.EACCES, 1),
     Fate.FAILED: (TimeoutError, errno.ETIMEDOUT, 2),
     Fate.LATE: (TimeoutError, errno.ETIMEDOUT, 2),
     Fate.LATE_403: (PermissionError, errno.EACCES, 2),
+    Fate.OVERTAKEN: (PermissionError, errno.EACCES, 1),
     Fate.LOST: (ConnectionError, errno.ECONNRESET, 2),
     Fate.LOST_403: (PermissionError, errno.EACCES, 2),
 }

@@ -21,6 +21,7 @@ class SimulatedStore:
     """Keeps nothing itself: the objects are in a `World`."""
 
     conditional = True
+    asks_once = False
     range_bytes = 1 << 20
     in_flight = most_in_flight = 4
     lists_cheaply = False

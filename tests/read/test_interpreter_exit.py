@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
+import gzip
 import json
 import subprocess
 import sys
@@ -12,6 +15,7 @@ import pytest
 
 import tfio_store as tfs
 from tests.servers.place import Place
+from tests.support.framed import framed
 from tfio_store.storage.faults import is_transient, named
 from tfio_store.storage.threads import Threads
 
@@ -88,3 +92,49 @@ def test_no_more_threads_says_so() -> None:
     pool.shutdown()
     with pytest.raises(RuntimeError, match="the interpreter is shutting down"):
         pool.submit(print)
+
+
+HALF_READ = """
+import os, sys
+import tfio_store as tfs
+os.kept = []  # which Python clears after our modules
+for url in sys.argv[1:]:
+    reader = tfs.RecordReader(url)
+    batches = reader.batches()
+    next(batches)
+    os.kept += [reader, batches]
+os.kept += sys.modules.values()  # so that Python has to clear them
+"""
+
+
+def test_what_is_half_read_ends_without_a_word(tmp_path: Path) -> None:
+    records = [b"%06d" % i * 1000 for i in range(5000)]
+    (tmp_path / "foreign.gz").write_bytes(gzip.compress(framed(records), 1))
+    (tmp_path / "foreign").write_bytes(framed(records))
+    with tfs.ShardedWriter(tmp_path / "ours", num_shards=2, compression="GZIP") as writer:
+        writer.write_batch(records)
+    urls = [str(tmp_path / name) for name in ("foreign.gz", "foreign", "ours")]
+    ran = subprocess.run(
+        [sys.executable, "-c", HALF_READ, *urls, *urls],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert "generator" not in ran.stderr
+
+
+@pytest.mark.parametrize("room", ["dataset", "read", "records", "storage"])
+def test_no_generator_of_readers_yields_where_it_catches_by_name(room: str) -> None:
+    """It may be closed when its module's names are gone, which Python tells as a TypeError."""
+    found = []
+    for path in sorted((Path(tfs.__file__).parent / room).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Try):
+                continue
+            caught = [n for h in node.handlers if h.type for n in ast.walk(h.type)]
+            names = [name.id for name in caught if isinstance(name, ast.Name)]
+            yields = [n for part in node.body for n in ast.walk(part)]
+            if any(isinstance(n, ast.Yield | ast.YieldFrom) for n in yields):
+                found += [(str(path), node.lineno, n) for n in names if not hasattr(builtins, n)]
+    assert not found

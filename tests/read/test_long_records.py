@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 import tfio_store as tfs
 from tests.support.framed import framed
 from tfio_store.records.framing import masked_crc32c, read_records, walk_file
+from tfio_store.storage import ReplacedError
 
 SIZES = [200_000, 1_300_000, 40_000, 0, 700_000, 33_000, 5, 2_000_000]
 
@@ -45,7 +46,7 @@ def looked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many records each call read; so that a test knows which way they came."""
     counts: list[int] = []
 
-    def counted(*args: Any, **options: Any) -> tuple[list[bytes], int]:
+    def counted(*args: Any, **options: Any) -> tuple[list[bytes], int, int]:
         found = read_records(*args, **options)
         counts.append(len(found[0]))
         return found
@@ -195,7 +196,7 @@ def test_a_manifest_that_counts_otherwise(tmp_path: Path, items: list[bytes]) ->
     name = tmp_path / writer.manifest.shards[0].name
     other = [*items[:-1], items[-1][:-16_016], bytes(16_000)]  # as long as before
     name.write_bytes(framed(other))
-    with pytest.raises(tfs.ManifestError, match="9 records where its manifest says 8"):
+    with pytest.raises(ReplacedError, match="other records than its manifest"):
         list(tfs.RecordReader(str(tmp_path / "train")))
 
 
@@ -224,6 +225,7 @@ def test_a_wrong_count_is_told_before_the_next_shard(tmp_path: Path) -> None:
         writer.write_batch([b"a" * 40_000] * 60 + [b"s" * 10] * 100 + [b"a" * 40_000] * 60)
     (file,) = tmp_path.glob("*.manifest.json")
     manifest = json.loads(file.read_text())
+    del manifest["crc32c"]
     manifest["shards"][0]["records"] -= 1
     file.write_text(json.dumps({**manifest, "records": manifest["records"] - 1, "index": None}))
     counts = []

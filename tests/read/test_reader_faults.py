@@ -32,11 +32,11 @@ PATIENT = tfs.Retry(base_delay=0.01, max_delay=0.1, timeout=5)
 
 def test_passing_faults_change_nothing(written: Place, shaped: Callable[..., Shaped]) -> None:
     proxy = shaped(
-        written.endpoint, p_503=0.05, p_reset=0.05, p_truncate=0.05, p_stall=0.05, stall_s=2
+        written.endpoint, p_503=0.05, p_reset=0.05, p_truncate=0.05, p_stall=0.05, stall_s=0.5
     )
     for seed in range(2):
         reader = tfs.RecordReader(
-            written.url("x-*"), storage_options=through(written, proxy), retry=PATIENT
+            written.url("x-*"), storage=tfs.Storage(through(written, proxy), retry=PATIENT)
         )
         assert sorted(reader.shuffle(seed)) == RECORDS
     counts = proxy.counts()
@@ -50,7 +50,11 @@ def test_a_lasting_fault_names_the_object(written: Place, shaped: Callable[..., 
     reader = tfs.RecordReader(url, storage_options=written.storage_options)
     assert next(iter(reader)) == RECORDS[0]
     with pytest.raises(OSError, match="x-0"):
-        next(iter(tfs.RecordReader(url, storage_options=through(written, proxy), retry=impatient)))
+        next(
+            iter(
+                tfs.RecordReader(url, storage=tfs.Storage(through(written, proxy), retry=impatient))
+            )
+        )
     assert proxy.counts()["requests"] <= 3
 
 

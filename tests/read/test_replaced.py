@@ -42,7 +42,7 @@ def replace(place: Place, name: str = "x") -> None:
 
 
 def options(place: Place, **more: Any) -> dict[str, Any]:
-    return {"storage_options": place.storage_options, "backend": place.backend, **more}
+    return {"storage": place.storage(), **more}
 
 
 def kinds(records: list[bytes]) -> set[bytes]:

@@ -50,13 +50,16 @@ def first_by_source(url: str, options: dict[str, Any]) -> bytes:
 
 
 def first_by_tensorflow(url: str, options: dict[str, Any]) -> bytes:
-    pytest.importorskip("tensorflow")
     dataset = tfs.TFRecordDataset(url, storage_options=options, batch_size=10)
     found: bytes = next(iter(dataset)).numpy()[0]
     return found
 
 
-WAYS = [(first_by_reader, 1), (first_by_source, 1), (first_by_tensorflow, 2)]
+WAYS = [
+    (first_by_reader, 1),
+    (first_by_source, 1),
+    pytest.param(first_by_tensorflow, 2, marks=pytest.mark.tensorflow),
+]
 
 
 @pytest.mark.parametrize(("first", "most"), WAYS)

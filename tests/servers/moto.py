@@ -34,7 +34,8 @@ def serve(port: int) -> None:
     )
     from werkzeug.serving import make_server
 
-    app, turn = DomainDispatcherApplication(create_backend_app), threading.Lock()
+    anything, s3 = DomainDispatcherApplication(create_backend_app), create_backend_app("s3")
+    turn = threading.Lock()
 
     def one_at_a_time(environ: Any, start_response: Any) -> list[bytes]:
         """moto looks at a condition and then writes, and in between others could write."""
@@ -44,8 +45,10 @@ def serve(port: int) -> None:
             raise ConnectionError("the request was cut off")
         if length:
             environ["wsgi.input"] = io.BytesIO(body)
+        # to find whom a request is for takes the dispatcher as long as to answer it
+        signed_for_s3 = "/s3/aws4_request" in environ.get("HTTP_AUTHORIZATION", "")
         with turn:
-            return list(app(environ, start_response))
+            return list((s3 if signed_for_s3 else anything)(environ, start_response))
 
     server = make_server(
         "127.0.0.1", port, one_at_a_time, threaded=True, request_handler=MotoRequestHandler

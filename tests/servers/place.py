@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import functools
+import json
+import os
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
-from tfio_store.storage import Store, open_store
+from tests.servers.gcs import PAGE_OBJECTS
+from tfio_store.storage import Storage, Store, open_store
+
+LOST_BY_FSSPEC = {("az", "what?"), ("gs", "semi;colon,comma=equals")}
 
 
 class PlainFileSystem(LocalFileSystem):
@@ -29,6 +34,13 @@ class PlainFileSystem(LocalFileSystem):
 fsspec.register_implementation("plain", PlainFileSystem, clobber=True)
 
 
+@functools.cache
+def apart(scheme: str, storage_options: str, process: int) -> Any:
+    """One for all tests of this process: a client of S3 takes a quarter of a second to make."""
+    options = json.loads(storage_options)
+    return fsspec.filesystem(scheme, **options, skip_instance_cache=True, use_listings_cache=False)
+
+
 @dataclass
 class Place:
     """A fresh, empty folder or bucket: ``url("a/b")`` names an object in it."""
@@ -41,17 +53,34 @@ class Place:
     def url(self, name: str = "") -> str:
         return f"{self.root}/{name}" if name else self.root
 
+    def storage(self, **more: Any) -> Storage:
+        """How it is reached, as public functions take it."""
+        return Storage(self.storage_options, **{"backend": self.backend, **more})
+
     def open(self, name: str = "", **options: Any) -> tuple[Store, str]:
         """The library's own store for this place, and the path of ``name`` in it."""
         return open_store(self.url(name), self.storage_options, backend=self.backend, **options)
 
-    @cached_property
+    @property
+    def one_process(self) -> bool:
+        """Whether other processes see nothing of it."""
+        return self.root.startswith("memory:")
+
+    @property
+    def page_objects(self) -> int:
+        """How many objects a page of a listing holds."""
+        return PAGE_OBJECTS if self.root.startswith("gs:") else 1000
+
+    def is_seen(self, name: str) -> bool:
+        """Whether `get` finds such a name: adlfs (a query) and gcsfs (at the emulator) do not
+        find each, although we do."""
+        return (self.root.partition(":")[0], name) not in LOST_BY_FSSPEC
+
+    @property
     def fs(self) -> Any:
-        """An fsspec filesystem of its own, for looking behind the library's back."""
+        """An fsspec filesystem apart from the library's, for looking behind its back."""
         scheme = self.root.split("://")[0] if "://" in self.root else "file"
-        return fsspec.filesystem(
-            scheme, **self.storage_options, skip_instance_cache=True, use_listings_cache=False
-        )
+        return apart(scheme, json.dumps(self.storage_options, sort_keys=True), os.getpid())
 
     def names(self, folder: str = "") -> list[str]:
         """Every object below ``folder``, relative to the place, sorted."""

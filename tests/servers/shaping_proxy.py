@@ -12,6 +12,10 @@ Each request is given at most one fault, drawn from a seeded generator:
     deny      answered 403 without asking the store
     forge     carried out by the store, but answered 403
     late      the connection is reset at once, and the store gets the request ``late_s`` seconds on
+    overtaken  like late, and the same request is answered 403 if it comes again before that: HTTP
+              clients repeat one by themselves whose kept connection is reset
+
+With ``only``, faults befall those requests alone whose first line matches this regular expression.
 
 It looks at no more of HTTP than it has to: what a client sends after an answer began is a new
 request (so no pipelining), and an interim "100 Continue" is no answer.
@@ -48,7 +52,8 @@ SOCKET_BUFFER = 1 << 19
 NOTED = 200
 """Requests in the timeline."""
 
-FAULTS = ("503", "reset", "truncate", "stall", "flip", "deny", "forge", "late")
+FAULTS = ("503", "reset", "truncate", "stall", "flip", "deny", "forge", "late", "overtaken")
+HELD = ("late", "overtaken")
 
 
 def refusal(status: bytes, code: bytes, message: bytes) -> bytes:
@@ -82,6 +87,8 @@ class Shape:
     p_deny: float = 0.0
     p_forge: float = 0.0
     p_late: float = 0.0
+    p_overtaken: float = 0.0
+    only: str = ""
     stall_s: float = 20.0
     late_s: float = 2.0
     seed: int = 1
@@ -143,6 +150,16 @@ class Proxy:
         self.counts = dict.fromkeys(("connections", "requests", "bytes", *FAULTS), 0)
         self.kinds: Counter[str] = Counter()
         self.timeline: list[Request] = []
+        self.overtaken: Counter[bytes] = Counter()
+        """The first lines of requests that are held, while another one is turned away."""
+
+    def fault_of(self, head: bytes) -> str | None:
+        line = head.partition(b"\r\n")[0]
+        if self.overtaken[line]:
+            return "deny"
+        if not re.search(self.shape.only, line.decode("latin-1")):
+            return None
+        return self.shape.draw(self.dice)
 
     async def serve(self, port: int) -> None:
         listener = socket.create_server(("127.0.0.1", port), backlog=1024)
@@ -181,7 +198,7 @@ class Relay:
             try:
                 # a client that half-closes still waits for its answer
                 await asyncio.wait({answers, requests}, return_when=asyncio.FIRST_COMPLETED)
-                if not answers.done() and self.fault not in ("503", "deny", "late"):
+                if not answers.done() and self.fault not in ("503", "deny", *HELD):
                     await asyncio.wait({answers}, timeout=60)
             finally:
                 answers.cancel()
@@ -200,7 +217,7 @@ class Relay:
             if self.fault in ("503", "deny"):
                 await self.turn_away(SLOW_DOWN if self.fault == "503" else DENIED)
                 return
-            if self.fault == "late":
+            if self.fault in HELD:
                 await self.deliver_late(bytes(view[:count]))
                 return
             await pace.take(count)
@@ -236,7 +253,7 @@ class Relay:
         if len(self.proxy.timeline) < NOTED:
             self.noted = Request(line_of(head), time.monotonic())
             self.proxy.timeline.append(self.noted)
-        self.fault = self.proxy.shape.draw(self.proxy.dice)
+        self.fault = self.proxy.fault_of(head)
         self.proxy.counts["requests"] += 1
         self.proxy.kinds[kind_of(head)] += 1
         if self.fault:
@@ -261,9 +278,13 @@ class Relay:
         while left > 0 and (more := await loop.sock_recv(self.client, CHUNK)):
             request += more
             left -= len(more)
+        line = head.partition(b"\r\n")[0]
+        overtaken = left <= 0 and self.fault == "overtaken"
+        self.proxy.overtaken[line] += overtaken
         reset(self.client)
         if left <= 0:
             await asyncio.sleep(self.proxy.shape.late_s)
+            self.proxy.overtaken[line] -= overtaken
             await loop.sock_sendall(self.store, request)
             await asyncio.sleep(self.proxy.shape.late_s)  # while the store answers nobody
 
@@ -337,7 +358,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("target", type=int)
     parser.add_argument("--counts", type=Path, help="a file to keep counts in, as JSON")
     for field in dataclasses.fields(Shape):
-        kind = int if field.name == "seed" else float
+        kind = type(field.default)
         parser.add_argument(f"--{field.name.replace('_', '-')}", type=kind, default=field.default)
     return parser.parse_args()
 

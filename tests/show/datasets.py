@@ -45,6 +45,27 @@ def jpeg(width: int = 64, height: int = 48, *, seed: int = 0) -> bytes:
     return file.getvalue()
 
 
+def scans(count: int) -> bytes:
+    """A JPEG file of many scans, each of which takes as long as the image has pixels."""
+    data = jpeg()
+    return data[:-2] + b"\xff\xda\x00\x08\x01\x01\x00\x00\x3f\x00" * count + data[-2:]
+
+
+def bomb(width: int, height: int) -> bytes:
+    """A sound PNG file of very many pixels, of one bit each, in few bytes."""
+    lines = zlib.compressobj(9)
+    line = bytes(1 + -(-width // 8))
+    body = b"".join(lines.compress(line) for _ in range(height)) + lines.flush()
+
+    def chunk(name: bytes, data: bytes) -> bytes:
+        crc = zlib.crc32(name + data)
+        return len(data).to_bytes(4, "big") + name + data + crc.to_bytes(4, "big")
+
+    header = width.to_bytes(4, "big") + height.to_bytes(4, "big") + b"\1\0\0\0\0"
+    chunks = chunk(b"IHDR", header) + chunk(b"IDAT", body) + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + chunks
+
+
 def _pillow() -> Any:
     return pytest.importorskip("PIL.Image")
 
@@ -605,5 +626,6 @@ def _break(path: Path, at: int) -> None:
 
 def _set_schema(manifest: Path, schema: tfs.Schema) -> None:
     document = json.loads(manifest.read_text("utf-8"))
+    del document["crc32c"]
     document["schema"] = schema.to_json()
     manifest.write_text(json.dumps(document), "utf-8")

@@ -12,6 +12,7 @@ import pytest
 import tfio_store as tfs
 from tests.show import datasets, made_facts
 from tests.show.browsing import Tab, chromium, opened
+from tests.support.long import first
 from tfio_store.show.model import Facts
 from tfio_store.show.page.html import frame_of, page_of
 from tfio_store.show.page.plain import scope_text
@@ -65,7 +66,7 @@ KINDS: dict[str, list[str]] = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", first(1, KINDS))
 def test_each_kind_of_dataset(show: Show, tmp_path: Path, kind: str) -> None:
     source = getattr(datasets, kind)(tmp_path)
     with show(tfs.report(source).html) as tab:
@@ -77,6 +78,7 @@ def test_each_kind_of_dataset(show: Show, tmp_path: Path, kind: str) -> None:
             assert tab.page.locator(".feature.filled h3").count() > 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["facts", "empty", "hostile", "many_shards"])
 @pytest.mark.parametrize("width", [400, 1200])
 def test_facts_of_each_kind(show: Show, name: str, width: int) -> None:
@@ -99,6 +101,7 @@ def test_hostile_texts_are_shown_as_they_are(show: Show) -> None:
         assert page.locator(".broken").count() == 3
 
 
+@pytest.mark.long
 def test_numbers_of_the_facts_are_on_the_page(show: Show) -> None:
     with show(of(made_facts.facts())) as tab:
         tab.scroll_through()
@@ -129,6 +132,7 @@ def test_pictures_are_drawn(show: Show) -> None:
         assert tab.page.locator("main img").count() == 60
 
 
+@pytest.mark.long
 def test_an_image_is_enlarged_by_keyboard(show: Show) -> None:
     with show(of(made_facts.facts())) as tab:
         tab.page.locator(".frame").nth(3).focus()
@@ -141,6 +145,7 @@ def test_an_image_is_enlarged_by_keyboard(show: Show) -> None:
         assert tab.wrong == []
 
 
+@pytest.mark.long
 def test_5_000_features_are_drawn_as_they_are_needed(show: Show) -> None:
     with show(of(made_facts.wide(5000)), width=400) as tab:
         page = tab.page
@@ -156,6 +161,7 @@ def test_5_000_features_are_drawn_as_they_are_needed(show: Show) -> None:
         assert tab.wrong == []
 
 
+@pytest.mark.long
 def test_a_finding_leads_to_its_feature(show: Show) -> None:
     with show(of(made_facts.facts())) as tab:
         tab.page.locator(".finding", has_text="tokens").get_by_role("link", name="feature").click()
@@ -170,6 +176,7 @@ PAIRS = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dark", [False, True])
 def test_colours_have_contrast(show: Show, dark: bool) -> None:
     with show(of(made_facts.empty()), dark=dark) as tab:
@@ -220,6 +227,7 @@ def test_a_notebook_shows_it_in_a_frame(show: Show) -> None:
         assert tab.said == []
 
 
+@pytest.mark.long
 def test_print(show: Show) -> None:
     with show(of(made_facts.facts())) as tab:
         assert len(tab.page.pdf()) > 50_000

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import tfio_store as tfs
+from tests.support.long import first
 
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
@@ -78,8 +79,8 @@ def numbers(tab: Tab) -> list[str]:
 KINDS = ["images", "mnist", "texts", "scalars", "damaged", "plain_files", "audio", "hostile_names"]
 
 
-@pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dark", first(1, [False, True]))
+@pytest.mark.parametrize("kind", first(1, KINDS))
 def test_each_screen(tmp_path: Path, visit: Visit, kind: str, dark: bool) -> None:
     """Wide in the light, at 400 pixels in the dark."""
     source = getattr(datasets, kind)(tmp_path)
@@ -142,6 +143,7 @@ def test_paging_by_keyboard(tmp_path: Path, visit: Visit) -> None:
         check(tab)
 
 
+@pytest.mark.long
 def test_a_number_that_no_record_has(tmp_path: Path, visit: Visit) -> None:
     with visit(datasets.few(tmp_path)) as tab:
         for wrong in ("-1", "1e3", "99", "x"):
@@ -152,6 +154,7 @@ def test_a_number_that_no_record_has(tmp_path: Path, visit: Visit) -> None:
         assert "record/" not in tab.page.url
 
 
+@pytest.mark.long
 def test_back_and_reload_keep_the_screen(tmp_path: Path, visit: Visit) -> None:
     with visit(datasets.images(tmp_path, count=100)) as tab:
         press(tab, "r", ".lines")
@@ -169,6 +172,7 @@ def test_back_and_reload_keep_the_screen(tmp_path: Path, visit: Visit) -> None:
         check(tab)
 
 
+@pytest.mark.long
 def test_a_finding_leads_to_its_records(tmp_path: Path, visit: Visit) -> None:
     with visit(datasets.broken_images(tmp_path)) as tab:
         links = tab.page.locator(".finding .links a[href^='#/']")
@@ -180,6 +184,7 @@ def test_a_finding_leads_to_its_records(tmp_path: Path, visit: Visit) -> None:
         assert tab.wrong == [] or all("Failed to decode" not in each for each in tab.wrong)
 
 
+@pytest.mark.long
 def test_an_image_leads_to_its_record(tmp_path: Path, visit: Visit) -> None:
     with visit(datasets.images(tmp_path)) as tab:
         tab.scroll_through()
@@ -192,6 +197,7 @@ def test_an_image_leads_to_its_record(tmp_path: Path, visit: Visit) -> None:
         check(tab)
 
 
+@pytest.mark.long
 def test_records_by_a_value(tmp_path: Path, visit: Visit) -> None:
     tfs.write_table({"x": list(range(100)), "y": ["a", "b"] * 50}, f"{tmp_path}/train")
     with visit(f"{tmp_path}/train") as tab:
@@ -216,6 +222,7 @@ def test_records_by_a_value(tmp_path: Path, visit: Visit) -> None:
         assert "is no number" in tab.page.locator(".finding.error").inner_text()
 
 
+@pytest.mark.long
 def test_sampling_anew(tmp_path: Path, visit: Visit) -> None:
     with visit(datasets.images(tmp_path)) as tab:
         assert "Seed 0" in tab.page.locator(".scope").inner_text()
@@ -227,6 +234,7 @@ def test_sampling_anew(tmp_path: Path, visit: Visit) -> None:
         check(tab)
 
 
+@pytest.mark.long
 def test_files_without_an_index(tmp_path: Path, visit: Visit) -> None:
     """Their records are those of the sample, and have no number."""
     with visit(datasets.compressed_files(tmp_path)) as tab:
@@ -240,6 +248,7 @@ def test_files_without_an_index(tmp_path: Path, visit: Visit) -> None:
         check(tab)
 
 
+@pytest.mark.long
 def test_what_is_not_there_is_told(tmp_path: Path, visit: Visit) -> None:
     with visit(f"{tmp_path}/nothing") as tab:
         said = tab.page.locator(".finding.error").inner_text()
@@ -250,6 +259,7 @@ def test_what_is_not_there_is_told(tmp_path: Path, visit: Visit) -> None:
         tab.page.wait_for_selector(".finding.error")
 
 
+@pytest.mark.long
 def test_records_that_are_no_examples(tmp_path: Path, visit: Visit) -> None:
     with visit(datasets.no_examples(tmp_path)) as tab:
         press(tab, "r", ".lines")
@@ -259,6 +269,30 @@ def test_records_that_are_no_examples(tmp_path: Path, visit: Visit) -> None:
         check(tab)
 
 
+@pytest.mark.long
+def test_images_that_are_not_drawn_are_told(tmp_path: Path, visit: Visit) -> None:
+    url = f"{tmp_path}/train"
+    bomb, cut = datasets.bomb(20_000, 15_000), datasets.png(200, 200)[:100]
+    with tfs.ShardedWriter(url, num_shards=1) as writer:
+        writer.write({"bomb": bomb, "cut": cut})
+    with visit(url) as tab:
+        press(tab, "r", ".lines")
+        listed = tab.page.locator(".lines tbody").inner_text()
+        assert "20,000 x 15,000 pixels: it has too many pixels" in listed
+        press(tab, "j", ".lines")
+        press(tab, "Enter", ".record .field")
+        tab.page.wait_for_selector(".field:has-text('cut') .fault")
+        assert tab.page.locator("img").count() == 0
+        assert "it has too many pixels. Download" in tab.page.locator(".record").inner_text()
+        for name, data in (("bomb", bomb), ("cut", cut)):
+            with tab.page.expect_download() as saving:
+                tab.page.locator(
+                    f".field:has(.name:text-is('{name}')) a:text-is('Download')"
+                ).click()
+            assert Path(saving.value.path()).read_bytes() == data
+
+
+@pytest.mark.long
 def test_five_thousand_features(tmp_path: Path, visit: Visit) -> None:
     with visit(datasets.many_features(tmp_path)) as tab:
         press(tab, "r", ".lines")

@@ -18,11 +18,11 @@ from tfio_store.show.media.media_types import media_type
 from tfio_store.show.model import Facts, Finding
 from tfio_store.show.sampling.opened import open_source
 from tfio_store.show.sampling.sample import take_sample
-from tfio_store.storage import Access
+from tfio_store.storage import Storage
 
 
 def facts(source: object, **options: Any) -> Facts:
-    found = facts_of(take_sample(open_source(source, Access()), **options))  # type: ignore[arg-type]
+    found = facts_of(take_sample(open_source(source, Storage()), **options))  # type: ignore[arg-type]
     text = json.dumps(found.to_json(), allow_nan=False)
     assert len(text) < 10 << 20
     return found
@@ -59,7 +59,7 @@ def test_clean_datasets_have_no_warnings(make: Callable[[Path], str], tmp_path: 
         (datasets.same_images, "same-value", "warning", "19 of 200 values"),
         (datasets.broken_images, "broken-image", "error", "10 of 100 images"),
         (datasets.mixed_sizes, "mixed-sizes", "note", "5 of 100 images are not 48x32"),
-        (datasets.wrong_index, "wrong-index", "error", "holds 50 records where its index says 100"),
+        (datasets.wrong_index, "wrong-index", "error", "holds other records than its manifest"),
         (datasets.mixed_images, "mixed-images", "note", "96 RGB, 12 L, 12 RGBA"),
         (datasets.same_records, "same-record", "warning", "100 records (10 %)"),
         (datasets.bad_texts, "not-utf8", "warning", "20 of 400 texts (5 %) are not UTF-8"),
@@ -130,7 +130,7 @@ def test_one_image_bomb_does_not_hide_other_images(tmp_path: Path) -> None:
 
 def test_findings_name_the_records_that_show_them(tmp_path: Path) -> None:
     source = datasets.not_numbers(tmp_path)
-    sample = take_sample(open_source(source, Access()))
+    sample = take_sample(open_source(source, Storage()))
     found = facts_of(sample)
     nan, infinite = [each for each in found.findings if each.kind == "not-finite"]
     assert "20 of 1,000 values (2 %) are NaN" in nan.text

@@ -145,12 +145,13 @@ def test_more_values_than_are_held_are_a_fair_part(monkeypatch: pytest.MonkeyPat
 
 def test_times_have_a_unit(tmp_path: Path) -> None:
     times = np.array(["2024-01-01T00:00:00", "2024-03-01T00:00:00", "NaT"], "datetime64[s]")
-    schema = Schema({"t": tfs.Feature("datetime64[s]", raw=True)})
-    records = tfs.encode_examples({"t": times}, schema=schema).tolist()
-    found = told(records, "t", schema=schema)
-    assert (found.role, found.unit, found.nans) == ("time", "s", 1)
-    assert found.least == times[0].astype(np.int64)
-    assert found.most == times[1].astype(np.int64)
+    for raw in (False, True):
+        schema = Schema({"t": tfs.Feature("datetime64[s]", raw=raw, nullable=True)})
+        records = tfs.encode_examples({"t": times}, schema=schema).tolist()
+        found = told(records, "t", schema=schema)
+        assert (found.role, found.unit) == ("time", "s")
+        assert found.least == times[0].astype(np.int64)
+        assert found.most == times[1].astype(np.int64)
 
 
 def test_raw_numbers_are_numbers() -> None:

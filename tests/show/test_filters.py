@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -161,7 +162,7 @@ class TestContent:
         record = tfs.encode_example({"image": bytes(range(6)), "height": 2, "width": 3})
         content = Content(record)
         (held,) = (each for each in content.features if each.name == "image")
-        made = held.media(0, small=False)
+        made = held.media(0, "whole")
         assert made is not None
         assert made[0].startswith(b"\x89PNG")
 
@@ -215,3 +216,43 @@ def test_small_images_are_thumbnails(tmp_path: Path) -> None:
         assert found == "image/jpeg"
         whole = client.get("/api/record/0")["features"][0]["values"][0]
         assert len(client.ask(small).body) < len(client.ask(whole["url"]).body) / 4
+
+
+@pytest.mark.parametrize("with_pillow", [True, False])
+def test_an_image_that_is_not_decoded_here_is_not_sent_as_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, with_pillow: bool
+) -> None:
+    """Not in a list, not alone, by no address: its size and kind are told, and it is a file to
+    download. A browser would take gigabytes to draw it."""
+    pytest.importorskip("PIL.Image")
+    bomb, scans, sound = datasets.bomb(20_000, 15_000), datasets.scans(100), datasets.jpeg()
+    cut = datasets.png(200, 200)[:100]
+    url = f"{tmp_path}/train"
+    with tfs.ShardedWriter(url, num_shards=1) as writer:
+        writer.write({"image": [bomb, scans, cut, sound]})
+    if not with_pillow:
+        monkeypatch.setitem(sys.modules, "PIL", None)
+        monkeypatch.setitem(sys.modules, "PIL.Image", None)
+    with viewed(url) as client:
+        client.ready()
+        for page in ("/api/records", "/api/rows"):
+            ((_, text),) = client.get(page)["lines"][0]["cells"]
+            said = "20,000 x 15,000 pixels: it has too many pixels"
+            assert text == f"image/png, {len(bomb):,} bytes, {said} and 3 more"
+        first, second, third, last = client.get("/api/record/0")["features"][0]["values"]
+        assert first["why"] == said
+        assert second["why"] == "64 x 48 pixels: it has too many scans"
+        assert "url" not in first.keys() | second.keys()
+        assert "why" not in last
+        for number, data in enumerate([bomb, scans, cut]):
+            for row in ("record", "row"):
+                for query in ("", "?small=1", "?small=0"):
+                    if data is not cut or with_pillow:
+                        assert client.ask(f"/media/{row}/0/0/{number}{query}").status == 404
+                answer = client.ask(f"/media/{row}/0/0/{number}?file=1")
+                assert (answer.status, answer.body) == (200, data)
+                assert answer.headers["content-type"] == "application/octet-stream"
+                assert answer.headers["content-disposition"].startswith("attachment; filename=")
+                assert answer.headers["x-content-type-options"] == "nosniff"
+        assert client.ask(third["file"]).body == cut
+        assert client.ask(last["url"]).body == client.ask(last["file"]).body == sound

@@ -18,11 +18,11 @@ from tfio_store.show.facts import facts_of
 from tfio_store.show.model import Facts
 from tfio_store.show.sampling.opened import open_source
 from tfio_store.show.sampling.sample import take_sample
-from tfio_store.storage import Access
+from tfio_store.storage import Storage
 
 
 def facts(source: str) -> Facts:
-    sample = take_sample(open_source(source, Access()))
+    sample = take_sample(open_source(source, Storage()))
     found = facts_of(sample)
     assert len(json.dumps(found.to_json(), allow_nan=False)) < 10 << 20
     for each in found.findings:
@@ -105,10 +105,8 @@ def test_lists_of_millions_of_values_are_counted_only(tmp_path: Path) -> None:
 
 def test_a_jpeg_of_very_many_scans_is_not_decoded(tmp_path: Path) -> None:
     pytest.importorskip("PIL.Image")
-    data = datasets.jpeg()
-    scans = data[:-2] + b"\xff\xda\x00\x08\x01\x01\x00\x00\x3f\x00" * 100 + data[-2:]
     path = str(tmp_path / "scans")
-    tfs.write_table({"image": [scans]}, path, num_shards=1)
+    tfs.write_table({"image": [datasets.scans(100)]}, path, num_shards=1)
     found = facts(path)
     assert not found.items
     assert found.scope.left_out == ("1 image: it has too many scans",)
@@ -120,8 +118,8 @@ import re, sys
 from tfio_store.show.facts import facts_of
 from tfio_store.show.sampling.opened import open_source
 from tfio_store.show.sampling.sample import take_sample
-from tfio_store.storage import Access
-facts_of(take_sample(open_source(sys.argv[1], Access())))
+from tfio_store.storage import Storage
+facts_of(take_sample(open_source(sys.argv[1], Storage())))
 with open("/proc/self/status") as status:
     print(re.search(r"VmHWM:\\s*([0-9]+)", status.read())[1])
 """

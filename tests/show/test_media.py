@@ -18,10 +18,10 @@ from tfio_store.show.facts import facts_of
 from tfio_store.show.media.gallery import _cut_wav
 from tfio_store.show.media.media_types import image_size, media_type
 from tfio_store.show.media.text import excerpt, shown_value, visible
-from tfio_store.show.media.thumbnails import look_at, look_at_pixels, png_of, thumbnail
+from tfio_store.show.media.thumbnails import look_at, look_at_pixels, png_of
 from tfio_store.show.sampling.opened import open_source
 from tfio_store.show.sampling.sample import take_sample
-from tfio_store.storage import Access
+from tfio_store.storage import Storage
 
 MP3 = b"\xff\xfb\x90\x00" + bytes(413)
 """A frame of 128 kbit/s at 44,100 Hz."""
@@ -93,8 +93,7 @@ def test_pixels_become_a_png(height: int, width: int, channels: int) -> None:
 
 def test_a_small_image_is_shown_as_it_is() -> None:
     data = datasets.jpeg()
-    look = thumbnail(data)
-    assert look is not None
+    look = look_at(data)
     assert look.data == data
     assert not look.shortened
 
@@ -137,10 +136,51 @@ def test_without_pillow_small_images_are_shown_and_large_ones_left_out(
     tfs.write_table({"image": [small, file.getvalue()]}, path, num_shards=1)
     monkeypatch.setitem(sys.modules, "PIL", None)
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
-    found = facts_of(take_sample(open_source(path, Access())))
+    found = facts_of(take_sample(open_source(path, Storage())))
     (item,) = found.items
     assert (item.data, item.width, item.height) == (small, 48, 32)
     assert found.scope.left_out == ("1 image: Pillow is not installed",)
+
+
+@pytest.mark.parametrize(
+    "kind", ["PNG", "GIF", "BMP", "JPEG", "WEBP", "WEBP lossless", "WEBP alpha"]
+)
+def test_headers_tell_the_sizes_of_images(kind: str) -> None:
+    pillow = pytest.importorskip("PIL.Image")
+    name, *how = kind.split()
+    file = io.BytesIO()
+    image = pillow.new(
+        "RGBA" if "alpha" in how else "RGB", (301, 202), (1, 2, 3, 9)[: 3 + ("alpha" in how)]
+    )
+    exif = {"exif": bytes(5000)} if name == "JPEG" else {}
+    image.save(file, name, **({"lossless": True} if "lossless" in how else {}), **exif)
+    assert image_size(file.getvalue()) == (301, 202)
+
+
+def test_a_gif_is_as_large_as_its_first_picture() -> None:
+    screen = b"GIF89a" + struct.pack("<HHBBB", 3, 2, 0x80, 0, 0) + bytes(6)
+    comment = b"\x21\xfe\x02hi\x00"
+    data = screen + comment + b"\x2c" + struct.pack("<HHHHB", 0, 0, 60_000, 50_000, 0)
+    assert image_size(data) == (60_000, 50_000)
+    assert image_size(data[:20]) == (3, 2)
+
+
+@pytest.mark.parametrize("with_pillow", [True, False])
+def test_a_report_never_holds_an_image_of_too_many_pixels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, with_pillow: bool
+) -> None:
+    pytest.importorskip("PIL.Image")
+    bombs = [datasets.bomb(20_000, 15_000), datasets.scans(100)]
+    assert max(map(len, bombs)) < 48 << 10
+    path = str(tmp_path / "bombs")
+    tfs.write_table({"image": bombs}, path, num_shards=1)
+    if not with_pillow:
+        monkeypatch.setitem(sys.modules, "PIL", None)
+        monkeypatch.setitem(sys.modules, "PIL.Image", None)
+    found = facts_of(take_sample(open_source(path, Storage())))
+    assert not found.items
+    why = ("1 image: it has too many pixels", "1 image: it has too many scans")
+    assert sorted(found.scope.left_out) == list(why)
 
 
 def test_a_cut_wav_says_how_long_it_is() -> None:
@@ -155,6 +195,6 @@ def test_a_cut_wav_says_how_long_it_is() -> None:
 def test_long_audio_is_cut(tmp_path: Path) -> None:
     path = str(tmp_path / "long")
     tfs.write_table({"audio": [datasets.wav(60), datasets.wav()]}, path, num_shards=1)
-    items = facts_of(take_sample(open_source(path, Access()))).items
+    items = facts_of(take_sample(open_source(path, Storage()))).items
     assert [item.shortened for item in items] == [True, False]
     assert max(len(item.data) for item in items) == 256 << 10

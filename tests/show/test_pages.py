@@ -84,7 +84,7 @@ def test_page_five_costs_two_reads_at_most(
     url = s3.url("train")
     write(url, numbered(3000), storage_options=s3.storage_options, **options)
     reads = Counted(open_store(url, s3.storage_options)[0], monkeypatch)
-    pager = Opening(url, storage_options=s3.storage_options).open().pager
+    pager = Opening(url, storage=s3.storage()).open().pager
     assert pager is not None
     reads.clear()
     assert [paged.number for paged in pager.page(100, 20)] == list(range(100, 120))
@@ -104,7 +104,7 @@ def test_a_page_over_the_end_of_a_shard_costs_two_reads(
     url = s3.url("train")
     write(url, numbered(3000), storage_options=s3.storage_options)
     reads = Counted(open_store(url, s3.storage_options)[0], monkeypatch)
-    pager = Opening(url, storage_options=s3.storage_options).open().pager
+    pager = Opening(url, storage=s3.storage()).open().pager
     assert pager is not None
     reads.clear()
     assert len(list(pager.page(990, 20))) == 20
@@ -166,7 +166,7 @@ with viewed(sys.argv[1]) as client:
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_features_of_ten_megabytes_take_little_memory(tmp_path: Path) -> None:
     """A sample, pages and records of them; and short answers."""
     url = f"{tmp_path}/train"
@@ -222,7 +222,7 @@ class TestFilesWithoutAnIndex:
     def test_remote_ones_are_never_walked(self, s3: Place, monkeypatch: pytest.MonkeyPatch) -> None:
         url = s3.put("f", framed([bytes(1000)] * 1000))
         reads = Counted(open_store(url, s3.storage_options)[0], monkeypatch)
-        shown = Opening(url, storage_options=s3.storage_options).open()
+        shown = Opening(url, storage=s3.storage()).open()
         assert shown.pager is None
         assert "no index" in shown.why
         assert reads.nbytes <= 4096
@@ -252,7 +252,8 @@ def test_no_secret_is_told(s3: Place) -> None:
         "endpoint_url": f"http://u:{secret}@127.0.0.1:9",
     }
     options["retries"] = 0
-    with served(s3.url("train"), storage_options=s3.storage_options | {"secret": secret}) as client:
+    storage = tfs.Storage(s3.storage_options | {"secret": secret})
+    with served(s3.url("train"), storage=storage) as client:
         told = client.ready()
         assert told["state"] == "failed"
         assert secret not in json.dumps(told)

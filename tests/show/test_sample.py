@@ -15,11 +15,11 @@ from tests.support.million import write_many
 from tfio_store.show.sampling import kept, strata
 from tfio_store.show.sampling.opened import open_source
 from tfio_store.show.sampling.sample import Sample, take_sample
-from tfio_store.storage import Access
+from tfio_store.storage import Storage
 
 
 def sampled(source: object, **options: object) -> Sample:
-    return take_sample(open_source(source, Access()), **options)  # type: ignore[arg-type]
+    return take_sample(open_source(source, Storage()), **options)  # type: ignore[arg-type]
 
 
 def numbers(folder: Path, *, compression: str | None = None, count: int = 30_000) -> str:
@@ -174,7 +174,7 @@ def test_no_records(tmp_path: Path) -> None:
 def test_a_hundred_thousand_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Block tables are read of the shards that are looked at, and of no others."""
     source = write_many(tmp_path, 49)
-    opened = open_source(source, Access())
+    opened = open_source(source, Storage())
     paged = opened.dataset.paged
     assert paged is not None
     tables: list[int] = []
@@ -230,6 +230,6 @@ def test_objects_of_a_bucket_and_one_that_is_missing(s3: Place) -> None:
     options = s3.storage_options
     tfs.write_table({"x": np.arange(5000)}, s3.url("ds"), num_shards=4, storage_options=options)
     s3.fs.rm(s3.fs.glob(s3.url("ds-00002*"))[0])
-    sample = take_sample(open_source(s3.url("ds"), Access(options)))
+    sample = take_sample(open_source(s3.url("ds"), Storage(options)))
     assert list(sample.unreadable) == [2]
     assert sample.records == 3750

@@ -7,19 +7,22 @@ import errno
 import os
 import random
 import resource
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.servers.place import Place
-from tfio_store.storage import Access, LocalCache, Store, Version
+from tfio_store.storage import LocalCache, Storage, Store, Version
 from tfio_store.storage.cache.folder import CacheFolder
 from tfio_store.storage.cache.kept import KeptRanges
 from tfio_store.storage.cache.room import STALE_SECONDS
@@ -297,12 +300,12 @@ def test_a_folder_that_cannot_be_written_to_is_refused_by_name(tmp_path: Path) -
     tmp_path.chmod(0o500)
     try:
         with as_nobody(), pytest.raises(PermissionError, match=r"cache='.*cannot be written to"):
-            Access(cache=LocalCache(tmp_path / "cache"))
+            Storage(cache=LocalCache(tmp_path / "cache"))
     finally:
         tmp_path.chmod(0o700)
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(OSError, match=r"cache='.*cannot be written to"):
-        Access(cache=LocalCache(tmp_path / "file"))
+        Storage(cache=LocalCache(tmp_path / "file"))
 
 
 def test_a_new_folder_is_its_owners_alone(cache: LocalCache) -> None:
@@ -312,13 +315,13 @@ def test_a_new_folder_is_its_owners_alone(cache: LocalCache) -> None:
 
 def test_local_files_and_memory_are_not_cached(tmp_path: Path, cache: LocalCache) -> None:
     for url in (str(tmp_path), "memory://x"):
-        store, _ = Access(cache=cache).open(url)
-        assert store is Access().open(url)[0]
+        store, _ = Storage(cache=cache).open(url)
+        assert store is Storage().open(url)[0]
 
 
 def test_a_filesystem_that_tells_no_versions_is_not_cached(place: Place, cache: LocalCache) -> None:
     """What tells one `tar://` from another is an option that nobody here knows."""
-    store, _ = Access(place.storage_options, cache=cache).open(place.url("x"))
+    store, _ = Storage(place.storage_options, cache=cache).open(place.url("x"))
     assert not isinstance(store, CachedStore)
 
 
@@ -381,3 +384,52 @@ def test_what_a_cache_is_made_of() -> None:
     with pytest.raises(TypeError, match="max_bytes="):
         LocalCache("x", max_bytes="5")  # type: ignore[arg-type]
     assert LocalCache(Path("x")) == LocalCache(os.path.abspath("x"))
+
+
+@pytest.mark.parametrize("kind", ["pipe", "file", "link to itself", "link to nothing"])
+def test_foreign_things_in_the_place_of_an_objects_folder(
+    place: Place, cache: LocalCache, kind: str
+) -> None:
+    Cached(place, cache)[0:1000]
+    (folder,) = {path.parent for path in Path(cache.path).rglob("0-1000")}
+    shutil.rmtree(folder)
+    if kind == "pipe":
+        os.mkfifo(folder)
+    elif kind == "file":
+        folder.write_bytes(b"a file")
+    else:
+        folder.symlink_to(folder.name if kind == "link to itself" else "nothing")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ours = Cached(place, replace(cache, max_bytes=cache.max_bytes // 2))  # looks anew
+        assert ours[0:1000] == DATA[0:1000]
+        assert ours[100:2000] == DATA[100:2000]
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "link to a pipe", "socket"])
+def test_foreign_things_in_the_place_of_a_range(
+    place: Place, cache: LocalCache, tmp_path: Path, kind: str
+) -> None:
+    Cached(place, cache)[0:1000]
+    (range_file,) = [found for found in Path(cache.path).rglob("0-1000") if found.is_file()]
+    range_file.unlink()
+    if kind == "folder":
+        range_file.mkdir()
+    elif kind == "socket":
+        here = os.getcwd()
+        os.chdir(range_file.parent)  # the path of a socket is short
+        try:
+            with socket.socket(socket.AF_UNIX) as server:
+                server.bind(range_file.name)
+        finally:
+            os.chdir(here)
+    else:
+        pipe = tmp_path / "pipe" if kind.startswith("link") else range_file
+        os.mkfifo(pipe)
+        if pipe != range_file:
+            range_file.symlink_to(pipe)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ours = Cached(place, cache)  # which waited for ever for who writes into the pipe
+        assert ours[0:1000] == DATA[0:1000]
+        assert ours[100:2000] == DATA[100:2000]

@@ -30,3 +30,19 @@ def test_what_is_being_written_counts(tmp_path: Path) -> None:
     for _ in range(3):
         room.begin(100)
         assert held(tmp_path) <= 1000
+
+
+def test_foreign_things_are_left_alone(tmp_path: Path) -> None:
+    """They neither keep the room from being made, nor do they go."""
+    files, writing, total = (str(tmp_path / name) for name in ("files", "writing", "total"))
+    os.makedirs(f"{files}/ab/abcd/0-300")
+    os.mkdir(writing)
+    os.symlink("1-300", f"{files}/ab/abcd/1-300")
+    os.symlink("loop", f"{files}/ab/loop")
+    os.mkfifo(f"{files}/ab/abcd/2-300")
+    room = Room(files, writing, total, limit=20_000)
+    for number in range(100):
+        os.replace(room.begin(300), f"{files}/ab/abcd/{number}")
+        assert held(tmp_path) <= 20_000
+    assert os.path.isdir(f"{files}/ab/abcd/0-300")
+    assert os.path.islink(f"{files}/ab/loop")

@@ -12,6 +12,7 @@ import pytest
 
 from tests.servers.place import Place
 from tests.servers.shaping_proxy import Shaped
+from tests.support.long import first
 from tfio_store.storage import Retry
 
 RETRY = Retry(attempts=12, base_delay=0.01, max_delay=0.2, timeout=1.5)
@@ -21,7 +22,7 @@ FAULTS = {"p_503": 0.05, "p_reset": 0.05, "p_truncate": 0.05, "p_stall": 0.05, "
 Through = Callable[..., tuple[Place, Shaped]]
 
 
-@pytest.fixture(params=["ceph", "gcs", "azure", "ceph+obstore", "azure+obstore"])
+@pytest.fixture(params=first(3, ["ceph", "azure+obstore", "gcs", "azure", "ceph+obstore"]))
 def behind(request: pytest.FixtureRequest) -> Place:
     """A fresh bucket, reached directly."""
     server, _, backend = request.param.partition("+")

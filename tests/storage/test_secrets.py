@@ -184,6 +184,13 @@ def test_a_datasets_bad_name(memory: Any, name: str, caplog: pytest.LogCaptureFi
         ("A=me;AccountKey=abc==;EndpointSuffix=x", "A=me;AccountKey=…;EndpointSuffix=x"),
         ("{'Authorization': 'Bearer abcdefgh'}", "{'Authorization': 'Bearer …'}"),
         ("s3://bucket/a=1/key=2", "s3://bucket/a=1/key=2"),
+        ("https://host/x#access_token=abc&a=1", "https://host/x#access_token=…&a=1"),
+        ("https://host/x?code=abc&a=1", "https://host/x?code=…&a=1"),
+        ("/webhdfs/v1/x?op=OPEN&delegation=abc", "/webhdfs/v1/x?op=OPEN&delegation=…"),
+        ("status code=404 of code=de/x", "status code=404 of code=de/x"),
+        ("(https://host/x?token=a,b;c)d), next", "(https://host/x?token=…), next"),
+        ("/?to=http%3A//h%3Fsig%3Dabc%26a%3D1&b=2", "/?to=http%3A//h%3Fsig%3D…%26a%3D1&b=2"),
+        ("/home/a,http:/bob:abc@host/x", "/home/a,http:/host/x"),
     ],
 )  # fmt: skip
 def test_what_is_left_of_a_text(text: str, shown: str) -> None:
@@ -220,12 +227,101 @@ def test_a_chain_keeps_its_shape_and_tracebacks() -> None:
     ],
 )
 def test_a_url_that_opens_nothing(url: str, caplog: pytest.LogCaptureFixture) -> None:
-    said = said_of(lambda: list(tfs.RecordReader(url, retry=ONCE)), caplog)
+    said = said_of(lambda: list(tfs.RecordReader(url, storage=tfs.Storage(retry=ONCE))), caplog)
     assert "S3CR3T" not in said
     assert url.partition("://")[0] in said
 
 
 def test_ftp_names_the_url_where_nobody_answers() -> None:
     with pytest.raises(OSError, match=r"ftp://127\.0\.0\.1:1/a/b") as caught:
-        tfs.RecordReader("ftp://bob:S3CR3T@127.0.0.1:1/a/b", retry=ONCE)
+        tfs.RecordReader("ftp://bob:S3CR3T@127.0.0.1:1/a/b", storage=tfs.Storage(retry=ONCE))
     assert "S3CR3T" not in str(caught.value)
+
+
+NOBODY = "127.0.0.1:9"
+
+
+@pytest.mark.parametrize(
+    ("url", "options"),
+    [
+        ("gs://box/x", {"token": "S3CR3T"}),  # which gcsfs asks an address of Google's about
+        ("gs://box/x", {"token": {"refresh_token": "S3CR3T", "client_secret": "S3CR3T"}}),
+        ("simplecache::gs://box/x", {"gs": {"token": "S3CR3T"}}),
+        ("dir://x", {"path": "x", "target_protocol": "gs", "target_options": {"token": "S3CR3T"}}),
+        ("az://box/x", {"connection_string": "S3CR3T"}),
+        (f"webhdfs://{NOBODY}/x", {"token": "S3CR3T"}),
+        ("dbfs://x", {"instance": NOBODY, "token": "S3CR3T\n"}),
+        ("reference://x", {"fo": f"http://bob:S3CR3T@{NOBODY}/x?code=S3CR3T"}),
+        ("zip://x", {"fo": f"http://{NOBODY}/x?code=S3CR3T"}),
+        (f"http://{NOBODY}/x", {"client_kwargs": {"auth": ("bob", "S3CR3T")}}),
+        (f"http://{NOBODY}/x?code=S3CR3T", {}),
+        (f"http://{NOBODY}/x#access_token=S3CR3T", {}),
+    ],
+)
+def test_options_of_a_filesystem_that_cannot_be_made_or_reached(
+    url: str,
+    options: dict[str, Any],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import requests
+
+    get = requests.get
+    asked = f"http://{NOBODY}/tokeninfo"
+    monkeypatch.setattr(requests, "get", lambda _, **more: get(asked, **more))
+    for backend in ("fsspec", "obstore"):
+        arguments: dict[str, Any] = {"storage_options": options, "retry": ONCE, "backend": backend}
+        for act in (tfs.RecordReader, tfs.WriteJob):
+            said = said_of(lambda act=act, more=arguments: act(url, **more), caplog)
+            assert "S3CR3T" not in said
+
+
+@pytest.mark.parametrize(
+    ("raised", "words", "kind", "said"),
+    [
+        (ValueError, "no method 'S3CR3T%/x'", ValueError, "no method '…'"),
+        (AttributeError, "there is no _connect_S3CR3T%/x", AttributeError, "is no _connect_…"),
+        (OSError, "/tokens?given=S3CR3T%25%2Fx", OSError, "given=…"),
+        (RuntimeError, "password 'abc' of class abcd", OSError, "'…' of class abcd"),
+        (KeyError, "refresh_token", OSError, "refresh_token"),
+    ],
+)
+def test_what_a_filesystem_quotes_of_its_options(
+    raised: type[Exception],
+    words: str,
+    kind: type[Exception],
+    said: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """No pattern knows what these texts hold: only the options tell."""
+    options = {"token": "S3CR3T%/x", "inner": {"password": ("abc",)}}
+    fault = raised(words)
+    if hasattr(fault, "add_note"):  # since Python 3.11
+        fault.add_note("asked with S3CR3T%/x")
+    url = that_raises(fault)
+    told = said_of(lambda: tfs.RecordReader(url, storage_options=options), caplog)
+    assert "S3CR3T" not in told
+    assert "'abc'" not in told
+    with pytest.raises(kind, match=said) as caught:
+        tfs.RecordReader(url, storage_options=options)
+    assert kind is not OSError or url in str(caught.value)
+
+
+def test_a_file_of_a_secret_that_is_missing_is_named() -> None:
+    missing = FileNotFoundError(2, "No such file", "/home/bob/key.json")
+    with pytest.raises(FileNotFoundError, match=r"/home/bob/key\.json"):
+        tfs.RecordReader(that_raises(missing), storage_options={"token": "/home/bob/key.json"})
+
+
+def that_raises(fault: Exception) -> str:
+    """A URL whose filesystem can't be made."""
+    import fsspec
+
+    class Raising(fsspec.AbstractFileSystem):
+        protocol = f"raising{id(fault)}"
+
+        def __init__(self, **options: Any) -> None:
+            raise fault
+
+    fsspec.register_implementation(Raising.protocol, Raising)
+    return f"{Raising.protocol}://folder/x"

@@ -1,10 +1,10 @@
-"""A program that drops one object of the library where a finalizer has to be careful.
+"""A program that drops objects of the library where a finalizer has to be careful, one by one.
 
-    python -m tests.support.collecting KIND URL OPTIONS
+    python -m tests.support.collecting KIND,KIND... URL OPTIONS
 
 The garbage collector may run in any thread at any moment. Here it runs on the loop that does the
 stores' I/O, and inside the locks of `threading` and of executors; what it finds is a cycle with the
-object in it, in the middle of its work. Prints "done" if the loop still answers afterwards.
+object in it, in the middle of its work. Prints each kind after which the loop still answers.
 """
 
 from __future__ import annotations
@@ -210,19 +210,16 @@ def drop(make: Make, url: str, options: dict[str, Any]) -> None:
     cycle.append(cycle)
 
 
-def main() -> None:
-    kind, url, options = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
-    warnings.simplefilter("ignore")
-    gc.disable()
+def collect(kind: str, url: str, options: dict[str, Any]) -> None:
     drop((KINDS | TENSORFLOW_KINDS)[kind], url, options)
     time.sleep(0.2)  # so that what travels or is being decoded is under way, not all at its start
     loop, collected = fsspec.asyn.get_loop(), threading.Event()
 
-    def collect() -> None:
+    def here() -> None:
         collect_inside()
         collected.set()
 
-    loop.call_soon_threadsafe(collect)
+    loop.call_soon_threadsafe(here)
     collected.wait()
     found, path = open_store(f"{url}/after", options)
     found.put(path, b"bytes")
@@ -232,7 +229,15 @@ def main() -> None:
         assert tf.io.gfile.exists(f"{url}/after")
         if kind in ("written_gfile", "appended_gfile"):
             assert tf.io.gfile.GFile(f"{url}/gfile").read().startswith("text")
-    print("done")
+
+
+def main() -> None:
+    kinds, url, options = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
+    warnings.simplefilter("ignore")
+    gc.disable()
+    for kind in kinds.split(","):
+        collect(kind, f"{url}/{kind}", options)
+        print(kind, flush=True)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,8 @@ from tests.servers.place import Place
 
 def sharded(place: Place, name: str = "ds/train", **options: Any) -> tfs.ShardedWriter:
     options.setdefault("num_shards", 4)
-    return tfs.ShardedWriter(place.url(name), storage_options=place.storage_options, **options)
+    options.setdefault("storage", tfs.Storage(place.storage_options))
+    return tfs.ShardedWriter(place.url(name), **options)
 
 
 def read(place: Place, name: str) -> list[bytes]:

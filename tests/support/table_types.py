@@ -1,4 +1,4 @@
-"""Prints the tables of docs/tables.md: what each type of column becomes in the records.
+"""Prints the tables of docs/types.md and docs/tables.md: what columns become in records.
 
 ``python -m tests.support.table_types`` prints them anew.
 """
@@ -38,9 +38,13 @@ NUMPY: list[tuple[str, Any]] = [
     ("int16 array", np.zeros(1, np.int16)),
     ("uint64 array", np.zeros(1, np.uint64)),
     ("float32 array", np.zeros(1, np.float32)),
+    ("float16 array", np.zeros(1, np.float16)),
     ("float64 array", np.zeros(1)),
+    ("longdouble array", np.zeros(1, np.longdouble)),
     ("complex128 array", np.zeros(1, complex)),
     ("datetime64[ms] array", np.zeros(1, "M8[ms]")),
+    ("datetime64[ms] array, NaT among it", np.array([1, "NaT"], "M8[ms]")),
+    ("timedelta64[s] array", np.ones(1, "m8[s]")),
     ("uint8 array of shape [n, 28, 28]", np.zeros((1, 28, 28), np.uint8)),
     ("float32 array of shape [n, 3]", np.zeros((1, 3), np.float32)),
     ("float64 array of shape [n, 3]", np.zeros((1, 3))),
@@ -84,15 +88,28 @@ def kept(feature: Feature) -> str:
     flags = ", nullable" if feature.nullable else ""
     shape = "" if feature.shape == () else f", {feature.shape}"
     held = {"bytes": "BytesList", "float32": "FloatList", "int64": "Int64List"}[feature.wire]
-    memory = ", raw memory" if feature.raw else ""
-    return f"`{feature.dtype}`{shape}{flags} | {held}{memory}"
+    return f"`{feature.dtype}`{shape}{flags} | {held}"
 
 
 def line(what: str, column: Any) -> str:
     try:
-        return f"| {what} | {kept(schema_of({'x': normal_column('x', column)})['x'])} |"
+        feature = schema_of({"x": normal_column("x", column)})["x"]
     except (TypeError, ValueError):
-        return f"| {what} | refused | |"
+        return f"| {what} | refused | | |"
+    return f"| {what} | {kept(feature)} | `{plain_feature(feature)}` |"
+
+
+def plain_feature(feature: Feature) -> str:
+    """What `tf.io.parse_example` takes for the feature ``x``, without ``tf.io.``."""
+    default = {"int64": "0", "float32": "0.0", "bytes": "''"}[feature.wire]
+    dtype = {"bytes": "tf.string"}.get(feature.wire, f"tf.{feature.wire}")
+    if feature.nested:
+        return f"RaggedFeature({dtype}, 'x', [RaggedFeature.RowLengths('x/row_lengths')])"
+    if feature.ragged:
+        rows = "".join(f", [RaggedFeature.UniformRowLength({n})]" for n in feature.row_shape)
+        return f"RaggedFeature({dtype}" + (f", 'x'{rows})" if rows else ")")
+    given = f", {default}" if feature.nullable else ""
+    return f"FixedLenFeature({list(feature.row_shape)}, {dtype}{given})"
 
 
 def inferred(what: str, *features: bytes | None) -> str:
@@ -102,6 +119,9 @@ def inferred(what: str, *features: bytes | None) -> str:
         return f"| {what} | left out | |"
     rows = decode_examples(records, schema)["x"].tolist()
     return f"| {what} | {kept(schema['x']).split(' |')[0]} | `{rows}` |"
+
+
+DASHES = "| --- | --- | --- | --- |"
 
 
 def _array(kind: Any) -> Any:
@@ -124,7 +144,7 @@ def markdown() -> dict[str, str]:
     }
     tables = {
         head: "\n".join(
-            [f"| {head} | feature | in the record |", "| --- | --- | --- |"]
+            [f"| {head} | feature | in the record | TensorFlow's feature |", DASHES]
             + [line(what, column) for what, column in given]
         )
         for head, given in rows.items()

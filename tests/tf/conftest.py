@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.servers.place import Place
+from tests.support.long import long
 
 # Where TensorFlow's ram:// is not what its local filesystem is: it does not truncate a file that is
 # written anew, knows no append, keeps what rmtree or a rename should remove, and cleans no paths.
@@ -31,11 +32,12 @@ RAM_DIFFERS = {
 }
 
 
-@pytest.fixture(params=["file", "ram", "memory", "s3", "s3+obstore", "gcs", "azure"])
+@pytest.fixture(params=["file", "memory", "s3", *map(long, ["ram", "s3+obstore", "gcs", "azure"])])
 def root(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """The URL of an empty folder, for ``tf.io.gfile``."""
     import tensorflow as tf
 
+    from tfio_store.storage import Storage
     from tfio_store.tf.filesystem import register_filesystem
 
     if request.param == "ram" and request.function.__name__ in RAM_DIFFERS:
@@ -51,7 +53,7 @@ def root(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
         scheme, _, path = place.url("root").partition("://")
         scheme = "gcs" if scheme == "gs" else scheme  # TensorFlow has gs:// itself
         options = place.storage_options
-        register_filesystem(scheme, storage_options=options, backend=backend or "fsspec")
+        register_filesystem(scheme, storage=Storage(options, backend=backend or "fsspec"))
         url = f"{scheme}://{path}"
     tf.io.gfile.makedirs(url)
     yield url

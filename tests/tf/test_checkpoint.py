@@ -15,6 +15,7 @@ tf = pytest.importorskip("tensorflow")
 
 import tfio_store as tfs  # noqa: E402
 from tests.servers.web import web_server  # noqa: E402
+from tests.support.long import long  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 
@@ -59,21 +60,29 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("source", "options", "symbolic"),
     [
-        pytest.param("raw", {}, False, id="raw stream"),
-        pytest.param("gzip", {}, True, id="gzip stream, symbolic"),
-        pytest.param("long gzip", {"batch_size": 20}, False, id="batches of a gzip stream"),
-        pytest.param(
-            "long gzip", {"batch_size": 20}, True, id="batches of a gzip stream, symbolic"
-        ),
-        pytest.param("set", {}, True, id="blocks, symbolic"),
-        pytest.param("set", {"shuffle": 2, "seed": 5}, False, id="shuffled"),
         pytest.param("set", {"shuffle": 2, "seed": 5}, True, id="shuffled, symbolic"),
-        # not symbolic: TensorFlow hangs on restoring an interleave of anything unbatched
-        pytest.param("set", {"num_parallel_reads": 2}, False, id="parallel reads"),
-        pytest.param("raw", {"batch_size": 7}, True, id="batches, symbolic"),
-        pytest.param("set", {"batch_size": 7}, False, id="batches of a set"),
-        pytest.param(
-            "set", {"batch_size": 7, "shuffle": 2, "seed": 5}, True, id="shuffled batches, symbolic"
+        pytest.param("long gzip", {"batch_size": 20}, False, id="batches of a gzip stream"),
+        *map(
+            long,
+            [
+                pytest.param("raw", {}, False, id="raw stream"),
+                pytest.param("gzip", {}, True, id="gzip stream, symbolic"),
+                pytest.param(
+                    "long gzip", {"batch_size": 20}, True, id="batches of a gzip stream, symbolic"
+                ),
+                pytest.param("set", {}, True, id="blocks, symbolic"),
+                pytest.param("set", {"shuffle": 2, "seed": 5}, False, id="shuffled"),
+                # not symbolic: TensorFlow hangs on restoring an interleave of anything unbatched
+                pytest.param("set", {"num_parallel_reads": 2}, False, id="parallel reads"),
+                pytest.param("raw", {"batch_size": 7}, True, id="batches, symbolic"),
+                pytest.param("set", {"batch_size": 7}, False, id="batches of a set"),
+                pytest.param(
+                    "set",
+                    {"batch_size": 7, "shuffle": 2, "seed": 5},
+                    True,
+                    id="shuffled batches, symbolic",
+                ),
+            ],
         ),
     ],
 )

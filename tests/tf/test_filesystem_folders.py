@@ -223,7 +223,7 @@ def many(request: pytest.FixtureRequest) -> str:
     return place.url("many")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_many_keys(many: str) -> None:
     assert sorted(gfile.listdir(many)) == KEYS
     assert len(gfile.glob(f"{many}/part-*")) == len(KEYS)

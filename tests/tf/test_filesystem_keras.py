@@ -118,7 +118,7 @@ def s3_options(root: str) -> dict[str, object]:
     from tfio_store.tf import filesystem
 
     assert filesystem._host is not None
-    return dict(filesystem._host.mounts["s3"].access.storage_options)  # type: ignore[arg-type]
+    return dict(filesystem._host.mounts["s3"].storage.options)  # type: ignore[arg-type]
 
 
 def scalars(folder: str, tag: str) -> list[float]:

@@ -157,7 +157,7 @@ print("leaving")
 )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_exit_with_everything_running(s3: Place) -> None:
     """The interpreter leaves while TensorFlow's threads read, read ahead and write."""
     import tensorflow as tf
@@ -171,6 +171,7 @@ def test_exit_with_everything_running(s3: Place) -> None:
     for taken in range(1, 2000, 800):
         out = run(
             LIVE_PIPELINE,
+            fresh=True,
             options=s3.storage_options,
             files=[s3.url("r")],
             out=s3.url(f"out-{taken}"),
@@ -189,6 +190,7 @@ with writer.as_default():
     tf.summary.write("a", tf.constant(1.0), step=1)
     writer.flush()
 """,
+        fresh=True,
         options=s3.storage_options,
         url=s3.url("logs"),
     )
@@ -205,6 +207,7 @@ builtins.kept = tf.io.TFRecordWriter(ARGS["url"])
 builtins.kept.write(b"x" * 5_000_000)
 os._exit(0) if ARGS["kill"] else None
 """,
+        fresh=True,
         options=s3.storage_options,
         url=s3.url("half"),
         kill=True,

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("tensorflow")
 pytest.importorskip("s3fs")
 
-pytestmark = [pytest.mark.tensorflow, pytest.mark.slow]
+pytestmark = [pytest.mark.tensorflow, pytest.mark.long]
 
 
 def test_many_threads_under_faults() -> None:

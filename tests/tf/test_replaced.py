@@ -107,8 +107,7 @@ def put(place: Place, folder: Path, source: str) -> str:
 def dataset(place: Place, kind: Kind) -> Any:
     return tfs.TFRecordDataset(
         place.url(kind.source),
-        storage_options=place.storage_options or None,
-        backend=place.backend,
+        storage=tfs.Storage(place.storage_options or None, backend=place.backend),
         memory_budget=12 << 20 if kind.source == "raw" else 2 << 20,  # finding blocks reads it all
         **kind.options,
     )

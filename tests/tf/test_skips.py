@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 tf = pytest.importorskip("tensorflow")
@@ -64,6 +65,47 @@ def said(read: Callable[[], Any]) -> list[str]:
         warnings.simplefilter("always")
         read()
     return sorted(str(each.message) for each in caught if each.category is tfs.DataLossWarning)
+
+
+def generation(folder: Path, letter: bytes, size: int, codec: str | None) -> list[Path]:
+    """Two files of several blocks, which have as many bytes in each generation of a size."""
+    folder.mkdir()
+    count = 3_048_000 // (size + 16)
+    with tfs.ShardedWriter(
+        str(folder / "t"), num_shards=2, compression=codec, record_positions=False
+    ) as writer:
+        writer.write_batch([b"%b%07d" % (letter, i) + bytes(size - 8) for i in range(count)])
+    return sorted(folder.glob("t-*"))
+
+
+@pytest.mark.parametrize("size", [1000, 492, 1508])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_another_generation_is_no_damage(tmp_path: Path, shape: str, size: int) -> None:
+    ours = generation(tmp_path / "ours", b"a", 1000, None)
+    theirs = generation(tmp_path / "theirs", b"b", size, None)
+    for here, there in zip(ours, theirs, strict=True):
+        assert here.stat().st_size == there.stat().st_size
+        here.write_bytes(there.read_bytes())
+    dataset = tfs.TFRecordDataset(str(tmp_path / "ours" / "t"), on_corrupt="skip", **SHAPES[shape])
+    with pytest.raises(tf.errors.FailedPreconditionError, match=str(tmp_path / "ours")):
+        for found in dataset:
+            assert b"b" not in {record[:1] for record in np.atleast_1d(found.numpy()).tolist()}
+
+
+@pytest.mark.parametrize("codec", [None, "GZIP", "ZLIB", "ZSTD"])
+@pytest.mark.parametrize("options", [{}, {"batch_size": 7}, {"shard": (2, 0)}, {"shard": (2, 1)}])
+def test_swapped_files_are_no_damage(
+    tmp_path: Path, codec: str | None, options: dict[str, Any]
+) -> None:
+    one, other = generation(tmp_path / "ours", b"a", 1000, codec)
+    if one.stat().st_size != other.stat().st_size:
+        pytest.skip("compressed to other sizes")
+    one.rename(tmp_path / "aside")
+    other.rename(one)
+    (tmp_path / "aside").rename(other)
+    dataset = tfs.TFRecordDataset(str(tmp_path / "ours" / "t"), on_corrupt="skip", **options)
+    with pytest.raises(tf.errors.FailedPreconditionError, match=r"ours.t-0000"):
+        next(iter(dataset))
 
 
 @pytest.mark.parametrize("codec", [None, "GZIP", "ZLIB", "ZSTD"])

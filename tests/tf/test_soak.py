@@ -8,7 +8,7 @@ import sys
 import pytest
 
 pytest.importorskip("tensorflow")
-pytestmark = [pytest.mark.tensorflow, pytest.mark.slow]
+pytestmark = [pytest.mark.tensorflow, pytest.mark.long]
 
 
 @pytest.mark.timeout(290)

@@ -13,6 +13,7 @@ pytest.importorskip("tensorflow")
 pytestmark = pytest.mark.tensorflow
 
 
+@pytest.mark.long  # malloc checks the heap at each call
 @pytest.mark.timeout(190)
 def test_every_change_leaves_strings_and_heap_whole(tmp_path: Path) -> None:
     checked = {

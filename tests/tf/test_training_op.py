@@ -26,7 +26,7 @@ from tests.tf.oracle import error_of  # noqa: E402
 from tests.tf.programs.resume import SPEC  # noqa: E402
 from tests.tf.two_workers import two_workers  # noqa: E402
 from tfio_store.dataset.source import open_dataset  # noqa: E402
-from tfio_store.storage import Access  # noqa: E402
+from tfio_store.storage import Storage  # noqa: E402
 from tfio_store.tf.dataset import ops  # noqa: E402
 from tfio_store.tf.dataset.request import Blocks, Settings  # noqa: E402
 from tfio_store.tf.dataset.spans import Spans, block_spans  # noqa: E402
@@ -297,7 +297,9 @@ def run(job: dict[str, Any]) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("symbolic", [False, True], ids=["plain", "symbolic"])
+@pytest.mark.parametrize(
+    "symbolic", [False, pytest.param(True, marks=pytest.mark.long)], ids=["plain", "symbolic"]
+)
 def test_killed_and_restored_in_twenty_places(
     sources: dict[str, Any], tmp_path: Path, symbolic: bool
 ) -> None:
@@ -429,7 +431,7 @@ def test_outputs_that_do_not_fit_the_columns(sources: dict[str, Any]) -> None:
 
 
 def read(sources: dict[str, Any], wanted: list[int], **columns: Any) -> Any:
-    source = open_dataset([sources["GZIP"]], Access())
+    source = open_dataset([sources["GZIP"]], Storage())
     spans = block_spans(source)
     blocks = Blocks(
         tf.constant([shard.address for shard in source.shards]),

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 tf = pytest.importorskip("tensorflow")
+from google.protobuf import message  # noqa: E402
 
 import tfio_store as tfs  # noqa: E402
 from tests.support.examples import entry, field, floats, int64s, strings, varint  # noqa: E402
@@ -131,7 +132,20 @@ def test_sequences_that_fit(tmp_path: Path, data: Any, schema: tfs.Schema) -> No
 @given(some=st.lists(arbitrary(), min_size=1, max_size=4), schema=schemas())
 def test_any_sequences(tmp_path: Path, some: list[bytes], schema: tfs.Schema) -> None:
     batch = (some * BATCH)[:BATCH]
-    assert ours(tmp_path / "f", batch, schema) == parsed(batch, schema)
+    wanted = parsed(batch, schema)
+    if wanted is not None or not any(map(has_a_feature_without_a_kind, some)):
+        assert ours(tmp_path / "f", batch, schema) == wanted
+
+
+def has_a_feature_without_a_kind(record: bytes) -> bool:
+    """Which TensorFlow refuses in a SequenceExample, and takes as missing in an Example, as we do
+    in both."""
+    try:
+        found = tf.train.SequenceExample.FromString(record)
+    except message.DecodeError:
+        return False
+    context = found.context.feature.values()
+    return any(feature.WhichOneof("kind") is None for feature in context)
 
 
 # --- by protobuf ------------------------------------------------------------------------

@@ -237,3 +237,29 @@ def collected() -> Any:
         warnings.simplefilter("ignore")
         yield
         gc.collect()
+
+
+@pytest.mark.parametrize("where", ["local", "s3"])
+def test_what_a_killed_export_left_goes_by_the_files_name(
+    where: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    place = Place(str(tmp_path)) if where == "local" else request.getfixturevalue("s3")
+    options: dict[str, Any] = {"storage_options": place.storage_options}
+    left = []
+    for name in ("out.csv", "another.csv"):
+        store, path = place.open(name)
+        output = store.open_output(path)
+        output.write(bytes(17 << 20))
+        left.append(output)  # nobody commits or aborts it: its writer was killed
+    place.put("out.csv", b"an earlier one")
+    until = time.monotonic() + 30
+    while len(pending(place)) < 2 and time.monotonic() < until:
+        time.sleep(0.05)
+    url = place.url("out.csv")
+    if where == "local":  # moto dates all uploads to 2010
+        assert tfs.clean(url, **options).uploads == ()  # it may be at work
+    assert len(tfs.clean(url, older_than=0, **options).uploads) == 1
+    assert [upload.path.rpartition("/")[2] for upload in pending(place)] == ["another.csv"]
+    assert place.get("out.csv") == b"an earlier one"
+    for output in left:
+        output._done = True  # type: ignore[union-attr]

@@ -15,7 +15,7 @@ from tests.support.million import write_many
 from tfio_store.dataset.paged_part import PagedPart, part_of_pages
 from tfio_store.dataset.shard_page import decode_page
 from tfio_store.dataset.source import open_dataset
-from tfio_store.storage import Access
+from tfio_store.storage import Storage
 
 CODECS = [None, "GZIP", "ZSTD"]
 
@@ -44,7 +44,7 @@ def test_they_are_what_their_records_say(
     monkeypatch.setattr(parts_of_manifests, "PAGE_SHARDS", 3)
     written(f"{tmp_path}/train", codec, [0, 5, 40, 0, 0, 1, 17, 0, 9, 30, 0])
     part = tfs.slice(f"{tmp_path}/train", span)
-    whole, paged = list(tfs.RecordReader(part)), open_dataset(part, Access()).paged
+    whole, paged = list(tfs.RecordReader(part)), open_dataset(part, Storage()).paged
     assert paged is not None
     for count in (1, 2, 3, 7, 20, 1000):
         found = tfs.partitions(part, num_partitions=count)

@@ -19,6 +19,7 @@ import tfio_store.write.parts as parts_of_manifests
 from tests.servers.place import Place
 from tests.support.counted import Counted
 from tests.support.framed import framed
+from tests.support.long import first
 from tfio_store.dataset.balance import runs_of
 from tfio_store.dataset.manifest import BlockTable, DatasetManifest, ShardInfo
 from tfio_store.storage import open_store
@@ -59,7 +60,7 @@ def check_cover(found: list[tfs.Partition], whole: list[bytes]) -> None:
     assert given == whole
 
 
-@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("codec", first(2, CODECS))
 @pytest.mark.parametrize("positions", [True, False])
 @pytest.mark.parametrize("long", [False, True])
 def test_each_record_comes_once(
@@ -234,6 +235,7 @@ def test_a_partition_of_128_mib_pickles_to_less_than_4_kib(
     assert sum(part.num_records or 0 for part in found) == len(tfs.RecordSource(url))
 
 
+@pytest.mark.long
 def test_a_tebibyte_of_a_million_blocks(tmp_path: Path) -> None:
     url = claimed(tmp_path, 1000, 1050, None)
     tracemalloc.start()
@@ -265,9 +267,9 @@ def test_another_process_reads_it_with_nothing_but_the_pickle(tmp_path: Path) ->
 def test_credentials_travel_and_are_not_shown(tmp_path: Path) -> None:
     url = written(tmp_path, items(50))
     (part,) = tfs.partitions(url, storage_options={"auto_mkdir": True})
-    assert sent(part).dataset.access.storage_options == {"auto_mkdir": True}
+    assert sent(part).dataset.storage.options == {"auto_mkdir": True}
     for shown in (repr(part), str(part), repr(part.dataset), repr([part])):
-        assert "auto_mkdir" not in shown
+        assert "True" not in shown
 
 
 # Reading
@@ -410,7 +412,7 @@ def test_a_record_that_does_not_fit_names_the_partition(tmp_path: Path) -> None:
         list(part.arrow_batches({"x": "int64"}))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_any_layout_is_covered(

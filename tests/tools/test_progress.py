@@ -27,8 +27,10 @@ def test_a_table(tmp_path: Path) -> None:
     assert (told[-1].records, told[-1].shards) == (3, 1)
 
 
+@pytest.mark.tensorflow
 def test_a_dataset_of_tensors(tmp_path: Path) -> None:
-    tf = pytest.importorskip("tensorflow")
+    import tensorflow as tf
+
     told: list[tfs.Progress] = []
     tfs.save(tf.data.Dataset.range(5), str(tmp_path / "t"), on_progress=told.append)
     assert (told[-1].records, told[-1].shards) == (5, 1)

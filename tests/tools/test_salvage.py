@@ -79,11 +79,6 @@ class TestVerify:
         with pytest.raises(ValueError, match="has none; verify it whole"):
             tfs.verify(written.put("raw", b""), quick=True, **options(written))
 
-    def test_a_missing_shard(self, written: Place) -> None:
-        written.fs.rm(written.fs._strip_protocol(written.url(FIRST)))
-        with pytest.raises(FileNotFoundError, match=FIRST):
-            tfs.verify(written.url("train"), **options(written))
-
 
 class TestSalvage:
     def test_everything_sound_is_copied(self, written: Place) -> None:

@@ -47,7 +47,7 @@ def test_names_with_any_character(tmp_path: Path, name: str) -> None:
     assert there_and_back(table, tmp_path, compression="GZIP").equals(table)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(psutil.virtual_memory().available < 14 << 30, reason="needs 14 GiB")
 @pytest.mark.parametrize("kind", [pa.large_binary(), pa.large_string()], ids=str)
 def test_more_than_2_to_the_31_bytes_in_one_column(tmp_path: Path, kind: Any) -> None:

@@ -70,11 +70,12 @@ MISFITS: dict[str, tuple[Any, Any, str]] = {
         {"x": "int64"},
         "row 0 holds 9223372036854775813 .*int64",
     ),
-    "too large for float64 that is kept as float32": (
+    "too large for float32": (
         {"x": [1.0, 1e300]},
-        {"x": "float64"},
-        "row 1 holds 1e.300 .*float64",
+        {"x": "float32"},
+        "row 1 holds 1e.300 .*float32",
     ),
+    "too small for float32": ({"x": [1.0, 1e-50]}, {"x": "float32"}, "row 1 holds 1e-50 .*float32"),
     "one level for two": (
         {"x": [[1, 2], [3]]},
         {"x": ("int64", (None, None))},
@@ -106,10 +107,10 @@ MISFITS: dict[str, tuple[Any, Any, str]] = {
         {"x": Feature("float64", (2,), raw=True)},
         "row 0 holds 9007199254740993 .*float64",
     ),
-    "an integer that float64 as float32 rounds": (
-        {"x": np.array([2**24 + 1], np.uint64)},
+    "an integer that float64 rounds": (
+        {"x": np.array([2**53 + 1], np.uint64)},
         {"x": "float64"},
-        "row 0 holds 16777217 .*float64",
+        "row 0 holds 9007199254740993 .*float64",
     ),
     "cut dates": (
         {"x": np.array([0, 1500], "M8[ms]")},
@@ -134,8 +135,11 @@ def test_rounding_is_no_misfit(tmp_path: Path) -> None:
         read_table(f"{tmp_path}/t")["x"], np.array(far["x"], np.float32), equal_nan=True
     )
     dates = np.array(["2026-01-01", "NaT"], "M8[s]")
-    write_table({"x": dates}, f"{tmp_path}/d", schema={"x": Feature("datetime64[ns]", raw=True)})
-    assert np.array_equal(read_table(f"{tmp_path}/d")["x"], dates, equal_nan=True)
+    write_table(
+        {"x": dates}, f"{tmp_path}/d", schema={"x": Feature("datetime64[ns]", nullable=True)}
+    )
+    assert read_table(f"{tmp_path}/d", nulls="nan")["x"].dtype == "M8[ns]"
+    assert np.array_equal(read_table(f"{tmp_path}/d", nulls="nan")["x"], dates, equal_nan=True)
 
 
 def test_no_rows_fit_any_feature(tmp_path: Path) -> None:

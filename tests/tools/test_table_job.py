@@ -20,7 +20,7 @@ pa = pytest.importorskip("pyarrow")
 
 def job_at(url: object, **options: Any) -> TableJob:
     kept = {name: options.pop(name) for name in ("schema", "nan_as_null") if name in options}
-    return TableJob(tfs.WriteJob(str(url), **options), **kept)
+    return TableJob(tfs.WriteJob(str(url), **options), exact=True, **kept)
 
 
 def written(url: Path, *tasks: list[Any], **options: Any) -> tfs.DatasetManifest:
@@ -37,7 +37,7 @@ def schema_of(manifest: tfs.DatasetManifest) -> tfs.Schema:
 def test_tasks_make_one_table(place: Place) -> None:
     url = place.url("ds/train")
     options: dict[str, Any] = {"storage_options": place.storage_options}
-    job = pickle.loads(pickle.dumps(TableJob(tfs.WriteJob(url, **options))))
+    job = pickle.loads(pickle.dumps(TableJob(tfs.WriteJob(url, **options), exact=True)))
     tables = [{"x": [1, 2], "name": ["a", "b"]}, {"x": [3], "name": ["c"]}]
     late = job.write([tables[1]], 1)
     early = job.write([tables[0]], 0)
@@ -59,7 +59,7 @@ def test_it_is_the_table_that_write_table_writes(tmp_path: Path) -> None:
             "d": pa.array(["x", "y", "x", "z"]).dictionary_encode(),
         }
     )
-    whole = tfs.write_table(table, str(tmp_path / "whole"))
+    whole = tfs.write_table(table, str(tmp_path / "whole"), exact=True)
     parts = written(tmp_path / "parts", [table[:1], table[1:2]], [table[2:]])
     assert schema_of(parts) == schema_of(whole)
     found = tfs.read_table(str(tmp_path / "parts")).to_arrow()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ from tfio_store import (
     read_table,
     write_table,
 )
+
+write_exactly = partial(write_table, exact=True)
 
 ARROW = pa.table(
     {
@@ -52,7 +55,7 @@ def same(found: Any, wanted: Any) -> None:
 @pytest.mark.parametrize("compression", [None, "GZIP"])
 @pytest.mark.parametrize("strings", ["object", "batch"])
 def test_arrow_there_and_back(tmp_path: Path, compression: str | None, strings: Any) -> None:
-    write_table(ARROW, f"{tmp_path}/t", compression=compression, num_shards=1)
+    write_exactly(ARROW, f"{tmp_path}/t", compression=compression, num_shards=1)
     same(read_table(f"{tmp_path}/t", columns=COLUMNS, strings=strings).to_arrow(), ARROW)
     schema = infer_schema(f"{tmp_path}/t")
     assert [name for name in schema if schema[name].nullable] == COLUMNS[:-1]
@@ -60,7 +63,7 @@ def test_arrow_there_and_back(tmp_path: Path, compression: str | None, strings: 
 
 def test_nulls_may_come_in_a_later_part(tmp_path: Path) -> None:
     parts = [ARROW.slice(0, 1), ARROW.slice(1, 1), ARROW.slice(2)]
-    manifest = write_table(parts, f"{tmp_path}/t", num_shards=1)
+    manifest = write_exactly(parts, f"{tmp_path}/t", num_shards=1)
     assert manifest.schema is not None
     assert Schema.from_json(manifest.schema)["n"] == Feature("int32", nullable=True)
     same(read_table(f"{tmp_path}/t", columns=COLUMNS).to_arrow(), ARROW)
@@ -69,10 +72,10 @@ def test_nulls_may_come_in_a_later_part(tmp_path: Path) -> None:
 def test_a_chosen_feature_has_nulls_only_if_it_says_so(tmp_path: Path) -> None:
     parts: list[Any] = [{"x": [1, 2]}, {"x": [3, None]}]
     with pytest.raises(ValueError, match="'x': row 3 is null, where the schema has float32"):
-        write_table(parts, f"{tmp_path}/t", schema={"x": "float32"})
+        write_exactly(parts, f"{tmp_path}/t", schema={"x": "float32"})
     assert not list(tmp_path.iterdir())
     chosen = {"x": Feature("float32", nullable=True)}
-    write_table(parts, f"{tmp_path}/t", schema=chosen)
+    write_exactly(parts, f"{tmp_path}/t", schema=chosen)
     assert read_table(f"{tmp_path}/t")["x"].tolist() == [1, 2, 3, None]
     assert infer_schema(f"{tmp_path}/t") == Schema(chosen)
 
@@ -89,20 +92,20 @@ def test_pandas_there_and_back(tmp_path: Path) -> None:
             "ago": pd.to_timedelta([1, None, 3], unit="s"),
         }
     )
-    write_table(frame, f"{tmp_path}/t", num_shards=1)
+    write_exactly(frame, f"{tmp_path}/t", num_shards=1)
     found = read_table(f"{tmp_path}/t", columns=list(frame)).to_pandas()
     pd.testing.assert_frame_equal(found, frame)
     texts = pd.DataFrame({"s": ["a", None, ""], "list": [[1], None, []]})
-    write_table(texts, f"{tmp_path}/s", num_shards=1)
+    write_exactly(texts, f"{tmp_path}/s", num_shards=1)
     found = read_table(f"{tmp_path}/s").to_pandas()
     assert found["s"].isna().tolist() == found["list"].isna().tolist() == [False, True, False]
-    write_table(frame[["nan"]], f"{tmp_path}/nan", nan_as_null=True)
+    write_exactly(frame[["nan"]], f"{tmp_path}/nan", nan_as_null=True)
     assert read_table(f"{tmp_path}/nan")["nan"].tolist() == [0.5, None, 2]
 
 
 def test_batches_are_joined(tmp_path: Path) -> None:
     rows: list[Any] = [None if i % 10 == 3 else f"{i} " * 40 for i in range(30_000)]
-    write_table({"s": rows, "x": [None if row is None else 1 for row in rows]}, f"{tmp_path}/t")
+    write_exactly({"s": rows, "x": [None if row is None else 1 for row in rows]}, f"{tmp_path}/t")
     with RecordReader(f"{tmp_path}/t") as reader:
         assert len(list(reader.batches())) > 1
     for strings in ("object", "batch"):
@@ -122,11 +125,13 @@ def test_a_writer_takes_nulls_that_its_schema_allows(tmp_path: Path) -> None:
     assert read_table(f"{tmp_path}/t")["x"].tolist() == [None, None, 3]
 
 
+@pytest.mark.tensorflow
 def test_tensors_have_no_nulls(tmp_path: Path) -> None:
-    tf = pytest.importorskip("tensorflow")
+    import tensorflow as tf
+
     from tfio_store import TFRecordDataset
 
-    write_table(ARROW.select(["n", "f", "s", "list", "pair"]), f"{tmp_path}/t", num_shards=1)
+    write_exactly(ARROW.select(["n", "f", "s", "list", "pair"]), f"{tmp_path}/t", num_shards=1)
     schema = infer_schema(f"{tmp_path}/t")
     with pytest.raises(ValueError, match=r"'n' is nullable, and tensors have no nulls.*with_def"):
         TFRecordDataset(f"{tmp_path}/t", schema=schema)
@@ -154,10 +159,10 @@ def test_a_field_that_had_no_nulls_takes_those_of_later_rows(tmp_path: Path) -> 
     first = pa.table({"x": pa.array([1])}, schema=pa.schema([full]))
     later: Any
     for later in (pa.table({"x": pa.array([None], pa.int64())}), {"x": [None]}):
-        write_table([first, later], f"{tmp_path}/t", if_exists="overwrite")
-        write_table(first, f"{tmp_path}/a", if_exists="overwrite")
+        write_exactly([first, later], f"{tmp_path}/t", if_exists="overwrite")
+        write_exactly(first, f"{tmp_path}/a", if_exists="overwrite")
         assert not read_table(f"{tmp_path}/a").to_arrow().schema.field("x").nullable
-        write_table(later, f"{tmp_path}/a", if_exists="append")
+        write_exactly(later, f"{tmp_path}/a", if_exists="append")
         for url in (f"{tmp_path}/t", f"{tmp_path}/a"):
             for table in (read_table(url).to_arrow(), iter_tables(url).read_all()):
                 table.validate(full=True)

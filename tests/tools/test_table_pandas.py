@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,11 @@ import pytest
 
 from tfio_store import read_table, write_table
 
+write_exactly = partial(write_table, exact=True)
+
 
 def there_and_back(tmp_path: Path, table: Any) -> Any:
-    write_table(table, f"{tmp_path}/t", num_shards=1)
+    write_exactly(table, f"{tmp_path}/t", num_shards=1)
     return read_table(f"{tmp_path}/t")
 
 
@@ -95,5 +98,5 @@ def test_nulls_inside_rows_are_refused(tmp_path: Path, rows: int) -> None:
     masked = np.ma.array([1, 2], mask=[False, True])
     row = masked if rows == 1 else [masked] * rows
     with pytest.raises(ValueError, match="'x': row 1 is null in part"):
-        write_table(pd.DataFrame({"x": pd.Series([[1, 2], row])}), f"{tmp_path}/t")
+        write_exactly(pd.DataFrame({"x": pd.Series([[1, 2], row])}), f"{tmp_path}/t")
     assert not list(tmp_path.iterdir())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import pyarrow as pa
 import pytest
 
 from tfio_store import encode_examples, infer_schema, read_table, write_table
+
+write_exactly = partial(write_table, exact=True)
 
 LARGE = 2**53 + 1
 """No float64."""
@@ -41,7 +44,7 @@ CHANGED: dict[str, tuple[list[Any], str]] = {
 def test_what_would_change_is_refused(tmp_path: Path, name: str) -> None:
     parts, complaint = CHANGED[name]
     with pytest.raises((TypeError, ValueError), match=f"feature 'x': .*{complaint}"):
-        write_table([{"x": part} for part in parts], f"{tmp_path}/t")
+        write_exactly([{"x": part} for part in parts], f"{tmp_path}/t")
     assert not list(tmp_path.iterdir())
 
 
@@ -56,7 +59,7 @@ def test_what_would_change_is_refused(tmp_path: Path, name: str) -> None:
     ],
 )
 def test_what_fits_exactly_is_written(tmp_path: Path, parts: list[Any], dtype: str) -> None:
-    write_table([{"x": part} for part in parts], f"{tmp_path}/t")
+    write_exactly([{"x": part} for part in parts], f"{tmp_path}/t")
     found = read_table(f"{tmp_path}/t")["x"]
     assert found.dtype == dtype
     assert repr(found.tolist()) == repr(
@@ -66,7 +69,9 @@ def test_what_fits_exactly_is_written(tmp_path: Path, parts: list[Any], dtype: s
 
 def test_a_chosen_type_may_round(tmp_path: Path) -> None:
     for rows in (np.array([0.1]), [0.1]):
-        write_table([{"x": rows}], f"{tmp_path}/t", schema={"x": "float32"}, if_exists="overwrite")
+        write_exactly(
+            [{"x": rows}], f"{tmp_path}/t", schema={"x": "float32"}, if_exists="overwrite"
+        )
         assert read_table(f"{tmp_path}/t")["x"].tolist() == [np.float32(0.1)]
 
 
@@ -82,10 +87,10 @@ def test_a_part_of_nulls_alone_decides_nothing(tmp_path: Path, first: Any, later
     def parts(*columns: Any) -> list[Any]:
         return [{"x": column} for column in columns]
 
-    write_table(parts(first, first, later), f"{tmp_path}/t")
+    write_exactly(parts(first, first, later), f"{tmp_path}/t")
     found = read_table(f"{tmp_path}/t")["x"].tolist()
     alone = f"{tmp_path}/alone"
-    write_table(parts(later), alone)
+    write_exactly(parts(later), alone)
     nulls = 2 * len(first)
     assert all(row in (None, [None]) for row in found[:nulls])
     assert found[nulls:] == read_table(alone)["x"].tolist()
@@ -98,16 +103,16 @@ def test_a_part_of_nulls_alone_decides_nothing(tmp_path: Path, first: Any, later
 @pytest.mark.parametrize("other", [["a"], [b"a"]])
 def test_decided_by_the_first_values(tmp_path: Path, other: Any) -> None:
     with pytest.raises(TypeError, match=r"'x': row 2 is \w+, where the schema has int64"):
-        write_table([{"x": [None]}, {"x": [1]}, {"x": other}], f"{tmp_path}/t")
+        write_exactly([{"x": [None]}, {"x": [1]}, {"x": other}], f"{tmp_path}/t")
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.binary(), pa.list_(pa.string()), pa.int8()])
 @pytest.mark.parametrize("rows", [[], [None]])
 def test_examples_of_nulls_alone_keep_their_type(tmp_path: Path, kind: Any, rows: Any) -> None:
-    write_table(pa.table({"x": pa.array(rows, kind)}), f"{tmp_path}/a")
+    write_exactly(pa.table({"x": pa.array(rows, kind)}), f"{tmp_path}/a")
     found = read_table(f"{tmp_path}/a")
-    write_table(found, f"{tmp_path}/b")
+    write_exactly(found, f"{tmp_path}/b")
     assert read_table(f"{tmp_path}/b").schema == found.schema
     found["x"] = [1.5, 2.5]  # new values, and no longer what the schema says
-    write_table(found, f"{tmp_path}/c")
+    write_exactly(found, f"{tmp_path}/c")
     assert read_table(f"{tmp_path}/c")["x"].tolist() == [1.5, 2.5]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import pyarrow as pa
 import pytest
 
 from tfio_store import infer_schema, iter_tables, read_table, write_table
+
+write_exactly = partial(write_table, exact=True)
 
 INNER = pa.struct([pa.field("x", pa.float64(), nullable=False), ("y", pa.list_(pa.string()))])
 STRUCT = pa.struct([("when", pa.timestamp("us", tz="UTC")), ("in", INNER), ("n", pa.int16())])
@@ -43,7 +46,7 @@ FORMS: dict[str, Callable[[], Any]] = {
 @pytest.mark.parametrize("form", FORMS)
 def test_fields_come_back_as_columns(tmp_path: Path, form: str) -> None:
     url = str(tmp_path / "t")
-    write_table(FORMS[form](), url, flatten=True)
+    write_exactly(FORMS[form](), url, flatten=True)
     wanted = flat(TABLE)
     assert wanted.column_names == ["s.when", "s.in.x", "s.in.y", "s.n", "plain"]
     assert list(infer_schema(url)) == wanted.column_names
@@ -55,14 +58,14 @@ def test_fields_come_back_as_columns(tmp_path: Path, form: str) -> None:
 
 def test_a_dict_of_arrays(tmp_path: Path) -> None:
     url = str(tmp_path / "t")
-    write_table({"s": TABLE["s"], "plain": [1, 2, 3, 4]}, url, flatten=True)
+    write_exactly({"s": TABLE["s"], "plain": [1, 2, 3, 4]}, url, flatten=True)
     assert read_table(url).to_arrow().to_pydict() == flat(TABLE).to_pydict()
 
 
 def test_a_frame(tmp_path: Path) -> None:
     url = str(tmp_path / "t")
     frame = pd.DataFrame({"s": [{"a": 1, "b": "x"}, None], "t": pd.Categorical(["u", "v"])})
-    write_table(frame, url, flatten=True)
+    write_exactly(frame, url, flatten=True)
     found = read_table(url).to_pandas()
     assert list(found) == ["s.a", "s.b", "t"]
     assert found["s.b"].tolist()[0] == "x"
@@ -73,7 +76,7 @@ def test_a_frame(tmp_path: Path) -> None:
 def test_a_chosen_field(tmp_path: Path) -> None:
     url = str(tmp_path / "t")
     table = pa.table({"s": pa.array([{"a": 0.1}])})
-    write_table(table, url, flatten=True, schema={"s.a": "float32"})
+    write_exactly(table, url, flatten=True, schema={"s.a": "float32"})
     assert infer_schema(url)["s.a"].dtype == "float32"
 
 
@@ -101,5 +104,5 @@ ODD: dict[str, tuple[Any, Any, str]] = {
 def test_structs_that_make_no_columns(tmp_path: Path, name: str) -> None:
     table, options, match = ODD[name]
     with pytest.raises((TypeError, ValueError), match=match):
-        write_table(table, str(tmp_path / "t"), **options)
+        write_exactly(table, str(tmp_path / "t"), **options)
     assert not list(tmp_path.iterdir())

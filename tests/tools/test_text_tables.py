@@ -23,7 +23,7 @@ def made(tmp_path: Path, form: str, text: str, **how: Any) -> tfs.Examples:
     """What the file's text becomes."""
     source, target = tmp_path / f"f.{form}", str(tmp_path / "train")
     source.write_text(text, encoding="utf-8")
-    tfs.convert(str(source), target, num_shards=1, **how)
+    tfs.convert(str(source), target, num_shards=1, exact=True, **how)
     return tfs.read_table(target)
 
 
@@ -33,7 +33,7 @@ def made_of(tmp_path: Path, form: str, *texts: str, **how: Any) -> tfs.Examples:
     sources = [tmp_path / f"f{number}.{form}" for number in range(len(texts))]
     for source, text in zip(sources, texts, strict=True):
         source.write_text(text, encoding="utf-8")
-    tfs.convert([str(source) for source in sources], target, num_shards=1, **how)
+    tfs.convert([str(source) for source in sources], target, num_shards=1, exact=True, **how)
     return tfs.read_table(target)
 
 
@@ -113,7 +113,7 @@ def test_numbers_that_no_float_holds(
 def test_integers_that_a_float_writes(tmp_path: Path, form: str) -> None:
     held = {"a": np.array([123456792, 2**60, 0.1, -0.0], np.float32)}
     one, file, two = str(tmp_path / "one"), str(tmp_path / f"f.{form}"), str(tmp_path / "two")
-    tfs.write_table(held, one, num_shards=1)
+    tfs.write_table(held, one, num_shards=1, exact=True)
     tfs.convert(one, file)
     tfs.convert(file, two, schema=tfs.infer_schema(one), num_shards=1)
     assert list(tfs.RecordReader(two)) == list(tfs.RecordReader(one))
@@ -177,7 +177,9 @@ NO_CELLS: dict[str, Any] = {
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
 def test_there_and_back_by_the_schema(tmp_path: Path, form: str) -> None:
     one, file, two = str(tmp_path / "one"), str(tmp_path / f"f.{form}"), str(tmp_path / "two")
-    tfs.write_table(TABLE if form == "csv" else {**TABLE, **NO_CELLS}, one, num_shards=1)
+    tfs.write_table(
+        TABLE if form == "csv" else {**TABLE, **NO_CELLS}, one, num_shards=1, exact=True
+    )
     tfs.convert(one, file)
     tfs.convert(file, two, schema=tfs.infer_schema(one), num_shards=1)
     assert list(tfs.RecordReader(two)) == list(tfs.RecordReader(one))
@@ -294,3 +296,73 @@ def test_many_names_end_a_piece() -> None:
     found = list(json_lines.pieces_of(io.BytesIO(text)))
     assert sum(rows for rows, _ in found) == 4_000
     assert max(rows * len(columns) for rows, columns in found) < 5_000_000
+
+
+def there_and_back(tmp_path: Path, table: Any, **how: Any) -> tfs.Examples:
+    """What comes back of a table that goes through JSON lines."""
+    first, text, second = str(tmp_path / "a"), str(tmp_path / "a.jsonl"), str(tmp_path / "b")
+    tfs.write_table(table, first, num_shards=1, exact=True)
+    tfs.convert(first, text)
+    tfs.convert(text, second, num_shards=1, exact=True, **how)
+    return tfs.read_table(second)
+
+
+def test_numbers_that_json_lacks_come_back(tmp_path: Path) -> None:
+    x = np.array([np.nan] * 20_000 + [1.5, np.inf, -np.inf])
+    lists = [[np.nan, 1.0], [np.inf]] * (len(x) // 2) + [[0.5]]
+    names = ["NaN"] * (len(x) - 1) + ["Infinity"]
+    found = there_and_back(tmp_path, {"x": x, "lists": lists, "names": names})
+    np.testing.assert_array_equal(found["x"], x)
+    assert repr([list(map(float, row)) for row in found["lists"]]) == repr(lists)
+    assert found["names"].tolist() == names, "texts stay texts"
+
+
+def test_a_column_of_no_number_that_json_has_is_refused(tmp_path: Path) -> None:
+    tfs.write_table({"x": [np.nan, np.inf], "y": [1, 2]}, str(tmp_path / "a"))
+    with pytest.raises(ValueError, match=r"'x' holds no number but NaN.*columns="):
+        tfs.convert(str(tmp_path / "a"), str(tmp_path / "a.jsonl"))
+    assert not (tmp_path / "a.jsonl").exists()
+    tfs.convert(str(tmp_path / "a"), str(tmp_path / "a.jsonl"), columns=["y"])
+
+
+@pytest.mark.parametrize("zone", [None, "UTC", "+05:00", "Europe/Berlin"])
+def test_times_say_whether_they_are_in_utc(zone: str | None, tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    times = pa.array([0, 1_500_000, None], pa.timestamp("us", zone))
+    lists = pa.array([[3], [], [4]], pa.list_(pa.timestamp("s", zone)))
+    tfs.write_table(pa.table({"t": times, "l": lists}), str(tmp_path / "a"), num_shards=1)
+    tfs.convert(str(tmp_path / "a"), str(tmp_path / "a.jsonl"))
+    rows = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
+    end = "Z" if zone else ""
+    assert [row["t"] for row in rows] == [
+        f"1970-01-01T00:00:00.000000{end}",
+        f"1970-01-01T00:00:01.500000{end}",
+        None,
+    ]
+    assert rows[0]["l"] == [f"1970-01-01T00:00:03{end}"]
+    back = str(tmp_path / "b")
+    schema = {"t": tfs.Feature("datetime64[us]", nullable=True)}
+    tfs.convert(str(tmp_path / "a.jsonl"), back, columns=["t"], schema=schema)
+    assert tfs.read_table(back)["t"].tolist()[:2] == times.cast(pa.timestamp("us")).to_pylist()[:2]
+
+
+@pytest.mark.parametrize(
+    ("text", "utc"),
+    [
+        ("2020-01-01T00:00:00+05:00", "2019-12-31T19:00:00"),
+        ("2020-01-01T00:00-0130", "2020-01-01T01:30:00"),
+        ("2020-01-01 10:00:00.25-00:30", "2020-01-01T10:30:00.25"),
+        ("2020-01-01T10:00:00Z", "2020-01-01T10:00:00"),
+        ("2020-01-01-05:00", None),
+        ("2020-01-01T10:00:00+05", None),
+        ("2020-01-01T10:00:00+05:60", None),
+    ],
+)
+def test_offsets_are_counted(text: str, utc: str | None, tmp_path: Path) -> None:
+    schema = {"t": "datetime64[ms]"}
+    if utc is None:
+        with pytest.raises(ValueError, match="is no time of"):
+            made(tmp_path, "jsonl", lines({"t": text}), schema=schema)
+    else:
+        found = made(tmp_path, "jsonl", lines({"t": text}), schema=schema)
+        assert found["t"][0] == np.datetime64(utc, "ms")

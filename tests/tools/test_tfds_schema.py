@@ -93,7 +93,7 @@ EXPECTED = {
     "free": Feature("int32", (None,)),
     "packed": Feature("bytes"),
     "key": Feature("bytes"),
-    "large": Feature("int64"),
+    "large": Feature("uint64"),
     "other": Feature("float32"),
     "objects/label": Feature.class_label(["a", "b"], shape=(None,)),
     "objects/id": Feature("int32", (None,)),

@@ -101,6 +101,45 @@ def test_workers_read_s3(s3: Place) -> None:
     assert sorted(xs(loader(source, 2))) == list(range(ROWS))
 
 
+STRINGS = [b"\x00\x01\x00\x00", b"q\x00", b"", b"zz"]
+
+
+class ParseStrings(grain.transforms.Map):  # type: ignore[name-defined]
+    def map(self, record: bytes) -> dict[str, Any]:
+        row = tfs.decode_examples([record], {"b": "bytes", "s": "str", "two": ("bytes", (2,))})
+        return {name: column[0, ...] for name, column in row.items()}
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_batches_keep_zeros_at_the_ends_of_strings(tmp_path: Path, workers: int) -> None:
+    texts = [string.decode() for string in STRINGS]
+    table: dict[str, Any] = {
+        "b": STRINGS,
+        "s": texts,
+        "two": [[string, b"\0"] for string in STRINGS],
+    }
+    tfs.write_table(table, f"{tmp_path}/train")
+    source = tfs.RecordSource(f"{tmp_path}/train")
+    batches = list(
+        grain.DataLoader(
+            data_source=source,
+            sampler=grain.samplers.IndexSampler(
+                len(source),
+                shard_options=grain.sharding.NoSharding(),
+                shuffle=False,
+                num_epochs=1,
+                seed=1,
+            ),
+            operations=[ParseStrings(), grain.transforms.Batch(2, drop_remainder=True)],
+            worker_count=workers,
+        )
+    )
+    batches.append(grain.MapDataset.source(source).map(ParseStrings()).batch(len(STRINGS))[0])
+    for name, column in table.items():
+        found = [row for batch in batches for row in batch[name].tolist()]
+        assert sorted(found) == sorted(2 * column)
+
+
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_loader_goes_on_in_mid_epoch(tmp_path: Path, workers: int) -> None:
     write(f"{tmp_path}/train")

@@ -148,7 +148,7 @@ print(*ask(whole)[0], peak() - before)
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
 @pytest.mark.parametrize("engine", ["duckdb", "polars"])
 def test_what_is_longer_than_memory_is_read_in_little(tmp_path: Path, engine: str) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
+import threading
 import time
-from itertools import permutations
+from itertools import permutations, product
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -173,6 +175,44 @@ def test_loaders_of_one_seed_at_once(tmp_path: Path, method: str) -> None:
         passes.append(iter(loader(dataset, 2, method, generator=seeded, worker_init_fn=late)))
     parts = [numbers(each) for each in passes]
     assert [sorted(part) for part in parts] == [list(range(COUNT))] * 2
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_threads_that_read_at_once(
+    tmp_path: Path, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their loaders have one seed, and start their workers crosswise."""
+    dataset = TFRecordIterable(written(str(tmp_path / "train")), batch_size=50, shuffle=True)
+    found: list[list[int]] = []
+    turn, start = threading.Barrier(2, timeout=60), BaseProcess.start
+
+    def start_in_turn(process: BaseProcess) -> None:
+        turn.wait()
+        start(process)
+
+    def read() -> None:
+        seeded = torch.Generator().manual_seed(0)
+        found.append(numbers(loader(dataset, 2, method, generator=seeded)))
+
+    monkeypatch.setattr(BaseProcess, "start", start_in_turn)
+    threads = [threading.Thread(target=read) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [sorted(part) for part in found] == [list(range(COUNT))] * 2
+    assert found[0] != found[1]
+
+
+def test_workers_of_one_loader_share_a_pipe() -> None:
+    """However many processes other threads start in between."""
+    epochs = Epochs()
+    workers = {
+        (loader, number): Worker(number, 3, 7, 1, process, frozenset({loader, 10 + process}))
+        for process, (number, loader) in enumerate(product(range(3), range(1, 5)))
+    }
+    epoch = {at: epochs.begin([7, 1], worker).epoch for at, worker in workers.items()}
+    assert epoch == {(loader, number): loader - 1 for loader, number in workers}
 
 
 class _Late:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from itertools import chain, product
 from pathlib import Path
 from typing import Any
@@ -62,7 +63,7 @@ def test_each_record_once_from_s3(s3: Place) -> None:
     check_epochs(url, 2, "fork", 2, shuffle=True, storage_options=s3.storage_options)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("workers", "method", "ranks", "shuffle"),
     [
@@ -344,3 +345,23 @@ def test_wrong_arguments(
 ) -> None:
     with pytest.raises(kind, match=text):
         TFRecordIterable(url, **options)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_batches_of_batches_are_refused(url: str, workers: int) -> None:
+    """They held rows in one more dimension, in silence. The loader's own default is 1."""
+    for schema in (None, "bytes"):
+        dataset = TFRecordIterable(url, schema=schema, batch_size=8)
+        for size in ({"batch_size": 4}, {}):
+            with_workers = torch_data.DataLoader(dataset, num_workers=workers, **size)
+            with pytest.raises(TypeError, match="batch_size=None to the DataLoader"):
+                next(iter(with_workers))
+        joined = torch_data.DataLoader(dataset, batch_size=4, collate_fn=list)
+        assert [len(batch) for batch in next(iter(joined))] == [8 if schema else 1] * 4
+
+
+def test_a_batch_is_a_dict_or_a_list(url: str) -> None:
+    for schema, kind in ((None, dict), ("bytes", list)):
+        for batch in loader(TFRecordIterable(url, schema=schema, batch_size=8), 1):
+            assert isinstance(batch, kind)
+            assert isinstance(pickle.loads(pickle.dumps(batch)), kind)

@@ -149,7 +149,7 @@ def test_uneven_shares_hang(tmp_path: Path, uneven: str) -> None:
             process.join()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_example_goes_on_with_another_number_of_processes(tmp_path: Path) -> None:
     values = np.random.default_rng(1)
     x = values.random((1003, 8)).astype(np.float32)

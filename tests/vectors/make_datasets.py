@@ -24,10 +24,14 @@ DATASETS: dict[str, dict[str, Any]] = {
     "index-1-gzip": {"compression": "GZIP"},
     "index-3": {"record_positions": True},
     "index-3-gzip": {"compression": "GZIP"},
+    "index-4": {"record_positions": False},
+    "index-4-positions": {"record_positions": True},
+    "index-4-gzip": {"compression": "GZIP"},
 }
-"""Options of the writer, by the dataset's name. The digit is the version of its index."""
+"""Options of the writer, by the dataset's name. The digit is the version of its index: of those
+before 4 the versions before this one wrote the files."""
 
-RAW = ("index-1", "index-2")
+RAW = ("index-4", "index-4-positions")
 """Those whose bytes nothing but the records decides: neither a compressor nor random names."""
 
 LONG = ("index-3", "index-3-gzip")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.servers.moto import KEY, SECRET
+from tests.servers.place import Place
 
 tf = pytest.importorskip("tensorflow")
 
@@ -18,23 +18,6 @@ pytestmark = pytest.mark.tensorflow
 TEXT = (Path(__file__).parents[2] / "docs" / "workflows.md").read_text(encoding="utf-8")
 BLOCKS = dict(re.findall(r"^## (\d+)\. .*?^```python\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL))
 SCREEN = 50
-
-
-@pytest.fixture(scope="module")
-def bucket(s3_server: str) -> Iterator[Any]:
-    """An empty ``s3://bucket``, found through the environment alone."""
-    s3fs = pytest.importorskip("s3fs")
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("AWS_ENDPOINT_URL", s3_server)
-        environment.setenv("AWS_ACCESS_KEY_ID", KEY)
-        environment.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
-        environment.setenv("AWS_DEFAULT_REGION", "us-east-1")
-        s3fs.S3FileSystem.clear_instance_cache()
-        fs = s3fs.S3FileSystem()
-        fs.mkdir("bucket")
-        yield fs
-        fs.rm("bucket", recursive=True)
-        s3fs.S3FileSystem.clear_instance_cache()
 
 
 def images_and_labels(found: dict[str, Any]) -> None:
@@ -140,7 +123,8 @@ def test_it_fits_on_a_screen(number: str) -> None:
 
 
 @pytest.mark.parametrize("number", CHECKS)
-def test_it_works_as_written(number: str, bucket: Any) -> None:
+def test_it_works_as_written(number: str, bucket: Place) -> None:
     found: dict[str, Any] = {}
-    exec(compile(BLOCKS[number], f"docs/workflows.md, {number}", "exec"), found)
+    block = re.sub(r"\bbucket(?=/)", bucket.root.removeprefix("s3://"), BLOCKS[number])
+    exec(compile(block, f"docs/workflows.md, {number}", "exec"), found)
     CHECKS[number](found)

@@ -16,6 +16,7 @@ import pytest
 
 import tfio_store as tfs
 from tests.servers.place import Place
+from tests.support.long import first
 from tests.support.sharded import read
 from tests.tools.test_clean import cleaned
 from tests.write.test_file_writer import pending
@@ -200,8 +201,20 @@ def drive_and_die(url: str, names: Any, if_exists: Any, at: int) -> None:
     job.commit([run(job, task) for task in range(1, 3)])
 
 
-@pytest.mark.parametrize("names", ["tagged", "plain"])
-@pytest.mark.parametrize("if_exists", ["error", "append", "overwrite"])
+@pytest.mark.parametrize(
+    ("if_exists", "names"),
+    first(
+        2,
+        [
+            ("append", "tagged"),
+            ("overwrite", "plain"),
+            ("error", "plain"),
+            ("error", "tagged"),
+            ("append", "plain"),
+            ("overwrite", "tagged"),
+        ],
+    ),
+)
 def test_a_driver_that_dies_anywhere(tmp_path: Path, names: Any, if_exists: Any) -> None:
     """Readers see the dataset before it or the one after it, and `clean` leaves no more."""
     before = [] if if_exists == "error" else [0]

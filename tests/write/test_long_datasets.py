@@ -40,6 +40,7 @@ def lists(place: Place) -> list[str]:
 
 def root(place: Place) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(place.get("ds/_train.manifest.json"))
+    del found["crc32c"]  # for those who change it
     return found
 
 
@@ -133,7 +134,7 @@ def test_a_short_dataset_becomes_long(place: Place) -> None:
 
 def test_a_large_index_makes_it_long(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parts, "MOST_LISTED", 100)
-    monkeypatch.setattr(parts, "MOST_INDEX_BYTES", 300)
+    monkeypatch.setattr(parts, "MOST_INDEX_BYTES", 600)
     for block_bytes, version in ((1 << 20, 1), (BLOCKS, 2)):
         with sharded(place, num_shards=1, block_bytes=block_bytes, if_exists="overwrite") as writer:
             writer.write_batch(large(50))
@@ -148,7 +149,7 @@ def test_tables_and_pages_go_into_several_objects(
     with sharded(place, num_shards=10) as writer:
         writer.write_batch(numbered(50))
     assert len(lists(place)) == 4
-    assert len([name for name in place.names() if "_train.index." in name]) == 4
+    assert len([name for name in place.names() if "_train.index." in name]) == 5
     assert sorted(read(place, "ds/train")) == sorted(numbered(50))
     assert not cleaned(place).objects
 

@@ -26,6 +26,7 @@ def lists(place: Place) -> list[str]:
 
 def _damaged(place: Place) -> None:
     document = json.loads(place.get("ds/_alias.manifest.json"))
+    del document["crc32c"]
     document["shards"]["pages"][2][7] ^= 1
     place.put("ds/_alias.manifest.json", json.dumps(document).encode())
 

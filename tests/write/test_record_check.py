@@ -199,3 +199,32 @@ def test_masked_values_are_not_written(tmp_path: Path) -> None:
             writer.write({"x": np.ma.array([1.5, 2.5], mask=[False, True])})
         writer.write({"x": np.ma.masked_all(2)})
     assert tfs.read_table(f"{tmp_path}/t")["x"].tolist() == [[None, None]]
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        (1, 1.0),
+        (np.int64(-(2**24)), -(2.0**24)),
+        (2**100, 2.0**100),
+        ([1, 2.5], [1.0, 2.5]),
+        (np.array([3, 4], np.uint8), [3.0, 4.0]),
+    ],
+)
+def test_integers_that_are_floats_are_taken_as_such(
+    tmp_path: Path, given: Any, wanted: Any
+) -> None:
+    shape = (2,) if isinstance(wanted, list) else ()
+    schema = {"x": tfs.Feature("float32", shape)}
+    with tfs.ShardedWriter(tmp_path / "a", num_shards=1, schema=schema) as writer:
+        writer.write({"x": given})
+    assert tfs.read_table(tmp_path / "a")["x"][0].tolist() == wanted
+
+
+def test_integers_that_float32_would_round_are_refused(tmp_path: Path) -> None:
+    schema = {"x": "float32", "y": tfs.Feature("float32", (2,))}
+    with tfs.ShardedWriter(tmp_path / "a", num_shards=1, schema=schema) as writer:
+        with pytest.raises(tfs.SchemaError, match=r"'x'.*16777217, which no float32 is"):
+            writer.write({"x": 16777217, "y": [1, 2]})
+        with pytest.raises(tfs.SchemaError, match=r"'y'.*16777217, which no float32 is"):
+            writer.write({"x": 16777217.0, "y": np.array([1, 16777217])})

@@ -317,7 +317,8 @@ def test_the_schema_and_metadata_are_kept(tmp_path: Path) -> None:
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("compression", ["", "GZIP", "ZLIB"])
 def test_tensorflow_reads_every_shard(tmp_path: Path, compression: str) -> None:
-    tf = pytest.importorskip("tensorflow")
+    import tensorflow as tf
+
     place = Place(str(tmp_path))
     records = [os.urandom(random.randrange(3000)) for _ in range(10_000)]
     with sharded(place, compression=compression) as writer:
@@ -330,10 +331,11 @@ def test_tensorflow_reads_every_shard(tmp_path: Path, compression: str) -> None:
 
 
 @pytest.mark.tensorflow
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_order_of_a_million_records(tmp_path: Path) -> None:
     """Told by TensorFlow: each shard holds its records, in order, once."""
-    tf = pytest.importorskip("tensorflow")
+    import tensorflow as tf
+
     place = Place(str(tmp_path))
     with sharded(place, num_shards=16, compression="GZIP", level=1) as writer:
         for i in range(100_000):
@@ -344,3 +346,22 @@ def test_the_order_of_a_million_records(tmp_path: Path) -> None:
         dataset = tf.data.TFRecordDataset(place.url(f"ds/{shard.name}"), "GZIP").batch(100_000)
         found = [int(r) for batch in dataset.as_numpy_iterator() for r in batch]
         assert found == list(range(i, 1_000_000, 16))
+
+
+@pytest.mark.parametrize("if_exists", ["error", "overwrite", "append"])
+@pytest.mark.parametrize("name", ["plain", "train-00000-of-00001.tfrecord"])
+def test_a_dataset_does_not_take_the_name_of_a_file(
+    place: Place, if_exists: Any, name: str
+) -> None:
+    """Who reads that name would get the file."""
+    options: dict[str, Any] = {"storage_options": place.storage_options}
+    place.put("ds/plain", b"of another program")
+    tfs.write_table({"x": [1]}, place.url("ds/train"), num_shards=1, **options)
+    before = place.names()
+    url = place.url(f"ds/{name}")
+    for begin in (tfs.ShardedWriter, tfs.WriteJob):
+        with pytest.raises(FileExistsError, match="a file has this name"):
+            begin(url, num_shards=1, if_exists=if_exists, **options)
+    with pytest.raises(FileExistsError, match="a file has this name"):
+        tfs.write_table({"x": [1]}, url, if_exists=if_exists, **options)
+    assert place.names() == before

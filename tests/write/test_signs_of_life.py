@@ -144,3 +144,17 @@ def test_a_task_asks_again_for_each_shard(tmp_path: Path, batch: bool) -> None:
             again()
     writer.abort()
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", ["ShardedWriter", "WriteJob"])
+def test_a_clock_that_jumps_back_stops_no_signs_of_life(
+    tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    writer: Any = (tfs.ShardedWriter if kind == "ShardedWriter" else tfs.WriteJob)(
+        str(tmp_path / "train")
+    )
+    claim, wall = writer._attempt.claim, time.time
+    first = alive(claim)
+    monkeypatch.setattr(time, "time", lambda: wall() - 3 * 86400)
+    assert soon(lambda: alive(claim) > first + 2 * BEAT)
+    writer.abort()

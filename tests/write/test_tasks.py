@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 import tfio_store as tfs
 from tests.servers.place import Place
@@ -90,6 +90,7 @@ def test_a_task_pushes_its_records(local: Place) -> None:
     assert tfs.read_table(local.url("ds/train"))["x"].tolist() == [1, 2, 3]
 
 
+@settings(max_examples=30)
 @given(sizes=st.lists(st.integers(0, 300), max_size=60), limit=st.integers(1, 900))
 def test_records_one_by_one_fall_into_the_same_shards(sizes: list[int], limit: int) -> None:
     job = tfs.WriteJob("memory://one-by-one/train", if_exists="overwrite")

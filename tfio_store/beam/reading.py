@@ -14,10 +14,12 @@ from tfio_store.beam.arguments import codec_of, decoder_of, is_told, told
 from tfio_store.beam.blocks import Give, ReadBlocks
 from tfio_store.dataset.checks import check_positive
 from tfio_store.dataset.source import Source, is_one, open_dataset
-from tfio_store.example.codec import SchemaLike
-from tfio_store.example.schema import Schema, column_names
+from tfio_store.example.codec import SchemaToRead
+from tfio_store.example.schema import column_names, schema_to_read
 from tfio_store.read.skips import OnCorrupt, check_policy
-from tfio_store.storage import Access, Retry
+from tfio_store.storage import Storage
+from tfio_store.storage.storage import given_storage
+from tfio_store.tools.infer import telling
 from tfio_store.tools.partition import Partition
 from tfio_store.tools.partition_tables import row_types
 from tfio_store.tools.partitions import partitions
@@ -31,21 +33,20 @@ _TASK_BYTES = 64 << 20
 class _Plan(beam.DoFn):  # type: ignore[misc]
     """Sources in, their partitions out."""
 
-    def __init__(self, access: Access, compression: str | None) -> None:
-        self._access = access
+    def __init__(self, storage: Storage | None, compression: str | None, schema: object) -> None:
+        self._storage = storage
         self._compression = compression
+        self._schema = schema
 
     def process(self, element: Source | ValueProvider) -> Iterator[Partition]:
         source = told(element)
         if not is_one(source) and not isinstance(source, (list, tuple)):
             raise TypeError(f"a source is a path or URL, or a list of those, not {source!r}")
         try:
-            yield from partitions(
-                source,
-                target_bytes=_TASK_BYTES,
-                compression=self._compression,
-                **self._access.arguments,
-            )
+            found = open_dataset(source, self._storage, compression=self._compression)
+            if self._schema in (None, "auto"):
+                found = telling(found, self._schema)
+            yield from partitions(found, target_bytes=_TASK_BYTES)
         except FileNotFoundError:
             if not isinstance(source, str) or not any(c in source for c in "*?["):
                 raise  # while a pattern may match nothing, as in Beam's own
@@ -60,7 +61,7 @@ class _Read(beam.PTransform):  # type: ignore[misc]
         compression_type: str | None,
         give: dict[str, Any],
         how: dict[str, Any],
-        access: Access,
+        storage: Storage | None,
     ) -> None:
         super().__init__()
         schema, columns = give.pop("schema"), give.pop("columns")
@@ -68,18 +69,20 @@ class _Read(beam.PTransform):  # type: ignore[misc]
             raise ValueError("schema= and columns= take batched=True")
         self._give = Give(
             coder=decoder_of(coder, batched=give["batched"]),
-            schema=None if schema is None else Schema.of(schema),
+            schema=None if schema is None or schema == "auto" else schema_to_read(schema),
             columns=None if columns is None else column_names(columns),
             **give,
         )
-        self._access = access
+        # Who wants records as they are needs nobody to look into them.
+        self._told = schema if give["batched"] and self._give.schema is None else "given"
+        self._storage = storage
         self._compression = codec_of(compression_type, auto="auto")
         check_policy(how["on_corrupt"])
         check_positive("memory_budget", how["memory_budget"])
         self._how = how
 
     def _records(self, sources: Any) -> Any:
-        plan = _Plan(self._access, self._compression)
+        plan = _Plan(self._storage, self._compression, self._told)
         read = ReadBlocks(self._give, **self._how)
         return (
             sources
@@ -106,16 +109,17 @@ class ReadFromTFRecord(_Read):
             Default True.
         batched (bool): Give ``pyarrow.RecordBatch`` elements, of a block of records each. Default
             False: one element for each record.
-        schema (Schema | dict | None): With ``batched``: what the records hold. Default None: what
-            the manifest says. Without either, batches have one column ``record`` of bytes.
+        schema (Schema | dict | str | None): With ``batched``: what the records hold. "bytes": one
+            column, ``record``, of the records as they are. "auto": what the manifest says, or else
+            what `infer_schema` finds in some records; what these lack is not read. Default None:
+            what the manifest says, or TensorFlow Datasets wrote, or else "bytes".
         columns (list[str] | None): With ``batched``: the columns to read. The others are stepped
             over undecoded. Default None: all of them.
         on_corrupt (str | Callable): See `RecordReader`. Default "raise".
         memory_budget (int): Bytes that one task may have in flight. Default 64 MiB.
         storage_options (dict | None): See `RecordReader`. They travel with the pipeline. Default
             None.
-        retry (Retry | None): See `RecordReader`. Default None.
-        backend (str): See `RecordReader`. Default "fsspec".
+        storage (Storage | None): See `RecordReader`. Default None.
 
     Raises:
         FileNotFoundError: With ``validate``: there is no such source.
@@ -140,26 +144,25 @@ class ReadFromTFRecord(_Read):
         validate: bool = True,
         *,
         batched: bool = False,
-        schema: SchemaLike | None = None,
+        schema: SchemaToRead | None = None,
         columns: Sequence[str] | None = None,
         on_corrupt: OnCorrupt = "raise",
         memory_budget: int = 64 << 20,
         storage_options: Mapping[str, Any] | None = None,
-        retry: Retry | None = None,
-        backend: str = "fsspec",
+        storage: Storage | None = None,
     ) -> None:
-        access = Access(storage_options, retry, backend)
+        storage = given_storage(storage_options, storage)
         give = {"batched": batched, "schema": schema, "columns": columns}
         how = {"on_corrupt": on_corrupt, "memory_budget": memory_budget}
-        super().__init__(coder, compression_type, give, how, access)
+        super().__init__(coder, compression_type, give, how, storage)
         self._source = file_pattern
         if validate and is_told(file_pattern):
             self._validate(told(file_pattern))
 
     def _validate(self, source: Source) -> None:
-        found = open_dataset(source, self._access, compression=self._compression)
+        found = open_dataset(source, self._storage, compression=self._compression)
         if self._give.columns is not None:
-            known = self._give.schema or found.schema
+            known = self._give.schema or telling(found, self._told).schema
             row_types(known, self._give.columns)
 
     def expand(self, pbegin: Any) -> Any:
@@ -188,13 +191,12 @@ class ReadAllFromTFRecord(_Read):
         compression_type (str): See `ReadFromTFRecord`. Default AUTO.
         with_filename (bool): Give pairs of the file's URL and what comes of it. Default False.
         batched (bool): See `ReadFromTFRecord`. Default False.
-        schema (Schema | dict | None): See `ReadFromTFRecord`. Default None.
+        schema (Schema | dict | str | None): See `ReadFromTFRecord`. Default None.
         columns (list[str] | None): See `ReadFromTFRecord`. Default None.
         on_corrupt (str | Callable): See `RecordReader`. Default "raise".
         memory_budget (int): See `ReadFromTFRecord`. Default 64 MiB.
         storage_options (dict | None): See `RecordReader`. Default None.
-        retry (Retry | None): See `RecordReader`. Default None.
-        backend (str): See `RecordReader`. Default "fsspec".
+        storage (Storage | None): See `RecordReader`. Default None.
 
     Raises:
         ValueError: An argument is not as described.
@@ -216,19 +218,18 @@ class ReadAllFromTFRecord(_Read):
         with_filename: bool = False,
         *,
         batched: bool = False,
-        schema: SchemaLike | None = None,
+        schema: SchemaToRead | None = None,
         columns: Sequence[str] | None = None,
         on_corrupt: OnCorrupt = "raise",
         memory_budget: int = 64 << 20,
         storage_options: Mapping[str, Any] | None = None,
-        retry: Retry | None = None,
-        backend: str = "fsspec",
+        storage: Storage | None = None,
     ) -> None:
-        access = Access(storage_options, retry, backend)
+        storage = given_storage(storage_options, storage)
         give: dict[str, Any] = {"batched": batched, "schema": schema, "columns": columns}
         give["with_filename"] = with_filename
         how = {"on_corrupt": on_corrupt, "memory_budget": memory_budget}
-        super().__init__(coder, compression_type, give, how, access)
+        super().__init__(coder, compression_type, give, how, storage)
 
     def expand(self, sources: Any) -> Any:
         """Beam calls it.

@@ -16,7 +16,7 @@ import os
 import random
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import apache_beam as beam
 from apache_beam.coders import BytesCoder
@@ -30,9 +30,11 @@ from tfio_store.beam.arguments import check_url, codec_of, decoder_of, told
 from tfio_store.dataset.checks import check_positive
 from tfio_store.example.codec import SchemaLike
 from tfio_store.example.schema import Schema
-from tfio_store.storage import Access, Retry
+from tfio_store.storage import Storage
 from tfio_store.storage.redaction import redacted
+from tfio_store.storage.storage import given_storage
 from tfio_store.tools.partition_tables import row_types
+from tfio_store.tools.table_encoding import chosen_schema
 from tfio_store.tools.table_job import TableJob
 from tfio_store.write.plan import KEEP_REPLACED, IfExists, Names, Plan
 from tfio_store.write.write_job import WriteJob
@@ -213,8 +215,8 @@ class WriteToTFRecord(beam.PTransform):  # type: ignore[misc]
         compression_type (str): A `CompressionTypes` of Beam. Default AUTO: none.
         batched (bool): Elements are tables, as `write_table` takes one, such as a
             ``pyarrow.RecordBatch``. Default False.
-        schema (Schema | dict | None): See `ShardedWriter`; with ``batched``, `write_table`. Default
-            None.
+        schema (Schema | dict | str | None): See `ShardedWriter`; with ``batched``, `write_table`.
+            Default None.
         if_exists (str): See `ShardedWriter`. Default "error".
         keep_replaced (float): See `ShardedWriter`. Seconds, default 3600.
         names (str): See `WriteJob`. Default "tagged".
@@ -222,8 +224,7 @@ class WriteToTFRecord(beam.PTransform):  # type: ignore[misc]
             256 MiB.
         storage_options (dict | None): See `RecordReader`. They travel with the pipeline. Default
             None.
-        retry (Retry | None): See `RecordReader`. Default None.
-        backend (str): See `RecordReader`. Default "fsspec".
+        storage (Storage | None): See `RecordReader`. Default None.
 
     Raises:
         TypeError: The prefix is no path.
@@ -249,14 +250,13 @@ class WriteToTFRecord(beam.PTransform):  # type: ignore[misc]
         compression_type: str = CompressionTypes.AUTO,
         *,
         batched: bool = False,
-        schema: SchemaLike | None = None,
+        schema: SchemaLike | Literal["bytes"] | None = None,
         if_exists: IfExists = "error",
         keep_replaced: float = KEEP_REPLACED,
         names: Names = "tagged",
         max_shard_bytes: int = 256 << 20,
         storage_options: Mapping[str, Any] | None = None,
-        retry: Retry | None = None,
-        backend: str = "fsspec",
+        storage: Storage | None = None,
     ) -> None:
         super().__init__()
         check_url(file_path_prefix)
@@ -269,11 +269,12 @@ class WriteToTFRecord(beam.PTransform):  # type: ignore[misc]
             "if_exists": if_exists,
             "keep_replaced": keep_replaced,
             "names": names,
+            "storage": given_storage(storage_options, storage),
         }
-        access = Access(storage_options, retry, backend)
         most = 1 << 62 if num_shards else max_shard_bytes
-        known = None if schema is None else Schema.of(schema)
-        options = options | access.arguments
+        known = None
+        if schema is not None:
+            known = chosen_schema(schema) if batched else Schema.of(schema)
         self._begin = _Begin(file_path_prefix, batched, known, most, options)
         self._num_shards = num_shards
         self._tasks = _Tasks(decoder_of(coder, batched=batched), most)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import signal
@@ -10,7 +11,7 @@ import threading
 from collections.abc import Sequence
 from importlib.util import find_spec
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from tfio_store.cli.exits import USAGE, Signalled, of_signal
 
@@ -50,16 +51,32 @@ def script() -> NoReturn:
 
 
 def _have_streams() -> None:
-    """JSON in a pipe is UTF-8, whatever the locale; names of files may hold other bytes. A stream
-    that the shell closed is one that takes everything."""
-    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
-    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
+    """JSON in a pipe is UTF-8, whatever the locale; names of files may hold other bytes.
+
+    Of streams that the shell closed, each gets its number again, in this order, so that no file
+    that is written gets it, and with it what somebody prints. As for any program, what is printed
+    to a closed output is an error.
+    """
+    sys.stdin = sys.stdin or open(os.devnull)  # noqa: SIM115
+    sys.stdout = sys.stdout or open(os.open(os.devnull, os.O_RDONLY), "w")  # noqa: SIM115
+    errors = _Lossy(2 if sys.stderr else os.open(os.devnull, os.O_WRONLY), "w", closefd=False)
+    sys.stderr = io.TextIOWrapper(io.BufferedWriter(errors), line_buffering=True)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             if stream.isatty():
                 stream.reconfigure(errors="backslashreplace")
             else:
                 stream.reconfigure(encoding="utf-8", errors="surrogateescape")
+
+
+class _Lossy(io.FileIO):
+    """Standard error. What it can't take is not said: a command does its work, and ends with the
+    code that tells of it, where the disk behind its messages is full or their reader is gone."""
+
+    def write(self, data: Any) -> int:
+        with contextlib.suppress(OSError):
+            return super().write(data)
+        return len(data)
 
 
 def _end(number: int, frame: FrameType | None) -> None:

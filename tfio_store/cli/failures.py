@@ -19,6 +19,7 @@ from tfio_store.errors import (
     RecordTooLargeError,
     SchemaError,
 )
+from tfio_store.storage.redaction import redacted
 
 __all__ = ["FORMAT", "VERSION", "OutputClosedError", "exit_code", "tell"]
 
@@ -70,12 +71,13 @@ def _no_frame(error: CorruptRecordError) -> bool:
 def tell(error: BaseException, command: str, *, as_json: bool, speak: Callable[[str], str]) -> None:
     """Say on stderr, in one line, what happened, where, and what to do. ``speak`` puts the words of
     the library into those of the command."""
-    text = speak(_text(error))
+    text = speak(redacted(_text(error)))
     if not as_json:
         said = f"tfio-store{f' {command}' if command else ''}: {text}"
         print(for_stream(said, sys.stderr), file=sys.stderr)
         return
     offset = getattr(error, "offset", None)
+    path = getattr(error, "path", None) or getattr(error, "filename", None)
     document = {
         "format": FORMAT,
         "version": VERSION,
@@ -83,7 +85,7 @@ def tell(error: BaseException, command: str, *, as_json: bool, speak: Callable[[
         "error": {
             "kind": type(error).__name__,
             "message": text,
-            "path": getattr(error, "path", None) or getattr(error, "filename", None),
+            "path": path if path is None else redacted(str(path)),
             "offset": None if offset == -1 else offset,
             "exit_code": exit_code(error),
         },

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import click
+
+from tfio_store.storage import Storage
 
 __all__ = [
     "COMMON",
@@ -31,17 +33,16 @@ class Session:
     """One run of a command: how it reaches storage, and how it prints."""
 
     command: str
-    storage_options: Mapping[str, Any] | None = field(repr=False)  # credentials
-    backend: str
+    storage: Storage
     json: bool
     quiet: bool
     progress: str
     debug: bool
 
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """For a function of the library."""
-        return {"storage_options": self.storage_options, "backend": self.backend}
+    def storage_of(self, texts: tuple[str, ...]) -> Storage | None:
+        """The storage of other options, where some are typed."""
+        options = parse_options(texts)
+        return None if options is None else replace(self.storage, options=options)
 
 
 def common(function: Command) -> Command:
@@ -68,8 +69,8 @@ def _with_session(function: Command, given: Sequence[Command]) -> Command:
         **options: Any,
     ) -> Any:
         name = click.get_current_context().info_name or ""
-        found = parse_options(storage_options)
-        session = Session(name, found, backend, as_json, quiet, progress, debug)
+        storage = Storage(parse_options(storage_options), backend=backend)
+        session = Session(name, storage, as_json, quiet, progress, debug)
         click.get_current_context().find_root().obj["session"] = session
         return function(session, *arguments, **options)
 
@@ -150,11 +151,12 @@ def into_target(function: Command) -> Command:
         target_options: tuple[str, ...],
         **options: Any,
     ) -> Any:
+        given = parse_options(target_options)
         return function(
             *arguments,
             target_compression=None if compression == "none" else compression,
             if_exists=if_exists,
-            target_options=parse_options(target_options),
+            target_storage=None if given is None else Storage(given, backend=options["backend"]),
             **options,
         )
 

@@ -47,8 +47,21 @@ COMMANDS = {
 """Each command, the module that holds it, and what it does, so that the help imports no module."""
 
 
+class _BrokenStoreError(Exception):
+    """Its cause says what broke."""
+
+
 class Program(click.Group):
-    """Imports a command when it is asked for."""
+    """Imports a command when it is asked for. Click takes each broken pipe for that of the output,
+    and ends without a word; a store may have broken it."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            if error.filename is None:  # a store's tells the URL
+                raise failures.OutputClosedError from None
+            raise _BrokenStoreError from error
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -97,7 +110,7 @@ def run(arguments: Sequence[str]) -> int:
             with without_reader():
                 sys.stdout.flush()
             return answer if isinstance(answer, int) else 0
-        except failures.OutputClosedError:
+        except (failures.OutputClosedError, SystemExit):  # by click: nobody read the help
             return 0
         except Signalled as signal:
             code = of_signal(signal.number)
@@ -108,7 +121,9 @@ def run(arguments: Sequence[str]) -> int:
             print("tfio-store: interrupted", file=sys.stderr)
             return INTERRUPTED
         except Exception as error:
-            return _failed(error, state["session"], arguments)
+            broken = error.__cause__ if isinstance(error, _BrokenStoreError) else None
+            cause = broken if isinstance(broken, Exception) else error
+            return _failed(cause, state["session"], arguments)
 
 
 def _failed(error: Exception, session: Session | None, arguments: Sequence[str]) -> int:

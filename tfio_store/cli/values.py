@@ -7,6 +7,7 @@ from typing import Any
 
 from tfio_store.cli.output import human_bytes
 from tfio_store.cli.terminal import printable
+from tfio_store.show.media.media_types import image_size, is_image, media_type
 
 __all__ = ["as_cell"]
 
@@ -15,9 +16,9 @@ _MOST_ITEMS = 8
 
 
 def as_cell(value: Any, how: str) -> str:
-    """A short text."""
+    """A short text. What a record lacks is null, and a feature without values []."""
     if value is None:
-        return ""
+        return "null"
     if isinstance(value, bytes):
         return _bytes_cell(value, how)
     if isinstance(value, str):
@@ -34,6 +35,11 @@ def as_cell(value: Any, how: str) -> str:
 def _bytes_cell(value: bytes, how: str) -> str:
     if how == "base64":
         return _shortened(base64.b64encode(value).decode())
+    found = media_type(value)
+    if found is not None and is_image(found):
+        kind, size = found.removeprefix("image/").upper(), image_size(value)
+        pixels = "" if size is None else f" {size[0]}x{size[1]}"
+        return f"<{kind}{pixels}, {human_bytes(len(value))}>"
     try:
         text = value.decode()
     except UnicodeDecodeError:

@@ -9,22 +9,30 @@ that of version 3. All numbers are little-endian; the arrays are as `BlockTable`
                 i64 raw_offsets[blocks + 1]  if kind is COMPRESSED
                 i64 records[blocks + 1]
     per shard   u32 starts[records]          if kind is POSITIONED
+                u32 crcs[records]            if it is SUMMED too
+                u32 sums[blocks + 1]         if kind is SUMMED
     u32         CRC32C of all of the above
 
 nbytes, records and crc32c repeat the manifest's. So an index of another generation is recognised.
-Version 2 is written if a shard is POSITIONED, which version 1 does not know, and else version 1.
+SUMMED is added to the other kinds. Version 4 is written if a shard is SUMMED, version 2 if one is
+POSITIONED, and else version 1: each version knows the kinds of those before it.
 """
 
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tfio_store.dataset.record_starts import START_BYTES, StartsArray, check_starts
+from tfio_store.dataset.record_starts import (
+    START_BYTES,
+    CrcsArray,
+    StartsArray,
+    check_starts,
+)
 from tfio_store.records.framing import crc32c
 
 if TYPE_CHECKING:
@@ -43,21 +51,23 @@ __all__ = [
     "ShardInfo",
     "arrays_of",
     "decode_tables",
+    "details_of",
     "encode_tables",
     "kind_of",
     "shard_header",
     "table_at",
-    "with_starts",
+    "with_details",
 ]
 
 Int64Array = npt.NDArray[np.int64]
 
 MAGIC = b"TFIOSIDX"
-_VERSIONS = (1, 2)
+_VERSIONS = (1, 2, 4)
 HEADER = struct.Struct("<8sII")
 SHARD = struct.Struct("<QQQII")
 CRC = struct.Struct("<I")
 NO_TABLE, PLAIN, COMPRESSED, POSITIONED = 0, 1, 2, 3
+SUMMED = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,6 +79,10 @@ class BlockTable:
     same array) and hold records ``records[b]:records[b + 1]`` of the shard. The first offset is 0,
     or 2 for ZLIB, whose header belongs to no block. ``starts`` tells of a raw shard where each
     record's frame begins, counted from its block, or is None.
+
+    ``sums`` tell what must be in the blocks: sums[b] is CRC32C over the masked CRCs that
+    stand behind the data of the records before block b, 4 bytes each. ``crcs`` are these masked
+    CRCs, beside ``starts``. Both are None where nobody knows.
 
     A table that is not ``whole`` is of a part of its shard, as `tfio_store.dataset.part` cuts it.
     It has some of the blocks, and numbers the records of the part. The first block may hold
@@ -82,6 +96,8 @@ class BlockTable:
     before: int = 0
     behind: int = 0
     whole: bool = True
+    sums: CrcsArray | None = None
+    crcs: CrcsArray | None = None
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -89,15 +105,34 @@ class BlockTable:
     @property
     def nbytes(self) -> int:
         """The bytes of its arrays."""
-        starts = 0 if self.starts is None else self.starts.nbytes
-        return starts + sum(array.nbytes for array in arrays_of(self))
+        found = [array.nbytes for array in arrays_of(self)]
+        return sum(found) + sum(array.nbytes for array in details_of(self))
 
     @property
     def bounds(self) -> tuple[bool, int, int]:
         """Whether it is whole, and the records beside its own in the first and the last block."""
         return self.whole, self.before, self.behind
 
+    def without_starts(self) -> BlockTable:
+        """The table without what it tells of single records."""
+        if self.starts is None:
+            return self
+        return replace(self, starts=None, crcs=None)
+
+    def sum_before(self, record: int) -> int | None:
+        """The sum of the records before this one. None where nobody knows."""
+        if self.sums is None:
+            return None
+        block = int(np.searchsorted(self.records, record, side="right")) - 1
+        first = int(self.records[block])
+        if record == first:
+            return int(self.sums[block])
+        if self.crcs is None:
+            return None
+        return crc32c(self.crcs[first:record].astype("<u4").tobytes(), int(self.sums[block]))
+
     def __eq__(self, other: object) -> bool:
+        # of two that cut a shard alike, one may know less
         if not isinstance(other, BlockTable):
             return NotImplemented
         return (
@@ -132,6 +167,8 @@ class ShardInfo:
         crc32c (int): The CRC32C of the object's bytes.
         blocks (BlockTable | None): Where its blocks lie. Default None: they are not known, or the
             index is not loaded.
+        learned (dict | None): What mappings show of the columns, on the way from
+            `WriteJob.write_shard` to the commit. Default None.
 
     Example:
         >>> manifest = tfs.write_table({"x": [1, 2, 3]}, "train")
@@ -146,19 +183,28 @@ class ShardInfo:
     crc32c: int
     blocks: BlockTable | None = None
     """None where the blocks are not known, or the index is not loaded."""
+    learned: dict[str, Any] | None = field(default=None, compare=False, repr=False)
 
 
 def encode_tables(shards: Sequence[ShardInfo]) -> bytes:
     """The index of ``shards``, in their order."""
     tables = [shard.blocks for shard in shards if shard.blocks is not None]
-    starts = [table.starts for table in tables if table.starts is not None]
-    pieces = [HEADER.pack(MAGIC, _VERSIONS[bool(starts)], len(shards))]
+    version = max((_version_for(kind_of(table)) for table in tables), default=1)
+    pieces = [HEADER.pack(MAGIC, version, len(shards))]
     pieces += [shard_header(shard) for shard in shards]
     for table in tables:
         pieces += [array.astype("<i8").tobytes() for array in arrays_of(table)]
-    pieces += [array.astype("<u4").tobytes() for array in starts]
+    for table in tables:
+        pieces += [array.astype("<u4").tobytes() for array in details_of(table)]
     body = b"".join(pieces)
     return body + CRC.pack(crc32c(body))
+
+
+def _version_for(kind: int) -> int:
+    """The first version of the index that is read whole which knows this kind of table."""
+    if kind & SUMMED:
+        return 4
+    return 2 if kind == POSITIONED else 1
 
 
 def shard_header(shard: ShardInfo) -> bytes:
@@ -171,16 +217,23 @@ def kind_of(table: BlockTable | None) -> int:
     """The number by which the index tells how a table is laid out."""
     if table is None:
         return NO_TABLE
+    summed = 0 if table.sums is None else SUMMED
     if table.starts is not None:
-        return POSITIONED
-    return PLAIN if table.raw_offsets is table.offsets else COMPRESSED
+        return POSITIONED | summed
+    return (PLAIN if table.raw_offsets is table.offsets else COMPRESSED) | summed
 
 
 def arrays_of(table: BlockTable) -> list[Int64Array]:
-    """The columns that the index holds of a table, without its starts."""
-    if kind_of(table) in (PLAIN, POSITIONED):
+    """The columns of 64 bits that the index holds of a table."""
+    if table.raw_offsets is table.offsets:
         return [table.offsets, table.records]
     return [table.offsets, table.raw_offsets, table.records]
+
+
+def details_of(table: BlockTable) -> list[npt.NDArray[np.uint32]]:
+    """The columns of 32 bits that the index holds of a table."""
+    columns = (table.starts, table.crcs, table.sums)
+    return [column for column in columns if column is not None]
 
 
 def decode_tables(data: BytesLike, shards: Sequence[ShardInfo]) -> list[BlockTable | None]:
@@ -199,10 +252,10 @@ def decode_tables(data: BytesLike, shards: Sequence[ShardInfo]) -> list[BlockTab
         tables.append(table)
     for i, (header, shard) in enumerate(zip(headers, shards, strict=True)):
         table = tables[i]
-        if table is not None and header[-1] == POSITIONED:
-            if version == 1:
-                raise ValueError(f"{shard.name} has a table that version 1 does not know")
-            tables[i], position = with_starts(body, position, table, shard)
+        if table is not None and header[-1] > COMPRESSED:
+            if version < _version_for(header[-1]):
+                raise ValueError(f"{shard.name} has a table that version {version} does not know")
+            tables[i], position = with_details(body, position, table, header[-1], shard)
     if position != len(body):
         raise ValueError(f"{len(body) - position} bytes follow its tables")
     return tables
@@ -220,15 +273,15 @@ def _checked_body(data: memoryview) -> memoryview:
 def table_at(
     body: memoryview, position: int, header: tuple[int, int, int, int, int], shard: ShardInfo
 ) -> tuple[BlockTable | None, int]:
-    """The table that begins at ``position``, without its starts, and where it ends."""
+    """The table that begins at ``position``, without its details, and where it ends."""
     nbytes, records, blocks, crc, kind = header
     if (nbytes, records, crc) != (shard.nbytes, shard.records, shard.crc32c):
         raise ValueError(f"it describes another {shard.name}")
     if kind == NO_TABLE:
         return None, position
-    if kind not in (PLAIN, COMPRESSED, POSITIONED):
+    if kind & ~SUMMED not in (PLAIN, COMPRESSED, POSITIONED):
         raise ValueError(f"{shard.name} has a table of an unknown kind, {kind}")
-    arrays = 3 if kind == COMPRESSED else 2
+    arrays = 3 if kind & ~SUMMED == COMPRESSED else 2
     if (blocks + 1) * 8 * arrays > len(body) - position:
         raise ValueError(f"{shard.name} claims {blocks} blocks, more than there are bytes for")
     step = (blocks + 1) * 8
@@ -241,19 +294,35 @@ def table_at(
     return table, position + step * arrays
 
 
-def with_starts(
-    body: memoryview, position: int, table: BlockTable, shard: ShardInfo
+def with_details(
+    body: memoryview, position: int, table: BlockTable, kind: int, shard: ShardInfo
 ) -> tuple[BlockTable, int]:
-    """The table with the starts that begin at ``position``, and where they end."""
-    nbytes = START_BYTES * shard.records
-    if nbytes > len(body) - position:
-        raise ValueError(f"{shard.name} has {shard.records} records, more than have a start")
-    starts = np.frombuffer(body, "<u4", shard.records, position).astype(np.uint32, copy=False)
+    """The table with the columns of 32 bits that begin at ``position``, and where they end."""
+    positioned, summed = kind & ~SUMMED == POSITIONED, bool(kind & SUMMED)
+    found: dict[str, CrcsArray] = {}
+    counts = {
+        "starts": shard.records if positioned else None,
+        "crcs": shard.records if positioned and summed else None,
+        "sums": len(table) + 1 if summed else None,
+    }
+    for name, count in counts.items():
+        if count is None:
+            continue
+        if START_BYTES * count > len(body) - position:
+            raise ValueError(f"{shard.name} has {count} {name}, more than there are bytes for")
+        column = np.frombuffer(body, "<u4", count, position).astype(np.uint32, copy=False)
+        found[name], position = column, position + START_BYTES * count
     try:
-        check_starts(starts, table.offsets, table.records)
+        if positioned:
+            check_starts(found["starts"], table.offsets, table.records)
     except ValueError as error:
         raise ValueError(f"{shard.name}: {error}") from error
-    return replace(table, starts=starts), position + nbytes
+    if summed and found["sums"][0]:
+        raise ValueError(f"the sums of {shard.name} do not begin at 0")
+    table = replace(
+        table, starts=found.get("starts"), crcs=found.get("crcs"), sums=found.get("sums")
+    )
+    return table, position
 
 
 def _check_table(table: BlockTable, shard: ShardInfo) -> None:

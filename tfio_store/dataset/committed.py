@@ -38,13 +38,14 @@ def committed_shards(folder: Folder, manifest: DatasetManifest) -> Sequence[Shar
     ]
 
 
-def with_known_blocks(dataset: Dataset) -> Dataset:
+def with_known_blocks(dataset: Dataset, *, by_pattern: bool = False) -> Dataset:
     """The dataset with the blocks of shards that were named as files, where a manifest beside them
     knows.
 
     ``train-00000-of-00016.tfrecord`` belongs to a dataset ``train``, if there is one: that is one
     question for each dataset, and its answer makes compressed shards seekable and countable. A
-    manifest that is not to be trusted is passed by with a warning, since nobody named it.
+    manifest that is not to be trusted is passed by with a warning, since nobody named it. So is one
+    that names other shards than those that were found ``by_pattern``.
     """
     if isinstance(dataset.shards, ListedShards):
         return dataset  # a manifest tells of all of them
@@ -56,12 +57,32 @@ def with_known_blocks(dataset: Dataset) -> Dataset:
     found: dict[int, Shard] = {}
     for (_, stem), numbers in named.items():
         known = _shards_beside(dataset, numbers, stem)
+        if by_pattern and known:
+            _warn_of_others(dataset, numbers, known, stem)
         for i in numbers:
             shard = dataset.shards[i]
             committed = known.get(shard.url)
             if committed is not None and _is_that(shard, committed):
                 found[i] = committed.known(version=shard.version)
     return dataset.with_shards(found) if found else dataset
+
+
+def _warn_of_others(
+    dataset: Dataset, files: Sequence[int], known: dict[str, Shard], stem: str
+) -> None:
+    """Warn if a pattern has found files that an overwrite replaced, or not those that an append
+    added, whose names a pattern passes by."""
+    found = {dataset.shards[i].url for i in files}
+    old = found - known.keys()
+    hidden = [url for url in known.keys() - found if split_url(url)[1].startswith("_")]
+    if not old and not hidden:
+        return
+    first = dataset.shards[files[0]].url
+    name = f"{first.removesuffix(split_url(first)[1])}{stem}"
+    warn(
+        f"the pattern finds {len(old)} files that are no part of the dataset {name} any more, and "
+        f"passes {len(hidden)} of its files by; pass {name!r} to read what is committed"
+    )
 
 
 def _dataset_of(shard: Shard) -> tuple[str, str] | None:

@@ -23,8 +23,9 @@ from tfio_store.dataset.names import (
 from tfio_store.dataset.page_refs import PageRef
 from tfio_store.dataset.paged_shards import PagedShards
 from tfio_store.errors import ManifestError
-from tfio_store.storage import Access, Store
+from tfio_store.storage import Storage, Store
 from tfio_store.storage.early import early
+from tfio_store.storage.storage import for_writing
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
@@ -208,24 +209,24 @@ def locate(
     url: str | os.PathLike[str],
     num_shards: int | None,
     template: str,
-    access: Access,
+    storage: Storage | None,
 ) -> tuple[Folder, DatasetNames]:
     """A dataset's folder, and the names in it."""
     if not isinstance(url, (str, os.PathLike)):
         raise TypeError(f"url must be a path or URL, not {type(url).__name__}")
     names = DatasetNames(split_url(os.fspath(url))[1], num_shards, template)
-    store, path = access.open(url)
+    store, path = for_writing(storage).open(url)
     return Folder(store, split_url(path)[0]), names
 
 
-def read_manifest(source: object, access: Access) -> DatasetManifest | None:
+def read_manifest(source: object, storage: Storage | None) -> DatasetManifest | None:
     """The manifest, without its index, of a dataset's prefix or folder; None for any other source.
 
     ManifestError where it cannot be trusted.
     """
     if not isinstance(source, str | os.PathLike):
         return None
-    store, path = access.open(source)
+    store, path = (storage or Storage()).open(source)
     if any(c in path for c in "*?[") and store.glob(path):
         return None  # a pattern, and not a folder with such a name
     found = find_manifest(store, path.rstrip("/"), index=False)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -110,7 +109,7 @@ def _within(shard: Shard, room: float) -> Shard:
     table = shard.blocks
     if table is None or table.starts is None or START_BYTES * len(table.starts) <= room:
         return shard
-    return shard.known(blocks=replace(table, starts=None))
+    return shard.known(blocks=table.without_starts())
 
 
 def _warn_of_long_walk(shards: list[Shard], memory_budget: int, instead: str | None) -> bool:

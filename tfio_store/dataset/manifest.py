@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import ne
 from typing import TYPE_CHECKING, Any
 
 from tfio_store.dataset.block_tables import BlockTable, ShardInfo, decode_tables, encode_tables
@@ -22,7 +23,8 @@ from tfio_store.dataset.page_refs import pages_from_json, pages_to_json
 from tfio_store.dataset.paged_shards import PagedShards, Ranges
 from tfio_store.dataset.words import counted, held
 from tfio_store.errors import ManifestError
-from tfio_store.example.schema import Schema
+from tfio_store.example.schema import written_schema
+from tfio_store.records.framing import crc32c
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
@@ -33,6 +35,7 @@ FORMAT = "tfio_store.dataset"
 VERSION, LONG_VERSION = 1, 2
 KEPT_HISTORY = 64
 _CODECS = (None, "GZIP", "ZLIB", "ZSTD")
+_CRC = re.compile(rb',\s*"crc32c": "([0-9a-f]{8})"\s*\}\s*\Z')
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +190,7 @@ class DatasetManifest:
             ],
         }
         indent = None if isinstance(self.shards, PagedShards) else 1
-        return (json.dumps(document, indent=indent, allow_nan=False) + "\n").encode()
+        return _with_crc(json.dumps(document, indent=indent, allow_nan=False))
 
     @classmethod
     def from_bytes(
@@ -207,7 +210,9 @@ class DatasetManifest:
             ManifestError: It is no manifest, or contradicts itself.
         """
         try:
-            return _parse(json.loads(bytes(data)), folder)
+            document = json.loads(bytes(data))
+            _check_crc(document, bytes(data))
+            return _parse(document, folder)
         except (ValueError, TypeError, OverflowError, RecursionError) as error:
             raise ManifestError(f"{path}: not a manifest that can be read: {error}") from error
 
@@ -261,7 +266,7 @@ def describe(
     manifest = DatasetManifest(
         (),
         codec,
-        schema=None if schema is None else Schema.of(schema).to_json(),
+        schema=None if schema is None else written_schema(schema).to_json(),
         metadata=None if metadata is None else dict(metadata),
     )
     try:
@@ -269,6 +274,29 @@ def describe(
     except (TypeError, ValueError) as error:
         raise TypeError(f"schema and metadata must be what JSON can hold: {error}") from error
     return manifest
+
+
+def _with_crc(text: str) -> bytes:
+    """The document, with the CRC32C of all bytes before the comma of that last key."""
+    body = text[:-1].rstrip().encode()
+    begin, end = (b",\n ", b"\n}\n") if b"\n" in body else (b", ", b"}\n")
+    return body + begin + b'"crc32c": "%08x"' % crc32c(body) + end
+
+
+def _check_crc(document: Any, data: bytes) -> None:
+    """ValueError unless the bytes are those that were written. Manifests of before have no
+    checksum; but a key that differs in one character was one."""
+    if not isinstance(document, dict):
+        return
+    if "crc32c" in document:
+        found = _CRC.search(data)
+        if found is None or crc32c(data[: found.start()]) != int(found[1], 16):
+            raise ValueError(
+                "its bytes do not have the CRC32C that its last key tells, so it is damaged; if it "
+                'was edited by hand, remove "crc32c"'
+            )
+    elif any(len(key) == 6 and sum(map(ne, key, "crc32c")) == 1 for key in document):
+        raise ValueError('a key is almost "crc32c", so it is damaged')
 
 
 def _shards_to_json(shards: Sequence[ShardInfo]) -> Any:

@@ -5,11 +5,12 @@ A compressed stream written elsewhere cannot be cut: its blocks stay unknown.
 
 from __future__ import annotations
 
-from abc import abstractmethod
+import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,9 +19,12 @@ from tfio_store.dataset.paged_shards import Int64Array, PagedShards
 from tfio_store.dataset.places import Places
 from tfio_store.dataset.told import Told, common_told
 from tfio_store.example.schema import Schema
-from tfio_store.storage import Access, Store, Version
+from tfio_store.records.compression import codec_name
+from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
+from tfio_store.storage import Storage, Store, Version
+from tfio_store.storage.redaction import redacted
 
-__all__ = ["Block", "Dataset", "LazyShards", "Shard"]
+__all__ = ["Block", "Dataset", "DatasetPart", "LazyShards", "Limits", "Shard"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +81,8 @@ class Block:
 
     ``start`` and ``stop`` are bytes of the stored object, ``raw_start`` and ``raw_stop`` the same
     in the decompressed stream. Only ``records`` of it are meant: those ``before`` and ``behind``
-    them are decoded, checked and dropped.
+    them are decoded, checked and dropped. ``sums`` are those of `BlockTable` before it and up to
+    its end.
     """
 
     shard: int
@@ -88,11 +93,40 @@ class Block:
     records: int
     before: int = 0
     behind: int = 0
+    sums: tuple[int, int] | None = None
 
     def part(self, first: int, stop: int) -> Block:
         """This block, with records ``first:stop`` of those that are meant."""
         before, behind = self.before + first, self.behind + self.records - stop
         return replace(self, records=stop - first, before=before, behind=behind)
+
+
+class Limits(NamedTuple):
+    """The limits of whoever opens a source. Files without an index are walked within them, where
+    that is needed to cut the files."""
+
+    memory_budget: int = 256 << 20
+    max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES
+
+
+class DatasetPart(ABC):
+    """A value that stands for a dataset, or for a part of one. Functions take it as a source."""
+
+    @abstractmethod
+    def _open(self, storage: Storage | None, compression: str | None, limits: Limits) -> Dataset:
+        """Its shards and blocks. The arguments are those of `open_dataset`."""
+
+    def _reached(self) -> Storage | None:
+        """How its storage is reached, if it knows."""
+        return None
+
+    def _whole(self) -> object:
+        """The source that was opened, or of which this is a part, if it was named. Else None."""
+        return None
+
+    @abstractmethod
+    def __str__(self) -> str:
+        """What to call it in errors, without secrets."""
 
 
 class LazyShards(Sequence[Shard]):
@@ -120,13 +154,15 @@ class LazyShards(Sequence[Shard]):
 
 
 @dataclass(frozen=True)
-class Dataset:
+class Dataset(DatasetPart):
     """Shards in order, and how to reach them. It pickles as names and numbers, never as handles."""
 
     shards: Sequence[Shard]
-    access: Access = field(default_factory=Access)
+    storage: Storage = field(default_factory=Storage)
     told: tuple[Told, ...] = field(default=(), compare=False, repr=False)
     """What manifests tell, of each source that was named. Empty if there is no manifest."""
+    named: object = field(default=None, compare=False, repr=False)
+    """The source, if it is one name or one part."""
 
     def open(self, shard: int) -> tuple[Store, str]:
         """The store of a shard and the shard's path there."""
@@ -145,7 +181,7 @@ class Dataset:
 
     def open_url(self, url: str) -> tuple[Store, str]:
         """The store of any URL, and the URL's path there. It is reached as the shards are."""
-        return self.access.open(url)
+        return self.storage.open(url)
 
     @property
     def num_records(self) -> int | None:
@@ -223,12 +259,47 @@ class Dataset:
             int(table.records[number + 1] - table.records[number]),
             table.before if number == 0 else 0,
             table.behind if number == len(table) - 1 else 0,
+            None if table.sums is None else (int(table.sums[number]), int(table.sums[number + 1])),
         )
 
     def with_shards(self, known: Mapping[int, Shard]) -> Dataset:
         """This dataset, with what is known now of some of its shards."""
         shards = tuple(known.get(i, shard) for i, shard in enumerate(self.shards))
         return replace(self, shards=shards)
+
+    def _open(self, storage: Storage | None, compression: str | None, limits: Limits) -> Dataset:
+        del limits  # what they limit was done when it was opened
+        dataset = self if storage is None else replace(self, storage=storage)
+        return dataset if compression == "auto" else dataset._of_codec(codec_name(compression))
+
+    def _of_codec(self, codec: str | None) -> Dataset:
+        """This dataset, of files of which nobody has looked whether they are of this codec.
+        ValueError if one is known to be of another."""
+        unseen: dict[int, Shard] = {}
+        for number in range(len(self.shards)):
+            shard = self.shard(number)
+            if shard.compression == "auto":
+                unseen[number] = shard.known(compression=codec)
+            elif shard.compression != codec:
+                raise ValueError(
+                    f"compression={codec!r}: {shard.url} was opened as "
+                    f'{shard.compression or "raw"}; leave it at "auto"'
+                )
+        return self.with_shards(unseen) if unseen else self
+
+    def _reached(self) -> Storage:
+        return self.storage
+
+    def _whole(self) -> object:
+        return self.named
+
+    def __hash__(self) -> int:
+        return hash((len(self.shards), self.shard(0).url if self.shards else ""))
+
+    def __str__(self) -> str:
+        if isinstance(self.named, str | os.PathLike):
+            return redacted(os.fspath(self.named))
+        return self.summary() if self.named is None else str(self.named)
 
     def _table(self, shard: int) -> BlockTable:
         table = self.shards[shard].blocks if self.paged is None else self.paged.table(shard)

@@ -2,7 +2,8 @@
 
 A block of a table takes three numbers of eight bytes. Packed are the differences between blocks,
 which are alike, each byte of them beside the same byte of the others: what is alike goes by zlib,
-and about four bytes of a block stay. The places of single records are left out.
+and about four bytes of a block stay, and four of its sum. The places of single records are left
+out.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ def pack_shards(shards: Sequence[Shard]) -> bytes:
         _planes([table.offsets for table in known]),
         _planes([table.raw_offsets for table in packed]),
         _planes([table.records for table in known]),
+        b"".join(t.sums.astype("<u4").tobytes() for t in known if t.sums is not None),
     )
     return zlib.compress(pickle.dumps((facts, heads, columns)))
 
@@ -55,24 +57,28 @@ def unpack_shards(data: bytes) -> tuple[Shard, ...]:
 
 def _head(table: BlockTable) -> tuple[Any, ...]:
     raw = None if table.raw_offsets is table.offsets else int(table.raw_offsets[0])
-    return len(table), int(table.offsets[0]), raw, table.before, table.behind, table.whole
+    summed = table.sums is not None
+    return len(table), int(table.offsets[0]), raw, *table.bounds, summed
 
 
 def _tables(
-    heads: Sequence[tuple[Any, ...] | None], columns: tuple[Any, Any, Any]
+    heads: Sequence[tuple[Any, ...] | None], columns: tuple[Any, Any, Any, bytes]
 ) -> Iterator[BlockTable | None]:
     known = [head for head in heads if head is not None]
     offsets = _running(columns[0], [(n, first) for n, first, *_ in known])
     raw = _running(columns[1], [(n, first) for n, _, first, *_ in known if first is not None])
     records = _running(columns[2], [(n, 0) for n, *_ in known])
+    sums, at_sum = np.frombuffer(columns[3], "<u4").astype(np.uint32), 0
     for head in heads:
         if head is None:
             yield None
             continue
-        _, _, first, before, behind, whole = head
+        count, _, first, whole, before, behind, summed = head
         at = next(offsets)
         inflated = at if first is None else next(raw)
-        yield BlockTable(at, inflated, next(records), None, before, behind, whole)
+        mine = sums[at_sum : at_sum + count + 1] if summed else None
+        at_sum += count + 1 if summed else 0
+        yield BlockTable(at, inflated, next(records), None, before, behind, whole, mine)
 
 
 def _planes(arrays: Sequence[Int64Array]) -> tuple[int, bytes]:

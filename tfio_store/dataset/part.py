@@ -8,62 +8,56 @@ is read in vain.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from tfio_store.dataset.block_tables import BlockTable
 from tfio_store.dataset.model import Dataset, Shard
-from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
-from tfio_store.storage import Access
 
-__all__ = ["DatasetPart", "Limits", "cut_shard", "cut_table", "record_counts", "shards_between"]
+__all__ = ["cut_shard", "cut_table", "record_counts", "shards_between"]
 
 Int64Array: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.int64]]"
 StartsArray: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.uint32]]"
 
 
-class Limits(NamedTuple):
-    """The limits of whoever opens a source. Files without an index are walked within them, where
-    that is needed to cut the files."""
-
-    memory_budget: int = 256 << 20
-    max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES
-
-
-class DatasetPart(ABC):
-    """A value that stands for a part of a dataset. Functions take it as a source."""
-
-    @abstractmethod
-    def _open(self, access: Access, compression: str | None, limits: Limits) -> Dataset:
-        """The shards and blocks of the part. The arguments are those of `open_dataset`."""
-
-    def _whole(self) -> object:
-        """The source of which this is a part, if it was named. Else None."""
-        return None
-
-    @abstractmethod
-    def __str__(self) -> str:
-        """What to call it in errors, without secrets."""
-
-
 def cut_table(table: BlockTable, first: int, stop: int) -> BlockTable:
-    """Records ``first:stop`` of those that a table tells of. There must be one at least."""
+    """Records ``first:stop`` of those that a table tells of. None of them are in no block."""
     begin = int(np.searchsorted(table.records, first, side="right")) - 1
+    if first == stop:
+        return _without_blocks(table, begin)
     end = int(np.searchsorted(table.records, stop, side="left"))
     before = first - int(table.records[begin]) + (table.before if begin == 0 else 0)
     behind = int(table.records[end]) - stop + (table.behind if end == len(table) else 0)
     blocks = slice(begin, end + 1)
+    sums = None if table.sums is None else table.sums[blocks]
     records = np.clip(table.records[blocks], first, stop) - first
     if table.starts is not None:
         offsets, starts = _cut_at_bytes(table, first, stop, begin, end)
-        return BlockTable(offsets, offsets, records, starts, whole=False)
+        crcs = None if table.crcs is None else table.crcs[first:stop].copy()
+        if sums is not None:
+            ends = table.sum_before(first), table.sum_before(stop)
+            sums = None if None in ends else np.array([ends[0], *sums[1:-1], ends[1]], np.uint32)
+        return BlockTable(offsets, offsets, records, starts, whole=False, sums=sums, crcs=crcs)
     offsets = table.offsets[blocks]
     same = table.raw_offsets is table.offsets
     raw = offsets if same else table.raw_offsets[blocks]
-    return BlockTable(offsets, raw, records, None, before, behind, whole=False)
+    return BlockTable(offsets, raw, records, None, before, behind, whole=False, sums=sums)
+
+
+def _without_blocks(table: BlockTable, at: int) -> BlockTable:
+    """The table of no records, which begins where block ``at`` does."""
+    offsets, same = table.offsets[at : at + 1], table.raw_offsets is table.offsets
+    return BlockTable(
+        offsets,
+        offsets if same else table.raw_offsets[at : at + 1],
+        np.zeros(1, np.int64),
+        starts=None if table.starts is None else table.starts[:0],
+        whole=False,
+        sums=None if table.sums is None else table.sums[at : at + 1],
+        crcs=None if table.crcs is None else table.crcs[:0],
+    )
 
 
 def _cut_at_bytes(
@@ -88,7 +82,7 @@ def cut_shard(shard: Shard, first: int, stop: int) -> Shard:
     if shard.blocks is None:
         raise ValueError(
             f"{shard.url}: is one {shard.compression} stream, which cannot be cut between records; "
-            "copy it with tfio_store.copy, which compresses in blocks"
+            "copy it with tfio_store.copy(), which compresses in blocks"
         )
     return shard.known(blocks=cut_table(shard.blocks, first, stop), records=stop - first)
 
@@ -100,7 +94,7 @@ def record_counts(dataset: Dataset) -> Int64Array:
         if shard.records is None:
             raise ValueError(
                 f"{shard.url}: is one {shard.compression} stream, whose records nobody has "
-                "counted, so they have no numbers; copy it with tfio_store.copy, which writes "
+                "counted, so they have no numbers; copy it with tfio_store.copy(), which writes "
                 "blocks and an index"
             )
         counts.append(shard.records)

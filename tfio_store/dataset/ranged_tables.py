@@ -8,6 +8,8 @@ Little-endian; the columns are as `BlockTable` has them::
                 i64 raw_offsets[blocks + 1]  if kind is COMPRESSED
                 i64 records[blocks + 1]
                 u32 starts[records]          if kind is POSITIONED
+                u32 crcs[records]            if it is SUMMED too
+                u32 sums[blocks + 1]         if kind is SUMMED
                 zeros up to a multiple of 8, less 4
                 u32 CRC32C of the table's bytes before it
 
@@ -21,18 +23,19 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from tfio_store.dataset.block_tables import (
+    COMPRESSED,
     CRC,
     HEADER,
     MAGIC,
     NO_TABLE,
-    POSITIONED,
     SHARD,
     BlockTable,
     ShardInfo,
     arrays_of,
+    details_of,
     shard_header,
     table_at,
-    with_starts,
+    with_details,
 )
 from tfio_store.records.framing import crc32c
 
@@ -62,8 +65,7 @@ def encode_table(shard: ShardInfo) -> bytes:
     assert table is not None
     pieces = [shard_header(shard)]
     pieces += [array.astype("<i8").tobytes() for array in arrays_of(table)]
-    if table.starts is not None:
-        pieces.append(table.starts.astype("<u4").tobytes())
+    pieces += [array.astype("<u4").tobytes() for array in details_of(table)]
     body = b"".join(pieces)
     body += bytes(-(len(body) + CRC.size) % _ALIGNMENT)
     if len(body) + CRC.size > MOST_TABLE_BYTES:
@@ -87,8 +89,8 @@ def decode_table(data: BytesLike, shard: ShardInfo) -> BlockTable:
         raise ValueError(f"{shard.name} has a table of an unknown kind, {NO_TABLE}")
     table, position = table_at(body, SHARD.size, header, shard)
     assert table is not None
-    if header[-1] == POSITIONED:
-        table, position = with_starts(body, position, table, shard)
+    if header[-1] > COMPRESSED:
+        table, position = with_details(body, position, table, header[-1], shard)
     rest = bytes(body[position : position + _ALIGNMENT])
     if len(body) - position >= _ALIGNMENT or any(rest):
         raise ValueError(f"{len(body) - position} bytes follow the table of {shard.name}")

@@ -8,13 +8,16 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from tfio_store.records.framing import FRAME_OVERHEAD
+from tfio_store.records.framing import FRAME_OVERHEAD, RecordBatch
 
 __all__ = [
     "START_BYTES",
+    "SUMMED_BYTES",
+    "CrcsArray",
     "StartsArray",
     "are_cheap",
     "check_starts",
+    "crcs_of",
     "frame_stops",
     "relative_starts",
 ]
@@ -23,8 +26,14 @@ Int64Array = npt.NDArray[np.int64]
 StartsArray = npt.NDArray[np.uint32]
 """uint32 [n_records]: bytes from the start of a record's block to the record's frame."""
 
+CrcsArray = npt.NDArray[np.uint32]
+"""uint32 [n]: sums of records, or their masked CRCs; see `BlockTable`."""
+
 START_BYTES = 4
-"""What the index holds for each record."""
+"""What a start, a CRC or a sum takes in the index."""
+
+SUMMED_BYTES = 4
+"""What of a record goes into a sum: its masked CRC."""
 
 _LEAST_FRAME = 1 << 10
 """From this mean size of frames on, starts take less than half a percent of the data."""
@@ -42,6 +51,13 @@ def relative_starts(frames: Int64Array, offsets: Int64Array, records: Int64Array
     if len(starts) and starts.max() >> 32:
         raise ValueError(f"a record begins {starts.max()} bytes behind the start of its block")
     return starts.astype(np.uint32)
+
+
+def crcs_of(batch: RecordBatch) -> CrcsArray:
+    """The masked CRCs that stand behind the records of a batch that was scanned."""
+    places = (batch.offsets + batch.lengths)[:, None] + np.arange(START_BYTES)
+    found: CrcsArray = np.frombuffer(batch.buffer, np.uint8)[places].view("<u4").ravel()
+    return found.astype(np.uint32, copy=False)
 
 
 def frame_stops(starts: StartsArray, offsets: Int64Array, records: Int64Array) -> Int64Array:

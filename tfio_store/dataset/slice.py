@@ -8,11 +8,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tfio_store.dataset.header_walk import index_raw_shards
-from tfio_store.dataset.model import Dataset, LazyShards
-from tfio_store.dataset.part import DatasetPart, Limits, record_counts, shards_between
-from tfio_store.dataset.source import OneSource, Source, is_one, names_of, open_dataset
+from tfio_store.dataset.model import Dataset, DatasetPart, LazyShards, Limits
+from tfio_store.dataset.part import record_counts, shards_between
+from tfio_store.dataset.source import (
+    OneSource,
+    Source,
+    common_storage,
+    is_one,
+    names_of,
+    open_dataset,
+)
 from tfio_store.dataset.span import Span, bounds_of, span_text
-from tfio_store.storage import Access
+from tfio_store.storage import Storage
 from tfio_store.storage.redaction import redacted
 
 __all__ = ["Slice", "slice"]
@@ -39,9 +46,12 @@ class Slice(DatasetPart):
     source: OneSource | tuple[OneSource, ...]
     span: str
 
-    def _open(self, access: Access, compression: str | None, limits: Limits) -> Dataset:
-        whole = open_dataset(self.source, access, compression=compression, limits=limits)
+    def _open(self, storage: Storage | None, compression: str | None, limits: Limits) -> Dataset:
+        whole = open_dataset(self.source, storage, compression=compression, limits=limits)
         return _cut(whole, self.span, limits)
+
+    def _reached(self) -> Storage | None:
+        return common_storage(self.source)
 
     def _whole(self) -> object:
         return self.source

@@ -9,27 +9,28 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from typing_extensions import TypeIs
 
 from tfio_store.dataset.committed import committed_shards, with_known_blocks
 from tfio_store.dataset.folder import Found, begin_to_find, find_manifest
-from tfio_store.dataset.model import Dataset, LazyShards, Shard
-from tfio_store.dataset.part import DatasetPart, Limits
+from tfio_store.dataset.model import Dataset, DatasetPart, LazyShards, Limits, Shard
 from tfio_store.dataset.tfds import tfds_shards
 from tfio_store.dataset.told import Told, common_told
 from tfio_store.dataset.versions import hold_versions
 from tfio_store.records.compression import codec_name
-from tfio_store.storage import Access, ObjectInfo, Store, Version
+from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
+from tfio_store.storage import ObjectInfo, Storage, Store, Version
 from tfio_store.storage.early import early
 from tfio_store.storage.redaction import redacted
+from tfio_store.storage.storage import given_storage
 from tfio_store.storage.threads import Threads
 
-__all__ = ["OneSource", "Source", "is_one", "names_of", "open_dataset"]
+__all__ = ["OneSource", "Source", "common_storage", "is_one", "names_of", "open", "open_dataset"]
 
 OneSource: TypeAlias = "str | os.PathLike[str] | DatasetPart"
 """What a list of sources may hold."""
@@ -52,7 +53,7 @@ _FEW = 8
 
 def open_dataset(
     source: Source,
-    access: Access,
+    storage: Storage | None,
     *,
     compression: str | None = "auto",
     limits: Limits = _LIMITS,
@@ -61,7 +62,8 @@ def open_dataset(
 
     Args:
         source: see the module's text.
-        access: how storage is reached.
+        storage: how storage is reached. None: what was opened before as it was opened then, and
+            names as ``Storage()`` says.
         compression: "auto" (by each file's first bytes, never by its name), None or "" for raw,
             "GZIP", "ZLIB" or "ZSTD".
         limits: for parts of files without an index, which are walked to be cut.
@@ -73,10 +75,11 @@ def open_dataset(
         ValueError, TypeError: an argument is not of the kind described.
     """
     codec = compression if compression == "auto" else codec_name(compression)
-    empty = Dataset((), access)
     if isinstance(source, DatasetPart):
-        return source._open(access, compression, limits)
+        return source._open(storage, compression, limits)
     names = [source] if is_one(source) else names_of(source)
+    storage = storage or common_storage(names) or Storage()
+    empty = Dataset((), storage, named=source if is_one(source) else None)
     resolver = _Resolver(codec, empty, limits, few=len(names) <= _FEW)
     found = _resolve_all(resolver, names)
     if len(found) == 1:  # which may be a long list that nobody reads whole
@@ -85,15 +88,74 @@ def open_dataset(
         shards = [shard for one in found for shard in one.shards]
     if not isinstance(shards, LazyShards):
         shards = tuple(shards)
-    dataset = with_known_blocks(replace(empty, shards=shards, told=_told(found)))
-    if access.cache is not None and len(shards) <= _LOOKED_AT_FIRST:
+    patterns = any(isinstance(name, str) and set("*?[") & {*name} for name in names)
+    dataset = replace(empty, shards=shards, told=_told(found))
+    dataset = with_known_blocks(dataset, by_pattern=patterns)
+    if storage.cache is not None and len(shards) <= _LOOKED_AT_FIRST:
         hold_versions(dataset)
     return dataset
+
+
+def open(  # noqa: A001 - read as tfs.open
+    source: Source,
+    *,
+    compression: str | None = "auto",
+    storage_options: Mapping[str, Any] | None = None,
+    storage: Storage | None = None,
+    max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+) -> Dataset:
+    """Open a source once, for all that takes a source.
+
+    Names are looked up, and manifests are read, here and not again. What is opened pickles, with
+    the storage options. Functions that take it read the files that were found here: one that was
+    replaced since is an error, as far as its store tells versions. They take no
+    ``storage_options=``, unless it is to be reached in another way than it was opened.
+
+    Args:
+        source (str | PathLike | list): See `RecordReader`.
+        compression (str | None): See `RecordReader`. Default "auto".
+        storage_options (dict | None): See `RecordReader`. Default None.
+        storage (Storage | None): See `RecordReader`. Default None.
+        max_record_bytes (int): See `RecordReader`; for raw files without an index that are walked
+            to cut a `slice` of them. Default 1 GiB.
+
+    Returns:
+        Dataset: It has ``num_records`` and ``nbytes``, ``schema`` and ``metadata`` as its manifest
+        tells them (or None), ``storage``, and ``shards``.
+
+    Raises:
+        OSError: The storage fails: FileNotFoundError, PermissionError and others, with the URL.
+        ManifestError: A manifest or index cannot be read, or contradicts its dataset.
+        ValueError: An argument is not as described.
+        TypeError: An argument is of another type.
+
+    Example:
+        >>> _ = tfs.write_table({"x": [1, 2, 3]}, "train")
+        >>> train = tfs.open("train")
+        >>> train.num_records, tfs.count(train), len(tfs.RecordSource(train))
+        (3, 3, 3)
+        >>> tfs.read_table(tfs.slice(train, "1:"))["x"]
+        array([2, 3])
+    """
+    found = open_dataset(
+        source,
+        given_storage(storage_options, storage),
+        compression=compression,
+        limits=Limits(max_record_bytes=max_record_bytes),
+    )
+    return replace(found, named=source) if isinstance(source, DatasetPart) else found
 
 
 def is_one(source: object) -> TypeIs[OneSource]:
     """Whether a source is one name or one part, not a list."""
     return isinstance(source, str | os.PathLike | DatasetPart)
+
+
+def common_storage(source: Source) -> Storage | None:
+    """How a source is reached, if all of it was opened before, and in the same way."""
+    names = [source] if is_one(source) else source
+    ways = [name._reached() if isinstance(name, DatasetPart) else None for name in names]
+    return ways[0] if ways and all(way == ways[0] for way in ways) else None
 
 
 class _Resolved(NamedTuple):
@@ -146,7 +208,7 @@ class _Resolver:
     ) -> None:
         self._compression = compression
         self._limits = limits
-        self._access = dataset.access
+        self._storage = dataset.storage
         self._open = dataset.open_url
         self._few = few
 
@@ -175,11 +237,11 @@ class _Resolver:
         return _Resolved([self._shard(store, info)])
 
     def _of_part(self, part: DatasetPart) -> _Resolved:
-        dataset = part._open(self._access, self._compression, self._limits)
-        if dataset.access != self._access:
+        dataset = part._open(self._storage, self._compression, self._limits)
+        if dataset.storage != self._storage:
             raise ValueError(
                 f"{part}: is reached by other storage options than the rest of the list; pass it "
-                "alone, or make it with the same ones"
+                "alone, or make it with the same ones, or pass storage= for all"
             )
         return _Resolved(dataset.shards, common_told(dataset.told) if dataset.told else _NOTHING)
 

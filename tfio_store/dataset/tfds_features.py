@@ -14,10 +14,10 @@ from dataclasses import replace
 from typing import Any
 
 from tfio_store.dataset.folder import Folder
-from tfio_store.dataset.part import DatasetPart
+from tfio_store.dataset.model import DatasetPart
 from tfio_store.errors import ManifestError
 from tfio_store.example.feature import Feature
-from tfio_store.storage import Access
+from tfio_store.storage import Storage
 
 __all__ = ["tfds_features"]
 
@@ -25,17 +25,18 @@ _DTYPES = {"string": "bytes"}
 """Where TensorFlow has another name."""
 
 
-def tfds_features(source: object, access: Access) -> dict[str, Feature]:
+def tfds_features(source: object, storage: Storage | None) -> dict[str, Feature]:
     """The features of a folder that TFDS wrote, of one of its splits, or of its files. Empty for
     any other source.
 
     Features of a sequence vary in length. ManifestError for a ``features.json`` that is no JSON.
     """
     while isinstance(source, DatasetPart):
+        storage = storage or source._reached()
         source = source._whole()
     if not isinstance(source, str | os.PathLike):
         return {}
-    store, path = access.open(source)
+    store, path = (storage or Storage()).open(source)
     path = path.rstrip("/")
     for where in (path, path.rpartition("/")[0]):
         if not where or any(c in where for c in "*?["):

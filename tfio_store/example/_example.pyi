@@ -139,3 +139,13 @@ def encode_sequence_columns(
     the steps ``steps[i]:steps[i + 1]``, and each step has values as each record of
     `encode_columns` has. Where ``valid`` is False the record lacks the list, and has no steps.
     """
+
+class Learner:
+    """Encodes mappings as `encode_example` does, and notes what their features hold."""
+
+    def encode(self, mapping: Mapping[str, Any], /) -> bytes:
+        """SchemaError for a feature of another kind, or of times of another unit, than before."""
+    def skip(self, records: int, /) -> None:
+        """Count records that are no mappings."""
+    def state(self) -> dict[str, Any]:
+        """What `learned_schema` takes."""

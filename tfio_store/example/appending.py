@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from tfio_store.example.arrow_types import united
 from tfio_store.example.feature import Feature
+from tfio_store.example.learned import wider
 from tfio_store.example.schema import Schema
 
 __all__ = ["appended"]
@@ -24,12 +25,16 @@ def appended(kept: Schema, new: Schema) -> Schema:
             "have the same features"
         )
     features = {name: _of_both(name, kept[name], new[name]) for name in kept}
+    if kept.arrow is None and any(features[name].shape != new[name].shape for name in new):
+        return Schema(features)  # the new part's Arrow types do not hold what was there
     if kept.arrow is None or new.arrow in (None, kept.arrow):
         return Schema(features, arrow=kept.arrow or new.arrow)
     return Schema(features, arrow=united(kept.arrow, new.arrow))
 
 
 def _of_both(name: str, kept: Feature, new: Feature) -> Feature:
+    if "unknown" in (kept.dtype, new.dtype):
+        return wider(name, kept, new)
     nullable = kept.nullable or new.nullable
     bare = [replace(feature, nullable=nullable, default=None) for feature in (kept, new)]
     if bare[0] != bare[1] or _means_another(kept, new):

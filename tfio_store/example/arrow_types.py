@@ -17,11 +17,13 @@ __all__ = [
     "as_type",
     "common_field",
     "joined",
+    "narrowed_type",
     "packed",
     "united",
     "unpacked",
     "with_room",
     "without_open",
+    "zoned",
 ]
 
 _MOST_DICTIONARY = 1 << 20
@@ -113,6 +115,19 @@ def _unpacked(data: bytes) -> tuple[Any, dict[str, Any]]:
     }
 
 
+def zoned(data: bytes) -> set[str]:
+    """The names of the columns of times that have a zone: their numbers count from UTC."""
+    import pyarrow as pa
+
+    def has_zone(kind: Any) -> bool:
+        if pa.types.is_dictionary(kind) or _is_list(pa, kind):
+            return has_zone(kind.value_type)
+        return bool(pa.types.is_timestamp(kind) and kind.tz is not None)
+
+    schema, _ = unpacked(data)
+    return {field.name for field in schema if has_zone(field.type)}
+
+
 def united(kept: bytes, new: bytes) -> bytes:
     """The stream for the rows of two streams. TypeError where a column has types that differ."""
     import pyarrow as pa
@@ -152,6 +167,22 @@ def _is_open(pa: Any, kind: Any) -> bool:
     if pa.types.is_dictionary(kind) or _is_list(pa, kind):
         return _is_open(pa, kind.value_type)
     return bool(pa.types.is_null(kind))
+
+
+def narrowed_type(kind: Any) -> Any:
+    """The type with float32 in the place of float64."""
+    import pyarrow as pa
+
+    if isinstance(kind, pa.BaseExtensionType):
+        return narrowed_type(kind.storage_type)
+    if pa.types.is_dictionary(kind):
+        return narrowed_type(kind.value_type)
+    if not _is_list(pa, kind):
+        return pa.float32() if pa.types.is_float64(kind) else kind
+    items = kind.value_field.with_type(narrowed_type(kind.value_type))
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(items, kind.list_size)
+    return pa.large_list(items) if pa.types.is_large_list(kind) else pa.list_(items)
 
 
 def common_field(known: Any, new: Any) -> Any:

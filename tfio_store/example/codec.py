@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from tfio_store.errors import CorruptRecordError
+from tfio_store.errors import CorruptRecordError, SchemaError
 from tfio_store.example.columns import nan_as_nulls, normal_column
 from tfio_store.example.decoding import KINDS, decode_column, keys_of
 from tfio_store.example.decoding_nulls import (
@@ -24,7 +25,7 @@ from tfio_store.example.kind_values import Labels, check_labels, meant, meant_sc
 from tfio_store.example.list_columns import core_table
 from tfio_store.example.nullable import Nullable
 from tfio_store.example.ragged import Ragged
-from tfio_store.example.schema import Schema
+from tfio_store.example.schema import RECORD, Schema, WholeRecords, written_schema
 from tfio_store.records.compiled import load
 from tfio_store.records.framing import RecordBatch
 
@@ -45,10 +46,13 @@ __all__ = [
     "encode_sequence_example",
     "infer_feature_lists",
     "infer_features",
+    "is_example",
+    "new_learner",
 ]
 
 Records = RecordBatch | Iterable[bytes]
 SchemaLike = Schema | Mapping[str, Feature | str | tuple[str, tuple[int | None, ...]]]
+SchemaToRead = SchemaLike | Literal["auto", "bytes"]
 Strings = Literal["object", "batch"]
 _How = Mapping[str, Nulls]
 
@@ -66,9 +70,10 @@ def encode_example(features: Mapping[str, Any]) -> bytes:
             float, a flat or nested list of one of these, a numpy array or scalar, a `Ragged`, or
             anything that numpy makes an array of (a tensor, a Series). Integers and bools become
             int64, floats float32 (float64 is rounded, as ``tf.train.FloatList`` does), strings
-            bytes. Arrays are flattened in C order; the schema knows the shape. A `Ragged` becomes
-            its values and a second feature, NAME/row_lengths. An empty list becomes a feature
-            without values. A null (None, ``pandas.NA``, ``numpy.ma.masked``) is left out.
+            bytes, numpy's times and durations int64, the number of their unit. Arrays are flattened
+            in C order; the schema knows shape and unit. A `Ragged` becomes its values and a second
+            feature, NAME/row_lengths. An empty list becomes a feature without values. A null (None,
+            ``pandas.NA``, NaT, ``numpy.ma.masked``) is left out.
 
     Returns:
         bytes: The record.
@@ -76,8 +81,8 @@ def encode_example(features: Mapping[str, Any]) -> bytes:
     Raises:
         TypeError: A list mixes kinds, or a record cannot hold the dtype. The error names the
             feature.
-        ValueError: A number does not fit int64, the rows of a list differ in length, or some of a
-            feature's values are null and others are not.
+        ValueError: A number does not fit int64 or is beyond the range of float32, the rows of a
+            list differ in length, or some of a feature's values are null and others are not.
 
     Example:
         >>> record = tfs.encode_example({"x": 7, "name": "ada", "z": [0.5, 1.5]})
@@ -129,9 +134,10 @@ def encode_examples(
             row_splits)), a pyarrow array, or a pandas Series. Nulls are None, ``pandas.NA``, what a
             masked array masks, what pandas calls missing (but for NaN among floats), what pyarrow
             calls null, and those of a `Nullable`.
-        schema (Schema | dict | None): Casts a column to the feature's dtype, or writes it raw.
-            Floats may be rounded. Anything else that would change is an error, and so is a null of
-            a feature that is not nullable. Default None: dtypes go as in `encode_example`.
+        schema (Schema | dict | None): Casts a column to the feature's dtype, or writes it raw, and
+            "float64" is raw. Floats may be rounded to a narrower dtype. Anything else that would
+            change is an error, and so is a null of a feature that is not nullable. Default None:
+            dtypes go as in `encode_example`.
         nan_as_null (bool): Take NaN and NaT for nulls, in columns of single numbers. Default False.
 
     Returns:
@@ -150,7 +156,7 @@ def encode_examples(
     """
     if nan_as_null:
         columns = {name: nan_as_nulls(normal_column(name, columns[name])) for name in columns}
-    return encode_rows(columns, None if schema is None else Schema.of(schema))
+    return encode_rows(columns, None if schema is None else written_schema(schema))
 
 
 def encode_rows(
@@ -170,6 +176,11 @@ def encode_rows(
     else:
         buffer, offsets = _example.encode_columns(context, rows)
     return RecordBatch(buffer, offsets[:-1], np.diff(offsets))
+
+
+def new_learner() -> Any:
+    """What encodes mappings and learns their columns; see `tfio_store.example.learned`."""
+    return _example.Learner()
 
 
 class Examples(dict[str, Any]):
@@ -284,7 +295,8 @@ def decode_examples(
     check_labels(labels)
     names = named(schema, labels) if nulls == "nan" else ()
     how: _How = {name: "mask" if name in names else nulls for name in schema}
-    found = Examples(masked(decode_columns(batch, schema, strings, how), schema), schema)
+    shown = Schema(schema) if isinstance(schema, WholeRecords) else schema
+    found = Examples(masked(decode_columns(batch, schema, strings, how), schema), shown)
     if labels == "numbers" and not decode_images:
         return found
     columns = meant(found, schema, labels, decode_images, names)
@@ -351,6 +363,18 @@ def infer_feature_lists(record: bytes) -> dict[str, list[tuple[str | None, set[i
     return found
 
 
+def is_example(value: object) -> bool:
+    """Whether a value of a column or a mapping is a serialized Example or SequenceExample that
+    holds something. Other bytes hardly ever parse as one."""
+    if not isinstance(value, bytes | bytearray | memoryview) or bytes(value[:1]) not in b"\n\x12":
+        return False
+    try:
+        record = bytes(value)
+        return bool(record) and bool(infer_features(record) or infer_feature_lists(record))
+    except CorruptRecordError:
+        return False
+
+
 def _text(key: bytes) -> str:
     try:
         return key.decode()
@@ -366,10 +390,18 @@ def decode_columns(
     those of each feature come."""
     if strings not in ("object", "batch"):
         raise ValueError(f"strings must be 'object' or 'batch', got {strings!r}")
+    if isinstance(schema, WholeRecords):
+        return {RECORD: batch if strings == "batch" else _objects(batch)}
     columns = _decode_context(batch, schema, strings, nulls)
     if schema.sequence:
         columns |= _decode_lists(batch, schema, strings, nulls)
     return {name: columns[name] for name in schema}
+
+
+def _objects(batch: RecordBatch) -> Any:
+    found = np.empty(len(batch), object)
+    found[:] = list(batch)
+    return found
 
 
 def _decode_context(
@@ -384,12 +416,28 @@ def _decode_context(
     check_room(spans, placed)
     columns = {}
     for name, (at, feature) in placed.items():
-        if feature.nullable:
-            column = decode_nullable(name, spans, at, feature, batch.buffer, strings, nulls[name])
-        else:
-            column = decode_column(spans, at, feature, batch.buffer, strings)
-        columns[name] = column
+        how = (batch.buffer, strings, nulls[name])
+        try:
+            columns[name] = _decode_feature(name, spans, at, feature, *how)
+        except SchemaError:  # records hold float64 as memory or rounded, as their writer chose
+            if feature.dtype != "float64":
+                raise
+            try:
+                other = replace(feature, raw=not feature.raw)
+                columns[name] = _decode_feature(name, spans, at, other, *how)
+            except SchemaError:
+                pass
+            if name not in columns:
+                raise
     return columns
+
+
+def _decode_feature(
+    name: str, spans: Any, at: int, feature: Feature, buffer: Any, strings: Strings, nulls: Nulls
+) -> Any:
+    if feature.nullable:
+        return decode_nullable(name, spans, at, feature, buffer, strings, nulls)
+    return decode_column(spans, at, feature, buffer, strings)
 
 
 def _decode_lists(

@@ -14,16 +14,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tfio_store.example.exactness import exact_array
-from tfio_store.example.feature import ROW_LENGTHS, Feature
+from tfio_store.example.exactness import exact_array, number_kind
+from tfio_store.example.feature import EXACT, ROW_LENGTHS, Feature
 from tfio_store.example.fitting import blank, fitted, levelled
 from tfio_store.example.kind_values import written
-from tfio_store.example.nullable import Nullable, apart, spread, valid_rows
+from tfio_store.example.nullable import Nullable, apart, row_of, spread, valid_rows
 from tfio_store.example.nulls import has_nulls_of_its_own, is_null, null_flags, null_kinds
 from tfio_store.example.ragged import Ragged
 from tfio_store.example.schema import Schema
 from tfio_store.example.text import Text
-from tfio_store.example.values import check_keys, is_string, plain_array, plain_string
+from tfio_store.example.values import (
+    check_keys,
+    is_string,
+    no_feature,
+    plain_array,
+    plain_string,
+)
 from tfio_store.records.framing import RecordBatch
 
 __all__ = [
@@ -33,6 +39,7 @@ __all__ = [
     "check_rows",
     "core_column",
     "core_columns",
+    "is_narrowed",
     "nan_as_nulls",
     "normal_column",
     "plain_row",
@@ -131,12 +138,37 @@ def nan_as_nulls(column: Any) -> Any:
 
 def normal_column(name: str, column: Any) -> Any:
     """An array, a `RecordBatch`, a `Ragged` or a list of bytes and str, of one entry per row; a
-    `Nullable` of one of these, if rows are null."""
+    `Nullable` of one of these, if rows are null. NaT is a null."""
+    return _nat_as_null(name, _normal(name, column))
+
+
+def _nat_as_null(name: str, column: Any) -> Any:
+    values, valid = apart(column)
+    flat = values
+    while isinstance(flat, Ragged):
+        flat = flat.values
+    if not isinstance(flat, np.ndarray) or flat.dtype.kind not in "mM":
+        return column
+    missing = np.isnat(flat)
+    if not missing.any():
+        return column
+    if isinstance(values, Ragged):
+        raise _partly_null(name, row_of(values, int(np.argmax(missing.ravel()))))
+    missing = missing.reshape(len(flat), -1)
+    whole = missing.all(axis=1)
+    partly = missing.any(axis=1) & ~whole & (True if valid is None else valid)
+    if partly.any():
+        raise _partly_null(name, int(np.argmax(partly)))
+    has: BoolArray = np.asarray(~whole if valid is None else valid & ~whole)
+    return Nullable(values, has)
+
+
+def _normal(name: str, column: Any) -> Any:
     if isinstance(column, Nullable):
         values, valid = apart(column)
         if valid is not None and isinstance(values, list):  # what stands for a null means nothing
             values = [row if has else None for row, has in zip(values, valid.tolist(), strict=True)]
-        values = normal_column(name, values)
+        values = _normal(name, values)
         return values if valid is None else _both(name, values, valid)
     if isinstance(column, np.ma.MaskedArray):
         return _masked(name, column)
@@ -150,9 +182,11 @@ def normal_column(name: str, column: Any) -> Any:
         return from_arrow(name, column)
     if hasattr(column, "to_numpy") and not isinstance(column, np.ndarray):  # a pandas Series
         return _from_series(name, column)
-    if isinstance(column, list):
-        return _list(name, column)
+    if isinstance(column, (list, tuple)):
+        return _list(name, list(column))
     array = np.asarray(column)
+    if array.dtype.kind in "SU" and array.ndim and not hasattr(column, "__array__"):
+        return _list(name, list(column))  # numpy's own strings lose zeros at their ends
     if array.ndim == 0:
         raise ValueError(f"feature {name!r}: a column has a row dimension; got one value")
     return _list(name, array.tolist()) if array.dtype == object and array.ndim == 1 else array
@@ -171,11 +205,11 @@ def _from_series(name: str, column: Any) -> Any:
     """What pandas calls missing is null, but for NaN among floats."""
     numbers = isinstance(column.dtype, np.dtype) and column.dtype.kind not in "OmM"
     if numbers or type(column.dtype).__name__ == "SparseDtype":
-        return normal_column(name, np.asarray(column))
+        return _normal(name, np.asarray(column))
     valid = ~np.asarray(column.isna())
     if valid.all():
-        return normal_column(name, column.to_numpy())
-    return _with_nulls(normal_column(name, column[valid].to_numpy()), valid)
+        return _normal(name, column.to_numpy())
+    return _with_nulls(_normal(name, column[valid].to_numpy()), valid)
 
 
 def _masked(name: str, column: Any) -> Any:
@@ -187,7 +221,7 @@ def _masked(name: str, column: Any) -> Any:
     partly = np.flatnonzero(~valid & ~mask.all(axis=tuple(range(1, mask.ndim))))
     if len(partly):
         raise _partly_null(name, int(partly[0]))
-    return _with_nulls(normal_column(name, np.asarray(column)[valid]), valid)
+    return _with_nulls(_normal(name, np.asarray(column)[valid]), valid)
 
 
 def _with_nulls(values: Any, valid: BoolArray) -> Any:
@@ -197,7 +231,7 @@ def _with_nulls(values: Any, valid: BoolArray) -> Any:
 
 def _ragged(name: str, values: Any, row_splits: Any) -> Ragged:
     try:
-        return Ragged(normal_column(name, values), row_splits)
+        return Ragged(_normal(name, values), row_splits)
     except ValueError as error:
         raise ValueError(f"feature {name!r}: {error}") from None
 
@@ -358,10 +392,18 @@ def _fixed_strings(values: npt.NDArray[Any]) -> tuple[Any, Int64Array, Int64Arra
     return data, offsets, lengths
 
 
-def schema_of(columns: Mapping[str, Any]) -> Schema:
-    """Make the schema that keeps columns exactly: what int64 and float32 can't hold is written
-    raw."""
-    return Schema({name: _named_feature(name, column) for name, column in columns.items()})
+def schema_of(columns: Mapping[str, Any], *, exact: bool = False) -> Schema:
+    """Make the schema that columns are written by: numbers as int64 or float32, as TensorFlow reads
+    them. ``exact``: what these can't hold is written raw."""
+    return Schema({name: _named_feature(name, column, exact) for name, column in columns.items()})
+
+
+def is_narrowed(column: Any) -> bool:
+    """Whether the numbers of a normal column are floats that float32 rounds."""
+    while isinstance(column, (Nullable, Ragged)):
+        column = column.values
+    dtype = getattr(column, "dtype", np.dtype(object))
+    return bool(dtype.kind == "f" and dtype.itemsize > 4)
 
 
 def undecided(column: Any) -> bool:
@@ -378,16 +420,16 @@ def undecided(column: Any) -> bool:
     return isinstance(values, list) or (isinstance(values, np.ndarray) and values.dtype == object)
 
 
-def _named_feature(name: str, column: Any) -> Feature:
+def _named_feature(name: str, column: Any, exact: bool) -> Feature:
     try:
-        return _feature_of(column)
-    except ValueError as error:
-        raise ValueError(f"feature {name!r}: {error}") from None
+        return _feature_of(column, exact)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"feature {name!r}: {error}") from None
 
 
-def _feature_of(column: Any) -> Feature:
+def _feature_of(column: Any, exact: bool) -> Feature:
     if isinstance(column, Nullable):
-        return replace(_feature_of(column.values), nullable=True)
+        return replace(_feature_of(column.values, exact), nullable=True)
     shape: tuple[int | None, ...] = ()
     while isinstance(column, Ragged):
         column, shape = column.values, (*shape, None)
@@ -404,9 +446,15 @@ def _feature_of(column: Any) -> Feature:
     if column.dtype.kind in "SO":
         texts = column.size and all(type(item) is str for item in column.flat)
         return Feature("str" if texts else "bytes", shape)
-    exact = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "float16")
-    dtype = column.dtype.name
-    raw = dtype not in (*exact, "bfloat16", "float32")
-    # Small integers of many values are bytes or pixels: raw is smaller, and a copy to read.
-    pixels = dtype in ("int8", "uint8") and len(shape) > 0
-    return Feature(dtype, shape, raw=raw or (pixels and shape != (None, None)))
+    return _number_feature(column.dtype, shape, exact)
+
+
+def _number_feature(dtype: np.dtype[Any], shape: tuple[int | None, ...], exact: bool) -> Feature:
+    kind = number_kind(dtype)
+    if exact and not (kind in "mM" or dtype.name in EXACT):
+        return Feature(dtype.name, shape, raw=True)
+    if kind not in "biufmM" or dtype.name in ("datetime64", "timedelta64"):
+        raise no_feature(dtype)
+    if kind in "mM" or dtype.name in (*EXACT, "uint64"):
+        return Feature(dtype.name, shape)
+    return Feature("float32" if kind == "f" else "int64", shape)

@@ -138,10 +138,13 @@ def _cast(
     dtype = feature.item_dtype()
     if values.dtype == dtype:
         return values
+    if dtype.kind in "mM":
+        return values.view(dtype)
     if feature.wire == "int64":
         low, high = (
             (0, 1) if feature.dtype == "bool" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
         )
+        high = min(high, np.iinfo(np.int64).max)
         wrong = np.flatnonzero((values < low) | (values > high))
         if len(wrong):
             reason = f"holds {values[wrong[0]]}, which does not fit {feature.dtype}"

@@ -1,14 +1,23 @@
-"""Integers that must not be rounded, where numpy takes floats for integers and floats together."""
+"""Numbers that must not change: integers, where numpy takes floats for integers and floats, and
+floats that float32 can't hold."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["exact_array", "joined_exactly", "rounded"]
+__all__ = [
+    "exact_array",
+    "float32s",
+    "joined_exactly",
+    "lost_in_float32",
+    "number_kind",
+    "refuse_float",
+    "rounded",
+]
 
 _EXACT = 2.0**53
 """float64 holds all integers up to this one."""
@@ -47,3 +56,38 @@ def joined_exactly(rows: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
         if odd is not None and odd.any():
             raise ValueError(f"{row[odd][0]} is an integer that the float64 of other rows rounds")
     return joined
+
+
+def number_kind(dtype: np.dtype[Any]) -> str:
+    """numpy's letter of a kind; that of what they stand for, where types are of ml_dtypes."""
+    if dtype.kind != "V":
+        return str(dtype.kind)
+    return {"b": "f", "f": "f", "i": "i", "u": "u"}.get(dtype.name[:1], "V")
+
+
+def float32s(name: str, array: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    """The numbers as float32 in C order, rounded. ValueError for one beyond its range."""
+    try:
+        with np.errstate(over="raise", under="raise"):
+            return np.ascontiguousarray(array, dtype=np.float32)
+    except FloatingPointError:  # of the smallest numbers float32 keeps fewer digits
+        lost = lost_in_float32(array)
+    if lost.any():
+        refuse_float(name, array[lost].flat[0])
+    with np.errstate(under="ignore"):
+        return np.ascontiguousarray(array, dtype=np.float32)
+
+
+def lost_in_float32(array: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Which finite numbers float32 would have as infinite or zero."""
+    with np.errstate(over="ignore", under="ignore"):
+        cast = array.astype(np.float32)
+    return np.asarray((np.isfinite(array) & ~np.isfinite(cast)) | ((cast == 0) & (array != 0)))
+
+
+def refuse_float(name: str, value: Any) -> NoReturn:
+    """ValueError for a number beyond the range of float32."""
+    raise ValueError(
+        f"feature {name!r}: {value!s} does not fit float32, which holds 0 and what is between "
+        f"1.4e-45 and 3.4e38; schema={{{name!r}: 'float64'}} keeps it exactly"
+    )

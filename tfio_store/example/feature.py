@@ -20,7 +20,7 @@ from tfio_store.example.kinds import (
     kind_to_json,
 )
 
-__all__ = ["ROW_LENGTHS", "Feature", "Shape"]
+__all__ = ["EXACT", "ROW_LENGTHS", "Feature", "Shape"]
 
 ROW_LENGTHS = "/row_lengths"
 """What a nested ragged feature's second feature is called, after the feature's own name."""
@@ -29,8 +29,14 @@ Shape = tuple[int | None, ...]
 
 _TOO_WIDE = 1 << 40
 
-_INTEGERS = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
+_INTEGERS = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
+_STRINGS = ("bytes", "str", "unknown")
+"""The last one is of a feature that no record has a value of."""
+_TIMES = ("datetime64[", "timedelta64[")
+
+EXACT = (*_INTEGERS[:-1], *_FLOATS[:-1])
+"""The dtypes of numbers whose every value int64 or float32 holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +45,10 @@ class Feature:
 
     Args:
         dtype (str): "int64", "float32", "bytes" or "str" (UTF-8); or a dtype that one of the first
-            two is converted to ("bool", "uint8", "float64" and others); or, with ``raw``, any numpy
-            dtype of a fixed size.
+            two is converted to: "bool", "uint8", "datetime64[ms]" and others are int64, "float16"
+            and "float64" float32; "unknown" of a feature that no record has a value of; or, with
+            ``raw``, any numpy dtype of a fixed size. Where a schema says how to write, "float64"
+            means ``raw``, since float32 would round.
         shape (tuple): The shape in one record. The first dimension may be None: the number of
             values then differs from record to record, and an absent feature is empty. ``(None,
             None)`` is ragged within the record too; a second feature, NAME/row_lengths, holds the
@@ -79,13 +87,16 @@ class Feature:
         object.__setattr__(self, "shape", _shape(self.shape))
         if not isinstance(self.dtype, str):
             object.__setattr__(self, "dtype", _dtype_name(self.dtype))
-        known = (*_INTEGERS, *_FLOATS, "bytes", "str")
-        if self.raw and self.dtype in ("bytes", "str"):
+        known = (*_INTEGERS, *_FLOATS, *_STRINGS)
+        if self.raw and self.dtype in _STRINGS:
             raise ValueError(f"raw is for numbers; {self.dtype} is no memory of an array")
         if self.raw:
             self.item_dtype()
-        elif self.dtype not in known:
-            raise ValueError(f"dtype must be one of {', '.join(known)}, got {self.dtype!r}")
+        elif self.dtype not in known and not _is_time(self.dtype):
+            raise ValueError(
+                f"dtype must be one of {', '.join(known)}, datetime64[UNIT], timedelta64[UNIT], "
+                f"got {self.dtype!r}"
+            )
         if None in self.shape[1:] and self.shape != (None, None):
             raise ValueError(
                 f"only the first dimension may be None (or both of two), got {self.shape}"
@@ -253,9 +264,9 @@ class Feature:
     @property
     def wire(self) -> str:
         """What the record holds: "int64", "float32" or "bytes" (str)."""
-        if self.raw or self.dtype in ("bytes", "str"):
+        if self.raw or self.dtype in _STRINGS:
             return "bytes"
-        return "int64" if self.dtype in _INTEGERS else "float32"
+        return "float32" if self.dtype in _FLOATS else "int64"
 
     @property
     def row_shape(self) -> tuple[int, ...]:
@@ -274,7 +285,7 @@ class Feature:
         Returns:
             numpy.dtype: object for "bytes" and "str".
         """
-        if self.dtype in ("bytes", "str"):
+        if self.dtype in _STRINGS:
             return np.dtype(object)
         return _numpy_dtype(self.dtype)
 
@@ -325,6 +336,11 @@ def _shape(shape: Any) -> Shape:
     if any(dim is not None and dim < 0 for dim in dims):
         raise ValueError(f"shape must have no negative dimension, got {dims}")
     return dims
+
+
+def _is_time(dtype: str) -> bool:
+    """Whether it is numpy's name of datetimes or durations in a unit."""
+    return dtype.startswith(_TIMES) and _numpy_dtype(dtype).name == dtype
 
 
 def _dtype_name(dtype: Any) -> str:

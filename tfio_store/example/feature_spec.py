@@ -42,7 +42,9 @@ def to_spec(name: str, feature: Feature) -> Any:
     if not feature.ragged:
         default = feature.default
         if default is not None:
-            default = np.broadcast_to(np.array(default), feature.row_shape).tolist()
+            values = _array(default)
+            values = values.astype(np.int64) if values.dtype.kind in "mM" else values
+            default = np.broadcast_to(values, feature.row_shape).tolist()
         return tf.io.FixedLenFeature(list(feature.row_shape), dtype, default)
     if feature.nested:
         parts = [ragged.RowLengths(name + ROW_LENGTHS)]
@@ -73,12 +75,18 @@ def from_spec(name: str, spec: Any) -> Feature:
 def _default(value: Any) -> Any:
     if value is None:
         return None
-    value = np.asarray(value)
+    value = _array(value)
     return (
         np.vectorize(_bytes, otypes=[object])(value).tolist()
         if value.dtype.kind in "USO"
         else value.tolist()
     )
+
+
+def _array(default: Any) -> Any:
+    """Strings as objects: numpy's own lose zeros at their ends."""
+    array = np.asarray(default)
+    return np.array(default, object) if array.dtype.kind in "US" else array
 
 
 def _bytes(value: Any) -> bytes:

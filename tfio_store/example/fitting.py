@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tfio_store.example.exactness import rounded
+from tfio_store.example.exactness import lost_in_float32, number_kind, rounded
 from tfio_store.example.feature import Feature
 from tfio_store.example.nullable import row_of
 from tfio_store.example.ragged import Ragged
@@ -205,7 +205,7 @@ def _numbers(
         return values
     if not _castable(values.dtype, dtype):
         raise _wrong_kind(where(0), _kind_of(values), feature)
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         cast = values.astype(dtype)
         changed = _changed(values, cast.astype(np.float32) if too_wide else cast, exact)
     if changed.any():
@@ -222,30 +222,24 @@ def _numbers(
 def _changed(values: npt.NDArray[Any], cast: npt.NDArray[Any], exact: bool) -> Any:
     """Which of the values are no longer what they were: bools. Floats may be rounded, if not
     ``exact``."""
-    floats = _kind(cast.dtype) in "fc"
+    floats = number_kind(cast.dtype) in "fc"
     if floats and values.dtype.kind in "iu":
         return rounded(values, cast)
     if floats and not exact:
-        return np.isfinite(values) & ~np.isfinite(cast)
+        narrow = cast.dtype == np.float32
+        return lost_in_float32(values) if narrow else np.isfinite(values) & ~np.isfinite(cast)
     back = cast.astype(values.dtype)
     changed = (back != values) & ~((back != back) & (values != values))  # NaT stays NaT
-    if _kind(values.dtype) in "iu":
+    if number_kind(values.dtype) in "iu":
         changed |= (values < 0) != (cast < 0)  # -1 goes to uint64 and back unharmed
     return changed
 
 
 def _castable(given: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
     numbers = "biuf"
-    if _kind(given) in numbers and _kind(wanted) in numbers:
+    if number_kind(given) in numbers and number_kind(wanted) in numbers:
         return True
-    return _kind(given) == _kind(wanted) and given.kind in "cmM"
-
-
-def _kind(dtype: np.dtype[Any]) -> str:
-    """numpy's letter of a kind; that of what they stand for, where types are of ml_dtypes."""
-    if dtype.kind != "V":
-        return str(dtype.kind)
-    return {"b": "f", "f": "f", "i": "i", "u": "u"}.get(dtype.name[:1], "V")
+    return number_kind(given) == number_kind(wanted) and given.kind in "cmM"
 
 
 def _kind_of(values: npt.NDArray[Any]) -> str:

@@ -13,7 +13,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
-from tfio_store.example.ragged import Ragged
+from tfio_store.example.ragged import Ragged, RowIndex
 from tfio_store.example.text import Text
 from tfio_store.records.framing import RecordBatch
 
@@ -60,8 +60,13 @@ class Nullable:
     def __len__(self) -> int:
         return len(self.valid)
 
-    def __getitem__(self, index: slice | SupportsIndex) -> Any:
-        """Row i, None if it is null; or rows ``i:j`` (step 1) as a `Nullable`."""
+    def __getitem__(self, index: slice | SupportsIndex | RowIndex) -> Any:
+        """Row i, None if it is null; or rows ``i:j`` (step 1) as a `Nullable`. ``[i, ...]`` gives
+        row i as numpy does: a byte string as an array of shape ()."""
+        if isinstance(index, tuple):
+            row, rest = index
+            arrays = isinstance(self.values, np.ndarray)
+            return self.values[row, rest] if self.valid[row] and arrays else self[row]
         if isinstance(index, slice):
             return Nullable(self.values[index], self.valid[index])
         return self.values[index] if self.valid[index] else None

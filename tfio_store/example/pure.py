@@ -17,6 +17,7 @@ from typing_extensions import Buffer as BytesLike
 
 from tfio_store.errors import CorruptRecordError, SchemaError
 from tfio_store.example.pure_encoding import (
+    Learner,
     encode_columns,
     encode_example,
     encode_sequence_columns,
@@ -24,6 +25,7 @@ from tfio_store.example.pure_encoding import (
 )
 
 __all__ = [
+    "Learner",
     "Spans",
     "describe",
     "describe_lists",
@@ -39,6 +41,7 @@ Field = tuple[int, int, bytes]
 
 BYTES, FLOAT, INT64 = 1, 2, 3
 KINDS = ("no", "bytes", "float", "int64")
+_IN_SCHEMAS = ("", "bytes", "float32", "int64")
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
 
 
@@ -120,7 +123,10 @@ def _values(feature: memoryview, kind: int) -> list[Any]:
     if not found:
         raise _Missing
     if found != kind:
-        raise _Mismatch(f"holds {KINDS[found]} values, where {KINDS[kind]} is wanted")
+        raise _Mismatch(
+            f"holds {KINDS[found]} values, where {KINDS[kind]} is wanted; its dtype in the schema "
+            f"must be {_IN_SCHEMAS[found]!r}"
+        )
     values: list[Any] = []
     for field in (field for body in lists for field in _fields(body) if field[0] == 1):
         values.extend(_TAKE[kind](*field[1:]))

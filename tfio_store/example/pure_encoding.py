@@ -9,9 +9,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tfio_store.example.values import check_keys, expand, plain, refuse_null_step
+from tfio_store.example.learned import common_shape, raise_two_kinds, raise_two_units
+from tfio_store.example.ragged import Ragged
+from tfio_store.example.values import (
+    check_keys,
+    expand,
+    plain,
+    refuse_null_step,
+    shape_of,
+    unit_of,
+)
 
 __all__ = [
+    "Learner",
     "encode_columns",
     "encode_example",
     "encode_sequence_columns",
@@ -192,3 +202,70 @@ def _joined(records: list[bytes]) -> tuple[memoryview, Int64Array]:
     offsets = np.zeros(len(records) + 1, np.int64)
     np.cumsum([len(record) for record in records], out=offsets[1:])
     return memoryview(b"".join(records)), offsets
+
+
+class Learner:
+    """Encodes mappings, and notes what their features hold. See `tfio_store.example.learned`."""
+
+    def __init__(self) -> None:
+        self._records = self._others = 0
+        self._columns: dict[str, list[Any]] = {}
+        self._firsts: dict[str, int] = {}
+
+    def encode(self, mapping: Mapping[str, Any], /) -> bytes:
+        record = encode_example(mapping)
+        expanded = expand(mapping)
+        number = self._records + self._others
+        ready = {name: plain(name, expanded[name]) for name in sorted(expanded)}
+        for name, value in ready.items():
+            kind, known = _kind_of(value), self._columns.get(name, [0])[0]
+            if kind and known and kind != known:
+                raise_two_kinds(name, kind, number, known, self._firsts[name])
+        for name in expanded:
+            self._columns.setdefault(name, [0, 0, 0, 0, 0, 0, [], 0, []])
+        for name, value in ready.items():
+            column = self._columns[name]
+            if value is not None:
+                self._note(name, column, expanded[name], value, number)
+                column[7] += isinstance(mapping.get(name), Ragged)
+        self._records += 1
+        return record
+
+    def _note(self, name: str, column: list[Any], given: Any, value: Any, number: int) -> None:
+        kind, count, shape, unit = (
+            _kind_of(value),
+            len(_flat(value)),
+            shape_of(given),
+            unit_of(given),
+        )
+        if unit is not None and unit not in column[8]:
+            if column[8]:
+                raise_two_units(name, unit, number, column[8][0])
+            column[8].append(unit)
+        if kind and not column[0]:
+            column[0], self._firsts[name] = kind, number
+        column[2] = count if not column[1] else min(column[2], count)
+        column[3] = max(column[3], count)
+        column[1] += 1
+        if len(shape) < 2:
+            column[5 if shape else 4] = 1
+        else:
+            shapes = [tuple(each) for each in column[6]]
+            column[6] = [list(each) for each in common_shape([*shapes, shape])]
+
+    def skip(self, records: int, /) -> None:
+        self._others += records
+
+    def state(self) -> dict[str, Any]:
+        columns = {name: list(column) for name, column in self._columns.items()}
+        return {"records": self._records, "others": self._others, "columns": columns}
+
+
+def _flat(value: Any) -> Any:
+    return value.ravel() if isinstance(value, np.ndarray) else value
+
+
+def _kind_of(value: Any) -> int:
+    if isinstance(value, np.ndarray):
+        return FLOAT if value.dtype == np.float32 else INT64
+    return BYTES if isinstance(value, list) else 0

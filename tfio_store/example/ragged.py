@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, SupportsIndex, overload
+from types import EllipsisType
+from typing import Any, SupportsIndex, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -12,9 +13,11 @@ import numpy.typing as npt
 from tfio_store.example.exactness import exact_array, joined_exactly
 from tfio_store.example.nulls import null_flags
 
-__all__ = ["Ragged"]
+__all__ = ["Ragged", "RowIndex"]
 
 Int64Array = npt.NDArray[np.int64]
+RowIndex: TypeAlias = "tuple[SupportsIndex, EllipsisType]"
+"""``[i, ...]``, which gives an array where ``[i]`` would give a byte string of a numpy array."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,9 +87,11 @@ class Ragged:
     @overload
     def __getitem__(self, index: slice) -> Ragged: ...
     @overload
-    def __getitem__(self, index: SupportsIndex) -> Any: ...
-    def __getitem__(self, index: slice | SupportsIndex) -> Any:
-        """Row i, or rows ``i:j`` (step 1) as a `Ragged` over the same values."""
+    def __getitem__(self, index: SupportsIndex | RowIndex) -> Any: ...
+    def __getitem__(self, index: slice | SupportsIndex | RowIndex) -> Any:
+        """Row i, also as ``[i, ...]``. Rows ``i:j`` (step 1) as a `Ragged` over its values."""
+        if isinstance(index, tuple):
+            index, _ = index
         if isinstance(index, slice):
             start, stop, step = index.indices(len(self))
             if step != 1:

@@ -13,6 +13,7 @@ import numpy as np
 
 from tfio_store.errors import SchemaError
 from tfio_store.example.columns import normal_column
+from tfio_store.example.exactness import lost_in_float32
 from tfio_store.example.feature import Feature
 from tfio_store.example.fitting import fitted
 from tfio_store.example.kind_values import written
@@ -151,13 +152,46 @@ def _checked(value: Any, feature: Feature) -> Any:
     """The value, if it is no array of another shape, and float32 holds its floats."""
     if isinstance(value, np.ndarray) and value.ndim > 1:
         _check_shape(value, feature)
+    if feature.wire == "float32" and _has_integers(value):
+        value = _as_floats(value)
     floats = isinstance(value, float) or getattr(getattr(value, "dtype", None), "kind", "") == "f"
     if floats and feature.wire == "float32":
-        with np.errstate(over="ignore"):
-            lost = np.isfinite(value) & ~np.isfinite(np.asarray(value, np.float32))
+        lost = lost_in_float32(np.asarray(value))
         if lost.any():
             raise ValueError(f"holds {np.asarray(value)[lost].flat[0]}, which float32 can't hold")
+    if feature.item_dtype().kind in "mM":
+        return _times(value, feature)
     return value
+
+
+def _has_integers(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return any(map(_has_integers, value))
+    kind = getattr(getattr(value, "dtype", None), "kind", "")
+    return kind in ("i", "u") if kind else type(value) is int
+
+
+def _as_floats(value: Any) -> Any:
+    """The same numbers, where the schema has floats. ValueError if float32 would round one."""
+    numbers = np.asarray(value, object)
+    floats = numbers.astype(np.float64)
+    integers = np.array([_has_integers(number) for number in numbers.flat], bool)
+    whole = floats.ravel()[integers]
+    exact = numbers.ravel()[integers] == whole.astype(np.float32).astype(object)
+    if not exact.all():
+        odd = numbers.ravel()[integers][~exact.astype(bool)][0]
+        raise ValueError(f"holds the integer {odd}, which no float32 is; a float is rounded")
+    return floats if floats.ndim else float(floats)
+
+
+def _times(value: Any, feature: Feature) -> Any:
+    """The numbers of the feature's unit. TypeError for what is no time."""
+    array = np.asarray(value)
+    if array.dtype.kind not in "mM":
+        raise TypeError(f"holds {array.dtype}, where the schema has {feature.dtype}")
+    given = Feature(feature.dtype, (None,))
+    flat = array.ravel()
+    return fitted("", Ragged(flat, np.array([0, flat.size])), given, 0).view(np.int64).tolist()
 
 
 def _check_shape(array: Any, feature: Feature) -> None:

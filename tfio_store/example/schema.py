@@ -11,7 +11,10 @@ from typing import Any
 
 from tfio_store.example.feature import ROW_LENGTHS, Feature, Shape
 
-__all__ = ["Schema", "column_names"]
+__all__ = ["RECORD", "Schema", "WholeRecords", "column_names", "schema_to_read", "written_schema"]
+
+RECORD = "record"
+"""The column of whole records, where nothing tells what they hold or bytes are wanted."""
 
 
 def column_names(columns: Iterable[str]) -> tuple[str, ...]:
@@ -31,6 +34,10 @@ class Schema(Mapping[str, Feature]):
             stream without rows. They make `Examples.to_arrow` and ``to_pandas`` exact. Default
             None.
 
+    Attributes:
+        records_seen (int | None): How many records `infer_schema` looked at, of which it is the
+            schema. None: nobody had to look.
+
     Raises:
         TypeError: A name or a value is of another type. The error names the feature.
         ValueError: A dtype or a shape is none. The error names the feature.
@@ -44,6 +51,8 @@ class Schema(Mapping[str, Feature]):
         >>> tfs.Schema.from_json(schema.to_json()) == schema
         True
     """
+
+    records_seen: int | None = None
 
     def __init__(
         self,
@@ -66,6 +75,11 @@ class Schema(Mapping[str, Feature]):
             except (TypeError, ValueError) as error:
                 raise type(error)(f"feature {name!r}: {error}") from None
         self._check_lengths()
+
+    def _of_records(self, count: int | None) -> Schema:
+        """The same schema, of so many records that somebody has looked at."""
+        self.records_seen = count
+        return self
 
     def _check_lengths(self) -> None:
         context = {name: f for name, f in self._features.items() if not f.sequence}
@@ -168,11 +182,7 @@ class Schema(Mapping[str, Feature]):
                 f"{type(value).__name__}"
             )
         try:
-            is_json = isinstance(value.get("features"), Mapping) and value.keys() <= {
-                "features",
-                "arrow",
-            }
-            return cls.from_json(value) if is_json else cls(value)
+            return cls.from_json(value) if _is_json(value) else cls(value)
         except (TypeError, ValueError) as error:
             raise type(error)(f"{argument}= is no schema: {error}") from None
 
@@ -294,7 +304,64 @@ class Schema(Mapping[str, Feature]):
             rows.append((name, dtype, str(feature.shape), default))
         widths = [max(len(row[i]) for row in rows) for i in range(4)]
         lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in rows]
-        return "\n".join(["Schema:", *(("  " + line).rstrip() for line in lines)])
+        seen = self.records_seen
+        of = "" if seen is None else f" of {seen:,} record{'' if seen == 1 else 's'}"
+        return "\n".join([f"Schema{of}:", *(("  " + line).rstrip() for line in lines)])
+
+
+def _is_json(value: object) -> bool:
+    """Whether it is what `Schema.to_json` returned."""
+    return (
+        isinstance(value, Mapping)
+        and isinstance(value.get("features"), Mapping)
+        and value.keys() <= {"features", "arrow", "learned"}
+    )
+
+
+class WholeRecords(Schema):
+    """What ``schema="bytes"`` asks for: one column, the records as they are. Only readers have
+    it."""
+
+    def __init__(self) -> None:
+        super().__init__({RECORD: "bytes"})
+
+    def select(self, columns: Iterable[str]) -> Schema:
+        return self if super().select(columns) else Schema({})
+
+
+def schema_to_read(value: object) -> Schema:
+    """What a reader is told by ``schema=``: "bytes", or what `Schema.of` takes. Of "auto" others
+    know more."""
+    if isinstance(value, str):
+        if value == "bytes":
+            return WholeRecords()
+        raise ValueError(
+            'schema= takes a Schema, a mapping of feature names to dtypes, "auto" or "bytes", not '
+            f"{value!r}"
+        )
+    return Schema.of(value)
+
+
+def written_schema(value: object) -> Schema:
+    """The schema by which a user wants to write. "float64" is memory there: whoever says it wants
+    no rounding. What `Schema.to_json` returned tells of records that are there, and stays as it is.
+
+    As `Schema.of` otherwise; and ValueError for a float64 that has no raw form.
+    """
+    schema = Schema.of(value)
+    wide = [name for name, feature in schema.items() if feature.dtype == "float64"]
+    if _is_json(value) or all(schema[name].raw for name in wide):
+        return schema
+    changed = dict(schema)
+    for name in wide:
+        try:
+            changed[name] = replace(schema[name], raw=True)
+        except ValueError:
+            raise ValueError(
+                f"schema=: feature {name!r} is a feature list of float64, which records hold as "
+                "float32 alone; say float32"
+            ) from None
+    return Schema(changed, arrow=schema.arrow)
 
 
 def _feature(value: Any) -> Feature:

@@ -1,8 +1,8 @@
 """What a feature's value may be.
 
 A feature holds int64, float32 or bytes, and nothing else. `plain` turns a user's value into one of
-these three. It loses only what float32 always loses. If a value can't be turned, the error names
-the feature.
+these three. It loses only what float32 always loses: digits, not the number's size. If a value
+can't be turned, the error names the feature.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
+from tfio_store.example.exactness import float32s, number_kind
 from tfio_store.example.feature import ROW_LENGTHS
 from tfio_store.example.nulls import is_null, null_flags
 from tfio_store.example.ragged import Ragged
@@ -22,10 +23,13 @@ __all__ = [
     "expand",
     "flat_strings",
     "is_string",
+    "no_feature",
     "plain",
     "plain_array",
     "plain_string",
     "refuse_null_step",
+    "shape_of",
+    "unit_of",
 ]
 
 
@@ -66,7 +70,7 @@ def plain_string(value: Any) -> Any:
         isinstance(value, memoryview) and value.format in ("B", "b", "c")
     ):
         return bytes(value)
-    return str(value) if isinstance(value, str) else value
+    return str.__str__(value) if isinstance(value, str) else value  # numpy's own drops NULs
 
 
 def plain(name: str, value: Any) -> Any:
@@ -86,17 +90,26 @@ def plain(name: str, value: Any) -> Any:
             return None
         raise _partly_null(name, f"{int(nulls.sum())} of {nulls.size} values are null")
     if isinstance(value, (np.ndarray, np.generic, memoryview)):
-        return plain_array(name, np.asarray(value))
+        return _plain_array(name, np.asarray(value))
     if isinstance(value, (list, tuple)):
         return _plain_list(name, value)
     if hasattr(value, "__array__"):
-        return plain_array(name, np.asarray(value))
+        return _plain_array(name, np.asarray(value))
     if hasattr(value, "as_py"):
         return plain(name, value.as_py())
     raise TypeError(
         f"feature {name!r}: {_kind(value)} can't be encoded (a feature is bytes, str, bool, int, "
         "float, or a list or array of these)"
     )
+
+
+def _plain_array(name: str, array: npt.NDArray[Any]) -> Any:
+    """`plain_array`. NaT is a null."""
+    if array.dtype.kind in "mM" and (missing := np.isnat(array)).any():
+        if missing.all():
+            return None
+        raise _partly_null(name, f"{int(missing.sum())} of {array.size} values are NaT")
+    return plain_array(name, array)
 
 
 def refuse_null_step(name: str) -> NoReturn:
@@ -116,28 +129,36 @@ def _checked(name: str, value: bool | int | float) -> bool | int | float:
 
 def plain_array(name: str, array: npt.NDArray[Any]) -> Any:
     """`plain` of an array; more dimensions are flattened in C order."""
-    kind: str = array.dtype.kind
-    if kind == "O" and not array.size:
+    if array.dtype.kind == "O" and not array.size:
         return ()
-    if kind in "SUTO":
+    if array.dtype.kind in "SUTO":
         return flat_strings(name, array)
-    if kind == "V":  # ml_dtypes: bfloat16, float8, int4, ...
-        kind = {"b": "f", "f": "f", "i": "i", "u": "i"}.get(array.dtype.name[0], "V")
+    kind = number_kind(array.dtype)
     if kind in "biu":
         # As an int: numpy 1 compares with it as floats, which round.
         if array.dtype == np.uint64 and array.size and int(array.max()) > 2**63 - 1:
-            raise ValueError(f"feature {name!r}: {array.max()} does not fit int64")
+            raise ValueError(
+                f"feature {name!r}: {array.max()} does not fit int64; Feature('uint64', raw=True) "
+                "in schema= keeps it as memory, as a table's exact=True does"
+            )
         return np.ascontiguousarray(array, dtype=np.int64)
     if kind == "f":
-        with np.errstate(over="ignore"):
-            return np.ascontiguousarray(array, dtype=np.float32)
+        return float32s(name, array)
+    if kind in "mM" and array.dtype.name not in ("datetime64", "timedelta64"):
+        return np.ascontiguousarray(array, array.dtype.newbyteorder("=")).view(np.int64)
+    raise TypeError(f"feature {name!r}: {no_feature(array.dtype)}")
+
+
+def no_feature(dtype: np.dtype[Any]) -> TypeError:
+    """The error of a dtype that neither of the three kinds holds."""
     hints = {
-        "c": "give the real and the imaginary part as two features",
-        "M": "give .astype('int64'), or ISO texts",
-        "m": "give .astype('int64')",
+        "c": "give the real and the imaginary part as two features; Feature(..., raw=True) in "
+        "schema= keeps it as memory, as a table's exact=True does",
+        "M": "give it a unit, such as .astype('M8[ms]')",
+        "m": "give it a unit, such as .astype('m8[ms]')",
     }
-    hint = hints.get(kind, "a feature holds int64, float32 or bytes")
-    raise TypeError(f"feature {name!r}: dtype {array.dtype} can't be encoded; {hint}")
+    hint = hints.get(dtype.kind, "a feature holds int64, float32 or bytes")
+    return TypeError(f"dtype {dtype} can't be encoded; {hint}")
 
 
 def flat_strings(name: str, array: npt.NDArray[Any]) -> list[bytes | str]:
@@ -160,6 +181,8 @@ def flat_strings(name: str, array: npt.NDArray[Any]) -> list[bytes | str]:
 def _plain_list(name: str, items: list[Any] | tuple[Any, ...]) -> Any:
     if not items:
         return ()
+    if any(isinstance(item, (np.datetime64, np.timedelta64)) for item in items):
+        return _plain_array(name, _times(name, items))
     parts = [plain(name, item) for item in items]
     if any(part is None for part in parts):
         raise _partly_null(name, "a list holds a null")
@@ -179,6 +202,13 @@ def _plain_list(name: str, items: list[Any] | tuple[Any, ...]) -> Any:
     return np.concatenate([part.ravel() for part in parts])
 
 
+def _times(name: str, items: list[Any] | tuple[Any, ...]) -> npt.NDArray[Any]:
+    """Of one unit."""
+    if len({getattr(item, "dtype", np.dtype(object)).kind for item in items}) > 1:
+        raise TypeError(f"feature {name!r}: the list mixes times and other values")
+    return np.array(items)
+
+
 def _kind_of(part: Any) -> str:
     if isinstance(part, np.ndarray):
         return str(part.dtype.name)
@@ -189,6 +219,21 @@ def _shape(item: Any) -> tuple[int, ...]:
     if isinstance(item, (list, tuple)):
         return (len(item), *(_shape(item[0]) if len(item) else ()))
     return tuple(getattr(item, "shape", ()))
+
+
+def shape_of(value: Any) -> tuple[int, ...]:
+    """The shape that a feature's value has before it is flattened."""
+    return _shape(value)
+
+
+def unit_of(value: Any) -> str | None:
+    """The dtype of times; None of other values."""
+    if isinstance(value, (list, tuple)) and value:
+        if not isinstance(value[0], (np.datetime64, np.timedelta64)):
+            return unit_of(value[0])
+        value = np.array(value)
+    dtype = getattr(value, "dtype", None)
+    return dtype.name if isinstance(dtype, np.dtype) and dtype.kind in "mM" else None
 
 
 def _kind(value: Any) -> str:

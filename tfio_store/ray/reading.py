@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -12,14 +13,17 @@ from ray.data import Dataset, Datasource, FileShuffleConfig
 from ray.data.block import BlockMetadata
 from ray.data.datasource import ReadTask
 
-from tfio_store.dataset.source import Source, is_one
-from tfio_store.example.codec import SchemaLike
-from tfio_store.example.schema import Schema
+from tfio_store.dataset.model import Dataset as Opened
+from tfio_store.dataset.source import Source, is_one, open_dataset
+from tfio_store.example.codec import SchemaToRead
+from tfio_store.example.schema import Schema, schema_to_read
 from tfio_store.ray.tensors import ONLY_ROWS, tensor_names, with_tensors
-from tfio_store.storage import Access, Retry
+from tfio_store.storage import Storage
+from tfio_store.storage.storage import given_storage
+from tfio_store.tools.infer import telling
 from tfio_store.tools.partition import Partition
 from tfio_store.tools.partition_tables import row_batches, row_types
-from tfio_store.tools.partitions import partitions, shared_schema
+from tfio_store.tools.partitions import partitions
 
 __all__ = ["TFRecordDatasource", "read_tfrecords"]
 
@@ -31,10 +35,13 @@ class _Plan:
     """The partitions of a source, which is opened once: Ray asks for them five times before it
     reads."""
 
-    def __init__(self, paths: Source, compression: str | None, access: Access) -> None:
+    def __init__(
+        self, paths: Source, compression: str | None, storage: Storage | None, schema: object
+    ) -> None:
         self._paths = paths if is_one(paths) else list(paths)
         self._compression = compression
-        self._access = access
+        self._storage = storage
+        self._told = schema
         self._made: dict[int, list[Partition]] = {}
 
     def partitions(self, tasks: int) -> list[Partition]:
@@ -48,21 +55,26 @@ class _Plan:
         return [
             part
             for whole in self.partitions(1)
-            for part in partitions(whole, num_partitions=tasks, **self._access.arguments)
+            for part in partitions(whole, num_partitions=tasks, storage=self._storage)
         ]
 
     def _whole(self) -> list[Partition]:
         """All in one; none of a source without records."""
-        options: Any = {"compression": self._compression, **self._access.arguments}
-        return partitions(self._paths, num_partitions=1, **options)
+        return partitions(self._opened, num_partitions=1)
 
+    @cached_property
+    def _opened(self) -> Opened:
+        found = open_dataset(self._paths, self._storage, compression=self._compression)
+        return telling(found, self._told) if self._told in (None, "auto") else found
+
+    @property
     def schema(self) -> Schema | None:
-        """What manifests say that all records hold."""
-        whole = self.partitions(1)
-        return whole[0].schema if whole else shared_schema(self._paths, self._access)
+        """What the source tells that all records hold."""
+        return self._opened.schema
 
     def __getstate__(self) -> dict[str, Any]:  # what is planned can be large, and found again
-        return vars(self) | {"_made": {}}
+        kept = {name: value for name, value in vars(self).items() if name != "_opened"}
+        return kept | {"_made": {}}
 
 
 class TFRecordDatasource(Datasource):  # type: ignore[misc]
@@ -70,14 +82,13 @@ class TFRecordDatasource(Datasource):  # type: ignore[misc]
 
     Args:
         paths (str | PathLike | list): See `read_tfrecords`.
-        schema (Schema | dict | None): See `read_tfrecords`. Default None.
+        schema (Schema | dict | str | None): See `read_tfrecords`. Default None.
         columns (list[str] | None): See `read_tfrecords`. Default None.
         shuffle (str | FileShuffleConfig | None): See `read_tfrecords`. Default None.
         compression (str | None): See `read_tfrecords`. Default "auto".
         on_corrupt (str): See `read_tfrecords`. Default "raise".
         storage_options (dict | None): See `read_tfrecords`. Default None.
-        retry (Retry | None): See `read_tfrecords`. Default None.
-        backend (str): See `read_tfrecords`. Default "fsspec".
+        storage (Storage | None): See `read_tfrecords`. Default None.
 
     Raises:
         ValueError: ``shuffle`` is neither None, "files" nor a `ray.data.FileShuffleConfig`.
@@ -99,23 +110,24 @@ class TFRecordDatasource(Datasource):  # type: ignore[misc]
         self,
         paths: Source,
         *,
-        schema: SchemaLike | None = None,
+        schema: SchemaToRead | None = None,
         columns: Sequence[str] | None = None,
         shuffle: Literal["files"] | FileShuffleConfig | None = None,
         compression: str | None = "auto",
         on_corrupt: str = "raise",
         storage_options: Mapping[str, Any] | None = None,
-        retry: Retry | None = None,
-        backend: str = "fsspec",
+        storage: Storage | None = None,
     ) -> None:
         super().__init__()
         if not (shuffle in (None, "files") or isinstance(shuffle, FileShuffleConfig)):
             raise ValueError(
                 f'shuffle= takes None, "files" or a ray.data.FileShuffleConfig, not {shuffle!r}'
             )
-        self._plan = _Plan(paths, compression, Access(storage_options, retry, backend))
-        self._schema = self._plan.schema() if schema is None else Schema.of(schema)
-        self._given = None if schema is None else self._schema
+        found = schema is None or schema == "auto"
+        self._given = None if found else schema_to_read(schema)
+        told = schema if found else "given"
+        self._plan = _Plan(paths, compression, given_storage(storage_options, storage), told)
+        self._schema = self._given or self._plan.schema
         row_types(self._schema, columns)  # KeyError here, if there is no such column
         self._projection_map = None if columns is None else {name: name for name in columns}
         self._shuffle = shuffle
@@ -233,7 +245,7 @@ def _joined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
 def read_tfrecords(
     paths: Source,
     *,
-    schema: SchemaLike | None = None,
+    schema: SchemaToRead | None = None,
     columns: Sequence[str] | None = None,
     shuffle: Literal["files"] | FileShuffleConfig | None = None,
     compression: str | None = "auto",
@@ -243,8 +255,7 @@ def read_tfrecords(
     num_cpus: float | None = None,
     memory: float | None = None,
     storage_options: Mapping[str, Any] | None = None,
-    retry: Retry | None = None,
-    backend: str = "fsspec",
+    storage: Storage | None = None,
 ) -> Dataset:
     """Read TFRecord files of Examples as a dataset of Ray.
 
@@ -259,9 +270,10 @@ def read_tfrecords(
     Args:
         paths (str | PathLike | list): What `tfio_store.RecordReader` takes as a source: a dataset's
             folder and name, files, globs, or a list of these.
-        schema (Schema | dict | None): What the records hold. Default None: what the manifest says.
-            If there is none, whole records are the column "record", as bytes;
-            `tfio_store.infer_schema` finds a schema.
+        schema (Schema | dict | str | None): What the records hold. "bytes": one column, ``record``,
+            of the records as they are. "auto": what the manifest says, or else what
+            `tfio_store.infer_schema` finds in some records; what these lack is not read. Default
+            None: what the manifest says, or TensorFlow Datasets wrote, or else "bytes".
         columns (list[str] | None): The columns to read. The others are stepped over undecoded.
             Default None: all of them.
         shuffle (str | FileShuffleConfig | None): "files" reads the tasks' runs of blocks in random
@@ -276,8 +288,8 @@ def read_tfrecords(
         memory (float | None): Bytes that a task reserves. Default None: none.
         storage_options (dict | None): See `tfio_store.RecordReader`. They travel to the tasks.
             Default None.
-        retry (Retry | None): See `tfio_store.RecordReader`. Default None.
-        backend (str): See `tfio_store.RecordReader`. Default "fsspec".
+        storage (Storage | None): In place of ``storage_options``; see `tfio_store.RecordReader`.
+            Default None.
 
     Returns:
         ray.data.Dataset: One row for each record.
@@ -302,8 +314,7 @@ def read_tfrecords(
         compression=compression,
         on_corrupt=on_corrupt,
         storage_options=storage_options,
-        retry=retry,
-        backend=backend,
+        storage=storage,
     )
     options = {"num_cpus": num_cpus, "memory": memory}
     return ray.data.read_datasource(

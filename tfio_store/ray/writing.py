@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from ray.data import DataContext, Dataset, Datasink
 from ray.data.block import Block
@@ -12,7 +12,8 @@ from ray.data.datasource import WriteResult
 from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.example.codec import SchemaLike
 from tfio_store.ray.tensors import columns_of_block
-from tfio_store.storage import Access, Retry
+from tfio_store.storage import Storage
+from tfio_store.storage.storage import given_storage
 from tfio_store.tools.table_job import TableJob, WrittenTable
 from tfio_store.write.plan import KEEP_REPLACED, IfExists, Names
 from tfio_store.write.write_job import WriteJob
@@ -29,7 +30,7 @@ class TFRecordDatasink(Datasink[WrittenTable]):  # type: ignore[misc]
 
     Args:
         path (str): See `write_tfrecords`.
-        schema (Schema | dict | None): See `write_tfrecords`. Default None.
+        schema (Schema | dict | str | None): See `write_tfrecords`. Default None.
         nan_as_null (bool): See `write_tfrecords`. Default False.
         compression (str | None): See `write_tfrecords`. Default None.
         if_exists (str): See `write_tfrecords`. Default "error".
@@ -38,8 +39,7 @@ class TFRecordDatasink(Datasink[WrittenTable]):  # type: ignore[misc]
         max_shard_bytes (int): See `write_tfrecords`. Default 256 MiB.
         min_rows_per_file (int | None): See `write_tfrecords`. Default None.
         storage_options (dict | None): See `write_tfrecords`. Default None.
-        retry (Retry | None): See `write_tfrecords`. Default None.
-        backend (str): See `write_tfrecords`. Default "fsspec".
+        storage (Storage | None): See `write_tfrecords`. Default None.
 
     Example:
         >>> import ray  # doctest: +SKIP
@@ -54,7 +54,7 @@ class TFRecordDatasink(Datasink[WrittenTable]):  # type: ignore[misc]
         self,
         path: str,
         *,
-        schema: SchemaLike | None = None,
+        schema: SchemaLike | Literal["bytes"] | None = None,
         nan_as_null: bool = False,
         compression: str | None = None,
         if_exists: IfExists = "error",
@@ -63,8 +63,7 @@ class TFRecordDatasink(Datasink[WrittenTable]):  # type: ignore[misc]
         max_shard_bytes: int = 256 << 20,
         min_rows_per_file: int | None = None,
         storage_options: Mapping[str, Any] | None = None,
-        retry: Retry | None = None,
-        backend: str = "fsspec",
+        storage: Storage | None = None,
     ) -> None:
         self._path = path
         self._job_options: dict[str, Any] = {
@@ -73,7 +72,7 @@ class TFRecordDatasink(Datasink[WrittenTable]):  # type: ignore[misc]
             "keep_replaced": keep_replaced,
             "names": names,
         }
-        self._access = Access(storage_options, retry, backend)
+        self._storage = given_storage(storage_options, storage)
         self._table_options: dict[str, Any] = {
             "schema": schema,
             "nan_as_null": nan_as_null,
@@ -112,7 +111,7 @@ class TFRecordDatasink(Datasink[WrittenTable]):  # type: ignore[misc]
         _refuse_lost_blocks(DataContext.get_current())
         if self._job is not None:
             raise ValueError(f"{type(self).__name__} writes one dataset, once; make another one")
-        job = WriteJob(self._path, **self._job_options, **self._access.arguments)
+        job = WriteJob(self._path, **self._job_options, storage=self._storage)
         self._job = TableJob(job, **self._table_options)
 
     def write(self, blocks: Iterable[Block], ctx: Any) -> WrittenTable:
@@ -203,7 +202,7 @@ def write_tfrecords(
     dataset: Dataset,
     path: str,
     *,
-    schema: SchemaLike | None = None,
+    schema: SchemaLike | Literal["bytes"] | None = None,
     nan_as_null: bool = False,
     compression: str | None = None,
     if_exists: IfExists = "error",
@@ -214,8 +213,7 @@ def write_tfrecords(
     concurrency: int | None = None,
     ray_remote_args: Mapping[str, Any] | None = None,
     storage_options: Mapping[str, Any] | None = None,
-    retry: Retry | None = None,
-    backend: str = "fsspec",
+    storage: Storage | None = None,
 ) -> DatasetManifest:
     """Write each row of a dataset of Ray as an Example. `read_tfrecords` reads the same rows.
 
@@ -226,8 +224,8 @@ def write_tfrecords(
     Args:
         dataset (ray.data.Dataset): What to write.
         path (str): Folder and name, such as ``s3://bucket/folder/train``.
-        schema (Schema | dict | None): See `tfio_store.write_table`. Default None: each column is
-            kept exactly.
+        schema (Schema | dict | str | None): See `tfio_store.write_table`. Default None: as the
+            dtypes say.
         nan_as_null (bool): See `tfio_store.write_table`. Default False.
         compression (str | None): See `tfio_store.ShardedWriter`. Default None.
         if_exists (str): See `tfio_store.ShardedWriter`. Default "error".
@@ -243,8 +241,8 @@ def write_tfrecords(
             None.
         storage_options (dict | None): See `tfio_store.RecordReader`. They travel to the tasks.
             Default None.
-        retry (Retry | None): See `tfio_store.RecordReader`. Default None.
-        backend (str): See `tfio_store.ShardedWriter`. Default "fsspec".
+        storage (Storage | None): In place of ``storage_options``; see `tfio_store.RecordReader`.
+            Default None.
 
     Returns:
         DatasetManifest: What was committed. It holds the schema.
@@ -274,8 +272,7 @@ def write_tfrecords(
         max_shard_bytes=max_shard_bytes,
         min_rows_per_file=min_rows_per_file,
         storage_options=storage_options,
-        retry=retry,
-        backend=backend,
+        storage=storage,
     )
     sink._keeps_all = True
     remote = None if ray_remote_args is None else dict(ray_remote_args)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import TYPE_CHECKING
 
 from tfio_store.dataset.model import Block, Shard
@@ -10,11 +11,12 @@ from tfio_store.records.compression import StreamError, decompress_block
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch, RecordDecoder
 from tfio_store.records.past_damage import Gap, RecoveringDecompressor
 from tfio_store.records.recovery import RecoveringDecoder, SkippedRegion
+from tfio_store.storage import ReplacedError
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
-__all__ = ["decode_block", "inflate_block", "part_of", "recover_block"]
+__all__ = ["decode_block", "inflate_block", "other_records", "part_of", "recover_block"]
 
 
 def decode_block(
@@ -23,12 +25,20 @@ def decode_block(
     """The records of a block that are meant, from its stored ``data``.
 
     DataLossError with the shard's URL and the offset of the damage in the uncompressed stream;
-    ManifestError if the block holds another number of records than its index says.
+    ReplacedError if it holds other records than its index tells of; ManifestError if another number
+    of them.
     """
     decoder = RecordDecoder(
-        verify=verify, max_record_bytes=max_record_bytes, path=shard.url, offset=block.raw_start
+        verify=verify,
+        max_record_bytes=max_record_bytes,
+        path=shard.url,
+        offset=block.raw_start,
+        summed=0 if block.sums is None else block.sums[0],
     )
     batch = decoder.feed(inflate_block(shard.url, shard.compression, block, data))
+    # also where a sound record goes on behind the block: its last one has ended with it
+    if block.sums is not None and not decoder.failed and decoder.summed != block.sums[1]:
+        raise other_records(shard.url, block.start)
     decoder.finish()
     held = block.before + block.records + block.behind
     if len(batch) != held:
@@ -37,6 +47,17 @@ def decode_block(
             f"its index says {held}; rebuild the index with tfio_store.build_index"
         )
     return part_of(batch, block)
+
+
+def other_records(url: str, offset: int) -> ReplacedError:
+    """The error for a file that holds other records than its index tells of, from this byte on."""
+    return ReplacedError(
+        errno.ESTALE,
+        f"it holds other records than its manifest and index tell of (from byte {offset} on): the "
+        "file or the manifest was replaced; open the source again, and if that does not help, see "
+        "tfio_store.verify",
+        url,
+    )
 
 
 def part_of(batch: RecordBatch, block: Block) -> RecordBatch:
@@ -71,7 +92,8 @@ def recover_block(
 
     A compressed block is decompressed as far as it goes, and its records are always verified. If
     the file ends too soon, the missing bytes are a region too. It uses only the block's places,
-    stored and in the uncompressed stream.
+    stored and in the uncompressed stream, and its sums: ReplacedError where these tell that the
+    block is not damaged, but another.
     """
     skipped: list[SkippedRegion] = []
     decoder = RecoveringDecoder(
@@ -80,13 +102,28 @@ def recover_block(
         max_record_bytes=max_record_bytes,
         path=url,
         offset=block.raw_start,
+        summed=0 if block.sums is None else block.sums[0],
     )
     batches = [decoder.feed(data)] if codec is None else _inflated(decoder, codec, data, block)
     batches.append(decoder.finish())
     missing = block.stop - block.start - len(memoryview(data))
+    if block.sums is not None and not missing and _is_another(decoder, block, skipped):
+        raise other_records(url, block.start)
     if missing and (codec is None or not skipped):
         skipped.append(_missing(url, codec, block, missing))
     return RecordBatch.from_records(record for batch in batches for record in batch), skipped
+
+
+def _is_another(decoder: RecoveringDecoder, block: Block, skipped: list[SkippedRegion]) -> bool:
+    """Whether a block that is all there holds other records than its index tells of: they are
+    sound, or go on behind its end from where it begins. Damage moves no records: if the first one
+    is damaged, those behind it still end with the block."""
+    assert block.sums is not None
+    if not skipped:
+        return decoder.summed != block.sums[1]
+    if decoder.cut is None or any(region.length is None for region in skipped):
+        return False  # behind a gap nobody knows where records lie
+    return skipped[0].offset in (decoder.cut, block.raw_start)
 
 
 def _ends_early(missing: int) -> str:

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from tfio_store.read.pieces import Cut
 from tfio_store.read.skips import Skips
-from tfio_store.records.framing import RecordBatch
+from tfio_store.records.framing import HEADER_BYTES, RecordBatch
 
 __all__ = ["NO_OFFSET", "Decoding", "Located", "Standing", "end_of", "within"]
 
@@ -56,7 +56,7 @@ class Located:
         if self.base is None:
             return NO_OFFSET
         if index < len(self.batch):
-            return self.base + int(self.batch.offsets[index]) - 12
+            return self.base + int(self.batch.offsets[index]) - HEADER_BYTES
         return self.base + end_of(self.batch)
 
 

@@ -12,6 +12,8 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+import numpy as np
+
 from tfio_store.dataset.model import Dataset, Shard
 from tfio_store.errors import ManifestError
 from tfio_store.read.fetch import fetch_blocks
@@ -32,6 +34,9 @@ _LEAST_FILE = 1 << 20
 
 _ENOUGH = 1 << 20
 """Bytes of records to read before they are given out: few enough for a core's cache."""
+
+_LONGEST_BLOCK = 16 << 20
+"""The records of a longer block are not all held at once."""
 
 _HEAD_BYTES = 512
 
@@ -119,16 +124,46 @@ def _long_records(dataset: Dataset, index: int, place: _Place, how: Decoding) ->
         if not _begins_long(descriptor, shard, place.start):
             return place
         while place.start < shard.nbytes:
-            opened(path, descriptor, shard.version)
-            found, end = _read(descriptor, shard, place.start, how)
-            if not found:
+            run = _run_from(shard, place.start)
+            if run is None:
                 break
+            opened(path, descriptor, shard.version)
+            found, end, summed = _read(descriptor, run, how)
+            if not found or not run.holds(end, summed):
+                break  # fetch_blocks meets it again, and reports it
             yield LocatedList.of(found, place.position, place.records, place.start)
             is_long = end - place.start >= len(found) * _LONG // 2
             place = _Place(place.position, end, place.records + len(found), place.counted)
             if not is_long:
                 break
     return place
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Bytes to read at a time. ``sums`` tell what a whole block holds; see `BlockTable`."""
+
+    start: int
+    stop: int
+    enough: int
+    sums: tuple[int, int] | None = None
+
+    def holds(self, end: int, summed: int) -> bool:
+        """Whether what was read up to ``end`` is what belongs there, as far as anybody knows."""
+        return self.sums is None or (end, summed) == (self.stop, self.sums[1])
+
+
+def _run_from(shard: Shard, start: int) -> _Run | None:
+    """What to read from a byte on. A block is checked whole: None if that is not done here."""
+    table = shard.blocks
+    if table is None or table.sums is None:
+        return _Run(start, shard.nbytes, _ENOUGH)
+    block = int(np.searchsorted(table.offsets, start, side="right")) - 1
+    stop = int(table.offsets[block + 1])
+    one = int(table.records[block + 1] - table.records[block]) == 1
+    if table.offsets[block] != start or (stop - start > _LONGEST_BLOCK and not one):
+        return None
+    return _Run(start, stop, stop - start, (int(table.sums[block]), int(table.sums[block + 1])))
 
 
 def _begins_long(descriptor: int, shard: Shard, start: int) -> bool:
@@ -142,18 +177,19 @@ def _begins_long(descriptor: int, shard: Shard, start: int) -> bool:
     return len(frames) == 1 and end >= _LONG
 
 
-def _read(descriptor: int, shard: Shard, start: int, how: Decoding) -> tuple[list[bytes], int]:
+def _read(descriptor: int, run: _Run, how: Decoding) -> tuple[list[bytes], int, int]:
     try:
         return read_records(
             descriptor,
-            start,
-            shard.nbytes,
+            run.start,
+            run.stop,
             verify=how.verify,
             max_record_bytes=how.max_record_bytes,
-            enough=_ENOUGH,
+            enough=run.enough,
+            summed=0 if run.sums is None else run.sums[0],
         )
     except OSError:
-        return [], start  # fetch_blocks meets it again, and reports it
+        return [], run.start, 0  # fetch_blocks meets it again, and reports it
 
 
 def _rest(

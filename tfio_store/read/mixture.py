@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,8 +16,8 @@ from tfio_store.read.order import Share, Shuffle, Step
 from tfio_store.read.skips import OnCorrupt, check_policy
 from tfio_store.read.traversal import ReaderOptions, Shared
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch, RecordIterator
-from tfio_store.storage import Access, LocalCache, Retry
-from tfio_store.storage.cache.local_cache import cache_of
+from tfio_store.storage import Storage
+from tfio_store.storage.storage import given_storage
 
 __all__ = ["Mixture", "mix", "parts_of"]
 
@@ -35,11 +34,9 @@ def mix(
     verify: bool = True,
     on_corrupt: OnCorrupt = "raise",
     storage_options: Mapping[str, Any] | None = None,
+    storage: Storage | None = None,
     memory_budget: int = _MEMORY_BUDGET,
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
-    retry: Retry | None = None,
-    backend: str = "fsspec",
-    cache: str | os.PathLike[str] | LocalCache | None = None,
 ) -> Mixture:
     """Read several sources as one, so many records of each as its weight says.
 
@@ -61,11 +58,9 @@ def mix(
         verify (bool): See `RecordReader`. Default True.
         on_corrupt (str | Callable): See `RecordReader`. Default "raise".
         storage_options (dict | None): See `RecordReader`, for all sources. Default None.
+        storage (Storage | None): See `RecordReader`. Default None.
         memory_budget (int): Bytes for all sources together. Default 256 MiB.
         max_record_bytes (int): See `RecordReader`. Default 1 GiB.
-        retry (Retry | None): See `RecordReader`. Default None.
-        backend (str): See `RecordReader`. Default "fsspec".
-        cache (str | PathLike | LocalCache | None): See `RecordReader`. Default None.
 
     Returns:
         Mixture: It stands at the beginning of the first epoch.
@@ -87,13 +82,13 @@ def mix(
         raise ValueError(f'stop= takes "all" or "first", not {stop!r}')
     pairs = weighted("sources", sources)
     choices = Choices(seed, tuple(weight for _, weight in pairs))
-    access = Access(storage_options, retry, backend, cache_of(cache))
+    storage = given_storage(storage_options, storage)
     check_positive("memory_budget", memory_budget)
     budget = max(1, memory_budget // len(pairs))
     options = ReaderOptions(verify, check_policy(on_corrupt), budget, max_record_bytes)
     parts = []
     for source, _ in pairs:
-        found = open_dataset(source, access, compression=compression, limits=options.limits)
+        found = open_dataset(source, storage, compression=compression, limits=options.limits)
         parts.append(Part(source, Shared(found), options))
     return Mixture._made(choices, stop, parts, MixedPosition.at_first(0, len(parts)))
 

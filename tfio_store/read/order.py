@@ -123,8 +123,8 @@ class Shuffle:
         most = min(nbytes, self.window_bytes)
         if 2 * most > budget:
             raise ValueError(
-                f"window={self.window} takes up to {most >> 20} MiB of this source's records, two "
-                f"at a time, and memory_budget= allows {budget >> 20} MiB in all: pass a smaller "
+                f"window={self.window} takes up to {most:,} bytes of this source's records, two "
+                f"at a time, and memory_budget= allows {budget:,} bytes in all: pass a smaller "
                 "window= or a larger memory_budget="
             )
 

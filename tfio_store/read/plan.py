@@ -15,7 +15,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 
 from tfio_store.dataset.block_tables import BlockTable
-from tfio_store.dataset.model import Block, Dataset
+from tfio_store.dataset.model import Block, Dataset, Shard
 from tfio_store.dataset.paged_shards import PagedShards
 from tfio_store.read.pieces import ArrayCounts, Numbers, Order, Pieces, Running
 from tfio_store.read.record_runs import MERGE_GAP, MOST_WASTE
@@ -30,6 +30,9 @@ RECORD_COST = 32
 """
 
 _UNITS_AHEAD = 16
+
+_STRETCH = 4
+"""A request for whole blocks may be longer than usual by one of so many parts of it."""
 
 _MOST = 1 << 44
 """More bytes than any machine has, of which many add up."""
@@ -186,7 +189,7 @@ class Units:
             shard = self.dataset.shard(self[int(number)][0])
             raise ValueError(
                 f"even=: {shard.url} is one {shard.compression} stream, of which nobody knows the "
-                "records; copy it with ShardedWriter, which compresses in blocks"
+                "records; copy it with tfio_store.copy(), which compresses in blocks"
             )
         return ArrayCounts(self.counts).running(pieces)
 
@@ -253,7 +256,8 @@ def _costs(table: BlockTable) -> Order:
 @dataclass(frozen=True, slots=True)
 class StreamPart:
     """What one range is for: a part of a stream, bytes ``start:stop`` of its shard. ``first`` and
-    ``last`` mark the stream's ends. ``position`` is where it stands in the reader's order."""
+    ``last`` mark the stream's ends. ``position`` is where it stands in the reader's order.
+    Records that begin before byte ``wanted`` are read to be checked, and dropped."""
 
     position: int
     shard: int
@@ -261,6 +265,7 @@ class StreamPart:
     stop: int
     first: bool = True
     last: bool = True
+    wanted: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,13 +309,41 @@ def _stream_fetches(
     store, path = dataset.open(index)
     shard = dataset.shard(index)
     stop = max(start, shard.nbytes)
-    for begin, end in split_range(start, stop, store.range_bytes):
+    wanted, table = start, _summed_table(shard)
+    if table is not None:  # its blocks are checked from their first record on
+        start = int(table.offsets[table.offsets.searchsorted(start, side="right") - 1])
+    for begin, end in _stream_ranges(start, stop, table, store.range_bytes):
         missing = shard.version.end is not None and begin >= shard.version.end
         ask, end = (begin, stop) if missing else (end, end)  # nothing is asked of missing bytes
-        part = StreamPart(position, index, begin, end, first=begin == start, last=end == stop)
+        part = StreamPart(position, index, begin, end, begin == start, end == stop, wanted)
         yield Fetch(store, path, begin, ask, part, ask - begin, shard.version)
         if missing:
             return
+
+
+def _summed_table(shard: Shard) -> BlockTable | None:
+    """The table by which a raw shard is checked as a stream."""
+    table = shard.blocks
+    return table if shard.compression is None and table and table.sums is not None else None
+
+
+def _stream_ranges(
+    start: int, stop: int, table: BlockTable | None, nbytes: int
+) -> Iterator[tuple[int, int]]:
+    """Consecutive ranges of about ``nbytes``, which end where blocks do if a table tells."""
+    most = nbytes + nbytes // _STRETCH
+    while table is not None and start < stop:
+        at = int(table.offsets.searchsorted(start + most, side="right")) - 1
+        end = int(table.offsets[at])
+        if end <= start:  # a block longer than a request
+            end = int(table.offsets[table.offsets.searchsorted(start, side="right")])
+            # in two pieces the first one waits for the second one, and cools down
+            yield from split_range(start, end, nbytes if end - start > 2 * nbytes else end - start)
+        else:
+            yield start, end
+        start = end
+    if table is None:
+        yield from split_range(start, stop, nbytes)
 
 
 def _continues(dataset: Dataset, run: list[Block], wanted: int, block: Block) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
@@ -16,8 +15,8 @@ from tfio_store.read.skips import OnCorrupt, check_policy
 from tfio_store.read.state import position_of, state_of
 from tfio_store.read.traversal import ReaderOptions, Shared, Traversal
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch, RecordIterator
-from tfio_store.storage import Access, LocalCache, Retry
-from tfio_store.storage.cache.local_cache import cache_of
+from tfio_store.storage import Storage
+from tfio_store.storage.storage import given_storage
 
 __all__ = ["OnCorrupt", "RecordReader"]
 
@@ -48,17 +47,12 @@ class RecordReader:
             a warning.
         storage_options (dict | None): What the storage's fsspec class takes, as in the example.
             Default None: fsspec finds the credentials, for example in the environment.
+        storage (Storage | None): How storage is reached, instead of ``storage_options``: with
+            which options, how patiently, by what, and with which cache. Default None.
         memory_budget (int): Bytes that may be in flight, wait to be decoded, or be held for
             shuffling. Default 256 MiB.
         max_record_bytes (int): A longer record is refused before memory is allocated for it.
             Default 1 GiB.
-        retry (Retry | None): How often, and how patiently, requests are repeated after passing
-            faults of the storage. Default None: ``Retry()``.
-        backend (str): "fsspec" (default), "obstore" to read S3, GCS and Azure through obstore, or
-            "auto": obstore if it is installed, and else fsspec.
-        cache (str | PathLike | LocalCache | None): A folder on a local disk that keeps what is
-            fetched from distant stores, for later epochs and for other processes; see `LocalCache`.
-            Default None.
 
     Raises:
         OSError: The storage fails: FileNotFoundError, PermissionError and others, with the URL.
@@ -92,11 +86,9 @@ class RecordReader:
         verify: bool = True,
         on_corrupt: OnCorrupt = "raise",
         storage_options: Mapping[str, Any] | None = None,
+        storage: Storage | None = None,
         memory_budget: int = DEFAULT_MEMORY_BUDGET,
         max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
-        retry: Retry | None = None,
-        backend: str = "fsspec",
-        cache: str | os.PathLike[str] | LocalCache | None = None,
     ) -> None:
         options = ReaderOptions(verify, check_policy(on_corrupt), memory_budget, max_record_bytes)
         if is_file_object(source):
@@ -105,7 +97,7 @@ class RecordReader:
             return
         dataset = open_dataset(
             source,
-            Access(storage_options, retry, backend, cache_of(cache)),
+            given_storage(storage_options, storage),
             compression=compression,
             limits=options.limits,
         )

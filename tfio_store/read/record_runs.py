@@ -14,9 +14,18 @@ import numpy as np
 import numpy.typing as npt
 
 from tfio_store.dataset.model import Dataset
+from tfio_store.dataset.record_starts import SUMMED_BYTES
 from tfio_store.errors import ManifestError, RecordTooLargeError, TruncatedRecordError
+from tfio_store.read.block import other_records
 from tfio_store.read.located import Decoding, Located
-from tfio_store.records.framing import FRAME_OVERHEAD, RecordBatch, RecordDecoder, scan
+from tfio_store.records.framing import (
+    FRAME_OVERHEAD,
+    RecordBatch,
+    RecordDecoder,
+    Scan,
+    crc32c,
+    scan,
+)
 from tfio_store.storage.read_ahead import Fetch
 
 if TYPE_CHECKING:
@@ -41,40 +50,44 @@ UNKNOWN = -1
 @dataclass(frozen=True, slots=True)
 class Frames:
     """Where frames lie in their shards: int64 arrays [n]. ``starts`` and ``stops`` are bytes of the
-    stored object, or `UNKNOWN`."""
+    stored object, and ``crcs`` the masked CRCs of the records, or `UNKNOWN`."""
 
     shards: Int64Array
     starts: Int64Array
     stops: Int64Array
+    crcs: Int64Array
 
     def __len__(self) -> int:
         return len(self.shards)
 
     def __getitem__(self, rows: npt.NDArray[Any]) -> Frames:
-        return Frames(self.shards[rows], self.starts[rows], self.stops[rows])
+        return Frames(self.shards[rows], self.starts[rows], self.stops[rows], self.crcs[rows])
 
 
 def frames_of(table: BlockTable, numbers: Int64Array, blocks: Int64Array) -> Int64Array:
-    """int64 [2, n]: the first byte and the end of the frames of records ``numbers`` of a shard,
-    which lie in ``blocks`` of it."""
+    """int64 [3, n]: the first byte, the end and the CRC of the frames of records ``numbers`` of a
+    shard, which lie in ``blocks`` of it."""
     if table.starts is None:
-        return np.full((2, len(numbers)), UNKNOWN)
+        return np.full((3, len(numbers)), UNKNOWN)
     at = table.offsets[blocks]
     last = numbers + 1 == table.records[blocks + 1]
     behind = table.starts[np.where(last, numbers, numbers + 1)].astype(np.int64)
     stops = np.where(last, table.offsets[blocks + 1], at + behind)
-    return np.stack([at + table.starts[numbers], stops])
+    crcs = np.full(len(numbers), UNKNOWN) if table.crcs is None else table.crcs[numbers]
+    return np.stack([at + table.starts[numbers], stops, crcs.astype(np.int64)])
 
 
 @dataclass(frozen=True, slots=True)
 class RecordRun:
     """What one range is for: records of one shard. ``pieces`` are the first byte, the end and the
     number of those that lie behind one another; what is between pieces was not asked for.
-    ``position`` is where the first record stands in the reader's order; the others follow."""
+    ``position`` is where the first record stands in the reader's order; the others follow.
+    ``summed`` is the sum of all of them alone, or `UNKNOWN`."""
 
     position: int
     shard: int
     pieces: tuple[tuple[int, int, int], ...]
+    summed: int
 
 
 def record_fetches(
@@ -87,6 +100,7 @@ def record_fetches(
     _check_lengths(dataset, frames, how.max_record_bytes)
     merged = _merged(frames).tolist()
     shards, starts, stops = (a.tolist() for a in (frames.shards, frames.starts, frames.stops))
+    words = frames.crcs.astype("<u4").tobytes()
     first = 0
     while first < len(shards):
         shard = shards[first]
@@ -96,7 +110,10 @@ def record_fetches(
         while end < len(shards) and merged[end - 1] and stops[end] <= most:
             end += 1
         pieces = _pieces(starts[first:end], stops[first:end])
-        run = RecordRun(position + first, shard, pieces)
+        # of all records of a shard the CRCs are known, or of none
+        known = frames.crcs[first] != UNKNOWN
+        summed = crc32c(words[SUMMED_BYTES * first : SUMMED_BYTES * end]) if known else UNKNOWN
+        run = RecordRun(position + first, shard, pieces, summed)
         nbytes = stops[end - 1] - starts[first]
         version = dataset.shard(shard).version
         yield Fetch(store, path, starts[first], stops[end - 1], run, nbytes, version)
@@ -140,11 +157,17 @@ def _pieces(starts: list[int], stops: list[int]) -> tuple[tuple[int, int, int], 
 def decode_run(dataset: Dataset, run: RecordRun, data: BytesLike, how: Decoding) -> Located:
     """The wanted records of a range from its bytes.
 
-    DataLossError with the shard's URL and the offset of the damage; ManifestError if other records
-    are there than the index says.
+    DataLossError with the shard's URL and the offset of the damage; ReplacedError or ManifestError
+    if other records are there than the index says.
     """
     url, view, base = dataset.shard(run.shard).url, memoryview(data), run.pieces[0][0]
-    found = [_decode_piece(url, view, base, piece, how) for piece in run.pieces]
+    found, summed = list[RecordBatch](), 0
+    for piece in run.pieces:
+        scanned = _scan_piece(url, view, base, piece, how, summed)
+        found.append(scanned.batch)
+        summed = scanned.summed
+    if run.summed not in (UNKNOWN, summed):
+        raise other_records(url, base)
     if len(found) == 1:
         return Located(found[0], run.position, 0)
     offsets = np.concatenate([batch.offsets for batch in found])
@@ -152,9 +175,9 @@ def decode_run(dataset: Dataset, run: RecordRun, data: BytesLike, how: Decoding)
     return Located(RecordBatch(data, offsets, lengths), run.position, 0)
 
 
-def _decode_piece(
-    url: str, view: memoryview, base: int, piece: tuple[int, int, int], how: Decoding
-) -> RecordBatch:
+def _scan_piece(
+    url: str, view: memoryview, base: int, piece: tuple[int, int, int], how: Decoding, summed: int
+) -> Scan:
     start, stop, count = piece
     limit = how.max_record_bytes
     if base + len(view) < stop:
@@ -167,9 +190,10 @@ def _decode_piece(
         verify=how.verify,
         max_records=count,
         max_record_bytes=limit,
+        summed=summed,
     )
     if found.fault is None and len(found.batch) == count and found.end == stop - base:
-        return found.batch
+        return found
     if found.fault is not None:
         decoder = RecordDecoder(
             verify=how.verify, max_record_bytes=limit, path=url, offset=base + found.end

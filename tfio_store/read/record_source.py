@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,8 +15,7 @@ import numpy.typing as npt
 from tfio_store.dataset.checks import check_positive
 from tfio_store.dataset.header_walk import index_raw_shards, with_idx
 from tfio_store.dataset.memory_cache import MemoryCache
-from tfio_store.dataset.model import Dataset
-from tfio_store.dataset.part import Limits
+from tfio_store.dataset.model import Dataset, Limits
 from tfio_store.dataset.source import Source, open_dataset
 from tfio_store.read.fetch import fetch_records
 from tfio_store.read.located import Decoding
@@ -26,8 +24,8 @@ from tfio_store.read.record_numbers import is_number, record_numbers
 from tfio_store.read.record_runs import UNKNOWN, Frames, frames_of
 from tfio_store.read.route import Route
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
-from tfio_store.storage import Access, LocalCache, Retry
-from tfio_store.storage.cache.local_cache import cache_of
+from tfio_store.storage import Storage
+from tfio_store.storage.storage import given_storage
 
 __all__ = ["RecordSource"]
 
@@ -60,16 +58,13 @@ class RecordSource(Sequence[bytes]):
         compression (str | None): See `RecordReader`. Default "auto".
         verify (bool): See `RecordReader`. Default True.
         storage_options (dict | None): See `RecordReader`. Default None.
+        storage (Storage | None): See `RecordReader`. Default None.
         idx (list[str] | None): Text index files as DALI's ``tfrecord2idx`` writes them, one for
             each file of the source. They replace the walk. Default None.
         cache_bytes (int): Bytes of decoded blocks and single records to keep for later questions.
             Default 64 MiB.
         memory_budget (int): Bytes in flight while a list is fetched. Default 256 MiB.
         max_record_bytes (int): See `RecordReader`. Default 1 GiB.
-        retry (Retry | None): See `RecordReader`. Default None.
-        backend (str): See `RecordReader`. Default "fsspec".
-        cache (str | PathLike | LocalCache | None): A folder that keeps stored bytes on a local
-            disk, as ``cache_bytes`` does decoded ones in memory; see `RecordReader`. Default None.
 
     Raises:
         OSError: The storage fails: FileNotFoundError, PermissionError and others, with the URL.
@@ -94,18 +89,16 @@ class RecordSource(Sequence[bytes]):
         compression: str | None = "auto",
         verify: bool = True,
         storage_options: Mapping[str, Any] | None = None,
+        storage: Storage | None = None,
         idx: Sequence[str] | None = None,
         cache_bytes: int = 64 << 20,
         memory_budget: int = 256 << 20,
         max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
-        retry: Retry | None = None,
-        backend: str = "fsspec",
-        cache: str | os.PathLike[str] | LocalCache | None = None,
     ) -> None:
         check_positive("memory_budget", memory_budget)
         found = open_dataset(
             source,
-            Access(storage_options, retry, backend, cache_of(cache)),
+            given_storage(storage_options, storage),
             compression=compression,
             limits=Limits(memory_budget, max_record_bytes),
         )
@@ -163,7 +156,8 @@ class RecordSource(Sequence[bytes]):
             if shard.blocks is None:
                 raise ValueError(
                     f"{shard.url}: is one {shard.compression} stream, in which no record can be "
-                    "reached by its number; copy it with ShardedWriter, which compresses in blocks"
+                    "reached by its number; copy it with tfio_store.copy(), which compresses in "
+                    "blocks"
                 )
         self._dataset = dataset
         self._units = Units(dataset, streams=False)
@@ -272,7 +266,7 @@ class RecordSource(Sequence[bytes]):
     def _locate(self, numbers: npt.NDArray[np.int64]) -> _Places:
         shards, firsts = self._dataset.shards_of(numbers)
         blocks, within, held = (np.zeros_like(numbers) for _ in range(3))
-        spans = np.full((2, len(numbers)), UNKNOWN)
+        spans = np.full((3, len(numbers)), UNKNOWN)
         wanted = np.unique(shards).tolist()
         for shard, table in zip(wanted, self._dataset.tables(wanted), strict=True):
             mine = shards == shard

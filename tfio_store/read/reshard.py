@@ -13,6 +13,7 @@ from tfio_store.read.order import Share, Step, parse_steps, place_of, steps_at, 
 from tfio_store.read.position import Position
 from tfio_store.read.rest import Cursor, Rest, Stage, parse_rest
 from tfio_store.read.state import made_state, numbers_of
+from tfio_store.read.version_marks import differing
 
 __all__ = ["reshard_state"]
 
@@ -87,7 +88,7 @@ def _of_readers(states: Sequence[Mapping[str, Any]], count: int) -> list[dict[st
     if any(cursor != (0, 0) for cursor in cursors):
         rest = (*rest, Stage(steps_at(begun.steps, 0), cursors))
     fresh = Position(epoch=epoch, rest=rest)
-    marks = {"source": begun.source, "blocks": begun.blocks}
+    marks = {"source": begun.source, "blocks": begun.blocks, "versions": begun.versions}
     return [
         made_state(fresh, steps=_one_share(begun.steps, index, count), **marks)
         for index in range(count)
@@ -150,6 +151,7 @@ class _Taken:
     """What a state tells."""
 
     source: str
+    versions: str
     blocks: str
     steps: tuple[Step, ...]
     rest: Rest | None
@@ -165,7 +167,9 @@ class _Taken:
         source, blocks, order = map(str, marks)
         place = numbers["position"], numbers["records"]
         rest = parse_rest(state["rest"])
-        return cls(source, blocks, parse_steps(order), rest, numbers["epoch"], place)
+        versions = state.get("versions")
+        told = versions if isinstance(versions, str) else ""
+        return cls(source, told, blocks, parse_steps(order), rest, numbers["epoch"], place)
 
     def cursor(self, epoch: int) -> Cursor:
         return self.place if self.epoch == epoch else None
@@ -185,6 +189,8 @@ def _check_alike(number: int, one: _Taken, other: _Taken) -> None:
     """ValueError unless both are of one reader's shares."""
     if one.source != other.source:
         raise ValueError(f"states[{number}] was taken of another source: its files differ")
+    if differing(one.versions, other.versions) is not None:
+        raise ValueError(f"states[{number}] was taken of another version of its files")
     if steps_at(one.steps, 0) != steps_at(other.steps, 0):
         theirs, ours = steps_text(one.steps), steps_text(other.steps)
         raise ValueError(

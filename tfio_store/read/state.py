@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tfio_store.dataset.model import Dataset
 from tfio_store.read.located import NO_OFFSET
 from tfio_store.read.order import Shuffle, Step, parse_steps, place_of, steps_text
 from tfio_store.read.position import Position
 from tfio_store.read.rest import Rest, parse_rest, rest_text
 from tfio_store.read.route import Route
+from tfio_store.read.version_marks import MOST_NAMED, differing, versions_text
+from tfio_store.storage import ReplacedError
 
 __all__ = ["MOST", "made_state", "numbers_of", "position_of", "state_of"]
 
@@ -29,17 +33,20 @@ _OTHERS = {
 
 def state_of(position: Position, route: Route) -> dict[str, Any]:
     """The state of a reader that stands at a position."""
-    blocks = route.blocks(position.rest)
-    return made_state(position, source=route.source, steps=route.steps, blocks=blocks)
+    blocks, versions = route.blocks(position.rest), versions_text(route.dataset)
+    return made_state(
+        position, source=route.source, steps=route.steps, blocks=blocks, versions=versions
+    )
 
 
 def made_state(
-    position: Position, *, source: str, steps: tuple[Step, ...], blocks: str
+    position: Position, *, source: str, steps: tuple[Step, ...], blocks: str, versions: str
 ) -> dict[str, Any]:
     """A state of these marks. All states have one shape."""
     return {
         "format": _FORMAT,
         "source": source,
+        "versions": versions,
         "order": steps_text(steps),
         "blocks": blocks,
         **{name: getattr(position, name) for name in _LEAST},
@@ -51,11 +58,12 @@ def position_of(state: Mapping[str, Any], route_of: Callable[[Rest | None], Rout
     """The position of a state. ``route_of``: the reader's way through an epoch's rest.
 
     ValueError if the state is not one of this library's, was taken of another source or order, or
-    stands where there is nothing."""
+    stands where there is nothing. ReplacedError if it was taken of another version of a file."""
     numbers = numbers_of(state)
     rest = parse_rest(state["rest"])
     route = route_of(rest)
     _check_same("source", state, route.source)
+    _check_versions(state, route.dataset)
     _check_order(state, rest, route.steps)
     if rest == ():
         return _begin(numbers)
@@ -74,6 +82,21 @@ def numbers_of(state: Mapping[str, Any]) -> dict[str, int]:
         if not isinstance(value, int) or isinstance(value, bool) or not smallest <= value <= MOST:
             raise ValueError(f"state= holds {name}={value!r}, which is no position")
     return {name: state[name] for name in _LEAST}
+
+
+def _check_versions(state: Mapping[str, Any], dataset: Dataset) -> None:
+    theirs = state.get("versions", "")  # earlier releases did not tell
+    found = differing(theirs, versions_text(dataset)) if isinstance(theirs, str) else None
+    if found is None:
+        return
+    count = len(dataset.shards)
+    among = f" (or another of the {count} files)" if count > MOST_NAMED else ""
+    raise ReplacedError(
+        errno.ESTALE,
+        f"state= was taken of another version of this file{among}, which was replaced since; begin "
+        "anew, or read what was there then",
+        dataset.shard(found).url,
+    )
 
 
 def _another(name: str, theirs: object, ours: object) -> ValueError:

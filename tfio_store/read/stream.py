@@ -6,12 +6,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tfio_store.dataset.model import Shard
 from tfio_store.errors import CorruptRecordError, ManifestError, TruncatedRecordError
+from tfio_store.read.block import other_records
 from tfio_store.read.located import Decoding, Located, end_of
 from tfio_store.read.plan import StreamPart
 from tfio_store.records.compression import Decompressor, StreamError
-from tfio_store.records.framing import RecordBatch, RecordDecoder
+from tfio_store.records.framing import HEADER_BYTES, RecordBatch, RecordDecoder, crc32c
 from tfio_store.records.lookalike import HEAD_BYTES, hint
 from tfio_store.records.magic import begins_raw, detect
 from tfio_store.records.past_damage import Gap, RecoveringDecompressor
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["StreamReader"]
 
+_NONE = np.zeros(0, np.int64)
 _RAW_PIECE = 1 << 20
 """Bytes to decompress at a time: few enough for a core's cache."""
 
@@ -34,18 +38,21 @@ class StreamReader:
         self._position = part.position
         self._how = how
         self._skips_before = 0 if how.skips is None else how.skips.count
-        self._start = self._stored = part.start
+        self._start, self._stored = max(part.start, part.wanted), part.start
         self._missing = 0
         """Bytes that the file should have and has not."""
         self._codec = self._shard.compression
         self._known = self._codec != "auto"
-        if part.start:
+        if self._start:
             self._codec, self._known = None, True
         self._inflater: _Inflater | RecoveringDecompressor | None = None
         self._contradiction = ""
         """Say how the first bytes contradict the named codec, to append to an error."""
-        self._frames = _frame_decoder(how, self._shard.url, part.start)
+        self._told = _Told(shard, part, how)
+        self._frames = _frame_decoder(how, self._shard.url, part.start, self._told.summed)
         self._records = 0
+        self._held: list[Located] = []
+        """Records of a block that is not compared yet."""
 
     @property
     def must_end(self) -> bool:
@@ -56,6 +63,7 @@ class StreamReader:
         nbytes = len(memoryview(data))
         if not self._missing:  # else the file has ended before
             self._stored += nbytes
+            self._told.feed(data)
             yield from self._feed(data)
         self._missing += part.stop - part.start - nbytes
 
@@ -63,7 +71,12 @@ class StreamReader:
         if not self._known:
             self._codec, self._known = detect(data), True
         if self._codec is None:
-            yield from self._located(self._frames.feed(data))
+            batch = self._frames.feed(data)
+            self._held += self._located(batch)
+            skipped = 0 if self._how.skips is None else self._how.skips.count
+            if self._told.compare(self._frames, self._stored, skipped):
+                held, self._held = self._held, []
+                yield from held
             return
         if self._inflater is None:
             self._inflater = self._begin_inflating(self._codec)
@@ -79,28 +92,37 @@ class StreamReader:
         return RecoveringDecompressor(codec)
 
     def _inflated(self, pieces: Iterator[bytes | Gap]) -> Iterator[Located]:
+        while (piece := self._next_of(pieces)) is not None:
+            if isinstance(piece, Gap):
+                assert isinstance(self._frames, RecoveringDecoder)
+                reason = piece.reason + self._contradiction
+                batch = self._frames.interrupt(reason, piece.nbytes)
+                yield from self._located(batch)
+            else:
+                yield from self._located(self._frames.feed(piece))
+
+    def _next_of(self, pieces: Iterator[bytes | Gap]) -> bytes | Gap | None:
+        # not where it yields: at the end of the program a generator may be closed when the name
+        # of the error is gone
         try:
-            for piece in pieces:
-                if isinstance(piece, Gap):
-                    assert isinstance(self._frames, RecoveringDecoder)
-                    reason = piece.reason + self._contradiction
-                    batch = self._frames.interrupt(reason, piece.nbytes)
-                    yield from self._located(batch)
-                else:
-                    yield from self._located(self._frames.feed(piece))
+            return next(pieces, None)
         except StreamError as error:
             kind = TruncatedRecordError if error.truncated else CorruptRecordError
             reason = str(error) + self._contradiction
             raise kind(reason, path=self._shard.url, offset=self._frames.offset) from error
 
     def finish(self) -> Iterator[Located]:
+        yield from self._held
         if self._inflater is not None:
             yield from self._inflated(self._inflater.finish())
         yield from self._located(self._frames.finish())
         if self._missing:
             self._end_early()
-        elif self._start == 0:
-            self._check_count()
+        else:
+            if self._how.skips is None or self._how.skips.count == self._skips_before:
+                self._told.compare_all(self._frames)
+            if self._start == 0:
+                self._check_count()
         if self._how.skips is not None:
             whole = self._start == 0
             self._how.skips.read(self._shard.url, self._records, parts=1, whole=whole)
@@ -133,12 +155,83 @@ class StreamReader:
         if batch is None or not len(batch):
             return
         base = None if self._codec is not None else self._frames.offset - end_of(batch)
+        if base is not None and self._start > base:
+            first = int(np.searchsorted(batch.offsets + (base - HEADER_BYTES), self._start))
+            batch = batch[first:]
+            if not len(batch):
+                return
         yield Located(batch, self._position, self._records, base)
         self._records += len(batch)
 
 
-def _frame_decoder(how: Decoding, url: str, offset: int) -> RecordDecoder | RecoveringDecoder:
+class _Told:
+    """Compares a shard's stream with what its manifest and index tell of it.
+
+    An index that has sums tells what is in each block. Without, the CRC32C of all bytes is taken.
+    """
+
+    def __init__(self, shard: Shard, part: StreamPart, how: Decoding) -> None:
+        table = shard.blocks
+        self._shard = shard
+        self._sums = None if table is None else table.sums
+        self._ends = table.offsets if table is not None and shard.compression is None else _NONE
+        self._from = part.start
+        self._at = 0 if self._sums is None else int(np.searchsorted(self._ends, part.start))
+        """The first block that does not end before the stream's next byte, when that is asked."""
+        whole = shard.crc32c is not None and not shard.is_part and not part.start
+        strict = how.verify and how.skips is None
+        self._crc = 0 if whole and strict and self._sums is None else None
+        self._skipped_before = self._skipped = 0 if how.skips is None else how.skips.count
+        """Regions that were passed over before the block that is compared next."""
+        self.summed = self._sum_at(part.start) or 0
+        """The sum of the records before the stream's first."""
+
+    def _sum_at(self, offset: int) -> int | None:
+        """The sum of the records before this byte, if a block ends there. Bytes are asked for as
+        they rise: a step costs less than a search."""
+        if self._sums is None:
+            return None
+        while self._at < len(self._ends) and self._ends[self._at] < offset:
+            self._at += 1
+        ends = self._at < len(self._ends) and self._ends[self._at] == offset
+        return int(self._sums[self._at]) if ends else None
+
+    def feed(self, data: BytesLike) -> None:
+        """Take the next stored bytes."""
+        if self._crc is not None:
+            self._crc = crc32c(data, self._crc)
+
+    def compare(self, frames: RecordDecoder | RecoveringDecoder, offset: int, skipped: int) -> bool:
+        """Whether the records before this byte are as told, or nobody knows. False if the end of
+        their block will tell. Raise if they are others. Of damage, the decoder tells, and
+        ``skipped`` counts it."""
+        if self._sums is None or (isinstance(frames, RecordDecoder) and frames.failed):
+            return True
+        summed = self._sum_at(offset)
+        if summed is None:
+            return False
+        damaged = skipped != self._skipped
+        if isinstance(frames, RecoveringDecoder):
+            moved = skipped != self._skipped_before and frames.offset != offset  # bytes were lost
+            damaged = damaged or moved or not frames.is_sound
+        if not damaged and (frames.offset, frames.summed) != (offset, summed):
+            raise other_records(self._shard.url, self._from)
+        frames.summed, self._skipped = summed, skipped
+        self._from = offset
+        return True
+
+    def compare_all(self, frames: RecordDecoder | RecoveringDecoder) -> None:
+        """Raise if the records of all of the stream, of which none is damaged, are others."""
+        others = self._sums is not None and frames.summed != int(self._sums[-1])
+        if others or self._crc not in (None, self._shard.crc32c):
+            raise other_records(self._shard.url, self._from)
+
+
+def _frame_decoder(
+    how: Decoding, url: str, offset: int, summed: int = 0
+) -> RecordDecoder | RecoveringDecoder:
     options: dict[str, Any] = {
+        "summed": summed,
         "verify": how.verify,
         "max_record_bytes": how.max_record_bytes,
         "path": url,

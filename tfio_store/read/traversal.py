@@ -13,8 +13,7 @@ from functools import cached_property
 
 from tfio_store.dataset.checks import check_positive
 from tfio_store.dataset.header_walk import index_raw_shards
-from tfio_store.dataset.model import Dataset
-from tfio_store.dataset.part import Limits
+from tfio_store.dataset.model import Dataset, Limits
 from tfio_store.read.fetch import decode, fetch_blocks
 from tfio_store.read.file_object import FileStream
 from tfio_store.read.located import NO_OFFSET, Decoding, Located, within

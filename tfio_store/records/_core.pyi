@@ -99,6 +99,8 @@ class Scan(NamedTuple):
     """With no fault: bytes that the frame at ``end`` takes, as far as is known (12 before its
     header is whole), 0 when the buffer ends on a frame boundary or max_records stopped the
     scan. With "too_large": the record's claimed length."""
+    summed: int
+    """CRC32C over the masked CRC of each record, as it stands behind its data."""
 
 def scan(
     buffer: BytesLike,
@@ -107,8 +109,10 @@ def scan(
     verify: bool = True,
     max_records: int | None = None,
     max_record_bytes: int = ...,
+    summed: int = 0,
 ) -> Scan:
     """Find whole records from ``start``. Length CRCs are always checked, data CRCs if ``verify``.
+    ``summed``: that of the records before.
 
     Stops at the first frame that is not whole or not good; what is wrong with it is in the
     answer, not raised.
@@ -141,9 +145,10 @@ def read_records(
     verify: bool = True,
     max_record_bytes: int = ...,
     enough: int = 0,
-) -> tuple[list[bytes], int]:
-    """Whole records of an open file from ``start`` on, each read into memory of its own, and where
-    the next frame begins.
+    summed: int = 0,
+) -> tuple[list[bytes], int, int]:
+    """Whole records of an open file from ``start`` on, each read into memory of its own, where the
+    next frame begins, and their sum as `scan` has it.
 
     It ends with the record that makes them ``enough`` bytes, at ``stop``, and before a frame that
     is not whole or not good. OSError where the file can't be read.

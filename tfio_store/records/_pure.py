@@ -40,6 +40,7 @@ DEFAULT_MAX_RECORD_BYTES = 1 << 30
 
 _HEADER = struct.Struct("<QI")
 _CRC = struct.Struct("<I")
+_CRC_BYTES = _CRC.size
 
 _LEAST_COUNTED = 4096
 """A record counts as so many bytes towards what is enough: what a system call costs."""
@@ -50,6 +51,7 @@ class Scan(NamedTuple):
     end: int
     fault: str | None
     need: int
+    summed: int
 
 
 def scan(
@@ -59,6 +61,7 @@ def scan(
     verify: bool = True,
     max_records: int | None = None,
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+    summed: int = 0,
 ) -> Scan:
     view = bytes_view(buffer, "buffer")
     end, limit = _checked_start(start, len(view)), _checked_limit(max_record_bytes)
@@ -67,6 +70,7 @@ def scan(
         raise ValueError(f"max_records must not be negative, got {most}")
     offsets: list[int] = []
     lengths: list[int] = []
+    crcs = bytearray()
     fault, need = None, 0
     while end < len(view) and len(offsets) < most:
         fault, length = _read_header(view, end, limit)
@@ -78,7 +82,8 @@ def scan(
         offsets.append(end + HEADER_BYTES)
         lengths.append(length)
         end += length + FRAME_OVERHEAD
-    return Scan(RecordBatch(view, offsets, lengths), end, fault, need)
+        crcs += view[end - _CRC_BYTES : end]
+    return Scan(RecordBatch(view, offsets, lengths), end, fault, need, crc32c(crcs, summed))
 
 
 def walk(
@@ -123,7 +128,8 @@ def read_records(
     verify: bool = True,
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
     enough: int = 0,
-) -> tuple[list[bytes], int]:
+    summed: int = 0,
+) -> tuple[list[bytes], int, int]:
     limit = _checked_limit(max_record_bytes)
     at, taken, records = _checked_start(start, stop), 0, list[bytes]()
     while stop - at >= HEADER_BYTES:
@@ -140,10 +146,11 @@ def read_records(
         if verify and masked_crc32c(record) != int.from_bytes(footer, "little"):
             break
         records.append(record)
+        summed = crc32c(footer, summed)
         at, taken = at + length + FRAME_OVERHEAD, taken + max(length, _LEAST_COUNTED)
         if taken >= enough:
             break
-    return records, at
+    return records, at, summed
 
 
 def _pread(descriptor: int, nbytes: int, offset: int) -> bytes:

@@ -126,6 +126,8 @@ class RecordDecoder:
     ``path`` and ``offset`` (where in the file's uncompressed stream the first byte fed
     lies) are for error messages. A record over ``max_record_bytes`` is refused by its
     header, before memory is set aside for it.
+
+    ``summed`` is that of the records before, as `scan` has it, and then of all that were returned.
     """
 
     def __init__(
@@ -135,8 +137,10 @@ class RecordDecoder:
         max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
         path: str = "<buffer>",
         offset: int = 0,
+        summed: int = 0,
     ) -> None:
         scan(b"", max_record_bytes=max_record_bytes)  # raises if it is no limit
+        self.summed = summed
         self._verify = verify
         self._limit = max_record_bytes
         self._path = path
@@ -151,6 +155,11 @@ class RecordDecoder:
     def offset(self) -> int:
         """Where the next frame that was not yet returned lies in the stream."""
         return self._offset
+
+    @property
+    def failed(self) -> bool:
+        """Whether the next call will raise."""
+        return self._error is not None
 
     @property
     def need(self) -> int:
@@ -234,7 +243,8 @@ class RecordDecoder:
         return found.batch
 
     def _scan(self, view: memoryview) -> Scan:
-        found = scan(view, verify=self._verify, max_record_bytes=self._limit)
+        found = scan(view, verify=self._verify, max_record_bytes=self._limit, summed=self.summed)
+        self.summed = found.summed
         self._offset += found.end
         self._need = found.need or HEADER_BYTES
         if found.fault == "too_large":

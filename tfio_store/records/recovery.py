@@ -90,8 +90,11 @@ class RecoveringDecoder:
         max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
         path: str = "<buffer>",
         offset: int = 0,
+        summed: int = 0,
     ) -> None:
         self._on_skip = on_skip
+        self.summed = summed
+        """What `scan` calls the sum of the records that were returned."""
         self._verify = verify
         self._max = max_record_bytes
         self._path = path
@@ -104,6 +107,10 @@ class RecoveringDecoder:
         """Stream offset and reason of a region whose end is not found yet."""
         self.offset = offset
         """Stream offset of the first byte behind the last returned record."""
+        self.is_sound = True
+        """Whether what was fed behind that record begins another one, as far as it goes."""
+        self.cut: int | None = None
+        """Stream offset of the first sound header whose record the end of the data cuts."""
 
     def feed(self, data: BytesLike) -> RecordBatch:
         """The whole records now available. Never raises for damage."""
@@ -145,13 +152,23 @@ class RecoveringDecoder:
                 at = self._search(buffer, at, final)
             if self._damage is not None:
                 return batches, at
-            found = scan(buffer, start=at, verify=self._verify, max_record_bytes=self._max)
+            found = scan(
+                buffer,
+                start=at,
+                verify=self._verify,
+                max_record_bytes=self._max,
+                summed=self.summed,
+            )
+            self.summed = found.summed
             batches.append(found.batch)
             at = found.end
             self.offset = self._base + at
-            if found.fault is None and (at == len(buffer) or not final):
+            self.is_sound = found.fault is None
+            if self.is_sound and (at == len(buffer) or not final):
                 self._want = found.need
                 return batches, at
+            if self.is_sound and self.cut is None:
+                self.cut = self._base + at
             follower = self._follower(buffer, at, found.fault)
             if follower is not None and follower + HEADER_BYTES > len(buffer) and not final:
                 self._want = follower + HEADER_BYTES - at

@@ -17,7 +17,8 @@ from tfio_store.show.page.html import frame_of, page_of
 from tfio_store.show.page.saving import save_page
 from tfio_store.show.sampling.opened import open_source
 from tfio_store.show.sampling.sample import take_sample
-from tfio_store.storage import Access, Retry
+from tfio_store.storage import Storage
+from tfio_store.storage.storage import given_storage
 from tfio_store.write.progress import OnProgress, check_on_progress
 
 __all__ = ["Report", "report"]
@@ -59,8 +60,7 @@ class Report:
         url: str | os.PathLike[str],
         *,
         storage_options: Mapping[str, Any] | None = None,
-        retry: Retry | None = None,
-        backend: str = "fsspec",
+        storage: Storage | None = None,
     ) -> str:
         """Write the page to a file or object, whole or not at all.
 
@@ -69,8 +69,7 @@ class Report:
         Args:
             url (str | PathLike): Where to, on any storage: "report.html", "s3://bucket/train.html".
             storage_options (dict | None): See `RecordReader`. Default None.
-            retry (Retry | None): See `RecordReader`. Default None.
-            backend (str): See `RecordReader`. Default "fsspec".
+            storage (Storage | None): See `RecordReader`. Default None.
 
         Returns:
             str: The URL, without secrets.
@@ -83,7 +82,7 @@ class Report:
             >>> _ = tfs.write_table({"x": [1, 2, 3]}, "train")
             >>> path = tfs.report("train").save("train.html")
         """
-        return save_page(self.html, url, Access(storage_options, retry, backend))
+        return save_page(self.html, url, given_storage(storage_options, storage))
 
     def __repr__(self) -> str:
         scope = self.facts.scope
@@ -104,10 +103,9 @@ def report(
     seed: int = 0,
     compression: str | None = "auto",
     storage_options: Mapping[str, Any] | None = None,
+    storage: Storage | None = None,
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
     on_progress: OnProgress | None = None,
-    retry: Retry | None = None,
-    backend: str = "fsspec",
 ) -> Report:
     """See what a dataset holds: images, texts, how values are spread, shards, damage, what is odd.
 
@@ -121,10 +119,9 @@ def report(
         seed (int): The same seed looks at the same blocks. Default 0.
         compression (str | None): See `RecordReader`. Default "auto".
         storage_options (dict | None): See `RecordReader`. Default None.
+        storage (Storage | None): See `RecordReader`. Default None.
         max_record_bytes (int): See `RecordReader`. Default 1 GiB.
         on_progress (Callable | None): Called with the `Progress` so far. Default None.
-        retry (Retry | None): See `RecordReader`. Default None.
-        backend (str): See `RecordReader`. Default "fsspec".
 
     Returns:
         Report: What was found, and its page.
@@ -140,8 +137,10 @@ def report(
         True
     """
     check_on_progress(on_progress)
-    access = Access(storage_options, retry, backend)
-    opened = open_source(source, access, compression=compression, max_record_bytes=max_record_bytes)
+    storage = given_storage(storage_options, storage)
+    opened = open_source(
+        source, storage, compression=compression, max_record_bytes=max_record_bytes
+    )
     sample = take_sample(
         opened,
         blocks=blocks,

@@ -8,12 +8,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tfio_store.example.schema import Schema
-from tfio_store.storage import Retry
+from tfio_store.storage import Retry, Storage
 from tfio_store.storage.redaction import redacted
 
 __all__ = ["ReadOptions", "WriteOptions"]
 
 RECORD_TYPES = ("Example", "SequenceExample", "ByteArray")
+
+_NO_TABLES = (
+    "Spark tells a data source in Python neither the path nor the options of a table in its "
+    "catalog: make a view instead, CREATE TEMPORARY VIEW name USING tfio_store OPTIONS "
+    "(path 'url')"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,20 +35,31 @@ class ReadOptions:
     num_partitions: int | None
     compression: str | None
     on_corrupt: Any
-    storage: dict[str, Any] = field(repr=False)
-    """With credentials."""
+    storage: Storage
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> ReadOptions:
         """ValueError for an unknown option, or one that holds something else than it takes."""
         given = _Given(options)
         urls = given.urls()
+        record_type = given.take("recordType", _record_type)
+        schema = given.take("schema", _schema_or_word)
+        infer_schema = given.take("inferSchema", _flag, default=False)
+        if schema == "auto":
+            schema, infer_schema = None, True
+        if schema == "bytes" and record_type in (None, "ByteArray"):
+            schema, record_type = None, "ByteArray"
+        elif schema == "bytes":
+            raise ValueError(
+                f'recordType "{record_type}" makes columns, and schema "bytes" asks for records as '
+                "they are: leave one of the two out"
+            )
         made = cls(
             source=urls[0] if len(urls) == 1 else urls,
-            record_type=given.take("recordType", _record_type),
-            schema=given.take("schema", _schema),
+            record_type=record_type,
+            schema=schema,
             columns=given.take("columns", _names),
-            infer_schema=given.take("inferSchema", _flag, default=False),
+            infer_schema=infer_schema,
             target_bytes=given.take("maxPartitionBytes", _count, default=128 << 20),
             num_partitions=given.take("numPartitions", _count),
             compression=given.take("compression", _codec, default="auto"),
@@ -81,6 +98,14 @@ class WriteOptions:
         """ValueError for an unknown option, or one that holds something else than it takes."""
         given = _Given(options)
         urls = given.urls()
+        record_type = given.take("recordType", _record_type)
+        schema = given.take("schema", lambda text: text if text == "bytes" else _schema(text))
+        if schema == "bytes":
+            record_type, schema = record_type or "ByteArray", None
+            if record_type != "ByteArray":
+                raise ValueError(
+                    f'schema "bytes" writes no {record_type}: leave one of the two out'
+                )
         if len(urls) != 1:
             raise ValueError(f"save() takes the URL of one dataset, not {len(urls)}")
         job = {
@@ -91,11 +116,11 @@ class WriteOptions:
         }
         made = cls(
             url=urls[0],
-            record_type=given.take("recordType", _record_type),
-            schema=given.take("schema", _schema),
+            record_type=record_type,
+            schema=schema,
             if_exists=given.take("ifExists", _if_exists(overwrite), default=_by_mode(overwrite)),
             max_shard_bytes=given.take("maxShardBytes", _count, default=256 << 20),
-            job=job | given.storage(),
+            job=job | {"storage": given.storage()},
         )
         given.refuse_others("writing")
         if made.record_type == "ByteArray" and made.schema is not None:
@@ -127,16 +152,20 @@ class _Given:
         several = self.take("paths", _urls, default=())
         one = self.take("path", str)
         urls = [*([] if one is None else [one]), *several]
+        if "provider" in self._left:  # what Spark adds where a table is created
+            raise ValueError(f"a table of this format can't be read later. {_NO_TABLES}")
         if not urls:
-            raise ValueError("name a dataset, a file or a glob: load(url), or save(url)")
+            raise ValueError(
+                f"name a dataset, a file or a glob: load(url), or save(url). {_NO_TABLES}"
+            )
         return urls
 
-    def storage(self) -> dict[str, Any]:
-        return {
-            "storage_options": self.take("storageOptions", _object),
-            "retry": self.take("retry", lambda text: Retry(**_object(text))),
-            "backend": self.take("backend", str, default="fsspec"),
-        }
+    def storage(self) -> Storage:
+        return Storage(
+            self.take("storageOptions", _object),
+            retry=self.take("retry", lambda text: Retry(**_object(text))),
+            backend=self.take("backend", str, default="fsspec"),
+        )
 
     def refuse_others(self, doing: str) -> None:
         if self._left:
@@ -168,6 +197,10 @@ def _schema(text: str) -> Schema:
     if not isinstance(told.get("features"), dict):
         told = {name: _dtype_and_shape(given) for name, given in told.items()}
     return Schema.of(told)
+
+
+def _schema_or_word(text: str) -> Any:
+    return text if text in ("auto", "bytes") else _schema(text)
 
 
 def _dtype_and_shape(given: Any) -> Any:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from tfio_store.example.schema import Schema
-from tfio_store.read.reader import RecordReader
+from tfio_store.dataset.source import open_dataset
+from tfio_store.example.schema import RECORD, Schema
 from tfio_store.spark.casting import check_casts, spark_batch
 from tfio_store.spark.options import ReadOptions
 from tfio_store.spark.types import arrow_schema, features_of, is_bytes, spark_schema
-from tfio_store.storage import Access
+from tfio_store.tools.infer import telling
 from tfio_store.tools.partition import Partition
-from tfio_store.tools.partition_tables import RECORD, row_types
-from tfio_store.tools.partitions import partitions, shared_schema
-from tfio_store.tools.table_stream import whole_schema
+from tfio_store.tools.partition_tables import row_types
+from tfio_store.tools.partitions import partitions
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -29,10 +27,10 @@ def found_schema(options: ReadOptions) -> Schema | None:
     """What the options, the manifest or the records tell of these. None if they come as bytes."""
     if options.record_type == "ByteArray":
         return None
-    source, access = options.source, Access(**options.storage)
-    found = shared_schema(source, access) if options.schema is None else options.schema
-    if found is None and options.infer_schema:
-        found = whole_schema(partial(RecordReader, source, **options.storage), source, None)
+    found = options.schema
+    if found is None:
+        opened = open_dataset(options.source, options.storage, compression=options.compression)
+        found = telling(opened, "auto" if options.infer_schema else None).schema
     if found is None and (options.record_type is not None or options.columns is not None):
         raise ValueError(
             f"{options.shown}: no manifest tells what the records hold. Name the columns by "
@@ -71,7 +69,7 @@ class TFRecordSourceReader(DataSourceReader):  # type: ignore[misc]
             target_bytes=options.target_bytes,
             num_partitions=options.num_partitions,
             compression=options.compression,
-            **options.storage,
+            storage=options.storage,
         )
         for part in found[:1]:
             if not self._reads_bytes(part):  # what can't be read is told now, and not by each task

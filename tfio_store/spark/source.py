@@ -47,7 +47,7 @@ class TFRecordDataSource(DataSource):  # type: ignore[misc]
     | option | |
     | --- | --- |
     | recordType | "Example", "SequenceExample" or "ByteArray" (one column of bytes) |
-    | schema | JSON: ``Schema.to_json()``, or feature names to dtypes |
+    | schema | JSON: ``Schema.to_json()``, or feature names to dtypes; "auto" or "bytes" (reading) |
     | storageOptions, retry | JSON: what `RecordReader` takes as dict, and the fields of `Retry` |
     | backend, compression | see `RecordReader`, and `ShardedWriter` |
     | reading: columns | names with commas between, or a JSON list |

@@ -15,6 +15,7 @@ from fsspec import AbstractFileSystem
 from fsspec.asyn import get_loop
 from fsspec.dircache import DirCache
 
+from tfio_store.storage.faults import unopened
 from tfio_store.storage.process import Owner
 
 __all__ = ["Connection", "check_may_wait", "on_loop"]
@@ -70,17 +71,37 @@ class Connection:
         return found[1]
 
     def _made(self) -> Any:
-        fs = self._cls(**{**self._options, "skip_instance_cache": True})
+        """Raises what `unopened` makes of a fault, with no more of a URL than its scheme."""
+        try:
+            fs = self._cls(**{**self._options, "skip_instance_cache": True})
+        except Exception as fault:
+            protocol = self._cls.protocol
+            scheme = protocol if isinstance(protocol, str) else protocol[0]
+            error = unopened(fault, f"{scheme}://", self._options)
+        else:
+            return self._prepared(fs)
+        raise error  # outside the handler, which would chain the fault to it as it was
+
+    def _prepared(self, fs: Any) -> Any:
         listings = getattr(fs, "dircache", None)
         if isinstance(listings, DirCache):
             listings.use_listings_cache = False
         self._prepare(fs)
         return fs
 
-    def check_for(self, work: Coroutine[Any, Any, Any]) -> None:
+    def opened(self, url: str) -> Any:
+        """`fs`. Where it connects when it is made, and can't, the error names ``url``."""
+        try:
+            return self.fs
+        except OSError as error:
+            if str(error.filename).endswith("://"):
+                error.filename = url
+            raise
+
+    def check_for(self, work: Coroutine[Any, Any, Any], url: str) -> None:
         """Let wrong options fail here, with their own error, and not on the loop."""
         try:
-            self.fs  # noqa: B018
+            self.opened(url)
         except BaseException:
             work.close()  # or Python warns that nobody awaits it
             raise

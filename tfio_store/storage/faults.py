@@ -9,10 +9,15 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
-from tfio_store.storage.redaction import redacted, without_secrets
+from tfio_store.storage.redaction import redacted, secrets_in, without_secrets
+
+if TYPE_CHECKING:
+    from tfio_store.storage.store import Store
 
 __all__ = [
     "SHUTTING_DOWN",
@@ -23,6 +28,7 @@ __all__ = [
     "named",
     "naming",
     "status_of",
+    "unopened",
 ]
 
 
@@ -91,7 +97,7 @@ REFUSED = frozenset(
         errno.EROFS, errno.EFBIG, errno.ENAMETOOLONG,
     }
 )  # fmt: skip
-"""Answers that say that a request was not carried out, and will not be."""
+"""Answers that say that this copy of a request was not carried out, and will not be."""
 
 KIND_OF_STATUS: dict[int, type[OSError]] = {
     401: PermissionError,
@@ -232,7 +238,9 @@ def kind_of(fault: BaseException) -> type[OSError]:
     return OSError
 
 
-def explanation(fault: BaseException, kind: type[OSError]) -> str:
+def explanation(
+    fault: BaseException, kind: type[OSError], secrets: re.Pattern[str] | None = None
+) -> str:
     """The client's own words, if they add something to ``kind``."""
     if lacks_credentials(fault):
         return NO_CREDENTIALS
@@ -240,12 +248,32 @@ def explanation(fault: BaseException, kind: type[OSError]) -> str:
         code, text = code_of(fault), os.strerror(ERRNO_OF_KIND[kind])
         return text if code is None or code.isdecimal() else f"{text} ({code})"
     if isinstance(fault, OSError) and fault.strerror:
-        return redacted(fault.strerror)
+        return redacted(fault.strerror, secrets)
     words = str(fault)
-    return redacted(f"{type(fault).__name__}: {words}" if words else type(fault).__name__)
+    return redacted(f"{type(fault).__name__}: {words}" if words else type(fault).__name__, secrets)
 
 
-def named(fault: Exception, url: str, attempts: int = 1) -> Exception:
+def unopened(fault: Exception, url: str, options: Mapping[str, Any]) -> Exception:
+    """What to raise for the ``fault`` of making a client with ``options``: `named`, but a mistake
+    in the options keeps its kind, and a local file that is missing its name. Neither it nor its
+    chain shows a secret of these options."""
+    secrets = secrets_in(options)
+    clean = without_secrets(fault, secrets)
+    if isinstance(fault, OSError) and (clean is not fault or fault.filename is None):
+        return named(fault, url, secrets=secrets)
+    kind = next((kind for kind in (*NOT_STORAGE, ValueError) if isinstance(fault, kind)), None)
+    if kind is None and not isinstance(fault, OSError):
+        return named(fault, url, secrets=secrets)
+    if kind is None or clean is fault:
+        return fault
+    error = kind(redacted(str(fault), secrets))
+    error.__cause__ = clean
+    return error
+
+
+def named(
+    fault: Exception, url: str, attempts: int = 1, secrets: re.Pattern[str] | None = None
+) -> Exception:
     """Turn ``fault`` into an OSError whose filename is ``url``, caused by ``fault``. Return
     ``fault`` itself if it says so already, or is not of the storage. Neither it nor its chain shows
     a secret."""
@@ -253,31 +281,39 @@ def named(fault: Exception, url: str, attempts: int = 1) -> Exception:
         return fault
     if is_shutdown(fault):
         ending = RuntimeError(f"{url}: {SHUTTING_DOWN}")
-        ending.__cause__ = without_secrets(fault)
+        ending.__cause__ = without_secrets(fault, secrets)
         return ending
     if isinstance(fault, OSError) and fault.filename == url and redacted(str(fault)) == str(fault):
         fault.attempts = attempts  # type: ignore[attr-defined]
-        without_secrets(fault)  # which mends its chain
+        without_secrets(fault, secrets)  # which mends its chain
         return fault
     kind = kind_of(fault)
     number = ERRNO_OF_KIND.get(kind) or errno_in(fault) or errno.EIO
-    text = explanation(fault, kind)
+    text = explanation(fault, kind, secrets)
     if attempts > 1:
         text = f"{text} (gave up after {attempts} attempts)"
     if kind is TimeoutError:
         kind = RequestTimeoutError
     error = kind(number, text, url)
     error.attempts = attempts  # type: ignore[attr-defined]
-    error.__cause__ = without_secrets(fault)
+    error.__cause__ = without_secrets(fault, secrets)
     return error
 
 
-def may_arrive(failure: BaseException) -> bool:
-    """Whether the failed request, or an attempt before it, may have been carried out or may yet
-    be."""
+def may_arrive(failure: BaseException, store: Store) -> bool:
+    """Whether the failed request, or a copy of it before this one, may have been carried out or may
+    yet be.
+
+    A refusal tells of one copy. Our own attempts are counted. But an HTTP client or a proxy may
+    have sent another one by itself, and that may still be under way. Only where nobody does so is a
+    refusal final. An object that is in the way refuses the other copies as well.
+    """
     if not isinstance(failure, OSError) or failure.errno not in REFUSED:
         return True
-    return getattr(failure, "attempts", 1) > 1
+    if getattr(failure, "attempts", 1) > 1:
+        return True
+    asks_once = getattr(store, "asks_once", False)  # stores of others may not tell
+    return not asks_once and failure.errno != errno.EEXIST
 
 
 def errno_in(fault: BaseException) -> int | None:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tfio_store.storage import threads
 from tfio_store.storage.connection import Connection
 from tfio_store.storage.copying import copied_through
-from tfio_store.storage.faults import named
 from tfio_store.storage.leftovers import final_name, temporary_path
 from tfio_store.storage.local import write_all
 from tfio_store.storage.modified import seconds_of
@@ -58,7 +57,7 @@ class FsspecStore:
     temporary name.
     """
 
-    conditional = False
+    conditional = asks_once = False
     range_bytes = 8 << 20
     in_flight = most_in_flight = 16
     lists_cheaply = False
@@ -259,21 +258,16 @@ class FsspecStore:
             self._call("put_file", path, data, path)
 
     def _call(self, method: str, path: str, *args: Any, **kwargs: Any) -> Any:
-        fs = self._filesystem(path)
+        fs = self._connection.opened(self._shown(path))
         url = self.url(path)
         work: Callable[..., Coroutine[Any, Any, Any]] | None = getattr(fs, f"_{method}", None)
         if self._connection.asynchronous and work is not None and method != "mv":
             return self._connection.wait(self._retry.run(lambda: work(*args, **kwargs), url))
         return self._retry.run_blocking(lambda: getattr(fs, method)(*args, **kwargs), url)
 
-    def _filesystem(self, path: str) -> Any:
-        """Some connect when they are made: FTP does."""
-        try:
-            return self._connection.fs
-        except OSError as fault:
-            shown = self.url(path) if self._origin is not None else f"{self._scheme}://{path}"
-            error = named(fault, shown)
-        raise error
+    def _shown(self, path: str) -> str:
+        """`url`, which may ask a filesystem that can't be made."""
+        return redacted(f"{self._scheme}://{path}") if self._origin is None else self.url(path)
 
 
 class SpooledOutput:

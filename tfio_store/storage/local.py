@@ -38,7 +38,7 @@ LOOKS = 10
 class LocalStore:
     """A `Store` of local files; its paths are absolute."""
 
-    conditional = True
+    conditional = asks_once = True
     range_bytes = 1 << 20  # fits a core's cache: what was read is checked before it leaves it
     in_flight = most_in_flight = 4
     lists_cheaply = False

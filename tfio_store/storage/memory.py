@@ -25,7 +25,7 @@ _turn = threading.RLock()
 class MemoryStore(FsspecStore):
     """A `Store` in memory. Objects appear at once and whole, conditions hold within the process."""
 
-    conditional = True
+    conditional = asks_once = True
     range_bytes = 1 << 20
     in_flight = most_in_flight = 4
 

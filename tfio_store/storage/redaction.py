@@ -3,42 +3,102 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import quote, quote_plus
 
-__all__ = ["ClientError", "redacted", "without_secrets"]
+__all__ = ["ClientError", "redacted", "secrets_in", "without_secrets"]
+
+WORDS = "sig|credential|token|key|secret|pass|pwd|auth|policy|jwt"
+NAMES = (
+    rf"(?:[\w.-]|%(?!26|23|3F|3D))*(?:{WORDS}|delegation|session|cookie|assertion|hmac)"
+    r"(?:[\w.-]|%(?!26|23|3F|3D))*|code|sas|pw|otp"
+)
+"""Of what lets somebody in: parameters of URLs, and options."""
 
 PARAMETER = re.compile(
-    r"(?i)((?:[?&;]|^)[\w.%-]*(?:sig|credential|token|key|secret|pass|pwd|auth|policy|jwt)[\w.%-]*=)"
-    r"[^&#\s'\";,)>]+"
+    rf"(?i)((?:[?&;#](?:{NAMES})|^[\w.%-]*(?:{WORDS})[\w.%-]*)=)"
+    r"(?:[^&#\s'\";,)>]|[,)](?=[\w%])|;(?![\w.%-]+=))+"
+    rf"|((?:%3F|%26|%23)(?:{NAMES})%3D)(?:(?!%26|%23)[\w.%~+-])+"
 )
-"""Of a signed URL's query, or of a connection string."""
+"""Of a URL's query or fragment, of a URL that is quoted in another one's, or of a connection
+string."""
+
+OPTION = re.compile(rf"(?i)(?:{NAMES}|connection_string)$")
+"""An option whose value is a secret."""
 
 USER_INFO = re.compile(
-    r"(?i)(://)(?:[^/\s'\"]*:[^/\s'\"]*@"  # user:password@
-    r"|[^/:@\s'\"]*:(?!\d+(?:[/?#\s'\"]|$))[^@\s'\"]*@"  # a password with "/"; a port is none
-    r"|(?<=http://)[^/@\s'\"]+@|(?<=https://)[^/@\s'\"]+@)"  # a token alone
+    r"(?i)(:/+)(?:[^/\s'\"]*:[^/\s'\"]*@"  # user:password@; a local path has one slash
+    r"|[^/:@\s'\"]*:(?!\d+(?:[/?#\s'\"]|$))[^@\s'\"]*@)"  # a password with "/"; a port is none
+    r"|(\bhttps?:/+)[^/@\s'\"]+@"  # a token alone
 )
 HEADER = re.compile(r"(?i)\b((?:bearer|basic|sharedkey)\s+)[\w+/=.:~-]{6,}|(\bsignature=)[0-9a-f]+")
+
+FILE = re.compile(r"[/\\].*\.\w{1,5}$")
+"""What is no secret but a file that keeps one: an error must name it."""
+
+WORD = 6
+"""Shorter secrets are hidden where they stand alone: each may be a part of many words."""
 
 
 class ClientError(Exception):
     """Takes the place of an exception that tells a secret. It says the rest of what that said."""
 
 
-def redacted(text: str) -> str:
-    """``text`` without the secrets that URLs, connection strings and headers in it carry."""
-    if "=" not in text and "://" not in text and len(text.split(maxsplit=1)) < 2:
+def redacted(text: str, secrets: re.Pattern[str] | None = None) -> str:
+    """``text`` without the secrets that URLs, connection strings and headers in it carry, and
+    without those that `secrets_in` found."""
+    if secrets is not None:
+        text = secrets.sub("…", text)
+    if "=" not in text and ":/" not in text and len(text.split(maxsplit=1)) < 2:
         return text  # a local path fits no pattern, and a dataset may have many of them
-    text = PARAMETER.sub(r"\1…", USER_INFO.sub(r"\1", text))
+    text = PARAMETER.sub(r"\1\2…", USER_INFO.sub(r"\1\2", text))
     return HEADER.sub(lambda found: f"{found[1] or found[2]}…", text)
 
 
-def without_secrets(fault: BaseException) -> BaseException:
+def secrets_in(options: Mapping[str, Any]) -> re.Pattern[str] | None:
+    """The texts that options give as a token, a password or the like, as errors quote them."""
+    forms = {
+        form
+        for text in _secret_texts(options)
+        for form in (text, text.strip(), repr(text)[1:-1], quote(text), quote(text, ""),
+                     quote_plus(text))
+        if form
+    }  # fmt: skip
+    if not forms:
+        return None
+    longest_first = sorted(forms, key=len, reverse=True)
+    return re.compile("|".join(map(_pattern, longest_first)))
+
+
+def _pattern(secret: str) -> str:
+    found = re.escape(secret)
+    return found if len(secret) >= WORD else rf"(?<!\w){found}(?!\w)"
+
+
+def _secret_texts(options: Any, named: bool = False) -> Iterator[str]:
+    """``named``: the name of an option says that it is a secret."""
+    if isinstance(options, Mapping):
+        for name, value in options.items():
+            yield from _secret_texts(value, OPTION.match(str(name)) is not None)
+    elif isinstance(options, (list, tuple)):
+        for value in options:
+            yield from _secret_texts(value, named)
+    elif named and isinstance(options, (str, bytes)):
+        text = options if isinstance(options, str) else options.decode(errors="replace")
+        if FILE.search(text) is None:
+            yield text
+
+
+def without_secrets(fault: BaseException, secrets: re.Pattern[str] | None = None) -> BaseException:
     """``fault``, or what takes its place if it tells a secret. The same goes for its chain."""
-    return _mended(fault, {})
+    return _mended(fault, secrets, {})
 
 
 def _mended(
-    fault: BaseException, done: dict[int, tuple[BaseException, BaseException]]
+    fault: BaseException,
+    secrets: re.Pattern[str] | None,
+    done: dict[int, tuple[BaseException, BaseException]],
 ) -> BaseException:
     """``done`` keeps what was met (so that no other gets its id), and what takes its place: one
     exception may be the cause and the context of another."""
@@ -46,18 +106,18 @@ def _mended(
         return done[id(fault)][1]
     met = fault
     cause, context = fault.__cause__, fault.__context__
-    said = f"{fault}\n{fault!r}\n{fault.args!r}"
-    if redacted(said) != said:
-        stand_in = ClientError(
-            f"{type(fault).__module__}.{type(fault).__name__}: {redacted(str(fault))}"
-        )
+    notes = "".join(f"\n{note}" for note in getattr(fault, "__notes__", ()))
+    said = f"{fault}{notes}\n{fault!r}\n{fault.args!r}"
+    if redacted(said, secrets) != said:
+        words = redacted(f"{fault}{notes}", secrets)
+        stand_in = ClientError(f"{type(fault).__module__}.{type(fault).__name__}: {words}")
         fault, suppress = stand_in.with_traceback(fault.__traceback__), fault.__suppress_context__
         fault.__suppress_context__ = suppress
     done[id(met)] = met, fault
     suppress = fault.__suppress_context__  # which setting a cause sets
     if cause is not None:
-        fault.__cause__ = _mended(cause, done)
+        fault.__cause__ = _mended(cause, secrets, done)
     if context is not None:
-        fault.__context__ = _mended(context, done)
+        fault.__context__ = _mended(context, secrets, done)
     fault.__suppress_context__ = suppress
     return fault

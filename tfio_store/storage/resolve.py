@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from tfio_store.storage.faults import named
+from tfio_store.storage.faults import unopened
 from tfio_store.storage.log import log
 from tfio_store.storage.origin import AzureOrigin, Origin, surroundings
-from tfio_store.storage.redaction import redacted, without_secrets
+from tfio_store.storage.redaction import redacted
 from tfio_store.storage.registry import Factory, shared_store
 from tfio_store.storage.retry import Retry
 from tfio_store.storage.store import Store
@@ -99,10 +99,8 @@ def opened_chain(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
     try:
         fs, path = url_to_fs(url, **options)
         return fs, path
-    except (ImportError, ValueError) as fault:
-        error = without_secrets(fault)
     except Exception as fault:
-        error = named(fault, redacted(url))
+        error = unopened(fault, redacted(url), options)
     raise error  # outside the handler, which would chain the fault to it as it was
 
 

@@ -43,7 +43,9 @@ class Retry:
 
     Example:
         >>> _ = tfs.write_table({"x": [1, 2, 3]}, "train")
-        >>> reader = tfs.RecordReader("train", retry=tfs.Retry(attempts=3, timeout=10))
+        >>> reader = tfs.RecordReader(
+        ...     "train", storage=tfs.Storage(retry=tfs.Retry(attempts=3, timeout=10))
+        ... )
     """
 
     attempts: int = 8

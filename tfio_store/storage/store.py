@@ -71,6 +71,13 @@ class Store(Protocol):
         """Whether ``if_absent`` and ``if_match`` of `put` are decided by the store, atomically."""
 
     @property
+    def asks_once(self) -> bool:
+        """Whether nothing below this store sends a request again by itself. HTTP clients do
+        (aiohttp repeats a PUT if a kept connection breaks), and so do proxies. Then a refusal is
+        not final: an earlier copy of the request may still be carried out. A store that does not
+        tell counts as one that may repeat."""
+
+    @property
     def range_bytes(self) -> int:
         """How many bytes one request should ask for, if there is much to read."""
 

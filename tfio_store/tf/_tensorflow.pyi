@@ -27,13 +27,15 @@ def load_ops(
     """
 
 def serve(new_host: Host) -> None:
-    """Send the calls of TensorFlow's filesystems to this host. ImportError as for `load_ops`."""
+    """Send the calls of TensorFlow's filesystems to this host, which is told to leave when the
+    interpreter does. ImportError as for `load_ops`."""
 
 def offer(scheme: str, register: Callable[[], None]) -> None:
     """Call ``register``, which makes TensorFlow load this extension, offering ``scheme`` to it."""
 
-def at_exit(last: Callable[[], None]) -> None:
-    """When the interpreter leaves, call ``last``, then let no more of TensorFlow's calls in."""
+def at_exit(tell: Callable[[], None]) -> None:
+    """When the interpreter leaves, no more of TensorFlow's calls are let in. Then call ``tell``,
+    which ends what those that are in wait for."""
 
 def set_cache_budget(nbytes: int) -> None:
     """Bytes that the blocks of all open files together may take."""

@@ -67,7 +67,7 @@ CODES_OF_ERRNO = {
 def code_of(error: BaseException) -> int:
     """The code of the same meaning. INTERNAL for an unforeseen exception."""
     if is_shutdown(error):
-        return UNAVAILABLE
+        return CANCELLED
     if isinstance(error, OSError) and not isinstance(error, ReplacedError):
         found = CODES_OF_ERRNO.get(error.errno or 0)
         if found is not None:

@@ -8,10 +8,11 @@ from typing import Any
 
 from tfio_store.dataset.checks import check_positive
 from tfio_store.dataset.source import Source, is_one
-from tfio_store.example.codec import SchemaLike
+from tfio_store.example.codec import SchemaToRead
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
-from tfio_store.storage import Access, Retry
+from tfio_store.storage import Storage
+from tfio_store.storage.storage import given_storage
 from tfio_store.tools.table_stream import arrow_types, whole_schema
 
 __all__ = ["arrow_dataset"]
@@ -19,14 +20,13 @@ __all__ = ["arrow_dataset"]
 
 def arrow_dataset(
     source: Source,
-    schema: SchemaLike | None = None,
+    schema: SchemaToRead | None = None,
     columns: Sequence[str] | None = None,
     *,
     storage_options: Mapping[str, Any] | None = None,
+    storage: Storage | None = None,
     memory_budget: int = 256 << 20,
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
-    retry: Retry | None = None,
-    backend: str = "fsspec",
 ) -> Any:
     """Give a dataset of Examples to engines that scan pyarrow's. Needs pyarrow.
 
@@ -36,14 +36,13 @@ def arrow_dataset(
 
     Args:
         source (str | PathLike | list): See `RecordReader`.
-        schema (Schema | dict | None): What the records hold. Default None: what the manifest says.
+        schema (Schema | dict | str | None): See `read_table`. Default None: what the manifest says.
             Without a manifest, what all records show: they are read here, once.
         columns (list[str] | None): The columns that there shall be. Default None: all of them.
         storage_options (dict | None): See `RecordReader`. Default None.
+        storage (Storage | None): See `RecordReader`. Default None.
         memory_budget (int): Bytes in flight while a scan reads. Default 256 MiB.
         max_record_bytes (int): See `RecordReader`. Default 1 GiB.
-        retry (Retry | None): See `RecordReader`. Default None.
-        backend (str): See `RecordReader`. Default "fsspec".
 
     Returns:
         pyarrow.dataset.Dataset: It has ``schema``, ``scanner``, ``to_batches``, ``to_table``,
@@ -66,7 +65,8 @@ def arrow_dataset(
         {'name': ['b', 'c']}
     """
     check_positive("memory_budget", memory_budget)
-    where = Access(storage_options, retry, backend).arguments | {
+    where: dict[str, Any] = {
+        "storage": given_storage(storage_options, storage),
         "max_record_bytes": max_record_bytes,
         "memory_budget": memory_budget,
     }

@@ -69,8 +69,8 @@ class ExampleDataset(pds.Dataset):  # type: ignore[misc]
 
     def rows(self) -> int:
         """How many there are, by the index where there is one."""
-        access = {name: self._where[name] for name in self._where if name != "memory_budget"}
-        return count(self._source, **access)
+        storage = {name: self._where[name] for name in self._where if name != "memory_budget"}
+        return count(self._source, **storage)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ExampleDataset, (self._source, self._features, self._where)

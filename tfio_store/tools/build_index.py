@@ -19,8 +19,9 @@ from tfio_store.dataset.names import DatasetNames, new_tag, split_url
 from tfio_store.dataset.source import Source, open_dataset
 from tfio_store.dataset.text_index import format_idx
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, crc32c
-from tfio_store.storage import Access, Retry, Store
+from tfio_store.storage import Storage, Store
 from tfio_store.storage.read_ahead import Fetch, ReadAhead, split_range
+from tfio_store.storage.storage import for_writing, given_storage
 from tfio_store.storage.threads import Threads
 from tfio_store.write.parts import Place, put_parts
 from tfio_store.write.progress import OnProgress, Progress, check_on_progress
@@ -37,11 +38,10 @@ def build_index(
     *,
     record_positions: bool | None = None,
     storage_options: Mapping[str, Any] | None = None,
+    storage: Storage | None = None,
     memory_budget: int = _BUDGET,
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
     on_progress: OnProgress | None = None,
-    retry: Retry | None = None,
-    backend: str = "fsspec",
 ) -> DatasetManifest:
     r"""Make a dataset of raw files that were written elsewhere.
 
@@ -57,11 +57,10 @@ def build_index(
             Default None: the manifest is only returned.
         record_positions (bool | None): See `ShardedWriter`. Default None.
         storage_options (dict | None): See `RecordReader`. Default None.
+        storage (Storage | None): See `RecordReader`. Default None.
         memory_budget (int): Bytes that may be in flight. Default 256 MiB.
         max_record_bytes (int): See `RecordReader`. Default 1 GiB.
         on_progress (Callable | None): Called with the `Progress` after each file. Default None.
-        retry (Retry | None): See `RecordReader`. Default None.
-        backend (str): See `RecordReader`. Default "fsspec".
 
     Returns:
         DatasetManifest: With the block table of each file.
@@ -86,10 +85,10 @@ def build_index(
     if record_positions is not None and not isinstance(record_positions, bool):
         raise TypeError(f"record_positions= takes None, True or False, not {record_positions!r}")
     check_on_progress(on_progress)
-    access = Access(storage_options, retry, backend)
-    dataset = open_dataset(source, access)
+    storage = given_storage(storage_options, storage)
+    dataset = open_dataset(source, storage)
     _check_whole(dataset)
-    place = None if save_as is None else access.open(save_as)
+    place = None if save_as is None else for_writing(dataset.storage).open(save_as)
     names = _names(dataset, _common_folder(dataset, place))
     share = memory_budget // _SHARDS_AT_ONCE
     describe = partial(_describe, dataset, share, max_record_bytes, record_positions)
@@ -207,9 +206,8 @@ def write_idx(
     idx: str,
     *,
     storage_options: Mapping[str, Any] | None = None,
+    storage: Storage | None = None,
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
-    retry: Retry | None = None,
-    backend: str = "fsspec",
 ) -> None:
     r"""Write the text index of one raw file, as DALI and vahidk's tfrecord read it.
 
@@ -219,9 +217,8 @@ def write_idx(
         source (str): The path or URL of the file.
         idx (str): The path or URL of the index.
         storage_options (dict | None): See `RecordReader`. Default None.
+        storage (Storage | None): See `RecordReader`. Default None.
         max_record_bytes (int): See `RecordReader`. Default 1 GiB.
-        retry (Retry | None): See `RecordReader`. Default None.
-        backend (str): See `RecordReader`. Default "fsspec".
 
     Raises:
         OSError: The storage fails.
@@ -236,13 +233,13 @@ def write_idx(
         >>> open("a.idx").read()
         '0 19\n19 21\n'
     """
-    access = Access(storage_options, retry, backend)
-    dataset = open_dataset(source, access, compression=None)
+    storage = given_storage(storage_options, storage)
+    dataset = open_dataset(source, storage, compression=None)
     _check_whole(dataset)
     (shard,) = dataset.shards
     store, path = dataset.open(0)
     frames = frame_offsets(store, path, shard, budget=_BUDGET, max_record_bytes=max_record_bytes)
-    target, target_path = access.open(idx)
+    target, target_path = for_writing(dataset.storage).open(idx)
     target.put(target_path, format_idx(frames, shard.nbytes))
 
 
@@ -250,20 +247,20 @@ def write_idx_files(
     source: Source,
     *,
     storage_options: Mapping[str, Any] | None = None,
+    storage: Storage | None = None,
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
-    retry: Retry | None = None,
-    backend: str = "fsspec",
 ) -> list[str]:
     """Write the text index of each raw file of a source beside it, as `write_idx` does. Gives
     their names: those of the files, with ``.idx`` behind."""
-    access = Access(storage_options, retry, backend)
+    storage = given_storage(storage_options, storage)
     written = []
-    for shard in open_dataset(source, access, compression=None).shards:
+    dataset = open_dataset(source, storage, compression=None)
+    for shard in dataset.shards:
         write_idx(
             shard.address,
             f"{shard.address}.idx",
             max_record_bytes=max_record_bytes,
-            **access.arguments,
+            storage=dataset.storage,
         )
         written.append(f"{shard.url}.idx")
     return written

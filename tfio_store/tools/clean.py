@@ -16,8 +16,9 @@ from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.names import DatasetNames
 from tfio_store.errors import ManifestError
 from tfio_store.records.warning import warn
-from tfio_store.storage import Access, PendingUpload, Retry
+from tfio_store.storage import PendingUpload, Storage
 from tfio_store.storage.many_looks import LOOKS_AT_ONCE
+from tfio_store.storage.storage import given_storage
 from tfio_store.storage.threads import Threads
 from tfio_store.write.claim import Claim, read_claim
 from tfio_store.write.decision import decide
@@ -66,8 +67,7 @@ def clean(
     keep_replaced: bool = True,
     on_progress: Callable[[int, int], object] | None = None,
     storage_options: Mapping[str, Any] | None = None,
-    backend: str = "fsspec",
-    retry: Retry | None = None,
+    storage: Storage | None = None,
 ) -> Leftovers:
     """Remove what dead writers of a dataset left.
 
@@ -84,6 +84,8 @@ def clean(
       these;
     - replaced generations whose ``keep_replaced`` seconds are over;
     - claims of dead writers;
+    - uploads and temporary files under the very name of ``url``, which a killed writer of one file
+      left (a `TFRecordWriter`, an exported table: ``clean("out.csv")``);
     - with ``older_than=0``, uploads (not files) under any name that a shard of this dataset could
       have.
 
@@ -92,7 +94,8 @@ def clean(
     damaged or missing, nobody knows what that names. Then `clean` warns, and removes only uploads.
 
     Args:
-        url (str | PathLike): Folder and name of the dataset, as for `ShardedWriter`.
+        url (str | PathLike): Folder and name of the dataset, as for `ShardedWriter`; or a file that
+            was being written.
         older_than (float): Seconds. A writer that gave a sign of life since then is taken to be
             alive, and keeps everything. Pass 0 when you know that nobody is writing. Default 86400
             (a day).
@@ -102,8 +105,7 @@ def clean(
         on_progress (Callable | None): Called, after every thousand objects, with the number of
             those that are removed, and of all that will be. Default None.
         storage_options (dict | None): See `RecordReader`. Default None.
-        backend (str): See `RecordReader`. Default "fsspec".
-        retry (Retry | None): See `RecordReader`. Default None.
+        storage (Storage | None): See `RecordReader`. Default None.
 
     Returns:
         Leftovers: What was removed, and which writers may be alive.
@@ -118,7 +120,7 @@ def clean(
         >>> tfs.clean("train")
         Leftovers(objects=(), uploads=(), alive=())
     """
-    folder, names = locate(url, None, "", Access(storage_options, retry, backend))
+    folder, names = locate(url, None, "", given_storage(storage_options, storage))
     dead_before = time.time() - older_than if older_than > 0 else float("inf")
     # The order matters: uploads, names, manifest, claims. A writer puts its claim before anything
     # else. So the claim of every upload seen here is seen too, and if that writer commits
@@ -371,6 +373,8 @@ class _Found:
         tag = tag_in(name, self.known)
         alone = self.dead_before == float("inf")
         old = upload.begun is None or upload.begun <= self.dead_before
+        if name == self.names.name:  # of a file, such as a table that was exported
+            return old
         if name == self.names.manifest:  # it may be a writer's commit
             return old and not self.alive
         if name in self.stays:

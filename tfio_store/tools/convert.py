@@ -5,20 +5,21 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from tfio_store.dataset.part import DatasetPart
-from tfio_store.dataset.source import OneSource, Source, is_one, open_dataset
+from tfio_store.dataset.model import DatasetPart
+from tfio_store.dataset.source import OneSource, Source, common_storage, is_one, open_dataset
 from tfio_store.example.codec import SchemaLike
 from tfio_store.example.feature import Feature
 from tfio_store.example.schema import Schema
-from tfio_store.storage import Access, Retry
+from tfio_store.storage import Storage
 from tfio_store.storage.redaction import redacted
+from tfio_store.storage.storage import check_storage, for_writing, given_storage
 from tfio_store.storage.stored_file import OutputFile
 from tfio_store.tools.array_files import read_arrays
 from tfio_store.tools.image_folder import ImageFolder
-from tfio_store.tools.json_values import as_json_line
+from tfio_store.tools.json_values import JsonNumbers, as_json_line
 from tfio_store.tools.rows import rows_of
 from tfio_store.tools.selection import Selection
 from tfio_store.tools.table import write_table
@@ -76,16 +77,16 @@ def convert(
     target_format: str | None = None,
     columns: Sequence[str] | None = None,
     schema: SchemaLike | None = None,
+    exact: bool = False,
     flatten: bool = False,
     num_shards: int | None = None,
     max_shard_bytes: int | None = None,
     target_compression: str | None = None,
     if_exists: str = "error",
     storage_options: Mapping[str, Any] | None = None,
-    target_options: Mapping[str, Any] | None = None,
+    storage: Storage | None = None,
+    target_storage: Storage | None = None,
     on_progress: OnProgress | None = None,
-    retry: Retry | None = None,
-    backend: str = "fsspec",
 ) -> Conversion:
     """Make a TFRecord dataset of files of another format, or such a file of a dataset.
 
@@ -93,8 +94,8 @@ def convert(
     arrays, or images in folders that are named for their classes. The last two are read only.
 
     Rows are read and written in pieces, in their order. What Arrow holds comes back exactly from
-    Parquet and Arrow IPC, nulls and lists included. The names' ends tell the formats. Tables need
-    pyarrow, but for JSON lines as the target.
+    Parquet and Arrow IPC, nulls and lists included, and float64 with ``exact``. The names' ends
+    tell the formats. Tables need pyarrow, but for JSON lines as the target.
 
     CSV and JSON lines are read twice: all values of a column decide its type. Dates, numbers with
     leading zeros, integers of more than 64 bits, and numbers of more digits than a float holds stay
@@ -102,7 +103,9 @@ def convert(
     an error, and so are two columns of one name, or CSV files of other columns. A field that a line
     of JSON lacks is a null, and so is an empty line of a CSV file with one column. By ``schema``,
     the values of a dataset come back from the lines that it was made to: times and durations are
-    ISO 8601 texts, bytes that are not UTF-8 are ``{"base64": ...}``.
+    ISO 8601 texts, in UTC with a Z where the column had a zone, and bytes that are not UTF-8 are
+    ``{"base64": ...}``. Among numbers, "NaN", "Infinity" and "-Infinity" are numbers; a column that
+    holds no others is not written as lines.
 
     The parts of a WebDataset sample are columns. Those that WebDataset decodes as text ("txt",
     "json") become str, those it decodes as numbers ("cls", "index") int64, and all others bytes.
@@ -121,16 +124,17 @@ def convert(
             None.
         columns (list[str] | None): The columns to convert. Default None: all.
         schema (Schema | dict | None): See `write_table`. For TFRecord targets. Default None.
+        exact (bool): See `write_table`. For TFRecord targets. Default False.
         flatten (bool): See `write_table`. For TFRecord targets. Default False.
         num_shards (int | None): See `write_table`. For TFRecord targets. Default None.
         max_shard_bytes (int | None): See `write_table`. For TFRecord targets. Default None.
         target_compression (str | None): As for `ShardedWriter`. For TFRecord targets. Default None.
         if_exists (str): "error" (default) or "overwrite"; datasets also take "append".
         storage_options (dict | None): The source's. See `RecordReader`. Default None.
-        target_options (dict | None): The target's ``storage_options``. Default None: the source's.
+        storage (Storage | None): See `RecordReader`. Default None.
+        target_storage (Storage | None): How the target's storage is reached. Default None: as the
+            source's.
         on_progress (Callable | None): See `ShardedWriter`. For TFRecord targets. Default None.
-        retry (Retry | None): See `RecordReader`. Default None.
-        backend (str): See `RecordReader`. Default "fsspec".
 
     Returns:
         Conversion: What was written.
@@ -151,9 +155,10 @@ def convert(
         >>> tfs.diff("train", "again").same
         True
     """
-    access = Access(storage_options, retry, backend)
-    into = access if target_options is None else replace(access, storage_options=target_options)
+    storage = given_storage(storage_options, storage)
+    check_storage(target_storage, "target_storage")
     names, target = source if is_one(source) else list(source), os.fspath(target)
+    into = target_storage or storage or common_storage(names)
     read = _format(source_format, names, "source_format")
     written = _format(target_format, target, "target_format")
     if (read == _TFRECORD) == (written == _TFRECORD):
@@ -164,30 +169,32 @@ def convert(
     wanted = None if columns is None else list(columns)
     if written == _TFRECORD:
         schema = None if schema is None else _of_any_dtype(schema)
-        tables, known = _tables(read, names, access, wanted, schema)
+        tables, known = _tables(read, names, storage, wanted, schema)
         manifest = write_table(
             tables,
             target,
             schema={**known, **Schema.of(schema or {})} if known else schema,
+            exact=exact,
             flatten=flatten,
             num_shards=num_shards,
             max_shard_bytes=max_shard_bytes,
             compression=target_compression,
             if_exists=if_exists,
             on_progress=on_progress,
-            **into.arguments,
+            storage=into,
         )
         records = manifest.records
     else:
         _refuse(
             written,
             schema=schema,
+            exact=exact or None,
             flatten=flatten or None,
             num_shards=num_shards,
             max_shard_bytes=max_shard_bytes,
             target_compression=target_compression,
         )
-        records = _to_file(names, access, target, into, written, wanted, if_exists)
+        records = _to_file(names, storage, target, into, written, wanted, if_exists)
     return Conversion(redacted(target), read, written, records)
 
 
@@ -199,16 +206,16 @@ def _refuse(form: str, **of_datasets: Any) -> None:
 
 
 def _tables(
-    form: str, names: Any, access: Access, columns: list[str] | None, schema: Schema | None
+    form: str, names: Any, storage: Storage | None, columns: list[str] | None, schema: Schema | None
 ) -> tuple[Iterator[Any], dict[str, Feature]]:
     """The rows of the source as tables, and what is known of the columns before."""
     if form == "images":
         if not isinstance(names, str | os.PathLike):
             raise ValueError("source= takes one folder of images")
-        folder = ImageFolder(names, access)
+        folder = ImageFolder(names, storage)
         found = folder.features if columns is None else _chosen(folder.features, columns)
         return ({name: table[name] for name in found} for table in folder.tables()), found
-    dataset = open_dataset(names, access)
+    dataset = open_dataset(names, storage)
     if form == "webdataset":
         return read_samples(dataset, columns), {}
     if form == "numpy":
@@ -269,16 +276,16 @@ def _told(source: OneSource) -> str:
 
 def _to_file(
     source: Any,
-    access: Access,
+    storage: Storage | None,
     target: str,
-    into: Access,
+    into: Storage | None,
     form: str,
     columns: list[str] | None,
     if_exists: str,
 ) -> int:
     if if_exists not in ("error", "overwrite"):
         raise ValueError(f'if_exists={if_exists!r}: a file takes "error" or "overwrite"')
-    store, path = into.open(target)
+    store, path = for_writing(into).open(target)
     absent = if_exists == "error"
     if absent and store.look(path) is not None:  # before all the work
         raise FileExistsError(f'{store.url(path)}: exists; pass if_exists="overwrite"')
@@ -286,12 +293,12 @@ def _to_file(
     try:
         file = OutputFile(output)
         if form == "jsonl":
-            records = _write_lines(_rows(source, access, columns), file)
+            records = _write_lines(_rows(source, storage, columns), file)
         elif form == "webdataset":
             packed = target.lower().endswith("gz")
-            records = write_samples(_rows(source, access, columns), file, compressed=packed)
+            records = write_samples(_rows(source, storage, columns), file, compressed=packed)
         else:
-            batches = iter_tables(source, columns=columns, **access.arguments)
+            batches = iter_tables(source, columns=columns, storage=storage)
             records = write_tables(batches, form, file)
     except BaseException:
         output.abort()
@@ -300,19 +307,24 @@ def _to_file(
     return records
 
 
-def _rows(source: Any, access: Access, columns: list[str] | None) -> Iterator[dict[str, Any]]:
-    selection = Selection(source, **access.arguments)
+def _rows(
+    source: Any, storage: Storage | None, columns: list[str] | None
+) -> Iterator[dict[str, Any]]:
+    selection = Selection(source, storage=storage)
     known = selection.dataset.schema
-    return rows_of(selection.all(), source, access, columns, known=known)
+    return rows_of(selection.all(), source, storage, columns, known=known)
 
 
 def _write_lines(rows: Iterator[dict[str, Any]], file: OutputFile) -> int:
     records, waiting = 0, bytearray()
+    numbers = JsonNumbers()
     for row in rows:
         records += 1
+        numbers.see(row)
         waiting += as_json_line(row).encode() + b"\n"
         if len(waiting) >= _LINES:
             file.write(waiting)
             waiting.clear()
+    numbers.check()
     file.write(waiting)
     return records

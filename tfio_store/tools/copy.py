@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from tfio_store.dataset.manifest import DatasetManifest
-from tfio_store.dataset.model import Dataset
-from tfio_store.dataset.part import Limits
+from tfio_store.dataset.model import Dataset, Limits
 from tfio_store.dataset.source import Source, is_one, open_dataset
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.records.warning import warn
-from tfio_store.storage import Access, Retry
+from tfio_store.storage import Storage
+from tfio_store.storage.storage import check_storage, given_storage
 from tfio_store.tools.count import counted
 from tfio_store.tools.held_records import held_to
 from tfio_store.tools.salvage import usual_codec
+from tfio_store.write.placement import InRuns
 from tfio_store.write.plan import KEEP_REPLACED, IfExists
 from tfio_store.write.progress import OnProgress, Progress, check_on_progress
 from tfio_store.write.sharded_writer import ShardedWriter
@@ -37,11 +38,10 @@ def copy(
     if_exists: IfExists = "error",
     keep_replaced: float = KEEP_REPLACED,
     storage_options: Mapping[str, Any] | None = None,
-    target_options: Mapping[str, Any] | None = None,
+    storage: Storage | None = None,
+    target_storage: Storage | None = None,
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
     on_progress: OnProgress | None = None,
-    retry: Retry | None = None,
-    backend: str = "fsspec",
 ) -> DatasetManifest:
     """Copy all records of a source to a new dataset, in their order.
 
@@ -62,11 +62,11 @@ def copy(
         if_exists (str): See `ShardedWriter`. Default "error".
         keep_replaced (float): See `ShardedWriter`. Seconds, default 3600.
         storage_options (dict | None): The source's. See `RecordReader`. Default None.
-        target_options (dict | None): The target's ``storage_options``. Default None: the source's.
+        storage (Storage | None): See `RecordReader`. Default None.
+        target_storage (Storage | None): How the target's storage is reached. Default None: as the
+            source's.
         max_record_bytes (int): See `RecordReader`. Default 1 GiB.
         on_progress (Callable | None): Called with the `Progress` so far. Default None.
-        retry (Retry | None): See `RecordReader`. Default None.
-        backend (str): See `RecordReader`. Default "fsspec".
 
     Returns:
         DatasetManifest: The new dataset.
@@ -89,18 +89,18 @@ def copy(
         True
     """
     check_on_progress(on_progress)
-    access = Access(storage_options, retry, backend)
+    storage = given_storage(storage_options, storage)
+    check_storage(target_storage, "target_storage")
     names = source if is_one(source) else list(source)
     limits = Limits(max_record_bytes=max_record_bytes)
-    dataset = open_dataset(names, access, compression=compression, limits=limits)
-    into = access if target_options is None else replace(access, storage_options=target_options)
+    dataset = open_dataset(names, storage, compression=compression, limits=limits)
     kept = _described(dataset)
     placed: dict[str, Any] = {"num_shards": num_shards, "max_shard_bytes": max_shard_bytes}
     if shuffle_seed is not None:
         placed["shuffle_seed"] = shuffle_seed
     elif num_shards is not None and num_shards > 1:
         dataset = counted(dataset, max_record_bytes=max_record_bytes)
-        placed["shard_for"] = _Runs(dataset.num_records or 0, num_shards)
+        placed["shard_for"] = InRuns(dataset.num_records or 0, num_shards)
     with (
         RecordReader.of(dataset, max_record_bytes=max_record_bytes) as reader,
         ShardedWriter(
@@ -111,7 +111,7 @@ def copy(
             on_progress=_with_whole(on_progress, dataset),
             **kept,
             **placed,
-            **into.arguments,
+            storage=target_storage or dataset.storage,
         ) as writer,
     ):
         # One schema of all sources has been compared with that of the dataset to append to.
@@ -123,20 +123,6 @@ def copy(
 
 def _codec(dataset: Dataset, wanted: str | None) -> str | None:
     return usual_codec(dataset) if wanted == "same" else wanted
-
-
-@dataclass
-class _Runs:
-    """Gives each shard the next run of records, so that their order stays."""
-
-    records: int
-    num_shards: int
-    done: int = 0
-
-    def __call__(self, record: object) -> int:
-        shard = self.done * self.num_shards // max(self.records, self.done + 1)
-        self.done += 1
-        return shard
 
 
 def _described(dataset: Dataset) -> dict[str, Any]:

@@ -8,13 +8,13 @@ from functools import partial
 from typing import Any
 
 from tfio_store.dataset.header_walk import indexed_shard
-from tfio_store.dataset.model import Dataset, Shard
-from tfio_store.dataset.part import Limits
+from tfio_store.dataset.model import Dataset, Limits, Shard
 from tfio_store.dataset.source import Source, open_dataset
 from tfio_store.errors import DataLossError
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
-from tfio_store.storage import Access, Retry
+from tfio_store.storage import Storage
+from tfio_store.storage.storage import given_storage
 from tfio_store.storage.threads import Threads
 from tfio_store.write.progress import OnProgress, Progress, check_on_progress
 
@@ -47,10 +47,9 @@ def count(
     *,
     compression: str | None = "auto",
     storage_options: Mapping[str, Any] | None = None,
+    storage: Storage | None = None,
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
     on_progress: OnProgress | None = None,
-    retry: Retry | None = None,
-    backend: str = "fsspec",
 ) -> int:
     """Count the records of a source.
 
@@ -61,11 +60,10 @@ def count(
         source (str | PathLike | list): See `RecordReader`.
         compression (str | None): See `RecordReader`. Default "auto".
         storage_options (dict | None): See `RecordReader`. Default None.
+        storage (Storage | None): See `RecordReader`. Default None.
         max_record_bytes (int): See `RecordReader`. Default 1 GiB.
         on_progress (Callable | None): Called with the `Progress` so far behind each file that is
             looked at. Its bytes are stored ones. Default None.
-        retry (Retry | None): See `RecordReader`. Default None.
-        backend (str): See `RecordReader`. Default "fsspec".
 
     Returns:
         int: The number of records.
@@ -82,9 +80,9 @@ def count(
         >>> tfs.count("train")
         3
     """
-    access = Access(storage_options, retry, backend)
+    storage = given_storage(storage_options, storage)
     limits = Limits(max_record_bytes=max_record_bytes)
-    dataset = open_dataset(source, access, compression=compression, limits=limits)
+    dataset = open_dataset(source, storage, compression=compression, limits=limits)
     whole = counted(dataset, max_record_bytes=max_record_bytes, on_progress=on_progress)
     return whole.num_records or 0
 
@@ -94,10 +92,9 @@ def count_shards(
     *,
     compression: str | None = "auto",
     storage_options: Mapping[str, Any] | None = None,
+    storage: Storage | None = None,
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
     on_progress: OnProgress | None = None,
-    retry: Retry | None = None,
-    backend: str = "fsspec",
 ) -> tuple[ShardCount, ...]:
     """Count the records of each file of a source, as `count` does.
 
@@ -105,11 +102,10 @@ def count_shards(
         source (str | PathLike | list): See `RecordReader`.
         compression (str | None): See `RecordReader`. Default "auto".
         storage_options (dict | None): See `RecordReader`. Default None.
+        storage (Storage | None): See `RecordReader`. Default None.
         max_record_bytes (int): See `RecordReader`. Default 1 GiB.
         on_progress (Callable | None): Called with the `Progress` so far behind each file that is
             looked at. Its bytes are stored ones. Default None.
-        retry (Retry | None): See `RecordReader`. Default None.
-        backend (str): See `RecordReader`. Default "fsspec".
 
     Returns:
         tuple[ShardCount]: One for each file, in order.
@@ -122,9 +118,9 @@ def count_shards(
         >>> [shard.records for shard in tfs.count_shards("train")]
         [2, 1]
     """
-    access = Access(storage_options, retry, backend)
+    storage = given_storage(storage_options, storage)
     limits = Limits(max_record_bytes=max_record_bytes)
-    dataset = open_dataset(source, access, compression=compression, limits=limits)
+    dataset = open_dataset(source, storage, compression=compression, limits=limits)
     whole = counted(dataset, max_record_bytes=max_record_bytes, on_progress=on_progress)
     shards = map(whole.shard, range(len(whole.shards)))
     return tuple(ShardCount(shard.url, _known(shard)) for shard in shards)

@@ -11,13 +11,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tfio_store.dataset.source import Source, is_one, open_dataset
+from tfio_store.dataset.model import Dataset
+from tfio_store.dataset.source import Source, common_storage, is_one, open_dataset
 from tfio_store.errors import CorruptRecordError
 from tfio_store.example.feature import Feature
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import FRAME_OVERHEAD
-from tfio_store.storage import Access, Retry
-from tfio_store.tools.infer import infer_schema
+from tfio_store.storage import Storage
+from tfio_store.storage.storage import check_storage, given_storage
+from tfio_store.tools.infer import first_schema
 from tfio_store.write.progress import OnProgress, Progress, check_on_progress
 
 __all__ = ["DatasetDiff", "diff"]
@@ -62,10 +64,9 @@ def diff(
     *,
     ordered: bool = True,
     storage_options: Mapping[str, Any] | None = None,
-    other_options: Mapping[str, Any] | None = None,
+    storage: Storage | None = None,
+    other_storage: Storage | None = None,
     on_progress: OnProgress | None = None,
-    retry: Retry | None = None,
-    backend: str = "fsspec",
 ) -> DatasetDiff:
     """Compare two sources: their features, and the bytes of all records.
 
@@ -77,11 +78,11 @@ def diff(
         ordered (bool): Whether records are compared place by place. Default True. False compares
             them as heaps.
         storage_options (dict | None): The first source's. See `RecordReader`. Default None.
-        other_options (dict | None): The other's. Default None: the first source's.
+        storage (Storage | None): See `RecordReader`. Default None.
+        other_storage (Storage | None): How the other's storage is reached. Default None: as the
+            first source's.
         on_progress (Callable | None): Called with the `Progress` so far, that of the first source.
             Default None.
-        retry (Retry | None): See `RecordReader`. Default None.
-        backend (str): See `RecordReader`. Default "fsspec".
 
     Returns:
         DatasetDiff: Its ``same`` is the answer.
@@ -99,19 +100,16 @@ def diff(
         (False, True)
     """
     check_on_progress(on_progress)
-    first = Access(storage_options, retry, backend)
-    second = first if other_options is None else replace(first, storage_options=other_options)
-    source, other = _kept(source), _kept(other)
-    features = _features(_schema(source, first), _schema(other, second))
+    storage = given_storage(storage_options, storage)
+    check_storage(other_storage, "other_storage")
+    other = other if is_one(other) else list(other)
+    first = open_dataset(source, storage)
+    second = open_dataset(other, other_storage or common_storage(other) or storage)
+    features = _features(_schema(first), _schema(second))
     compare = _places if ordered else _heaps
-    dataset = open_dataset(source, first)
-    with (
-        RecordReader.of(dataset) as one,
-        RecordReader(other, **second.arguments) as two,
-    ):
-        found = compare(_told_of(one, on_progress, dataset.num_records), two)
-        described = one.dataset.schema is not None or two.dataset.schema is not None
-    if not found.different and not described:
+    with RecordReader.of(first) as one, RecordReader.of(second) as two:
+        found = compare(_told_of(one, on_progress, first.num_records), two)
+    if not found.different and first.schema is None and second.schema is None:
         return found  # the first records tell the features, and these may lie in another order
     return replace(found, features=features)
 
@@ -127,11 +125,6 @@ def _told_of(
         if on_progress is not None:
             framed = nbytes + FRAME_OVERHEAD * records
             on_progress(Progress(records, framed, 0, whole))
-
-
-def _kept(source: Source) -> Any:
-    """The source, which is named more than once."""
-    return source if is_one(source) else list(source)
 
 
 def _places(one: Iterable[bytes], two: Iterable[bytes]) -> DatasetDiff:
@@ -160,10 +153,11 @@ def _digests(records: Iterable[bytes]) -> npt.NDArray[Any]:
     return np.frombuffer(memory, _DIGEST)
 
 
-def _schema(source: Source, access: Access) -> Mapping[str, Feature]:
-    """The features; none where there are no records, or these are no Examples."""
+def _schema(dataset: Dataset) -> Mapping[str, Feature]:
+    """The features, by the manifest or by the first records, however these lie in shards; none
+    where there are no records, or these are no Examples."""
     try:
-        return infer_schema(source, **access.arguments)
+        return first_schema(dataset)
     except (CorruptRecordError, ValueError):
         return {}
 

@@ -15,7 +15,8 @@ from tfio_store.example import backend as running_backend
 from tfio_store.records._crc32c_pure import crc32c as by_google
 from tfio_store.records.compression import CODECS, codec_name
 from tfio_store.records.framing import crc32c
-from tfio_store.storage import Access, Retry, Store
+from tfio_store.storage import Storage, Store
+from tfio_store.storage.storage import given_storage
 
 __all__ = ["Diagnosis", "diagnose"]
 
@@ -71,8 +72,7 @@ def diagnose(
     url: str | os.PathLike[str] | None = None,
     *,
     storage_options: Mapping[str, Any] | None = None,
-    retry: Retry | None = None,
-    backend: str = "fsspec",
+    storage: Storage | None = None,
 ) -> Diagnosis:
     """Tell what this machine has of what the library can use. Nothing is written.
 
@@ -80,8 +80,7 @@ def diagnose(
         url (str | PathLike | None): A place to look at too: whether its store can be reached,
             whether anything is there, and whether it decides conditional writes. Default None.
         storage_options (dict | None): See `RecordReader`. Default None.
-        retry (Retry | None): See `RecordReader`. Default None.
-        backend (str): See `RecordReader`. Default "fsspec".
+        storage (Storage | None): See `RecordReader`. Default None.
 
     Returns:
         Diagnosis: Versions, kernels and codecs.
@@ -94,10 +93,10 @@ def diagnose(
         >>> tfs.diagnose("train").conditional
         True
     """
-    access, running = Access(storage_options, retry, backend), running_backend()
+    storage, running = given_storage(storage_options, storage), running_backend()
     endpoint = there = conditional = None
     if url is not None:
-        store, path = access.open(url)
+        store, path = (storage or Storage()).open(url)
         there = _is_there(store, path)
         endpoint, conditional = store.url(path), store.conditional
     return Diagnosis(

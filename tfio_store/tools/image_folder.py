@@ -12,7 +12,7 @@ from tfio_store.dataset.words import counted
 from tfio_store.example.feature import Feature
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.records.warning import warn
-from tfio_store.storage import Access
+from tfio_store.storage import Storage
 from tfio_store.storage.store import ObjectInfo, Store
 
 __all__ = ["ImageFolder"]
@@ -32,8 +32,8 @@ class ImageFolder:
         ValueError: some images are in folders of classes, and others are not.
     """
 
-    def __init__(self, url: str | os.PathLike[str], access: Access) -> None:
-        self._store, folder = access.open(url)
+    def __init__(self, url: str | os.PathLike[str], storage: Storage | None) -> None:
+        self._store, folder = (storage or Storage()).open(url)
         self._folder = folder.rstrip("/") + "/"
         listed = [each for each in self._store.list(folder) if not self._is_hidden(each)]
         self._images = [each for each in listed if each.path.lower().endswith(_SUFFIXES)]

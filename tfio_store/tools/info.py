@@ -13,7 +13,8 @@ from tfio_store.dataset.source import Source, is_one, open_dataset
 from tfio_store.dataset.told import common_told
 from tfio_store.dataset.words import counted, held
 from tfio_store.example.schema import Schema
-from tfio_store.storage import Access, Retry
+from tfio_store.storage import Storage
+from tfio_store.storage.storage import given_storage
 from tfio_store.storage.threads import Threads
 
 __all__ = ["DatasetInfo", "ShardFacts", "info"]
@@ -101,8 +102,7 @@ def info(
     *,
     compression: str | None = "auto",
     storage_options: Mapping[str, Any] | None = None,
-    retry: Retry | None = None,
-    backend: str = "fsspec",
+    storage: Storage | None = None,
 ) -> DatasetInfo:
     """Tell what a source is, by its manifest, its index, and the first bytes of other files.
 
@@ -110,8 +110,7 @@ def info(
         source (str | PathLike | list): See `RecordReader`.
         compression (str | None): See `RecordReader`. Default "auto".
         storage_options (dict | None): See `RecordReader`. Default None.
-        retry (Retry | None): See `RecordReader`. Default None.
-        backend (str): See `RecordReader`. Default "fsspec".
+        storage (Storage | None): See `RecordReader`. Default None.
 
     Returns:
         DatasetInfo: Its files, and what the manifest says. `count` counts records that no manifest
@@ -128,10 +127,10 @@ def info(
         >>> found.nbytes, found.records, found.indexed
         (19, None, False)
     """
-    access = Access(storage_options, retry, backend)
+    storage = given_storage(storage_options, storage)
     if not is_one(source):
         source = list(source)
-    dataset = open_dataset(source, access, compression=compression)
+    dataset = open_dataset(source, storage, compression=compression)
     shards = tuple(_facts(dataset, i, codec) for i, codec in enumerate(_codecs(dataset)))
     generation = common_told(dataset.told).generation
     return DatasetInfo(shards, generation, dataset.schema, dataset.metadata)

@@ -18,8 +18,10 @@ _SECONDS = {
 }  # fmt: skip
 
 _CLOCK = r"[T ]\d\d(?::\d\d(?::\d\d(?:\.\d{1,18})?)?)?"
-_TIME = re.compile(rf"(\d{{4}}|[+-]?\d{{4,12}}-\d\d(?:-\d\d(?:{_CLOCK})?)?)Z?")
-"""A year alone has four digits: 20200101 is no year."""
+_TIME = re.compile(
+    rf"(\d{{4}}|[+-]?\d{{4,12}}-\d\d(?:-\d\d({_CLOCK})?)?)(?:Z|([+-]\d\d):?([0-5]\d))?"
+)
+"""A year alone has four digits: 20200101 is no year. An offset stands behind a clock."""
 
 _DURATION = re.compile(r"(-?)PT(\d{1,40})(?:\.(\d{1,18}))?S")
 _MONTHS = re.compile(r"(-?)P(\d{1,20})([YM])")
@@ -74,9 +76,12 @@ def from_iso(text: str, dtype: str) -> Any:
 
 def _time(text: str, kind: Any) -> Any:
     found = _TIME.fullmatch(text)
-    if found is None:
+    if found is None or (found[3] and not found[2]):
         raise ValueError(f"{text!r} is no time of {kind}, such as 2020-12-31T23:59:59.5")
     made = np.datetime64(found[1])
+    if found[3]:
+        minutes = int(f"{found[3][0]}{found[4]}") + 60 * int(found[3])
+        made = made - np.timedelta64(minutes, "m")  # in UTC, as all datetimes here
     try:
         held = made.astype(kind)
         if held.astype(made.dtype) == made:  # where it is too large, older NumPy makes another

@@ -1,15 +1,23 @@
-"""JSON lines as columns. No value changes: integers keep their digits, and texts stay texts."""
+"""JSON lines as columns. No value changes: integers keep their digits, and texts stay texts.
+
+JSON has neither NaN nor infinities. Among the numbers of a column, the texts "NaN", "Infinity" and
+"-Infinity" stand for them, as in the JSON of protobuf.
+"""
 
 from __future__ import annotations
 
 import io
 import json
+import math
 from collections.abc import Iterator
 from typing import Any
 
 from tfio_store.tools.float_texts import float64_holds
 
-__all__ = ["common_type", "pieces_of", "type_of"]
+__all__ = ["NOT_FINITE", "as_type", "common_type", "decided", "pieces_of", "type_of"]
+
+NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+"""What stands for a number that JSON lacks."""
 
 _ROWS = 16 << 10
 _PIECE = 16 << 20
@@ -102,6 +110,52 @@ def _columns(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
     return {name: [row.get(name) for row in rows] for name in names}
 
 
+def _undecided() -> Any:
+    """The type of values that are all in `NOT_FINITE`: numbers if other rows hold numbers, else
+    texts. `type_of` gives this type for nothing else."""
+    import pyarrow as pa
+
+    return pa.dictionary(pa.int8(), pa.string())
+
+
+def decided(kind: Any) -> Any:
+    """The type when all rows are seen."""
+    import pyarrow as pa
+
+    if kind.equals(_undecided()):
+        return pa.string()
+    if pa.types.is_list(kind):
+        return pa.list_(decided(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([(field.name, decided(field.type)) for field in kind])
+    return kind
+
+
+def as_type(values: list[Any], kind: Any) -> Any:
+    """The values as an array."""
+    import pyarrow as pa
+
+    return pa.array(_numbers(values, kind), kind)
+
+
+def _numbers(values: list[Any], kind: Any) -> list[Any]:
+    """The values with numbers for what stands for them."""
+    import pyarrow as pa
+
+    if pa.types.is_float64(kind):
+        return [NOT_FINITE[value] if type(value) is str else value for value in values]
+    if pa.types.is_list(kind):
+        return [value and _numbers(value, kind.value_type) for value in values]
+    if pa.types.is_struct(kind):
+        fields = {
+            of.name: _numbers([value and value.get(of.name) for value in values], of.type)
+            for of in kind
+        }
+        rows = ({name: fields[name][row] for name in fields} for row in range(len(values)))
+        return [None if value is None else row for value, row in zip(values, rows, strict=True)]
+    return values
+
+
 def type_of(values: list[Any]) -> Any:
     """The Arrow type that holds these values as they are. ValueError if none does."""
     import pyarrow as pa
@@ -111,6 +165,10 @@ def type_of(values: list[Any]) -> Any:
         return pa.null()
     if kinds == {int}:
         return pa.uint64() if max(v for v in values if v is not None) > _INT64 else pa.int64()
+    if str in kinds and kinds <= {int, float, str}:
+        texts = {value for value in values if type(value) is str}
+        if texts <= NOT_FINITE.keys():
+            return _undecided() if kinds == {str} else pa.float64()
     if kinds <= {int, float}:
         return pa.float64()
     if len(kinds) > 1:
@@ -136,6 +194,11 @@ def common_type(one: Any, two: Any) -> Any:
         return two
     if one in numbers and two in numbers:
         return max(one, two, key=numbers.index)
+    undecided = _undecided()
+    if undecided in (one, two):
+        other = two if one.equals(undecided) else one
+        if other in (*numbers, pa.string()):
+            return pa.string() if other == pa.string() else pa.float64()
     if pa.types.is_list(one) and pa.types.is_list(two):
         return pa.list_(common_type(one.value_type, two.value_type))
     if pa.types.is_struct(one) and pa.types.is_struct(two):

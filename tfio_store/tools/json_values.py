@@ -5,10 +5,10 @@ from __future__ import annotations
 import base64
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-__all__ = ["as_json_line", "as_json_value"]
+__all__ = ["JsonNumbers", "as_json_line", "as_json_value"]
 
 
 def as_json_line(row: Mapping[str, Any], how: str = "utf8") -> str:
@@ -38,3 +38,38 @@ def _bytes(value: bytes, how: str) -> Any:
         return value.decode()
     except UnicodeDecodeError:
         return {"base64": encoded}
+
+
+class JsonNumbers:
+    """Refuses columns that hold no number but NaN and infinities. Their texts would be read back as
+    texts, where those among other numbers are read as numbers."""
+
+    def __init__(self) -> None:
+        self._told: set[str] = set()
+        self._untold: set[str] = set()
+
+    def see(self, row: Mapping[str, Any]) -> None:
+        for name in row.keys() - self._told:
+            kinds = set(_kinds(row[name]))
+            if True in kinds:
+                self._told.add(name)
+                self._untold.discard(name)
+            elif False in kinds:
+                self._untold.add(name)
+
+    def check(self) -> None:
+        """ValueError that names such a column."""
+        for name in sorted(self._untold):
+            raise ValueError(
+                f"column {name!r} holds no number but NaN and infinities, which JSON lines can't "
+                "tell from texts; write Parquet or Arrow, or leave it out by columns="
+            )
+
+
+def _kinds(value: Any) -> Iterator[bool]:
+    """Of each value in nested lists, whether JSON tells what it is."""
+    if isinstance(value, list):
+        for item in value:
+            yield from _kinds(item)
+    elif value is not None:
+        yield not (isinstance(value, float) and not math.isfinite(value))

@@ -12,13 +12,13 @@ from importlib.util import find_spec
 from typing import Any
 
 from tfio_store.dataset.header_walk import codec_of
-from tfio_store.dataset.model import Dataset
-from tfio_store.dataset.part import DatasetPart, Limits
+from tfio_store.dataset.model import Dataset, DatasetPart, Limits
 from tfio_store.dataset.source import OneSource, Source, is_one, open_dataset
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, FRAME_OVERHEAD
-from tfio_store.storage import Access, Retry
+from tfio_store.storage import Storage
 from tfio_store.storage.resolve import EXTRAS, scheme_of
+from tfio_store.storage.storage import given_storage
 
 __all__ = ["ReadingSpeed", "backends_of", "measure"]
 
@@ -83,9 +83,8 @@ def measure(
     seconds: float = 2.0,
     compression: str | None = "auto",
     storage_options: Mapping[str, Any] | None = None,
+    storage: Storage | None = None,
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
-    retry: Retry | None = None,
-    backend: str = "fsspec",
 ) -> ReadingSpeed:
     """Measure how fast records are read, and plain ranges of the same files.
 
@@ -98,9 +97,8 @@ def measure(
         seconds (float): How long each of the two is measured. Default 2.
         compression (str | None): See `RecordReader`. Default "auto".
         storage_options (dict | None): See `RecordReader`. Default None.
+        storage (Storage | None): See `RecordReader`. Default None.
         max_record_bytes (int): See `RecordReader`. Default 1 GiB.
-        retry (Retry | None): See `RecordReader`. Default None.
-        backend (str): See `RecordReader`. Default "fsspec".
 
     Returns:
         ReadingSpeed: Bytes and records, and the time that they took.
@@ -119,14 +117,16 @@ def measure(
     """
     if not seconds > 0:
         raise ValueError(f"seconds must be above 0, got {seconds}")
-    access = Access(storage_options, retry, backend)
+    storage = given_storage(storage_options, storage)
     limits = Limits(max_record_bytes=max_record_bytes)
-    dataset = open_dataset(source, access, compression=compression, limits=limits)
+    dataset = open_dataset(source, storage, compression=compression, limits=limits)
     _timed(lambda: _ranges(dataset), seconds / 4)
     _, ranges_nbytes, ranges_seconds = _timed(lambda: _ranges(dataset), seconds)
     records, nbytes, taken = _timed(lambda: _records(dataset, max_record_bytes), seconds)
     compressed = bool(dataset.shards) and codec_of(dataset, 0) is not None
-    return ReadingSpeed(backend, records, nbytes, taken, ranges_nbytes, ranges_seconds, compressed)
+    return ReadingSpeed(
+        dataset.storage.backend, records, nbytes, taken, ranges_nbytes, ranges_seconds, compressed
+    )
 
 
 def backends_of(source: Source) -> tuple[str, ...]:

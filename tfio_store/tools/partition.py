@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import zlib
 from collections.abc import Iterator, Sequence
@@ -10,17 +9,18 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from tfio_store.dataset.model import Dataset, LazyShards
+from tfio_store.dataset.model import Dataset, DatasetPart, LazyShards, Limits
 from tfio_store.dataset.packed_shards import pack_shards, unpack_shards
-from tfio_store.dataset.part import DatasetPart, Limits
+from tfio_store.dataset.source import open_dataset
 from tfio_store.dataset.told import Told, common_told
-from tfio_store.example.codec import SchemaLike
+from tfio_store.example.codec import SchemaToRead
 from tfio_store.example.schema import Schema
 from tfio_store.read.reader import DEFAULT_MEMORY_BUDGET, OnCorrupt, RecordReader
 from tfio_store.records.compression import codec_name
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
-from tfio_store.storage import Access, LocalCache
-from tfio_store.storage.cache.local_cache import cache_of
+from tfio_store.storage import Storage
+from tfio_store.storage.storage import given_storage
+from tfio_store.tools.infer import read_by
 from tfio_store.tools.table_stream import arrow_types, table_batches
 
 __all__ = ["Partition"]
@@ -93,7 +93,7 @@ class Partition(DatasetPart):
         on_corrupt: OnCorrupt = "raise",
         memory_budget: int = DEFAULT_MEMORY_BUDGET,
         max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
-        cache: str | os.PathLike[str] | LocalCache | None = None,
+        storage: Storage | None = None,
     ) -> RecordReader:
         """Open the partition.
 
@@ -102,7 +102,8 @@ class Partition(DatasetPart):
             on_corrupt (str | Callable): See `RecordReader`. Default "raise".
             memory_budget (int): See `RecordReader`. Default 256 MiB.
             max_record_bytes (int): See `RecordReader`. Default 1 GiB.
-            cache (str | PathLike | LocalCache | None): See `RecordReader`. Default None.
+            storage (Storage | None): How storage is reached. Default None: as `partitions` was
+                told.
 
         Returns:
             RecordReader: Of these records alone. Its states fit readers of this partition only.
@@ -114,11 +115,8 @@ class Partition(DatasetPart):
             ...     print(len(list(reader)))
             3
         """
-        dataset = self.dataset
-        if cache is not None:
-            dataset = replace(dataset, access=replace(dataset.access, cache=cache_of(cache)))
         return RecordReader.of(
-            dataset,
+            open_dataset(self, given_storage(None, storage)),
             verify=verify,
             on_corrupt=on_corrupt,
             memory_budget=memory_budget,
@@ -159,13 +157,13 @@ class Partition(DatasetPart):
             yield from reader.batches()
 
     def arrow_schema(
-        self, schema: SchemaLike | None = None, columns: Sequence[str] | None = None
+        self, schema: SchemaToRead | None = None, columns: Sequence[str] | None = None
     ) -> Any:
         """Tell the types of `arrow_batches` without reading anything. Needs pyarrow.
 
         Args:
-            schema (Schema | dict | None): What the records hold. Default None: what the manifest
-                says.
+            schema (Schema | dict | str | None): What the records hold, or "bytes": they are the
+                column ``record`` themselves. Default None: what the manifest says.
             columns (list[str] | None): The columns to read. Default None: all of them.
 
         Returns:
@@ -185,7 +183,7 @@ class Partition(DatasetPart):
 
     def arrow_batches(
         self,
-        schema: SchemaLike | None = None,
+        schema: SchemaToRead | None = None,
         columns: Sequence[str] | None = None,
         *,
         batch_rows: int | None = None,
@@ -199,8 +197,8 @@ class Partition(DatasetPart):
         The arguments are checked at once, and reading begins with the first batch.
 
         Args:
-            schema (Schema | dict | None): What the records hold. Default None: what the manifest
-                says.
+            schema (Schema | dict | str | None): What the records hold, or "bytes": they are the
+                column ``record`` themselves. Default None: what the manifest says.
             columns (list[str] | None): The columns to read. The others are stepped over undecoded.
                 Default None: all of them.
             batch_rows (int | None): The rows of each batch but the last. Default None: those of a
@@ -238,8 +236,8 @@ class Partition(DatasetPart):
         batches: Iterator[Any] = table_batches(read, self, wanted, arrow_types(wanted), batch_rows)
         return batches
 
-    def _wanted(self, schema: SchemaLike | None, columns: Sequence[str] | None) -> Schema:
-        full = self.schema if schema is None else Schema.of(schema)
+    def _wanted(self, schema: SchemaToRead | None, columns: Sequence[str] | None) -> Schema:
+        full = self.schema if schema is None else read_by(schema, self.dataset)
         if full is None:
             raise ValueError(
                 f"{self}: no manifest tells what the records hold; pass schema=, for example what "
@@ -247,14 +245,13 @@ class Partition(DatasetPart):
             )
         return full if columns is None else full.select(columns)
 
-    def _open(self, access: Access, compression: str | None, limits: Limits) -> Dataset:
+    def _open(self, storage: Storage | None, compression: str | None, limits: Limits) -> Dataset:
         del limits  # all is known since the partition was made
         self._check_codec(compression)
-        own = self.dataset.access
-        options = access.storage_options or own.storage_options
-        retry, backend = access.retry or own.retry, access.backend
-        backend = own.backend if backend == Access().backend else backend
-        return replace(self.dataset, access=Access(options, retry, backend, access.cache))
+        return self.dataset if storage is None else replace(self.dataset, storage=storage)
+
+    def _reached(self) -> Storage:
+        return self.dataset.storage
 
     def _check_codec(self, compression: str | None) -> None:
         """ValueError if somebody asks for another one than that of the files."""
@@ -292,16 +289,16 @@ class Partition(DatasetPart):
         )
         lazy = isinstance(dataset.shards, LazyShards)
         shards = dataset.shards if lazy else pack_shards(dataset.shards)
-        return _restored, (self.index, self.first_record, kept, dataset.access, shards)
+        return _restored, (self.index, self.first_record, kept, dataset.storage, shards)
 
 
 def _restored(
     index: int,
     first_record: int | None,
     told: bytes,
-    access: Access,
+    storage: Storage,
     shards: LazyShards | bytes,
 ) -> Partition:
     known = (Told(*pickle.loads(zlib.decompress(told))),) if told else ()
     unpacked = unpack_shards(shards) if isinstance(shards, bytes) else shards
-    return Partition(index, Dataset(unpacked, access, known), first_record)
+    return Partition(index, Dataset(unpacked, storage, known), first_record)

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tfio_store.example.schema import Schema, column_names
+from tfio_store.example.schema import RECORD, Schema, column_names
 from tfio_store.records.framing import RecordBatch
 from tfio_store.tools.partition import Partition
 from tfio_store.tools.table_stream import arrow_types, rows_of
 
 __all__ = ["RECORD", "row_batches", "row_types", "rows_maker"]
-
-RECORD = "record"
-"""The column of whole records, where no schema tells what they hold."""
 
 
 def row_types(schema: Schema | None, columns: Sequence[str] | None = None) -> Any:

@@ -16,13 +16,13 @@ from tfio_store.dataset.model import Dataset, LazyShards, Shard
 from tfio_store.dataset.part import cut_shard
 from tfio_store.dataset.source import Source, is_one, names_of, open_dataset
 from tfio_store.dataset.told import common_told
-from tfio_store.example.schema import Schema
 from tfio_store.read.order import check_from_1
-from tfio_store.storage import Access, Retry
+from tfio_store.storage import Storage
+from tfio_store.storage.storage import given_storage
 from tfio_store.tools.long_partitions import long_parts
 from tfio_store.tools.partition import Partition
 
-__all__ = ["partitions", "shared_schema"]
+__all__ = ["partitions"]
 
 Int64Array = npt.NDArray[np.int64]
 
@@ -34,8 +34,7 @@ def partitions(
     num_partitions: int | None = None,
     compression: str | None = "auto",
     storage_options: Mapping[str, Any] | None = None,
-    retry: Retry | None = None,
-    backend: str = "fsspec",
+    storage: Storage | None = None,
 ) -> list[Partition]:
     """Cut a source into runs of blocks of about the same size, for the tasks of an engine.
 
@@ -54,8 +53,7 @@ def partitions(
         compression (str | None): See `RecordReader`. Default "auto".
         storage_options (dict | None): See `RecordReader`. Each partition holds them, and so does
             its pickle. Default None.
-        retry (Retry | None): See `RecordReader`. Default None.
-        backend (str): See `RecordReader`. Default "fsspec".
+        storage (Storage | None): See `RecordReader`. Default None.
 
     Returns:
         list[Partition]: In order. Empty for a source without records.
@@ -76,9 +74,9 @@ def partitions(
     check_from_1("target_bytes", target_bytes)
     if num_partitions is not None:
         check_from_1("num_partitions", num_partitions)
-    access = Access(storage_options, retry, backend)
+    storage = given_storage(storage_options, storage)
     source = source if is_one(source) else names_of(source)
-    dataset = open_dataset(source, access, compression=compression)
+    dataset = open_dataset(source, storage, compression=compression)
     told = (common_told(dataset.told),) if dataset.told else ()
     found: Iterable[tuple[Sequence[Shard], int | None]]
     if isinstance(dataset.shards, LazyShards):
@@ -89,11 +87,6 @@ def partitions(
         Partition(index, replace(dataset, shards=shards, told=told), first)
         for index, (shards, first) in enumerate(found)
     ]
-
-
-def shared_schema(source: Source, access: Access) -> Schema | None:
-    """The schema that each of a source's partitions has, also where there are none."""
-    return open_dataset(source, access).schema
 
 
 class _Units:
@@ -171,6 +164,6 @@ def _blocks_of(shard: Shard, start: int, stop: int) -> Shard | None:
     table = shard.blocks
     if table is None:
         return shard
-    plain = shard if table.starts is None else shard.known(blocks=replace(table, starts=None))
+    plain = shard.known(blocks=table.without_starts())
     first, last = table.records[[start, stop]].tolist()
     return cut_shard(plain, first, last) if first < last else None

@@ -10,7 +10,7 @@ from tfio_store.dataset.source import Source
 from tfio_store.example.codec import infer_feature_lists, infer_features
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
-from tfio_store.storage import Access
+from tfio_store.storage import Storage
 
 __all__ = ["Presence", "presence"]
 
@@ -28,12 +28,12 @@ class Presence:
 
 def presence(
     source: Source,
-    access: Access,
+    storage: Storage | None,
     *,
-    sample: int,
+    sample: int | None,
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
 ) -> Presence:
-    """Look at the first ``sample`` records that are sound; a warning tells of others.
+    """Look at the first ``sample`` records that are sound, None for all; a warning tells of others.
 
     CorruptRecordError for one that is no Example.
     """
@@ -44,7 +44,7 @@ def presence(
         on_corrupt="skip",
         memory_budget=_LITTLE,
         max_record_bytes=max_record_bytes,
-        **access.arguments,
+        storage=storage,
     ) as reader:
         for record in islice(reader, sample):
             records += 1

@@ -43,14 +43,17 @@ class _Seen:
         self.counts |= counts
 
 
-def schema_of_records(records: Iterable[Any], source: object = None, first: int = 0) -> Schema:
+def schema_of_records(
+    records: Iterable[Any], source: object = None, first: int = 0, *, empty: bool = False
+) -> Schema:
     """The schema that all of these records have; see `infer_schema`. Errors name the ``source``.
-    ``first`` is the number of the first of them in the source."""
+    ``first`` is the number of the first of them in the source. ``empty``: also the features that
+    have a value in none of them."""
     with of_source(source):
-        return _schema_of(records, source, first)
+        return _schema_of(records, source, first, empty)
 
 
-def _schema_of(records: Iterable[Any], source: object, first: int) -> Schema:
+def _schema_of(records: Iterable[Any], source: object, first: int, empty: bool) -> Schema:
     where = f" of {redacted(str(source))}" if isinstance(source, (str, PathLike)) else ""
     context: dict[str, _Seen] = {}
     lists: dict[str, _Seen] = {}
@@ -79,7 +82,10 @@ def _schema_of(records: Iterable[Any], source: object, first: int) -> Schema:
         number = max(context[name].first, lists[name].first)
         raise SchemaError(reason, feature=name, record=number)
     features |= sequences
-    return Schema({name: features[name] for name in sorted(features)})
+    if empty:
+        none = Feature("unknown", (None,), nullable=True)
+        features |= {n: none for n, seen in context.items() if not seen.dtype and n not in features}
+    return Schema({name: features[name] for name in sorted(features)})._of_records(total)
 
 
 def _described(record: Any, which: str) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -8,15 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from tfio_store.dataset.source import Source
+from tfio_store.dataset.model import Limits
+from tfio_store.dataset.source import Source, open_dataset
 from tfio_store.errors import DataLossError, SchemaError
 from tfio_store.example import Nullable, Ragged, decode_examples
+from tfio_store.example.arrow_types import zoned
 from tfio_store.example.feature import Feature
 from tfio_store.example.nullable import valid_rows
 from tfio_store.example.schema import Schema
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
-from tfio_store.storage import Access
-from tfio_store.tools.infer import infer_schema
+from tfio_store.storage import Storage
+from tfio_store.tools.infer import first_schema
 from tfio_store.tools.iso_texts import iso_texts
 from tfio_store.tools.record_schema import schema_of_records
 from tfio_store.tools.source_errors import of_source
@@ -32,7 +34,7 @@ Row = dict[str, Any]
 def rows_of(
     batches: Iterable[RecordBatch],
     source: Source,
-    access: Access,
+    storage: Storage | None,
     columns: Sequence[str] | None = None,
     *,
     known: Schema | None,
@@ -42,7 +44,8 @@ def rows_of(
 
     ``known``, the schema of a manifest, says what the features are. Without one, records tell:
     nothing that they hold is left out, and what is a single value in the first 1,000 records of the
-    source is no list.
+    source is no list. What a record shows does not hang on the records beside it: those features
+    of the first 1,000 that it lacks are None, and others it has or has not.
 
     Raises:
         ValueError: there is no such column.
@@ -55,19 +58,20 @@ def rows_of(
             batch = whole[start : start + _MOST_ROWS]
             with of_source(source, first):
                 if known is None and scalars is None:
-                    scalars = _scalars(source, access, batch, max_record_bytes)
-                schema = known or opened(schema_of_records(batch, first=first))
+                    scalars = _scalars(source, storage, batch, max_record_bytes)
+                schema = known or opened(schema_of_records(batch, first=first, empty=True))
                 yield from _rows(batch, schema, scalars or {}, columns)
             first += len(batch)
 
 
 def _scalars(
-    source: Source, access: Access, batch: RecordBatch, max_record_bytes: int
+    source: Source, storage: Storage | None, batch: RecordBatch, max_record_bytes: int
 ) -> dict[str, bool]:
     """Of each feature, whether a record has a single value of it. Where a first record of the
     source is no Example, the ``batch`` tells."""
     try:
-        found = infer_schema(source, max_record_bytes=max_record_bytes, **access.arguments)
+        dataset = open_dataset(source, storage, limits=Limits(max_record_bytes=max_record_bytes))
+        found = first_schema(dataset, max_record_bytes=max_record_bytes)
     except (DataLossError, SchemaError):
         found = schema_of_records(batch)
     return {name: _steps(feature) == () for name, feature in found.items()}
@@ -102,11 +106,20 @@ def _rows(
     decoded = decode_examples(batch, Schema(present), labels="names")
     single = {n for n in names if scalars.get(n) and n in present and not present[n].sequence}
     values = {name: list(map(plain, _each(decoded[name]))) for name in present}
+    times = any(feature.dtype.startswith("datetime64") for feature in present.values())
+    for name in present.keys() & zoned(schema.arrow) if times and schema.arrow else ():
+        values[name] = list(map(_in_utc, values[name]))
+    told = names if columns is not None or not scalars else [n for n in names if n in scalars]
+    others = [name for name in names if name not in told]
     for row in range(len(batch)):
-        yield {
+        found = {
             name: _unwrapped(values[name][row], name in single) if name in values else None
-            for name in names
+            for name in told
         }
+        for name in others:
+            if values[name][row] is not None:
+                found[name] = _unwrapped(values[name][row], name in single)
+        yield found
 
 
 def _each(column: Any) -> Iterator[Any]:
@@ -115,6 +128,13 @@ def _each(column: Any) -> Iterator[Any]:
         rows = zip(np.asarray(column), valid_rows(column).tolist(), strict=True)
         return (row if has else None for row, has in rows)
     return iter(column)
+
+
+def _in_utc(value: Any) -> Any:
+    """Texts of times as texts of times in UTC, in nested lists too."""
+    if isinstance(value, list):
+        return list(map(_in_utc, value))
+    return value and f"{value}Z"
 
 
 def _unwrapped(value: Any, single: bool) -> Any:

@@ -10,13 +10,13 @@ from functools import partial
 from typing import Any
 
 from tfio_store.dataset.header_walk import codec_of
-from tfio_store.dataset.model import Dataset
-from tfio_store.dataset.part import Limits
+from tfio_store.dataset.model import Dataset, Limits, Shard
 from tfio_store.dataset.source import Source, open_dataset
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, FRAME_OVERHEAD, RecordBatch
 from tfio_store.records.recovery import SkippedRegion
-from tfio_store.storage import Access, Retry
+from tfio_store.storage import Storage
+from tfio_store.storage.storage import check_storage, given_storage
 from tfio_store.storage.threads import Threads
 from tfio_store.tools.build_index import object_crc32c
 from tfio_store.tools.held_records import held_to
@@ -76,10 +76,9 @@ def verify(
     quick: bool = False,
     compression: str | None = "auto",
     storage_options: Mapping[str, Any] | None = None,
+    storage: Storage | None = None,
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
     on_progress: OnProgress | None = None,
-    retry: Retry | None = None,
-    backend: str = "fsspec",
 ) -> VerifyReport:
     """Read all of a source, check every checksum, and report.
 
@@ -92,10 +91,9 @@ def verify(
             in the manifest. No file is read. Default False.
         compression (str | None): See `RecordReader`. Default "auto".
         storage_options (dict | None): See `RecordReader`. Default None.
+        storage (Storage | None): See `RecordReader`. Default None.
         max_record_bytes (int): See `RecordReader`. Default 1 GiB.
         on_progress (Callable | None): Called with the `Progress` so far. Default None.
-        retry (Retry | None): See `RecordReader`. Default None.
-        backend (str): See `RecordReader`. Default "fsspec".
 
     Returns:
         VerifyReport: Its ``ok`` is the answer.
@@ -115,21 +113,18 @@ def verify(
         ...a.tfrecord: the checksum of a record's data does not hold (offset 0, 19 bytes)
     """
     check_on_progress(on_progress)
-    access = Access(storage_options, retry, backend)
+    storage = given_storage(storage_options, storage)
     limits = Limits(max_record_bytes=max_record_bytes)
-    dataset = open_dataset(source, access, compression=compression, limits=limits)
+    dataset = open_dataset(source, storage, compression=compression, limits=limits)
     report = VerifyReport(quick=quick)
-    look = partial(_object_problem, dataset, quick=quick)
-    with Threads(_LOOKUPS_AT_ONCE if quick else 1) as pool:
-        found = pool.map(look, range(len(dataset.shards)))
-        report.problems += [problem for problem in found if problem is not None]
+    there = _look_at_objects(dataset, report, quick=quick)
     report.problems += _listed_twice(dataset)
     if quick:
         return report
-    for _ in _sound_batches(dataset, report, max_record_bytes, on_progress):
+    for _ in _sound_batches(there, report, max_record_bytes, on_progress):
         pass
     expected = dataset.num_records
-    if expected is not None and expected != report.records and not report.skipped:
+    if expected is not None and expected != report.records and report.ok:
         report.problems.append(
             f"the manifest counts {expected} records, and {report.records} are there"
         )
@@ -142,15 +137,14 @@ def salvage(
     *,
     compression: str | None = "auto",
     storage_options: Mapping[str, Any] | None = None,
+    storage: Storage | None = None,
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
     on_progress: OnProgress | None = None,
-    retry: Retry | None = None,
-    backend: str = "fsspec",
     num_shards: int | None = None,
     if_exists: IfExists = "error",
     keep_replaced: float = KEEP_REPLACED,
     target_compression: str | None = "same",
-    target_options: Mapping[str, Any] | None = None,
+    target_storage: Storage | None = None,
 ) -> VerifyReport:
     """Copy every sound record of a source, in order, to a new dataset.
 
@@ -159,16 +153,16 @@ def salvage(
         target (str | PathLike): Folder and name of the new dataset, as for `ShardedWriter`.
         compression (str | None): The source's. See `RecordReader`. Default "auto".
         storage_options (dict | None): The source's. See `RecordReader`. Default None.
+        storage (Storage | None): See `RecordReader`. Default None.
         max_record_bytes (int): See `RecordReader`. Default 1 GiB.
         on_progress (Callable | None): Called with the `Progress` so far. Default None.
-        retry (Retry | None): See `RecordReader`. Default None.
-        backend (str): See `RecordReader`. Default "fsspec".
         num_shards (int | None): The target's. Default None: as many as the source has.
         if_exists (str): See `ShardedWriter`. Default "error".
         keep_replaced (float): See `ShardedWriter`. Seconds, default 3600.
         target_compression (str | None): As for `ShardedWriter`. Default "same": what most of the
             source's files have.
-        target_options (dict | None): The target's ``storage_options``. Default None: the source's.
+        target_storage (Storage | None): How the target's storage is reached. Default None: as the
+            source's.
 
     Returns:
         VerifyReport: What was copied, and what was lost.
@@ -190,25 +184,44 @@ def salvage(
         ([b'two'], 1)
     """
     check_on_progress(on_progress)
-    access = Access(storage_options, retry, backend)
+    storage = given_storage(storage_options, storage)
+    check_storage(target_storage, "target_storage")
     limits = Limits(max_record_bytes=max_record_bytes)
-    dataset = open_dataset(source, access, compression=compression, limits=limits)
+    dataset = open_dataset(source, storage, compression=compression, limits=limits)
     report = VerifyReport()
-    if target_options is not None:
-        access = replace(access, storage_options=target_options)
     codec = usual_codec(dataset) if target_compression == "same" else target_compression
+    there = _look_at_objects(dataset, report)
     with ShardedWriter(
         target,
         num_shards=num_shards or max(len(dataset.shards), 1),
         compression=codec,
         if_exists=if_exists,
         keep_replaced=keep_replaced,
-        **access.arguments,
+        storage=target_storage or dataset.storage,
     ) as writer:
-        sound = _sound_batches(dataset, report, max_record_bytes, on_progress)
+        sound = _sound_batches(there, report, max_record_bytes, on_progress)
         for batch in held_to(writer._kept(), sound, source):
             writer.write_batch(batch)
     return report
+
+
+def _look_at_objects(dataset: Dataset, report: VerifyReport, *, quick: bool = False) -> Dataset:
+    """Report each object that is not what its manifest says. Returns the dataset of those that are
+    there, of which a reader expects nothing: it has been told."""
+    look = partial(_object_problem, dataset, quick=quick)
+    with Threads(_LOOKUPS_AT_ONCE if quick else 1) as pool:
+        found = list(pool.map(look, range(len(dataset.shards))))
+    report.problems += [problem for problem, _ in found if problem is not None]
+    if all(problem is None for problem, _ in found):
+        return dataset
+    shards = zip(dataset.shards, found, strict=True)
+    return replace(dataset, shards=tuple(_plain(one) for one, (_, there) in shards if there))
+
+
+def _plain(shard: Shard) -> Shard:
+    table = shard.blocks
+    blocks = None if table is None else replace(table.without_starts(), sums=None)
+    return shard.known(blocks=blocks, crc32c=None)
 
 
 def usual_codec(dataset: Dataset) -> str | None:
@@ -246,8 +259,16 @@ def _listed_twice(dataset: Dataset) -> Iterator[str]:
         names.add(shard.name)
 
 
-def _object_problem(dataset: Dataset, index: int, *, quick: bool) -> str | None:
-    """How an object differs from what its manifest says, or None. ``quick``: as the store tells."""
+def _object_problem(dataset: Dataset, index: int, *, quick: bool) -> tuple[str | None, bool]:
+    """How an object differs from what its manifest says, or None; and whether it is there."""
+    try:
+        return _difference(dataset, index, quick=quick), True
+    except FileNotFoundError:
+        return f"{dataset.shard(index).url}: is missing", False
+
+
+def _difference(dataset: Dataset, index: int, *, quick: bool) -> str | None:
+    """How an object differs, or None. ``quick``: as the store tells."""
     shard = dataset.shard(index)
     if shard.crc32c is None:
         if quick:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from tfio_store.dataset.header_walk import codec_of
-from tfio_store.dataset.model import Dataset
-from tfio_store.dataset.part import Limits
+from tfio_store.dataset.model import Dataset, Limits
 from tfio_store.dataset.source import Source, is_one, open_dataset
 from tfio_store.read.reader import RecordReader
 from tfio_store.read.record_source import RecordSource
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
-from tfio_store.storage import Access, Retry
+from tfio_store.storage import Storage
 
 __all__ = ["Selection", "parse_numbers"]
 
@@ -33,18 +31,12 @@ class Selection:
 
     source: Source
     compression: str | None = "auto"
-    storage_options: Mapping[str, Any] | None = field(default=None, repr=False)  # credentials
+    storage: Storage | None = None
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES
-    retry: Retry | None = None
-    backend: str = "fsspec"
 
     def __post_init__(self) -> None:
         if not is_one(self.source):
             object.__setattr__(self, "source", list(self.source))
-
-    @property
-    def access(self) -> Access:
-        return Access(self.storage_options, self.retry, self.backend)
 
     def all(self) -> Iterator[RecordBatch]:
         """Every record, in order."""
@@ -105,15 +97,10 @@ class Selection:
     def dataset(self) -> Dataset:
         """What the source names."""
         limits = Limits(max_record_bytes=self.max_record_bytes)
-        return open_dataset(self.source, self.access, compression=self.compression, limits=limits)
+        return open_dataset(self.source, self.storage, compression=self.compression, limits=limits)
 
     def _by_number(self) -> RecordSource:
-        return RecordSource(
-            self.source,
-            compression=self.compression,
-            max_record_bytes=self.max_record_bytes,
-            **self.access.arguments,
-        )
+        return RecordSource(self.dataset, max_record_bytes=self.max_record_bytes)
 
     def _can_seek(self, dataset: Dataset) -> bool:
         return dataset.has_blocks or all(

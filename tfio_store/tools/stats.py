@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from tfio_store.dataset.header_walk import codec_of
-from tfio_store.dataset.model import Dataset
-from tfio_store.dataset.part import Limits
+from tfio_store.dataset.model import Dataset, Limits
 from tfio_store.dataset.source import Source, is_one, open_dataset
 from tfio_store.errors import SchemaError
 from tfio_store.example import decode_examples
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
-from tfio_store.storage import Access, Retry
+from tfio_store.storage import Storage
+from tfio_store.storage.storage import given_storage
 from tfio_store.tools.feature_tally import FeatureStats, FeatureTally, told
 from tfio_store.tools.record_schema import schema_of_records
 from tfio_store.tools.rows import opened
@@ -56,10 +56,9 @@ def stats(
     sample_bytes: int | None = _SAMPLE,
     compression: str | None = "auto",
     storage_options: Mapping[str, Any] | None = None,
+    storage: Storage | None = None,
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
     on_progress: OnProgress | None = None,
-    retry: Retry | None = None,
-    backend: str = "fsspec",
 ) -> DatasetStats:
     """Tell of each feature how many records have it, its range, quantiles and distinct values.
 
@@ -72,10 +71,9 @@ def stats(
             256 MiB.
         compression (str | None): See `RecordReader`. Default "auto".
         storage_options (dict | None): See `RecordReader`. Default None.
+        storage (Storage | None): See `RecordReader`. Default None.
         max_record_bytes (int): See `RecordReader`. Default 1 GiB.
         on_progress (Callable | None): Called with the `Progress` so far. Default None.
-        retry (Retry | None): See `RecordReader`. Default None.
-        backend (str): See `RecordReader`. Default "fsspec".
 
     Returns:
         DatasetStats: What the records hold.
@@ -98,10 +96,10 @@ def stats(
     if sample_bytes is not None and sample_bytes < 1:
         raise ValueError(f"sample_bytes must be at least 1, or None for all, got {sample_bytes}")
     check_on_progress(on_progress)
-    access = Access(storage_options, retry, backend)
+    storage = given_storage(storage_options, storage)
     source = source if is_one(source) else list(source)
     limits = Limits(max_record_bytes=max_record_bytes)
-    dataset = open_dataset(source, access, compression=compression, limits=limits)
+    dataset = open_dataset(source, storage, compression=compression, limits=limits)
     known = dataset.schema
     tallies: dict[str, FeatureTally] = {}
     records = nbytes = 0

@@ -7,21 +7,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Any, Literal
 
 from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.source import Source
 from tfio_store.example import Examples, decode_examples
-from tfio_store.example.codec import SchemaLike, Strings
+from tfio_store.example.codec import SchemaLike, SchemaToRead, Strings
 from tfio_store.example.decoding_nulls import Nulls, most_room
 from tfio_store.example.joining import joined_columns
 from tfio_store.example.kind_values import Labels
-from tfio_store.example.schema import Schema
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
-from tfio_store.storage import Access, Retry
+from tfio_store.storage import Storage
+from tfio_store.storage.storage import given_storage
+from tfio_store.tools.infer import read_by
 from tfio_store.tools.table_decoding import decoded
-from tfio_store.tools.table_encoding import TableEncoder
+from tfio_store.tools.table_encoding import chosen_schema, encoder_of
 from tfio_store.tools.table_parts import Part, parts_of
 from tfio_store.tools.table_schema import kept_features
 from tfio_store.tools.tfds_schema import schema_of_source
@@ -37,7 +38,8 @@ def write_table(
     table: Any,
     url: str | os.PathLike[str],
     *,
-    schema: SchemaLike | None = None,
+    schema: SchemaLike | Literal["bytes"] | None = None,
+    exact: bool = False,
     nan_as_null: bool = False,
     flatten: bool = False,
     num_shards: int | None = None,
@@ -47,10 +49,13 @@ def write_table(
     keep_replaced: float = KEEP_REPLACED,
     on_progress: OnProgress | None = None,
     storage_options: Mapping[str, Any] | None = None,
-    retry: Retry | None = None,
-    backend: str = "fsspec",
+    storage: Storage | None = None,
 ) -> DatasetManifest:
     """Write each row of a table as an Example. `read_table` gives the same table back.
+
+    Integers, bools and times become int64, floats float32, strings bytes: what TensorFlow and all
+    other readers of Examples expect. The manifest keeps dtypes, units and shapes. A warning names
+    the float64 columns, which lose digits.
 
     By a schema with feature lists (``Feature(..., sequence=True)``) rows are SequenceExamples.
 
@@ -61,11 +66,15 @@ def write_table(
             are written one after another. A null (see `encode_examples`) is a feature that the
             record lacks.
         url (str | PathLike): Folder and name, such as ``s3://bucket/folder/train``.
-        schema (Schema | dict | None): How to write some or all of the columns. ``{"price":
-            "float32"}`` rounds a float64 column to what ``tf.io.parse_example`` reads. Default
-            None: each column is kept exactly. What fits int64 and float32 is written as such,
-            anything else (float64, uint64, datetimes, arrays of bytes) as raw memory. Such a column
-            is nullable if it has nulls; of the others the schema says so.
+        schema (Schema | dict | str | None): How to write some or all of the columns. ``{"price":
+            "float64"}`` keeps a column exactly, as raw memory, which ``tf.io.decode_raw`` reads.
+            "bytes": the table has one column, of records to write as they are. A column of bytes
+            that are serialized Examples is an error if nobody says what it is to become.
+            Default None: as the dtypes say. Such a column is nullable if it has nulls; of the
+            others the schema says so.
+        exact (bool): Keep what int64 and float32 can't hold (float64, uint64, complex) as raw
+            memory, in all columns that ``schema`` does not name. Default False: float64 is rounded,
+            and what does not fit is an error.
         nan_as_null (bool): See `encode_examples`. Default False.
         flatten (bool): Make a column of each field of Arrow's structs: ``a`` and ``b.c`` of ``s``
             become ``s.a`` and ``s.b.c``. A null struct is a null in each, and they come back as
@@ -80,8 +89,7 @@ def write_table(
         keep_replaced (float): See `ShardedWriter`. Seconds, default 3600.
         on_progress (Callable | None): See `ShardedWriter`. Default None.
         storage_options (dict | None): See `RecordReader`. Default None.
-        retry (Retry | None): See `RecordReader`. Default None.
-        backend (str): See `ShardedWriter`. Default "fsspec".
+        storage (Storage | None): See `RecordReader`. Default None.
 
     Returns:
         DatasetManifest: What was committed. It holds the schema.
@@ -101,7 +109,7 @@ def write_table(
     """
     parts = parts_of(table, nan_as_null=nan_as_null, flatten=flatten)
     first = next(parts, Part())
-    chosen = Schema.of({} if schema is None else schema)
+    chosen = chosen_schema(schema)
     with ShardedWriter(
         url,
         num_shards=num_shards,
@@ -110,15 +118,18 @@ def write_table(
         if_exists=if_exists,
         keep_replaced=keep_replaced,
         on_progress=on_progress,
-        **Access(storage_options, retry, backend).arguments,
+        storage_options=storage_options,
+        storage=storage,
     ) as writer:
         kept = writer._kept()
-        encoder = TableEncoder(first, chosen, kept_features(kept))
-        schema_of_both(kept, encoder.features.to_json())
+        encoder = encoder_of(first, chosen, kept_features(kept), exact=exact)
+        if encoder.features is not None:
+            schema_of_both(kept, encoder.features.to_json())
         for part in chain([first], parts):
             for batch in encoder.batches(part):
                 writer.write_batch(batch)
-        writer._keep_schema(encoder.schema)
+        if encoder.schema is not None:
+            writer._keep_schema(encoder.schema)
     return writer.manifest
 
 
@@ -126,15 +137,14 @@ def read_table(
     source: Source,
     *,
     columns: Sequence[str] | None = None,
-    schema: SchemaLike | None = None,
+    schema: SchemaToRead | None = None,
     strings: Strings = "object",
     nulls: Nulls = "mask",
     labels: Labels = "numbers",
     decode_images: bool = False,
     storage_options: Mapping[str, Any] | None = None,
+    storage: Storage | None = None,
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
-    retry: Retry | None = None,
-    backend: str = "fsspec",
 ) -> Examples:
     """Read a whole dataset of Examples as columns, with the rows in the order of the shards.
 
@@ -144,16 +154,17 @@ def read_table(
         source (str | PathLike | list): See `RecordReader`.
         columns (list[str] | None): The columns to read. The others are stepped over undecoded.
             Default None: all of them.
-        schema (Schema | dict | None): What the records hold. Default None: what the manifest says.
-            Without a manifest, what all records show; `infer_schema` tells how.
+        schema (Schema | dict | str | None): What the records hold. "bytes": one column, ``record``,
+            of the records as they are. "auto": what the manifest says, or else what `infer_schema`
+            finds in some records; what these lack is not read. Default None: what the manifest
+            says, or else what all records show.
         strings (str): See `decode_examples`. Default "object".
         nulls (str): See `decode_examples`. Default "mask".
         labels (str): See `decode_examples`. Default "numbers".
         decode_images (bool): See `decode_examples`. Default False.
         storage_options (dict | None): See `RecordReader`. Default None.
+        storage (Storage | None): See `RecordReader`. Default None.
         max_record_bytes (int): See `RecordReader`. Default 1 GiB.
-        retry (Retry | None): See `RecordReader`. Default None.
-        backend (str): See `RecordReader`. Default "fsspec".
 
     Returns:
         Examples: A dict of columns, shaped as by `decode_examples`. ``.to_arrow()`` and
@@ -171,15 +182,14 @@ def read_table(
         >>> tfs.read_table("train").to_pandas().shape
         (2, 2)
     """
-    access = Access(storage_options, retry, backend)
-    where = access.arguments | {"max_record_bytes": max_record_bytes}
-    with RecordReader(source, **where) as reader:
-        full = reader.dataset.schema if schema is None else Schema.of(schema)
+    storage = given_storage(storage_options, storage)
+    with RecordReader(source, storage=storage, max_record_bytes=max_record_bytes) as reader:
+        full = reader.dataset.schema if schema is None else read_by(schema, reader.dataset)
         batches: Iterable[RecordBatch] = reader.batches()
         if full is None:
             # A feature may be missing, or of one length, in all records but the last.
             batches = list(batches)
-            full = schema_of_source(batches, source, access)
+            full = schema_of_source(batches, source, storage)
         wanted = full if columns is None else full.select(columns)
         how: Any = {
             "strings": strings,

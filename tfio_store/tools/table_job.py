@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.example.appending import appended
 from tfio_store.example.codec import SchemaLike
-from tfio_store.example.schema import Schema
-from tfio_store.tools.table_encoding import TableEncoder
+from tfio_store.example.schema import Schema, WholeRecords
+from tfio_store.tools.table_encoding import RecordEncoder, TableEncoder, chosen_schema, encoder_of
 from tfio_store.tools.table_parts import Part, parts_of
 from tfio_store.tools.table_schema import kept_features
 from tfio_store.tools.task_schemas import TaskSchema, joined_schema
@@ -20,6 +20,8 @@ from tfio_store.write.task_writer import TaskWriter
 from tfio_store.write.write_job import WriteJob
 
 __all__ = ["TableJob", "TableTask", "WrittenTable"]
+
+Encoder: TypeAlias = TableEncoder | RecordEncoder
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +50,12 @@ class TableTask:
     """
 
     def __init__(
-        self, writer: TaskWriter, encoder: Callable[[Part], TableEncoder], *, nan_as_null: bool
+        self, writer: TaskWriter, encoder: Callable[[Part], Encoder], *, nan_as_null: bool
     ) -> None:
         self._writer = writer
         self._make = encoder
         self._nan_as_null = nan_as_null
-        self._encoder: TableEncoder | None = None
+        self._encoder: Encoder | None = None
         self._empty: Part | None = None
 
     def write(self, table: Any) -> None:
@@ -73,8 +75,9 @@ class TableTask:
             self._encoder = self._make(self._empty)
             list(self._encoder.batches(self._empty))  # so that it heeds the types
         encoder = self._encoder
-        told = None if encoder is None else TaskSchema(encoder.schema, tuple(encoder.undecided))
-        return WrittenTable(result, told)
+        if encoder is None or encoder.schema is None:
+            return WrittenTable(result, None)
+        return WrittenTable(result, TaskSchema(encoder.schema, tuple(encoder.undecided)))
 
     def abort(self) -> None:
         """Remove what was written. See `TaskWriter.abort`."""
@@ -84,25 +87,29 @@ class TableTask:
 class TableJob:
     """Writes tables from many processes. It pickles; the driver commits.
 
-    ``job`` is a `WriteJob` without a number of shards and without a schema. ``schema`` and
-    ``nan_as_null`` are those of `write_table`.
+    ``job`` is a `WriteJob` without a number of shards and without a schema. ``schema``, ``exact``
+    and ``nan_as_null`` are those of `write_table`.
     """
 
     def __init__(
         self,
         job: WriteJob,
         *,
-        schema: SchemaLike | None = None,
+        schema: SchemaLike | Literal["bytes"] | None = None,
+        exact: bool = False,
         nan_as_null: bool = False,
         max_shard_bytes: int = 256 << 20,
     ) -> None:
         self._job = job
-        self._chosen = Schema.of({} if schema is None else schema)
+        self._chosen = chosen_schema(schema)
+        self._exact = exact
         self._nan_as_null = nan_as_null
         self._max_shard_bytes = max_shard_bytes
         kept = job._kept()
-        check_appendable(kept)
+        if not isinstance(self._chosen, WholeRecords):
+            check_appendable(kept)
         self._known = kept_features(kept)
+        self._kept = kept.schema if kept is not None and kept.records else None
 
     def open(self, order: Order = None) -> TableTask:
         """Begin one attempt at a task. See `WriteJob.open`."""
@@ -121,10 +128,12 @@ class TableJob:
             task.abort()
             raise
 
-    def _encoder(self, first: Part) -> TableEncoder:
-        encoder = TableEncoder(first, self._chosen, self._known)
-        if self._known:  # now, and not when all tasks have written
-            appended(Schema(self._known), encoder.features)
+    def _encoder(self, first: Part) -> Encoder:
+        encoder = encoder_of(first, self._chosen, self._known, exact=self._exact)
+        if (
+            self._kept is not None and encoder.features is not None
+        ):  # now, and not when all tasks have written
+            appended(Schema.from_json(self._kept), encoder.features)
         return encoder
 
     def commit(self, written: Iterable[WrittenTable]) -> DatasetManifest:

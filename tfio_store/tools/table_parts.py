@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tfio_store.example.arrow_types import common_field, joined, packed
+from tfio_store.example.arrow_types import common_field, joined, narrowed_type, packed
 from tfio_store.example.codec import Examples
 from tfio_store.example.columns import nan_as_nulls, normal_column, plain_row
 from tfio_store.example.feature import Feature
@@ -72,12 +72,15 @@ class Types:
         self._fields: dict[str, Any] = {}
         self._dictionaries: dict[str, Any] = {}
 
-    def heed(self, part: Part) -> None:
-        """TypeError if the part's types are not those of earlier parts."""
+    def heed(self, part: Part, narrowed: Collection[str]) -> None:
+        """TypeError if the part's types are not those of earlier parts. Floats of ``narrowed``
+        columns come back as float32."""
         self._first = self._first or part
         for name, new in part.types.items():
             if name in self._without:
                 continue
+            if name in narrowed:
+                new = new.with_type(narrowed_type(new.type))
             self._fields[name] = common_field(self._fields.get(name, new), new)
             self._add_dictionary(name, part.dictionaries.get(name))
 

@@ -8,17 +8,19 @@ from functools import partial
 from itertools import chain
 from typing import Any, TypeAlias
 
-from tfio_store.dataset.part import Limits
+from tfio_store.dataset.model import Limits
 from tfio_store.dataset.source import Source, open_dataset
 from tfio_store.example import decode_examples
 from tfio_store.example.arrow import to_arrow
 from tfio_store.example.arrow_types import as_type, with_room
-from tfio_store.example.codec import SchemaLike, decode_columns
+from tfio_store.example.codec import SchemaToRead, decode_columns
 from tfio_store.example.decoding_nulls import Nulls, most_room
-from tfio_store.example.schema import Schema
+from tfio_store.example.schema import Schema, schema_to_read
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
-from tfio_store.storage import Access, Retry
+from tfio_store.storage import Storage
+from tfio_store.storage.storage import given_storage
+from tfio_store.tools.infer import telling
 from tfio_store.tools.source_errors import of_source
 from tfio_store.tools.table_decoding import decoded
 from tfio_store.tools.tfds_schema import schema_of_source
@@ -34,11 +36,10 @@ def iter_tables(
     *,
     columns: Sequence[str] | None = None,
     batch_rows: int | None = None,
-    schema: SchemaLike | None = None,
+    schema: SchemaToRead | None = None,
     storage_options: Mapping[str, Any] | None = None,
+    storage: Storage | None = None,
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
-    retry: Retry | None = None,
-    backend: str = "fsspec",
 ) -> Any:
     """Read a dataset of Examples as Arrow record batches, one after another. Needs pyarrow.
 
@@ -51,12 +52,11 @@ def iter_tables(
             Default None: all of them.
         batch_rows (int | None): The rows of each batch but the last. Default None: those of a
             block, about 1 MiB of records.
-        schema (Schema | dict | None): What the records hold. Default None: what the manifest says.
+        schema (Schema | dict | str | None): See `read_table`. Default None: what the manifest says.
             Without a manifest, what all records show: they are read twice.
         storage_options (dict | None): See `RecordReader`. Default None.
+        storage (Storage | None): See `RecordReader`. Default None.
         max_record_bytes (int): See `RecordReader`. Default 1 GiB.
-        retry (Retry | None): See `RecordReader`. Default None.
-        backend (str): See `RecordReader`. Default "fsspec".
 
     Returns:
         pyarrow.RecordBatchReader: Its types are those of the table that `write_table` wrote; see
@@ -77,7 +77,7 @@ def iter_tables(
     if batch_rows is not None and batch_rows < 1:
         raise ValueError(f"batch_rows must be at least 1, got {batch_rows}")
     limits = Limits(max_record_bytes=max_record_bytes)
-    dataset = open_dataset(source, Access(storage_options, retry, backend), limits=limits)
+    dataset = open_dataset(source, given_storage(storage_options, storage), limits=limits)
     read = partial(RecordReader.of, dataset, max_record_bytes=max_record_bytes)
     full = whole_schema(read, source, schema)
     wanted = full if columns is None else full.select(columns)
@@ -89,15 +89,15 @@ def iter_tables(
     )
 
 
-def whole_schema(read: Read, source: Source, schema: SchemaLike | None) -> Schema:
+def whole_schema(read: Read, source: Source, schema: SchemaToRead | None) -> Schema:
     """The schema that was given, or that of the manifest, or else of all records."""
-    if schema is not None:
-        return Schema.of(schema)
+    if schema is not None and schema != "auto":
+        return schema_to_read(schema)
     with read() as reader:
-        known = reader.dataset.schema
+        known = reader.dataset.schema if schema is None else telling(reader.dataset, schema).schema
         if known is not None:
             return known
-        return schema_of_source(reader.batches(), source, reader.dataset.access)
+        return schema_of_source(reader.batches(), source, reader.dataset.storage)
 
 
 def arrow_types(wanted: Schema) -> Any:

@@ -29,8 +29,6 @@ Types = dict[str, Any]
 
 _READERS: dict[str, Any] = {"csv": csv_texts, "jsonl": json_lines}
 
-_NUMBERS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
-
 
 def text_tables(
     pieces: Pieces, form: str, columns: list[str] | None, schema: Schema
@@ -67,6 +65,8 @@ def _types(pieces: Iterator[Piece], form: str, schema: Schema) -> Types:
             with _naming(url, name):
                 found = reader.type_of(values)
                 types[name] = reader.common_type(types.get(name, found), found)
+    if form == "jsonl":
+        return {name: kind and json_lines.decided(kind) for name, kind in types.items()}
     return types
 
 
@@ -93,7 +93,6 @@ def _table(
     form: str,
     schema: Schema,
 ) -> dict[str, Any]:
-    import pyarrow as pa
 
     made = {}
     for name in names:
@@ -102,7 +101,7 @@ def _table(
             if types[name] is None:
                 made[name] = _chosen(values, schema[name])
             elif isinstance(values, list):
-                made[name] = pa.array(values, types[name])
+                made[name] = json_lines.as_type(values, types[name])
             else:
                 made[name] = csv_texts.as_type(values, types[name])
     return made
@@ -151,7 +150,7 @@ def _as_bytes(value: Any) -> Any:
 def _as_float(value: Any, kind: Any) -> Any:
     """JSON has neither NaN nor infinities; and 1 is 1.0."""
     if isinstance(value, str):
-        return _NUMBERS.get(value, value)
+        return json_lines.NOT_FINITE.get(value, value)
     if type(value) is float:
         check_range(value, kind)
     return as_whole(value, kind) if type(value) is int else value

@@ -12,20 +12,27 @@ from tfio_store.example import decode_examples
 from tfio_store.example.codec import Records
 from tfio_store.example.feature import Feature
 from tfio_store.example.schema import Schema
-from tfio_store.storage import Access
+from tfio_store.storage import Storage
 from tfio_store.tools.record_schema import schema_of_records
 
 __all__ = ["schema_of_source"]
 
 
-def schema_of_source(batches: Iterable[Records], source: object, access: Access) -> Schema:
+def schema_of_source(
+    batches: Iterable[Records],
+    source: object,
+    storage: Storage | None,
+    *,
+    numbered: bool = True,
+) -> Schema:
     """The schema of a source's records, with the dtypes, shapes and kinds of its ``features.json``,
-    if it has one. Where these records show another thing, they count."""
-    told = tfds_features(source, access)
-    seen = schema_of_records(chain.from_iterable(_compared(batches, told)), source)
-    return Schema(
-        {name: _joined(seen[name], told[name]) if name in told else seen[name] for name in seen}
-    )
+    if it has one. Where these records show another thing, they count. Errors do not name the source
+    if its records are not ``numbered`` from the first one on."""
+    told = tfds_features(source, storage)
+    records = chain.from_iterable(_compared(batches, told))
+    seen = schema_of_records(records, source if numbered else None)
+    found = {n: _joined(seen[n], told[n]) if n in told else seen[n] for n in seen}
+    return Schema(found)._of_records(seen.records_seen)
 
 
 def _compared(batches: Iterable[Records], told: dict[str, Feature]) -> Iterator[Records]:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tfio_store.example import decode_examples
-from tfio_store.example.codec import SchemaLike
+from tfio_store.example.codec import SchemaToRead
 from tfio_store.example.joining import joined_columns
-from tfio_store.example.schema import Schema, column_names
+from tfio_store.example.schema import Schema, column_names, schema_to_read
 from tfio_store.read.record_source import RecordSource
 from tfio_store.records.framing import RecordBatch
 from tfio_store.tools.source_errors import of_source
@@ -23,19 +23,19 @@ __all__ = ["Content", "content_of"]
 def content_of(
     source: Any,
     reader: Reader | RecordSource,
-    schema: SchemaLike | str | None,
+    schema: SchemaToRead | None,
     columns: Sequence[str] | None,
 ) -> Content:
     """What a user asks for by ``schema=`` and ``columns=``. ValueError, KeyError or TypeError for
     what cannot be given."""
     columns = None if columns is None else column_names(columns)
     name = source if isinstance(source, str) else None
-    if schema is None:
-        found = known_schema(reader)
+    if schema is None or schema == "auto":
+        found = known_schema(reader, schema)
     elif schema == "bytes":
         found = None
     else:
-        found = Schema.of(schema)
+        found = schema_to_read(schema)
     if found is not None and columns is not None:
         found = found.select(columns)
     elif columns is not None:

@@ -5,9 +5,10 @@ has to begin anew. So the workers agree by themselves. All workers of a pass kno
 other pass has (the loader's base seed), and the first of them that comes takes the next epoch for
 it. They write this into a file without a name, which the processes share.
 
-Two loaders that were given the same seed have the same number. So a worker also knows which process
-of its loader's was the first of its workers. Processes that another thread starts in between shift
-that, so a few more or less are the same loader's.
+Two loaders that were given the same seed have the same number. So a worker also knows the pipes of
+the queues that its loader gave to it: one of them all its workers have. Where it finds none, it
+knows which process of its loader's was the first of its workers. Processes that another thread
+starts in between shift that, so a few more or less are the same loader's.
 
 A process that a dataset was handed to, and that is no worker, such as a rank of a job, has a loader
 of its own. So the file holds the epochs of each process that has a loader.
@@ -49,10 +50,14 @@ class Pass:
     """How many workers it has."""
     workers: list[int] = field(default_factory=list)
     """Those that have begun it."""
+    pipes: list[int] = field(default_factory=list)
+    """Of the worker that came first."""
 
     def may_be_of(self, worker: Worker) -> bool:
-        """Whether the loader of this worker may have begun it. Another loader's workers are as many
-        processes away as one of the two has."""
+        """Whether the loader of this worker may have begun it. Another loader's workers share no
+        pipe with it, and are as many processes away as one of the two has."""
+        if self.pipes and worker.pipes:
+            return not worker.pipes.isdisjoint(self.pipes)
         return self.count == worker.count and abs(self.first - worker.first) < self.count
 
 
@@ -84,6 +89,7 @@ class _Loading:
         """Begin a pass that no other worker has begun."""
         epoch = self.next if at is None else at
         found = Pass(key or [], epoch, self.saved, worker.first, worker.count)
+        found.pipes = sorted(worker.pipes)
         self.next, self.saved, self.in_workers = found.epoch + 1, None, key is not None
         if key is not None:
             self.passes = [*self.passes, found][-_KEPT:]

@@ -12,12 +12,12 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from tfio_store.dataset.checks import check_positive
 from tfio_store.dataset.source import Source
-from tfio_store.example.codec import SchemaLike
+from tfio_store.example.codec import SchemaToRead
 from tfio_store.example.schema import Schema
 from tfio_store.read.mixture import Mixture
 from tfio_store.read.reader import DEFAULT_MEMORY_BUDGET, OnCorrupt
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
-from tfio_store.storage import LocalCache, Retry
+from tfio_store.storage import Storage
 from tfio_store.torch.content import content_of
 from tfio_store.torch.epochs import Epochs
 from tfio_store.torch.passes import Batches, Nothing, Rows, Steps
@@ -48,8 +48,9 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
     Args:
         source (str | PathLike | list | Mixture): See `RecordReader`; or what `tfio_store.mix` made,
             which takes the reader's options then.
-        schema (Schema | dict | str | None): What the records hold. Default None: what the manifest
-            says, or, without one, records as bytes. "bytes" asks for records as bytes.
+        schema (Schema | dict | str | None): What the records hold. "bytes": records come as they
+            are. "auto": what the manifest says, or else what `infer_schema` finds in some records.
+            Default None: what the manifest says, or TensorFlow Datasets wrote, or else "bytes".
         columns (list[str] | None): The features to decode. Default None: all of them.
         batch_size (int | None): The rows of a batch. Default None: single rows, for a loader that
             makes the batches, which is much slower.
@@ -71,11 +72,9 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
         verify (bool): See `RecordReader`. Default True.
         on_corrupt (str | Callable): See `RecordReader`. Default "raise".
         storage_options (dict | None): See `RecordReader`. Default None.
+        storage (Storage | None): See `RecordReader`. Default None.
         memory_budget (int): See `RecordReader`; each worker has so much. Default 256 MiB.
         max_record_bytes (int): See `RecordReader`. Default 1 GiB.
-        retry (Retry | None): See `RecordReader`. Default None.
-        backend (str): See `RecordReader`. Default "fsspec".
-        cache (str | PathLike | LocalCache | None): See `RecordReader`. Default None.
 
     Raises:
         OSError: The storage fails: FileNotFoundError, PermissionError and others, with the URL.
@@ -101,7 +100,7 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
         self,
         source: Source | Mixture,
         *,
-        schema: SchemaLike | str | None = None,
+        schema: SchemaToRead | None = None,
         columns: Sequence[str] | None = None,
         batch_size: int | None = None,
         shuffle: bool = False,
@@ -116,11 +115,9 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
         verify: bool = True,
         on_corrupt: OnCorrupt = "raise",
         storage_options: Mapping[str, Any] | None = None,
+        storage: Storage | None = None,
         memory_budget: int = DEFAULT_MEMORY_BUDGET,
         max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
-        retry: Retry | None = None,
-        backend: str = "fsspec",
-        cache: str | os.PathLike[str] | LocalCache | None = None,
     ) -> None:
         if batch_size is not None:
             check_positive("batch_size=", batch_size, also=" of rows, or None")
@@ -134,11 +131,9 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
             verify=verify,
             on_corrupt=on_corrupt,
             storage_options=storage_options,
+            storage=storage,
             memory_budget=memory_budget,
             max_record_bytes=max_record_bytes,
-            retry=retry,
-            backend=backend,
-            cache=cache,
         )
         self._content = content_of(source, reader, schema, columns)
         self._batch_size, self._drop_last = batch_size, drop_last

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, SupportsIndex
 
@@ -10,12 +9,12 @@ import torch
 from torch.utils.data import Dataset
 
 from tfio_store.dataset.source import Source
-from tfio_store.example.codec import SchemaLike
+from tfio_store.example.codec import SchemaToRead
 from tfio_store.example.schema import Schema
 from tfio_store.read.record_numbers import is_number
 from tfio_store.read.record_source import RecordSource
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
-from tfio_store.storage import LocalCache, Retry
+from tfio_store.storage import Storage
 from tfio_store.torch.carried import carrying_errors
 from tfio_store.torch.content import content_of
 from tfio_store.torch.fetched import Fetched
@@ -41,13 +40,11 @@ class TFRecordMap(Dataset):  # type: ignore[misc]
         compression (str | None): See `RecordReader`. Default "auto".
         verify (bool): See `RecordReader`. Default True.
         storage_options (dict | None): See `RecordReader`. Default None.
+        storage (Storage | None): See `RecordReader`. Default None.
         idx (list[str] | None): See `RecordSource`. Default None.
         cache_bytes (int): See `RecordSource`; each worker has so much. Default 64 MiB.
         memory_budget (int): See `RecordSource`. Default 256 MiB.
         max_record_bytes (int): See `RecordReader`. Default 1 GiB.
-        retry (Retry | None): See `RecordReader`. Default None.
-        backend (str): See `RecordReader`. Default "fsspec".
-        cache (str | PathLike | LocalCache | None): See `RecordReader`. Default None.
 
     Raises:
         OSError: The storage fails.
@@ -72,31 +69,27 @@ class TFRecordMap(Dataset):  # type: ignore[misc]
         self,
         source: Source,
         *,
-        schema: SchemaLike | str | None = None,
+        schema: SchemaToRead | None = None,
         columns: Sequence[str] | None = None,
         compression: str | None = "auto",
         verify: bool = True,
         storage_options: Mapping[str, Any] | None = None,
+        storage: Storage | None = None,
         idx: Sequence[str] | None = None,
         cache_bytes: int = 64 << 20,
         memory_budget: int = 256 << 20,
         max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
-        retry: Retry | None = None,
-        backend: str = "fsspec",
-        cache: str | os.PathLike[str] | LocalCache | None = None,
     ) -> None:
         records = RecordSource(
             source,
             compression=compression,
             verify=verify,
             storage_options=storage_options,
+            storage=storage,
             idx=idx,
             cache_bytes=cache_bytes,
             memory_budget=memory_budget,
             max_record_bytes=max_record_bytes,
-            retry=retry,
-            backend=backend,
-            cache=cache,
         )
         self._content = content_of(source, records, schema, columns)
         self._records = Lent(records)

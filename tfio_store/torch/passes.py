@@ -8,8 +8,10 @@ that for the end of the data.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
+
+from torch.utils.data._utils.collate import default_collate_fn_map
 
 from tfio_store.records.framing import RecordBatch
 from tfio_store.torch.carried import carrying_errors
@@ -90,6 +92,26 @@ class Steps(Iterator[Any]):
         raise NotImplementedError
 
 
+class WholeColumns(dict[str, Any]):
+    """A batch. By this class torch's default collate_fn finds `_refused`."""
+
+
+class WholeRecords(list[bytes]):
+    """A batch of records as they are. By this class torch's default collate_fn finds `_refused`."""
+
+
+def _refused(batches: Sequence[Any], *, collate_fn_map: Any = None) -> Any:
+    """A loader makes batches of batches, and rows of each in one more dimension."""
+    raise TypeError(
+        "the dataset gives whole batches, and the DataLoader would make batches of them: pass "
+        "batch_size=None to the DataLoader (its default is 1), or leave out batch_size= of "
+        "TFRecordIterable, which is slower"
+    )
+
+
+default_collate_fn_map[WholeColumns] = default_collate_fn_map[WholeRecords] = _refused
+
+
 class Nothing(Steps):
     """What is left of a share that has ended."""
 
@@ -128,7 +150,7 @@ class Batches(Steps):
             raise StopIteration
         batch = self._content.batch(self._parts)
         self._done()
-        return batch
+        return WholeColumns(batch) if isinstance(batch, dict) else WholeRecords(batch)
 
     def _done(self) -> None:
         self._parts, self._gathered, self._before = [], 0, None

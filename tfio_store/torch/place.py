@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
+from multiprocessing.queues import Queue
+from typing import Any
 
 import torch.distributed
 from torch.utils.data import get_worker_info
@@ -59,13 +63,16 @@ class Ranks:
 class Worker:
     """One worker of a loader, which runs in the process ``loader``. ``seed`` is common to all
     workers of a pass; None in the loader's own process, where there are no workers. ``process`` is
-    the number that the loader's process gave to this one: it counts those that it starts."""
+    the number that the loader's process gave to this one: it counts those that it starts. ``pipes``
+    are those of the queues that the loader gave to this worker. One of them all its workers have,
+    and no other loader's."""
 
     number: int
     count: int
     seed: int | None
     loader: int
     process: int = 0
+    pipes: frozenset[int] = frozenset()
 
     @property
     def first(self) -> int:
@@ -78,5 +85,18 @@ class Worker:
         info = get_worker_info()
         if info is None:
             return cls(0, 1, None, os.getpid())
-        process = (multiprocessing.current_process()._identity or (0,))[-1]
-        return cls(info.id, info.num_workers, info.seed - info.id, starter(), process)
+        process: Any = multiprocessing.current_process()
+        number = (process._identity or (0,))[-1]
+        pipes = pipes_of(getattr(process, "_args", ()))
+        return cls(info.id, info.num_workers, info.seed - info.id, starter(), number, pipes)
+
+
+def pipes_of(given: Iterable[Any]) -> frozenset[int]:
+    """The numbers by which the system knows the pipes of queues among a process's arguments. They
+    are the same in each process, however it was started."""
+    found = set()
+    for queue in given:
+        if isinstance(queue, Queue):
+            with contextlib.suppress(OSError, AttributeError):
+                found.add(os.fstat(queue._reader.fileno()).st_ino)  # type: ignore[attr-defined]
+    return frozenset(found - {0})

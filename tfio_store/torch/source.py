@@ -9,6 +9,7 @@ from tfio_store.example.schema import Schema
 from tfio_store.read.mixture import Mixture, parts_of
 from tfio_store.read.reader import RecordReader
 from tfio_store.read.record_source import RecordSource
+from tfio_store.tools.infer import telling
 
 __all__ = ["Reader", "known_schema", "reader_of"]
 
@@ -31,12 +32,12 @@ def reader_of(source: Any, **options: Any) -> Reader:
     return source
 
 
-def known_schema(reader: Reader | RecordSource) -> Schema | None:
-    """The schema that the manifest tells, if there is one. ValueError if those of a mixture's
-    sources differ."""
+def known_schema(reader: Reader | RecordSource, schema: object = None) -> Schema | None:
+    """The schema that the source tells by itself, or with "auto" by its records; if there is one.
+    ValueError if those of a mixture's sources differ."""
     if not isinstance(reader, Mixture):
-        return reader.dataset.schema
-    found = [part.shared.dataset.schema for part in parts_of(reader)]
+        return telling(reader.dataset, schema).schema
+    found = [telling(part.shared.dataset, schema).schema for part in parts_of(reader)]
     if any(one != found[0] for one in found):
         raise ValueError("the sources of the mixture have different schemas: pass schema=")
     return found[0]

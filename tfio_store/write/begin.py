@@ -7,6 +7,7 @@ import io
 from typing import TYPE_CHECKING, Any
 
 from tfio_store.dataset.names import DatasetNames, new_tag
+from tfio_store.storage.early import early
 from tfio_store.write.appending import schema_of_both
 from tfio_store.write.commit import Attempt
 from tfio_store.write.held_claim import put_claim
@@ -26,12 +27,20 @@ def begin(
     schema: dict[str, Any] | None = None,
     plain: bool = True,
 ) -> Attempt:
-    """Step 1. FileExistsError when there is a dataset and ``plan.if_exists`` is "error"; ValueError
-    if it is to be appended to, and has another ``schema``.
+    """Step 1. FileExistsError when there is a dataset and ``plan.if_exists`` is "error", or a file
+    of the dataset's name; ValueError if it is to be appended to, and has another ``schema``.
 
     ``plain``: whether plain names will do, if they are free.
     """
+    look = early(folder.store, folder.store.look, folder.join(names.name))
     found = folder.manifest(names.manifest, index=plan.append, damaged=not plan.append)
+    if look() is not None:
+        raise FileExistsError(
+            errno.EEXIST,
+            "a file has this name, and whoever reads the name would get the file, not the dataset; "
+            "write the dataset under another name, or remove the file",
+            folder.url(names.name),
+        )
     if found is not None:
         _check_replaceable(folder, names, plan, found)
         if plan.append:
@@ -40,7 +49,13 @@ def begin(
     is_plain = put_claim(
         folder, names, generation, plain=plain and found is None, copies=plan.copies
     )
-    return Attempt(folder, names, plan, generation, is_plain, found.etag if found else None)
+    etag = found.etag if found else None
+    return Attempt(folder, names, plan, generation, is_plain, etag, _appends_to(found, plan))
+
+
+def _appends_to(found: FoundManifest | None, plan: Plan) -> dict[str, Any] | None:
+    manifest = found.manifest if found is not None and plan.append else None
+    return manifest.schema if manifest is not None and manifest.records else None
 
 
 def _check_replaceable(

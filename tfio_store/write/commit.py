@@ -31,7 +31,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tfio_store.dataset.fingerprint import Fingerprint
 from tfio_store.dataset.folder import FoundManifest
@@ -68,7 +68,8 @@ LONGEST_WAIT = 2.0
 class Attempt:
     """One writer's try at a dataset. It pickles, and its copies may do any step, once or twice.
     ``plain``: whether the plain names are its own. If not, all its names carry ``generation``.
-    ``base`` is the etag of the manifest that was there when it began, or None.
+    ``base`` is the etag of the manifest that was there when it began, or None. ``appends_to`` is
+    the schema of the records to which others are appended, as JSON, if there are any.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class Attempt:
         generation: str,
         plain: bool,
         base: str | None,
+        appends_to: dict[str, Any] | None = None,
     ) -> None:
         self.folder = folder
         self.names = names
@@ -86,6 +88,7 @@ class Attempt:
         self.generation = generation
         self.plain = plain
         self.base = base
+        self.appends_to = appends_to
         self.claim = HeldClaim(folder, names, generation, plain=plain)
         self.undecided = False
         """Whether the manifest may have landed, or may land yet. Then nothing must be deleted."""
@@ -97,7 +100,7 @@ class Attempt:
 
     def __reduce__(self) -> tuple[object, ...]:
         kept = (self.folder, self.names, self.plan, self.generation, self.plain, self.base)
-        return Attempt, kept
+        return Attempt, (*kept, self.appends_to)
 
     def shard_name(self, shard: int) -> str:
         return self.names.shard(shard, None if self.plain else self.generation)
@@ -374,7 +377,9 @@ class Attempt:
         entry = Replaced(time.time() + self.plan.keep_replaced, gone)
         return replace(whole, replaced=(*(old.replaced if old else ()), *([entry] if gone else ())))
 
-    def _too_late(self, how: str = "") -> FileExistsError:
+    def _too_late(
+        self, how: str = "; nothing of this one is left: write again if both are wanted"
+    ) -> FileExistsError:
         return FileExistsError(
             errno.EEXIST,
             f"another writer has committed this dataset in the meantime{how}",

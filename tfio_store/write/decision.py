@@ -26,7 +26,7 @@ def decide(
 
     Raises:
         UncertainCommitError: it may have landed, or may land yet.
-        OSError: the store refuses it, and nothing has landed.
+        OSError: the store refuses it, and nothing has landed or will.
     """
     failure: Exception | None = None
     store, path = folder.store, folder.join(names.manifest)
@@ -44,7 +44,7 @@ def decide(
     if found is not None and found.holds(generation):
         return found
     as_before = (found.etag if found is not None else None) == proposal.base
-    if failure is None or may_arrive(failure):
+    if failure is None or may_arrive(failure, store):
         # The condition no longer holds. If the store decides conditions, a late request fails too.
         if failure is None or as_before or not store.conditional:
             raise uncertain(folder, names, failure) from failure

@@ -12,9 +12,10 @@ from tfio_store.dataset.folder import Folder
 from tfio_store.dataset.names import split_url
 from tfio_store.records.compression import Compressor, codec_name
 from tfio_store.records.framing import FrameWriter, RecordBatch
-from tfio_store.storage import Access, Retry, Store
+from tfio_store.storage import Storage, Store
 from tfio_store.storage.process import Owner
 from tfio_store.storage.redaction import redacted
+from tfio_store.storage.storage import for_writing, given_storage
 from tfio_store.write.budget import Memory
 from tfio_store.write.lifecycle import Lifecycle
 from tfio_store.write.runs import framed, write_run
@@ -50,8 +51,7 @@ class TFRecordWriter(Lifecycle):
             or a `tf.io.TFRecordOptions`, of which compression_type and compression_level count.
             (The others tune zlib's memory.)
         storage_options (dict | None): See `RecordReader`. Default None.
-        backend (str): "fsspec" (default), "obstore" or "auto"; all write through fsspec.
-        retry (Retry | None): See `RecordReader`. Default None.
+        storage (Storage | None): See `RecordReader`. Default None.
 
     Raises:
         OSError: The storage fails. The next call on the writer raises the first failure.
@@ -74,12 +74,11 @@ class TFRecordWriter(Lifecycle):
         options: Any = None,
         *,
         storage_options: Mapping[str, Any] | None = None,
-        backend: str = "fsspec",
-        retry: Retry | None = None,
+        storage: Storage | None = None,
     ) -> None:
         compressor = Compressor(*_compression(options))
         if isinstance(path, (str, os.PathLike)):
-            store, name = Access(storage_options, retry, backend).open(path)
+            store, name = for_writing(given_storage(storage_options, storage)).open(path)
             self._shown = redacted(os.fspath(path))
             self._sink: _Sink | None = _ToStore(
                 store, name, compressor, weakref.WeakMethod(self._stop)

@@ -98,7 +98,9 @@ class HeldClaim:
         self._seen: tuple[Claim, str | None] | None = None
         self._id = new_tag()
         self._contested = False
-        self._beaten = time.time()
+        self._beaten = time.monotonic()
+        self._watched: tuple[Claim, float] | None = None
+        """The version of the claim that was seen last, and since when, on the monotonic clock."""
         self._lock = PerProcess(threading.Lock)  # a fork may come while a thread has it
 
     def read(self) -> Claim | None:
@@ -117,9 +119,9 @@ class HeldClaim:
         """Give a sign of life, if the last one is long ago. Only `clean` needs it, so a failure
         here must not stop the writer. Of a job's many tasks one gives it for all: stores take few
         changes of one object a second."""
-        if time.time() - self._beaten < BEAT_SECONDS:
+        if time.monotonic() - self._beaten < BEAT_SECONDS:
             return
-        self._beaten = time.time()
+        self._beaten = time.monotonic()
         with contextlib.suppress(OSError):
             self.look()
 
@@ -129,13 +131,21 @@ class HeldClaim:
         with self._lock.here:
             claim = self._read()
             if claim is not None and claim.state == "open" and self._seen is not None:
-                now = time.time()
+                now = self._now(claim)
                 if claim.alive < now - BEAT_SECONDS / 2:
                     # once: if another change came first, that was a sign of life as well
                     data, etag, self._seen = claim.at(now).to_bytes(), self._seen[1], None
                     with contextlib.suppress(OSError):
                         swap(self._folder, self._name, data, etag)
             return claim
+
+    def _now(self, claim: Claim) -> float:
+        """Unix time, that goes on if the wall clock jumps back: at least as long after the claim's
+        last change as this process has seen it unchanged."""
+        seen = time.monotonic()
+        if self._watched is None or self._watched[0].turn != claim.turn:
+            self._watched = claim, seen
+        return max(time.time(), claim.alive + seen - self._watched[1])
 
     def announce(self, shards: Sequence[Fingerprint]) -> None:
         """Note shards before they appear under plain names. ClaimLostError if they must not
@@ -232,7 +242,7 @@ class HeldClaim:
                 done, new = swap(self._folder, self._name, wanted.to_bytes(), etag)
                 self._seen = (wanted, new) if done and new is not None else None
                 if done:
-                    self._beaten = time.time()
+                    self._beaten = time.monotonic()
                     return
         raise self._gone()
 

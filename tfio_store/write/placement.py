@@ -6,7 +6,8 @@ after the other. Both frame records into their shards' blocks, and push blocks t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,9 +22,34 @@ if TYPE_CHECKING:
     from tfio_store.write.progress import Tally
     from tfio_store.write.shard_stream import ShardStream
 
-__all__ = ["FixedShards", "RollingShards", "ShardFor"]
+__all__ = ["FixedShards", "InRuns", "RollingShards", "ShardFor"]
 
 ShardFor = Callable[[Any], int]
+
+
+class InRuns:
+    """A ``shard_for`` that gives each shard the next of equal runs of records, so that their order
+    stays. Whole runs are placed at once. Records beyond those that were counted go to the last
+    shard."""
+
+    def __init__(self, records: int, num_shards: int) -> None:
+        self._ends = [-(-records * shard // num_shards) for shard in range(1, num_shards)]
+        self._done = 0
+
+    def __call__(self, record: object) -> int:
+        self._done += 1
+        return bisect_right(self._ends, self._done - 1)
+
+    def cut(self, run: Run) -> Iterator[tuple[int, Run]]:
+        """The run in parts, and the shard of each."""
+        start = 0
+        while start < len(run):
+            shard = bisect_right(self._ends, self._done)
+            room = len(run) - start
+            if shard < len(self._ends):
+                room = min(room, self._ends[shard] - self._done)
+            yield shard, run[start : start + room]
+            start, self._done = start + room, self._done + room
 
 
 def push(stream: ShardStream, tally: Tally) -> None:
@@ -71,6 +97,11 @@ class FixedShards:
             push(self.streams[shard], self._tally)
 
     def write_run(self, run: Run) -> None:
+        if isinstance(self._shard_for, InRuns):
+            for shard, part in self._shard_for.cut(run):
+                if write_run(self.streams[shard].frames, part) >= self._block_bytes:
+                    push(self.streams[shard], self._tally)
+            return
         if self._shard_for is not None:
             for record in run:
                 self.write(record, None)

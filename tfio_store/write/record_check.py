@@ -1,16 +1,19 @@
-"""Holds dict records to their dataset's schema."""
+"""Holds dict records to their dataset's schema, or learns one of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from copy import copy
+from itertools import islice
 from typing import Any
 
 from tfio_store.errors import SchemaError
 from tfio_store.example import decode_examples
 from tfio_store.example.feature import ROW_LENGTHS
 from tfio_store.example.record_fit import fit_record
-from tfio_store.example.schema import Schema
+from tfio_store.example.schema import Schema, written_schema
 from tfio_store.records.framing import RecordBatch
+from tfio_store.write.appending import check_learned
 from tfio_store.write.runs import Run, encoded
 
 __all__ = ["RecordCheck"]
@@ -19,10 +22,15 @@ __all__ = ["RecordCheck"]
 class RecordCheck:
     """Fits records to the schema before they are written. SchemaError for a mapping that readers
     could not decode by the schema, or that holds a feature that the schema lacks. Records that are
-    bytes pass unchecked. Without a schema all records do."""
+    bytes pass unchecked. Without a schema it encodes mappings and learns their columns; ``placed``:
+    somebody has to see the mappings."""
 
-    def __init__(self, schema: object) -> None:
-        self._schema = None if schema is None else Schema.of(schema)
+    def __init__(self, schema: object, *, placed: bool = False) -> None:
+        self._learner: Any = None
+        self._placed = placed
+        self._kept: Mapping[str, Any] | None = None
+        self._next_look = 1
+        self._schema = None if schema is None else written_schema(schema)
         features = self._schema or Schema({})
         nested = [
             name + ROW_LENGTHS
@@ -35,7 +43,9 @@ class RecordCheck:
         """The same runs, fitted."""
         first = 0
         for run in runs:
-            if self._schema is None or isinstance(run, RecordBatch):
+            if self._schema is None:
+                yield self._learn(run)
+            elif isinstance(run, RecordBatch):
                 yield run
             else:
                 yield self._fit(run, self._schema, first)
@@ -43,7 +53,61 @@ class RecordCheck:
 
     def one(self, record: Any) -> Any:
         """The same record, fitted."""
-        return record if self._schema is None else self._fit([record], self._schema)[0]
+        if self._schema is None:
+            return self._learn([record])[0]
+        return self._fit([record], self._schema)[0]
+
+    def appends_to(self, schema: Mapping[str, Any] | None) -> None:
+        """Records must go with those of a dataset of this schema (JSON). One that does not is
+        refused early: after the first mappings, and at the latest by the commit."""
+        self._kept = None if self._schema is not None else schema
+
+    def fresh(self) -> RecordCheck:
+        """The same, which has learned nothing."""
+        fresh = copy(self)
+        fresh._learner, fresh._next_look = None, 1
+        return fresh
+
+    @property
+    def learned(self) -> dict[str, Any] | None:
+        """The state of what was learned, None if there was no record. See `joined_states`."""
+        return None if self._learner is None else self._learner.state()
+
+    def _learn(self, run: Run) -> Run:
+        from tfio_store.example.codec import new_learner
+
+        if self._learner is None and len(run):
+            self._learner = new_learner()
+            for record in islice(run, 1):
+                _refuse_examples(record)
+        if isinstance(run, RecordBatch) or set(map(type, run)) <= {bytes, bytearray}:
+            if len(run):
+                self._learner.skip(len(run))
+            return run
+        encoded_run = list(run)
+        for i, record in enumerate(run):
+            if type(record) is dict or isinstance(record, Mapping):
+                encoded_run[i] = self._learner.encode(record)
+            else:
+                self._learner.skip(1)
+        if self._kept is not None:
+            self._look(self._kept, len(run))
+        return list(run) if self._placed else encoded_run
+
+    def _look(self, kept: Mapping[str, Any], records: int) -> None:
+        """ValueError if what was learned so far can't be appended. It looks each time that there
+        are twice as many records, which costs little of all."""
+        self._next_look -= records
+        if self._next_look > 0:
+            return
+        state = self._learner.state()
+        self._next_look = state["records"]
+        try:
+            check_learned(kept, state)
+        except ValueError:
+            if state["records"] == 1:  # which is not written, and says nothing of others
+                self._learner = None
+            raise
 
     def _fit(self, run: list[Any], schema: Schema, first: int = 0) -> list[Any]:
         """``first``: the number of the first record, for errors."""
@@ -61,3 +125,19 @@ class RecordCheck:
             number = first + numbers[error.record]
             raise SchemaError(error.reason, feature=error.feature, record=number) from None
         return fit
+
+
+def _refuse_examples(record: object) -> None:
+    """SchemaError for a mapping that holds a record which nobody chose to write as a feature. All
+    others of a stream are like the first one."""
+    from tfio_store.example.codec import is_example
+
+    if not isinstance(record, Mapping):
+        return
+    for name in record:
+        if is_example(record[name]):
+            reason = (
+                "is a serialized Example, and would be a feature of another one; write the value "
+                f"itself, or say schema={{{name!r}: 'bytes', ...}}"
+            )
+            raise SchemaError(reason, feature=str(name), record=0)

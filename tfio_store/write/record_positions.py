@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tfio_store.dataset.record_starts import StartsArray, are_cheap
-from tfio_store.records.framing import walk
+from tfio_store.dataset.record_starts import CrcsArray, StartsArray, are_cheap, crcs_of
+from tfio_store.records.framing import HEADER_BYTES, scan
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
@@ -35,6 +35,7 @@ class RecordPositions:
     def __init__(self, wanted: bool | None) -> None:
         self._wanted = wanted
         self._blocks: list[StartsArray] | None = None if wanted is False else []
+        self._crcs: list[CrcsArray] = []
         self._nbytes = 0
         self._records = 0
 
@@ -45,13 +46,19 @@ class RecordPositions:
         self._nbytes += memoryview(block).nbytes
         self._records += records
         if self._wanted is None and not are_cheap(self._nbytes, self._records):
-            self._blocks = None
+            self._blocks, self._crcs = None, []
             return
-        frames, _, _ = walk(block, max_record_bytes=sys.maxsize)
+        batch = scan(block, verify=False, max_record_bytes=sys.maxsize).batch
+        frames = batch.offsets - HEADER_BYTES
         if len(frames) and frames[-1] >> 32:
             raise ValueError("a block's last record begins behind its first 4 GiB")
         self._blocks.append(frames.astype(np.uint32))
+        self._crcs.append(crcs_of(batch))
 
     def starts(self) -> StartsArray | None:
         """What `BlockTable` keeps of it."""
         return np.concatenate(self._blocks) if self._blocks else None
+
+    def crcs(self) -> CrcsArray | None:
+        """The masked CRCs of the same records."""
+        return np.concatenate(self._crcs) if self._crcs else None

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tfio_store.dataset.block_tables import BlockTable, ShardInfo
-from tfio_store.records.framing import crc32c, crc32c_combine
+from tfio_store.dataset.record_starts import SUMMED_BYTES
+from tfio_store.records.framing import crc32c, crc32c_combine, scan
 from tfio_store.write.record_positions import RecordPositions
 
 if TYPE_CHECKING:
@@ -29,6 +31,8 @@ class Piece:
     raw_nbytes: int
     records: int
     checksum: int
+    summed: int
+    """That of its records alone, as `scan` has it."""
 
 
 def make_piece(compressor: Compressor, block: BytesLike, records: int) -> Piece:
@@ -41,6 +45,7 @@ def make_piece(compressor: Compressor, block: BytesLike, records: int) -> Piece:
         raw_nbytes=memoryview(block).nbytes,
         records=records,
         checksum=compressor.checksum(block),
+        summed=scan(block, verify=False, max_record_bytes=sys.maxsize).summed,
     )
 
 
@@ -55,6 +60,7 @@ class ShardLayout:
         self._offsets = [len(compressor.header)]
         self._raw_offsets = [0]
         self._records = [0]
+        self._sums = [0]
         self.nbytes = len(compressor.header)
         self.crc32c = crc32c(compressor.header)
 
@@ -69,6 +75,9 @@ class ShardLayout:
         self._offsets.append(self.nbytes)
         self._raw_offsets.append(self._raw_offsets[-1] + piece.raw_nbytes)
         self._records.append(self._records[-1] + piece.records)
+        self._sums.append(
+            crc32c_combine(self._sums[-1], piece.summed, SUMMED_BYTES * piece.records)
+        )
         self._checksum = self._compressor.add(self._checksum, piece.checksum, piece.raw_nbytes)
         return piece.data
 
@@ -88,6 +97,8 @@ class ShardLayout:
             raw_offsets=offsets if plain else np.array(self._raw_offsets, np.int64),
             records=np.array(self._records, np.int64),
             starts=self._positions.starts(),
+            sums=np.array(self._sums, np.uint32),
+            crcs=self._positions.crcs(),
         )
         return ShardInfo(name, self.nbytes, self.records, self.crc32c, table)
 

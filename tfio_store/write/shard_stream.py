@@ -125,7 +125,7 @@ class ShardStream:
             if verify and stored.crc32c is None:
                 read_back(folder.store, path, nbytes=layout.nbytes, crc=layout.crc32c)
         except BaseException as error:
-            self.may_be_visible &= self._etag is not None or may_arrive(error)
+            self.may_be_visible &= self._etag is not None or may_arrive(error, folder.store)
             self._pipeline.fail(error)
             raise
 

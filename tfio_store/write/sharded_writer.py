@@ -18,8 +18,10 @@ from tfio_store.dataset.names import DEFAULT_SHARD_BYTES, RollOver
 from tfio_store.example.schema import Schema
 from tfio_store.records.compression import Compressor
 from tfio_store.records.framing import RecordBatch
-from tfio_store.storage import Access, Retry
+from tfio_store.storage import Storage
 from tfio_store.storage.redaction import redacted
+from tfio_store.storage.storage import given_storage
+from tfio_store.write.appending import schema_as_learned
 from tfio_store.write.begin import begin
 from tfio_store.write.budget import MEMORY_BUDGET, Memory
 from tfio_store.write.commit import Attempt
@@ -80,7 +82,8 @@ class ShardedWriter(Lifecycle):
             "": like ``train-00000-of-00004.tfrecord``.
         schema (Schema | dict | None): Kept in the manifest. Records that are mappings are held
             to it: arrays keep dtype and shape, or are errors. Records that are bytes are not.
-            Default None.
+            Default None: what all records show, if all are mappings. A feature then holds one kind
+            of values, and an append may widen what was there.
         metadata (dict | None): What JSON can hold. Kept in the manifest. Default None.
         block_bytes (int | None): Bytes of records in a block, before compression: 4 KiB to 64 MiB.
             One record of a compressed shard costs its block, so random access wants small ones.
@@ -96,8 +99,7 @@ class ShardedWriter(Lifecycle):
         on_progress (Callable | None): Called with a `Progress` when a block is full or a shard has
             landed, in the caller's thread. Default None.
         storage_options (dict | None): See `RecordReader`. Default None.
-        backend (str): "fsspec" (default), "obstore" or "auto"; all write through fsspec.
-        retry (Retry | None): See `RecordReader`. Default None.
+        storage (Storage | None): See `RecordReader`. Default None.
 
     Raises:
         FileExistsError: There is a dataset, and ``if_exists`` is "error"; or, at `close`, another
@@ -139,8 +141,7 @@ class ShardedWriter(Lifecycle):
         verify_uploads: bool = False,
         on_progress: OnProgress | None = None,
         storage_options: Mapping[str, Any] | None = None,
-        backend: str = "fsspec",
-        retry: Retry | None = None,
+        storage: Storage | None = None,
     ) -> None:
         self._shown = redacted(str(url))
         self._attempt: Attempt | None = None
@@ -150,15 +151,16 @@ class ShardedWriter(Lifecycle):
         record_positions = check_record_positions(record_positions, compressor.codec)
         plan = Plan(if_exists, compressor.codec, keep_replaced)
         self._described = describe(compressor.codec, schema, metadata)
-        self._check = RecordCheck(schema)
+        self._check = RecordCheck(schema, placed=shard_for is not None)
         open_shards = num_shards or ROLLING_OPEN
         memory = Memory.plan(memory_budget, open_shards, block_bytes)
         self._block_bytes = block_bytes = memory.block_bytes
         self._tally = Tally(on_progress)
         self._manifest: DatasetManifest | None = None
-        access = Access(storage_options, retry, backend)
-        folder, names = locate(url, num_shards, shard_template, access)
+        storage = given_storage(storage_options, storage)
+        folder, names = locate(url, num_shards, shard_template, storage)
         self._attempt = begin(folder, names, plan, schema=self._described.schema)
+        self._check.appends_to(self._attempt.appends_to)
         self._uploads = ShardUploads(
             folder,
             compressor,
@@ -289,7 +291,8 @@ class ShardedWriter(Lifecycle):
         if not self._tally.records and self._appends:
             self._uploads.forget()  # nothing needs an empty shard beside others
         shards = self._uploads.finish(self._tally.landed)
-        return replace(self._described, shards=tuple(shards))
+        schema = self._described.schema or schema_as_learned([("", self._check.learned)])
+        return replace(self._described, shards=tuple(shards), schema=schema)
 
     def _commit(self, described: DatasetManifest) -> None:
         assert self._attempt is not None

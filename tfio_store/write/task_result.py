@@ -6,12 +6,13 @@ import base64
 import binascii
 import zlib
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from tfio_store.dataset.block_tables import ShardInfo, decode_tables, encode_tables
 from tfio_store.dataset.checks import check_name, whole_number
 from tfio_store.dataset.words import counted, held
+from tfio_store.example.learned import checked_state
 from tfio_store.records.warning import warn
 
 __all__ = ["Order", "TaskResult", "check_order", "counted_results"]
@@ -42,6 +43,7 @@ class TaskResult:
             `WriteJob.open` was told.
         shards (tuple[ShardInfo, ...]): What it has written, in order. None of them is part of a
             dataset before the commit.
+        learned (dict | None): What its mappings show of the columns. Default None.
 
     Example:
         >>> job = tfs.WriteJob("train")
@@ -56,6 +58,7 @@ class TaskResult:
     attempt: str
     order: Order
     shards: tuple[ShardInfo, ...]
+    learned: dict[str, Any] | None = field(default=None, compare=False)
 
     @property
     def _task(self) -> object:
@@ -92,6 +95,7 @@ class TaskResult:
             "job": self.job,
             "attempt": self.attempt,
             "order": list(self.order) if isinstance(self.order, tuple) else self.order,
+            "learned": self.learned,
             "shards": [[one.name, one.nbytes, one.records, one.crc32c] for one in self.shards],
             "tables": base64.b64encode(zlib.compress(encode_tables(self.shards))).decode(),
         }
@@ -126,6 +130,7 @@ def _parse(document: dict[str, Any]) -> TaskResult:
         attempt=str(document["attempt"]),
         order=check_order(tuple(order) if isinstance(order, list) else order),
         shards=tuple(replace(one, blocks=table) for one, table in zip(shards, tables, strict=True)),
+        learned=checked_state(document.get("learned")),
     )
 
 

@@ -6,7 +6,7 @@ import errno
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -85,7 +85,8 @@ class Task:
         uploads = self.uploads(1, lambda: None)
         try:
             stream = uploads.open(name)
-            for run in self.check.each(runs(records, self.memory.block_bytes)):
+            record_check = self.check.fresh()
+            for run in record_check.each(runs(records, self.memory.block_bytes)):
                 if write_run(stream.frames, run) >= self.memory.block_bytes:
                     stream.push()
             (info,) = uploads.finish()
@@ -94,7 +95,7 @@ class Task:
             self.remove(uploads.abort())
             raise
         uploads.close()
-        return info
+        return replace(info, learned=record_check.learned)
 
     def remove(self, shards: Iterable[Fingerprint]) -> None:
         """Delete what a task has written."""
@@ -133,7 +134,7 @@ class TaskWriter(Lifecycle):
         task.check_open()
         self._job, self._token = attempt.generation, new_attempt()
         self._shown = attempt.folder.url(attempt.names.name)
-        self._check = task.check
+        self._check = task.check.fresh()
         self._block_bytes = task.memory.block_bytes
         self._uploads = uploads = task.uploads(OPEN_SHARDS, weakref.WeakMethod(self._stop))
         opened = partial(_open_shard, uploads, task, self._token)
@@ -222,7 +223,8 @@ class TaskWriter(Lifecycle):
         except BaseException as error:
             self._end(error)
             raise
-        self._result = TaskResult(self._job, self._token, self._order, shards)
+        learned = self._check.learned
+        self._result = TaskResult(self._job, self._token, self._order, shards, learned)
         self._set_ended(None)
         self._uploads.close()
         return self._result

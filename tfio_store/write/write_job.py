@@ -17,9 +17,11 @@ from tfio_store.dataset.names import DEFAULT_SHARD_BYTES, FIXED_TEMPLATE
 from tfio_store.example.schema import Schema
 from tfio_store.records.compression import Compressor
 from tfio_store.records.framing import RecordBatch
-from tfio_store.storage import Access, Retry
+from tfio_store.storage import Storage
 from tfio_store.storage.process import Owner
 from tfio_store.storage.redaction import redacted
+from tfio_store.storage.storage import given_storage
+from tfio_store.write.appending import not_looked_into, schema_as_learned
 from tfio_store.write.begin import begin
 from tfio_store.write.budget import Memory
 from tfio_store.write.commit import Attempt
@@ -79,8 +81,7 @@ class WriteJob:
         memory_budget (int): Bytes that one task may take. Default 64 MiB.
         verify_uploads (bool): See `ShardedWriter`. Default False.
         storage_options (dict | None): See `RecordReader`. Default None.
-        backend (str): See `ShardedWriter`. Default "fsspec".
-        retry (Retry | None): See `RecordReader`. Default None.
+        storage (Storage | None): See `RecordReader`. Default None.
 
     Raises:
         FileExistsError: There is a dataset, and ``if_exists`` is "error".
@@ -115,8 +116,7 @@ class WriteJob:
         memory_budget: int = _MEMORY_BUDGET,
         verify_uploads: bool = False,
         storage_options: Mapping[str, Any] | None = None,
-        backend: str = "fsspec",
-        retry: Retry | None = None,
+        storage: Storage | None = None,
     ) -> None:
         if num_shards is not None:
             check_positive("num_shards", num_shards, also=" or None")
@@ -130,14 +130,15 @@ class WriteJob:
         if record_positions is None and num_shards is None:
             record_positions = False
         record_positions = check_record_positions(record_positions, compressor.codec)
-        access = Access(storage_options, retry, backend)
+        storage = given_storage(storage_options, storage)
         private = "" if plan.copies and num_shards is None else shard_template
-        folder, own = locate(url, num_shards, private, access)
+        folder, own = locate(url, num_shards, private, storage)
         self._template = own.like(shard_template or FIXED_TEMPLATE).template if plan.copies else ""
         if plan.copies and num_shards is not None and not plan.append:
             check_free(folder, own)
         kept = self._described.schema
         self._attempt: Attempt = begin(folder, own, plan, schema=kept, plain=False)
+        check.appends_to(self._attempt.appends_to)
         self._task = Task(
             self._attempt, compressor, memory, check, verify_uploads, record_positions
         )
@@ -292,9 +293,12 @@ class WriteJob:
         claim = attempt.claim.read()
         manifest = attempt.landed() if claim is None or claim.state != "open" else None
         if manifest is None:
+            results = results if isinstance(results, list) else _listed(results)
             shards = tuple(self._shards_of(results))
             try:
-                described = replace(self._described, shards=shards)
+                schema = self._described.schema or self._learned(results)
+                shards = tuple(replace(shard, learned=None) for shard in shards)
+                described = replace(self._described, shards=shards, schema=schema)
                 manifest = attempt.commit(described, plain_template=template)
             except NamesTakenError:
                 raise
@@ -342,6 +346,17 @@ class WriteJob:
             if shard.name != names.attempt(number, result.job, result.attempt):
                 raise ValueError(f"{shard.name} is not what the task of {result!r} wrote")
             yield shard
+
+    def _learned(self, results: Iterable[Any]) -> dict[str, Any] | None:
+        """The schema that tasks have learned of their mappings."""
+        if self.num_shards is not None:
+            found = self._by_number(results, self.num_shards)
+            return schema_as_learned(
+                (f"shard {number}", info.learned or not_looked_into(info.records))
+                for number, info in enumerate(found)
+            )
+        told = counted_results(results, self._attempt.generation)
+        return schema_as_learned((_task_name(result), result.learned) for result in told)
 
     def _by_number(self, infos: Iterable[Any], num_shards: int) -> list[ShardInfo]:
         names = self._attempt.names
@@ -391,6 +406,16 @@ class WriteJob:
         # neither a task nor a forked child ends the job for all others
         if not self._is_copy and self._owner.is_here:
             self.abort()
+
+
+def _listed(results: Any) -> Any:
+    """A list of what is read twice; what is no iterable is refused by name elsewhere."""
+    return list(results) if isinstance(results, Iterable) else results
+
+
+def _task_name(result: TaskResult) -> str:
+    order = result.order
+    return f"attempt {result.attempt}" if order is None else f"task {order}"
 
 
 def _check_names(names: Names) -> Names:

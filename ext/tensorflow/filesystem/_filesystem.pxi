@@ -5,14 +5,6 @@ the block cache comes here, with the GIL, and goes on to the `Host` that `serve`
 """
 
 
-cdef extern from "Python.h":
-    void PyErr_SetInterrupt()
-
-cdef extern from "tensorflow/filesystem/gate.h" nogil:
-    void fs_gate_close()
-    bint fs_gate_drain(double seconds)
-    void fs_gate_after_fork()
-
 cdef extern from "tensorflow/filesystem/cache.h" nogil:
     ctypedef struct fs_range:
         pass
@@ -38,9 +30,6 @@ cdef extern from "tensorflow/filesystem/host.h":
 cdef extern from "tensorflow/filesystem/plugin.h":
     void fs_plugin_offer(const char *scheme)
 
-
-# At exit, how long to wait for calls that are in Python: longer than a request may take.
-cdef double EXIT_SECONDS = 60.0
 
 cdef object host = None
 
@@ -72,25 +61,7 @@ def set_cache_budget(size_t nbytes):
     fs_cache_set_budget(nbytes)
 
 
-# ---- leaving the interpreter, and forks ----
-
-def _leave():
-    """Nobody enters Python after this. What is on its way is given up, its readers are told."""
-    fs_gate_close()
-    fs_cache_abandon(TF_UNAVAILABLE, b"the Python interpreter is shutting down")
-    with nogil:
-        fs_gate_drain(EXIT_SECONDS)
-
-
-def at_exit(last):
-    """When the interpreter leaves, call ``last``, then let no more of TensorFlow's calls in."""
-    def leave():
-        try:
-            last()
-        finally:
-            _leave()
-    atexit.register(leave)
-
+# ---- forks ----
 
 cdef void _before_fork() noexcept nogil:
     fs_cache_before_fork()
@@ -102,7 +73,7 @@ cdef void _in_parent() noexcept nogil:
 
 cdef void _in_child() noexcept nogil:
     fs_cache_after_fork(True)
-    fs_gate_after_fork()
+    gate_after_fork()
 
 
 pthread_atfork(_before_fork, _in_parent, _in_child)
@@ -123,8 +94,7 @@ cdef bytes encoded(str text):
 cdef void set_error(failure *error, fault, path) noexcept:
     """What an exception means to TensorFlow."""
     try:
-        if isinstance(fault, KeyboardInterrupt):
-            PyErr_SetInterrupt()  # it belongs to whoever called TensorFlow, so raise it again there
+        pass_on(fault)
         code, reason = host.status(fault, path)
         fail(error, <TF_Code> <int> code, b"%s", <const char *> reason)
     except BaseException:

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tensorflow/filesystem/gate.h"
+#include "tensorflow/gate.h"
 #include "tensorflow/filesystem/host.h"
 #include "tensorflow/filesystem/path.h"
 #include "tensorflow/filesystem/reader.h"
@@ -20,8 +20,8 @@ static void report(failure *error, TF_Status *status) {
 }
 
 static bool enter(failure *error) {
-    if (fs_gate_enter()) return true;
-    fail(error, TF_UNAVAILABLE, "the Python interpreter is shutting down");
+    if (gate_enter()) return true;
+    fail(error, TF_CANCELLED, "%s", GATE_CLOSED);
     return false;
 }
 
@@ -148,7 +148,7 @@ static void run(fs_operation operation, const char *path, const char *target, TF
     failure error = {0};
     if (enter(&error)) {
         host_run(operation, path, target, &error);
-        fs_gate_leave();
+        gate_leave();
     }
     report(&error, status);
 }
@@ -171,7 +171,7 @@ static void delete_tree(const TF_Filesystem *filesystem, const char *path,
     failure error = {0};
     if (enter(&error)) {
         host_run(FS_DELETE_TREE, path, NULL, &error);
-        fs_gate_leave();
+        gate_leave();
     }
     *undeleted_files = 0;
     *undeleted_dirs = error.code ? 1 : 0;
@@ -195,7 +195,7 @@ static bool is_directory(const TF_Filesystem *filesystem, const char *path, TF_S
     failure error = {0};
     if (enter(&error)) {
         host_run(FS_IS_DIRECTORY, path, NULL, &error);
-        fs_gate_leave();
+        gate_leave();
     }
     const bool yes = !error.code;
     report(&error, status);
@@ -210,7 +210,7 @@ static bool paths_exist(const TF_Filesystem *filesystem, char **paths, int count
         failure error = {0};
         if (enter(&error)) {
             host_run(FS_EXISTS, paths[i], NULL, &error);
-            fs_gate_leave();
+            gate_leave();
         }
         all = all && !error.code;
         if (statuses) report(&error, statuses[i]);
@@ -223,7 +223,7 @@ static bool stat_path(const char *path, fs_stat *found, TF_Status *status) {
     failure error = {0};
     if (enter(&error)) {
         host_stat(path, found, &error);
-        fs_gate_leave();
+        gate_leave();
     }
     const bool ok = !error.code;
     report(&error, status);
@@ -252,7 +252,7 @@ static int names(int (*ask)(const char *, char ***, failure *), const char *path
     int count = -1;
     if (enter(&error)) {
         count = ask(path, entries, &error);
-        fs_gate_leave();
+        gate_leave();
     }
     report(&error, status);
     return count;

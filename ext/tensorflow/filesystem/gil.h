@@ -3,7 +3,7 @@
 #ifndef TFIO_STORE_FS_GIL_H
 #define TFIO_STORE_FS_GIL_H
 
-/* Lets go of the GIL if this thread has it. Call it between fs_gate_enter and fs_gate_leave. */
+/* Lets go of the GIL if this thread has it. Call it between gate_enter and gate_leave. */
 void *fs_gil_release(void);
 
 /* Takes back what fs_gil_release let go. */

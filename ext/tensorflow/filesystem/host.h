@@ -1,5 +1,5 @@
-/* What the plugin asks of Python. _filesystem.pxi implements it. Call it between fs_gate_enter and
- * fs_gate_leave; each function takes the GIL itself. Paths are whole URLs, NUL-terminated UTF-8. The
+/* What the plugin asks of Python. _filesystem.pxi implements it. Call it between gate_enter and
+ * gate_leave; each function takes the GIL itself. Paths are whole URLs, NUL-terminated UTF-8. The
  * outcome of every function is in *error: code 0 is success. */
 #ifndef TFIO_STORE_FS_HOST_H
 #define TFIO_STORE_FS_HOST_H

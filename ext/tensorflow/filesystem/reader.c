@@ -17,7 +17,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "tensorflow/filesystem/gate.h"
+#include "tensorflow/gate.h"
 #include "tensorflow/filesystem/gil.h"
 #include "tensorflow/filesystem/host.h"
 #include "tensorflow/abi.h"
@@ -53,16 +53,14 @@ typedef struct {
     size_t request; /* bytes in adjacent ranges to ask for at once */
 } batch;
 
-static const char *const LEAVING = "the Python interpreter is shutting down";
-
 static void batch_send(fs_reader *reader, batch *asked) {
     if (!asked->count) return;
-    if (fs_gate_enter()) {
+    if (gate_enter()) {
         host_fetch(reader->host, asked->ranges, asked->count, asked->request);
-        fs_gate_leave();
+        gate_leave();
     } else {
         for (size_t i = 0; i < asked->count; i++)
-            fs_range_fail(asked->ranges[i], TF_UNAVAILABLE, LEAVING);
+            fs_range_fail(asked->ranges[i], TF_CANCELLED, GATE_CLOSED);
     }
     asked->count = 0;
 }
@@ -82,8 +80,8 @@ static fs_object *open_snapshot(fs_snapshot *snapshot, failure *error) {
 }
 
 fs_reader *fs_reader_open(const char *path, failure *error) {
-    if (!fs_gate_enter()) {
-        fail(error, TF_UNAVAILABLE, "%s", LEAVING);
+    if (!gate_enter()) {
+        fail(error, TF_CANCELLED, "%s", GATE_CLOSED);
         return NULL;
     }
     fs_snapshot snapshot = {0};
@@ -100,15 +98,15 @@ fs_reader *fs_reader_open(const char *path, failure *error) {
         free(reader);
         reader = NULL;
     }
-    fs_gate_leave();
+    gate_leave();
     return reader;
 }
 
 void fs_reader_close(fs_reader *reader) {
     fs_object_close(reader->object);
-    if (fs_gate_enter()) { /* else the interpreter is going, and its object with it */
+    if (gate_enter()) { /* else the interpreter is going, and its object with it */
         host_close_reader(reader->host);
-        fs_gate_leave();
+        gate_leave();
     }
     pthread_mutex_destroy(&reader->lock);
     free(reader);
@@ -272,9 +270,9 @@ static bool read_pieces(fs_reader *reader, fs_object *object, uint64_t offset, s
 static void look_again(fs_reader *reader) {
     fs_snapshot snapshot = {0};
     failure error = {0};
-    if (!fs_gate_enter()) return;
+    if (!gate_enter()) return;
     host_look_again(reader->host, &snapshot, &error);
-    fs_gate_leave();
+    gate_leave();
     fs_object *now = error.code ? NULL : open_snapshot(&snapshot, &error);
     error.code = TF_OK;
     if (!now) return;
@@ -311,12 +309,12 @@ static int64_t read_now(fs_reader *reader, uint64_t offset, size_t n, char *buff
 }
 
 int64_t fs_reader_read(fs_reader *reader, uint64_t offset, size_t n, char *buffer, failure *error) {
-    const bool inside = fs_gate_enter(); /* outside there is no GIL, but maybe the bytes */
+    const bool inside = gate_enter(); /* outside there is no GIL, but maybe the bytes */
     void *released = inside ? fs_gil_release() : NULL;
     const int64_t got = read_now(reader, offset, n, buffer, error);
     if (inside) {
         fs_gil_restore(released);
-        fs_gate_leave();
+        gate_leave();
     }
     return got;
 }

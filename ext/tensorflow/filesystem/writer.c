@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tensorflow/filesystem/gate.h"
+#include "tensorflow/gate.h"
 #include "tensorflow/filesystem/host.h"
 #include "tensorflow/abi.h"
 
@@ -20,12 +20,9 @@ struct fs_writer {
     char buffer[BUFFER_BYTES];
 };
 
-static const char *const LEAVING =
-    "the Python interpreter is shutting down; close files before the program ends";
-
 static bool enter(failure *error) {
-    if (fs_gate_enter()) return true;
-    fail(error, TF_UNAVAILABLE, "%s", LEAVING);
+    if (gate_enter()) return true;
+    fail(error, TF_CANCELLED, "%s; close files before the program ends", GATE_CLOSED);
     return false;
 }
 
@@ -48,7 +45,7 @@ fs_writer *fs_writer_open(const char *path, bool append, failure *error) {
     writer->host = NULL;
     if (enter(error)) {
         writer->host = host_open_writer(path, append, &writer->position, error);
-        fs_gate_leave();
+        gate_leave();
     }
     if (writer->host) return writer;
     free(writer);
@@ -58,7 +55,7 @@ fs_writer *fs_writer_open(const char *path, bool append, failure *error) {
 static bool append_through(fs_writer *writer, const char *bytes, size_t n, failure *error) {
     if (!enter(error)) return false;
     if (drain(writer, error)) host_write(writer->host, bytes, n, error);
-    fs_gate_leave();
+    gate_leave();
     return !error->code;
 }
 
@@ -78,20 +75,20 @@ void fs_writer_sync(fs_writer *writer, failure *error) {
     writer->log = true;
     if (!enter(error)) return;
     if (drain(writer, error)) host_sync(writer->host, error);
-    fs_gate_leave();
+    gate_leave();
 }
 
 void fs_writer_finish(fs_writer *writer, failure *error) {
     if (!enter(error)) return;
     host_finish(writer->host, writer->buffer, writer->filled, error);
     writer->filled = 0;
-    fs_gate_leave();
+    gate_leave();
 }
 
 void fs_writer_release(fs_writer *writer) {
-    if (fs_gate_enter()) { /* this may be a finalizer, so nothing is waited for here */
+    if (gate_enter()) { /* this may be a finalizer, so nothing is waited for here */
         host_release_writer(writer->host, writer->buffer, writer->filled);
-        fs_gate_leave();
+        gate_leave();
     }
     free(writer);
 }

@@ -1,4 +1,7 @@
-"""The Python end of the ops: lends them the bytes of what is not a raw local file."""
+"""The Python end of the ops: lends them the bytes of what is not a raw local file.
+
+Whoever comes when the gate is closed is answered without Python. What was lent stays lent then.
+"""
 
 
 cdef extern from "tensorflow/ops/chunk.h" nogil:
@@ -12,6 +15,9 @@ cdef extern from "tensorflow/ops/chunk.h" nogil:
 
 
 cdef extern from "tensorflow/ops/part.h" nogil:
+    ctypedef struct block_sums:
+        int64_t before
+        int64_t behind
     ctypedef struct record_part:
         chunk bytes
         chunk table
@@ -41,6 +47,7 @@ cdef extern from "tensorflow/ops/lender.h" nogil:
         int64_t raw_start
         int64_t raw_stop
         int64_t records
+        block_sums sums
         int64_t file_blocks
     ctypedef struct tf_lender:
         void *(*begin_block)(
@@ -104,9 +111,12 @@ def load_ops(begin_block, read_block, read_stream, forget_steps, inflate, classi
         raise ImportError(f"this TensorFlow does not go with the ops: {problem.decode()}")
 
 
-cdef void return_lent(void *buffer) noexcept with gil:
-    PyBuffer_Release(<Py_buffer *> buffer)
-    free(buffer)
+cdef void return_lent(void *buffer) noexcept nogil:
+    if gate_enter():
+        with gil:
+            PyBuffer_Release(<Py_buffer *> buffer)
+        free(buffer)
+        gate_leave()
 
 
 cdef int lend(object data, chunk *bytes) except -1:
@@ -155,6 +165,7 @@ cdef int put_text(object text, char *to, size_t size) except -1:
 
 cdef c_bool fail_exception(failure *why, object error) noexcept:
     try:
+        pass_on(error)
         code, text = _classify(error)
         message = text.encode("utf-8", "replace")
         return fail(why, <TF_Code> <int> code, b"%s", <const char *> message)
@@ -162,7 +173,15 @@ cdef c_bool fail_exception(failure *why, object error) noexcept:
         return fail(why, TF_UNKNOWN, b"an error that could not be described")
 
 
-cdef void *begin(const block_request *block, const read_settings *settings) noexcept with gil:
+cdef void *begin(const block_request *block, const read_settings *settings) noexcept nogil:
+    cdef void *fetch = NULL
+    if gate_enter():
+        fetch = begin_fetch(block, settings)
+        gate_leave()
+    return fetch
+
+
+cdef void *begin_fetch(const block_request *block, const read_settings *settings) noexcept with gil:
     try:
         fetch = _begin_block(
             block.url.decode(), block.codec.decode(), block.version.decode(),
@@ -175,13 +194,27 @@ cdef void *begin(const block_request *block, const read_settings *settings) noex
         return NULL  # read_block meets the same, and says it
 
 
-cdef void drop(void *fetch) noexcept with gil:
+cdef void drop(void *fetch) noexcept nogil:
+    if gate_enter():
+        drop_fetch(fetch)
+        gate_leave()
+
+
+cdef void drop_fetch(void *fetch) noexcept with gil:
     begun = <object> fetch
     Py_DECREF(begun)
     begun.cancel()
 
 
-cdef c_bool await_begun(void *fetch) noexcept with gil:
+cdef c_bool await_begun(void *fetch) noexcept nogil:
+    cdef c_bool here = True  # closed: so says read_block
+    if gate_enter():
+        here = await_fetch(fetch)
+        gate_leave()
+    return here
+
+
+cdef c_bool await_fetch(void *fetch) noexcept with gil:
     try:
         return (<object> fetch).wait()
     except BaseException:
@@ -189,6 +222,18 @@ cdef c_bool await_begun(void *fetch) noexcept with gil:
 
 
 cdef c_bool lend_block(
+    const block_request *block, const read_settings *settings, void *fetch, record_part *found,
+    failure *why
+) noexcept nogil:
+    cdef c_bool had
+    if not gate_enter():
+        return fail(why, TF_CANCELLED, b"%s: %s", block.url, GATE_CLOSED)
+    had = read_lent(block, settings, fetch, found, why)
+    gate_leave()
+    return had
+
+
+cdef c_bool read_lent(
     const block_request *block, const read_settings *settings, void *fetch, record_part *found,
     failure *why
 ) noexcept with gil:
@@ -202,7 +247,7 @@ cdef c_bool lend_block(
             block.url.decode(), block.codec.decode(), block.version.decode(),
             (block.start, block.stop), (block.raw_start, block.raw_stop),
             settings.options.decode(), settings.verify, settings.skip_corrupt, settings.limit,
-            block.file_blocks,
+            block.file_blocks, (block.sums.before, block.sums.behind),
         )
         if settings.skip_corrupt:
             lend_batch(answer, found, why)
@@ -214,6 +259,18 @@ cdef c_bool lend_block(
 
 
 cdef c_bool lend_stream(
+    const char *url, const char *codec, char *version, const int64_t *position,
+    const read_settings *settings, record_part *found, int64_t *next, c_bool *waits, failure *why
+) noexcept nogil:
+    cdef c_bool had
+    if not gate_enter():
+        return fail(why, TF_CANCELLED, b"%s: %s", url, GATE_CLOSED)
+    had = read_stream(url, codec, version, position, settings, found, next, waits, why)
+    gate_leave()
+    return had
+
+
+cdef c_bool read_stream(
     const char *url, const char *codec, char *version, const int64_t *position,
     const read_settings *settings, record_part *found, int64_t *next, c_bool *waits, failure *why
 ) noexcept with gil:
@@ -235,7 +292,13 @@ cdef c_bool lend_stream(
         return fail_exception(why, error)
 
 
-cdef void forget_streams() noexcept with gil:
+cdef void forget_streams() noexcept nogil:
+    if gate_enter():
+        forget_here()
+        gate_leave()
+
+
+cdef void forget_here() noexcept with gil:
     try:
         _forget_steps()
     except BaseException:
@@ -243,6 +306,16 @@ cdef void forget_streams() noexcept with gil:
 
 
 cdef c_bool lend_inflated(
+    const char *codec, const chunk *stored, size_t limit, chunk *raw
+) noexcept nogil:
+    cdef c_bool had = False  # closed: so says read_stream
+    if gate_enter():
+        had = inflate(codec, stored, limit, raw)
+        gate_leave()
+    return had
+
+
+cdef c_bool inflate(
     const char *codec, const chunk *stored, size_t limit, chunk *raw
 ) noexcept with gil:
     try:

@@ -149,6 +149,15 @@ static const op_definition OPS[] = {
         .destroy = packed_delete,
     },
     {
+        .name = "TfioStorePlainCodec",
+        .inputs = {"files: string", "codecs: string"},
+        .outputs = {"codec: string"},
+        .infer = infer_scalar,
+        .create = nothing_new,
+        .compute = plain_codec,
+        .destroy = nothing_delete,
+    },
+    {
         .name = "TfioStoreRaise",
         .inputs = {"error: string", "later: string"},
         .outputs = {"error_out: string"},

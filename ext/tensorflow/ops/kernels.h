@@ -8,6 +8,7 @@
  *   TfioStorePackStream   the same records as one tensor of bytes, a pack
  *   TfioStoreCutPack      where in a pack batches begin
  *   TfioStoreReadPack     one of these batches, decoded as asked for
+ *   TfioStorePlainCodec   the codec of files that TensorFlow's own reader reads as well, or "other"
  *   TfioStoreRaise        fails with an error that an earlier op put into a string
  *
  * All are stateless functions of their inputs, so that tf.data can checkpoint and ship what is made
@@ -27,6 +28,7 @@ void begin_blocks(void *settings, TF_OpKernelContext *context);
 void await_blocks(void *settings, TF_OpKernelContext *context);
 void read_stream(void *settings, TF_OpKernelContext *context);
 void pack_stream(void *settings, TF_OpKernelContext *context);
+void plain_codec(void *kernel, TF_OpKernelContext *context);
 void cut_pack(void *kernel, TF_OpKernelContext *context);
 void *packed_new(TF_OpKernelConstruction *context);
 void read_pack(void *kernel, TF_OpKernelContext *context);

@@ -19,6 +19,7 @@ typedef struct {
     int64_t start, stop;         /* stored bytes */
     int64_t raw_start, raw_stop; /* the same in the uncompressed stream */
     int64_t records;
+    block_sums sums;
     int64_t file_blocks; /* with skip_corrupt: how many blocks the file has */
 } block_request;
 

@@ -12,6 +12,7 @@ struct lent_block {
     uint64_t hash; /* of what follows, which tells one block from another */
     char *url, *version, *options;
     int64_t start, stop;
+    block_sums sums;
     bool verify, skip_corrupt;
     uint64_t limit;
 
@@ -59,6 +60,7 @@ static uint64_t hash_of(const block_request *block, const read_settings *setting
 static bool is_same(const lent_block *known, uint64_t hash, const block_request *block,
                     const read_settings *settings) {
     return known->hash == hash && known->start == block->start && known->stop == block->stop &&
+           known->sums.before == block->sums.before && known->sums.behind == block->sums.behind &&
            known->verify == settings->verify && known->limit == settings->limit &&
            known->skip_corrupt == settings->skip_corrupt && strcmp(known->url, block->url) == 0 &&
            strcmp(known->version, block->version) == 0 &&
@@ -135,6 +137,7 @@ static lent_block *add(const block_request *block, const read_settings *settings
     added->options = strdup(settings->options);
     added->start = block->start;
     added->stop = block->stop;
+    added->sums = block->sums;
     added->verify = settings->verify;
     added->skip_corrupt = settings->skip_corrupt;
     added->limit = settings->limit;
@@ -231,7 +234,9 @@ static void load(lent_block *block, const block_request *asked, const read_setti
                          .take = (size_t)asked->records,
                          .whole = true,
                          .verify = settings->verify,
-                         .limit = settings->limit};
+                         .limit = settings->limit,
+                         .size = (size_t)(asked->raw_stop - asked->raw_start),
+                         .sums = asked->sums};
     bool had = lender.read_block(asked, settings, fetch, &found, &why);
     if (had && !settings->skip_corrupt) part_search(&found, &all, &why);
     pthread_mutex_lock(&lock);

@@ -21,6 +21,17 @@ static bool fail_fault(failure *why, const record_search *wanted, const tfrecord
     return fail(why, TF_DATA_LOSS, "%s: %s (offset %" PRId64 ")", wanted->url, reason, offset);
 }
 
+/* Whether a block holds the records that its index tells of. */
+static bool is_as_told(const tfrecord_cursor *at, const record_search *wanted, failure *why) {
+    if (!wanted->whole || wanted->sums.behind < 0 || (int64_t)at->sum == wanted->sums.behind)
+        return true;
+    return fail(why, TF_FAILED_PRECONDITION,
+                "%s: does not hold the records that its index tells of (block at offset %" PRId64
+                "): this file or its manifest was replaced; make the dataset again to read what is "
+                "there now",
+                wanted->url, wanted->base);
+}
+
 static size_t least(size_t a, size_t b) { return a < b ? a : b; }
 
 static bool make_table(record_part *found, size_t capacity, failure *why) {
@@ -36,19 +47,23 @@ bool part_search(record_part *found, const record_search *wanted, failure *why) 
     size_t possible = bytes->size / TFRECORD_OVERHEAD + 1;
     size_t skip = least(wanted->skip, possible), take = least(wanted->take, possible);
     if (!make_table(found, skip > take ? skip : take, why)) return false;
-    tfrecord_cursor at = {0};
+    tfrecord_cursor at = {.sum = (uint32_t)wanted->sums.before};
     if (skip > 0) {
-        tfrecord_walk(&at, bytes->data, bytes->size, wanted->limit, found->offsets, skip);
+        tfrecord_scan(&at, bytes->data, bytes->size, wanted->limit, false, found->offsets,
+                      found->lengths, skip);
         if (at.fault != TFRECORD_OK) return fail_fault(why, wanted, &at);
     }
-    if (at.offset <= bytes->size)
+    const bool passed = at.count == skip;
+    if (passed)
         tfrecord_scan(&at, bytes->data, bytes->size, wanted->limit, wanted->verify, found->offsets,
                       found->lengths, take);
-    found->count = at.offset <= bytes->size ? at.count : 0;
+    found->count = passed ? at.count : 0;
     found->end = at.offset;
     if (at.fault != TFRECORD_OK || (wanted->whole && at.need > 0))
         return fail_fault(why, wanted, &at);
-    return true;
+    if (bytes->size < wanted->size || is_as_told(&at, wanted, why)) return true;
+    found->count = 0;
+    return false;
 }
 
 void part_release(record_part *found) {

@@ -4,6 +4,11 @@
 
 #include "tensorflow/ops/chunk.h"
 
+/* What the index tells of a block's records: `sum` of a cursor before them, and behind them. */
+typedef struct {
+    int64_t before, behind; /* negative: nobody knows */
+} block_sums;
+
 typedef struct {
     chunk bytes;
     chunk table; /* holds offsets and lengths; empty while nothing was looked for */
@@ -22,6 +27,8 @@ typedef struct {
     bool whole;   /* the chunk holds nothing but whole records: an incomplete one is damage */
     bool verify;
     uint64_t limit; /* bytes that a record may have */
+    size_t size; /* bytes of all these records: of fewer, who reads them tells. 0: nobody knows */
+    block_sums sums; /* if all records from the block's first to its last are passed by or wanted */
 } record_search;
 
 /* Finds records in part->bytes. False for damage: part->count good ones lie before it. */

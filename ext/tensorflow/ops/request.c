@@ -4,7 +4,7 @@
 
 #include "tfrecord/tfrecord.h"
 
-enum { TABLE_COLUMNS = 6, SPAN_COLUMNS = 3 };
+enum { TABLE_COLUMNS = 8, SPAN_COLUMNS = 3 };
 
 bool input_request(kernel_call *now, blocks_request *asked) {
     const int64_t *table = NULL, *spans = NULL;
@@ -81,6 +81,7 @@ bool input_block(kernel_call *now, const blocks_request *asked, const span_row *
         .raw_start = row->raw_start,
         .raw_stop = row->raw_stop,
         .records = row->records,
+        .sums = row->sums,
     };
     return input_text(now, FILES, row->file, named->url, sizeof named->url) &&
            input_text(now, CODECS, row->file, named->codec, sizeof named->codec) &&

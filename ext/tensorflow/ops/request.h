@@ -16,6 +16,7 @@ enum { FILES, CODECS, VERSIONS, TABLE, SPANS, GROUPS, WANTED, REQUEST_INPUT_COUN
 /* A row of the block table. */
 typedef struct {
     int64_t file, start, stop, raw_start, raw_stop, records;
+    block_sums sums;
 } block_row;
 
 /* Records [skip, skip + take) of a block. */

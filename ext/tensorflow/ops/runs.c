@@ -64,7 +64,12 @@ bool run_read(kernel_call *now, const blocks_request *asked, const span_row *spa
                             .skip = (size_t)span->skip,
                             .take = (size_t)take,
                             .verify = settings->verify,
-                            .limit = settings->limit};
+                            .limit = settings->limit,
+                            .size = (size_t)(named.block.raw_stop - named.block.raw_start),
+                            .sums = {-1, -1}};
+    /* of some of the records, nobody knows the sum */
+    if (!settings->skip_corrupt && span->skip + take == named.block.records)
+        wanted.sums = named.block.sums;
     bool good = is_raw_local(named.url, named.codec, settings)
                     ? read_local(&named.block, &wanted, &next->found, &now->why)
                     : read_lent(&named.block, settings, &wanted, next, &now->why);

@@ -1,4 +1,4 @@
-/* TfioStoreReadStream and TfioStorePackStream. */
+/* TfioStoreReadStream, TfioStorePackStream and TfioStorePlainCodec. */
 #include "tensorflow/ops/stream_file.h"
 
 #include <inttypes.h>
@@ -169,5 +169,24 @@ void pack_stream(void *kernel, TF_OpKernelContext *context) {
             fail(&now.why, TF_INVALID_ARGUMENT, "least is not a number of records");
     }
     release_parts(&found);
+    call_end(&now);
+}
+
+/* Files of one codec, or none of them, so that one reader of TensorFlow's reads all. */
+void plain_codec(void *kernel, TF_OpKernelContext *context) {
+    (void)kernel;
+    kernel_call now;
+    char url[MAX_NAME], codec[MAX_CODEC], first[MAX_CODEC] = "", plain[MAX_CODEC];
+    if (call_begin(&now, context, NAME_CODECS + 1)) {
+        const int64_t files = input_count(&now, NAMES);
+        bool same = true;
+        for (int64_t i = 0; same && i < files && input_text(&now, NAMES, i, url, sizeof url) &&
+                            input_text(&now, NAME_CODECS, i, codec, sizeof codec);
+             i++) {
+            same = stream_plain(url, codec, plain) && (i == 0 || strcmp(plain, first) == 0);
+            if (i == 0) strcpy(first, same ? plain : "");
+        }
+        if (now.why.code == TF_OK) output_text(&now, 0, same ? first : "other");
+    }
     call_end(&now);
 }

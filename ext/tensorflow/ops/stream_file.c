@@ -47,7 +47,8 @@ static bool next_raw(stream *from, const local_file *file, const read_settings *
                             .base = (int64_t)start,
                             .take = SIZE_MAX,
                             .verify = settings->verify,
-                            .limit = settings->limit};
+                            .limit = settings->limit,
+                            .sums = {-1, -1}};
     for (;;) {
         wanted.whole = size >= left;
         if (!local_read(file, start, start + (wanted.whole ? left : size), &found->bytes, why))
@@ -74,7 +75,8 @@ static bool read_whole(const stream *from, const local_file *file, bool raw,
                                   .take = SIZE_MAX,
                                   .whole = true,
                                   .verify = settings->verify || settings->skip_corrupt,
-                                  .limit = settings->limit};
+                                  .limit = settings->limit,
+                                  .sums = {-1, -1}};
     if (!local_read(file, 0, file->size, &stored, &ignored)) return false;
     bool good = raw || lender.inflate(from->codec, &stored, STREAM_CHUNK, &found->bytes);
     if (raw)
@@ -117,4 +119,25 @@ bool stream_next(stream *from, const read_settings *settings, record_part *found
         lent = true;
     local_close(&file);
     return lent ? next_lent(from, settings, found, why) : good;
+}
+
+/* --- what TensorFlow's own reader reads as well ------------------------------------------------- */
+
+bool stream_plain(const char *url, const char *codec, char plain[MAX_CODEC]) {
+    static const uint8_t GZIP[] = {0x1f, 0x8b, 0x08};
+    const bool automatic = strcmp(codec, "auto") == 0;
+    local_file file;
+    failure ignored;
+    /* a name with a scheme means to TensorFlow what its filesystems make of it */
+    if (local_path(url) != url || !local_open(&file, url, "", &ignored)) return false;
+    chunk head;
+    const bool raw = looks_raw(&file);
+    bool packed = !raw && local_read(&file, 0, sizeof GZIP, &head, &ignored);
+    if (packed) {
+        packed = head.size == sizeof GZIP && memcmp(head.data, GZIP, sizeof GZIP) == 0;
+        chunk_release(&head);
+    }
+    local_close(&file);
+    strcpy(plain, packed ? "GZIP" : "");
+    return (raw || packed) && (automatic || strcmp(codec, plain) == 0);
 }

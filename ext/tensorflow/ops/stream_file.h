@@ -22,4 +22,8 @@ typedef struct {
  * stream then stands behind part->count good records, where reading meets the failure again. */
 bool stream_next(stream *from, const read_settings *settings, record_part *found, failure *why);
 
+/* Whether TensorFlow's own reader gives the file's records too: it is local, and begins as a raw or a GZIP
+ * file does. `plain` is then what TensorFlow takes as its compression. The codec may be "auto". */
+bool stream_plain(const char *url, const char *codec, char plain[MAX_CODEC]);
+
 #endif

@@ -27,7 +27,7 @@ def info(session: Session, urls: tuple[str, ...], shards: bool) -> None:
     """Tell on one screen what a source is: records, bytes, files, compression, schema."""
     from tfio_store.tools.info import info as read_info
 
-    found = read_info(urls if len(urls) > 1 else urls[0], **session.arguments)
+    found = read_info(urls if len(urls) > 1 else urls[0], storage=session.storage)
     if session.json:
         facts = {
             "records": found.records,
@@ -94,7 +94,7 @@ def count(session: Session, urls: tuple[str, ...], per_shard: bool, **limits: An
 
     source = urls if len(urls) > 1 else urls[0]
     with progress(session) as on_progress:
-        how = {"on_progress": on_progress, **limits, **session.arguments}
+        how = {"on_progress": on_progress, **limits, "storage": session.storage}
         shards = count_shards(source, **how) if per_shard else ()
         known = sum(shard.records for shard in shards)
         records = known if per_shard else count_records(source, **how)
@@ -124,23 +124,23 @@ def count(session: Session, urls: tuple[str, ...], per_shard: bool, **limits: An
     show_default=True,
     help="Records to look at: all that is known without a manifest.",
 )
+@click.option("--full", is_flag=True, help="Look at all records.")
 @max_record_bytes
 @common
-def schema(session: Session, url: str, form: str, sample: int, **limits: Any) -> None:
-    """Print the features: of the manifest, or else of the first records; and how many of these have
-    each."""
-    from tfio_store.storage import Access
+def schema(session: Session, url: str, form: str, sample: int, full: bool, **limits: Any) -> None:
+    """Print the features: of the manifest, or else of some records; and how many of the first
+    records have each."""
     from tfio_store.tools.infer import infer_schema
     from tfio_store.tools.presence import presence
     from tfio_store.tools.spec_text import spec_text
 
     if form == "tf" and session.json:
         raise click.UsageError("--format tf prints Python: it does not go with --json")
-    found = infer_schema(url, sample=sample, **limits, **session.arguments)
+    found = infer_schema(url, sample=sample, full=full, **limits, storage=session.storage)
     if form == "tf":
         output.line(spec_text(found))
         return
-    seen = presence(url, Access(**session.arguments), sample=sample, **limits)
+    seen = presence(url, session.storage, sample=None if full else sample, **limits)
     if session.json or form == "json":
         output.document("schema", {"schema": found.to_json(), "seen": seen})
     else:
@@ -190,7 +190,7 @@ def stats(session: Session, urls: tuple[str, ...], sample: int, full: bool, **li
             sample_bytes=None if full else sample,
             on_progress=on_progress,
             **limits,
-            **session.arguments,
+            storage=session.storage,
         )
     if session.json:
         output.document("stats", dataclasses.asdict(found))

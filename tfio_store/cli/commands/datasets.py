@@ -15,7 +15,6 @@ from tfio_store.cli.options import (
     features,
     into_target,
     max_record_bytes,
-    parse_options,
     size,
 )
 from tfio_store.cli.progress import progress
@@ -55,7 +54,7 @@ def copy(session: Session, sources: tuple[str, ...], target: str, **how: Any) ->
 
     source = sources if len(sources) > 1 else sources[0]
     with progress(session) as on_progress:
-        made = copy_source(source, target, on_progress=on_progress, **how, **session.arguments)
+        made = copy_source(source, target, on_progress=on_progress, **how, storage=session.storage)
     facts = {
         "target": redacted(target),
         "records": made.records,
@@ -87,15 +86,14 @@ def diff(
     """Compare features, counts and the bytes of all records. Exit code 1 if they differ."""
     from tfio_store.tools.diff import diff as compare
 
-    options = parse_options(other_options)
     with progress(session) as on_progress:
         found = compare(
             source,
             other,
             ordered=not unordered,
-            other_options=options,
+            other_storage=session.storage_of(other_options),
             on_progress=on_progress,
-            **session.arguments,
+            storage=session.storage,
         )
     if session.json:
         output.document("diff", {"same": found.same, **dataclasses.asdict(found)})
@@ -137,6 +135,7 @@ WRITTEN = ["tfrecord", "parquet", "csv", "jsonl", "arrow", "webdataset"]
     metavar="JSON|@FILE",
     help='How columns are written, such as {"price": "float32"}; or what schema --json prints.',
 )
+@click.option("--exact", is_flag=True, help="Keep float64 and the like as raw memory.")
 @click.option("--flatten", is_flag=True, help="Make a column of each field of a struct.")
 @click.option("--num-shards", type=click.IntRange(min=1), help="So many files, in turn.")
 @_MAX_SHARD_BYTES
@@ -166,7 +165,7 @@ def convert(
             target_compression=None if target_compression == "same" else target_compression,
             on_progress=on_progress,
             **how,
-            **session.arguments,
+            storage=session.storage,
         )
     if session.json:
         output.document("convert", dataclasses.asdict(made))

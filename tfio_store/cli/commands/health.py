@@ -34,7 +34,7 @@ def verify(session: Session, urls: tuple[str, ...], quick: bool, **limits: Any) 
     source = urls if len(urls) > 1 else urls[0]
     with progress(session) as on_progress:
         report = verify_source(
-            source, quick=quick, on_progress=on_progress, **limits, **session.arguments
+            source, quick=quick, on_progress=on_progress, **limits, storage=session.storage
         )
     if session.json:
         output.document("verify", {"ok": report.ok, **vars(report)})
@@ -82,7 +82,7 @@ def salvage(
             num_shards=num_shards,
             on_progress=on_progress,
             **how,
-            **session.arguments,
+            storage=session.storage,
         )
     if session.json:
         output.document("salvage", {"target": redacted(target), **vars(report)})
@@ -108,7 +108,7 @@ def index(session: Session, urls: tuple[str, ...], save_as: str | None, idx: boo
         raise click.UsageError("pass --as URL for an index and a manifest, or --idx for text files")
     source = urls if len(urls) > 1 else urls[0]
     if idx:
-        written = write_idx_files(source, **session.arguments)
+        written = write_idx_files(source, storage=session.storage)
         if session.json:
             output.document("index", {"written": written})
         else:
@@ -116,7 +116,7 @@ def index(session: Session, urls: tuple[str, ...], save_as: str | None, idx: boo
                 output.line(each)
         return
     with progress(session) as on_progress:
-        manifest = build_index(source, save_as, on_progress=on_progress, **session.arguments)
+        manifest = build_index(source, save_as, on_progress=on_progress, storage=session.storage)
     named = redacted(save_as or "")
     facts = {"records": manifest.records, "num_shards": len(manifest.shards), "url": named}
     if session.json:
@@ -142,7 +142,7 @@ def clean(session: Session, url: str, yes: bool, older_than: float) -> None:
     """Find what dead writers of a dataset left behind, and with --yes remove it."""
     from tfio_store.tools.clean import clean as clean_dataset
 
-    found = clean_dataset(url, dry_run=not yes, older_than=older_than, **session.arguments)
+    found = clean_dataset(url, dry_run=not yes, older_than=older_than, storage=session.storage)
     if session.json:
         facts = {"objects": found.objects, "uploads": found.uploads, "alive": found.alive}
         output.document("clean", {"removed": yes, **facts})

@@ -34,14 +34,16 @@ def bench(session: Session, urls: tuple[str, ...], **how: Any) -> None:
 
     Both backends are measured, unless --backend names one.
     """
+    from dataclasses import replace
+
     from tfio_store.tools.measure import backends_of, measure
 
     source = urls if len(urls) > 1 else urls[0]
     chosen = click.get_current_context().get_parameter_source("backend")
     usual = chosen is ParameterSource.DEFAULT
-    backends = backends_of(source) if usual else (session.backend,)
+    backends = backends_of(source) if usual else (session.storage.backend,)
     found = [
-        measure(source, storage_options=session.storage_options, backend=backend, **how)
+        measure(source, storage=replace(session.storage, backend=backend), **how)
         for backend in backends
     ]
     if session.json:
@@ -83,7 +85,7 @@ def doctor(session: Session, url: str | None) -> int:
 
     from tfio_store.tools.doctor import diagnose
 
-    found = diagnose(url, **session.arguments)
+    found = diagnose(url, storage=session.storage)
     if session.json:
         output.document("doctor", dataclasses.asdict(found))
         return 0 if found.crc32c_agrees else DAMAGED

@@ -118,7 +118,7 @@ def _print(
 
     if raw and (columns is not None or session.json):
         raise click.UsageError("--raw prints whole records: it goes with neither -c nor --json")
-    selection = Selection(source, max_record_bytes=max_record_bytes, **session.arguments)
+    selection = Selection(source, max_record_bytes=max_record_bytes, storage=session.storage)
     batches = pick(selection)
     if raw:
         for batch in batches:
@@ -129,7 +129,7 @@ def _print(
     rows = rows_of(
         batches,
         source,
-        selection.access,
+        selection.storage,
         wanted,
         known=selection.dataset.schema,
         max_record_bytes=max_record_bytes,

@@ -9,7 +9,7 @@ import click
 
 from tfio_store.cli import output
 from tfio_store.cli.exits import DAMAGED
-from tfio_store.cli.options import Session, common_with_output, max_record_bytes, parse_options
+from tfio_store.cli.options import Session, common_with_output, max_record_bytes
 from tfio_store.cli.progress import progress
 
 if TYPE_CHECKING:
@@ -77,15 +77,15 @@ def report(
         raise click.UsageError("--json prints the facts: it does not go with --output -")
     with progress(session) as on_progress:
         source = urls if len(urls) > 1 else urls[0]
-        found = make_report(source, on_progress=on_progress, **how, **session.arguments)
+        found = make_report(source, on_progress=on_progress, **how, storage=session.storage)
     if target is None and not session.json:
         target = _default_name(found.facts.header.source)
-    given = parse_options(target_options) or session.storage_options
+    into = session.storage_of(target_options) or session.storage
     written = None
     if target == _STDOUT:
         output.raw(found.html.encode())
     elif target is not None:
-        written = found.save(target, storage_options=given, backend=session.backend)
+        written = found.save(target, storage=into)
     if session.json:
         output.document("report", {"written": written, **_without_media(found.facts)})
     elif written is not None:

@@ -71,7 +71,7 @@ def view(
 
     source = urls if len(urls) > 1 else urls[0]
     answers = answers_of(
-        source, blocks=blocks, seed=seed, max_record_bytes=max_record_bytes, **session.arguments
+        source, blocks=blocks, seed=seed, max_record_bytes=max_record_bytes, storage=session.storage
     )
     with serving(answers, port=port) as running:
         _tell(session, running.url)

@@ -36,7 +36,7 @@ def role_of(tally: FeatureTally) -> Role:
 def unit_of(tally: FeatureTally) -> str:
     """numpy's unit of times, as "ms"; "" of other values."""
     feature = tally.feature
-    if feature is None or not feature.raw or not feature.dtype.startswith("datetime64["):
+    if feature is None or not feature.dtype.startswith("datetime64["):
         return ""
     return feature.dtype.removeprefix("datetime64[").removesuffix("]")
 

@@ -5,6 +5,8 @@ SVG, HTML and anything else that runs code are not on it.
 
 from __future__ import annotations
 
+from typing import Literal
+
 __all__ = ["IMAGES", "image_size", "is_audio", "is_image", "media_type"]
 
 IMAGES = ("image/jpeg", "image/png", "image/gif", "image/bmp", "image/webp")
@@ -22,6 +24,10 @@ _SIGNATURES = (
     (b"ID3", 0, b"", "audio/mpeg"),
 )
 """First bytes, other bytes at an offset, and what they tell."""
+
+_JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+_MOST_SEGMENTS = 1000
+"""Before an image's size, at most."""
 
 _FIRST = frozenset(b"B\xff").union(first[0] for first, _, _, _ in _SIGNATURES)
 
@@ -84,13 +90,66 @@ def _mp3_frame(header: bytes) -> int:
 
 
 def image_size(data: bytes) -> tuple[int, int] | None:
-    """Width and height of a PNG, GIF or BMP, by its header. None for others."""
+    """Width and height of an image, by its header. None if that is damaged, or of no image."""
     found = media_type(data)
     if found == "image/png" and len(data) >= 24:
         return int.from_bytes(data[16:20], "big"), int.from_bytes(data[20:24], "big")
-    if found == "image/gif" and len(data) >= 10:
-        return int.from_bytes(data[6:8], "little"), int.from_bytes(data[8:10], "little")
+    if found == "image/jpeg":
+        return _jpeg_size(data)
+    if found == "image/webp":
+        return _webp_size(data)
+    if found == "image/gif" and len(data) >= 13:
+        return _gif_size(data)
     if found == "image/bmp" and data[14:18] != b"\x0c\0\0\0":
         width = int.from_bytes(data[18:22], "little", signed=True)
         return abs(width), abs(int.from_bytes(data[22:26], "little", signed=True))
     return None
+
+
+def _jpeg_size(data: bytes) -> tuple[int, int] | None:
+    """A frame's header stands behind segments, each of which tells its length."""
+    at = 2
+    for _ in range(_MOST_SEGMENTS):
+        if len(data) < at + 9 or data[at] != 0xFF:
+            return None
+        marker = data[at + 1]
+        if marker in _JPEG_FRAMES:
+            return _number(data, at + 7, 2, "big"), _number(data, at + 5, 2, "big")
+        at += 1 if marker == 0xFF else 2 + _number(data, at + 2, 2, "big")
+    return None
+
+
+def _webp_size(data: bytes) -> tuple[int, int] | None:
+    if len(data) < 30:
+        return None
+    if data[12:16] == b"VP8X":
+        return _number(data, 24, 3) + 1, _number(data, 27, 3) + 1
+    if data[12:16] == b"VP8L":
+        bits = _number(data, 21, 4)
+        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+    if data[12:16] == b"VP8 ":
+        return _number(data, 26, 2) & 0x3FFF, _number(data, 28, 2) & 0x3FFF
+    return None
+
+
+def _gif_size(data: bytes) -> tuple[int, int]:
+    """Of its screen, or of its first picture where that is larger: then it is drawn whole."""
+    width, height = _number(data, 6, 2), _number(data, 8, 2)
+    at = 13 + (3 << (data[10] & 7) + 1 if data[10] & 0x80 else 0)
+    for _ in range(_MOST_SEGMENTS):
+        if data[at : at + 1] == b"\x2c" and len(data) >= at + 9:
+            right, bottom = (
+                _number(data, at + i, 2) + _number(data, at + i + 4, 2) for i in (1, 3)
+            )
+            return max(width, right), max(height, bottom)
+        if data[at : at + 1] != b"\x21":
+            break
+        at += 2
+        while at < len(data) and data[at]:
+            at += data[at] + 1
+        at += 1
+    return width, height
+
+
+def _number(data: bytes, at: int, size: int, order: Literal["little", "big"] = "little") -> int:
+    return int.from_bytes(data[at : at + size], order)

@@ -19,13 +19,14 @@ import numpy.typing as npt
 from tfio_store.show.media.media_types import image_size, is_image, media_type
 from tfio_store.show.media.text import visible
 
-__all__ = ["SIDE", "Look", "look_at", "look_at_pixels", "png_of", "thumbnail"]
+__all__ = ["NO_PILLOW", "SIDE", "Look", "look_at", "look_at_pixels", "png_of", "refusal"]
 
 SIDE = 192
 """Pixels of a thumbnail's longer side, at most."""
 
 MOST_PIXELS = 64_000_000
 _TOO_MANY_PIXELS = "it has too many pixels"
+NO_PILLOW = "Pillow is not installed"
 MOST_SCANS = 64
 """Of a JPEG: each takes as long as it has pixels, and a few bytes. Progressive ones have ten."""
 
@@ -57,10 +58,19 @@ class Look:
     """Why it was not looked at."""
 
 
-def thumbnail(data: bytes, side: int = SIDE) -> Look | None:
-    """A small picture of an image of a known encoding. None if it can't be made."""
-    found = look_at(data, side)
-    return found if found.data else None
+def refusal(data: bytes) -> str:
+    """Why an image is not decoded, here or in a browser, as far as its header tells. Empty if
+    nothing speaks against it."""
+    width, height = image_size(data) or (0, 0)
+    return _too_much(data, width, height)
+
+
+def _too_much(data: bytes, width: int, height: int) -> str:
+    if width * height > MOST_PIXELS:
+        return _TOO_MANY_PIXELS
+    if data.startswith(b"\xff\xd8\xff") and data.count(b"\xff\xda") > MOST_SCANS:
+        return "it has too many scans"
+    return ""
 
 
 def look_at(data: bytes, side: int = SIDE) -> Look:
@@ -97,19 +107,24 @@ def _reason(error: Exception) -> str:
 
 def _unseen(data: bytes, found: str) -> Look:
     """Without Pillow: small files are shown as they are."""
-    width, height = image_size(data) or (0, 0)
-    if len(data) > _WITHOUT_PILLOW:
-        return Look(width=width, height=height, passed_over="Pillow is not installed")
+    size = image_size(data)
+    if size is None:
+        return Look(broken="its header is damaged or cut")
+    width, height = size
+    why = _too_much(data, width, height)
+    if not why and len(data) > _WITHOUT_PILLOW:
+        why = NO_PILLOW
+    if why:
+        return Look(width=width, height=height, passed_over=why)
     return Look(data, found, width, height)
 
 
 def _decoded(image: Any, data: bytes, found: str, side: int) -> Look:
     width, height = (int(edge) for edge in image.size)
     mode = str(image.mode)
-    if width * height > MOST_PIXELS:
-        return Look(width=width, height=height, mode=mode, passed_over=_TOO_MANY_PIXELS)
-    if found == "image/jpeg" and data.count(b"\xff\xda") > MOST_SCANS:
-        return Look(width=width, height=height, mode=mode, passed_over="it has too many scans")
+    why = _too_much(data, width, height)
+    if why:
+        return Look(width=width, height=height, mode=mode, passed_over=why)
     if found == "image/jpeg":
         image.draft(None, (side, side))  # libjpeg decodes an eighth as fast as it scales
     image.load()

@@ -54,7 +54,7 @@ def shown_number(value: float, feature: Feature | None) -> str:
     kind = None if feature is None else feature.kind
     if isinstance(kind, ClassLabel) and isinstance(value, int) and 0 <= value < len(kind.names):
         return f"{value} ({visible(kind.names[value])[:60]})"
-    is_time = feature is not None and feature.raw and feature.dtype.startswith("datetime64[")
+    is_time = feature is not None and feature.dtype.startswith("datetime64[")
     if feature is not None and is_time and isinstance(value, int):  # a record may hold floats
         return str(np.int64(value).view(feature.dtype))
     return shown_value(value)

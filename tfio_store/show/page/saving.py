@@ -5,19 +5,20 @@ from __future__ import annotations
 import os
 
 from tfio_store.show.page.html import FIRST_LINES
-from tfio_store.storage import Access
+from tfio_store.storage import Storage
+from tfio_store.storage.storage import for_writing
 
 __all__ = ["save_page"]
 
 
-def save_page(page: str, url: str | os.PathLike[str], access: Access) -> str:
+def save_page(page: str, url: str | os.PathLike[str], storage: Storage | None) -> str:
     """Write the page whole or not at all; the answer is its URL, to show.
 
     Raises:
         FileExistsError: There is something else than a report, such as a shard.
         OSError: The storage fails.
     """
-    store, path = access.open(url)
+    store, path = for_writing(storage).open(url)
     there = store.look(path)
     shown, data = store.url(path), page.encode()
     if there is None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from tfio_store.dataset.model import Dataset
-from tfio_store.dataset.part import Limits
+from tfio_store.dataset.model import Dataset, Limits
 from tfio_store.dataset.source import Source, is_one, names_of, open_dataset
 from tfio_store.dataset.tfds_features import tfds_features
 from tfio_store.dataset.told import common_told
 from tfio_store.example.schema import Schema
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
-from tfio_store.storage import Access
+from tfio_store.storage import Storage
 from tfio_store.storage.redaction import redacted
 
 __all__ = ["Opened", "open_source", "source_name"]
@@ -32,7 +31,7 @@ class Opened:
 
 def open_source(
     source: Source,
-    access: Access,
+    storage: Storage | None,
     *,
     compression: str | None = "auto",
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
@@ -44,9 +43,9 @@ def open_source(
     if not is_one(source):
         source = names_of(source)
     limits = Limits(max_record_bytes=max_record_bytes)
-    dataset = open_dataset(source, access, compression=compression, limits=limits)
+    dataset = open_dataset(source, storage, compression=compression, limits=limits)
     if not dataset.told:
-        told = tfds_features(source, access)
+        told = tfds_features(source, storage)
         return Opened(source_name(source), dataset, Schema(told) if told else None, None, False)
     generation = common_told(dataset.told).generation
     return Opened(source_name(source), dataset, dataset.schema, generation, True)

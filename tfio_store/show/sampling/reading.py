@@ -27,6 +27,7 @@ from tfio_store.records.framing import FRAME_OVERHEAD, HEADER_BYTES, RecordBatch
 from tfio_store.records.recovery import SkippedRegion
 from tfio_store.show.sampling.spots import read_spot
 from tfio_store.show.sampling.strata import BlockPick, FilePick, Pick, SpotPick
+from tfio_store.storage import ReplacedError
 from tfio_store.storage.read_ahead import Fetch, ReadAhead, split_range
 
 if TYPE_CHECKING:
@@ -169,8 +170,9 @@ class Reading:
             batch = decode_block(shard, block, data, **limits)
             offsets = block.raw_start + batch.offsets - HEADER_BYTES
             numbers = first + np.arange(len(batch), dtype=np.int64)
-        except (DataLossError, ManifestError, RecordTooLargeError) as error:
-            batch, regions = recover_block(shard.url, shard.compression, block, data, **limits)
+        except (DataLossError, ManifestError, RecordTooLargeError, ReplacedError) as error:
+            unbound = replace(block, sums=None)  # of another file too, what there is
+            batch, regions = recover_block(shard.url, shard.compression, unbound, data, **limits)
             self.damage += [(pick.shard, region) for region in regions]
             offsets = _between(block.raw_start, batch.lengths, regions)
             if not regions:

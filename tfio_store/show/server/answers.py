@@ -11,7 +11,7 @@ from tfio_store.errors import DataLossError
 from tfio_store.example.feature import Feature
 from tfio_store.example.schema import Schema
 from tfio_store.show.counting.features import shown_name
-from tfio_store.show.server.content import Content
+from tfio_store.show.server.content import Content, Form
 from tfio_store.show.server.details import MediaUrl, detail, line
 from tfio_store.show.server.faults import in_words
 from tfio_store.show.server.filters import Wanted, matches
@@ -92,9 +92,9 @@ class Answers:
         told = detail(content, first, _media_urls(f"record/{number}", ""))
         return told | {"number": number, "of_records": len(self._pager())}
 
-    def record_media(self, number: int, feature: int, value: int, small: bool) -> Media:
-        """An image or a sound of a record. ``small``: an image may be a thumbnail."""
-        return self._media(self._record(number), feature, value, small)
+    def record_media(self, number: int, feature: int, value: int, form: Form) -> Media:
+        """An image or a sound of a record."""
+        return self._media(self._record(number), feature, value, form)
 
     # Records of a sample, by their rows
 
@@ -134,12 +134,11 @@ class Answers:
         told = detail(content, first, _media_urls(f"row/{row}", _query(key)))
         return told | dataclasses.asdict(places[row]) | {"of_rows": len(places)}
 
-    def row_media(self, key: Key, row: int, feature: int, value: int, small: bool) -> Media:
-        """An image or a sound of a record of the sample. ``small``: an image may be a
-        thumbnail."""
+    def row_media(self, key: Key, row: int, feature: int, value: int, form: Form) -> Media:
+        """An image or a sound of a record of the sample."""
         looked = self._looked(key)
         _check_row(looked, row)
-        return self._media(looked.sample.record(row), feature, value, small)
+        return self._media(looked.sample.record(row), feature, value, form)
 
     def item_media(self, key: Key, item: int) -> Media:
         """An image or a sound that the sample's facts show, perhaps smaller than it is."""
@@ -184,9 +183,9 @@ class Answers:
         url = _media_urls(f"record/{paged.number}", "", small=True)
         return told | line(self._content(paged.record), url)
 
-    def _media(self, record: bytes, feature: int, value: int, small: bool) -> Media:
+    def _media(self, record: bytes, feature: int, value: int, form: Form) -> Media:
         features = self._content(record).features
-        found = features[feature].media(value, small=small) if feature < len(features) else None
+        found = features[feature].media(value, form) if feature < len(features) else None
         if found is None:
             raise RefusedError("This value is no image or sound that may be shown.", 404)
         return Media(*found)

@@ -20,6 +20,7 @@ from starlette.routing import Route
 
 from tfio_store.show.server.answers import MOST_LINES, Answers, Media
 from tfio_store.show.server.assets import Asset, assets, page
+from tfio_store.show.server.content import A_FILE, Form
 from tfio_store.show.server.faults import in_words
 from tfio_store.show.server.query import RefusedError, number, numbers, text
 from tfio_store.show.server.samples import BusyError, Key
@@ -126,13 +127,13 @@ class _Pages:
 
     async def record_media(self, request: Request) -> Response:
         parts = [_part(request, name) for name in ("number", "feature", "value")]
-        found = await self._in_turn(self._answers.record_media, *parts, _is_small(request))
+        found = await self._in_turn(self._answers.record_media, *parts, _form(request))
         return _media(request, found)
 
     async def row_media(self, request: Request) -> Response:
         parts = [_part(request, name) for name in ("row", "feature", "value")]
-        key, small = self._key(request), _is_small(request)
-        return _media(request, await self._in_turn(self._answers.row_media, key, *parts, small))
+        key, form = self._key(request), _form(request)
+        return _media(request, await self._in_turn(self._answers.row_media, key, *parts, form))
 
     def _key(self, request: Request) -> Key:
         query, first = request.query_params, self._answers.first
@@ -164,8 +165,10 @@ def _count(request: Request) -> int:
     return number(given, "count", least=1, most=MOST_LINES, default=_LINES)
 
 
-def _is_small(request: Request) -> bool:
-    return number(request.query_params.get("small"), "small", most=1) == 1
+def _form(request: Request) -> Form:
+    if number(request.query_params.get("file"), "file", most=1):
+        return "file"
+    return "small" if number(request.query_params.get("small"), "small", most=1) else "whole"
 
 
 def _first(request: Request) -> int:
@@ -175,6 +178,8 @@ def _first(request: Request) -> int:
 def _media(request: Request, found: Media) -> Response:
     """The bytes, or the range of them that a player asks for."""
     headers = {"Accept-Ranges": "bytes"}
+    if found.media_type == A_FILE:
+        headers["Content-Disposition"] = "attachment; filename=value"
     whole = len(found.content)
     wanted = re.fullmatch(r"bytes=(\d{1,15})-(\d{0,15})", request.headers.get("range", ""))
     if wanted is None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import prod
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -18,11 +18,16 @@ from tfio_store.records.framing import RecordBatch
 from tfio_store.show.counting.columns import Column, Key, decoded, name_of
 from tfio_store.show.counting.features import shown_name
 from tfio_store.show.counting.tally import RECORD, is_pixels, raw_numbers
-from tfio_store.show.media.media_types import is_image, media_type
+from tfio_store.show.media.media_types import image_size, is_image, media_type
 from tfio_store.show.media.pixels import pixel_shape
-from tfio_store.show.media.thumbnails import SIDE, look_at_pixels, thumbnail
+from tfio_store.show.media.thumbnails import NO_PILLOW, SIDE, look_at, look_at_pixels, refusal
 
-__all__ = ["Content", "Held"]
+__all__ = ["A_FILE", "Content", "Form", "Held"]
+
+Form = Literal["whole", "small", "file"]
+"""Of an image: as it is, a thumbnail, or bytes to save that no browser draws."""
+
+A_FILE = "application/octet-stream"
 
 _MAGIC = 4096
 """First bytes, which tell what a value is."""
@@ -69,21 +74,38 @@ class Held:
         found = media_type(bytes(self.view(index)[:_MAGIC]))
         return "image/png" if self._shape(index, found) is not None else found
 
-    def media(self, index: int, *, small: bool) -> tuple[bytes, str] | None:
-        """An image or a sound as a file, and its media type. ``small``: an image may be a
-        thumbnail."""
+    def refusal(self, index: int) -> str:
+        """How large a byte string is that is an image, and why it is not shown. Empty if it is. A
+        damaged one is known only when it is decoded, by `media`."""
+        found = media_type(bytes(self.view(index)[:_MAGIC]))
+        if not is_image(found) or self._shape(index, found) is not None:
+            return ""
+        data = bytes(self.view(index))
+        why = refusal(data)
+        width, height = image_size(data) or (0, 0)
+        return f"{width:,} x {height:,} pixels: {why}" if why and width else why
+
+    def media(self, index: int, form: Form) -> tuple[bytes, str] | None:
+        """An image or a sound, and its media type. None for an image that can't be decoded here: a
+        browser might take all memory for it."""
         if self.numbers is not None or not 0 <= index < self.count:
             return None
         data = bytes(self.view(index))
         found = media_type(data[:_MAGIC])
         shape = self._shape(index, found)
+        if form == "file":
+            return None if found is None and shape is None else (data, A_FILE)
         if shape is not None:
-            drawn = look_at_pixels(data, shape, SIDE if small else _PIXELS_SIDE)
+            drawn = look_at_pixels(data, shape, SIDE if form == "small" else _PIXELS_SIDE)
             return drawn.data, drawn.media_type
         if found is None:
             return None
-        look = thumbnail(data) if small and is_image(found) else None
-        return (data, found) if look is None else (look.data, look.media_type)
+        if not is_image(found):
+            return data, found
+        look = look_at(data)
+        if form == "small":
+            return (look.data, look.media_type) if look.data else None
+        return (data, found) if look.data or look.passed_over == NO_PILLOW else None
 
     def _shape(self, index: int, found: str | None) -> tuple[int, ...] | None:
         """Of raw pixels."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tfio_store.show.server.content import Content, Held
-from tfio_store.show.server.excerpts import meanings, numbers, short, string
+from tfio_store.show.server.excerpts import and_more, meanings, numbers, short, string
 
 __all__ = ["FEATURES_AT_ONCE", "MediaUrl", "detail", "line"]
 
@@ -28,11 +28,16 @@ _OTHER_TEXT = 300
 
 def line(content: Content, media_url: MediaUrl) -> Json:
     """A record in one line: of its first features the names and short values, and the URLs of those
-    that are images or sounds."""
+    that are images or sounds to be shown."""
     cells = []
     for i, held in enumerate(content.features[:_CELLS]):
         found = held.media_type(0)
-        told = [short(held, _CELL_LENGTH)] if found is None else [found, media_url(i, 0)]
+        if found is None:
+            told = [short(held, _CELL_LENGTH)]
+        elif why := held.refusal(0):
+            told = [f"{found}, {len(held.view(0)):,} bytes, {why}{and_more(held)}"]
+        else:
+            told = [found, media_url(i, 0)]
         cells.append([held.name, *told])
     more = len(content.features) - len(cells)
     return {"nbytes": content.nbytes, "note": content.note, "cells": cells, "more": more}
@@ -67,4 +72,8 @@ def _string(feature: int, index: int, held: Held, media_url: MediaUrl) -> Json:
     found, value = held.media_type(index), held.view(index)
     if found is None:
         return string(value, _OTHER_TEXT if index else _FIRST_TEXT)
-    return {"nbytes": len(value), "media_type": found, "url": media_url(feature, index)}
+    url = media_url(feature, index)
+    file = f"{url}{'&' if '?' in url else '?'}file=1"
+    why = held.refusal(index)
+    shown = {"why": why} if why else {"url": url}
+    return {"nbytes": len(value), "media_type": found, "file": file, **shown}

@@ -12,7 +12,7 @@ from tfio_store.show.media.text import excerpt
 from tfio_store.show.media.values import shown_number
 from tfio_store.show.server.content import Held
 
-__all__ = ["meanings", "numbers", "short", "string"]
+__all__ = ["and_more", "meanings", "numbers", "short", "string"]
 
 
 def string(value: memoryview, most: int) -> dict[str, Any]:
@@ -49,6 +49,11 @@ def meanings(held: Held, most: int) -> list[str] | None:
     return None if shown == numbers(held.numbers[:most]) else shown
 
 
+def and_more(held: Held) -> str:
+    """What follows the first of a feature's values in one line."""
+    return f" and {held.count - 1:,} more" if held.count > 1 else ""
+
+
 def short(held: Held, most: int) -> str:
     """All values of a feature in one cell of about ``most`` characters."""
     if not held.count:
@@ -57,7 +62,7 @@ def short(held: Held, most: int) -> str:
         first = string(held.view(0), most)
         text = f"{first['nbytes']:,} bytes" if first["hex"] else " ".join(first["text"].split())
         more = "…" if first["cut"] and not first["hex"] else ""
-        return f"{text}{more}" + (f" and {held.count - 1:,} more" if held.count > 1 else "")
+        return f"{text}{more}{and_more(held)}"
     shown = most // 3
     texts = meanings(held, shown) or numbers(held.numbers[:shown])
     line = ", ".join(texts)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from tfio_store.dataset.header_walk import index_raw_shards, is_remote
 from tfio_store.dataset.model import Dataset
@@ -13,7 +11,7 @@ from tfio_store.errors import TFIOStoreError
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.show.sampling.opened import Opened, open_source
 from tfio_store.show.server.pages import Pager
-from tfio_store.storage import Access, Retry
+from tfio_store.storage import Storage
 
 __all__ = ["Opening", "Shown"]
 
@@ -40,16 +38,14 @@ class Opening:
 
     source: Source
     compression: str | None = "auto"
-    storage_options: Mapping[str, Any] | None = field(default=None, repr=False)  # credentials
+    storage: Storage | None = None
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES
-    retry: Retry | None = None
-    backend: str = "fsspec"
 
     def open(self) -> Shown:
         """Raises as `open_source`."""
         opened = open_source(
             self.source,
-            Access(self.storage_options, self.retry, self.backend),
+            self.storage,
             compression=self.compression,
             max_record_bytes=self.max_record_bytes,
         )

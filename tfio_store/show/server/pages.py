@@ -113,7 +113,7 @@ class Pager:
             block = np.searchsorted(table.records, rest, side="right") - 1
             nbytes = table.raw_offsets[block + 1] - table.raw_offsets[block]
             share = nbytes // (table.records[block + 1] - table.records[block])
-            starts, stops = frames_of(table, rest, block)
+            starts, stops, _ = frames_of(table, rest, block)
             about[mine] = np.where(starts == UNKNOWN, share, stops - starts - FRAME_OVERHEAD)
             added[mine] = np.where(np.diff(block, prepend=-1) != 0, nbytes, 0)
         return about, added

@@ -13,6 +13,7 @@ By the CRCs of pieces a part of the range is checked without reading all of it.
 from __future__ import annotations
 
 import os
+import stat
 import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -67,7 +68,10 @@ class Entry:
     def read(self, descriptor: int, start: int, stop: int) -> memoryview:
         """Bytes ``start:stop`` of the object, which are part of the range, from the entry's file.
         Raises DamagedError."""
-        if os.fstat(descriptor).st_size != self.nbytes:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise DamagedError("it is no file of bytes")
+        if status.st_size != self.nbytes:
             raise DamagedError(f"it has not the {self.nbytes} bytes that belong to its range")
         crcs = self._crcs(descriptor)
         first = (start - self.start) // PIECE_BYTES

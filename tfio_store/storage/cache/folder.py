@@ -122,7 +122,8 @@ class CacheFolder:
     def _read(self, digest: bytes, known: Known, span: Range, part: Range) -> memoryview:
         path = self._path(digest, span)
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            # a pipe would keep us waiting for who writes into it
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
             try:
                 data = Entry(digest, *span).read(descriptor, *part)
                 with contextlib.suppress(OSError):  # the file of another user

@@ -34,7 +34,9 @@ class LocalCache:
 
     Example:
         >>> cache = tfs.LocalCache("/tmp/tfio_store-cache", max_bytes=10 << 30)
-        >>> reader = tfs.RecordReader("s3://b/train", cache=cache)  # doctest: +SKIP
+        >>> reader = tfs.RecordReader(
+        ...     "s3://b/train", storage=tfs.Storage(cache=cache)
+        ... )  # doctest: +SKIP
     """
 
     path: str | os.PathLike[str]

@@ -9,6 +9,7 @@ it is swept.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import secrets
@@ -79,7 +80,10 @@ class Room:
             if held <= most:
                 break
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(path)
+                try:
+                    os.unlink(path)
+                except IsADirectoryError:
+                    continue  # somebody else's
             held -= size
         return held
 
@@ -114,7 +118,7 @@ def described(folder: str) -> Iterator[tuple[int, int, str]]:
     """When it was used last, its bytes, and the path, of each file in a folder."""
     for entry in scanned(folder):
         with contextlib.suppress(FileNotFoundError):
-            status = entry.stat()
+            status = entry.stat(follow_symlinks=False)  # a link that is not ours may lead nowhere
             yield status.st_mtime_ns, status.st_size, entry.path
 
 
@@ -123,4 +127,8 @@ def scanned(folder: str) -> list[os.DirEntry[str]]:
         with os.scandir(folder) as entries:
             return list(entries)
     except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        if error.errno != errno.ELOOP:  # a link that somebody put there
+            raise
         return []

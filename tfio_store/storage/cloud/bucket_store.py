@@ -51,6 +51,7 @@ class BucketStore(ABC):
     """
 
     conditional = True
+    asks_once = False
     range_bytes = 8 << 20
     in_flight = 16
     most_in_flight = 64
@@ -160,11 +161,14 @@ class BucketStore(ABC):
         self._connection.wait(at_once(DELETES_AT_ONCE, map(self._abort, uploads)))
 
     def _start(self, path: str, work: Coroutine[Any, Any, T]) -> Future[T]:
-        return self._connection.start(well_formed(work, self.url(path)))
+        url = self.url(path)
+        self._connection.check_for(work, url)
+        return self._connection.start(well_formed(work, url))
 
     def _wait(self, path: str, work: Coroutine[Any, Any, T]) -> T:
-        self._connection.check_for(work)
-        return self._connection.wait(well_formed(work, self.url(path)))
+        url = self.url(path)
+        self._connection.check_for(work, url)
+        return self._connection.wait(well_formed(work, url))
 
     @abstractmethod
     async def _look(self, path: str) -> ObjectInfo | None:

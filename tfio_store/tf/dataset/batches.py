@@ -23,7 +23,7 @@ from tfio_store.tf.dataset.parsing import fused_columns
 from tfio_store.tf.dataset.records import parsed
 from tfio_store.tf.dataset.spans import Spans, batch_spans, exact_batch_spans
 
-__all__ = ["FEW", "batch_dataset", "can_batch", "raw_local", "too_small"]
+__all__ = ["FEW", "batch_dataset", "can_batch", "frame_bytes", "raw_local", "too_small"]
 
 
 FEW = 16
@@ -53,10 +53,10 @@ def too_small(dataset: Dataset, options: Options) -> bool:
         return False
     if size >= FEW and (options.shuffle is not False or options.feature_spec is not None):
         return False
-    return size * _frame_bytes(dataset) < _CALL_BYTES
+    return size * frame_bytes(dataset) < _CALL_BYTES
 
 
-def _frame_bytes(dataset: Dataset) -> float:
+def frame_bytes(dataset: Dataset) -> float:
     """The mean length of a frame. Where nobody has counted the records, the head of the first file
     with any tells."""
     records = sum(shard.records or 0 for shard in dataset.shards)

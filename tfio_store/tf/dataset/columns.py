@@ -35,6 +35,37 @@ class Column:
     fallback: Any = None
     """A flat array of the defaults for missing values."""
 
+    @classmethod
+    def sparse(cls, key: str, dtype: tf.DType) -> Column:
+        return cls(key, dtype, _SPARSE)
+
+    @classmethod
+    def ragged(cls, key: str, dtype: tf.DType, splits: tf.DType) -> Column:
+        return cls(key, dtype, _RAGGED if splits == tf.int64 else _RAGGED32)
+
+    @classmethod
+    def dense(cls, key: str, dtype: tf.DType, shape: tf.TensorShape, default: Any) -> Column | None:
+        """As ParseExampleV2 has it: of a known shape, or with a first dimension that is padded. An
+        array without values is no default. None if the op does not parse it."""
+        padded = shape.rank and shape[0] is None
+        row = shape[1:] if padded else shape
+        if not row.is_fully_defined() or len(shape) > _MOST_DIMS:
+            return None
+        fallback = tuple(np.ravel(np.array(default, object)).tolist()) or None
+        if padded:
+            if fallback is None or len(fallback) != 1 or not row.num_elements():
+                return None
+            return cls(key, dtype, _PADDED, tuple(row), fallback)
+        if fallback is not None and len(fallback) != row.num_elements():
+            return None
+        return cls(key, dtype, _FIXED, tuple(row), fallback)
+
+    @property
+    def outputs(self) -> str:
+        """Which of ParseExampleV2's outputs it makes: "sparse", "dense" or "ragged"."""
+        kinds = {_SPARSE: "sparse", _FIXED: "dense", _PADDED: "dense"}
+        return kinds.get(self.layout, "ragged")
+
     def encoded(self) -> bytes:
         key = self.key.encode()
         head = struct.pack(

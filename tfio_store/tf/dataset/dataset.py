@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 import tensorflow as tf
 
-from tfio_store.dataset.header_walk import index_raw_shards
-from tfio_store.dataset.model import Dataset
-from tfio_store.dataset.part import DatasetPart, Limits
+from tfio_store.dataset.model import Limits
 from tfio_store.dataset.source import open_dataset
-from tfio_store.dataset.versions import hold_versions
-from tfio_store.errors import DataLossError, RecordTooLargeError
+from tfio_store.example.schema import Schema
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
-from tfio_store.records.warning import warn
-from tfio_store.storage import Access, LocalCache, Retry
-from tfio_store.storage.cache.local_cache import cache_of
-from tfio_store.tf.dataset.batches import batch_dataset, can_batch, raw_local, too_small
-from tfio_store.tf.dataset.blocks import block_dataset
-from tfio_store.tf.dataset.carried_access import to_json
-from tfio_store.tf.dataset.filenames import known_names, names_dataset
-from tfio_store.tf.dataset.in_graph import for_graph
+from tfio_store.storage import Storage
+from tfio_store.storage.storage import given_storage
+from tfio_store.tf.dataset.carried_storage import to_json
+from tfio_store.tf.dataset.filenames import known_names
+from tfio_store.tf.dataset.listed import OFTEN, TURNS, ListedNames, Reading, note
 from tfio_store.tf.dataset.options import (
     DEFAULT_MEMORY_BUDGET,
     Options,
@@ -33,26 +26,18 @@ from tfio_store.tf.dataset.options import (
     check_compression,
 )
 from tfio_store.tf.dataset.parsing import schema_or_spec, spec_of
+from tfio_store.tf.dataset.plan import Plan, PlannedDataset
 from tfio_store.tf.dataset.raw_features import with_raw_features
 from tfio_store.tf.dataset.record_rows import with_rows
 from tfio_store.tf.dataset.request import Settings
 from tfio_store.tf.dataset.sequences import SequenceSpec
-from tfio_store.tf.dataset.shuffled_batches import can_shuffle, shuffled_dataset
-from tfio_store.tf.dataset.sizes import check_sizes
-from tfio_store.tf.dataset.stream_batches import can_batch_streams, stream_batches
-from tfio_store.tf.dataset.streams import files_at_once, stream_dataset
+from tfio_store.tf.dataset.source import ListedFiles, Source, workers
+from tfio_store.tools.infer import infer_schema
 
 __all__ = ["TFRecordDataset"]
 
-_AS_STREAMS = "are read as streams: sharded and shuffled by file, and batched more slowly"
 
-_Built: TypeAlias = (
-    "tuple[tf.data.Dataset, int | None, Callable[[int, int], tf.data.Dataset] | None]"
-)
-"""A dataset, its exact cardinality where tf.data does not know it, and what makes shards of it."""
-
-
-class TFRecordDataset(tf.data.Dataset):  # type: ignore[misc]
+class TFRecordDataset(PlannedDataset):
     """The records of TFRecord files, as `tf.data.TFRecordDataset` gives them, from any storage.
 
     Elements are tf.string scalars; with ``batch_size`` tf.string vectors [batch_size]; with
@@ -73,6 +58,7 @@ class TFRecordDataset(tf.data.Dataset):  # type: ignore[misc]
         storage_options (dict | None): See `RecordReader`. They become part of the dataset's graph,
             so JSON must be able to hold them. Keep secrets in the environment if graphs are sent or
             kept. Default None.
+        storage (Storage | None): See `RecordReader`. Default None.
         split (str | None): The split of a folder that TensorFlow Datasets wrote (``FOLDER/train``
             is the same as FOLDER and "train"), or the name of a dataset in a folder of several.
             Default None.
@@ -97,14 +83,11 @@ class TFRecordDataset(tf.data.Dataset):  # type: ignore[misc]
         memory_budget (int): Bytes that may be in flight or wait to be decoded. Also the bytes of
             remote files without an index that may be read to find their blocks. Default 256 MiB.
         max_record_bytes (int): See `RecordReader`. Default 1 GiB.
-        schema (Schema | dict | None): A feature spec of `tf.io.parse_example`. Or a `Schema`, or a
-            dict that stands for one, such as ``{"x": "int64"}``: then raw features come in their
-            dtype and shape (datetimes as int64), and feature lists of SequenceExamples as ragged
-            tensors. Default None: records stay strings.
-        retry (Retry | None): See `RecordReader`. Default None.
-        backend (str): See `RecordReader`. Default "fsspec".
-        cache (str | PathLike | LocalCache | None): See `RecordReader`. The path is part of the
-            dataset's graph: each machine that runs it has its own folder there. Default None.
+        schema (Schema | dict | str | None): A feature spec of `tf.io.parse_example`. Or a `Schema`,
+            or a dict that stands for one, such as ``{"x": "int64"}``: then raw features come in
+            their dtype and shape (datetimes as int64), and feature lists of SequenceExamples as
+            ragged tensors. "auto" is what the manifest says, or `infer_schema` finds. Default None,
+            or "bytes": records stay strings.
 
     Raises:
         TypeError: An argument is of another type.
@@ -140,6 +123,7 @@ class TFRecordDataset(tf.data.Dataset):  # type: ignore[misc]
         name: str | None = None,
         *,
         storage_options: Mapping[str, Any] | None = None,
+        storage: Storage | None = None,
         split: str | None = None,
         batch_size: int | None = None,
         drop_remainder: bool = False,
@@ -153,17 +137,20 @@ class TFRecordDataset(tf.data.Dataset):  # type: ignore[misc]
         memory_budget: int = DEFAULT_MEMORY_BUDGET,
         max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
         schema: Any = None,
-        retry: Retry | None = None,
-        backend: str = "fsspec",
-        cache: str | os.PathLike[str] | LocalCache | None = None,
     ) -> None:
         if on_corrupt not in ("raise", "skip"):
             raise ValueError(f'on_corrupt= takes "raise" or "skip", not {on_corrupt!r}')
-        access = Access(storage_options, retry, backend, cache_of(cache))
+        storage = given_storage(storage_options, storage)
+        codec = check_compression(compression_type)
+        if split is not None:
+            filenames = _split_of(filenames, split)
+        if isinstance(schema, str):
+            limits = Limits(memory_budget, max_record_bytes)
+            filenames, schema = _named_schema(schema, filenames, codec, storage, limits)
         schema = schema_or_spec(schema)
         options = Options(
             Settings(
-                to_json(access),
+                to_json(storage or Storage()),
                 verify=verify,
                 skip_corrupt=on_corrupt == "skip",
                 max_record_bytes=max_record_bytes,
@@ -178,16 +165,27 @@ class TFRecordDataset(tf.data.Dataset):  # type: ignore[misc]
             memory_budget=memory_budget,
             feature_spec=spec_of(schema),
         )
-        codec = check_compression(compression_type)
-        if split is not None:
-            filenames = _split_of(filenames, split)
         check_buffer_size(buffer_size)
-        found, self._count, self._reshard = _build(
-            filenames, codec, access, options, num_parallel_reads
-        )
-        self._decode = partial(_decoded, schema=schema, options=options)
-        self._impl = self._decode(found)
-        super().__init__(self._impl._variant_tensor)
+        source = Source.open(filenames, codec, storage, options, num_parallel_reads)
+        prepared = source.prepare()
+        decode = partial(_decoded, schema=schema, options=options)
+        self._source, self._decode = source, decode
+
+        def build() -> tf.data.Dataset:
+            found, self._count, self._reshard = prepared()
+            return decode(found)
+
+        plain = options.feature_spec is None and not options.wants_blocks and workers() <= 1
+        spec = tf.TensorSpec([], tf.string) if plain else None
+        listed = filenames if plain and isinstance(filenames, ListedNames) else None
+        files: Source | ListedFiles = source
+        if listed is not None and isinstance(codec, str):
+            turns = "" if num_parallel_reads is None else TURNS
+            turns = turns if listed.ordered else OFTEN
+            files = ListedFiles(listed.names, codec, storage, options, turns)
+        super().__init__(Plan(files) if plain else None, build, spec, told="TFRecordDataset")
+        known = codec if plain and isinstance(codec, str) and split is None else None
+        note(lambda: Reading(self, filenames, known, storage, options))
 
     def shard(self, num_shards: Any, index: Any, name: str | None = None) -> tf.data.Dataset:
         """Take every ``num_shards``-th block (or batch), so that those of others are not even read.
@@ -208,6 +206,7 @@ class TFRecordDataset(tf.data.Dataset):  # type: ignore[misc]
             >>> [len(list(dataset.shard(2, i))) for i in range(2)]
             [2, 1]
         """
+        self._build()
         if self._reshard is None or not (isinstance(num_shards, int) and isinstance(index, int)):
             return super().shard(num_shards, index, name)
         return self._decode(self._reshard(num_shards, index))
@@ -227,17 +226,10 @@ class TFRecordDataset(tf.data.Dataset):  # type: ignore[misc]
         """
         # No assert_cardinality: a worker of tf.data service sees part of the elements, and it would
         # fail there.
+        self._build()
         if self._count is None:
             return super().cardinality()
         return tf.constant(self._count, tf.int64)
-
-    def _inputs(self) -> Any:
-        return self._impl._inputs()
-
-    @property
-    def element_spec(self) -> Any:
-        """The type of an element, as of any `tf.data.Dataset`."""
-        return self._impl.element_spec
 
 
 def _split_of(folder: Any, split: str) -> str:
@@ -246,135 +238,29 @@ def _split_of(folder: Any, split: str) -> str:
     return f"{os.fspath(folder).rstrip('/')}/{split}"
 
 
+def _named_schema(
+    word: str, filenames: Any, codec: Any, storage: Storage | None, limits: Limits
+) -> tuple[Any, Schema | None]:
+    """The source, opened, and its schema; ``word`` is "auto", or "bytes" for no schema."""
+    if word == "bytes":
+        return filenames, None
+    if word != "auto":
+        raise ValueError(
+            f'schema= takes a Schema, a dict, a feature spec, "auto" or "bytes", not {word!r}'
+        )
+    names = known_names(filenames)
+    if names is None or tf.is_tensor(codec):
+        raise ValueError(
+            'schema="auto" needs names that are known before the graph runs: pass the schema'
+        )
+    found = open_dataset(names, storage, compression=codec, limits=limits)
+    found = replace(found, named=names[0] if len(names) == 1 else None)
+    return found, infer_schema(found, max_record_bytes=limits.max_record_bytes)
+
+
 def _decoded(found: tf.data.Dataset, schema: Any, options: Options) -> tf.data.Dataset:
     """What the ops gave, in the dtypes and shapes of the schema."""
     batched = options.batch_size is not None
     if not isinstance(options.feature_spec, SequenceSpec):  # whose rows were cut
         found = with_rows(found, schema, batched=batched)
     return with_raw_features(found, schema, batched=batched)
-
-
-def _build(
-    filenames: Any, codec: Any, access: Access, options: Options, parallel_reads: int | None
-) -> _Built:
-    names = known_names(filenames)
-    if names is None:
-        files = names_dataset(filenames).map(lambda name: (name, tf.convert_to_tensor(codec)))
-        return stream_dataset(files, options, parallel_reads), None, None
-    limits = Limits(options.memory_budget, options.settings.max_record_bytes)
-    dataset = None if tf.is_tensor(codec) else _resolve(names, codec, access, limits)
-    if dataset is None:
-        urls = [_whole_name(name) for name in names]
-        codecs = tf.fill([len(urls)], codec)
-        return _from_files(urls, codecs, options, parallel_reads), None, None
-    dataset = for_graph(dataset)
-    cut = any(shard.is_part for shard in dataset.shards)
-    try:
-        raw = raw_local(dataset) if can_batch(options, parallel_reads) else None
-        if raw is not None and not too_small(raw, options):
-            hold_versions(raw)
-            return _from_blocks(raw, options, parallel_reads)
-        if options.wants_blocks or cut:
-            instead = None if cut else _AS_STREAMS
-            dataset = index_raw_shards(dataset, **limits._asdict(), instead=instead)
-        if dataset.has_blocks:
-            hold_versions(dataset)
-            return _from_blocks(dataset, options, parallel_reads)
-    except (DataLossError, RecordTooLargeError) as error:
-        if cut:
-            raise  # no stream can be cut
-        # reading will tell, behind the good records, as TensorFlow does
-        warn(f"{error}: with damage before their blocks are known, the files {_AS_STREAMS}")
-    if cut:
-        _refuse_streams(dataset)
-    check_sizes(dataset, skip_corrupt=options.settings.skip_corrupt)
-    files = [shard.address for shard in dataset.shards]
-    codecs = tf.constant([s.compression or "" for s in dataset.shards], tf.string, [len(files)])
-    sizes = [shard.nbytes for shard in dataset.shards]
-    return _from_files(files, codecs, options, parallel_reads, sizes), None, None
-
-
-def _whole_name(name: str | DatasetPart) -> str:
-    """A name that only running the graph finds. ValueError for a part of a dataset."""
-    if isinstance(name, DatasetPart):
-        raise ValueError(
-            f"{name}: is a part of a dataset, which is looked up when the dataset is made: give "
-            "compression_type= as a string, and no name of a file that is not there"
-        )
-    return name
-
-
-def _refuse_streams(dataset: Dataset) -> None:
-    for shard in dataset.shards:
-        if shard.blocks is None:
-            raise ValueError(
-                f"{shard.url}: is one {shard.compression} stream, which TFRecordDataset does not "
-                "read beside a part of a file; copy it with tfio_store.copy, which compresses in "
-                "blocks"
-            )
-
-
-def _workers() -> int:
-    """How many workers TF_CONFIG names."""
-    cluster = json.loads(os.environ.get("TF_CONFIG") or "{}").get("cluster", {})
-    return sum(len(cluster.get(job, ())) for job in ("chief", "worker"))
-
-
-def _warn_of_workers() -> None:
-    if (workers := _workers()) > 1:
-        warn(
-            f"TF_CONFIG names {workers} workers. This dataset is read by blocks: "
-            "AutoShardPolicy.FILE finds no files and fails, and AUTO becomes DATA, with which "
-            f"every worker reads everything. Pass shard=({workers}, index) and AutoShardPolicy.OFF "
-            "to have each read its share; or shard=(1, 0) and DATA if that is wanted"
-        )
-
-
-def _from_blocks(dataset: Dataset, options: Options, parallel_reads: int | None) -> _Built:
-    def reshard(count: int, index: int) -> tf.data.Dataset:
-        return _from_blocks(dataset, replace(options, shard=(count, index)), parallel_reads)[0]
-
-    sharded = None if options.shard is not None else reshard
-    if options.shard is None:
-        _warn_of_workers()
-    # without blocks these are raw files, whose batches are known to be large enough
-    whole = not dataset.has_blocks or not too_small(dataset, options)
-    if can_batch(options, parallel_reads) and whole:
-        return batch_dataset(dataset, options), None, sharded
-    if can_shuffle(options, parallel_reads) and whole:
-        return *shuffled_dataset(dataset, options), sharded
-    return *block_dataset(dataset, options, parallel_reads), sharded
-
-
-def _from_files(
-    names: list[str],
-    codecs: tf.Tensor,
-    options: Options,
-    parallel_reads: int | None,
-    sizes: list[int] | None = None,
-) -> tf.data.Dataset:
-    """The files, of these ``sizes`` if they are known, as streams."""
-    at_once = 1 if sizes is None else files_at_once(sizes)
-    # AutoShardPolicy.FILE, which shares files out among workers, does not look behind a scan
-    alone = options.shard is not None or _workers() <= 1
-    nbytes = None if sizes is None else sum(sizes)
-    if alone and can_batch_streams(options, parallel_reads, nbytes):
-        return stream_batches(names, codecs, options, at_once=at_once)
-    pair = tf.constant(names, tf.string, [len(names)]), codecs
-    files = tf.data.Dataset.from_tensor_slices(pair)
-    return stream_dataset(files, options, parallel_reads, at_once=at_once)
-
-
-def _resolve(
-    names: list[str | DatasetPart], codec: str, access: Access, limits: Limits
-) -> Dataset | None:
-    """None where a file is missing or can't be looked at: reading it will tell, as TensorFlow
-    does. Parts are looked up now or never."""
-    if not all(names):
-        return None
-    try:
-        return open_dataset(names, access, compression=codec or None, limits=limits)
-    except OSError:
-        if any(isinstance(name, DatasetPart) for name in names):
-            raise
-        return None

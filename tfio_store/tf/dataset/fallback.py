@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
+import time
+from _thread import get_ident
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -10,7 +13,9 @@ import numpy as np
 import tensorflow as tf
 
 from tfio_store.errors import DataLossError, RecordTooLargeError, TruncatedRecordError
+from tfio_store.read.block import other_records
 from tfio_store.records.framing import RecordBatch, RecordDecoder
+from tfio_store.tf import patience
 from tfio_store.tf.dataset import open_streams, runtime
 
 if TYPE_CHECKING:
@@ -24,9 +29,36 @@ _UINT64 = (1 << 64) - 1
 _LATE = (DataLossError, RecordTooLargeError)
 
 
+EXIT_SECONDS = 60.0
+QUIET_LOOKS = 10
+"""This many looks in a row, 20 ms apart, must find no call."""
+
+_inside: dict[int, bool] = {}
+"""The threads that are in a call."""
+
+
 def _call(function: Callable[..., Any], inputs: list[Any], outputs: list[Any]) -> Any:
+    def enter(*given: Any) -> Any:
+        _inside[get_ident()] = True
+        try:
+            patience.refuse_when_leaving()
+            return function(*given)
+        finally:
+            _inside.pop(get_ident(), None)
+
     # we tell tf.data that it is stateless: otherwise a pipeline could not be saved
-    return tf.numpy_function(function, inputs, outputs, stateful=False)
+    return tf.numpy_function(enter, inputs, outputs, stateful=False)
+
+
+@atexit.register
+def _leave() -> None:
+    """The interpreter leaves: every call fails from now on. What TensorFlow reads ahead is full of
+    failures soon, and then it calls no more."""
+    patience.leave()
+    looks, until = 0, time.monotonic() + EXIT_SECONDS
+    while looks < QUIET_LOOKS and time.monotonic() < until:
+        time.sleep(0.02)  # without Python's lock, which they may wait for
+        looks = 0 if _inside else looks + 1
 
 
 def _strings(records: list[bytes]) -> Any:
@@ -119,7 +151,7 @@ def _read_span(
     settings: Settings,
     records: list[bytes],
 ) -> None:
-    file, start, stop, raw_start, raw_stop, count = map(int, table[block])
+    file, start, stop, raw_start, raw_stop, count, before, behind = map(int, table[block])
     skip, take = span
     (url, codec, version), expected = files[file], min(take, count - skip)
     data = _kept.take(
@@ -130,11 +162,12 @@ def _read_span(
         version,
         (start, stop),
         (raw_start, raw_stop),
-        settings.access,
+        settings.storage,
         settings.verify,
         settings.skip_corrupt,
         settings.max_record_bytes,
         int(np.count_nonzero(table[:, 0] == file)) if settings.skip_corrupt else 0,
+        (before, behind),
     )
     if isinstance(data, RecordBatch):
         records += data[skip : min(skip + take, len(data))].tolist()
@@ -144,8 +177,12 @@ def _read_span(
         max_record_bytes=settings.max_record_bytes,
         path=url,
         offset=raw_start,
+        summed=max(before, 0),
     )
-    found = decoder.feed(data)[skip : skip + expected].tolist()
+    batch = decoder.feed(data)
+    if behind >= 0 and len(batch) == count and decoder.summed != behind:
+        raise other_records(url, start)
+    found = batch[skip : skip + expected].tolist()
     records += found
     if len(found) < expected:
         decoder.finish()
@@ -170,7 +207,7 @@ def read_stream(
                 codecs[file].decode(),
                 held,
                 (stands[0], stands[1]),
-                settings.access,
+                settings.storage,
                 settings.verify,
                 settings.skip_corrupt,
                 settings.max_record_bytes,

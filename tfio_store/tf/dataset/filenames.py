@@ -9,9 +9,9 @@ from typing import Any, NoReturn
 import numpy as np
 import tensorflow as tf
 
-from tfio_store.dataset.part import DatasetPart
+from tfio_store.dataset.model import DatasetPart
 
-__all__ = ["known_names", "names_dataset"]
+__all__ = ["known_names", "names_dataset", "names_tensor"]
 
 
 def known_names(filenames: Any) -> list[str | DatasetPart] | None:
@@ -72,7 +72,12 @@ def names_dataset(filenames: Any) -> tf.data.Dataset:
                 f"scalars). Got a dataset of element shape {spec.shape!r}."
             )
         return filenames
+    return tf.data.Dataset.from_tensor_slices(names_tensor(filenames))
+
+
+def names_tensor(filenames: Any) -> tf.Tensor:
+    """Names that come at run time, string [n]. TypeError like TensorFlow's."""
     flat = [tf.reshape(tf.convert_to_tensor(n), [-1]) for n in tf.nest.flatten(filenames)]
     if any(part.dtype != tf.string for part in flat):
         raise TypeError("The `filenames` argument must contain `tf.string` elements.")
-    return tf.data.Dataset.from_tensor_slices(tf.concat(flat, 0))
+    return flat[0] if len(flat) == 1 else tf.concat(flat, 0)

@@ -8,8 +8,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfio_store.storage import Access, Retry
+from tfio_store.storage import Storage
 from tfio_store.storage.redaction import redacted
+from tfio_store.storage.storage import given_storage
+from tfio_store.tf.dataset.listed import ListedNames
 
 __all__ = ["list_files"]
 
@@ -20,8 +22,7 @@ def list_files(
     seed: int | None = None,
     *,
     storage_options: Mapping[str, Any] | None = None,
-    retry: Retry | None = None,
-    backend: str = "fsspec",
+    storage: Storage | None = None,
 ) -> tf.data.Dataset:
     """List the files that match, as a dataset of strings with known cardinality.
 
@@ -31,8 +32,7 @@ def list_files(
         shuffle (bool): Another order in each epoch. Default True. False sorts.
         seed (int | None): Of the shuffle. The same seed gives the same orders. Default None.
         storage_options (dict | None): See `RecordReader`. Default None.
-        retry (Retry | None): See `RecordReader`. Default None.
-        backend (str): See `RecordReader`. Default "fsspec".
+        storage (Storage | None): See `RecordReader`. Default None.
 
     Returns:
         tf.data.Dataset: Of URLs (tf.string, shape []). They open the files, so they hold the
@@ -48,15 +48,16 @@ def list_files(
         (3, 3)
     """
     patterns = [pattern] if isinstance(pattern, str | os.PathLike) else list(pattern)
-    access = Access(storage_options, retry, backend)
-    names = [name for each in patterns for name in _matches(os.fspath(each), access)]
+    storage = given_storage(storage_options, storage) or Storage()
+    names = [name for each in patterns for name in _matches(os.fspath(each), storage)]
     names = sorted(set(names))
     dataset = tf.data.Dataset.from_tensor_slices(tf.constant(names, tf.string, [len(names)]))
-    return dataset.shuffle(max(len(names), 1), seed=seed) if shuffle else dataset
+    listed = ListedNames(dataset, names, ordered=True)
+    return listed.shuffle(max(len(names), 1), seed=seed) if shuffle else listed
 
 
-def _matches(pattern: str, access: Access) -> list[str]:
-    store, path = access.open(pattern)
+def _matches(pattern: str, storage: Storage) -> list[str]:
+    store, path = storage.open(pattern)
     hidden = path.rsplit("/", 1)[-1].startswith(("_", "."))
     names = [
         store.address(info.path)

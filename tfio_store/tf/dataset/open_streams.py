@@ -21,8 +21,8 @@ from tfio_store.records.framing import RecordBatch
 from tfio_store.storage import Version
 from tfio_store.storage.process import PerProcess
 from tfio_store.storage.redaction import redacted
-from tfio_store.tf.dataset.carried_access import from_json
-from tfio_store.tf.dataset.patience import Step
+from tfio_store.tf.dataset.carried_storage import from_json
+from tfio_store.tf.patience import Step
 
 __all__ = ["forget_steps", "read_stream"]
 
@@ -49,14 +49,14 @@ class _Stream(NamedTuple):
         """A reader that stands behind ``records`` records of this version ("" stands for any).
 
         ReplacedError where the object is another by now."""
-        access = from_json(self.options)
+        storage = from_json(self.options)
         codec = self.codec if self.codec == "auto" else codec_name(self.codec)
-        store, path = access.open(self.url)
+        store, path = storage.open(self.url)
         info, version = store.info(path), Version(self.version or None)
         version.hold(info.etag, store.url(path))
         shard = Shard(redacted(self.url), info.size, codec, version=version)
         shard = shard.known(secret_url=self.url)
-        dataset = Dataset((shard,), access)
+        dataset = Dataset((shard,), storage)
         reader = RecordReader.of(
             dataset,
             verify=self.verify,

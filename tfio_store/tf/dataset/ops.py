@@ -26,11 +26,13 @@ from tfio_store.tf.dataset import open_streams, runtime
 from tfio_store.tf.dataset.request import Blocks, Settings
 
 __all__ = [
+    "OTHER",
     "await_blocks",
     "begin_blocks",
     "bridge",
     "cut_pack",
     "pack_stream",
+    "plain_codec",
     "raise_error",
     "read_blocks",
     "read_examples",
@@ -66,6 +68,9 @@ def _load() -> bool:
 
 _NATIVE = _load()
 _AS_THEY_ARE: dict[str, Any] = {"columns": b"", "Tout": [tf.string]}
+
+
+OTHER = "other"
 
 
 def bridge() -> str:
@@ -178,6 +183,15 @@ def read_stream(
     from tfio_store.tf.dataset import fallback
 
     return _shaped(fallback.read_stream(files, codecs, version, position, settings))
+
+
+def plain_codec(files: tf.Tensor, codecs: tf.Tensor) -> tf.Tensor:
+    """The ``compression_type``, string [], with which TensorFlow's own reader gives the records of
+    all these files too; `OTHER` if there is none. ``codecs`` may also be "auto". There is no such
+    op but the bridge's."""
+    found = op_def_library.apply_op("TfioStorePlainCodec", files=files, codecs=codecs)
+    found.set_shape([])
+    return found
 
 
 def pack_stream(

@@ -31,6 +31,8 @@ class Options:
     deterministic: bool | None = None
     memory_budget: int = DEFAULT_MEMORY_BUDGET
     feature_spec: Spec | None = None
+    least_mixed: int | None = None
+    """The ``n`` of `Dataset.shuffle(n)`, if that is what is done: no window has fewer records."""
 
     def __post_init__(self) -> None:
         if self.batch_size is not None and self.batch_size < 1:
@@ -56,6 +58,13 @@ class Options:
         """Whether it is worth finding the blocks of files without an index."""
         wanted = self.shard is not None or self.batch_size is not None
         return wanted or self.shuffle is not False
+
+    @property
+    def are_tensorflows(self) -> bool:
+        """Whether nothing is asked for that TensorFlow's own reader does not do."""
+        unasked = Settings(self.settings.storage)
+        plain = self.settings == unasked and self.feature_spec is None
+        return plain and not self.wants_blocks
 
     @property
     def window(self) -> ShuffleWindow:

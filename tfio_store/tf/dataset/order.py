@@ -9,11 +9,12 @@ keeps its input.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.python.data.util import random_seed
 
 from tfio_store.tf.dataset import ops
 from tfio_store.tf.dataset.options import Options
@@ -23,11 +24,13 @@ __all__ = [
     "NOTHING",
     "batches",
     "concrete",
+    "in_batches",
     "in_order",
     "numbers",
+    "records",
     "scanned",
     "seeds",
-    "shared_out",
+    "shuffler",
     "slices",
     "then",
     "until_error",
@@ -78,19 +81,61 @@ def seeds(options: Options) -> tf.data.Dataset:
     )
 
 
-def shared_out(found: tf.data.Dataset) -> tf.data.Dataset:
-    """``found``, in a form in which tf.data service shares out a shuffle in it.
+def shuffler(options: Options) -> Callable[[tf.data.Dataset, int], tf.data.Dataset]:
+    """Makes the shuffles of one dataset, each of so many elements, as ``options`` say.
 
-    An interleave does not tell its input which elements are this worker's. A shuffle makes its own
-    input late, when it can no longer learn that, and then takes all elements. A concatenation keeps
-    what it was told at the start.
+    A shuffle makes its input when the first element is asked for, and drops it when it has read all
+    of it, long before it has handed out the last one. A checkpoint from before or behind has no
+    state of another shuffle in there. So all of them draw their seeds from one generator: what one
+    saves and restores is then the state of all.
     """
-    return found.concatenate(found.take(0))
+    again = options.reshuffle_each_iteration
+    if not (again and tf.executing_eagerly()):  # no state, or none of a dataset that is kept
+        return lambda found, buffer: found.shuffle(
+            buffer, seed=options.seed, reshuffle_each_iteration=again
+        )
+    seed, seed2 = random_seed.get_seed(options.seed)
+    with tf.device("CPU:0"):
+        generator = tf.raw_ops.AnonymousSeedGenerator(seed=seed, seed2=seed2, reshuffle=True)
+
+    def shuffle(found: tf.data.Dataset, buffer: int) -> tf.data.Dataset:
+        specs = tf.nest.flatten(found.element_spec)
+        variant = tf.raw_ops.ShuffleDatasetV3(
+            input_dataset=tf.data.experimental.to_variant(found),
+            buffer_size=buffer,
+            seed=seed,
+            seed2=seed2,
+            seed_generator=generator.handle,
+            reshuffle_each_iteration=True,
+            output_types=[spec.dtype for spec in specs],
+            output_shapes=[spec.shape for spec in specs],
+        )
+        made = tf.data.experimental.from_variant(variant, found.element_spec)
+        made._generator = generator  # which is deleted with the last of its datasets
+        return made
+
+    return shuffle
+
+
+def in_batches(
+    found: tf.data.Dataset, size: int, *, drop_remainder: bool = False
+) -> tf.data.Dataset:
+    """As ``found.batch(size)``, but this keeps its input at the end, and with it the state of a
+    shuffle. Threads hand each batch on, which takes two calls at once half as long as one."""
+    return found.batch(
+        size, drop_remainder=drop_remainder, num_parallel_calls=2, deterministic=True
+    )
 
 
 def slices(runs: tf.data.Dataset) -> tf.data.Dataset:
     """As ``runs.unbatch()``, but this keeps its input at the end."""
     return runs.interleave(tf.data.Dataset.from_tensor_slices, cycle_length=1)
+
+
+def records(runs: tf.data.Dataset, *, shuffled: bool) -> tf.data.Dataset:
+    """The records of ``runs``, one by one. `unbatch` moves each out of its run, where `slices`
+    copies it; but it gives its input up at the end, and so the state of a shuffle."""
+    return slices(runs) if shuffled else runs.unbatch()
 
 
 def until_error(found: tf.data.Dataset) -> tf.data.Dataset:
@@ -127,9 +172,13 @@ def scanned(
 
 
 def concrete(function: Any, *specs: tf.TensorSpec) -> Any:
-    """A step for `scanned`. Keep it: TensorFlow's default graph keeps each one for good."""
+    """A step for `scanned`. Keep it: TensorFlow's default graph keeps each one for good. It is
+    marked as tf.data marks the functions that it traces, so that it is optimized when it is used,
+    and not with each graph that has it."""
+    marked = {"_tf_data_function": True}
     with tf.init_scope():
-        return tf.function(function, autograph=False).get_concrete_function(*specs)
+        step = tf.function(function, autograph=False, experimental_attributes=marked)
+        return step.get_concrete_function(*specs)
 
 
 _TEXT = tf.TensorSpec([], tf.string)

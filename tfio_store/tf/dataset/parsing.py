@@ -10,6 +10,7 @@ import tensorflow as tf
 from tfio_store.example.schema import Schema
 from tfio_store.tf.dataset import ops
 from tfio_store.tf.dataset.columns import Columns, columns_of
+from tfio_store.tf.dataset.record_function import RecordFunction
 from tfio_store.tf.dataset.record_rows import flat_spec
 from tfio_store.tf.dataset.sequences import SequenceColumns, SequenceSpec, sequence_columns
 
@@ -24,8 +25,8 @@ __all__ = [
     "spec_of",
 ]
 
-Spec: TypeAlias = "Mapping[str, Any] | SequenceSpec"
-FusedColumns: TypeAlias = "Columns | SequenceColumns"
+Spec: TypeAlias = "Mapping[str, Any] | SequenceSpec | RecordFunction"
+FusedColumns: TypeAlias = "Columns | SequenceColumns | RecordFunction"
 
 
 _TENSORFLOWS = (
@@ -59,25 +60,30 @@ def fused_columns(spec: Spec) -> FusedColumns | None:
     """What the op parses; None where TensorFlow must."""
     if ops.bridge() != "native":
         return None
+    if isinstance(spec, RecordFunction):
+        return spec
     return sequence_columns(spec) if isinstance(spec, SequenceSpec) else columns_of(spec)
 
 
 def only_fixed(spec: Spec) -> bool:
     """Whether no feature of a record has a shape that depends on the record's neighbours."""
-    if isinstance(spec, SequenceSpec):
+    if isinstance(spec, SequenceSpec | RecordFunction):
         return False
     return all(isinstance(feature, tf.io.FixedLenFeature) for feature in spec.values())
 
 
-def parse_batch(strings: tf.Tensor, spec: Spec) -> dict[str, Any]:
+def parse_batch(strings: tf.Tensor, spec: Spec) -> Any:
     """The features of records, string [n], by TensorFlow's own ops."""
+    if isinstance(spec, RecordFunction):
+        return spec.parse_batch(strings)
     if isinstance(spec, SequenceSpec):
         return spec.parse(strings, batched=True)
-    return tf.io.parse_example(strings, spec)  # type: ignore[no-any-return]
+    return tf.io.parse_example(strings, spec)
 
 
 def parse_record(string: tf.Tensor, spec: Spec) -> dict[str, Any]:
     """The features of one record, string []."""
+    assert not isinstance(spec, RecordFunction)  # which stands for batches
     if isinstance(spec, SequenceSpec):
         return spec.parse(string, batched=False)
     return tf.io.parse_single_example(string, spec)  # type: ignore[no-any-return]

@@ -14,10 +14,11 @@ __all__ = ["finish", "parsed"]
 def finish(runs: tf.data.Dataset, options: Options, *, single: bool = False) -> tf.data.Dataset:
     """``runs`` are string [n] tensors, or with ``single`` records."""
     spec = options.feature_spec
-    records = runs if single else order.slices(runs)
+    records = runs if single else order.records(runs, shuffled=options.shuffle is not False)
     if options.batch_size is not None:
         # not rebatch: that can't be checkpointed symbolically
-        batches = records.batch(options.batch_size, drop_remainder=options.drop_remainder)
+        batch = tf.data.Dataset.batch if options.shuffle is False else order.in_batches
+        batches = batch(records, options.batch_size, drop_remainder=options.drop_remainder)
         return parsed(batches, options)
     if spec is None:
         return records

@@ -8,8 +8,8 @@ from typing import Any
 import tensorflow as tf
 
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
-from tfio_store.storage import Access
-from tfio_store.tf.dataset.carried_access import to_json
+from tfio_store.storage import Storage
+from tfio_store.tf.dataset.carried_storage import to_json
 
 __all__ = ["Blocks", "Settings"]
 
@@ -18,7 +18,7 @@ __all__ = ["Blocks", "Settings"]
 class Settings:
     """How to reach files, and what to do about damage. These are the ops' attributes."""
 
-    access: str = to_json(Access())
+    storage: str = to_json(Storage())
     verify: bool = True
     skip_corrupt: bool = False
     partial: bool = False
@@ -26,7 +26,7 @@ class Settings:
 
     def attributes(self) -> dict[str, Any]:
         return {
-            "options": self.access,
+            "options": self.storage,
             "verify": self.verify,
             "skip_corrupt": self.skip_corrupt,
             "partial": self.partial,
@@ -41,7 +41,8 @@ class Blocks:
     files: string [f]. URLs or paths.
     codecs: string [f]. "" (raw), "GZIP", "ZLIB" or "ZSTD".
     versions: string [f]. The etags of the files when their blocks were found; "" where unknown.
-    table: int64 [blocks, 6]. File; stored bytes from, to; uncompressed bytes from, to; records.
+    table: int64 [blocks, 8]. File; stored bytes from, to; uncompressed bytes from, to; records; the
+        sums of the records before the block and up to its end, or -1.
     spans: int64 [s, 3]. Block; records to skip; records to take.
     groups: int64 [g + 1]. Group i is ``spans[groups[i]:groups[i + 1]]``.
     """

@@ -1,7 +1,7 @@
 """What the ops call for everything but raw local files. There is no TensorFlow here.
 
 All functions are stateless in effect: the same arguments give the same records, in any process.
-`tfio_store.tf.dataset.patience` tells how they wait.
+`tfio_store.tf.patience` tells how they wait.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from tfio_store.records.magic import detect
 from tfio_store.storage import ReplacedError, threads
 from tfio_store.storage.redaction import redacted
 from tfio_store.tf.dataset.block_skips import BlockSkips
-from tfio_store.tf.dataset.carried_access import from_json
-from tfio_store.tf.dataset.patience import Fetch
+from tfio_store.tf.dataset.carried_storage import from_json
+from tfio_store.tf.patience import Fetch
 from tfio_store.tf.status import code_of, explained
 
 if TYPE_CHECKING:
@@ -66,14 +66,14 @@ class _Stored(NamedTuple):
     stop: int
     options: str
 
-    def load(self, codec: str, raw: tuple[int, int]) -> Future[BytesLike]:
+    def load(self, codec: str, raw: tuple[int, int]) -> Fetch[BytesLike]:
         """The bytes, decompressed if there is a codec."""
         store, path = from_json(self.options).open(self.url)
         fetched = store.read(path, self.start, self.stop, etag=self.version or None)
         if not codec:
-            return fetched  # the op takes what is there
+            return Fetch(fetched)  # the op takes what is there
         block = Block(0, self.start, self.stop, *raw, 0)
-        return _then(fetched, partial(inflate_block, redacted(self.url), codec, block))
+        return Fetch(_then(fetched, partial(inflate_block, redacted(self.url), codec, block)))
 
 
 def begin_block(
@@ -85,7 +85,7 @@ def begin_block(
     options: str,
 ) -> Fetch[BytesLike]:
     """Begin to fetch and decompress a block that `read_block` will want."""
-    return Fetch(_Stored(url, version, *stored, options).load(codec, raw))
+    return _Stored(url, version, *stored, options).load(codec, raw)
 
 
 def read_block(
@@ -100,18 +100,21 @@ def read_block(
     skip_corrupt: bool,
     max_record_bytes: int,
     file_blocks: int,
+    sums: tuple[int, int],
 ) -> BytesLike | RecordBatch:
     """The uncompressed bytes of one block. With ``skip_corrupt``, its good records.
 
     ``fetch`` is the answer of `begin_block`, if that was called; what it has not brought yet is
     waited for. ``stored`` and ``raw`` are bytes from and to: of the object, and of the uncompressed
     stream. With ``skip_corrupt`` the file is read in ``file_blocks`` blocks, and one warning tells
-    of the damage in all of them.
-    ReplacedError where the object is no longer of this ``version`` ("" stands for any).
+    of the damage in all of them. ``sums`` are those of its records up to the block and up to its
+    end, or negative.
+    ReplacedError where the object is no longer of this ``version`` ("" stands for any), or, with
+    ``skip_corrupt``, where the block holds other records than ``sums`` tell of.
     """
     wanted = _Stored(url, version, *stored, options)
     try:
-        data = (fetch.future if fetch else wanted.load(codec, raw)).result()
+        data = (fetch or wanted.load(codec, raw)).result()
     except DataLossError:
         if not skip_corrupt:
             raise
@@ -120,7 +123,8 @@ def read_block(
         damaged = ""
     if not skip_corrupt:
         return data
-    block = Block(0, *(stored if damaged else raw), *raw, 0)  # where `data` is from
+    told = None if sums[1] < 0 else sums
+    block = Block(0, *(stored if damaged else raw), *raw, 0, sums=told)  # where `data` is from
     shown = redacted(url)
     batch, regions = recover_block(
         shown, damaged or None, block, data, verify=verify, max_record_bytes=max_record_bytes

@@ -50,7 +50,13 @@ def shuffled_dataset(dataset: Dataset, options: Options) -> tuple[tf.data.Datase
     count, index = options.shard or (1, 0)
     share = replace(blocks, table=blocks.table[index::count])
     mixed = mixed_blocks(blocks, options)
-    spans, windows = window_spans(share, options.batch_size, mixed, (options.seed or 0) % _SEEDS)
+    spans, windows = window_spans(
+        share,
+        options.batch_size,
+        mixed,
+        (options.seed or 0) % _SEEDS,
+        within=options.least_mixed is not None,
+    )
     reader = BlockReader(dataset, spans, options)
     ends = MAPS_CAN_END and options.deterministic is not False
     spec = options.feature_spec
@@ -66,12 +72,15 @@ def shuffled_dataset(dataset: Dataset, options: Options) -> tuple[tf.data.Datase
 def _rows(reader: BlockReader, windows: BatchWindows, options: Options, *, ends: bool) -> Any:
     """int64 [3]: window, batch in it, and the window's seed. Without end where a map can tell the
     end; see `tfio_store.tf.dataset.order`."""
-    found = order.numbers(windows.count, replace(options, shard=None))
-    rest = [windows.count] if windows.rest and not options.drop_remainder else []
+    remains = windows.rest > 0 and not options.drop_remainder
+    ends_last = remains and windows.within  # the last window has the batch that is not full
+    found = order.numbers(windows.count - ends_last, replace(options, shard=None))
+    rest = [windows.count - windows.within] if remains else []
     found = order.then(found, rest, ends=ends)
 
     def batches(window: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-        last = tf.where(tf.equal(window, windows.count - 1), windows.in_last, windows.per_window)
+        in_last = windows.in_last + ends_last
+        last = tf.where(tf.equal(window, windows.count - 1), in_last, windows.per_window)
         whole = tf.logical_and(window >= 0, window < windows.count)
         count = tf.where(whole, tf.cast(last, tf.int64), tf.constant(1, tf.int64))
         return tf.stack([tf.fill([count], window), tf.range(count), tf.fill([count], seed)], 1)

@@ -31,6 +31,7 @@ Int64Array: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 _ALL = np.iinfo(np.int64).max
 _FILE, _START, _STOP, _RAW_START, _RAW_STOP, _RECORDS, _BEFORE, _BEHIND = range(8)
+_SUM, _SUM_BEHIND = 8, 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,8 @@ class Spans:
     """A table of blocks, and spans of them in groups.
 
     A block's records are those that are meant. ``table`` tells behind its six columns how many more
-    the block holds before and behind them; `held` and `placed` count these too.
+    the block holds before and behind them; `held` and `placed` count these too. Its last two
+    columns are what the index tells of the records, up to the block and up to its end, or -1.
     """
 
     table: Int64Array
@@ -58,8 +60,9 @@ class Spans:
 
     @property
     def held(self) -> Int64Array:
-        """int64 [blocks, 6]: the table with all records that each block holds."""
-        found: Int64Array = self.table[:, :6].copy()
+        """int64 [blocks, 8]: the table with all records that each block holds."""
+        columns = [*range(6), _SUM, _SUM_BEHIND]
+        found: Int64Array = self.table[:, columns]  # a copy
         found[:, _RECORDS] += self.table[:, _BEFORE] + self.table[:, _BEHIND]
         return found
 
@@ -126,7 +129,9 @@ def exact_batch_spans(
         starts, stops = bounds[:-1], bounds[1:]
         files = np.full(len(starts), i, np.int64)
         none = np.zeros_like(files)
+        unknown = np.full_like(files, -1)
         columns = [files, starts, stops, starts, stops, np.diff(cuts), none, none]
+        columns += [unknown, unknown]
         rows.append(np.stack(columns, axis=1))
         before += len(frames)
     return _batches(dataset, _joined(rows), batch_size)
@@ -194,6 +199,7 @@ def _coarse(dataset: Dataset, table: Int64Array) -> Int64Array:
     merged[:, _RAW_STOP] = table[last, _RAW_STOP]
     merged[:, _RECORDS] = np.add.reduceat(table[:, _RECORDS], first)
     merged[:, _BEHIND] = table[last, _BEHIND]
+    merged[:, _SUM_BEHIND] = table[last, _SUM_BEHIND]
     return merged
 
 
@@ -217,6 +223,7 @@ def _table(dataset: Dataset) -> Int64Array:
             table.raw_offsets[1:],
             np.diff(table.records),
             *_beside(table),
+            *_sums(table),
         )
         rows.append(np.stack(columns, axis=1))
     return _joined(rows)
@@ -230,5 +237,12 @@ def _beside(table: BlockTable) -> Int64Array:
     return beside
 
 
+def _sums(table: BlockTable) -> Int64Array:
+    """int64 [2, blocks]: the sums of the records up to each block, and up to its end."""
+    if table.sums is None:
+        return np.full((2, len(table)), -1)
+    return np.stack([table.sums[:-1], table.sums[1:]]).astype(np.int64)
+
+
 def _joined(rows: list[Int64Array]) -> Int64Array:
-    return np.concatenate(rows).astype(np.int64) if rows else np.zeros((0, 8), np.int64)
+    return np.concatenate(rows).astype(np.int64) if rows else np.zeros((0, 10), np.int64)

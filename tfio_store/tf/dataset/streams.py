@@ -16,17 +16,63 @@ import tensorflow as tf
 
 from tfio_store.tf.dataset import ops, order
 from tfio_store.tf.dataset.blocks import interleaved
+from tfio_store.tf.dataset.inline_map import MAPS_CAN_END, map_in_parallel
 from tfio_store.tf.dataset.options import Options
 from tfio_store.tf.dataset.records import finish
 from tfio_store.tf.dataset.request import Settings
 
-__all__ = ["READ_AHEAD", "files_at_once", "positions_scanned", "reading_step", "stream_dataset"]
+__all__ = [
+    "READ_AHEAD",
+    "files_at_once",
+    "plain_dataset",
+    "positions_scanned",
+    "reading_step",
+    "records_of",
+    "stream_dataset",
+]
 
 READ_AHEAD = 2
 _SHUFFLE_RECORDS = 10_000
 _SCAN_BYTES = 1 << 20
 _SCANS = 64
 _BEGIN = (0, 0, -1)
+_BUFFER_BYTES = 256 << 10
+"""What `tf.data.TFRecordDataset` takes if nobody asks for more."""
+
+
+def plain_dataset(name: tf.Tensor, codec: Any) -> tf.data.Dataset:
+    """A file's records, or those of several, by TensorFlow's own reader."""
+    variant = tf.raw_ops.TFRecordDataset(
+        filenames=name, compression_type=codec, buffer_size=_BUFFER_BYTES
+    )
+    return tf.data.experimental.from_variant(variant, tf.TensorSpec([], tf.string))
+
+
+def records_of(names: tf.Tensor, codec: Any, options: Options) -> tf.data.Dataset:
+    """The records of files, string [n], in their order. Each pass finds out whether TensorFlow's
+    own reader gives the same: then there is no scan, which takes milliseconds to set up."""
+    codecs = tf.fill(tf.shape(names), codec)
+    known = ops.plain_codec(names, codecs)
+    other = tf.equal(known, ops.OTHER)
+    # outside of the condition, where AutoShardPolicy.FILE finds it; it opens nothing yet
+    plain = plain_dataset(names, tf.where(other, "", known))._variant_tensor
+
+    streams = _streams(options.settings)
+    found = tf.cond(other, lambda: streams(names, codecs), lambda: plain)
+    return tf.data.experimental.from_variant(found, tf.TensorSpec([], tf.string))
+
+
+@lru_cache(maxsize=8)
+def _streams(settings: Settings) -> Any:
+    """What makes the dataset of any files' streams, as a variant. Traced once, not for each
+    dataset."""
+
+    def made(names: tf.Tensor, codecs: tf.Tensor) -> tf.Tensor:
+        runs = _runs(names, codecs, settings).prefetch(READ_AHEAD)
+        return tf.data.experimental.to_variant(order.records(runs, shuffled=False))
+
+    texts = tf.TensorSpec([None], tf.string)
+    return order.concrete(made, texts, texts)
 
 
 def stream_dataset(
@@ -36,29 +82,63 @@ def stream_dataset(
     reads ``at_once`` files, because a scan costs several times as much as a tiny file."""
     if options.shard is not None:
         files = files.shard(*options.shard)
-    if options.shuffle is not False:
-        files = order.shared_out(_shuffled(files, 1024, options))
+    shuffled = options.shuffle is not False
+    single = shuffled or parallel_reads is not None
+    shuffle = order.shuffler(options) if shuffled else None
+    if shuffle is not None:
+        files = shuffle(files, 1024)
+    files = _together(files, at_once if parallel_reads is None else 1, shuffled=shuffled)
 
     def runs(names: tf.Tensor, codecs: tf.Tensor) -> tf.data.Dataset:
         _mark_as_files(names)
         return _runs(names, codecs, options.settings)
 
-    if parallel_reads is None:
-        found = files.batch(at_once).flat_map(runs).prefetch(READ_AHEAD)
-    else:
+    if parallel_reads is not None:
         found = interleaved(
-            files.batch(1),
-            lambda names, codecs: runs(names, codecs).unbatch(),
-            parallel_reads,
-            options,
+            files, lambda names, codecs: runs(names, codecs).unbatch(), parallel_reads, options
         )
-    single = parallel_reads is not None
-    if options.shuffle is not False:
+    elif shuffled:
+        found = order.slices(files.interleave(runs, cycle_length=1).prefetch(READ_AHEAD))
+    else:
+        found = files.flat_map(runs).prefetch(READ_AHEAD)
+    if shuffle is not None:
         window = options.window
         records = window.amount if window.unit == "records" else _SHUFFLE_RECORDS
-        found = _shuffled(found if single else order.slices(found), records, options)
-        single = True
+        found = shuffle(found, records)
     return finish(found, options, single=single)
+
+
+def _together(files: tf.data.Dataset, count: int, *, shuffled: bool) -> tf.data.Dataset:
+    """So many files in one element."""
+    if not shuffled:
+        return files.batch(count)
+    files = _shared_out(files)
+    if count == 1:
+        return files
+    groups = order.in_batches(files, count)
+    return groups.map(lambda *files: tuple(tf.reshape(part, [-1]) for part in files))
+
+
+def _shared_out(files: tf.data.Dataset) -> tf.data.Dataset:
+    """Shuffled ``files`` one by one, string [1], in a form in which tf.data service shares them
+    out.
+
+    An interleave does not tell its input which elements are this worker's. A shuffle makes its own
+    input late, when it can no longer learn that, and then takes all elements. A concatenation keeps
+    what it was told at the start. It has no end here, or it would drop the shuffle: the map ends,
+    and keeps it. (`order.until_error` is a scan, behind which `AutoShardPolicy.FILE` finds no
+    files.)
+    """
+    if not MAPS_CAN_END:
+        return files.concatenate(files.take(0)).batch(1)
+
+    def one(name: tf.Tensor, codec: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        over = tf.logical_and(tf.equal(name, ""), tf.equal(codec, order.END))
+        nothing = ops.raise_error(tf.where(over, order.END, ""), tf.constant(""))
+        return tf.strings.join([name, nothing])[None], codec[None]
+
+    ends = tf.data.Dataset.from_tensors(("", order.END)).repeat()
+    return map_in_parallel(files.concatenate(ends), one, 1, deterministic=True, ends=True)
 
 
 def files_at_once(sizes: Sequence[int]) -> int:
@@ -66,12 +146,6 @@ def files_at_once(sizes: Sequence[int]) -> int:
     `AutoShardPolicy.FILE` and tf.data service can share them out evenly."""
     mean = max(1, sum(sizes) // max(1, len(sizes)))
     return max(1, min(_SCAN_BYTES // mean, len(sizes) // _SCANS))
-
-
-def _shuffled(dataset: tf.data.Dataset, buffer: int, options: Options) -> tf.data.Dataset:
-    return dataset.shuffle(
-        buffer, seed=options.seed, reshuffle_each_iteration=options.reshuffle_each_iteration
-    )
 
 
 def _mark_as_files(names: tf.Tensor) -> None:

@@ -30,32 +30,42 @@ class BatchWindows:
     """Batches of each window but the last."""
     rest: int
     """Records behind the last whole batch."""
+    within: bool = False
+    """The rest belongs to the last window, which is not shorter than others. Then the last batch,
+    and what `drop_remainder` drops, are not always the same records."""
 
     @property
     def count(self) -> int:
-        """Windows of whole batches."""
+        """Windows of whole batches; with ``within``, all windows."""
+        if self.within:
+            batches = self.batches + (self.rest > 0)
+            return min(batches, max(1, batches // self.per_window))
         return -(-self.batches // self.per_window)
 
     @property
     def in_last(self) -> int:
-        """Batches of the last of them."""
+        """Whole batches of the last of them."""
         return self.batches - (self.count - 1) * self.per_window
 
     def bounds(self, batch_size: int) -> Int64Array:
         """Record numbers at which windows begin and end, that of the rest included."""
         starts = np.arange(self.count) * self.per_window * batch_size
         whole = self.batches * batch_size
+        if self.within:
+            return np.append(starts, whole + self.rest).astype(np.int64)
         ends = [whole] if not self.rest else [whole, whole + self.rest]
         return np.append(starts, ends).astype(np.int64)
 
 
 def window_spans(
-    spans: Spans, batch_size: int, blocks: int | Fraction, seed: int
+    spans: Spans, batch_size: int, blocks: int | Fraction, seed: int, *, within: bool = False
 ) -> tuple[Spans, BatchWindows]:
     """``spans`` are whole blocks. Windows of about ``blocks`` of them, and their batches."""
     records = spans.records
     total, count = int(records.sum()), len(records)
     wanted = total * blocks // max(1, count)
-    windows = BatchWindows(total // batch_size, max(1, wanted // batch_size), total % batch_size)
+    # what `Dataset.shuffle` mixes, it mixes among no fewer records
+    per_window = max(1, -(-wanted // batch_size) if within else wanted // batch_size)
+    windows = BatchWindows(total // batch_size, per_window, total % batch_size, within)
     order = np.random.Generator(np.random.PCG64(seed)).permutation(count)
     return cut(spans.table[order], windows.bounds(batch_size), spans.files), windows

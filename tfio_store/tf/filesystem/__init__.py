@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from tfio_store.storage import Access, Retry
+from tfio_store.storage import Storage
 from tfio_store.storage.instances import options_of
 from tfio_store.storage.process import PerProcess
+from tfio_store.storage.storage import given_storage
 from tfio_store.tf.compiled import bridge_module
 from tfio_store.tf.filesystem.host import Host, Mount
 
@@ -29,8 +31,7 @@ def register_filesystem(
     *schemes: str,
     filesystem: Any = None,
     storage_options: Mapping[str, Any] | None = None,
-    retry: Retry | None = None,
-    backend: str = "fsspec",
+    storage: Storage | None = None,
     cache_bytes: int | None = None,
 ) -> None:
     """Let TensorFlow use URLs of these schemes, in everything that takes a path.
@@ -42,8 +43,7 @@ def register_filesystem(
         filesystem (fsspec filesystem | None): Takes its class and options from this one, in place
             of ``storage_options``. Default None.
         storage_options (dict | None): See `RecordReader`. Default None.
-        retry (Retry | None): See `RecordReader`. Default None.
-        backend (str): See `RecordReader`. Default "fsspec".
+        storage (Storage | None): See `RecordReader`. Default None.
         cache_bytes (int | None): Bytes of memory for the blocks and the read-ahead of all files
             together. Default None: unchanged, 256 MiB at first.
 
@@ -62,7 +62,8 @@ def register_filesystem(
     """
     if not schemes:
         raise ValueError("register_filesystem(): name at least one scheme, such as 's3'")
-    if filesystem is not None and storage_options is not None:
+    storage = given_storage(storage_options, storage) or Storage()
+    if filesystem is not None and storage.options is not None:
         raise ValueError("pass either filesystem= or storage_options=, not both")
     if cache_bytes is not None and cache_bytes < 0:
         raise ValueError(f"cache_bytes={cache_bytes!r}: pass bytes, 0 or more")
@@ -71,8 +72,9 @@ def register_filesystem(
         for scheme in schemes:
             _check(scheme, host)
         for scheme in schemes:
-            options = options_of(filesystem, scheme) if filesystem is not None else storage_options
-            _mount(scheme, Mount(Access(options, retry, backend)), host)
+            if filesystem is not None:
+                storage = replace(storage, options=options_of(filesystem, scheme))
+            _mount(scheme, Mount(storage), host)
     if cache_bytes is not None:
         bridge_module().set_cache_budget(cache_bytes)
 
@@ -107,7 +109,6 @@ def _running_host() -> Host:
         bridge = bridge_module()
         host = Host()
         bridge.serve(host)
-        bridge.at_exit(host.leave)
         _host = host
     return _host
 

@@ -18,7 +18,7 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from tfio_store.storage import Access
+from tfio_store.storage import Storage
 from tfio_store.storage.connection import check_may_wait, on_loop
 from tfio_store.storage.store import ObjectInfo, Store
 from tfio_store.storage.threads import Threads
@@ -40,16 +40,16 @@ log = logging.getLogger("tfio_store")
 class Mount:
     """How the URLs of one scheme are served."""
 
-    access: Access
+    storage: Storage
     _folders: dict[Store, Folders] = field(default_factory=dict)
 
     def open(self, url: str) -> tuple[Store, str]:
         """The store of the files' bytes, and the path in it."""
-        return self.access.open(url)
+        return self.storage.open(url)
 
     def folders(self, url: str) -> Folders:
         """fsspec shows the folders, whichever backend moves the bytes."""
-        store, _ = replace(self.access, backend="fsspec").open(url)
+        store, _ = replace(self.storage, backend="fsspec", cache=None).open(url)
         if store not in self._folders:
             self._folders[store] = folders_of(store)
         return self._folders[store]

@@ -19,8 +19,9 @@ from tfio_store.errors import ManifestError
 from tfio_store.example import encode_examples
 from tfio_store.example.schema import Schema
 from tfio_store.records.framing import RecordBatch
-from tfio_store.storage import Access, Retry
+from tfio_store.storage import Storage
 from tfio_store.storage.redaction import redacted
+from tfio_store.storage.storage import given_storage
 from tfio_store.tf.dataset.dataset import TFRecordDataset
 from tfio_store.tf.saving import element_spec
 from tfio_store.tf.saving.leaves import Leaf, leaf_of
@@ -49,8 +50,7 @@ def save(
     keep_replaced: float = KEEP_REPLACED,
     on_progress: OnProgress | None = None,
     storage_options: Mapping[str, Any] | None = None,
-    retry: Retry | None = None,
-    backend: str = "fsspec",
+    storage: Storage | None = None,
 ) -> DatasetManifest:
     """Write every element of a dataset as an Example. `load` gives exactly the same elements back.
 
@@ -72,8 +72,7 @@ def save(
         keep_replaced (float): See `ShardedWriter`. Seconds, default 3600.
         on_progress (Callable | None): See `ShardedWriter`. Default None.
         storage_options (dict | None): See `RecordReader`. Default None.
-        retry (Retry | None): See `RecordReader`. Default None.
-        backend (str): See `ShardedWriter`. Default "fsspec".
+        storage (Storage | None): See `RecordReader`. Default None.
 
     Returns:
         DatasetManifest: What was committed.
@@ -96,10 +95,10 @@ def save(
         raise TypeError(f"dataset= takes a tf.data.Dataset, not {type(dataset).__name__}")
     if int(dataset.cardinality()) == tf.data.INFINITE_CARDINALITY:
         raise ValueError("dataset= never ends; save a part of it, by .take(n)")
-    url, access = os.fspath(url), Access(storage_options, retry, backend)
+    url, storage = os.fspath(url), given_storage(storage_options, storage)
     layout = _Layout(dataset.element_spec)
     if if_exists == "append":
-        _check_same(layout, url, access)
+        _check_same(layout, url, storage)
     if num_shards is None and max_shard_bytes is None:
         max_shard_bytes = DEFAULT_SHARD_BYTES
     with ShardedWriter(
@@ -113,7 +112,7 @@ def save(
         on_progress=on_progress,
         schema=layout.schema.to_json(),
         metadata={SPEC: layout.json},
-        **access.arguments,
+        storage=storage,
     ) as writer:
         for records in layout.encode(dataset):
             writer.write_batch(records)
@@ -126,8 +125,7 @@ def load(
     batch_size: int | None = None,
     drop_remainder: bool = False,
     storage_options: Mapping[str, Any] | None = None,
-    retry: Retry | None = None,
-    backend: str = "fsspec",
+    storage: Storage | None = None,
     **options: Any,
 ) -> tf.data.Dataset:
     """Read the dataset that `save` wrote: the same elements, of the same element spec.
@@ -141,8 +139,7 @@ def load(
             fixed. Default None.
         drop_remainder (bool): Leave out a last batch that is not full. Default False.
         storage_options (dict | None): See `TFRecordDataset`. Default None.
-        retry (Retry | None): See `RecordReader`. Default None.
-        backend (str): See `RecordReader`. Default "fsspec".
+        storage (Storage | None): See `TFRecordDataset`. Default None.
         **options (Any): Other keyword options of `TFRecordDataset`: ``shuffle``, ``seed``,
             ``shard``, ``num_parallel_reads``, ``on_corrupt`` and others.
 
@@ -160,8 +157,8 @@ def load(
         >>> [batch.numpy().tolist() for batch in tfs.load("numbers", batch_size=3)]
         [[0, 1, 2], [3, 4]]
     """
-    url, access = os.fspath(url), Access(storage_options, retry, backend)
-    manifest = read_manifest(url, access)
+    url, storage = os.fspath(url), given_storage(storage_options, storage)
+    manifest = read_manifest(url, storage)
     if manifest is None:
         raise FileNotFoundError(f"{redacted(url)}: there is no dataset with a manifest")
     described = (manifest.metadata or {}).get(SPEC)
@@ -176,7 +173,7 @@ def load(
         raise ManifestError(
             f"{redacted(url)}: its manifest's {SPEC} is damaged: {error}"
         ) from error
-    options |= access.arguments
+    options |= {"storage": storage}
     if batch_size is not None and layout.fixed:
         records = TFRecordDataset(
             url, batch_size=batch_size, drop_remainder=drop_remainder, **options
@@ -215,8 +212,8 @@ def _count(url: str, batch_size: int, options: Mapping[str, Any]) -> int:
     return total if total < 0 else sum(min(batch_size, total - start) for start in starts)
 
 
-def _check_same(layout: _Layout, url: str, access: Access) -> None:
-    manifest = read_manifest(url, access)
+def _check_same(layout: _Layout, url: str, storage: Storage | None) -> None:
+    manifest = read_manifest(url, storage)
     if manifest is not None and (manifest.metadata or {}).get(SPEC) != layout.json:
         raise ValueError(
             f"{redacted(url)}: holds elements of another spec; they can't be appended to"

@@ -5,7 +5,11 @@
   const { el } = tfio.dom;
   const format = tfio.format;
 
+  const save = (value) => el("a", { class: "same", href: value.file, download: "value", text: "Download" });
+
+  /** An image or a sound; of an image that would take too much to draw, why, and its file. */
   function media(value, label) {
+    if (value.why) return el("span", { class: "fault" }, `This image is not drawn: ${value.why}. `, save(value), " ");
     if (value.media_type.startsWith("audio/")) {
       return el("audio", { controls: true, preload: "metadata", src: value.url, "aria-label": label });
     }
@@ -16,14 +20,14 @@
       image.after(el("span", { class: "muted", text: `${image.naturalWidth} × ${image.naturalHeight} pixels, ` }));
     }, { once: true });
     image.addEventListener("error", () => {
-      image.replaceWith(el("span", { class: "fault", text: "This image is damaged: it cannot be drawn. " }));
+      image.replaceWith(el("span", { class: "fault" }, "This image is damaged: it cannot be drawn. ", save(value), " "));
     }, { once: true });
     return image;
   }
 
   /** A byte string: as an image or sound, as text, or as hexadecimal numbers. */
   function string(value, label) {
-    if (value.url) {
+    if (value.media_type) {
       const about = `${value.media_type}, ${format.bytes(value.nbytes)}`;
       return el("div", { class: "value media" }, media(value, label), el("span", { class: "muted", text: about }));
     }

@@ -1,6 +1,6 @@
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
 
-#include "tensorflow/filesystem/gate.h"
+#include "tensorflow/gate.h"
 
 #include <stdatomic.h>
 #include <time.h>
@@ -8,7 +8,7 @@
 static atomic_int inside;
 static atomic_bool closed;
 
-bool fs_gate_enter(void) {
+bool gate_enter(void) {
     /* Count first and ask afterwards: so whoever closes sees us, or we see the closing. */
     atomic_fetch_add(&inside, 1);
     if (!atomic_load(&closed)) return true;
@@ -16,11 +16,11 @@ bool fs_gate_enter(void) {
     return false;
 }
 
-void fs_gate_leave(void) { atomic_fetch_sub(&inside, 1); }
+void gate_leave(void) { atomic_fetch_sub(&inside, 1); }
 
-void fs_gate_close(void) { atomic_store(&closed, true); }
+void gate_close(void) { atomic_store(&closed, true); }
 
-bool fs_gate_drain(double seconds) {
+bool gate_drain(double seconds) {
     const struct timespec nap = {0, 1000000};
     for (double waited = 0; atomic_load(&inside) > 0; waited += 1e-3) {
         if (waited >= seconds) return false;
@@ -29,4 +29,4 @@ bool fs_gate_drain(double seconds) {
     return true;
 }
 
-void fs_gate_after_fork(void) { atomic_store(&inside, 0); }
+void gate_after_fork(void) { atomic_store(&inside, 0); }

@@ -7,21 +7,40 @@ call of an op may neither wait long, nor take a lock that Python code may hold.
 
 A thread does what takes long. The call waits a moment for it, at a lock that nobody holds while he
 does anything. What has not come by then is asked for again, by another call.
+
+Some calls have to wait until they have an answer. It is CancelledError when the interpreter leaves:
+Python ends the threads that are in it then, and TensorFlow would wait for them for ever.
 """
 
 from __future__ import annotations
 
 from _thread import allocate_lock, start_new_thread
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from typing import Generic, TypeVar
 
-__all__ = ["Fetch", "Step"]
+from tfio_store.storage.faults import SHUTTING_DOWN
+
+__all__ = ["Fetch", "Step", "leave", "refuse_when_leaving"]
 
 PATIENCE = 0.1
 """Seconds for which a call waits."""
 
 T = TypeVar("T")
+
+_leaving = False
+
+
+def leave() -> None:
+    """The interpreter leaves: who waits gets CancelledError."""
+    global _leaving
+    _leaving = True
+
+
+def refuse_when_leaving() -> None:
+    """Raise CancelledError when the interpreter leaves."""
+    if _leaving:
+        raise CancelledError(SHUTTING_DOWN)
 
 
 class Latch:
@@ -71,7 +90,9 @@ class Step(Generic[T]):
         return self._latch.wait()
 
     def result(self) -> T:
-        """What ``work()`` returned or raised, when it is done. Ask once."""
+        """Wait for what ``work()`` returns or raises. Ask once."""
+        while not self.wait():
+            refuse_when_leaving()
         error, self._error = self._error, None
         if error is None:
             return self._value
@@ -84,10 +105,10 @@ class Step(Generic[T]):
 class Fetch(Generic[T]):
     """A ``future`` that is waited for by its latch. Its own lock is its loop's, too."""
 
-    __slots__ = ("_latch", "future")
+    __slots__ = ("_future", "_latch")
 
     def __init__(self, future: Future[T]) -> None:
-        self.future = future
+        self._future = future
         self._latch = Latch()
         future.add_done_callback(self._open)
 
@@ -98,7 +119,13 @@ class Fetch(Generic[T]):
         """Wait a moment. False: it has not come."""
         return self._latch.wait()
 
+    def result(self) -> T:
+        """Wait for what the future brings."""
+        while not self.wait():
+            refuse_when_leaving()
+        return self._future.result()
+
     def cancel(self) -> None:
         """Give it up. This does not wait either."""
         if not self._latch.is_open:
-            start_new_thread(self.future.cancel, ())
+            start_new_thread(self._future.cancel, ())

@@ -1,0 +1,162 @@
+"""``make bench-dropin``: pipelines as people write them, with TensorFlow's class, with ours in its
+place, and unchanged under `tfio_store.accelerate`.
+
+Each makes its dataset and runs it to its end in TensorFlow's own code. Files lie in memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import numpy as np
+import tensorflow as tf
+
+import tfio_store as tfs
+from bench.tfdata import drain, finished, write
+from bench.timing import machine, medians, table
+
+SIZES = {"100 B": 100, "1 kB": 1000, "10 kB": 10_000, "100 kB": 100_000, "1 MB": 1_000_000}
+KINDS = [*SIZES, "100 B, GZIP", "320 x 320 JPEG"]
+SHUFFLE = 10_000
+SPEC = {
+    "data": tf.io.FixedLenFeature([], tf.string),
+    "label": tf.io.FixedLenFeature([], tf.int64),
+}
+
+
+def examples(size: int, nbytes: int) -> list[bytes]:
+    count = max(8, nbytes // size)
+    payload = np.random.default_rng(size).bytes(max(1, size - 40))
+    return [bytes(tfs.encode_example({"data": payload, "label": i})) for i in range(count)]
+
+
+def single(record: tf.Tensor) -> Any:
+    found = tf.io.parse_single_example(record, SPEC)
+    return found["data"], tf.cast(found["label"], tf.int32)
+
+
+def whole(records: tf.Tensor) -> Any:
+    return tf.io.parse_example(records, SPEC)
+
+
+def interleaved(files: list[str], reader: Any) -> tf.data.Dataset:
+    names = tf.data.Dataset.from_tensor_slices(files)
+    return names.interleave(reader, cycle_length=4, num_parallel_calls=tf.data.AUTOTUNE)
+
+
+def listed(files: list[str], read: Any) -> tf.data.Dataset:
+    module = tfs if read is tfs.TFRecordDataset else tf.data.Dataset
+    return module.list_files(files)
+
+
+PIPELINES: dict[str, Callable[[list[str], Any], tf.data.Dataset]] = {
+    ".batch": lambda files, read: read(files).batch(256),
+    ".map(single).batch": lambda files, read: read(files).map(single).batch(256),
+    ".shuffle.map(single).batch": lambda files, read: (
+        read(files).shuffle(SHUFFLE).map(single).batch(256)
+    ),
+    ".shuffle.batch.map(parse_example)": lambda files, read: (
+        read(files).shuffle(SHUFFLE).batch(256).map(whole)
+    ),
+    "interleave.shuffle.batch.map(parse_example)": lambda files, read: (
+        interleaved(files, read).shuffle(SHUFFLE).batch(256).map(whole)
+    ),
+    "list_files.interleave.shuffle.batch.map(parse_example)": lambda files, read: (
+        listed(files, read)
+        .interleave(read, cycle_length=4, num_parallel_calls=tf.data.AUTOTUNE)
+        .shuffle(SHUFFLE)
+        .batch(256)
+        .map(whole)
+    ),
+    "make_batched_features_dataset": lambda files, read: (
+        tf.data.experimental.make_batched_features_dataset(
+            files, 256, SPEC, reader=read, num_epochs=1, shuffle_buffer_size=SHUFFLE
+        )
+    ),
+    "num_parallel_reads=4, .batch": lambda files, read: read(files, num_parallel_reads=4).batch(
+        256
+    ),
+}
+
+
+JPEG = {
+    "interleave.shuffle.map(decode, resize).batch": lambda files, read: (
+        interleaved(files, read).shuffle(1000).map(picture, tf.data.AUTOTUNE).batch(32)
+    ),
+    ".shuffle.map(decode, resize).batch": lambda files, read: (
+        read(files).shuffle(1000).map(picture, tf.data.AUTOTUNE).batch(32)
+    ),
+}
+
+
+def picture(record: tf.Tensor) -> Any:
+    found = tf.io.parse_single_example(record, SPEC)
+    pixels = tf.io.decode_jpeg(found["data"], channels=3)
+    return tf.image.resize(pixels, [128, 128]), found["label"]
+
+
+def jpegs(count: int) -> list[bytes]:
+    dice = np.random.default_rng(1)
+    pixels = np.kron(dice.integers(0, 255, (8, 20, 20, 3), np.uint8), np.ones((1, 16, 16, 1)))
+    made = [tf.io.encode_jpeg(each.astype(np.uint8)).numpy() for each in pixels]
+    return [bytes(tfs.encode_example({"data": made[i % 8], "label": i})) for i in range(count)]
+
+
+def ways(files: list[str], codec: str, make: Any) -> dict[str, Callable[[], Any]]:
+    def native(names: Any, **more: Any) -> tf.data.Dataset:
+        return tf.data.TFRecordDataset(names, codec, **more)
+
+    def accelerated() -> None:
+        with tfs.accelerate():
+            dataset = make(files, native)
+        drain(dataset)
+
+    return {
+        "TensorFlow": lambda: drain(make(files, native)),
+        "ours": lambda: drain(make(files, tfs.TFRecordDataset)),
+        "accelerate()": accelerated,
+    }
+
+
+def measure(folder: str, nbytes: int, rounds: int, sizes: list[str]) -> list[list[str]]:
+    rows: list[list[str]] = []
+    for kind in sizes:
+        name, _, codec = kind.partition(", ")
+        pictures = name not in SIZES
+        records = jpegs(max(64, nbytes >> 15)) if pictures else examples(SIZES[name], nbytes)
+        files = write(folder, f"r{len(rows)}", records, codec or None)
+        for pipeline, make in (JPEG if pictures else PIPELINES).items():
+            seconds = medians(
+                ways(files, codec, make), rounds=rounds, round_s=0, between=finished.clear
+            )
+            native = seconds["TensorFlow"]
+            ratios = [f"{native / seconds[who]:.2f}x" for who in ("ours", "accelerate()")]
+            rows.append([kind, pipeline, f"{native:.2f}", *ratios])
+            print(*rows[-1], flush=True)
+        for file in files:
+            os.unlink(file)
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--mib", type=int, default=64, help="data per row")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--sizes", nargs="*", default=KINDS, choices=KINDS)
+    given = parser.parse_args()
+    memory = "/dev/shm" if Path("/dev/shm").exists() else None
+    with tempfile.TemporaryDirectory(dir=memory) as folder:
+        rows = measure(folder, given.mib << 20, given.rounds, given.sizes)
+    head = ["records", "pipeline", "TensorFlow, s", "ours", "accelerate()"]
+    print(table(f"Unchanged pipelines, {machine()}", head, rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,180 @@
+"""Learning the columns of mappings while they are encoded. What is learned: `tfio_store.example.learned`."""
+
+
+cdef struct _Seen:
+    uint8_t kind, scalar, listed
+    int64_t first               # the record that told the kind
+    int64_t records, least, most
+
+
+cdef class _Form:
+    """The names of a mapping: as it has them, sorted, and their places in `Learner.seen`."""
+    cdef list order, keys
+    cdef size_t *places
+
+    def __dealloc__(self):
+        free(self.places)
+
+
+cdef enum:
+    _MOST_FORMS = 1024          # that are remembered
+
+
+cdef class Learner:
+    cdef _Seen *seen
+    cdef size_t count, room
+    cdef dict numbers           # by name: its place in `seen`
+    cdef list names             # all of them
+    cdef dict forms             # of mappings so far, by their names
+    cdef _Form last
+    cdef dict shapes, nested
+    cdef int64_t records, others
+
+    def __cinit__(self):
+        self.numbers, self.names, self.forms, self.last = {}, [], {}, _Form()
+        self.shapes, self.nested = {}, {}
+
+    def __dealloc__(self):
+        free(self.seen)
+
+    cdef Py_ssize_t place(self, object name) except -1:
+        number = self.numbers.get(name)
+        if number is not None:
+            return number
+        if self.count == self.room:
+            self.room = 2 * self.room + 16
+            grown = <_Seen *> realloc(self.seen, self.room * sizeof(_Seen))
+            if not grown:
+                raise MemoryError
+            self.seen = grown
+        memset(&self.seen[self.count], 0, sizeof(_Seen))
+        self.numbers[name] = <Py_ssize_t> self.count
+        self.names.append(name)
+        self.count += 1
+        return <Py_ssize_t> self.count - 1
+
+    def encode(self, mapping, /):
+        cdef _Features ready
+        if type(mapping) is dict and not any_ragged(<dict> mapping):
+            order = list(<dict> mapping)
+            if order == self.last.order or self.again(order):  # checked and sorted before
+                ready = _features_of(<dict> mapping, self.last.keys)
+                record = _example_of(ready)
+                self.check_kinds(ready)
+            else:
+                ready = _features_of(<dict> mapping, None)
+                record = _example_of(ready)
+                self.meet(ready, order)
+            self.learn(ready)
+            return record
+        expanded = expand(mapping)
+        ready = _features_of(expanded, None)
+        record = _example_of(ready)
+        self.meet(ready, list(expanded))
+        self.learn(ready)
+        for name, value in mapping.items():
+            if isinstance(value, Ragged):
+                self.nested[name] = self.nested.get(name, 0) + 1
+        return record
+
+    cdef bint again(self, list order) except -1:
+        """Whether a mapping had these names before; its form is the last one then."""
+        try:
+            known = self.forms.get(tuple(order))
+        except TypeError:  # of names that are no str
+            return False
+        if known is not None:
+            self.last = <_Form> known
+        return known is not None
+
+    cdef int meet(self, _Features ready, list order) except -1:
+        """Find the places of the features of a mapping that is like none so far. New ones come in
+        the order of the mapping."""
+        cdef Py_ssize_t i
+        cdef _Form form = _Form()
+        for i in range(ready.count):
+            number = self.numbers.get(ready.names[i])
+            if number is not None:
+                self.check_kind(ready, i, <Py_ssize_t> number)
+        for name in order:
+            self.place(name)
+        form.places = <size_t *> malloc((<size_t> ready.count + 1) * sizeof(size_t))
+        if not form.places:
+            raise MemoryError
+        for i in range(ready.count):
+            form.places[i] = <size_t> <Py_ssize_t> self.numbers[ready.names[i]]
+        form.keys, form.order = ready.names, order
+        self.last = form
+        if len(self.forms) < _MOST_FORMS:
+            self.forms[tuple(order)] = form
+        return 0
+
+    cdef int check_kinds(self, _Features ready) except -1:
+        cdef Py_ssize_t i
+        for i in range(ready.count):
+            self.check_kind(ready, i, <Py_ssize_t> self.last.places[i])
+        return 0
+
+    cdef inline int check_kind(self, _Features ready, Py_ssize_t i, Py_ssize_t at) except -1:
+        cdef ex_feature *item = &ready.items[i]
+        cdef _Seen *one = &self.seen[at]
+        if item.kind and not item.absent and one.kind and one.kind != item.kind:
+            number = self.records + self.others
+            raise_two_kinds(ready.names[i], item.kind, number, one.kind, one.first)
+        return 0
+
+    cdef int learn(self, _Features ready) except -1:
+        cdef Py_ssize_t i
+        cdef ex_feature *item
+        cdef _Seen *one
+        cdef int64_t count
+        for i in range(ready.count):
+            item = &ready.items[i]
+            one = &self.seen[self.last.places[i]]
+            if item.absent:
+                continue
+            count = <int64_t> item.count
+            if not one.records or count < one.least:
+                one.least = count
+            if count > one.most:
+                one.most = count
+            one.records += 1
+            if item.kind and not one.kind:
+                one.kind, one.first = <uint8_t> item.kind, self.records + self.others
+            if ready.dims[i] == 0:
+                one.scalar = 1
+            elif ready.dims[i] == 1:
+                one.listed = 1
+            else:
+                shape, unit = ready.shapes[i]
+                number = self.records + self.others
+                self.note(<Py_ssize_t> self.last.places[i], shape, unit, number)
+        self.records += 1
+        return 0
+
+    cdef int note(self, Py_ssize_t at, tuple shape, object unit, object record) except -1:
+        if len(shape) == 0:
+            self.seen[at].scalar = 1
+        elif len(shape) == 1:
+            self.seen[at].listed = 1
+        known = self.shapes.setdefault(at, ([], []))
+        if len(shape) > 1 and shape not in known[0]:
+            known[0][:] = common_shape([*known[0], shape])
+        if unit is not None and unit not in known[1]:
+            if known[1]:
+                raise_two_units(self.names[at], unit, record, known[1][0])
+            known[1].append(unit)
+        return 0
+
+    def skip(self, Py_ssize_t records, /):
+        self.others += records
+
+    def state(self):
+        columns = {}
+        for at, name in enumerate(self.names):
+            one = &self.seen[<size_t> at]
+            shapes, units = self.shapes.get(at, ([], []))
+            columns[name] = [one.kind, one.records, one.least, one.most, one.scalar, one.listed,
+                             [list(shape) for shape in shapes], self.nested.get(name, 0),
+                             list(units)]
+        return {"records": self.records, "others": self.others, "columns": columns}

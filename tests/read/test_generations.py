@@ -1,0 +1,285 @@
+"""Shards of another generation with the same names and sizes: an error names the file, and no
+record of another version is given."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tfio_store as tfs
+from tfio_store.dataset.source import open_dataset
+from tfio_store.storage import ReplacedError, Storage
+
+SIZES = {"short": (100, 24_000), "positioned": (3_000, 800), "long": (20_000, 150)}
+CODECS = [None, "GZIP", "ZLIB"]
+
+
+def records(size: int, count: int, seed: int) -> list[bytes]:
+    # of two values, so that codecs have something to do; sizes are the same of each seed
+    draw = random.Random(seed)
+    return [draw.randbytes(size) for _ in range(count)]
+
+
+def write(folder: Path, kind: str, seed: int, **more: Any) -> list[bytes]:
+    found = records(*SIZES[kind], seed)
+    if "names" in more:
+        halves = found[: len(found) // 2], found[len(found) // 2 :]
+        with tfs.WriteJob(str(folder / "train"), **more) as job:
+            job.commit([job.write(half, order=number) for number, half in enumerate(halves)])
+        return found
+    with tfs.ShardedWriter(str(folder / "train"), num_shards=2, **more) as writer:
+        writer.write_batch(found)
+    return found
+
+
+def shards(folder: Path) -> list[Path]:
+    return [Path(one.url) for one in open_dataset(str(folder / "train"), Storage()).shards]
+
+
+def swap(folder: Path) -> None:
+    one, other = shards(folder)
+    one.rename(folder / "aside")
+    other.rename(one)
+    (folder / "aside").rename(other)
+
+
+READS = {
+    "records": lambda url: list(tfs.RecordReader(url)),
+    "batches": lambda url: list(tfs.RecordReader(url).batches()),
+    "unverified": lambda url: list(tfs.RecordReader(url, verify=False)),
+    "shuffled": lambda url: list(tfs.RecordReader(url).shuffle(1)),
+    "skip": lambda url: list(tfs.RecordReader(url, on_corrupt="skip")),
+    "all": lambda url: tfs.RecordSource(url)[:],
+    "one": lambda url: tfs.RecordSource(url)[3],
+    "tables": lambda url: [list(one.batches()) for one in tfs.partitions(url)],
+    "some": lambda url: tfs.RecordSource(url)[[3, 5, 90]],
+    "copy": lambda url: tfs.copy(url, url + "-copy"),
+}
+
+
+@pytest.mark.parametrize("how", READS)
+@pytest.mark.parametrize("kind", SIZES)
+def test_shards_swapped(tmp_path: Path, kind: str, how: str) -> None:
+    write(tmp_path, kind, seed=1)
+    swap(tmp_path)
+    with pytest.raises(ReplacedError, match="other records than its manifest") as error:
+        READS[how](str(tmp_path / "train"))
+    assert error.value.filename == str(shards(tmp_path)[0])
+    assert not (tmp_path / "_train-copy.manifest.json").exists()  # nothing is laundered
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_shard_from_a_backup(tmp_path: Path, codec: str | None) -> None:
+    write(tmp_path / "now", "long", seed=1, compression=codec)
+    write(tmp_path / "then", "long", seed=2, compression=codec)
+    second = shards(tmp_path / "now")[1]
+    shutil.copyfile(shards(tmp_path / "then")[1], second)
+    url = str(tmp_path / "now" / "train")
+    if second.stat().st_size == open_dataset(url, Storage()).shards[1].nbytes:
+        with pytest.raises(ReplacedError, match="other records"):
+            list(tfs.RecordReader(url))
+    else:
+        with pytest.raises((ReplacedError, tfs.DataLossError)):
+            list(tfs.RecordReader(url))
+    report = tfs.verify(url)
+    assert not report.ok
+    assert str(second) in report.problems[0]
+
+
+@pytest.mark.parametrize("change", ["overwritten", "written again"])
+def test_an_open_source_and_an_unpickled_partition(tmp_path: Path, change: str) -> None:
+    old = write(tmp_path, "short", seed=1, names="plain")
+    url = str(tmp_path / "train")
+    source, reader = tfs.RecordSource(url), tfs.RecordReader(url)
+    pickles = [pickle.dumps(one) for one in (source, *tfs.partitions(url, target_bytes=1 << 20))]
+    state = reader.state()
+    if change == "overwritten":  # twice, so that the names are used again
+        for seed in (2, 3):
+            write(tmp_path, "short", seed, names="plain", if_exists="overwrite", keep_replaced=0)
+    else:
+        shutil.rmtree(tmp_path)
+        write(tmp_path, "short", seed=3, names="plain")
+    now = set(records(*SIZES["short"], 3))
+    for read in (lambda: source[7], lambda: list(reader)):
+        with pytest.raises((ReplacedError, FileNotFoundError)):
+            read()
+    for pickled in pickles:
+        other = pickle.loads(pickled)
+        with pytest.raises((ReplacedError, FileNotFoundError)):
+            found = other[7] if isinstance(other, tfs.RecordSource) else list(other.batches())
+            assert found not in now
+    with pytest.raises((ReplacedError, ValueError), match="another") as error:
+        tfs.RecordReader(url).restore(state)
+    if isinstance(error.value, ReplacedError):
+        assert error.value.filename == str(shards(tmp_path)[0])
+    assert set(tfs.RecordReader(url)) == now
+    assert len(old) == len(now)
+
+
+def test_a_state_of_a_plain_file_that_was_rewritten(tmp_path: Path) -> None:
+    path = tmp_path / "a.tfrecord"
+    for seed in (1, 2):
+        with tfs.TFRecordWriter(str(path)) as writer:
+            writer.write_batch(records(100, 50, seed))
+        os.utime(path, (seed, seed))
+        if seed == 1:
+            reader = tfs.RecordReader(str(path))
+            next(iter(reader))
+            state = reader.state()
+            shutil.copyfile(path, tmp_path / "moved")
+    with pytest.raises(ReplacedError, match="another version") as error:
+        tfs.RecordReader(str(path)).restore(state)
+    assert error.value.filename == str(path)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "moved").rename(tmp_path / "other" / "a.tfrecord")
+    copied = tfs.RecordReader(str(tmp_path / "other" / "a.tfrecord"))
+    copied.restore(state)  # a copy elsewhere: nobody knows better
+    assert len(list(copied)) == 49
+    del state["versions"]  # as earlier releases took it
+    tfs.RecordReader(str(path)).restore(state)
+
+
+@pytest.mark.parametrize("kind", SIZES)
+def test_a_state_within_a_block(tmp_path: Path, kind: str) -> None:
+    write(tmp_path, kind, seed=1)
+    url = str(tmp_path / "train")
+    whole = list(tfs.RecordReader(url))
+    for given in (1, 7, 70):
+        for batches in (False, True):
+            reader = tfs.RecordReader(url)
+            records = iter(reader)
+            for _ in range(given):
+                next(records)
+            other = tfs.RecordReader(url)
+            other.restore(reader.state())
+            found = [r for b in other.batches() for r in b] if batches else list(other)
+            assert found == whole[given:]
+    swap(tmp_path)
+    other = tfs.RecordReader(url)
+    other.restore(reader.state())
+    with pytest.raises(ReplacedError):
+        next(iter(other))
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_cut_and_packed_tables_keep_their_sums(tmp_path: Path, codec: str | None) -> None:
+    found = write(tmp_path, "short", seed=1, compression=codec)
+    url = str(tmp_path / "train")
+    whole = list(tfs.RecordReader(url))
+    part = tfs.slice(url, "5000:20001")
+    assert list(tfs.RecordReader(part)) == whole[5_000:20_001]
+    given = [
+        r for one in tfs.partitions(url, target_bytes=300_000) for b in one.batches() for r in b
+    ]
+    assert given == whole
+    assert sorted(found) == sorted(whole)
+
+
+def test_sums_at_any_record_of_a_positioned_shard(tmp_path: Path) -> None:
+    write(tmp_path, "positioned", seed=1)
+    table = open_dataset(str(tmp_path / "train"), Storage()).shards[0].blocks
+    assert table is not None
+    assert table.sums is not None
+    assert table.sum_before(0) == 0
+    for block in range(len(table)):
+        first, stop = table.records[[block, block + 1]].tolist()
+        assert table.sum_before(stop) == int(table.sums[block + 1])
+        middle = (first + stop) // 2
+        assert table.sum_before(middle) not in (None, *np.asarray(table.sums).tolist())
+
+
+def test_an_index_without_sums_is_read(tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    from tfio_store.dataset.block_tables import decode_tables, encode_tables
+
+    manifest = None
+    with tfs.ShardedWriter(str(tmp_path / "train"), num_shards=2) as writer:
+        writer.write_batch(records(100, 3_000, 1))
+    manifest = writer.manifest
+    old = []
+    for one in manifest.shards:
+        assert one.blocks is not None
+        old.append(replace(one, blocks=replace(one.blocks, sums=None, crcs=None)))
+    data = encode_tables(old)
+    assert data[8] < 4
+    assert all(table is not None and table.sums is None for table in decode_tables(data, old))
+    name = tmp_path / str(manifest.index)
+    assert name.read_bytes()[8] == 4
+    name.write_bytes(data)
+    assert len(list(tfs.RecordReader(str(tmp_path / "train")))) == 3_000
+    swap(tmp_path)  # then the manifest's CRC32C tells it when the whole shard is read
+    with pytest.raises(ReplacedError):
+        list(tfs.RecordReader(str(tmp_path / "train")))
+
+
+def equal_sizes(folder: Path, letter: bytes, size: int) -> list[Path]:
+    """Two raw files of several blocks, which have as many bytes whatever the records' size is."""
+    count = 6_096_000 // (size + 16)
+    with tfs.ShardedWriter(str(folder / "train"), num_shards=2, record_positions=False) as writer:
+        writer.write_batch([b"%b%07d" % (letter, i) + bytes(size - 8) for i in range(count)])
+    return shards(folder)
+
+
+SKIPPING = {
+    "records": lambda reader: ([record] for record in reader),
+    "batches": lambda reader: reader.batches(),
+    "shuffled": lambda reader: reader.shuffle(1).batches(),
+    "a share": lambda reader: reader.shard(1, 2).batches(),
+}
+
+
+@pytest.mark.parametrize("size", [1000, 492, 1508])
+@pytest.mark.parametrize("how", SKIPPING)
+def test_skipping_damage_gives_nothing_of_another_generation(
+    tmp_path: Path, size: int, how: str
+) -> None:
+    ours = equal_sizes(tmp_path / "ours", b"a", 1000)
+    theirs = equal_sizes(tmp_path / "theirs", b"b", size)
+    assert [path.stat().st_size for path in ours] == [path.stat().st_size for path in theirs]
+    shutil.copyfile(theirs[1], ours[1])
+    reader = tfs.RecordReader(str(tmp_path / "ours" / "train"), on_corrupt="skip")
+    with pytest.raises(ReplacedError, match="other records") as error:
+        for found in SKIPPING[how](reader):
+            assert {record[:1] for record in found} <= {b"a"}
+    assert error.value.filename == str(ours[1])
+
+
+@pytest.mark.parametrize("how", [how for how in SKIPPING if how != "a share"])
+def test_damage_in_several_blocks_is_skipped(tmp_path: Path, how: str) -> None:
+    first, second = equal_sizes(tmp_path, b"a", 1000)
+    whole = [r for found in SKIPPING[how](tfs.RecordReader(str(tmp_path / "train"))) for r in found]
+    frame = 1016
+    block = open_dataset(str(tmp_path / "train"), Storage()).shards[0].blocks
+    assert block is not None
+    edges = block.offsets[1:3].tolist()
+    # a record in the middle, a block's first header, and its last record
+    places = [10 * frame + 500, edges[0], edges[1] - 5]
+    lost = set[bytes]()
+    for path in (first, second):
+        data = bytearray(path.read_bytes())
+        for place in places:
+            data[place] ^= 1
+        path.write_bytes(data)
+        lost |= {bytes(data[place // frame * frame + 12 :][:8]) for place in places}
+    regions: list[Any] = []
+    reader = tfs.RecordReader(str(tmp_path / "train"), on_corrupt=regions.append)
+    left = [r for found in SKIPPING[how](reader) for r in found]
+    assert sorted(left) == sorted(record for record in whole if record[:8] not in lost)
+    assert 0 < len(whole) - len(left) == len(regions)
+
+
+def test_a_stream_that_lost_bytes_is_read_on(tmp_path: Path) -> None:
+    first, _ = equal_sizes(tmp_path, b"a", 1000)
+    data = first.read_bytes()
+    first.write_bytes(data[:500_000] + data[500_500:])
+    with pytest.warns(tfs.DataLossWarning):
+        found = list(tfs.RecordReader(str(tmp_path / "train"), on_corrupt="skip"))
+    assert len(found) == 6_000 - 1

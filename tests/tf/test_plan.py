@@ -1,0 +1,464 @@
+"""What people write behind the dataset gives TensorFlow's elements, fused or not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tfio_store as tfs
+from tests.support.long import first
+
+tf = pytest.importorskip("tensorflow")
+
+pytestmark = pytest.mark.tensorflow
+
+SPEC = {
+    "label": tf.io.FixedLenFeature([], tf.int64),
+    "weight": tf.io.FixedLenFeature([], tf.float32, -1.0),
+    "vector": tf.io.FixedLenFeature([4], tf.float32),
+    "image": tf.io.FixedLenFeature([], tf.string),
+    "some": tf.io.VarLenFeature(tf.int64),
+}
+COUNT = 700
+
+
+def example(i: int) -> bytes:
+    feature = {
+        "label": tf.train.Feature(int64_list=tf.train.Int64List(value=[i])),
+        "vector": tf.train.Feature(float_list=tf.train.FloatList(value=[i / 7, 1, 2, 3])),
+        "image": tf.train.Feature(bytes_list=tf.train.BytesList(value=[bytes([i % 251] * 600)])),
+        "some": tf.train.Feature(int64_list=tf.train.Int64List(value=range(i % 3))),
+    }
+    if i % 5:
+        feature["weight"] = tf.train.Feature(float_list=tf.train.FloatList(value=[i / 3]))
+    return bytes(tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString())
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for codec in ("", "GZIP"):
+        folder = tmp_path_factory.mktemp(f"plan{codec}")
+        names = []
+        for part in range(3):
+            name = str(folder / f"{part}.tfrecord")
+            with tf.io.TFRecordWriter(name, codec) as writer:
+                for i in range(part * COUNT // 3, (part + 1) * COUNT // 3):
+                    writer.write(example(i))
+            names.append(name)
+        found[codec] = names
+    return found
+
+
+def single(record: Any) -> Any:
+    found = tf.io.parse_single_example(record, SPEC)
+    pixels = tf.reshape(tf.io.decode_raw(found["image"], tf.uint8), [10, 20, 3])
+    pixels = tf.cast(pixels, tf.float32) / 255.0
+    one_hot = tf.one_hot(found["label"] % 10, 10)
+    scaled = found["vector"] * tf.constant([1.0, 2.0, 3.0, 4.0]) + found["weight"]
+    return {"pixels": pixels, "scaled": scaled, "first": found["vector"][0]}, one_hot
+
+
+def behind(features: Any, one_hot: Any) -> Any:
+    return features["scaled"] - 1.0, one_hot
+
+
+def sparse(record: Any) -> Any:
+    return tf.io.parse_single_example(record, SPEC)
+
+
+def rounds(record: Any) -> Any:
+    return tf.exp(tf.io.parse_single_example(record, SPEC)["vector"])
+
+
+def whole(records: Any) -> Any:
+    return tf.io.parse_example(records, SPEC)
+
+
+def summed(records: Any) -> Any:
+    found = tf.io.parse_example(records, SPEC)
+    tf.debugging.assert_non_negative(found["label"])
+    return tf.reduce_sum(found["vector"], 1), tf.sparse.to_dense(found["some"])
+
+
+def flat(element: Any) -> list[Any]:
+    found: list[Any] = []
+    for each in tf.nest.flatten(element):
+        parts = (each.indices, each.values, each.dense_shape) if isinstance(
+            each, tf.SparseTensor) else (each,)  # fmt: skip
+        found += [part.numpy() for part in parts]
+    return found
+
+
+def same(ours: Any, theirs: Any) -> None:
+    assert ours.element_spec == theirs.element_spec
+    got, wanted = list(ours), list(theirs)
+    assert len(got) == len(wanted)
+    for one, other in zip(got, wanted, strict=True):
+        tf.nest.assert_same_structure(one, other)
+        for mine, its in zip(flat(one), flat(other), strict=True):
+            np.testing.assert_array_equal(mine, its)
+
+
+CHAINS: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "batch": (lambda d: d.batch(32), "fused"),
+    "batch, dropped": (lambda d: d.batch(32, drop_remainder=True), "fused"),
+    "parsed": (lambda d: d.map(single).batch(32), "fused"),
+    "parsed in parallel": (lambda d: d.map(single, 4).batch(32, True), "fused"),
+    "two maps": (lambda d: d.map(single).map(behind).batch(32), "fused"),
+    "sparse": (lambda d: d.map(sparse).batch(32), "fused"),
+    "by batch": (lambda d: d.batch(32).map(whole), "fused"),
+    "by batch, more": (lambda d: d.batch(32).map(summed, 2), "fused"),
+    "options": (lambda d: d.with_options(tf.data.Options()).map(single).batch(32), "fused"),
+    "repeated": (lambda d: d.repeat(2).map(single).batch(32), "by the batch"),
+    "mapped, then repeated": (lambda d: d.map(single).repeat(2).batch(32), "by the batch"),
+    "a part": (lambda d: d.skip(5).take(99).map(single).batch(32), "by the batch"),
+    "kept": (lambda d: d.cache().map(single).batch(32), "by the batch"),
+    "same order for good": (
+        lambda d: d.shuffle(50, 3, False).map(single).batch(32), "by the batch"),
+    "not element-wise": (lambda d: d.map(rounds).batch(32), ""),
+    "not batched": (lambda d: d.map(single), ""),
+    "small": (lambda d: d.map(single).batch(2), ""),
+    "unbatched": (lambda d: d.batch(32).unbatch().batch(7), ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("codec", first(1, ["", "GZIP"]))
+def test_chains_give_the_same(files: dict[str, list[str]], codec: str) -> None:
+    for name, (chain, verdict) in CHAINS.items():
+        ours = chain(tfs.TFRecordDataset(files[codec]))
+        same(ours, chain(tf.data.TFRecordDataset(files[codec], codec)))
+        if not codec and verdict:
+            assert verdict in ours.explain().splitlines()[-1], name
+            assert "not fused" not in ours.explain() or verdict != "fused", ours.explain()
+
+
+@pytest.mark.parametrize("codec", first(1, ["", "GZIP"]))
+def test_accelerated_chains_give_the_same(files: dict[str, list[str]], codec: str) -> None:
+    for chain, _ in CHAINS.values():
+        theirs = chain(tf.data.TFRecordDataset(files[codec], codec))
+        with tfs.accelerate():
+            dataset = tf.data.TFRecordDataset(files[codec], codec)
+            assert isinstance(dataset, tf.data.TFRecordDataset)
+            ours = chain(dataset)
+        assert type(tf.data.TFRecordDataset(files[codec], codec)) is tf.data.TFRecordDataset
+        same(ours, theirs)
+
+
+def test_accelerated_code_gets_its_errors_from_tensorflow(tmp_path: Path) -> None:
+    with tfs.accelerate(), tfs.accelerate():
+        with pytest.raises(TypeError, match="filenames"):
+            tf.data.TFRecordDataset(7)
+        dataset = tf.data.TFRecordDataset(str(tmp_path / "*")).batch(2)
+        with pytest.raises(tf.errors.NotFoundError):
+            list(dataset)
+
+
+def test_a_function_is_traced_once(files: dict[str, list[str]]) -> None:
+    calls = []
+
+    def counted(record: Any) -> Any:
+        calls.append(1)
+        return single(record)
+
+    list(tfs.TFRecordDataset(files[""]).map(counted).batch(32))
+    list(tfs.TFRecordDataset(files[""]).map(counted))
+    assert len(calls) == 2
+
+
+def test_an_error_comes_with_the_batch_that_holds_it(tmp_path: Path) -> None:
+    name = str(tmp_path / "x")
+    with tf.io.TFRecordWriter(name) as writer:
+        for i in range(100):
+            writer.write(b"\xff" if i == 70 else example(i))
+    dataset = iter(tfs.TFRecordDataset(name).map(single).batch(32))
+    assert [len(next(dataset)[1]) for _ in range(2)] == [32, 32]
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        next(dataset)
+
+
+def test_a_dataset_that_is_made_outside_is_used_in_a_function(files: dict[str, list[str]]) -> None:
+    dataset = tfs.TFRecordDataset(files[""]).map(single).batch(32)
+
+    @tf.function
+    def count() -> Any:
+        return dataset.reduce(np.int64(0), lambda n, _: n + 1)
+
+    assert int(count()) == 22
+    assert len(list(dataset)) == 22
+
+
+def labels(dataset: Any) -> list[int]:
+    return [x for batch in dataset for x in batch.numpy().tolist()]
+
+
+def shuffled(files: list[str], n: int, **options: Any) -> Any:
+    def label(record: Any) -> Any:
+        return tf.io.parse_single_example(record, {"label": SPEC["label"]})["label"]
+
+    return tfs.TFRecordDataset(files).shuffle(n, **options).map(label).batch(32)
+
+
+def test_a_shuffle_has_all_records_in_another_order_each_epoch(
+    files: dict[str, list[str]],
+) -> None:
+    dataset = shuffled(files[""], 100, seed=1)
+    assert "not fused" not in dataset.explain()
+    found = labels(dataset.repeat(2))
+    first, second = found[:COUNT], found[COUNT:]
+    assert sorted(first) == sorted(second) == list(range(COUNT)) != first
+    assert first != second
+    assert labels(shuffled(files[""], 100, seed=1).repeat(2)) == found
+
+
+def test_what_a_shuffle_puts_last_is_uniform(files: dict[str, list[str]]) -> None:
+    """With a window over all records, each is in the batch that is not full now and then."""
+    dataset = shuffled(files[""], COUNT, seed=2)
+    found = np.array(labels(dataset.repeat(40))).reshape(40, COUNT)
+    rest = COUNT % 32
+    last = np.bincount(found[:, -rest:].ravel(), minlength=COUNT)
+    assert last.max() < 12, "40 epochs put a record there 2 times on average"
+    places = np.argsort(found, axis=1).mean(axis=0)
+    spread = COUNT / np.sqrt(12 * 40)
+    assert np.abs(places - (COUNT - 1) / 2).max() < 5 * spread
+
+
+def test_a_shuffle_mixes_as_much_as_tensorflows(files: dict[str, list[str]]) -> None:
+    def label(record: Any) -> Any:
+        return tf.io.parse_single_example(record, {"label": SPEC["label"]})["label"]
+
+    chain = tf.data.TFRecordDataset(files[""]).shuffle(50, seed=4).map(label).batch(32)
+    both = []
+    for dataset in (shuffled(files[""], 50, seed=4), chain):
+        found = np.array(labels(dataset.repeat(20))).reshape(20, COUNT)
+        moved = np.abs(np.argsort(found, axis=1) - np.arange(COUNT)).mean()
+        neighbours = (np.abs(np.diff(found, axis=1)) == 1).sum(axis=1).mean()
+        both.append((moved, neighbours))
+    (ours, stay), (theirs, theirs_stay) = both
+    assert ours >= 0.95 * theirs
+    assert stay <= theirs_stay + 5
+
+
+# --- names that are known, and names that are tensors ---------------------------------------------
+
+
+def read_one(name: Any) -> Any:
+    return tfs.TFRecordDataset(name, compression_type=None)
+
+
+def read_and_take(name: Any) -> Any:
+    return tfs.TFRecordDataset(name).take(1000)
+
+
+def native_one(name: Any) -> Any:
+    return tf.data.TFRecordDataset(name, "")
+
+
+def records_of(dataset: Any) -> list[bytes]:
+    return [record.numpy() for record in dataset]
+
+
+@pytest.mark.parametrize("codec", first(1, ["", "GZIP"]))
+def test_an_interleave_of_ours_has_tensorflows_order(
+    files: dict[str, list[str]], codec: str
+) -> None:
+    ways: dict[str, Callable[[Any, Any], Any]] = {
+        "in turns": lambda d, read: d.interleave(read, cycle_length=2, block_length=3),
+        "in parallel": lambda d, read: d.interleave(read, 3, num_parallel_calls=2),
+        "in order": lambda d, read: d.flat_map(read),
+        "one at a time": lambda d, read: d.interleave(read, cycle_length=1),
+        "several names": lambda d, read: d.batch(2).interleave(read, cycle_length=2),
+    }
+    for way in ways.values():
+        names = tf.data.Dataset.from_tensor_slices(files[codec])
+        wanted = records_of(way(names, lambda name: tf.data.TFRecordDataset(name, codec)))
+        assert records_of(way(names, tfs.TFRecordDataset)) == wanted
+        listed = tfs.list_files(files[codec], shuffle=False)
+        for read in (tfs.TFRecordDataset, read_one, read_and_take):
+            assert records_of(way(listed, read)) == wanted
+        with tfs.accelerate():
+            found = way(names, lambda name: tf.data.TFRecordDataset(name, codec))
+        assert records_of(found) == wanted
+
+
+def test_files_of_other_codecs_are_found_behind_symbolic_names(tmp_path: Path) -> None:
+    names = []
+    for codec in ("", "GZIP", "ZLIB", "ZSTD"):
+        with tfs.ShardedWriter(
+            tmp_path / f"x{codec}", num_shards=1, compression=codec or None
+        ) as writer:
+            writer.write_batch([b"%s %d" % (codec.encode(), i) for i in range(20)])
+        names += [str(path) for path in tmp_path.glob(f"x{codec}-*.tfrecord*")]
+    assert len(names) == 4
+    empty = tmp_path / "empty"
+    empty.write_bytes(b"")
+    for every in (names, [*names, str(empty)], [path_url(name) for name in names]):
+        dataset = tf.data.Dataset.from_tensor_slices(every).interleave(tfs.TFRecordDataset, 2)
+        assert len(records_of(dataset)) == 80
+    together = tf.data.Dataset.from_tensors(names).flat_map(tfs.TFRecordDataset)
+    assert len(records_of(together)) == 80
+    with pytest.raises(tf.errors.NotFoundError):
+        list(tf.data.Dataset.from_tensors(f"{tmp_path}/no").flat_map(tfs.TFRecordDataset))
+
+
+def path_url(name: str) -> str:
+    return f"file://{name}"
+
+
+LISTED: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
+    "interleaved, shuffled": (lambda d, r: d.interleave(r, 3).shuffle(50).batch(32), "fused"),
+    "in parallel": (
+        lambda d, r: d.interleave(r, num_parallel_calls=2).shuffle(50).batch(32).map(whole),
+        "fused"),
+    "parsed one by one": (
+        lambda d, r: d.interleave(r, 3).shuffle(50).map(single).batch(32), "fused"),
+    "names shuffled, too": (
+        lambda d, r: d.shuffle(3).interleave(r, 3).shuffle(50).batch(32), "fused"),
+    "flat, in order": (lambda d, r: d.flat_map(r).batch(32), "fused"),
+    "a share": (lambda d, r: d.shard(1, 0).prefetch(1).flat_map(r).batch(32), "fused"),
+    "in turns": (lambda d, r: d.interleave(r, 3).batch(32), "in turns"),
+    "in turns, parsed": (lambda d, r: d.interleave(r, 3).map(single).batch(32), "by the batch"),
+    "names shuffled": (lambda d, r: d.shuffle(3).flat_map(r).batch(32), "another order"),
+}  # fmt: skip
+
+
+def rows_of(dataset: Any) -> list[str]:
+    """All values of all records, in an order of their own."""
+    found = []
+    for element in dataset:
+        parts = [part for part in tf.nest.flatten(element) if not isinstance(part, tf.SparseTensor)]
+        for row in zip(*(part.numpy() for part in parts), strict=True):
+            found.append("".join(map(str, row)))
+    return sorted(found)
+
+
+@pytest.mark.parametrize("accelerated", [False, True])
+@pytest.mark.parametrize("title", LISTED)
+def test_an_interleave_of_known_names_goes_on_with_a_plan(
+    files: dict[str, list[str]], accelerated: bool, title: str
+) -> None:
+    chain, verdict = LISTED[title]
+    names = tf.data.Dataset.from_tensor_slices(files[""])
+    theirs = chain(names, native_one)
+    if accelerated and title == "a share":
+        pytest.skip("TensorFlow's shares of names have no list of them")
+    if accelerated:
+        with tfs.accelerate():
+            ours = chain(names, native_one)
+    else:
+        ours = chain(tfs.list_files(files[""], shuffle=False), read_one)
+    assert verdict in ours.explain().splitlines()[-1]
+    assert ("not fused" in ours.explain()) == (verdict != "fused")
+    assert ours.element_spec == theirs.element_spec
+    assert rows_of(ours) == rows_of(theirs)
+
+
+def test_a_list_of_files_in_the_constructor_is_known(files: dict[str, list[str]]) -> None:
+    dataset = tfs.TFRecordDataset(tfs.list_files(files[""])).batch(32)
+    assert "another order" in dataset.explain()
+    mixed = tfs.TFRecordDataset(tfs.list_files(files[""])).shuffle(50).batch(32)
+    assert "not fused" not in mixed.explain()
+    assert rows_of(mixed) == rows_of(dataset)
+
+
+def test_what_a_function_does_beside_reading_is_done(files: dict[str, list[str]]) -> None:
+    def part(name: Any) -> Any:
+        return tfs.TFRecordDataset(name).take(5)
+
+    def said(name: Any) -> Any:
+        tf.print("reads", name, output_stream="file:///dev/null")
+        return tfs.TFRecordDataset(name)
+
+    def another(name: Any) -> Any:
+        return tfs.TFRecordDataset(tf.strings.regex_replace(name, "0.tfrecord", "1.tfrecord"))
+
+    def skips(name: Any) -> Any:
+        return tfs.TFRecordDataset(name, on_corrupt="skip")
+
+    counts = {}
+    for function in (part, said, another, skips):
+        dataset = tfs.list_files(files[""]).interleave(function).shuffle(99).batch(32)
+        assert not hasattr(dataset, "explain") or "not fused" in dataset.explain()
+        counts[function.__name__] = sum(len(batch) for batch in dataset)
+    assert counts == {"part": 15, "said": COUNT, "another": COUNT, "skips": COUNT}
+
+
+def test_parallel_reads_have_tensorflows_order(files: dict[str, list[str]]) -> None:
+    for codec, names in files.items():
+        wanted = tf.data.TFRecordDataset(names, codec, num_parallel_reads=2)
+        ours = tfs.TFRecordDataset(names, num_parallel_reads=2)
+        assert records_of(ours) == records_of(wanted)
+        assert records_of(ours.batch(9).unbatch()) == records_of(wanted)
+        same(ours.map(single).batch(32), wanted.map(single).batch(32))
+
+
+# --- what is done with a fused dataset ------------------------------------------------------------
+
+
+def fused(files: list[str]) -> dict[str, Any]:
+    listed = tfs.list_files(files).interleave(read_one, 3)
+    return {
+        "parsed": tfs.TFRecordDataset(files).map(single).batch(32),
+        "shuffled": shuffled(files, 100, seed=7),
+        "interleaved": listed.shuffle(100, seed=7).map(single).batch(32),
+    }
+
+
+@pytest.mark.parametrize("kind", ["parsed", "shuffled", "interleaved"])
+@pytest.mark.parametrize("symbolic", first(1, [True, False]))
+def test_a_fused_dataset_goes_on_behind_a_checkpoint(
+    files: dict[str, list[str]], tmp_path: Path, kind: str, symbolic: bool
+) -> None:
+    options = tf.data.Options()
+    options.experimental_symbolic_checkpoint = symbolic
+    dataset = fused(files[""])[kind].repeat(2).with_options(options)
+    for position in (0, 3, 23):
+        iterator = iter(dataset)
+        for _ in range(position):
+            next(iterator)
+        path = tf.train.Checkpoint(it=iterator).write(str(tmp_path / f"at{position}"))
+        wanted = [flat(element) for element in iterator]
+        assert len(wanted) == 44 - position
+        fresh = iter(dataset)
+        tf.train.Checkpoint(it=fresh).read(path)
+        got = [flat(element) for element in fresh]
+        for one, other in zip(got, wanted, strict=True):
+            for mine, its in zip(one, other, strict=True):
+                np.testing.assert_array_equal(mine, its)
+
+
+def test_a_fused_dataset_in_a_saved_model(files: dict[str, list[str]], tmp_path: Path) -> None:
+    class Counts(tf.Module):  # type: ignore[misc]
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+        def count(self, names: Any) -> Any:
+            dataset = tfs.TFRecordDataset(names).map(single).batch(32)
+            return dataset.reduce(np.int64(0), lambda n, found: n + tf.shape(found[1], tf.int64)[0])
+
+    module = Counts()
+    assert int(module.count(tf.constant(files[""]))) == COUNT
+    tf.saved_model.save(module, str(tmp_path / "model"))
+    assert int(tf.saved_model.load(str(tmp_path / "model")).count(tf.constant(files[""]))) == COUNT
+
+
+@pytest.mark.parametrize("kind", first(1, ["interleaved", "shuffled", "parsed"]))
+def test_a_fused_dataset_by_a_data_service(files: dict[str, list[str]], kind: str) -> None:
+    service = tf.data.experimental.service
+    dispatcher = service.DispatchServer()
+    address = dispatcher.target.split("://")[1]
+    worker = service.WorkerServer(service.WorkerConfig(dispatcher_address=address))
+    assert worker is not None
+    dataset = fused(files[""])[kind]
+    sent = dataset.apply(service.distribute(service.ShardingPolicy.DYNAMIC, dispatcher.target))
+    assert rows_of(sent) == rows_of(dataset)
+
+
+@pytest.mark.parametrize("kind", first(1, ["interleaved", "shuffled", "parsed"]))
+def test_a_fused_dataset_for_replicas(files: dict[str, list[str]], kind: str) -> None:
+    strategy = tf.distribute.MirroredStrategy(["/cpu:0"])
+    dataset = fused(files[""])[kind]
+    shared = strategy.experimental_distribute_dataset(dataset)
+    assert rows_of(list(shared)) == rows_of(dataset)

@@ -1,0 +1,120 @@
+"""An HTTP client repeats a request by itself, and the answer to the second copy counts for nothing:
+the first one is still under way, over a real wire."""
+
+from __future__ import annotations
+
+import time
+from contextlib import AbstractContextManager
+from typing import Any
+
+import pytest
+
+import tfio_store as tfs
+from tests.chaos.sites import bad_line
+from tests.servers.place import Place
+from tfio_store.write.decision import UncertainCommitError
+
+LATE = 0.5
+"""Seconds after which the first copy arrives."""
+
+OLD, NEW = [b"old0", b"old1"], [b"new0", b"new1", b"new2"]
+
+
+def overtaken(place: Place, pattern: str) -> AbstractContextManager[Place]:
+    """The place over a line that resets the connection of requests of that name, refuses their
+    repetition, and carries them out a moment later."""
+    return bad_line(place, p_overtaken=1.0, late_s=LATE, only=pattern)
+
+
+def write(place: Place, records: list[bytes], **options: Any) -> None:
+    url, num_shards = place.url("ds/train"), options.pop("num_shards", 1)
+    storage = tfs.Storage(place.storage_options, backend=options.pop("backend", "fsspec"))
+    options |= {"storage": storage, "memory_budget": 16 << 20}
+    with tfs.ShardedWriter(url, num_shards=num_shards, **options) as writer:
+        writer.write_batch(records)
+
+
+def read(place: Place) -> list[bytes]:
+    url = place.url("ds/train")
+    return list(tfs.RecordReader(url, storage_options=place.storage_options))
+
+
+def clean(place: Place) -> None:
+    url = place.url("ds/train")
+    tfs.clean(url, older_than=0, keep_replaced=False, storage_options=place.storage_options)
+
+
+@pytest.mark.parametrize(
+    ("site", "if_exists", "backend"),
+    [
+        ("s3", "error", "fsspec"),
+        ("s3", "overwrite", "obstore"),
+        ("ceph", "append", "fsspec"),
+        ("azure", "overwrite", "fsspec"),
+    ],
+)  # on Google Cloud Storage objects are POSTed, and clients don't repeat that
+def test_a_refused_manifest_may_arrive_yet(
+    site: str, if_exists: str, backend: str, request: pytest.FixtureRequest
+) -> None:
+    if backend == "obstore":
+        pytest.importorskip("obstore")
+    place: Place = request.getfixturevalue(site)
+    if if_exists != "error":
+        write(place, OLD)
+    with overtaken(place, r"^PUT .*/_train\.manifest\.json") as faulty:
+        with pytest.raises(UncertainCommitError, match="clean"):
+            write(faulty, NEW, if_exists=if_exists, backend=backend, keep_replaced=0)
+        time.sleep(2 * LATE)
+    whole = [*OLD, *NEW] if if_exists == "append" else NEW
+    assert read(place) == whole
+    clean(place)
+    assert read(place) == whole
+    assert len(place.names("ds")) == (4 if if_exists == "append" else 3)
+
+
+@pytest.mark.parametrize("kind", ["ShardedWriter", "WriteJob"])
+def test_a_refused_shard_may_appear_yet(s3: Place, kind: str) -> None:
+    """The writer's claim stays, and tells `clean` of it."""
+    with overtaken(s3, r"^PUT .*train-00000-of-00001") as faulty:
+        with pytest.raises(PermissionError):
+            if kind == "ShardedWriter":
+                write(faulty, NEW)
+            else:
+                url, options = faulty.url("ds/train"), faulty.storage_options
+                with tfs.WriteJob(url, num_shards=1, storage_options=options) as job:
+                    job.write_shard(0, NEW)
+        time.sleep(2 * LATE)
+    late = [name for name in s3.names("ds") if "-of-" in name]
+    assert len(late) == 1
+    write(s3, OLD)
+    assert read(s3) == OLD
+    clean(s3)
+    assert read(s3) == OLD
+    assert not {*late} & {*s3.names("ds")}
+
+
+def test_a_refused_claim_may_appear_yet(s3: Place) -> None:
+    with overtaken(s3, r"^PUT .*_train\.claim") as faulty:
+        with pytest.raises(PermissionError):
+            write(faulty, NEW)
+        time.sleep(2 * LATE)
+    write(s3, OLD)
+    assert read(s3) == OLD
+    clean(s3)
+    assert read(s3) == OLD
+    assert len(s3.names("ds")) == 3
+
+
+def test_refused_copies_may_appear_yet(s3: Place) -> None:
+    with overtaken(s3, r"^PUT .*/train-\d") as faulty:
+        url, options = faulty.url("ds/train"), faulty.storage_options
+        job = tfs.WriteJob(url, names="plain", storage_options=options)
+        result = job.write(NEW, order=0)
+        with pytest.raises(PermissionError):
+            job.commit([result])
+        job.abort()
+        time.sleep(2 * LATE)
+    write(s3, OLD)
+    clean(s3)
+    assert read(s3) == OLD
+    assert len(s3.names("ds")) == 3

@@ -1,0 +1,203 @@
+"""What a writer learns of its columns while it encodes mappings, and the schema that it makes.
+
+`Learner` encodes mappings and notes what each feature holds. Its state is what JSON can hold, and
+those of several tasks are joined. A manifest keeps the schema with the mark "learned".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NoReturn
+
+from tfio_store.errors import SchemaError
+from tfio_store.example.feature import ROW_LENGTHS, Feature
+from tfio_store.example.schema import Schema
+
+__all__ = [
+    "checked_state",
+    "common_shape",
+    "joined_states",
+    "learned_schema",
+    "raise_two_kinds",
+    "raise_two_units",
+    "widened",
+    "wider",
+]
+
+Shape = tuple[int | None, ...]
+State = dict[str, Any]
+"""``records`` and ``others`` (those that were no mappings), and of each column: the kind, how many
+records have it, the fewest and the most values, whether one was a scalar and one a list, the shapes
+of arrays, how many were `Ragged`, and the dtype of times."""
+
+_KINDS = ("unknown", "bytes", "float32", "int64")
+
+
+def common_shape(shapes: Sequence[Shape]) -> list[Shape]:
+    """The one shape of all: the first dimension is None where it varies, and (None,) is of values
+    without a shape."""
+    common = shapes[0]
+    for shape in shapes[1:]:
+        if shape != common:
+            alike = len(shape) == len(common) and shape[1:] == common[1:]
+            common = (None, *common[1:]) if alike else (None,)
+    return [common]
+
+
+def raise_two_kinds(name: str, kind: int, record: int, known: int, first: int) -> NoReturn:
+    """SchemaError for a feature that holds values of another kind than in an earlier record."""
+    reason = (
+        f"holds {_KINDS[kind]} values, and {_KINDS[known]} in record {first}; write one kind, or "
+        f"choose it by schema={{{name!r}: ...}}"
+    )
+    raise SchemaError(reason, feature=name, record=record)
+
+
+def raise_two_units(name: str, unit: str, record: int, known: str) -> NoReturn:
+    """SchemaError for times of another unit than those of earlier records."""
+    reason = f"holds {unit}, and earlier records {known}; choose one by schema={{{name!r}: ...}}"
+    raise SchemaError(reason, feature=name, record=record)
+
+
+def learned_schema(state: State) -> Schema | None:
+    """The schema of all records; None if some were no mappings, or there is none."""
+    if state["others"] or not state["records"]:
+        return None
+    columns, total = state["columns"], state["records"]
+    nested = {name for name in columns if _is_nested(name, columns)}
+    found = {
+        name: _feature(columns[name], total, nested=name in nested)
+        for name in columns
+        if name.removesuffix(ROW_LENGTHS) not in nested or not name.endswith(ROW_LENGTHS)
+    }
+    return Schema(found)
+
+
+def checked_state(document: Any) -> State | None:
+    """The state that came with a message. ValueError, TypeError or KeyError if it is none."""
+    if document is None:
+        return None
+    state = {word: int(document[word]) for word in ("records", "others")}
+    columns = {str(name): list(column) for name, column in document["columns"].items()}
+    for column in columns.values():
+        kind, records, least, most, scalar, listed, shapes, nested, units = column
+        numbers = [kind, records, least, most, scalar, listed, nested]
+        if not all(type(n) is int and n >= 0 for n in numbers) or kind > 3:
+            raise ValueError("it tells of no columns")
+        Feature("int64", tuple(shapes[0]) if shapes else ())
+        for unit in units:
+            Feature(unit)
+    return {**state, "columns": columns}
+
+
+def _is_nested(name: str, columns: Mapping[str, Any]) -> bool:
+    return bool(columns[name][7]) and columns[name][7] == columns[name][1]
+
+
+def _feature(column: Sequence[Any], total: int, *, nested: bool) -> Feature:
+    kind, records, least, most, scalar, listed, shapes, _, units = column
+    shape: Shape = ()
+    if nested:
+        shape = (None, None)
+    elif shapes and not (scalar or listed):
+        shape = tuple(shapes[0])
+    elif shapes or listed:
+        shape = (least,) if least == most and least and not shapes else (None,)
+    if 0 in shape[1:] or shape == (0,):
+        shape = (None,)
+    if not kind and records:
+        shape = (None,)
+    dtype = units[0] if units else _KINDS[kind]
+    return Feature(dtype, shape, nullable=records < total)
+
+
+def joined_states(told: Iterable[tuple[str, State]]) -> State | None:
+    """What all tasks have learned, each of which has a name for errors. SchemaError where a feature
+    has two kinds."""
+    joined: State | None = None
+    firsts: dict[str, str] = {}
+    for task, state in told:
+        if joined is None:
+            joined = {"records": 0, "others": 0, "columns": {}}
+        joined["records"] += state["records"]
+        joined["others"] += state["others"]
+        for name, column in state["columns"].items():
+            known = joined["columns"].get(name)
+            first = firsts.get(name, task)
+            both = list(column) if known is None else _both(name, known, column, first, task)
+            joined["columns"][name] = both
+            if column[0]:
+                firsts.setdefault(name, task)
+    return joined
+
+
+def _both(name: str, known: Sequence[Any], new: Sequence[Any], first: str, task: str) -> list[Any]:
+    kinds = {column[0] for column in (known, new)} - {0}
+    units = sorted({*known[8], *new[8]})
+    if len(kinds) > 1 or len(units) > 1:
+        what = units if len(kinds) < 2 else [_KINDS[known[0]], _KINDS[new[0]]]
+        reason = f"holds {what[1]} in what {task} wrote, and {what[0]} in what {first} wrote"
+        raise SchemaError(f"{reason}; schema= can give it one type", feature=name, record=0)
+    shapes = [tuple(shape) for shape in (*known[6], *new[6])]
+    counted = [column for column in (known, new) if column[1]]
+    return [
+        max(known[0], new[0]),
+        known[1] + new[1],
+        min((column[2] for column in counted), default=0),
+        max(known[3], new[3]),
+        int(known[4] or new[4]),
+        int(known[5] or new[5]),
+        [list(shape) for shape in common_shape(shapes)] if shapes else [],
+        known[7] + new[7],
+        units,
+    ]
+
+
+def widened(kept: Schema, new: Schema) -> Schema:
+    """The schema of a dataset and of appended records of which ``new`` was learned. A feature that
+    one part lacks is nullable, and lists that are not of one length are of any. ValueError for a
+    feature that no schema tells of in both."""
+    if kept.sequence:
+        return kept
+    features = {}
+    for name in [*kept, *(name for name in new if name not in kept)]:
+        known, other = kept.get(name), new.get(name)
+        if known is None or other is None:
+            features[name] = _absent(new[name] if known is None else known)
+        else:
+            features[name] = wider(name, known, other)
+    same = all(features[name].shape == kept[name].shape for name in kept)
+    return Schema(features, arrow=kept.arrow if same else None)
+
+
+def _absent(feature: Feature) -> Feature:
+    return feature if feature.default is not None else replace(feature, nullable=True)
+
+
+def wider(name: str, known: Feature, new: Feature) -> Feature:
+    """The feature of both parts. ValueError if there is none."""
+    nullable = known.nullable or (new.nullable and known.default is None)
+    if known.dtype == "unknown" or new.dtype == "unknown":
+        told, other = (new, known) if known.dtype == "unknown" else (known, new)
+        shape = told.shape if told.ragged or not other.shape else (None,)
+        return replace(told, shape=shape, nullable=nullable)
+    if known.wire != new.wire or ("64[" in new.dtype and new.dtype != known.dtype):
+        raise ValueError(
+            f"feature {name!r} is {known.dtype} in the dataset, and {new.dtype} in what is "
+            "appended; write it with the dataset's type, or overwrite the dataset"
+        )
+    if known.raw or known.kind is not None or known.shape == new.shape:
+        return replace(known, nullable=nullable)
+    if not known.ragged and not new.ragged and known.width == new.width:
+        shape = known.shape if len(known.shape) >= len(new.shape) else new.shape
+    elif known.nested or new.nested:
+        raise ValueError(
+            f"feature {name!r} has the shape {known.shape} in the dataset, and {new.shape} in "
+            "what is appended"
+        )
+    else:
+        alike = len(known.shape) == len(new.shape) and known.shape[1:] == new.shape[1:]
+        shape = (None, *known.shape[1:]) if alike else (None,)
+    default = None if None in shape else known.default
+    return replace(known, shape=shape, nullable=nullable, default=default)

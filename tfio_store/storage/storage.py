@@ -1,0 +1,141 @@
+"""`Storage`: how storage is reached. It is made once, and handed on whole."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tfio_store.storage.cache.local_cache import LocalCache, cache_of
+from tfio_store.storage.resolve import check_backend, open_store
+from tfio_store.storage.retry import Retry
+from tfio_store.storage.store import Store
+
+__all__ = ["Storage", "check_storage", "for_writing", "given_storage"]
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Storage:
+    """How storage is reached: with which options, how patiently, by what, and with which cache.
+
+    Make it once, and pass it as ``storage=``. Where there are only options to give,
+    ``storage_options=`` is the short form. It never changes, and it pickles with its credentials.
+    Its ``repr`` shows the names of options, and no values.
+
+    Args:
+        options (dict | None): What the storage's fsspec class takes, as in the example. Default
+            None: fsspec finds the credentials, for example in the environment.
+        retry (Retry | None): How often, and how patiently, requests are repeated after passing
+            faults of the storage. Default None: ``Retry()``.
+        backend (str): "fsspec" (default), "obstore" to read S3, GCS and Azure through obstore, or
+            "auto": obstore if it is installed, and else fsspec.
+        cache (str | PathLike | LocalCache | None): A folder on a local disk that keeps what readers
+            fetch from distant stores, for later epochs and for other processes; see `LocalCache`.
+            Default None.
+
+    Raises:
+        TypeError: An argument is of another type.
+        ValueError: There is no such backend, or the cache's path is a URL.
+        OSError: The cache's folder cannot be written to.
+
+    Example:
+        >>> storage = tfs.Storage({"anon": True}, retry=tfs.Retry(attempts=3), backend="auto")
+        >>> reader = tfs.RecordReader("s3://b/train", storage=storage)  # doctest: +SKIP
+        >>> tfs.Storage({"key": "…", "secret": "…"}, backend="obstore")
+        Storage({'key': ..., 'secret': ...}, backend='obstore')
+    """
+
+    options: Mapping[str, Any] | None = field(hash=False)
+    retry: Retry | None
+    backend: str
+    cache: LocalCache | None
+
+    def __init__(
+        self,
+        options: Mapping[str, Any] | None = None,
+        *,
+        retry: Retry | None = None,
+        backend: str = "fsspec",
+        cache: str | os.PathLike[str] | LocalCache | None = None,
+    ) -> None:
+        check_options(options, "options")
+        if retry is not None and not isinstance(retry, Retry):
+            raise TypeError(f"retry= takes a tfio_store.Retry, not {type(retry).__name__}")
+        check_backend(backend)
+        kept = cache_of(cache)
+        if kept is not None:
+            from tfio_store.storage.cache.folder import folder_of
+
+            folder_of(kept)
+        object.__setattr__(self, "options", dict(options or {}) or None)
+        object.__setattr__(self, "retry", retry)
+        object.__setattr__(self, "backend", backend)
+        object.__setattr__(self, "cache", kept)
+
+    def __repr__(self) -> str:
+        names = ", ".join(f"{name!r}: ..." for name in self.options or ())
+        told = [f"{{{names}}}"] if names else []
+        told += [] if self.retry is None else [f"retry={self.retry}"]
+        told += [] if self.backend == "fsspec" else [f"backend={self.backend!r}"]
+        told += [] if self.cache is None else [f"cache={self.cache}"]
+        return f"Storage({', '.join(told)})"
+
+    def open(self, url: str | os.PathLike[str]) -> tuple[Store, str]:
+        """Find the store that keeps a URL.
+
+        Args:
+            url (str | PathLike): See `tfio_store.storage.open_store`.
+
+        Returns:
+            tuple[Store, str]: The store, and the object's path in it.
+
+        Example:
+            >>> store, path = tfs.Storage().open("memory://folder/x")
+            >>> store.url(path)
+            'memory://folder/x'
+        """
+        store, path = open_store(url, self.options, retry=self.retry, backend=self.backend)
+        if self.cache is None:
+            return store, path
+        from tfio_store.storage.cache.store import cached
+
+        return cached(store, self.cache), path
+
+
+def given_storage(
+    storage_options: Mapping[str, Any] | None, storage: Storage | None
+) -> Storage | None:
+    """What a caller passed as ``storage_options=`` or in its place as ``storage=``.
+
+    None if that is nothing: then an opened source is reached as it was opened, and any other as
+    ``Storage()`` says. Raises TypeError or ValueError that names the argument.
+    """
+    check_options(storage_options, "storage_options")
+    check_storage(storage, "storage")
+    if storage is not None and storage_options is not None:
+        raise ValueError(
+            "pass either storage_options= or storage=, not both: tfio_store.Storage takes options "
+            "too, as its first argument"
+        )
+    return Storage(storage_options) if storage_options else storage
+
+
+def for_writing(storage: Storage | None) -> Storage:
+    """The same without its cache, which is of readers only."""
+    return Storage() if storage is None else replace(storage, cache=None)
+
+
+def check_storage(storage: object, name: str) -> None:
+    """Raise TypeError unless this is a `Storage`, or None."""
+    if storage is not None and not isinstance(storage, Storage):
+        kind = type(storage).__name__
+        raise TypeError(
+            f"{name}= takes a tfio_store.Storage, not {kind}; of a dict, tfio_store.Storage(…)"
+        )
+
+
+def check_options(options: object, name: str) -> None:
+    """Raise TypeError unless these are a mapping, or None."""
+    if options is not None and not isinstance(options, Mapping):
+        raise TypeError(f"{name}= takes a dict of options, not {type(options).__name__}")

@@ -1,0 +1,27 @@
+"""Tests that a store of your own runs, to show that it does what the library asks of it. They need
+pytest."""
+
+import pytest
+
+pytest.register_assert_rewrite("tfio_store.testing.reading", "tfio_store.testing.writing")
+
+from tfio_store.testing.reading import ReadingTests  # noqa: E402
+from tfio_store.testing.site import Site  # noqa: E402
+from tfio_store.testing.writing import WritingTests  # noqa: E402
+
+__all__ = ["Site", "StoreTests"]
+
+
+class StoreTests(ReadingTests, WritingTests):
+    """What every store does, as tests for pytest. The library's own stores run them too.
+
+    Subclass it in a test module, with a fixture ``site`` that gives each test a fresh `Site`.
+
+    Example:
+        >>> import pytest
+        >>> from tfio_store.testing import Site, StoreTests
+        >>> class TestMyStore(StoreTests):
+        ...     @pytest.fixture
+        ...     def site(self, tmp_path):
+        ...         return Site(f"mystore://{tmp_path}")
+    """

@@ -1,0 +1,180 @@
+"""Datasets of file names that are known, and what `interleave` and `flat_map` make of them.
+
+A function from a name to a dataset is traced by TensorFlow, as always. Readers of ours tell here
+what they were given meanwhile. If the function makes one reader of its argument, and hands out just
+that, then the records are those of all the files, and only their order is another. Behind a shuffle
+no order is left to keep.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python.data.ops import debug_mode
+from tensorflow.python.eager import context
+
+from tfio_store.storage import Storage
+from tfio_store.tf.dataset.options import Options
+from tfio_store.tf.dataset.plan import Plan, PlannedDataset
+from tfio_store.tf.dataset.source import ListedFiles
+
+__all__ = ["OFTEN", "TURNS", "ListedNames", "Reading", "note", "planned"]
+
+_TF = tf.data.Dataset
+
+_READER_OPS = ("If", "StatelessIf", "TfioStorePlainCodec")
+"""Ops that a reader of ours makes, and that are no datasets."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a reader was asked to read while a function was traced."""
+
+    reader: tf.data.Dataset
+    filenames: Any
+    codec: str | None
+    """None if it, or anything else that is asked for, keeps the files from being read together."""
+    storage: Storage | None
+    options: Options
+
+
+@dataclass
+class _Notes(threading.local):
+    lists: list[list[Reading]] = field(default_factory=list)
+
+
+_notes = _Notes()
+
+
+def note(make: Callable[[], Reading]) -> None:
+    """Tell what a reader reads, if somebody wants to know."""
+    if _notes.lists:
+        _notes.lists[-1].append(make())
+
+
+@contextmanager
+def _noted() -> Iterator[list[Reading]]:
+    _notes.lists.append([])
+    try:
+        yield _notes.lists[-1]
+    finally:
+        _notes.lists.pop()
+
+
+def planned(
+    names: list[str], traced: Callable[[], tf.data.Dataset], told: str, turns: str
+) -> tf.data.Dataset:
+    """What ``traced`` makes, which is TensorFlow's `interleave` or `flat_map` over ``names``; with
+    a plan, if it reads nothing but these files.
+
+    ``turns`` says why the records are not in the files' order; "" if they are.
+    """
+    with _noted() as readings:
+        native = traced()
+    mapped = getattr(native, "_map_func", None)
+    graph = None if mapped is None else mapped.function.graph
+    if graph is None or len(readings) != 1 or not names or not _hands_out(graph, readings[0]):
+        return native
+    only = readings[0]
+    assert only.codec is not None
+    files = ListedFiles(names, only.codec, only.storage, only.options, turns)
+    spec = native.element_spec
+    found = PlannedDataset(Plan(files), lambda: native, spec, told=f"{told} of {len(names)} files")
+    if native.options() != tf.data.Options():
+        found = found.with_options(native.options())
+    return found
+
+
+def _hands_out(graph: Any, reading: Reading) -> bool:
+    """Whether a function makes the reader of its argument, and nothing else."""
+    given = graph.inputs[: len(graph.inputs) - len(graph.captures)]
+    if reading.codec is None or len(given) != 1 or len(graph.outputs) != 1:
+        return False
+    if not tf.is_tensor(reading.filenames) or _behind(reading.filenames) is not given[0]:
+        return False
+    if _behind(graph.outputs[0]) is not _behind(reading.reader._variant_tensor):
+        return False
+    effects = [op.type for op in graph.get_operations() if op.op_def.is_stateful]
+    readers = ("Placeholder", *_READER_OPS)
+    return all(kind in readers or "Dataset" in kind for kind in effects)
+
+
+def _behind(tensor: Any) -> Any:
+    """The tensor that Identity ops hand on."""
+    while not hasattr(tensor, "numpy") and tensor.op.type == "Identity":
+        tensor = tensor.op.inputs[0]
+    return tensor
+
+
+OFTEN = "the files come in another order in each epoch, and no shuffle of records follows"
+TURNS = "records come from several files in turns, and no shuffle follows"
+
+
+class ListedNames(tf.data.Dataset):  # type: ignore[misc]
+    """The names of files, string [], which are known before they are read."""
+
+    def __init__(self, found: tf.data.Dataset, names: list[str], *, ordered: bool) -> None:
+        self._found = found
+        self.names = names
+        self.ordered = ordered
+        """Whether they come as in ``names`` in each epoch."""
+        super().__init__(found._variant_tensor)
+
+    def _inputs(self) -> list[tf.data.Dataset]:
+        return [self._found]
+
+    @property
+    def element_spec(self) -> Any:
+        """The type of an element, as of any `tf.data.Dataset`."""
+        return self._found.element_spec
+
+    def shuffle(self, *given: Any, **named: Any) -> tf.data.Dataset:
+        return ListedNames(super().shuffle(*given, **named), self.names, ordered=False)
+
+    def prefetch(self, *given: Any, **named: Any) -> tf.data.Dataset:
+        return ListedNames(super().prefetch(*given, **named), self.names, ordered=self.ordered)
+
+    def shard(self, num_shards: Any, index: Any, name: str | None = None) -> tf.data.Dataset:
+        found = super().shard(num_shards, index, name)
+        if not self.ordered or not (isinstance(num_shards, int) and isinstance(index, int)):
+            return found
+        return ListedNames(found, self.names[index::num_shards], ordered=True)
+
+    def take(self, count: Any, name: str | None = None) -> tf.data.Dataset:
+        found = super().take(count, name)
+        if not self.ordered or not isinstance(count, int):
+            return found
+        return ListedNames(found, self.names[:count] if count >= 0 else self.names, ordered=True)
+
+    def skip(self, count: Any, name: str | None = None) -> tf.data.Dataset:
+        found = super().skip(count, name)
+        if not self.ordered or not isinstance(count, int):
+            return found
+        return ListedNames(found, self.names[count:] if count >= 0 else [], ordered=True)
+
+    def interleave(
+        self, map_func: Any, cycle_length: Any = None, *given: Any, **named: Any
+    ) -> tf.data.Dataset:
+        one = isinstance(cycle_length, int) and cycle_length == 1
+        turns = ("" if one else TURNS) if self.ordered else OFTEN
+        return self._mapped(
+            lambda: _TF.interleave(self, map_func, cycle_length, *given, **named),
+            "interleave",
+            turns,
+        )
+
+    def flat_map(self, map_func: Any, *given: Any, **named: Any) -> tf.data.Dataset:
+        turns = "" if self.ordered else OFTEN
+        return self._mapped(
+            lambda: _TF.flat_map(self, map_func, *given, **named), "flat_map", turns
+        )
+
+    def _mapped(self, traced: Callable[[], tf.data.Dataset], told: str, turns: str) -> Any:
+        if not context.executing_eagerly() or debug_mode.DEBUG_MODE:
+            return traced()
+        return planned(self.names, traced, told, turns)

@@ -1,0 +1,439 @@
+"""A dataset that knows its plan: what people write behind it becomes one op where that is the same.
+
+Each step (`shuffle`, `map`, `batch`, …) makes a `PlannedDataset`, which remembers the step and the
+dataset before it. Nothing is built before somebody needs it. Then the rules decide:
+
+| step | behind | what it becomes |
+| --- | --- | --- |
+| ``shuffle(n)`` | records, mapped or not | windows of the op, if `batch` follows |
+| ``map(f)`` | records | waits for `batch`; until then TensorFlow's |
+| ``map(f)`` | records, mapped | the same, if f is element-wise |
+| ``batch(n)`` | records | one call of the op for each batch |
+| ``batch(n)`` | shuffled records | one call of the op for each batch of a window |
+| ``batch(n)`` | mapped records | the same, parsed by columns, and the rest of f on columns |
+| ``map(f)`` | batches of records | parsed by columns, the rest of f on these, as it stands |
+| ``repeat``, ``take``, ``skip`` | records, mapped or not | TensorFlow's; `batch` parses |
+| ``cache``, ``filter`` | records | TensorFlow's; a later `map` and `batch` parse |
+| ``prefetch`` | records, mapped or not | nothing: what reads them reads ahead |
+| ``with_options`` | anything | the plan goes on, and the options hold for all of it |
+| ``interleave(f)``, ``flat_map(f)`` | names that are known | a source of all files (`.listed`) |
+| any other | anything | TensorFlow's, over what is fused so far |
+
+An interleave's order is TensorFlow's own, so only what is behind a shuffle is fused.
+
+A function is read by `tfio_store.tf.dataset.record_function`. It waits only if it parses the record
+by one `parse_example`, and the rest is element-wise. Where no op makes the batches (names that are
+tensors, streams that are shuffled, records that were repeated), TensorFlow batches the records, and
+they are parsed by the batch.
+
+The plan ends, and TensorFlow's own step is taken, for whatever is not provably the same: a symbolic
+size, ``reshuffle_each_iteration=False`` (several datasets may share one order), files that several
+workers share out, `AutoShardPolicy.FILE`, debug mode, and graphs that are being built.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.python.data.ops import debug_mode
+from tensorflow.python.eager import context
+from tensorflow.python.framework import random_seed
+
+from tfio_store.tf.dataset.record_function import (
+    NotElementwise,
+    RecordFunction,
+    Traced,
+    batched_spec,
+    read_function,
+)
+from tfio_store.tf.dataset.source import ListedFiles, NotFused, Source
+
+__all__ = ["Plan", "PlannedDataset"]
+
+_Step = Callable[[tf.data.Dataset], tf.data.Dataset]
+_TF = tf.data.Dataset
+_FILE = tf.data.experimental.AutoShardPolicy.FILE
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is done to the records of ``source``, in the order of the fields."""
+
+    source: Source | ListedFiles | None
+    """None if a step of TensorFlow's has changed which records there are, or their order."""
+    shuffle: tuple[int, int | None] | None = None
+    """At least so many records, and the seed."""
+    function: RecordFunction | None = None
+    batch: tuple[int, bool] | None = None
+    """So many records, and whether a last batch that is not full is dropped."""
+    calls: tuple[Any, bool | None] = (None, None)
+    """Of the map whose function runs on batches: ``num_parallel_calls`` and ``deterministic``."""
+
+    def built(self) -> tuple[tf.data.Dataset, int | None]:
+        """The dataset, and how many elements it has if TensorFlow does not know. NotFused if it is
+        not one pipeline of ops."""
+        if self.source is None:
+            raise NotFused("a step of TensorFlow's changed the records or their order")
+        if self.batch is None:
+            raise NotFused("records one by one are TensorFlow's to hand on")
+        options = replace(
+            self.source.options,
+            batch_size=self.batch[0],
+            drop_remainder=self.batch[1],
+            feature_spec=self.function,
+        )
+        if self.shuffle is not None:
+            least, seed = self.shuffle
+            options = replace(options, shuffle=f"{2 * least} records", seed=seed, least_mixed=least)
+        found, count, _ = self.source.fused(options)
+        if self.function is not None and not self.function.inline:
+            rest = tf.autograph.experimental.do_not_convert(self.function.rest)
+            found = _TF.map(found, rest, *self.calls)
+        return found, count
+
+
+class PlannedDataset(tf.data.Dataset):  # type: ignore[misc]
+    """A `tf.data.Dataset` that is built when it is needed, as the rules of this module say."""
+
+    def __init__(
+        self,
+        plan: Plan | None,
+        build: Callable[[], tf.data.Dataset],
+        spec: Any = None,
+        *,
+        before: PlannedDataset | None = None,
+        step: _Step | None = None,
+        told: str = "",
+    ) -> None:
+        self._plan = plan
+        self._make = build
+        self._before = before
+        self._step = step
+        self._told = told
+        self._why = ""
+        self._spec = spec
+        self._lock = threading.RLock()
+        self._made: tf.data.Dataset | None = None
+        self._own_records: tf.data.Dataset | None = None
+        self._count: int | None = None
+        self._eager = bool(context.executing_eagerly())
+        super().__init__(None)
+        if not context.executing_eagerly() or spec is None:
+            self._build()
+
+    # --- what tf.data asks of a dataset -----------------------------------------------------------
+
+    def _build(self) -> tf.data.Dataset:
+        with self._lock:
+            if self._made is None:
+                if context.executing_eagerly() or not self._eager:
+                    self._made = self._make()
+                else:  # it was made outside of the function that needs it
+                    with context.eager_mode():
+                        self._made = self._make()
+            return self._made
+
+    @property
+    def _variant_tensor(self) -> tf.Tensor:
+        return self._build()._variant_tensor
+
+    def _inputs(self) -> list[tf.data.Dataset]:
+        return [] if self._before is None else [self._before]
+
+    @property
+    def element_spec(self) -> Any:
+        """The type of an element, as of any `tf.data.Dataset`."""
+        if self._spec is None:
+            self._spec = self._build().element_spec
+        return self._spec
+
+    def cardinality(self) -> tf.Tensor:
+        """Count the elements without reading them, as of any `tf.data.Dataset`."""
+        self._build()
+        if self._count is None:
+            return super().cardinality()
+        return tf.constant(self._count, tf.int64)
+
+    # --- steps ------------------------------------------------------------------------------------
+
+    def shuffle(
+        self,
+        buffer_size: Any,
+        seed: Any = None,
+        reshuffle_each_iteration: Any = True,
+        name: str | None = None,
+    ) -> tf.data.Dataset:
+        plan, size = self._open_plan(), _integer(buffer_size)
+        again = True if reshuffle_each_iteration is None else reshuffle_each_iteration
+        if plan is None or size is None or size < 1 or not isinstance(again, bool):
+            return super().shuffle(buffer_size, seed, reshuffle_each_iteration, name)
+        if seed is not None and _integer(seed) is None:
+            return super().shuffle(buffer_size, seed, reshuffle_each_iteration, name)
+        known = _seed_now(seed, again)
+        fusable = plan.source is not None and plan.shuffle is None and again
+        source = plan.source if fusable else None
+        return self._then(
+            replace(plan, source=source, shuffle=(size, known) if fusable else None),
+            lambda found: _TF.shuffle(found, size, known, again),
+            f"shuffle({size})",
+        )
+
+    def map(
+        self,
+        map_func: Any,
+        num_parallel_calls: Any = None,
+        deterministic: bool | None = None,
+        *others: Any,
+        **more: Any,
+    ) -> tf.data.Dataset:
+        plan = self._open_plan(batched=True)
+        given = [each for each in (*others, *more.values()) if each is not None]
+        known = num_parallel_calls is None or _integer(num_parallel_calls) is not None
+        if plan is None or given or not known or deterministic not in (None, True, False):
+            return super().map(map_func, num_parallel_calls, deterministic, *others, **more)
+        if num_parallel_calls is None and deterministic is not None:
+            return super().map(map_func, num_parallel_calls, deterministic)
+        if plan.batch is not None and plan.function is not None:
+            return super().map(map_func, num_parallel_calls, deterministic)
+        traced = Traced(map_func, self)
+        told = f"map({traced.name})"
+        try:
+            function = self._function(plan, traced)
+        except NotElementwise as error:
+            return self._then(
+                None,
+                lambda found: traced.map(found, num_parallel_calls, deterministic),
+                f"{told}: by TensorFlow: {error}",
+                traced.element_spec,
+            )
+        return self._then(
+            replace(plan, function=function, calls=(num_parallel_calls, deterministic)),
+            lambda found: traced.map(found, num_parallel_calls, deterministic),
+            told,
+            traced.element_spec,
+        )
+
+    def batch(
+        self,
+        batch_size: Any,
+        drop_remainder: Any = False,
+        num_parallel_calls: Any = None,
+        deterministic: bool | None = None,
+        name: str | None = None,
+    ) -> tf.data.Dataset:
+        plan, size, drop = self._open_plan(), _integer(batch_size), _truth(drop_remainder)
+        if plan is None or size is None or size < 1 or drop is None:
+            return super().batch(
+                batch_size, drop_remainder, num_parallel_calls, deterministic, name
+            )
+        return self._then(
+            replace(plan, batch=(size, drop)),
+            lambda found: _TF.batch(found, size, drop, num_parallel_calls, deterministic),
+            f"batch({size})",
+            batched_spec(self.element_spec, size if drop else None),
+        )
+
+    def repeat(self, count: Any = None, name: str | None = None) -> tf.data.Dataset:
+        if count is not None and _integer(count) is None:
+            return super().repeat(count, name)
+        return self._on_records("repeat", lambda found: _TF.repeat(found, count, name))
+
+    def take(self, count: Any, name: str | None = None) -> tf.data.Dataset:
+        if _integer(count) is None:
+            return super().take(count, name)
+        return self._on_records("take", lambda found: _TF.take(found, count, name))
+
+    def skip(self, count: Any, name: str | None = None) -> tf.data.Dataset:
+        if _integer(count) is None:
+            return super().skip(count, name)
+        return self._on_records("skip", lambda found: _TF.skip(found, count, name))
+
+    def cache(self, filename: Any = "", name: str | None = None) -> tf.data.Dataset:
+        if not isinstance(filename, str):
+            return super().cache(filename, name)
+        return self._on_records(
+            "cache", lambda found: _TF.cache(found, filename, name), mapped=False
+        )
+
+    def filter(self, predicate: Any, name: str | None = None) -> tf.data.Dataset:
+        plan = self._open_plan()
+        if plan is None or plan.function is not None:
+            return super().filter(predicate, name)
+        found = super().filter(predicate, name)  # traced now, and once
+        return self._on_records("filter", lambda _: found, mapped=False)
+
+    def prefetch(self, buffer_size: Any, name: str | None = None) -> tf.data.Dataset:
+        plan = self._open_plan()
+        if plan is None or _integer(buffer_size) is None:
+            return super().prefetch(buffer_size, name)
+        return self._then(plan, lambda found: _TF.prefetch(found, buffer_size, name), "prefetch")
+
+    def with_options(self, options: Any, name: str | None = None) -> tf.data.Dataset:
+        plan = self._open_plan(batched=True)
+        if plan is None:
+            return super().with_options(options, name)
+        if options.experimental_distribute.auto_shard_policy == _FILE:
+            return _TF.with_options(self._plain(), options, name)
+        found = self._then(plan, lambda d: _TF.with_options(d, options, name), "with_options")
+        found._options_attr = self._options_attr.merge(options)
+        found._options_attr._set_mutable(False)
+        return found
+
+    def apply(self, transformation_func: Any) -> tf.data.Dataset:
+        if _shares_files(transformation_func):
+            return _TF.apply(self._plain(), transformation_func)
+        return super().apply(transformation_func)
+
+    def explain(self) -> str:
+        """Tell what is fused, what is not, and why.
+
+        Returns:
+            str: A line for each step.
+
+        Example:
+            >>> _ = tfs.write_table({"x": [1, 2, 3]}, "train")
+            >>> print(tfs.TFRecordDataset("train").batch(5000).explain())
+            TFRecordDataset
+            batch(5000): fused: one call of an op makes each element
+        """
+        self._build()
+        lines = [] if self._before is None else self._before._story()
+        return "\n".join([*lines, self._told + self._verdict()])
+
+    # --- the plan ---------------------------------------------------------------------------------
+
+    def _story(self) -> list[str]:
+        before = [] if self._before is None else self._before._story()
+        return [*before, self._told]
+
+    def _verdict(self) -> str:
+        if self._plan is None or self._before is None:
+            return ""
+        if not self._why:
+            return ": fused: one call of an op makes each element"
+        return f": not fused: {self._why}"
+
+    def _open_plan(self, *, batched: bool = False) -> Plan | None:
+        """The plan, if a step may go on with it."""
+        if self._plan is None or debug_mode.DEBUG_MODE or not context.executing_eagerly():
+            return None
+        return self._plan if batched or self._plan.batch is None else None
+
+    def _then(self, plan: Plan | None, step: _Step, told: str, spec: Any = None) -> PlannedDataset:
+        """The dataset behind one more step."""
+        made: PlannedDataset
+
+        def build() -> tf.data.Dataset:
+            return made._fused_or(lambda: step(self))
+
+        spec = self.element_spec if spec is None else spec
+        made = PlannedDataset(plan, build, spec, before=self, step=step, told=told)
+        return made
+
+    def _on_records(self, told: str, step: _Step, *, mapped: bool = True) -> tf.data.Dataset:
+        plan = self._open_plan()
+        if plan is None or (plan.function is not None and not mapped):
+            return step(self)
+        return self._then(replace(plan, source=None, shuffle=None), step, told)
+
+    @staticmethod
+    def _function(plan: Plan, traced: Traced) -> RecordFunction:
+        if plan.function is not None:
+            return plan.function.then(traced)
+        return read_function(traced, single=plan.batch is None)
+
+    def _fused_or(self, native: Callable[[], tf.data.Dataset]) -> tf.data.Dataset:
+        """What the plan makes; ``native`` where it makes nothing."""
+        plan = self._plan
+        if plan is None:
+            return native()
+        try:
+            found, self._count = plan.built()
+        except NotFused as error:
+            self._why = str(error)
+            if plan.batch is None or plan.function is None or not plan.function.single:
+                return native()
+            return self._parsed_batches(plan.function, *plan.batch)
+        if self._options_attr != tf.data.Options():
+            found = _TF.with_options(found, self._options_attr)
+        return found
+
+    def _parsed_batches(self, function: RecordFunction, size: int, drop: bool) -> Any:
+        """Batches that TensorFlow makes of records, parsed by the batch."""
+        node = self
+        while node._plan is not None and node._plan.batch is not None:
+            assert node._before is not None
+            node = node._before
+        found = _TF.batch(node._records(), size, drop)
+        parse = tf.autograph.experimental.do_not_convert(function.parse_batch)
+        found = _TF.map(found, parse, os.cpu_count() or 1)
+        self._why += "; but parsed by the batch"
+        if self._options_attr != tf.data.Options():
+            found = _TF.with_options(found, self._options_attr)
+        return found
+
+    def _records(self) -> tf.data.Dataset:
+        """The records, without the functions mapped over them."""
+        plan, before = self._plan, self._before
+        if plan is None or plan.function is None or before is None:
+            return self
+        with self._lock:
+            if self._own_records is None:
+                mapped = before._plan is not None and before._plan.function is plan.function
+                found = before._records()
+                self._own_records = self._step(found) if mapped and self._step else found
+            return self._own_records
+
+    def _plain(self) -> tf.data.Dataset:
+        """The same steps, all by TensorFlow."""
+        if self._before is None or self._step is None:
+            return self
+        return self._step(self._before._plain())
+
+
+def _integer(value: Any) -> int | None:
+    """A number that is known now."""
+    if isinstance(value, bool | np.bool_):
+        return None
+    if isinstance(value, int | np.integer):
+        return int(value)
+    if tf.is_tensor(value) and hasattr(value, "numpy") and value.dtype.is_integer:
+        return int(value) if value.shape.rank == 0 else None
+    return None
+
+
+def _truth(value: Any) -> bool | None:
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    if tf.is_tensor(value) and hasattr(value, "numpy") and value.dtype == tf.bool:
+        return bool(value) if value.shape.rank == 0 else None
+    return None
+
+
+def _seed_now(seed: Any, again: bool) -> int | None:
+    """The seed that TensorFlow's shuffle would take from its counters now. Datasets that share an
+    order for good need one in any case."""
+    if seed is not None:
+        return int(seed)
+    overall, own = random_seed.get_seed(None)
+    if overall is None:
+        return None if again else secrets.randbelow(1 << 31)
+    return int(own)
+
+
+def _shares_files(transformation: Any) -> bool:
+    """Whether it is tf.data service with a policy that shares out files, which blocks have none
+    of."""
+    if "data_service_ops" not in getattr(transformation, "__module__", ""):
+        return False
+    cells = getattr(transformation, "__closure__", None) or ()
+    return any(
+        "FILE" in str(cell.cell_contents) or "HINT" in str(cell.cell_contents) for cell in cells
+    )

@@ -1,0 +1,364 @@
+"""Where the records of a `TFRecordDataset` come from, and which pipeline reads them.
+
+The source is opened once, when the dataset is made. What is done behind it (batches, shuffling,
+parsing) decides which pipeline is best.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import tensorflow as tf
+
+from tfio_store.dataset.header_walk import index_raw_shards, is_remote
+from tfio_store.dataset.model import Dataset, DatasetPart, Limits, Shard
+from tfio_store.dataset.source import open_dataset
+from tfio_store.dataset.versions import hold_versions
+from tfio_store.errors import DataLossError, RecordTooLargeError, TFIOStoreError
+from tfio_store.records.warning import warn
+from tfio_store.storage import Storage
+from tfio_store.tf.dataset import ops
+from tfio_store.tf.dataset.batches import (
+    batch_dataset,
+    can_batch,
+    frame_bytes,
+    raw_local,
+    too_small,
+)
+from tfio_store.tf.dataset.blocks import block_dataset, interleaved
+from tfio_store.tf.dataset.carried_storage import to_json
+from tfio_store.tf.dataset.filenames import known_names, names_dataset, names_tensor
+from tfio_store.tf.dataset.in_graph import for_graph
+from tfio_store.tf.dataset.options import Options
+from tfio_store.tf.dataset.shuffled_batches import can_shuffle, shuffled_dataset
+from tfio_store.tf.dataset.sizes import check_sizes
+from tfio_store.tf.dataset.stream_batches import can_batch_streams, stream_batches
+from tfio_store.tf.dataset.streams import files_at_once, plain_dataset, records_of, stream_dataset
+
+__all__ = ["Built", "ListedFiles", "NotFused", "Source", "workers"]
+
+_AS_STREAMS = "are read as streams: sharded and shuffled by file, and batched more slowly"
+
+_MOST_WALKED = 4 << 30
+"""Bytes of local files whose headers are read before the first batch if nobody asked for that."""
+
+_SHARE_MIXED = 8
+"""A `Dataset.shuffle` may hold this part of the memory budget as windows, two at once."""
+_BESIDE_RECORD = 32
+
+Built: TypeAlias = (
+    "tuple[tf.data.Dataset, int | None, Callable[[int, int], tf.data.Dataset] | None]"
+)
+"""A dataset, its exact cardinality where tf.data does not know it, and what makes shards of it."""
+
+
+class NotFused(Exception):
+    """No op does these steps at once. The text says why."""
+
+
+@dataclass
+class Source:
+    """What ``filenames`` name, opened."""
+
+    filenames: Any
+    codec: Any
+    options: Options
+    parallel_reads: int | None
+    names: list[str | DatasetPart] | None
+    dataset: Dataset | None
+    """None if only running the graph tells, or what is named can't be opened."""
+
+    @classmethod
+    def open(
+        cls,
+        filenames: Any,
+        codec: Any,
+        storage: Storage | None,
+        options: Options,
+        reads: int | None,
+    ) -> Source:
+        """Raises as `TFRecordDataset`, but not for files that are missing."""
+        names, dataset = known_names(filenames), None
+        if names is not None:
+            limits = Limits(options.memory_budget, options.settings.max_record_bytes)
+            dataset = None if tf.is_tensor(codec) else _resolve(names, codec, storage, limits)
+        found = None if dataset is None else for_graph(dataset)
+        if found is not None and found.storage != storage:  # it was opened before
+            settings = replace(options.settings, storage=to_json(found.storage))
+            options = replace(options, settings=settings)
+        return cls(filenames, codec, options, reads, names, found)
+
+    @property
+    def is_as_named(self) -> bool:
+        """Whether each name is that of one file: no glob, and no dataset."""
+        if self.dataset is None or self.names is None:
+            return False
+        return [shard.address for shard in self.dataset.shards] == self.names
+
+    @property
+    def limits(self) -> Limits:
+        return Limits(self.options.memory_budget, self.options.settings.max_record_bytes)
+
+    def prepare(self) -> Callable[[], Built]:
+        """Do what must be done when the dataset is made. What is answered makes the pipeline."""
+        options, reads = self.options, self.parallel_reads
+        if self.names is None:
+            files = names_dataset(self.filenames)
+            return lambda: (self._of_tensors(files), None, None)
+        if self.dataset is None:
+            urls = [_whole_name(name) for name in self.names]
+            codecs = tf.fill([len(urls)], self.codec)
+            return lambda: (_from_files(urls, codecs, options, reads), None, None)
+        dataset = self.dataset
+        cut = any(shard.is_part for shard in dataset.shards)
+        if reads is not None and self._is_tensorflows(dataset):
+            check_sizes(dataset, skip_corrupt=False)
+            return lambda: (_in_turns(dataset, options, reads), None, None)
+        try:
+            raw = raw_local(dataset) if can_batch(options, reads) else None
+            if raw is not None and not too_small(raw, options):
+                hold_versions(raw)
+                built = _from_blocks(raw, options, reads)
+                return lambda: built
+            if options.wants_blocks or cut:
+                instead = None if cut else _AS_STREAMS
+                dataset = index_raw_shards(dataset, **self.limits._asdict(), instead=instead)
+                self.dataset = dataset
+            if dataset.has_blocks:
+                hold_versions(dataset)
+                return lambda: _from_blocks(dataset, options, reads)
+        except (DataLossError, RecordTooLargeError) as error:
+            if cut:
+                raise  # no stream can be cut
+            # reading will tell, behind the good records, as TensorFlow does
+            warn(f"{error}: with damage before their blocks are known, the files {_AS_STREAMS}")
+        if cut:
+            _refuse_streams(dataset)
+        check_sizes(dataset, skip_corrupt=options.settings.skip_corrupt)
+        return lambda: (self._of_files(dataset, options), None, None)
+
+    def _is_tensorflows(self, dataset: Dataset) -> bool:
+        """Whether TensorFlow's own reader does what is asked for: local files without an index, raw
+        or GZIP."""
+        plain = self.options.are_tensorflows and not dataset.has_blocks
+        return plain and self.is_as_named and all(map(_is_plain, dataset.shards))
+
+    def _of_tensors(self, names: tf.data.Dataset) -> tf.data.Dataset:
+        codec, reads = self.codec, self.parallel_reads
+        if self.options.are_tensorflows and ops.bridge() == "native":
+            if reads is not None:
+                return interleaved(
+                    names, lambda name: records_of(name[None], codec, self.options), reads,
+                    self.options,
+                )  # fmt: skip
+            if isinstance(self.filenames, tf.data.Dataset):
+                return names.flat_map(lambda name: records_of(name[None], codec, self.options))
+            return records_of(names_tensor(self.filenames), codec, self.options)
+        files = names.map(lambda name: (name, tf.convert_to_tensor(codec)))
+        return stream_dataset(files, self.options, self.parallel_reads)
+
+    def _of_files(self, dataset: Dataset, options: Options) -> tf.data.Dataset:
+        files = [shard.address for shard in dataset.shards]
+        codecs = tf.constant([s.compression or "" for s in dataset.shards], tf.string, [len(files)])
+        sizes = [shard.nbytes for shard in dataset.shards]
+        return _from_files(files, codecs, options, self.parallel_reads, sizes)
+
+    # --- what steps behind the dataset ask for ----------------------------------------------------
+
+    def fused(self, options: Options) -> Built:
+        """One pipeline for ``options`` that the steps behind the dataset ask for. NotFused if there
+        is none, or it would have to read much before the first batch."""
+        if self.dataset is None:
+            raise NotFused("the names of the files are tensors, or not all of them can be opened")
+        if workers() > 1:
+            raise NotFused("TF_CONFIG names several workers, which share out files")
+        if options.settings.skip_corrupt:
+            raise NotFused('with on_corrupt="skip" nobody knows which records there are')
+        reads = None if options.shuffle is not False else self.parallel_reads
+        if reads is not None:
+            raise NotFused("num_parallel_reads takes records from several files in turns")
+        try:
+            return self._fused(options)
+        except (OSError, TFIOStoreError) as error:
+            raise NotFused(f"the blocks of the files are not known ({error})") from error
+
+    def _fused(self, options: Options) -> Built:
+        dataset = self.dataset
+        assert dataset is not None
+        if not dataset.has_blocks:
+            self._may_walk(dataset)
+            raw = raw_local(dataset)
+            if raw is None:
+                return self._packed(dataset, options)
+            self._may_call(raw, options)
+            if can_batch(options, None):
+                hold_versions(raw)
+                return _from_blocks(raw, options, None)
+            dataset = index_raw_shards(dataset, **self.limits._asdict(), instead=None)
+            self.dataset = dataset
+        self._may_call(dataset, options)
+        hold_versions(dataset)
+        return _from_blocks(dataset, options, None)
+
+    def _may_walk(self, dataset: Dataset) -> None:
+        if any(is_remote(shard.url) for shard in dataset.shards):
+            raise NotFused("to find their blocks, the remote files would be read twice; "
+                           "write an index (tfio_store.build_index)")  # fmt: skip
+        if sum(shard.nbytes for shard in dataset.shards) > _MOST_WALKED:
+            raise NotFused("to find blocks, all headers would be read before the first batch; "
+                           "write an index (tfio_store.build_index)")  # fmt: skip
+
+    def _packed(self, dataset: Dataset, options: Options) -> Built:
+        nbytes = sum(shard.nbytes for shard in dataset.shards)
+        if options.shuffle is not False or not can_batch_streams(options, None, nbytes):
+            raise NotFused("compressed files without an index are streams")
+        check_sizes(dataset, skip_corrupt=False)
+        return self._of_files(dataset, options), None, None
+
+    @staticmethod
+    def _may_call(dataset: Dataset, options: Options) -> None:
+        if too_small(dataset, options):
+            raise NotFused(
+                "the batches are so small that a call for each costs more than it spares"
+            )
+        if options.least_mixed is None:
+            return
+        if not can_shuffle(options, None):
+            raise NotFused("the op does not make such shuffled batches")
+        held = 4 * options.least_mixed * (frame_bytes(dataset) + _BESIDE_RECORD)
+        total = sum(shard.nbytes for shard in dataset.shards)
+        if min(held, 2 * total) > options.memory_budget / _SHARE_MIXED:
+            raise NotFused(
+                f"windows of {2 * options.least_mixed} records would take more than an eighth of "
+                "memory_budget=, and TensorFlow's shuffle takes less"
+            )
+
+
+@dataclass
+class ListedFiles:
+    """A `Source` of files that a dataset of names has. They are opened when a step needs it."""
+
+    names: list[str]
+    codec: str
+    storage: Storage | None
+    options: Options
+    turns: str
+    """Why their records come in another order than that of the names; "" if they do not."""
+    _source: Source | None = None
+
+    def fused(self, options: Options) -> Built:
+        """As `Source.fused`."""
+        if self.turns and options.shuffle is False:
+            raise NotFused(self.turns)
+        if self._source is None:
+            try:
+                self._source = Source.open(self.names, self.codec, self.storage, self.options, None)
+            except (OSError, ValueError, TFIOStoreError) as error:
+                raise NotFused(f"the files can't be opened ({error})") from error
+        if not self._source.is_as_named:
+            raise NotFused("not every name is that of one file which can be opened")
+        settings = self._source.options.settings  # with the storage that opened them
+        return self._source.fused(replace(options, settings=settings))
+
+
+def _whole_name(name: str | DatasetPart) -> str:
+    """A name that only running the graph finds. ValueError for a part of a dataset."""
+    if isinstance(name, DatasetPart):
+        raise ValueError(
+            f"{name}: is a part of a dataset, which is looked up when the dataset is made: give "
+            "compression_type= as a string, and no name of a file that is not there"
+        )
+    return name
+
+
+def _refuse_streams(dataset: Dataset) -> None:
+    for shard in dataset.shards:
+        if shard.blocks is None:
+            raise ValueError(
+                f"{shard.url}: is one {shard.compression} stream, which TFRecordDataset does not "
+                "read beside a part of a file; copy it with tfio_store.copy(), which compresses in "
+                "blocks"
+            )
+
+
+def workers() -> int:
+    """How many workers TF_CONFIG names."""
+    cluster = json.loads(os.environ.get("TF_CONFIG") or "{}").get("cluster", {})
+    return sum(len(cluster.get(job, ())) for job in ("chief", "worker"))
+
+
+def _warn_of_workers() -> None:
+    if (count := workers()) > 1:
+        warn(
+            f"TF_CONFIG names {count} workers. This dataset is read by blocks: "
+            "AutoShardPolicy.FILE finds no files and fails, and AUTO becomes DATA, with which "
+            f"every worker reads everything. Pass shard=({count}, index) and AutoShardPolicy.OFF "
+            "to have each read its share; or shard=(1, 0) and DATA if that is wanted"
+        )
+
+
+def _from_blocks(dataset: Dataset, options: Options, parallel_reads: int | None) -> Built:
+    def reshard(count: int, index: int) -> tf.data.Dataset:
+        return _from_blocks(dataset, replace(options, shard=(count, index)), parallel_reads)[0]
+
+    sharded = None if options.shard is not None else reshard
+    if options.shard is None:
+        _warn_of_workers()
+    # without blocks these are raw files, whose batches are known to be large enough
+    whole = not dataset.has_blocks or not too_small(dataset, options)
+    if can_batch(options, parallel_reads) and whole:
+        return batch_dataset(dataset, options), None, sharded
+    if can_shuffle(options, parallel_reads) and whole:
+        return *shuffled_dataset(dataset, options), sharded
+    return *block_dataset(dataset, options, parallel_reads), sharded
+
+
+def _from_files(
+    names: list[str],
+    codecs: tf.Tensor,
+    options: Options,
+    parallel_reads: int | None,
+    sizes: list[int] | None = None,
+) -> tf.data.Dataset:
+    """The files, of these ``sizes`` if they are known, as streams."""
+    at_once = 1 if sizes is None else files_at_once(sizes)
+    # AutoShardPolicy.FILE, which shares files out among workers, does not look behind a scan
+    alone = options.shard is not None or workers() <= 1
+    nbytes = None if sizes is None else sum(sizes)
+    if alone and can_batch_streams(options, parallel_reads, nbytes):
+        return stream_batches(names, codecs, options, at_once=at_once)
+    pair = tf.constant(names, tf.string, [len(names)]), codecs
+    files = tf.data.Dataset.from_tensor_slices(pair)
+    return stream_dataset(files, options, parallel_reads, at_once=at_once)
+
+
+def _is_plain(shard: Shard) -> bool:
+    named = "://" in shard.address or "::" in shard.address
+    return not (named or shard.is_part) and (shard.compression or "") in ("", "GZIP")
+
+
+def _in_turns(dataset: Dataset, options: Options, parallel_reads: int) -> tf.data.Dataset:
+    shape = [len(dataset.shards)]
+    names = tf.constant([shard.address for shard in dataset.shards], tf.string, shape)
+    codecs = tf.constant([shard.compression or "" for shard in dataset.shards], tf.string, shape)
+    files = tf.data.Dataset.from_tensor_slices((names, codecs))
+    return interleaved(files, plain_dataset, parallel_reads, options)
+
+
+def _resolve(
+    names: list[str | DatasetPart], codec: str, storage: Storage | None, limits: Limits
+) -> Dataset | None:
+    """None where a file is missing or can't be looked at: reading it will tell, as TensorFlow
+    does. Parts are looked up now or never."""
+    if not all(names):
+        return None
+    try:
+        return open_dataset(names, storage, compression=codec or None, limits=limits)
+    except OSError:
+        if any(isinstance(name, DatasetPart) for name in names):
+            raise
+        return None
