@@ -212,6 +212,5 @@ def test_cells_tell_nulls_and_images() -> None:
         assert shown == f"<{form} 96x64, {human_bytes(len(data))}>"
         assert as_cell([data], "utf8") == f"[{shown}]"
         assert as_cell(data, "base64").startswith(base64.b64encode(data[:3]).decode())
-    values = (None, [], [None], "", b"", b"\xff")
-    shown = [as_cell(value, "utf8") for value in values]
-    assert shown == ["null", "[]", "[null]", "", "", "<1 B>"]
+    cells = [as_cell(value, "utf8") for value in (None, [], [None], "", b"", b"\xff")]
+    assert cells == ["null", "[]", "[null]", "", "", "<1 B>"]

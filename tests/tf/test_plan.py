@@ -432,7 +432,7 @@ def test_a_fused_dataset_goes_on_behind_a_checkpoint(
 
 
 def test_a_fused_dataset_in_a_saved_model(files: dict[str, list[str]], tmp_path: Path) -> None:
-    class Counts(tf.Module):  # type: ignore[misc]
+    class Counts(tf.Module):  # type: ignore[name-defined]
         @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
         def count(self, names: Any) -> Any:
             dataset = tfs.TFRecordDataset(names).map(single).batch(32)

@@ -78,8 +78,8 @@ def test_auto_of_other_sources(tmp_path: Path, url: str) -> None:
         assert (row["x"].numpy(), row["y"].numpy().tolist()) == (3, [0.5, 1.5])
     opened = tfs.open(url)
     assert [int(r["x"]) for r in tfs.TFRecordDataset(opened, schema="auto")] == list(range(10))
-    for name in (tf.constant(url), [url], tfs.slice(url, ":5")):
-        assert "x" in tfs.TFRecordDataset(name, schema="auto").element_spec
+    for source in (tf.constant(url), [url], tfs.slice(url, ":5")):
+        assert "x" in tfs.TFRecordDataset(source, schema="auto").element_spec
     plain = tfs.TFRecordDataset(url, schema="bytes")
     assert list(plain.as_numpy_iterator()) == list(tfs.TFRecordDataset(url).as_numpy_iterator())
     with pytest.raises(ValueError, match="names that are known"):

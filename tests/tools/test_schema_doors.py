@@ -110,7 +110,7 @@ def test_auto_looks_at_some_records_of_foreign_files(tmp_path: Path, door: str) 
 def test_what_is_written_takes_no_word(tmp_path: Path) -> None:
     for write in (tfs.ShardedWriter, tfs.WriteJob):
         with pytest.raises(TypeError, match="schema= takes a Schema"):
-            write(tmp_path / "t", num_shards=1, schema="bytes")
+            write(tmp_path / "t", num_shards=1, schema="bytes")  # type: ignore[arg-type]
 
 
 def test_a_schema_is_answered_without_reading(url: str, tmp_path: Path) -> None:

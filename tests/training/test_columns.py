@@ -66,7 +66,7 @@ def test_torch(url: str, foreign: str) -> None:
             (i, [0.5, i]) for i in range(30)
         ]
         with pytest.raises(ValueError, match='"auto" or "bytes"'):
-            kind(url, schema="columns")
+            kind(url, schema="columns")  # type: ignore[arg-type]
 
 
 def test_hugging_face(url: str, foreign: str) -> None:

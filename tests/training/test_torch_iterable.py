@@ -350,7 +350,8 @@ def test_wrong_arguments(
 @pytest.mark.parametrize("workers", [0, 1])
 def test_batches_of_batches_are_refused(url: str, workers: int) -> None:
     """They held rows in one more dimension, in silence. The loader's own default is 1."""
-    for schema in (None, "bytes"):
+    schemas: tuple[Any, ...] = (None, "bytes")
+    for schema in schemas:
         dataset = TFRecordIterable(url, schema=schema, batch_size=8)
         for size in ({"batch_size": 4}, {}):
             with_workers = torch_data.DataLoader(dataset, num_workers=workers, **size)
@@ -361,7 +362,8 @@ def test_batches_of_batches_are_refused(url: str, workers: int) -> None:
 
 
 def test_a_batch_is_a_dict_or_a_list(url: str) -> None:
-    for schema, kind in ((None, dict), ("bytes", list)):
+    kinds: dict[Any, type] = {None: dict, "bytes": list}
+    for schema, kind in kinds.items():
         for batch in loader(TFRecordIterable(url, schema=schema, batch_size=8), 1):
             assert isinstance(batch, kind)
             assert isinstance(pickle.loads(pickle.dumps(batch)), kind)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -17,7 +17,7 @@ __all__ = ["list_files"]
 
 
 def list_files(
-    pattern: str | os.PathLike[str] | list[str | os.PathLike[str]],
+    pattern: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     shuffle: bool = True,
     seed: int | None = None,
     *,
