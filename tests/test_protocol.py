@@ -62,6 +62,43 @@ def test_many_scenarios_at_random() -> None:
         holds(wander(scenario, seed=seed, runs=1, faults=2))
 
 
+ORDERS = {
+    "a refused look at a claim tells nothing of the job": (
+        "job, a copy to commit; new",
+        "a*7 a:refused c*5 a c*3 a*4 c:refused",
+    ),
+    "a copy that timed out knows less than one whose manifest came late": (
+        "appending job, a copy to commit, reader; new",
+        "a r*2 a*2 r*2 a*8 r*2 c a c:failed a*5 a:late a ~0",
+    ),
+    "copies noted after clean has read the claim": (
+        "plain tasks, a copy to write, clean(0); plain",
+        "x a*14 x*3 a*4 a:dies x*3 c x*3 c x*3",
+    ),
+    "a shard noted after clean has read the claim": (
+        "create, create, clean(0); new",
+        "b*5 x a b x*4 b*2 a*3 x*2 b*4 b:refused x*3 a*12 x",
+    ),
+    "copies of an append that was first": (
+        "appending plain tasks, appending plain tasks",
+        "a b*6 a*10 b*3 a*9 b*2 a*10 b*13",
+    ),
+    "a commit that clean has taken over, and that another writer has overtaken": (
+        "overwrite, append, job, clean(0)",
+        "b*4 a b*2 a*3 b c*4 x*2 b c*8 a x*3 a*2 c x*2 a b*3 a x*5 b a*4 b*3 x*4 c*9 x*5 a b*10 "
+        "x*2",
+    ),
+}
+"""Orders that broke a promise once."""
+
+
+@pytest.mark.parametrize("what", ORDERS)
+def test_an_order_that_broke_a_promise_once(what: str) -> None:
+    name, trace = ORDERS[what]
+    found, _ = replay(scenarios()[name], lengthened(trace))
+    holds(found)
+
+
 def test_a_store_that_decides_no_conditions_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     put = World.put
 

@@ -265,11 +265,13 @@ class Verdict:
         self._excused(self._met() or self._in_the_way(program))
 
     def _others_may_know(self) -> bool:
-        """Whether another copy has reported the commit, or is not there any more to do so."""
+        """Whether another copy has reported the commit, or that nobody knows; or is not there any
+        more to do so."""
         programs, state = self.promised.programs, self.state
         copies = (n for n in programs if group(n, programs) == group(self.name, programs))
         return any(
-            name in state.dead or (state.actors[name].ended and state.actors[name].error is None)
+            name in state.dead
+            or (state.actors[name].ended and _may_have_landed(state.actors[name]))
             for name in copies
             if name != self.name and promises(programs[name])
         )
@@ -316,6 +318,10 @@ def promises(program: Program) -> bool:
     if isinstance(program, Copy):
         return program.does == "commit"
     return not isinstance(program, Job) or program.commits
+
+
+def _may_have_landed(moment: Moment) -> bool:
+    return moment.error is None or isinstance(moment.error, UncertainCommitError)
 
 
 def told(error: BaseException) -> str:

@@ -19,7 +19,7 @@ from tests.tools.test_clean import cleaned
 from tests.write.test_file_writer import pending
 from tests.write.test_tasks import records_of, run, written
 from tfio_store.storage.local import LocalStore
-from tfio_store.write.plain_names import NamesTakenError
+from tfio_store.write.plain_names import NamesTakenError, plain_copies
 
 
 @pytest.fixture
@@ -127,6 +127,33 @@ def test_an_append_that_loses_a_race_counts_again(local: Place, on_put: Any) -> 
     assert read(local, "ds/train") == written(range(3))
     assert sorted(globbed(local)) == sorted(written(range(3)))
     assert len(plain(local)) == 3
+    assert not [name for name in local.names() if "claim" in name]
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_copies_of_the_writer_that_was_first_are_not_in_the_way(
+    local: Place, monkeypatch: pytest.MonkeyPatch, mode: Any
+) -> None:
+    """It commits, and its claim goes, after the base was read and before the names are listed."""
+    committed(local, [0])
+    job = job_at(local, if_exists=mode)
+    result = run(job, 2)
+    looks: list[None] = []
+
+    def overtaken(*args: Any, **options: Any) -> Any:
+        looks.append(None)
+        if len(looks) == 1:
+            committed(local, [1], if_exists="append")
+        return plain_copies(*args, **options)
+
+    monkeypatch.setattr("tfio_store.write.commit.plain_copies", overtaken)
+    if mode == "append":
+        job.commit([result])
+        assert read(local, "ds/train") == written(range(3))
+    else:
+        with pytest.raises(FileExistsError, match="another writer has committed this dataset"):
+            job.commit([result])
+        assert read(local, "ds/train") == written(range(2))
     assert not [name for name in local.names() if "claim" in name]
 
 

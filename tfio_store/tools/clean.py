@@ -274,7 +274,10 @@ class _Found:
         if one.landed:
             return True
         if not self._can_land(one):
-            return one.hold.give_up(of=one.claim.proposal)
+            given_up = one.hold.give_up(of=one.claim.proposal)
+            # Before that, and after its claim was read, the writer may have noted more.
+            one.claim = one.hold.last_seen() or one.claim
+            return given_up
         assert one.claim.proposal is not None
         if not one.hold.take_over(one.claim.proposal):
             return False

@@ -52,7 +52,7 @@ from tfio_store.write.disposal import (
 from tfio_store.write.held_claim import HeldClaim
 from tfio_store.write.integrity import check_shards
 from tfio_store.write.parts import Parts, Place, put_parts
-from tfio_store.write.plain_names import Made, plain_copies, remove_copies
+from tfio_store.write.plain_names import Made, NamesTakenError, plain_copies, remove_copies
 from tfio_store.write.plan import Plan
 
 if TYPE_CHECKING:
@@ -140,7 +140,9 @@ class Attempt:
         if landed is not None:
             return landed
         claim = None if withdrawn else self.claim.read()
-        if claim is not None and claim.state == "committing":
+        # What was proposed to replace a manifest that is gone can't land, whoever puts it.
+        is_lost = self._lost and claim is not None and claim.proposal == self._proposed
+        if claim is not None and claim.state == "committing" and not is_lost:
             self.undecided = True  # another process is about to put the manifest
             raise uncertain(self.folder, self.names, error) from error
         self._proposed = None
@@ -156,14 +158,17 @@ class Attempt:
             base = self._current()
             if base is not None and self._is_part_of(base):
                 return self._as_landed(base)
-            manifest = self._copied(written, base, plain_template) if plain_template else written
             try:
+                manifest = self._copied(written, base, plain_template)
                 parts = self._put_parts(manifest, base)
+            except NamesTakenError:
+                if not self._was_overtaken(base):
+                    raise
+                continue  # they are copies of the writer that was first
             except FileNotFoundError:
-                now = self.folder.read(self.names.manifest)
-                if not self.plan.append or base is None or now is None or now[1] == base.etag:
-                    raise  # nobody has replaced what is missing
-                continue
+                if not self.plan.append or base is None or not self._was_overtaken(base):
+                    raise
+                continue  # it is part of what the other writer has replaced
             whole, gone = self._complete(parts.manifest, base).without_expired(time.time())
             proposal = Proposal(base.etag if base else None, whole.to_bytes(), gone)
             self._lost = False
@@ -184,10 +189,18 @@ class Attempt:
                 raise self._too_late()
         raise self._too_late(f" {APPEND_TRIES} times in a row; append again later")
 
+    def _was_overtaken(self, base: FoundManifest | None) -> bool:
+        """Whether another manifest has come since ``base`` was read."""
+        now = self.folder.read(self.names.manifest)
+        return now is not None and (base is None or now[1] != base.etag)
+
     def _copied(
         self, manifest: DatasetManifest, base: FoundManifest | None, template: str
     ) -> DatasetManifest:
-        """The manifest of copies under plain names, which are there then."""
+        """The manifest of copies under plain names, which are there then; without a template, of
+        the shards as they are."""
+        if not template:
+            return manifest
         place = Place(self.folder, self.names, self.generation)
         old = base.manifest if base is not None else None
         shards, append = tuple(manifest.shards), self.plan.append

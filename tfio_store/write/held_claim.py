@@ -108,6 +108,11 @@ class HeldClaim:
         with self._lock.here:
             return self._read()
 
+    def last_seen(self) -> Claim | None:
+        """The claim as this process read or changed it last."""
+        with self._lock.here:
+            return None if self._seen is None else self._seen[0]
+
     def check(self) -> None:
         """Raise ClaimLostError if the writer must not go on."""
         claim = self.read()
