@@ -61,14 +61,14 @@ def check(tab: Tab) -> None:
 def press(tab: Tab, key: str, wait: str, place: str | None = None) -> None:
     """Press a key, and wait for what it shows."""
     tab.page.keyboard.press(key)
-    if place is not None:
-        tab.page.wait_for_url(lambda url: url.partition("/#")[2] == place[1:])
+    settle(tab, place)
     tab.page.wait_for_selector(wait)
-    settle(tab)
 
 
-def settle(tab: Tab) -> None:
-    tab.page.wait_for_selector("#screen:not([aria-busy])")
+def settle(tab: Tab, place: str | None = None) -> None:
+    """Wait until the screen is drawn; with ``place``, that of this address."""
+    drawn = "" if place is None else f'[data-place="{place}"]'
+    tab.page.wait_for_selector(f"#screen{drawn}:not([aria-busy])")
 
 
 def numbers(tab: Tab) -> list[str]:

@@ -288,7 +288,8 @@
     screen.abort();
     screen = new AbortController();
     const { signal } = screen;
-    const now = route.read(location.hash);
+    const place = location.hash;
+    const now = route.read(place);
     drawBar(now);
     if (NEEDS_SAMPLE.has(now.name) && state.facts === null) return waiting();
     main.setAttribute("aria-busy", "true");
@@ -301,7 +302,10 @@
     } catch (error) {
       if (error.name !== "AbortError") faulty(error.message);
     } finally {
-      if (!signal.aborted) main.removeAttribute("aria-busy");
+      if (!signal.aborted) {
+        main.dataset.place = place; // the address changes before its screen is drawn
+        main.removeAttribute("aria-busy");
+      }
     }
   }
 
