@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import importlib.abc
 import importlib.util
@@ -16,6 +17,7 @@ from typing import Any
 
 import hypothesis
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 
 from tests.servers import azurite, ceph as ceph_server, shared
 from tests.servers.moto import KEY, SECRET
@@ -27,6 +29,9 @@ from tests.servers.trap import Trap, trap
 hypothesis.settings.register_profile("tests", deadline=None)
 hypothesis.settings.load_profile("tests")
 
+
+_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+"""glibc's: give free memory back to the system."""
 
 TENSORFLOW_ROOM = Path(__file__).parent / "tf"
 
@@ -112,6 +117,12 @@ def pytest_collection_finish() -> None:
     them each time."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """What a module's tests have freed goes back to the system, or workers would only grow."""
+    if _trim is not None and (nextitem is None or nextitem.path != item.path):
+        _trim(0)
 
 
 @pytest.hookimpl(trylast=True)
@@ -238,9 +249,13 @@ def shaped() -> Iterator[Callable[..., Shaped]]:
 
 
 @pytest.fixture
-def memory() -> Place:
-    """A fresh folder of fsspec's in-memory filesystem."""
-    return Place(f"memory://test-{uuid.uuid4().hex[:16]}")
+def memory() -> Iterator[Place]:
+    """A fresh folder of fsspec's in-memory filesystem, which keeps all that nobody deletes."""
+    name = f"test-{uuid.uuid4().hex[:16]}"
+    yield Place(f"memory://{name}")
+    files = MemoryFileSystem.store
+    for path in [path for path in files if path.startswith(f"/{name}/")]:
+        del files[path]
 
 
 @pytest.fixture(params=["local", "memory", "s3"])

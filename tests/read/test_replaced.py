@@ -14,8 +14,9 @@ from tests.servers.place import Place
 from tests.support.framed import framed
 from tfio_store.storage import ReplacedError
 
-OLD = [b"old %06d" % i * 100 for i in range(30_000)]
-NEW = [b"new %06d" % i * 100 for i in range(30_000)]
+
+def records_of(kind: bytes) -> list[bytes]:
+    return [b"%s %06d" % (kind, i) * 100 for i in range(30_000)]
 
 
 @pytest.fixture(params=["local", "memory", "plain", "s3", "gcs", "azure", "s3+obstore"])
@@ -28,7 +29,7 @@ def kept(request: pytest.FixtureRequest, tmp_path: Any) -> Place:
         place = Place(f"plain://{tmp_path}" if server == "plain" else str(tmp_path))
     else:
         place = request.getfixturevalue(server)
-    place.put("x", framed(OLD))
+    place.put("x", framed(records_of(b"old")))
     place.backend = backend or "fsspec"
     return place
 
@@ -37,7 +38,7 @@ def replace(place: Place, name: str = "x") -> None:
     """By a new object, as writers do; not into the old one's bytes."""
     store, path = place.open(name)
     output = store.open_output(path)
-    output.write(framed(NEW))
+    output.write(framed(records_of(b"new")))
     output.commit()
 
 
@@ -66,7 +67,7 @@ def test_a_reader_sees_one_version(kept: Place, policy: str) -> None:
 
 def test_a_source_sees_one_version(kept: Place) -> None:
     source = tfs.RecordSource(kept.url("x"), **options(kept, cache_bytes=0))
-    assert source[29_999] == OLD[29_999]
+    assert source[29_999] == records_of(b"old")[29_999]
     replace(kept)
     with pytest.raises(ReplacedError):
         source[[0, 29_999]]
@@ -104,7 +105,7 @@ def test_a_shard_that_a_manifest_names_is_one_version(
 
 
 def test_a_pickled_reader_holds_the_version(place: Place) -> None:
-    place.put("x", framed(OLD))
+    place.put("x", framed(records_of(b"old")))
     reader = tfs.RecordReader(place.url("x"), storage_options=place.storage_options)
     next(iter(reader))
     copy = pickle.loads(pickle.dumps(reader))
@@ -115,12 +116,12 @@ def test_a_pickled_reader_holds_the_version(place: Place) -> None:
 
 def test_a_local_file_written_in_place(tmp_path: Any) -> None:
     path = tmp_path / "x"
-    path.write_bytes(framed(OLD))
+    path.write_bytes(framed(records_of(b"old")))
     reader = tfs.RecordReader(path, memory_budget=2 << 20)
     records = iter(reader)
     next(records)
     with open(path, "r+b") as file:
-        file.write(framed(NEW))
+        file.write(framed(records_of(b"new")))
     os.utime(path, ns=(1, 1))  # the clock of files ticks slowly
     with pytest.raises(ReplacedError):
         list(records)
