@@ -141,7 +141,7 @@ def test_an_image_is_enlarged_by_keyboard(show: Show) -> None:
         assert "record 111" in dialog.inner_text()
         assert re.search("48 . 48 pixels", dialog.inner_text())
         tab.page.keyboard.press("Escape")
-        assert tab.page.locator("dialog").count() == 0
+        tab.page.wait_for_selector("dialog", state="detached")
         assert tab.wrong == []
 
 
