@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import itertools
 import json
@@ -48,7 +49,6 @@ def test_rows_and_batches(url: str, shuffle: bool) -> None:
     assert (rows == ALL) == (not shuffle)
     assert xs(stream(url, shuffle=shuffle).batch(32)) == rows
     assert xs(stream(url, shuffle=shuffle).map(lambda row: row).batch(32)) == rows
-    assert xs(stream(url, shuffle=shuffle).batch(4).batch(8)) == rows or True
     sizes = [len(batch["x"]) for batch in stream(url, shuffle=shuffle).batch(50)]
     assert sizes == [50] * (COUNT // 50) + [COUNT % 50]
     whole = stream(url, shuffle=shuffle).batch(50, drop_remainder=True)
@@ -132,19 +132,12 @@ def test_damage_and_replacement(tmp_path: Path) -> None:
             list(dataset)
         assert (error.value.path, error.value.offset) == (f"{tmp_path}/x", offset)
     skipping = stream(f"{tmp_path}/x", on_corrupt="skip", **how)
-    with pytest.warns(tfs.DataLossWarning) if hasattr(tfs, "DataLossWarning") else _nothing():
-        assert sorted(xs(skipping)) == [x for x in range(20) if x != 13]
+    assert sorted(xs(skipping)) == [x for x in range(20) if x != 13]
     before = stream(f"{tmp_path}/x", **how)
     (tmp_path / "y").write_bytes(framed(records * 2))
     os.replace(tmp_path / "y", tmp_path / "x")
     with pytest.raises(ReplacedError):
         list(before)
-
-
-def _nothing() -> Any:
-    import contextlib
-
-    return contextlib.nullcontext()
 
 
 # Hosts and workers
@@ -337,16 +330,20 @@ if __name__ == "__main__":
 def test_a_killed_program_goes_on_with_more_workers(url: str, tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PROGRAM, encoding="utf-8")
 
-    def run(workers: int, steps: int) -> Any:
+    def run(workers: int, steps: int) -> int:
         where = [str(tmp_path / "program.py"), url, str(tmp_path), str(workers), str(steps)]
-        path = os.pathsep.join([str(ROOT), *sys.path])
-        return subprocess.run(
-            [sys.executable, *where], capture_output=True, text=True, check=False,
-            env=os.environ | {"PYTHONPATH": path},
-        )  # fmt: skip
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
+        with (tmp_path / "printed").open("w") as printed:
+            started = subprocess.Popen(
+                [sys.executable, *where], stdout=printed, env=environment, start_new_session=True
+            )
+            try:
+                return started.wait(180)
+            finally:
+                with contextlib.suppress(ProcessLookupError):  # Grain's workers outlive a kill
+                    os.killpg(started.pid, signal.SIGKILL)
 
-    assert run(2, 11).returncode == -signal.SIGKILL
+    assert run(2, 11) == -signal.SIGKILL
     given = json.loads((tmp_path / "given").read_text())
-    ended = run(3, 10_000)
-    assert ended.returncode == 0, ended.stderr
-    assert sorted(given + json.loads(ended.stdout)) == ALL
+    assert run(3, 10_000) == 0
+    assert sorted(given + json.loads((tmp_path / "printed").read_text())) == ALL
