@@ -1,7 +1,6 @@
 """``make bench-grain``: from storage to batches in the training process, by Grain.
 
-"as MaxText" is the way of MaxText's ``grain_data_processing.py``, made anew of Grain's public parts:
-a ``TFRecordIterDataset`` for each file, interleaved, each record parsed by protobuf, a shuffle in a
+"as MaxText" is the way of MaxText's ``grain_data_processing.py``, made anew of Grain's parts: a ``TFRecordIterDataset`` for each file, interleaved, each record parsed by protobuf, a shuffle in a
 window of 100. ArrayRecord holds the same Examples, and protobuf parses them as well. Its files are
 read record by record, as it is usual with Grain. Of ours, ``source`` and ``stream`` are measured.
 
@@ -9,7 +8,8 @@ No worker processes. The speed is that of the first seconds of an epoch, from th
 Each run is a process of its own, and the loaders take turns. The bucket is Ceph's gateway on this
 machine, behind a proxy that makes each request wait 30 ms and gives each connection 80 MB/s.
 ``TFRecordIterDataset`` opens local files only: for the bucket its reader gets s3fs's open file.
-ArrayRecord reads no S3. Memory is what the process holds at most beyond its imports, in a run of
+ArrayRecord reads no S3. Ours reads
+it by obstore. Memory is what the process holds at most beyond its imports, in a run of
 its own.
 """
 
@@ -71,7 +71,7 @@ class Parse:
     """A record by protobuf, as MaxText's ``ParseFeatures``."""
 
     def __init__(self) -> None:
-        from tensorflow.core.example import example_pb2  # type: ignore[import-untyped]
+        from tensorflow.core.example import example_pb2
 
         self._parse = example_pb2.Example.FromString
 
@@ -118,10 +118,11 @@ def by_array_record(work: Work) -> Any:
 def ours(work: Work) -> Any:
     from tfio_store.grain import source, stream
 
-    url, how = f"{work.folder}/train", {"storage_options": work.options}
+    url = f"{work.folder}/train"
+    storage = tfs.Storage(work.options, backend="auto")
     if work.loader.startswith("stream"):
-        return stream(url, shuffle=True, **how).batch(work.batch)
-    rows = source(url, **how)
+        return stream(url, shuffle=True, storage=storage).batch(work.batch)
+    rows = source(url, storage=storage)
     if work.loader.endswith("shuffled"):
         rows = rows.shuffle(seed=1)
     return rows.batch(work.batch).to_iter_dataset()
@@ -181,7 +182,7 @@ def write(what: str, count: int, folder: Path) -> None:
         columns |= {name: random.random(count).astype(np.float32) for name in FLOATS}
     tfs.write_table(columns, f"{folder}/train", num_shards=FILES)
     with contextlib.suppress(ImportError):
-        from array_record.python.array_record_module import (  # type: ignore[import-not-found]
+        from array_record.python.array_record_module import (  # type: ignore[import-untyped]
             ArrayRecordWriter,
         )
 

@@ -1,4 +1,4 @@
-"""`tfio_store.grain.source`: rows by number, batches of columns, and Grain's own steps over them."""
+"""`tfio_store.grain.source`: rows by number, batches of columns, and Grain's own steps."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ from tests.servers.place import Place
 from tests.support.counted import Counted
 from tests.support.framed import framed
 from tests.training.grain_loading import COUNT, SCHEMA, grain, workers_of, write, xs
+from tfio_store.grain import elastic, index_shuffle, source, together
 from tfio_store.storage import ReplacedError
-
-from tfio_store.grain import elastic, index_shuffle, source, together  # noqa: E402
 
 ALL = list(range(COUNT))
 
@@ -135,7 +134,7 @@ def test_records_as_they_are(tmp_path: Path) -> None:
         assert list(rows) == records
         assert rows.batch(4)[0].tolist() == records
         assert rows.map(bytes).batch(4)[0].tolist() == records
-    with pytest.raises(ValueError, match="columns=.*pass schema="):
+    with pytest.raises(ValueError, match=r"columns=.*pass schema="):
         source(f"{tmp_path}/x", columns=["x"])
 
 
@@ -202,9 +201,7 @@ def test_names_in_other_scripts(tmp_path: Path) -> None:
 # Grain's other steps
 
 
-def test_mapped_rows_are_read_together(
-    memory: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_mapped_rows_are_read_together(memory: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     write(memory.url("train"), compression="GZIP")  # three shards of one block each
     counted = Counted(memory.open()[0], monkeypatch)
     for make in (
@@ -486,7 +483,7 @@ def test_a_stream_of_others_is_refused(tmp_path: Path) -> None:
     import gzip
 
     (tmp_path / "x.gz").write_bytes(gzip.compress(framed([b"a", b"b"])))
-    with pytest.raises(ValueError, match="x.gz: is one GZIP stream"):
+    with pytest.raises(ValueError, match=r"x\.gz: is one GZIP stream"):
         source(f"{tmp_path}/x.gz")
     with pytest.raises(FileNotFoundError):
         source(f"{tmp_path}/nothing")

@@ -21,9 +21,8 @@ import tfio_store as tfs
 from tests.servers.place import Place
 from tests.support.framed import framed
 from tests.training.grain_loading import COUNT, grain, workers_of, write, xs
+from tfio_store.grain import stream
 from tfio_store.storage import ReplacedError
-
-from tfio_store.grain import stream  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 ALL = list(range(COUNT))
@@ -193,9 +192,7 @@ def test_hosts(url: str, count: int) -> None:
 @pytest.mark.parametrize("size", [None, 20])
 @pytest.mark.parametrize("workers", [0, 1, 3])
 @pytest.mark.parametrize("epochs", [1, 2])
-def test_each_state_is_gone_on_from(
-    url: str, size: int | None, workers: int, epochs: int
-) -> None:
+def test_each_state_is_gone_on_from(url: str, size: int | None, workers: int, epochs: int) -> None:
     def made() -> Any:
         dataset: Any = stream(url, shuffle=True, num_epochs=epochs)
         dataset = dataset if size is None else dataset.batch(size)
@@ -218,7 +215,7 @@ def test_a_state_of_another_source_order_or_share(url: str, tmp_path: Path) -> N
     next(iterator)
     state = saved(iterator)
     write(f"{tmp_path}/other", first=1 << 20)
-    with pytest.raises(ValueError, match="the state is of source .* and the stream reads"):
+    with pytest.raises(ValueError, match=r"the state is of source .* and the stream reads"):
         iter(stream(f"{tmp_path}/other", shuffle=True)).set_state(state)
     with pytest.raises(ValueError, match="the state is of source"):
         stream(f"{tmp_path}/other", resume=[state])
@@ -236,8 +233,7 @@ def test_a_state_of_another_source_order_or_share(url: str, tmp_path: Path) -> N
 def layout(url: str, hosts: int, workers: int, **options: Any) -> list[Any]:
     """An iterator for each host, of batches."""
     datasets = [
-        stream(url, shuffle=True, shard=(host, hosts), **options).batch(10)
-        for host in range(hosts)
+        stream(url, shuffle=True, shard=(host, hosts), **options).batch(10) for host in range(hosts)
     ]
     return [iter(workers_of(one, workers) if workers else one) for one in datasets]
 

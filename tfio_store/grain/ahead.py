@@ -19,7 +19,7 @@ def elements(dataset: Any, indices: Sequence[int]) -> Sequence[Any]:
     return [dataset[i] for i in indices] if read is None else read(indices)
 
 
-class Ahead(grain.MapDataset[Any]):
+class Ahead(grain.MapDataset[Any]):  # type: ignore[misc]
     """The elements of a dataset, ``count`` of which are read together. ``ahead``: so many further
     groups are read meanwhile."""
 

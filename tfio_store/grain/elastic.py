@@ -74,7 +74,7 @@ def elastic(
     return Identified(_Elastic(dataset, how), identity(dataset))
 
 
-class _Elastic(grain.IterDataset[Any]):
+class _Elastic(grain.IterDataset[Any]):  # type: ignore[misc]
     """Makes an iterator of Grain's for each pass. Grain's own dataset has one for all of them."""
 
     def __init__(self, dataset: grain.MapDataset[Any], how: dict[str, Any]) -> None:

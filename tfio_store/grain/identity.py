@@ -12,7 +12,7 @@ __all__ = ["Identified", "IdentifiedIterator"]
 _KEY = "tfio_store"
 
 
-class Identified(grain.IterDataset[Any]):
+class Identified(grain.IterDataset[Any]):  # type: ignore[misc]
     """A dataset of Grain's, whose states say what it reads."""
 
     def __init__(self, parent: Any, identity: str) -> None:
@@ -26,7 +26,7 @@ class Identified(grain.IterDataset[Any]):
         return f"Identified({self._identity})"
 
 
-class IdentifiedIterator(grain.DatasetIterator[Any]):
+class IdentifiedIterator(grain.DatasetIterator[Any]):  # type: ignore[misc]
     """Gives what another iterator of Grain's gives. ValueError for a state of another source."""
 
     def __init__(self, parent: Any, identity: str) -> None:

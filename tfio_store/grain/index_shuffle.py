@@ -12,7 +12,7 @@ few: it gives one row twice, and never gives the last one. Here the cipher has t
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any
 
 import grain
 import numpy as np
@@ -45,11 +45,12 @@ def shuffled_numbers(numbers: Numbers, size: int, seed: int) -> Numbers:
 def _at_once(numbers: Numbers, size: int, seed: int) -> Numbers:
     bits = _block_bits(size)
     if bits == _TABLE_BITS:
-        return cast("Numbers", _table(size, seed)[numbers])
+        return _table(size, seed)[numbers]
     keys = _keys(seed)
     found = _encrypted(numbers.astype(np.uint64), bits, keys)
     _walk(found, size, lambda beyond: _encrypted(beyond, bits, keys))
-    return found.astype(np.int64)
+    signed: Numbers = found.astype(np.int64)
+    return signed
 
 
 def _one_by_one(numbers: Numbers, size: int, seed: int) -> Numbers:
@@ -82,7 +83,8 @@ def _table(size: int, seed: int) -> Numbers:
     everything = _encrypted(np.arange(1 << _TABLE_BITS, dtype=np.uint64), _TABLE_BITS, _keys(seed))
     found = everything[:size].copy()
     _walk(found, size, lambda beyond: everything[beyond])
-    return found.astype(np.int64)
+    signed: Numbers = found.astype(np.int64)
+    return signed
 
 
 def _walk(found: npt.NDArray[np.uint64], size: int, step: Any) -> None:

@@ -24,7 +24,8 @@ class _Slice:
 
     def __call__(self, numbers: Numbers) -> Numbers:
         epochs, inside = np.divmod(numbers, max(1, self.length))
-        return self.start + inside * self.step + epochs * self.parent
+        found: Numbers = self.start + inside * self.step + epochs * self.parent
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,8 @@ class _Shuffle:
             mine = epochs == epoch
             seed = (self.seed + epoch) % 2**32
             found[mine] = shuffled_numbers(inside[mine], self.length, seed)
-        return found + epochs * self.length
+        found += epochs * self.length
+        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,8 +77,8 @@ def rows_of(decoded: Any) -> list[Any]:
 
 def _values(column: Any) -> list[Any]:
     if isinstance(column, Nullable):
-        valid = column.valid.tolist()
-        return [value if there else None for value, there in zip(_values(column.values), valid)]
+        pairs = zip(_values(column.values), column.valid.tolist(), strict=True)
+        return [value if valid else None for value, valid in pairs]
     if isinstance(column, np.ma.MaskedArray):
         return _masked(column)
     if isinstance(column, np.ndarray) and column.dtype.hasobject and column.ndim == 1:

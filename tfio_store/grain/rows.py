@@ -8,6 +8,7 @@ before, a batch is made of columns: one read, one decode, no row of its own in b
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import grain
@@ -29,10 +30,10 @@ from tfio_store.tools.loader_content import LoaderContent, wanted_schema
 __all__ = ["Rows", "source", "together"]
 
 _ROWS_AT_ONCE = 1024
-_BYTES_AT_ONCE = 4 << 20
+_BYTES_AT_ONCE = 1 << 20
 """So much is read and decoded together at most, when rows or small batches are iterated."""
 
-_AHEAD = 3
+_AHEAD = 2
 
 
 def source(
@@ -143,7 +144,7 @@ def together(dataset: grain.MapDataset[Any]) -> Rows:
     return Rows(dataset)
 
 
-class Rows(grain.MapDataset[Any]):
+class Rows(grain.MapDataset[Any]):  # type: ignore[misc]
     """A dataset of Grain's, and how to read many of its elements at a time. ``order``: which
     records these are, as long as nothing but that was changed."""
 
@@ -205,7 +206,7 @@ class Rows(grain.MapDataset[Any]):
     def shuffle(self, seed: int | None = None) -> Rows:
         grains = self._order_of_rows().shuffle(seed)
         seed = seed if seed is not None else getattr(grains, "_seed", None)
-        return self._reordered(grains, seed is not None and _order(self, "shuffled", seed))
+        return self._reordered(grains, None if seed is None else _order(self, "shuffled", seed))
 
     def slice(self, sl: Any) -> Rows:
         return self._reordered(self._order_of_rows().slice(sl), _order(self, "sliced", sl))
@@ -246,15 +247,14 @@ class Rows(grain.MapDataset[Any]):
         """Grain's own dataset, which decides the order. Its seeds are those of Grain alone."""
         return self.parents[0]
 
-    def _reordered(self, grains: Any, order: Order | None | bool) -> Rows:
-        kept = order or None
-        return Rows(grains, records=self._records, order=kept, rows_each=self._rows_each)
+    def _reordered(self, grains: Any, order: Order | None) -> Rows:
+        return Rows(grains, records=self._records, order=order, rows_each=self._rows_each)
 
     def _changed(self, grains: Any) -> Rows:
         return Rows(grains, rows_each=self._rows_each)
 
 
-class _Batches(grain.MapDataset[Any]):
+class _Batches(grain.MapDataset[Any]):  # type: ignore[misc]
     """The batches of Grain's ``batch``, read many rows at a time."""
 
     def __init__(self, rows: Rows, grains: Any, size: int, batch_fn: Any) -> None:
@@ -272,9 +272,10 @@ class _Batches(grain.MapDataset[Any]):
 
     def _getitems(self, indices: Sequence[int]) -> list[Any]:
         spans = [self._span(index) for index in indices]
-        wanted = np.concatenate([np.arange(*span) for span in spans]) if spans else []
+        nothing = np.empty(0, np.int64)
+        wanted: Any = np.concatenate([nothing, *(np.arange(*span) for span in spans)])
         bounds = np.cumsum([0, *(stop - start for start, stop in spans)]).tolist()
-        cuts = list(zip(bounds[:-1], bounds[1:], strict=True))
+        cuts = list(pairwise(bounds))
         records, numbers = self._rows._records, self._rows.numbers(wanted)
         if self._batch_fn is None and records is not None and numbers is not None:
             decoded = records.decoded(numbers)

@@ -58,9 +58,7 @@ class Standing:
                 str(state["source"]), index, count, int(state["epoch"]), reader, later, resumed
             )
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise ValueError(
-                f"the state is none of tfio_store.grain.stream: {error!r}"
-            ) from error
+            raise ValueError(f"the state is none of tfio_store.grain.stream: {error!r}") from error
 
     def in_epoch(self, epoch: int, reader: Reader) -> Mapping[str, Any]:
         """The reader's state in an epoch. ``reader``: of this share, at the epoch's beginning."""

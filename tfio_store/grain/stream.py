@@ -154,7 +154,7 @@ class _Course:
         return resharded(states, self.source, index, count, self.share)
 
 
-class Stream(grain.IterDataset[Any]):
+class Stream(grain.IterDataset[Any]):  # type: ignore[misc]
     """The rows of a source, or batches of them. Grain's workers tell it by ``set_slice`` which part
     is theirs."""
 
@@ -206,7 +206,7 @@ class Stream(grain.IterDataset[Any]):
         return f"Stream({self._course.reader!r})"
 
 
-class _StreamIterator(grain.DatasetIterator[Any]):
+class _StreamIterator(grain.DatasetIterator[Any]):  # type: ignore[misc]
     """One share. Nothing is read before the first row."""
 
     def __init__(
@@ -262,9 +262,7 @@ class _StreamIterator(grain.DatasetIterator[Any]):
             return _behind(self._begun).to_json()
         begun = self._begun
         index, count = self._place
-        now = Standing(
-            begun.source, index, count, begun.epoch, self._steps.state(), begun.later
-        )
+        now = Standing(begun.source, index, count, begun.epoch, self._steps.state(), begun.later)
         return now.to_json()
 
     def set_state(self, state: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""What a training loop's loader gives of records: their bytes, or the features that a schema names."""
+"""What a training loader gives of records: their bytes, or the features that a schema names."""
 
 from __future__ import annotations
 
