@@ -1,6 +1,7 @@
 """``make bench-grain``: from storage to batches in the training process, by Grain.
 
-"as MaxText" is the way of MaxText's ``grain_data_processing.py``, made anew of Grain's parts: a ``TFRecordIterDataset`` for each file, interleaved, each record parsed by protobuf, a shuffle in a
+"as MaxText" is the way of MaxText's ``grain_data_processing.py``, made anew of Grain's parts: a
+``TFRecordIterDataset`` for each file, interleaved, each record parsed by protobuf, a shuffle in a
 window of 100. ArrayRecord holds the same Examples, and protobuf parses them as well. Its files are
 read record by record, as it is usual with Grain. Of ours, ``source`` and ``stream`` are measured.
 

@@ -299,8 +299,8 @@ def test_states_of_a_mixture_name_all_its_sources(url: str, tmp_path: Path) -> N
 
 def test_a_state_holds_no_secret() -> None:
     options = {"key": "S3CR3T", "token": "S3CR3T"}
-    write("memory://secrets/train", storage_options=options)
-    rows = source("memory://secrets/train", storage_options=options)
+    write("memory://grain/secrets/train", storage_options=options)
+    rows = source("memory://grain/secrets/train", storage_options=options)
     assert "S3CR3T" not in json.dumps(iter(rows.batch(4).to_iter_dataset()).get_state())
 
 

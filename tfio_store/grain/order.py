@@ -63,6 +63,11 @@ class Order:
     size: int
     steps: tuple[Any, ...] = ()
 
+    @property
+    def is_shuffled(self) -> bool:
+        """Whether neighbours lie apart."""
+        return any(isinstance(step, _Shuffle) for step in self.steps)
+
     def at(self, numbers: Numbers) -> Numbers:
         """The records at these places."""
         for step in reversed(self.steps):

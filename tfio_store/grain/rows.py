@@ -30,8 +30,10 @@ from tfio_store.tools.loader_content import LoaderContent, wanted_schema
 __all__ = ["Rows", "source", "together"]
 
 _ROWS_AT_ONCE = 1024
-_BYTES_AT_ONCE = 1 << 20
-"""So much is read and decoded together at most, when rows or small batches are iterated."""
+_BYTES_AT_ONCE = 4 << 20
+_BYTES_AT_RANDOM = 1 << 20
+"""So much is read and decoded together at most, when rows or small batches are iterated. At random
+each record may be a request, and the first batch waits for those of its group."""
 
 _AHEAD = 2
 
@@ -168,6 +170,10 @@ class Rows(grain.MapDataset[Any]):  # type: ignore[misc]
         changed."""
         return None if self._records is None else self._records.schema
 
+    @property
+    def _nbytes_each(self) -> int:
+        return 0 if self._records is None else self._records.nbytes_each
+
     def __len__(self) -> int:
         return len(self.parents[0])
 
@@ -233,9 +239,11 @@ class Rows(grain.MapDataset[Any]):  # type: ignore[misc]
     def to_iter_dataset(
         self, read_options: grain.ReadOptions | None = None, *, allow_nones: bool = False
     ) -> grain.IterDataset[Any]:
-        sources = _sources(self)
-        nbytes = max((records.nbytes_each for records in sources), default=0)
-        rows = min(_ROWS_AT_ONCE, _BYTES_AT_ONCE // max(1, nbytes))
+        sources = _unchanged(self)
+        nbytes = max((rows._nbytes_each for rows in sources), default=0)
+        at_random = any(rows._order is None or rows._order.is_shuffled for rows in sources)
+        most = _BYTES_AT_RANDOM if at_random else _BYTES_AT_ONCE
+        rows = min(_ROWS_AT_ONCE, most // max(1, nbytes))
         count = max(1, rows // self._rows_each)
         if read_options is None:
             read_options = grain.ReadOptions(num_threads=1, prefetch_buffer_size=2)
@@ -326,14 +334,14 @@ def _length(rows: Rows) -> int:
     return len(dataset)
 
 
-def _sources(dataset: Any) -> list[Records]:
-    """What a dataset reads."""
-    records = getattr(dataset, "_records", None)
-    if isinstance(records, Records):
-        return [records]
-    return [found for parent in dataset.parents for found in _sources(parent)]
+def _unchanged(dataset: Any) -> list[Rows]:
+    """The rows of sources that a dataset is made of, before anything but their order changed."""
+    if isinstance(dataset, Rows) and dataset._records is not None:
+        return [dataset]
+    return [found for parent in dataset.parents for found in _unchanged(parent)]
 
 
 def identity(dataset: Any) -> str:
     """What a dataset reads, and in which order, as a state tells it."""
-    return ", ".join(map(repr, _sources(dataset))) or "no source of tfio_store"
+    found = [repr(rows._records) for rows in _unchanged(dataset)]
+    return ", ".join(found) or "no source of tfio_store"
