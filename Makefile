@@ -325,6 +325,10 @@ bench-torch: .venv-engines/.peers ## tensors from two workers, local and S3: tfr
 bench-torch-start: .venv-engines/.ready ## what four workers of a DataLoader over 1 GiB take, by start method
 	$(ENGINES) -m bench.torch_start
 
+bench-grain: .venv-engines/.ready ## batches by Grain, local and S3 (Ceph): MaxText's path, and ArrayRecord
+	@$(ENGINES) -m pip install --quiet --disable-pip-version-check array_record
+	$(ENGINES) -m bench.grain
+
 bench-cliffs: $(VENV)/.bench ## TFRecordDataset far from the usual (tiny files, batches of 1): TensorFlow's own
 	$(BIN)/python -m bench.cliffs
 

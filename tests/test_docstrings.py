@@ -27,7 +27,7 @@ def door_names(door: Path) -> list[str]:
     return [name for name in ast.literal_eval(text[1]) if name not in tfs.__all__]
 
 
-ROOMS = ("beam", "ray", "spark", "testing", "torch")
+ROOMS = ("beam", "grain", "ray", "spark", "testing", "torch")
 """Doors that are folders, by their ``__init__``."""
 
 DOORS = {door.stem: door for door in ROOT.glob("[a-z]*.py")} | {

@@ -63,7 +63,7 @@ def test_the_reference_names_what_is_public_and_nothing_else() -> None:
     assert sorted(named) == tfs.__all__
 
 
-@pytest.mark.parametrize("door", ["torch", "hf", "ray", "dask", "spark", "beam"])
+@pytest.mark.parametrize("door", ["torch", "grain", "hf", "ray", "dask", "spark", "beam"])
 def test_the_reference_names_all_of_a_door(door: str) -> None:
     """Its framework need not be installed: what it offers is read from its text."""
     file = ROOT / f"tfio_store/{door}.py"

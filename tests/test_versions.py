@@ -23,7 +23,7 @@ PYTHONS = [
     for name in PROJECT["project"]["classifiers"]
     if re.fullmatch(r"Programming Language :: Python :: 3\.\d+", name)
 ]
-FRAMEWORKS = {"tensorflow", "torch", "hf", "ray", "beam", "spark", "dask"}
+FRAMEWORKS = {"tensorflow", "torch", "grain", "hf", "ray", "beam", "spark", "dask"}
 OURS = {"demo", "test", "bench", "engines", "docs", "lint", "dev"}
 """Extras for those who work on the package."""
 EXTRAS = set(PROJECT["project"]["optional-dependencies"]) - FRAMEWORKS - OURS

@@ -14,7 +14,12 @@ from tests.test_docstrings import (
 )
 
 each_name = pytest.mark.parametrize(
-    "name", [name for name in NAMES if name.startswith(("tfio_store.torch.", "tfio_store.hf."))]
+    "name",
+    [
+        name
+        for name in NAMES
+        if name.startswith(("tfio_store.torch.", "tfio_store.hf.", "tfio_store.grain."))
+    ],
 )
 
 

@@ -20,7 +20,8 @@ from tests.training.loading import COUNT, numbers, written
 
 torchdata = pytest.importorskip("torchdata.stateful_dataloader", reason="torchdata is missing")
 
-from tfio_store.torch import TFRecordIterable, passes, reshard  # noqa: E402
+from tfio_store.tools import loader_blocks  # noqa: E402
+from tfio_store.torch import TFRecordIterable, reshard  # noqa: E402
 from tfio_store.torch.content import Content  # noqa: E402
 
 ALL = list(range(COUNT))
@@ -87,7 +88,7 @@ def test_each_step_can_be_gone_on_from(url: str, workers: int, shuffle: bool) ->
 def test_long_blocks_are_decoded_in_parts(
     url: str, size: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(passes, "_DECODED_AT_ONCE", 1000)
+    monkeypatch.setattr(loader_blocks, "_DECODED_AT_ONCE", 1000)
     decoded: list[int] = []
 
     def decode(content: Content, records: Any) -> Any:

@@ -1,20 +1,16 @@
-"""What a loader gives of records: their bytes, or the features that a schema names."""
+"""What a DataLoader gives of records: their bytes, or tensors of the features."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
-from tfio_store.example import decode_examples
 from tfio_store.example.codec import SchemaToRead
-from tfio_store.example.joining import joined_columns
-from tfio_store.example.schema import Schema, column_names, schema_to_read
 from tfio_store.read.record_source import RecordSource
 from tfio_store.records.framing import RecordBatch
-from tfio_store.tools.source_errors import of_source
+from tfio_store.tools.loader_content import LoaderContent, wanted_schema
+from tfio_store.tools.loader_source import Reader
 from tfio_store.torch.packing import packed
-from tfio_store.torch.source import Reader, known_schema
 from tfio_store.torch.tensors import rows_of, tensors
 
 __all__ = ["Content", "content_of"]
@@ -28,56 +24,21 @@ def content_of(
 ) -> Content:
     """What a user asks for by ``schema=`` and ``columns=``. ValueError, KeyError or TypeError for
     what cannot be given."""
-    columns = None if columns is None else column_names(columns)
     name = source if isinstance(source, str) else None
-    if schema is None or schema == "auto":
-        found = known_schema(reader, schema)
-    elif schema == "bytes":
-        found = None
-    else:
-        found = schema_to_read(schema)
-    if found is not None and columns is not None:
-        found = found.select(columns)
-    elif columns is not None:
-        raise ValueError(
-            f"columns={list(columns)!r}: nothing tells which features the records hold; pass "
-            "schema=, for example what tfio_store.infer_schema finds"
-        )
-    if found is not None and not found:
-        raise ValueError("columns= and schema= leave no feature to decode")
-    made = Content(found, name)
+    made = Content(wanted_schema(reader, schema, columns), name)
     made.batch([made.decode(RecordBatch.from_records([]))])  # so that a dtype fails at once
     return made
 
 
-@dataclass(frozen=True, slots=True)
-class Content:
-    """``schema`` None: the records themselves, as bytes."""
+class Content(LoaderContent):
+    """Columns become tensors."""
 
-    schema: Schema | None
-    source: str | None = None
-    """What errors of a record name."""
-
-    def decode(self, records: RecordBatch | Iterable[bytes]) -> Any:
-        """The columns of records, in which `cut` and `batch` take parts."""
-        if self.schema is None:
-            return records
-        with of_source(self.source):
-            return dict(decode_examples(records, self.schema))
-
-    @staticmethod
-    def cut(decoded: Any, start: int, stop: int) -> Any:
-        """Some of the rows, without a copy."""
-        if not isinstance(decoded, dict):
-            return decoded[start:stop]
-        return {name: column[start:stop] for name, column in decoded.items()}
+    __slots__ = ()
 
     def batch(self, parts: list[Any]) -> Any:
         """A batch of parts: a dict of tensors, or a list of bytes."""
-        if self.schema is None:
-            return [record for part in parts for record in part]
-        joined = {name: joined_columns([part[name] for part in parts]) for name in self.schema}
-        return packed(tensors(joined))
+        joined = self.joined(parts)
+        return joined if self.schema is None else packed(tensors(joined))
 
     def rows(self, part: Any) -> list[Any]:
         """The rows of a part, each by itself."""

@@ -1,4 +1,4 @@
-"""What a loader reads: a reader of a source, or a mixture, which is used as one."""
+"""What a training loop's loader reads: a reader of a source, or a mixture, which is used as one."""
 
 from __future__ import annotations
 
