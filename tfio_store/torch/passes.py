@@ -63,6 +63,10 @@ class _Blocks:
         self._at = stop
         return part
 
+    def untake(self, count: int) -> None:
+        """Put back the rows that were taken last."""
+        self._at -= count
+
     def state(self, unread: int) -> dict[str, Any]:
         """The reader's state, before ``unread`` of the rows that were taken of its block."""
         return self._reader.state(unread=len(self._waiting or ()) + self.left + unread)
@@ -141,16 +145,18 @@ class Batches(Steps):
         """The state before what was gathered, while that takes another block."""
 
     def state(self) -> dict[str, Any]:
-        return self._before or self._blocks.state(0)
+        return self._before or self._blocks.state(self._gathered)
 
     def _step(self) -> Any:
         self._gather()
         if self._gathered == 0 or (self._drop_last and self._gathered < self._size):
             self._done()
             raise StopIteration
-        batch = self._content.batch(self._parts)
+        batch = self._content.given(self._content.batch(self._parts))
         self._done()
-        return WholeColumns(batch) if isinstance(batch, dict) else WholeRecords(batch)
+        if type(batch) is dict:
+            return WholeColumns(batch)
+        return WholeRecords(batch) if type(batch) is list else batch
 
     def _done(self) -> None:
         self._parts, self._gathered, self._before = [], 0, None
@@ -184,7 +190,7 @@ class Rows(Steps):
     def _step(self) -> Any:
         if self._next == len(self._rows):
             self._fill()
-        row = self._rows[self._next]
+        row = self._content.given(self._rows[self._next])
         self._next += 1
         return row
 
@@ -196,4 +202,10 @@ class Rows(Steps):
                 self.ended = True
                 raise StopIteration
             blocks.pull()
-        self._rows = self._content.rows(blocks.take(_ROWS_AT_ONCE))
+        count = min(_ROWS_AT_ONCE, blocks.left)
+        part = blocks.take(count)
+        try:
+            self._rows = self._content.rows(part)
+        except BaseException:
+            blocks.untake(count)
+            raise
