@@ -53,6 +53,10 @@ class Blocks:
         self._at = stop
         return part
 
+    def untake(self, count: int) -> None:
+        """Put back the rows that were taken last."""
+        self._at -= count
+
     def state(self, unread: int) -> dict[str, Any]:
         """The reader's state, before ``unread`` of the rows that were taken of its block."""
         return self._reader.state(unread=len(self._waiting or ()) + self.left + unread)
@@ -84,7 +88,7 @@ class Gathering:
 
     def state(self) -> dict[str, Any]:
         """The reader's state, before the parts of a batch that is not `done`."""
-        return self._before or self._blocks.state(0)
+        return self._before or self._blocks.state(self._gathered)
 
     def parts(self) -> list[Any] | None:
         """The parts of the next batch; None at the end."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.context import get_spawning_popen
 from typing import Any, Literal
 
@@ -43,6 +43,9 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
     `RaggedTensor`, one with nulls as a `NullableTensor`, bytes and str as lists. Times come as
     int64. Without a schema a batch is a list of bytes, the records.
 
+    ``DataLoader(dataset, batch_size=None, num_workers=2)`` is a loader of it. Its ``collate_fn``
+    gets each batch, behind ``transform``.
+
     The files of a source without an index are walked once, when the dataset is made.
 
     Args:
@@ -52,6 +55,12 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
             are. "auto": what the manifest says, or else what `infer_schema` finds in some records.
             Default None: what the manifest says, or TensorFlow Datasets wrote, or else "bytes".
         columns (list[str] | None): The features to decode. Default None: all of them.
+        images (dict | None): Columns of encoded images to decode in the worker, and to which size:
+            ``{"photo": (224, 224)}`` gives uint8 tensors [n, 224, 224, 3]. A dict in place of the
+            size takes options of `tfio_store.image.decode`. If ``on_corrupt`` is not "raise", zeros
+            stand in the place of a damaged image, with a `DataLossWarning`. Default None.
+        transform (Callable | None): Called with each batch, a dict (without ``batch_size=``: with
+            each row). What it returns is given. Default None.
         batch_size (int | None): The rows of a batch. Default None: single rows, for a loader that
             makes the batches, which is much slower.
         shuffle (bool): Give the records in another random order in each epoch; see
@@ -102,6 +111,8 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
         *,
         schema: SchemaToRead | None = None,
         columns: Sequence[str] | None = None,
+        images: Mapping[str, Any] | None = None,
+        transform: Callable[[Any], Any] | None = None,
         batch_size: int | None = None,
         shuffle: bool = False,
         seed: int = 0,
@@ -135,7 +146,9 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
             memory_budget=memory_budget,
             max_record_bytes=max_record_bytes,
         )
-        self._content = content_of(source, reader, schema, columns)
+        self._content = content_of(
+            source, reader, schema, columns, images, transform, skips=on_corrupt != "raise"
+        )
         self._batch_size, self._drop_last = batch_size, drop_last
         self._shuffle = (seed, window) if shuffle else None
         self._even = even

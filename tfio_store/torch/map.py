@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, SupportsIndex
 
 import torch
@@ -30,6 +30,9 @@ class TFRecordMap(Dataset):  # type: ignore[misc]
     at once. Workers share the index of the source, however they are started. Reading in blocks, as
     `TFRecordIterable` does, is faster on most stores.
 
+    ``DataLoader(dataset, batch_size=64, shuffle=True, num_workers=2)`` is a loader of it. Its
+    ``collate_fn`` gets a list of rows, each behind ``transform``.
+
     ``dataset[i]`` gives a row, and ``dataset[[i, j]]`` a batch. ``DataLoader(dataset,
     batch_size=n)`` gives batches, as `TFRecordIterable` describes them.
 
@@ -37,6 +40,9 @@ class TFRecordMap(Dataset):  # type: ignore[misc]
         source (str | PathLike | list): See `RecordSource`.
         schema (Schema | dict | str | None): See `TFRecordIterable`. Default None.
         columns (list[str] | None): See `TFRecordIterable`. Default None.
+        images (dict | None): See `TFRecordIterable`. A damaged image is an error. Default None.
+        transform (Callable | None): Called with each row, a dict. What it returns is given, and a
+            batch is a list of that. Default None.
         compression (str | None): See `RecordReader`. Default "auto".
         verify (bool): See `RecordReader`. Default True.
         storage_options (dict | None): See `RecordReader`. Default None.
@@ -71,6 +77,8 @@ class TFRecordMap(Dataset):  # type: ignore[misc]
         *,
         schema: SchemaToRead | None = None,
         columns: Sequence[str] | None = None,
+        images: Mapping[str, Any] | None = None,
+        transform: Callable[[Any], Any] | None = None,
         compression: str | None = "auto",
         verify: bool = True,
         storage_options: Mapping[str, Any] | None = None,
@@ -91,7 +99,7 @@ class TFRecordMap(Dataset):  # type: ignore[misc]
             memory_budget=memory_budget,
             max_record_bytes=max_record_bytes,
         )
-        self._content = content_of(source, records, schema, columns)
+        self._content = content_of(source, records, schema, columns, images, transform)
         self._records = Lent(records)
 
     @property
@@ -117,9 +125,13 @@ class TFRecordMap(Dataset):  # type: ignore[misc]
             indices = indices.numpy()
         with carrying_errors():
             records = self._records.value.__getitems__(indices)
+            content = self._content
             if self.schema is None:
-                return records
-            return Fetched(self._content, self._content.decode(records), len(records))
+                return records if content.transform is None else [*map(content.given, records)]
+            decoded = content.decode(records)
+            if content.transform is not None:
+                return [content.given(row) for row in content.rows(decoded)]
+            return Fetched(content, decoded, len(records))
 
     def __repr__(self) -> str:
         return f"<TFRecordMap of {self._records.value!r}>"

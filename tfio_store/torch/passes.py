@@ -87,12 +87,15 @@ class Batches(Steps):
 
     def _step(self) -> Any:
         parts = self._gathering.parts()
-        batch = None if parts is None else self._content.batch(parts)
+        # An error here leaves the parts: the state stands before them, and they are met again.
+        batch = None if parts is None else self._content.given(self._content.batch(parts))
         self._gathering.done()
         self.ended = self._gathering.over
-        if batch is None:
+        if parts is None:
             raise StopIteration
-        return WholeColumns(batch) if isinstance(batch, dict) else WholeRecords(batch)
+        if type(batch) is dict:
+            return WholeColumns(batch)
+        return WholeRecords(batch) if type(batch) is list else batch
 
 
 class Rows(Steps):
@@ -110,7 +113,7 @@ class Rows(Steps):
     def _step(self) -> Any:
         if self._next == len(self._rows):
             self._fill()
-        row = self._rows[self._next]
+        row = self._content.given(self._rows[self._next])
         self._next += 1
         return row
 
@@ -122,4 +125,10 @@ class Rows(Steps):
                 self.ended = True
                 raise StopIteration
             blocks.pull()
-        self._rows = self._content.rows(blocks.take(_ROWS_AT_ONCE))
+        count = min(_ROWS_AT_ONCE, blocks.left)
+        part = blocks.take(count)
+        try:
+            self._rows = self._content.rows(part)
+        except BaseException:
+            blocks.untake(count)
+            raise

@@ -1,0 +1,371 @@
+"""Encoded images to arrays of pixels, many at once, on several threads. Needs
+``tfio_store[images]``.
+
+libjpeg-turbo decodes JPEG, and Pillow what else there is. Both let go of Python's lock meanwhile.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+try:
+    import simplejpeg
+    from PIL import Image
+except ModuleNotFoundError as _error:
+    raise ModuleNotFoundError(
+        f"tfio_store.image needs {_error.name}: pip install 'tfio_store[images]'", name=_error.name
+    ) from _error
+
+from tfio_store.errors import CorruptRecordError, DataLossWarning
+from tfio_store.example.kinds import encoding_of
+
+__all__ = ["decode", "pixels"]
+
+Pixels: TypeAlias = "npt.NDArray[np.uint8]"
+Mode = Literal["RGB", "L", "RGBA"]
+
+_CHANNELS = {"RGB": 3, "L": 1, "RGBA": 4}
+_COLORSPACES = {"RGB": "RGB", "L": "GRAY", "RGBA": "RGBA"}
+_MOST_PIXELS = 100_000_000
+
+
+def decode(
+    batch: Sequence[bytes],
+    *,
+    size: tuple[int, int] | None = None,
+    crop: str | None = None,
+    mode: Mode = "RGB",
+    out: Pixels | None = None,
+    threads: int | None = None,
+    on_corrupt: str = "raise",
+    max_pixels: int = _MOST_PIXELS,
+) -> Any:
+    """Decode JPEG, PNG, WebP, GIF and BMP into arrays of pixels.
+
+    Resizing is Pillow's, bilinear over all the pixels that one pixel stands for. A JPEG that is
+    much larger than ``size`` is made smaller while it is decoded, but never below ``size``.
+
+    Of an animation, the first picture is taken. Of 16 bits, the upper 8 are taken. Alpha is left
+    out, unless ``mode="RGBA"``. The orientation that EXIF tells is not heeded. A JPEG counts as
+    damaged as soon as libjpeg-turbo warns of it.
+
+    Args:
+        batch (list[bytes]): Encoded images.
+        size (tuple[int, int] | None): Height and width to resize to. Default None: their own.
+        crop (str | None): "center" takes the largest middle part that has the shape of ``size``.
+            Default None: the whole image, stretched.
+        mode (str): "RGB" (default), "L" (grey) or "RGBA".
+        out (uint8 array [n, h, w, c] | None): Where the pixels go, in C order. It needs ``size``.
+            Default None: a new array.
+        threads (int | None): How many threads decode. Default None: as many as there are cores.
+        on_corrupt (str): "raise", or "skip": an image of zeros stands in the place of a damaged
+            one, so that other columns stay in line, and one `DataLossWarning` tells of all.
+            Default "raise".
+        max_pixels (int): The most pixels of an image by its header. One with more is refused before
+            memory is taken for it. Default 100 million.
+
+    Returns:
+        uint8 array [n, h, w, c]: ``out``, if that is given. Without ``size``: a list of arrays
+        [h, w, c], each of its own size.
+
+    Raises:
+        ModuleNotFoundError: While importing: simplejpeg or Pillow is not installed.
+        CorruptRecordError: An image is damaged, cut, too large, or none. It tells its number.
+        TypeError: ``out`` is no array of uint8.
+        ValueError: An argument is not as described.
+
+    Example:
+        >>> import numpy as np
+        >>> from tfio_store import image
+        >>> photo = tfs.encode_image(np.zeros((40, 60, 3), np.uint8), "jpeg")
+        >>> image.decode([photo, photo], size=(20, 30)).shape
+        (2, 20, 30, 3)
+    """
+    how = _How.checked(size=size, crop=crop, mode=mode, max_pixels=max_pixels)
+    return _decoded(batch, how, out, threads, on_corrupt, lambda i: (f"image {i} of the batch", ""))
+
+
+def pixels(
+    columns: Mapping[str, Any],
+    images: Mapping[str, Any],
+    *,
+    threads: int | None = None,
+    on_corrupt: str = "raise",
+    path: str = "",
+) -> dict[str, Any]:
+    """Decode the columns of encoded images in a batch of decoded records.
+
+    Args:
+        columns (dict): A batch, as `decode_examples` returns it.
+        images (dict): Which columns, and to which size: ``{"photo": (224, 224)}``; or a dict of
+            `decode`'s options: ``{"photo": {"size": (224, 224), "crop": "center"}}``.
+        threads (int | None): See `decode`. Default None.
+        on_corrupt (str): See `decode`. Default "raise".
+        path (str): The dataset that errors name. Default "": none.
+
+    Returns:
+        dict: The batch, with an array uint8 [n, h, w, c] in place of each column of ``images``.
+
+    Raises:
+        CorruptRecordError: See `decode`. It names the column too.
+        KeyError: ``images`` names no column.
+        ValueError: A column holds no encoded images, or an option is not as described.
+
+    Example:
+        >>> import numpy as np
+        >>> from tfio_store import image
+        >>> photo = tfs.encode_image(np.zeros((40, 60, 3), np.uint8), "jpeg")
+        >>> records = tfs.encode_examples({"photo": [photo, photo], "label": [1, 2]})
+        >>> batch = tfs.decode_examples(records, {"photo": "bytes", "label": "int64"})
+        >>> batch = image.pixels(batch, {"photo": (20, 30)})
+        >>> batch["photo"].shape, batch["label"]
+        ((2, 20, 30, 3), array([1, 2]))
+    """
+    made = dict(columns)
+    for name, how in check_images(images).items():
+        if name not in made:
+            raise KeyError(f"images= names {name!r}, and the columns are {list(made)}")
+        column = made[name]
+        if not isinstance(column, np.ndarray) or column.dtype != object or column.ndim != 1:
+            raise ValueError(f"images=: column {name!r} must hold one byte string in each row")
+
+        def place(i: int, name: str = name) -> tuple[str, str]:
+            return f"feature {name!r}, record {i} of the batch", path
+
+        made[name] = _decoded(column.tolist(), how, None, threads, on_corrupt, place)
+    return made
+
+
+def check_images(images: Mapping[str, Any]) -> dict[str, _How]:
+    """What ``images=`` asks for, by column. ValueError or TypeError for what it does not take."""
+    if not isinstance(images, Mapping):
+        raise TypeError(f'images= takes a dict such as {{"photo": (224, 224)}}, not {images!r}')
+    made = {}
+    for name, asked in images.items():
+        options = dict(asked) if isinstance(asked, Mapping) else {"size": asked}
+        unknown = options.keys() - {"size", "crop", "mode", "max_pixels"}
+        if unknown or options.get("size") is None:
+            raise ValueError(
+                f"images= of {name!r} takes (height, width), or a dict of size, crop, mode and "
+                f"max_pixels in which size is given, not {asked!r}"
+            )
+        made[name] = _How.checked(**options)
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class _How:
+    """What is made of each image."""
+
+    size: tuple[int, int] | None
+    crop: bool
+    mode: str
+    max_pixels: int
+
+    @classmethod
+    def checked(
+        cls,
+        *,
+        size: Any,
+        crop: Any = None,
+        mode: Any = "RGB",
+        max_pixels: Any = _MOST_PIXELS,
+    ) -> _How:
+        if size is not None:
+            whole = isinstance(size, (tuple, list)) and len(size) == 2 and all(map(_is_count, size))
+            if not whole:
+                raise ValueError(f"size= takes (height, width), two ints from 1 on, not {size!r}")
+            size = int(size[0]), int(size[1])
+        if crop not in (None, "center"):
+            raise ValueError(f'crop= takes "center" or None, not {crop!r}')
+        if crop and size is None:
+            raise ValueError('crop="center" needs size=, whose shape it cuts out')
+        if mode not in _CHANNELS:
+            raise ValueError(f'mode= takes "RGB", "L" or "RGBA", not {mode!r}')
+        if not _is_count(max_pixels):
+            raise ValueError(f"max_pixels= takes an int from 1 on, not {max_pixels!r}")
+        return cls(size, crop == "center", mode, int(max_pixels))
+
+    def array(self, data: Any) -> Pixels:
+        """The pixels of an image. ValueError for a damaged one."""
+        if not isinstance(data, bytes):
+            if not isinstance(data, (bytearray, memoryview)):
+                raise ValueError(f"is no byte string but {type(data).__name__}")
+            data = bytes(data)
+        encoding = encoding_of(data)
+        if encoding is None:
+            raise ValueError(f"begins with {data[:8]!r}, and is no image of a known encoding")
+        try:
+            if encoding == "jpeg":
+                return self._of_jpeg(data)
+            return self._by_pillow(data, encoding)
+        except (MemoryError, _TooLargeError):
+            raise
+        except Exception as error:  # damage makes the libraries raise errors of many kinds
+            raise ValueError(f"is no whole {encoding} image: {error}") from error
+
+    def _of_jpeg(self, data: bytes) -> Pixels:
+        height, width, colors, _ = simplejpeg.decode_jpeg_header(data)
+        self._check_size(height, width)
+        if colors in ("CMYK", "YCCK"):
+            return self._by_pillow(data, "jpeg")
+        least_height, least_width = self._least(height, width)
+        array = simplejpeg.decode_jpeg(
+            data,
+            colorspace=_COLORSPACES[self.mode],
+            min_height=least_height,
+            min_width=least_width,
+        )
+        if self.size is None or array.shape[:2] == self.size:
+            return array  # type: ignore[no-any-return]
+        flat = array[:, :, 0] if self.mode == "L" else array
+        return self._resized(Image.fromarray(flat))
+
+    def _by_pillow(self, data: bytes, encoding: str) -> Pixels:
+        if encoding == "webp":  # Pillow takes memory for all of it when it opens it
+            self._check_size(*_webp_size(data))
+        with Image.open(io.BytesIO(data), formats=[encoding.upper()]) as picture:
+            self._check_size(picture.height, picture.width)
+            plain = picture
+            if picture.mode.startswith("I"):
+                high = np.asarray(picture).astype(np.uint16) >> 8
+                plain = Image.fromarray(high.astype(np.uint8))
+            elif picture.mode == "P" and picture.has_transparency_data:
+                plain = picture.convert("RGBA")
+            return self._resized(plain.convert(self.mode))
+
+    def _resized(self, picture: Any) -> Pixels:
+        if self.size is not None:
+            height, width = self.size
+            box = self._box(picture.height, picture.width) if self.crop else None
+            picture = picture.resize((width, height), Image.Resampling.BILINEAR, box)
+        array = np.asarray(picture)
+        return array.reshape(*array.shape[:2], _CHANNELS[self.mode])
+
+    def _box(self, height: int, width: int) -> tuple[float, float, float, float]:
+        assert self.size is not None
+        scale = min(height / self.size[0], width / self.size[1])
+        across, down = scale * self.size[1], scale * self.size[0]
+        left, top = max(0.0, (width - across) / 2), max(0.0, (height - down) / 2)
+        return left, top, min(width, left + across), min(height, top + down)
+
+    def _least(self, height: int, width: int) -> tuple[int, int]:
+        """The least size to decode at; zeros for the image's own."""
+        if self.size is None or height <= self.size[0] or width <= self.size[1]:
+            return 0, 0
+        if not self.crop:
+            return self.size
+        scale = max(self.size[0] / height, self.size[1] / width)
+        return math.ceil(height * scale), math.ceil(width * scale)
+
+    def _check_size(self, height: int, width: int) -> None:
+        if height * width > self.max_pixels:
+            raise _TooLargeError(
+                f"has {height} x {width} pixels by its header, over max_pixels={self.max_pixels}; "
+                "raise that if the source is to be trusted"
+            )
+
+
+class _TooLargeError(ValueError):
+    """An image has more pixels than are allowed."""
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and bool(value >= 1)
+
+
+def _webp_size(data: bytes) -> tuple[int, int]:
+    """Height and width by the header of RFC 9649; zeros where it is cut."""
+    kind, head = data[12:16], data[20:30]
+    if len(head) < 10:
+        return 0, 0
+    if kind == b"VP8X":
+        width, height = (1 + int.from_bytes(head[at : at + 3], "little") for at in (4, 7))
+    elif kind == b"VP8L":
+        bits = int.from_bytes(head[1:5], "little")
+        width, height = 1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF)
+    else:
+        width, height = (int.from_bytes(head[at : at + 2], "little") & 0x3FFF for at in (6, 8))
+    return height, width
+
+
+def _decoded(
+    batch: Sequence[Any],
+    how: _How,
+    out: Pixels | None,
+    threads: int | None,
+    on_corrupt: str,
+    place: Callable[[int], tuple[str, str]],
+) -> Any:
+    """``place`` tells of an image's number what errors call it, and the path."""
+    if on_corrupt not in ("raise", "skip"):
+        raise ValueError(f'on_corrupt= takes "raise" or "skip", not {on_corrupt!r}')
+    if threads is None:
+        threads = os.cpu_count() or 1
+    elif not _is_count(threads):
+        raise ValueError(f"threads= takes an int from 1 on, or None, not {threads!r}")
+    found: Any = [None] * len(batch)
+    if out is not None or how.size is not None:
+        found = _room(how, len(batch), out)
+    bad: dict[int, ValueError] = {}
+
+    def one(i: int) -> None:
+        try:
+            found[i] = how.array(batch[i])
+        except ValueError as error:
+            bad[i] = error
+            found[i] = 0 if how.size else np.zeros((0, 0, _CHANNELS[how.mode]), np.uint8)
+
+    _each(one, len(batch), threads)
+    if bad:
+        first = min(bad)
+        where, path = place(first)
+        if on_corrupt == "raise":
+            reason = f"{where}: the image {bad[first]}"
+            raise CorruptRecordError(reason, path=path or "<buffer>", offset=-1) from bad[first]
+        count = "1 damaged image" if len(bad) == 1 else f"{len(bad)} damaged images"
+        told = f"{path}: {count}" if path else count
+        warnings.warn(
+            f"{told} skipped, zeros stand in their place; the first is {where}: it {bad[first]}",
+            DataLossWarning,
+            stacklevel=3,
+        )
+    return found
+
+
+def _each(one: Callable[[int], None], count: int, threads: int) -> None:
+    """Call ``one`` with each number, from ``threads`` threads, which end with the call."""
+    threads = min(threads, count)
+    if threads <= 1:
+        for i in range(count):
+            one(i)
+        return
+    with ThreadPoolExecutor(threads, "tfio_store.image") as pool:
+        for _ in pool.map(one, range(count)):
+            pass
+
+
+def _room(how: _How, count: int, out: Any) -> Pixels:
+    """``out``, or a new array."""
+    if how.size is None:
+        raise ValueError("out= needs size=, because images may have any")
+    shape = (count, *how.size, _CHANNELS[how.mode])
+    if out is None:
+        return np.empty(shape, np.uint8)
+    if not isinstance(out, np.ndarray) or out.dtype != np.uint8:
+        raise TypeError(f"out= takes an array of uint8, not {getattr(out, 'dtype', type(out))}")
+    if out.shape != shape:
+        raise ValueError(f"out= must have the shape {shape}, not {out.shape}")
+    if not out.flags.c_contiguous or not out.flags.writeable:
+        raise ValueError("out= must be in C order (contiguous) and writeable")
+    return out
