@@ -183,7 +183,7 @@ def write(what: str, count: int, folder: Path) -> None:
         columns |= {name: random.random(count).astype(np.float32) for name in FLOATS}
     tfs.write_table(columns, f"{folder}/train", num_shards=FILES)
     with contextlib.suppress(ImportError):
-        from array_record.python.array_record_module import (  # type: ignore[import-untyped]
+        from array_record.python.array_record_module import (
             ArrayRecordWriter,
         )
 
