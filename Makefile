@@ -56,7 +56,7 @@ test-pure: $(VENV)/.dev ## records, Examples, reading and writing on the pure-Py
 	TFIO_STORE_CORE=pure $(BIN)/python -m pytest -n 3 --tensorflow=without -m "not long" \
 		-k "not s3 and not gcs and not azure and not ceph" $(addprefix tests/,$(PURE))
 
-test-pure-all: PURE += dataset tools
+test-pure-all: PURE += dataset tables maintain
 test-pure-all: test-pure ## these, whole datasets and tables
 
 PURE := records example read write
@@ -165,7 +165,7 @@ wheels: .venv-wheels/.ready ## a wheel for each Python (PATH, pyenv) and each Li
 	$(WHEEL_TOOLS) -m scripts.wheels $(addprefix --report ,$(REPORT))
 
 test-wheels: .venv-wheels/.ready ## the suite without TensorFlow on the installed wheels
-	$(WHEEL_TOOLS) -m scripts.wheels --here --tests $(addprefix tests/,records example dataset read write tools)
+	$(WHEEL_TOOLS) -m scripts.wheels --here --tests $(addprefix tests/,records example dataset read write tables maintain)
 
 test-c-aarch64: build/core-aarch64 ## the C core's tests on ARM, under qemu-user
 	qemu-aarch64 $<

@@ -31,8 +31,16 @@ if TYPE_CHECKING:
         encode_sequence_example,
     )
     from tfio_store.example.feature import Feature
-    from tfio_store.example.images import encode_image
+    from tfio_store.example.kinds import encode_image
     from tfio_store.example.schema import Schema
+    from tfio_store.maintain.build_index import build_index, write_idx
+    from tfio_store.maintain.clean import Leftovers, clean
+    from tfio_store.maintain.copy import copy
+    from tfio_store.maintain.diff import DatasetDiff, diff
+    from tfio_store.maintain.doctor import Diagnosis, diagnose
+    from tfio_store.maintain.info import DatasetInfo, ShardFacts, info
+    from tfio_store.maintain.measure import ReadingSpeed, measure
+    from tfio_store.maintain.salvage import VerifyReport, salvage, verify
     from tfio_store.read.mixture import Mixture, mix
     from tfio_store.read.reader import RecordReader
     from tfio_store.read.record_source import RecordSource
@@ -42,32 +50,23 @@ if TYPE_CHECKING:
     from tfio_store.show.model import Finding
     from tfio_store.show.report import Report, report
     from tfio_store.storage import LocalCache, Retry, Storage
-    from tfio_store.tf.dataset.accelerate import accelerate
+    from tfio_store.tables.arrow_dataset import arrow_dataset
+    from tfio_store.tables.convert import Conversion, convert
+    from tfio_store.tables.count import ShardCount, count, count_shards
+    from tfio_store.tables.infer import infer_schema
+    from tfio_store.tables.partition import Partition
+    from tfio_store.tables.partitions import partitions
+    from tfio_store.tables.stats import DatasetStats, FeatureStats, stats
+    from tfio_store.tables.table import read_table, write_table
+    from tfio_store.tables.table_stream import iter_tables
+    from tfio_store.tf.accelerate import accelerate
     from tfio_store.tf.dataset.dataset import TFRecordDataset
-    from tfio_store.tf.dataset.list_files import list_files
-    from tfio_store.tf.dataset.mixing import mix_datasets
+    from tfio_store.tf.dataset.listed import list_files
     from tfio_store.tf.filesystem import register_filesystem
-    from tfio_store.tf.saving.save_load import load, save
-    from tfio_store.tools.arrow_dataset import arrow_dataset
-    from tfio_store.tools.build_index import build_index, write_idx
-    from tfio_store.tools.clean import Leftovers, clean
-    from tfio_store.tools.convert import Conversion, convert
-    from tfio_store.tools.copy import copy
-    from tfio_store.tools.count import ShardCount, count, count_shards
-    from tfio_store.tools.diff import DatasetDiff, diff
-    from tfio_store.tools.doctor import Diagnosis, diagnose
-    from tfio_store.tools.infer import infer_schema
-    from tfio_store.tools.info import DatasetInfo, ShardFacts, info
-    from tfio_store.tools.measure import ReadingSpeed, measure
-    from tfio_store.tools.partition import Partition
-    from tfio_store.tools.partitions import partitions
-    from tfio_store.tools.salvage import VerifyReport, salvage, verify
-    from tfio_store.tools.stats import DatasetStats, FeatureStats, stats
-    from tfio_store.tools.table import read_table, write_table
-    from tfio_store.tools.table_stream import iter_tables
+    from tfio_store.tf.mixing import mix_datasets
+    from tfio_store.tf.save_load import load, save
     from tfio_store.write.file_writer import TFRecordWriter
-    from tfio_store.write.progress import Progress
-    from tfio_store.write.progress_bar import ProgressBar
+    from tfio_store.write.progress import Progress, ProgressBar
     from tfio_store.write.sharded_writer import ShardedWriter
     from tfio_store.write.task_result import TaskResult
     from tfio_store.write.task_writer import TaskWriter
@@ -166,30 +165,30 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Conversion": "tfio_store.tools.convert",
+    "Conversion": "tfio_store.tables.convert",
     "CorruptRecordError": "tfio_store.errors",
     "DataLossError": "tfio_store.errors",
     "DataLossWarning": "tfio_store.errors",
-    "DatasetDiff": "tfio_store.tools.diff",
-    "DatasetInfo": "tfio_store.tools.info",
+    "DatasetDiff": "tfio_store.maintain.diff",
+    "DatasetInfo": "tfio_store.maintain.info",
     "DatasetManifest": "tfio_store.dataset.manifest",
-    "DatasetStats": "tfio_store.tools.stats",
-    "Diagnosis": "tfio_store.tools.doctor",
+    "DatasetStats": "tfio_store.tables.stats",
+    "Diagnosis": "tfio_store.maintain.doctor",
     "Examples": "tfio_store.example",
     "Feature": "tfio_store.example.feature",
-    "FeatureStats": "tfio_store.tools.stats",
+    "FeatureStats": "tfio_store.tables.stats",
     "Finding": "tfio_store.show.model",
-    "Leftovers": "tfio_store.tools.clean",
+    "Leftovers": "tfio_store.maintain.clean",
     "LocalCache": "tfio_store.storage",
     "ManifestError": "tfio_store.errors",
     "Mixture": "tfio_store.read.mixture",
     "NoRecordsError": "tfio_store.errors",
     "Nullable": "tfio_store.example",
-    "Partition": "tfio_store.tools.partition",
+    "Partition": "tfio_store.tables.partition",
     "Progress": "tfio_store.write.progress",
-    "ProgressBar": "tfio_store.write.progress_bar",
+    "ProgressBar": "tfio_store.write.progress",
     "Ragged": "tfio_store.example",
-    "ReadingSpeed": "tfio_store.tools.measure",
+    "ReadingSpeed": "tfio_store.maintain.measure",
     "RecordBatch": "tfio_store.records.framing",
     "RecordReader": "tfio_store.read.reader",
     "RecordSource": "tfio_store.read.record_source",
@@ -198,8 +197,8 @@ _HOMES = {
     "Retry": "tfio_store.storage",
     "Schema": "tfio_store.example.schema",
     "SchemaError": "tfio_store.errors",
-    "ShardCount": "tfio_store.tools.count",
-    "ShardFacts": "tfio_store.tools.info",
+    "ShardCount": "tfio_store.tables.count",
+    "ShardFacts": "tfio_store.maintain.info",
     "ShardInfo": "tfio_store.dataset.manifest",
     "ShardedWriter": "tfio_store.write.sharded_writer",
     "SkippedRegion": "tfio_store.records.recovery",
@@ -210,53 +209,53 @@ _HOMES = {
     "TaskResult": "tfio_store.write.task_result",
     "TaskWriter": "tfio_store.write.task_writer",
     "TruncatedRecordError": "tfio_store.errors",
-    "VerifyReport": "tfio_store.tools.salvage",
+    "VerifyReport": "tfio_store.maintain.salvage",
     "WriteJob": "tfio_store.write.write_job",
-    "arrow_dataset": "tfio_store.tools.arrow_dataset",
+    "arrow_dataset": "tfio_store.tables.arrow_dataset",
     "backend": "tfio_store.example",
-    "build_index": "tfio_store.tools.build_index",
-    "clean": "tfio_store.tools.clean",
-    "convert": "tfio_store.tools.convert",
-    "copy": "tfio_store.tools.copy",
-    "count": "tfio_store.tools.count",
-    "count_shards": "tfio_store.tools.count",
+    "build_index": "tfio_store.maintain.build_index",
+    "clean": "tfio_store.maintain.clean",
+    "convert": "tfio_store.tables.convert",
+    "copy": "tfio_store.maintain.copy",
+    "count": "tfio_store.tables.count",
+    "count_shards": "tfio_store.tables.count",
     "crc32c": "tfio_store.records.framing",
     "decode_examples": "tfio_store.example",
     "decode_sequence_examples": "tfio_store.example",
-    "diagnose": "tfio_store.tools.doctor",
-    "diff": "tfio_store.tools.diff",
+    "diagnose": "tfio_store.maintain.doctor",
+    "diff": "tfio_store.maintain.diff",
     "encode_example": "tfio_store.example",
     "encode_examples": "tfio_store.example",
-    "encode_image": "tfio_store.example.images",
+    "encode_image": "tfio_store.example.kinds",
     "encode_sequence_example": "tfio_store.example",
-    "infer_schema": "tfio_store.tools.infer",
-    "info": "tfio_store.tools.info",
-    "iter_tables": "tfio_store.tools.table_stream",
+    "infer_schema": "tfio_store.tables.infer",
+    "info": "tfio_store.maintain.info",
+    "iter_tables": "tfio_store.tables.table_stream",
     "masked_crc32c": "tfio_store.records.framing",
-    "measure": "tfio_store.tools.measure",
+    "measure": "tfio_store.maintain.measure",
     "mix": "tfio_store.read.mixture",
     "open": "tfio_store.dataset.source",
-    "partitions": "tfio_store.tools.partitions",
-    "read_table": "tfio_store.tools.table",
+    "partitions": "tfio_store.tables.partitions",
+    "read_table": "tfio_store.tables.table",
     "report": "tfio_store.show.report",
     "reshard_state": "tfio_store.read.reshard",
-    "salvage": "tfio_store.tools.salvage",
+    "salvage": "tfio_store.maintain.salvage",
     "slice": "tfio_store.dataset.slice",
-    "stats": "tfio_store.tools.stats",
-    "verify": "tfio_store.tools.salvage",
-    "write_idx": "tfio_store.tools.build_index",
-    "write_table": "tfio_store.tools.table",
+    "stats": "tfio_store.tables.stats",
+    "verify": "tfio_store.maintain.salvage",
+    "write_idx": "tfio_store.maintain.build_index",
+    "write_table": "tfio_store.tables.table",
 }
 """Names, and the modules that define them. These are imported when a name is first asked for."""
 
 _TENSORFLOW = {
     "TFRecordDataset": "tfio_store.tf.dataset.dataset",
-    "accelerate": "tfio_store.tf.dataset.accelerate",
-    "list_files": "tfio_store.tf.dataset.list_files",
-    "load": "tfio_store.tf.saving.save_load",
-    "mix_datasets": "tfio_store.tf.dataset.mixing",
+    "accelerate": "tfio_store.tf.accelerate",
+    "list_files": "tfio_store.tf.dataset.listed",
+    "load": "tfio_store.tf.save_load",
+    "mix_datasets": "tfio_store.tf.mixing",
     "register_filesystem": "tfio_store.tf.filesystem",
-    "save": "tfio_store.tf.saving.save_load",
+    "save": "tfio_store.tf.save_load",
 }
 """Those that import TensorFlow."""
 

@@ -14,13 +14,11 @@ from tfio_store.example.feature import Feature
 from tfio_store.example.schema import Schema, schema_to_read
 from tfio_store.storage import Storage
 from tfio_store.storage.storage import given_storage
-from tfio_store.tools.engines import needs
-from tfio_store.tools.infer import telling
-from tfio_store.tools.partition import Partition
-from tfio_store.tools.partition_tables import row_batches, row_types
-from tfio_store.tools.partitions import partitions
-from tfio_store.tools.table_job import TableJob, WrittenTable
-from tfio_store.write.plan import KEEP_REPLACED, IfExists, Names
+from tfio_store.tables.infer import telling
+from tfio_store.tables.partition import Partition, row_batches, row_types
+from tfio_store.tables.partitions import partitions
+from tfio_store.tables.table_job import TableJob, WrittenTable, needs
+from tfio_store.write.commit import KEEP_REPLACED, IfExists, Names
 from tfio_store.write.write_job import WriteJob
 
 with needs("dask", "distributed", "pandas", "pyarrow"):

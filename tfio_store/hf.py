@@ -24,10 +24,10 @@ from tfio_store.example.schema import Schema, column_names
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.storage import Storage
 from tfio_store.storage.storage import given_storage
-from tfio_store.tools.infer import read_by
-from tfio_store.tools.partition import Partition
-from tfio_store.tools.partitions import partitions
-from tfio_store.tools.table_stream import arrow_types
+from tfio_store.tables.infer import read_by
+from tfio_store.tables.partition import Partition
+from tfio_store.tables.partitions import partitions
+from tfio_store.tables.table_stream import arrow_types
 
 __all__ = ["iterable_dataset"]
 

@@ -6,7 +6,18 @@ from dataclasses import dataclass
 
 __all__ = ["ROWS", "Row"]
 
-ROOMS = ("records", "example", "dataset", "storage", "read", "write", "tools", "show", "cli")
+ROOMS = (
+    "records",
+    "example",
+    "dataset",
+    "storage",
+    "read",
+    "write",
+    "tables",
+    "maintain",
+    "show",
+    "cli",
+)
 PLAIN = tuple(f"tests/{room}" for room in ROOMS)
 """What needs no TensorFlow."""
 

@@ -21,10 +21,9 @@ from tests.chaos_read.sites import Site
 from tests.chaos_read.verdict import WrongError, verdict
 from tfio_store.storage.cloud.azure import AzureStore
 from tfio_store.storage.cloud.bucket_store import BucketStore
-from tfio_store.storage.fsspec_store import FsspecStore
+from tfio_store.storage.cloud.obstore import ObstoreReads
+from tfio_store.storage.fsspec_store import FsspecStore, MemoryStore
 from tfio_store.storage.local import LocalStore
-from tfio_store.storage.memory import MemoryStore
-from tfio_store.storage.obstore.store import ObstoreReads
 
 __all__ = ["LIMIT", "one", "small_ranges", "watched"]
 

@@ -126,7 +126,7 @@ FEATURES: dict[str, Any] = {
 def test_a_spec_as_text_makes_the_spec() -> None:
     import tensorflow as tf
 
-    from tfio_store.tools.spec_text import spec_text
+    from tfio_store.tables.texts import spec_text
 
     schema, names = tfs.Schema(FEATURES), {"tf": tf}
     exec(spec_text(schema), names)
@@ -137,7 +137,7 @@ def test_a_spec_as_text_makes_the_spec() -> None:
 def test_a_spec_of_feature_lists_and_nulls() -> None:
     import tensorflow as tf
 
-    from tfio_store.tools.spec_text import spec_text
+    from tfio_store.tables.texts import spec_text
 
     steps = tfs.Feature("int64", (None,), sequence=True)
     schema = tfs.Schema({"x": tfs.Feature("int64", nullable=True), "steps": steps})

@@ -92,7 +92,7 @@ def test_a_store_whose_connection_breaks(
     def broken(*_: object, **__: object) -> None:
         raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE), "s3://bucket/x")
 
-    monkeypatch.setattr("tfio_store.tools.count.count", broken)
+    monkeypatch.setattr("tfio_store.tables.count.count", broken)
     ends(run("count", path), 4, "s3://bucket/x", "Broken pipe")
 
 

@@ -138,7 +138,7 @@ def test_faults_of_the_program_say_so(run: Run, monkeypatch: pytest.MonkeyPatch)
     def fail(*_: Any, **__: Any) -> None:
         raise AssertionError("nobody thought of this")
 
-    monkeypatch.setattr("tfio_store.tools.count.count", fail)
+    monkeypatch.setattr("tfio_store.tables.count.count", fail)
     answer = run("count", "x")
     assert answer.code == 70
     assert "nobody thought of this (a fault of this program; --debug shows where)" in answer.err
@@ -158,7 +158,7 @@ def test_warnings_are_lines(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         warnings.warn("mind this", RuntimeWarning, stacklevel=2)
         return 0
 
-    monkeypatch.setattr("tfio_store.tools.count.count", warn)
+    monkeypatch.setattr("tfio_store.tables.count.count", warn)
     assert run("count", "x").err == "tfio-store: warning: mind this\n"
     assert run("count", "-q", "x").err == ""
 

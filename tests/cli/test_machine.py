@@ -40,7 +40,7 @@ def test_doctor_looks_at_a_store(run: Run, s3: Place) -> None:
 
 
 def test_doctor_meets_a_kernel_that_is_wrong(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tfio_store.tools.doctor.crc32c", lambda run: len(run) & 1)
+    monkeypatch.setattr("tfio_store.maintain.doctor.crc32c", lambda run: len(run) & 1)
     assert run("doctor", "--json").document["crc32c_agrees"] is False
     found = run("doctor")
     assert found.code == 1

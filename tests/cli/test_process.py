@@ -105,7 +105,7 @@ def test_cat_streams(path: Path) -> None:
 
 
 WAITING = """
-import sys, threading, tfio_store.tools.count as count
+import sys, threading, tfio_store.tables.count as count
 from tfio_store.cli import entry
 def wait(*_, **__):
     print("begun", flush=True)

@@ -15,9 +15,8 @@ import pytest
 import tfio_store as tfs
 from tests.cli.conftest import RECORDS, ROWS, Kept, Run
 from tests.support.framed import framed
-from tfio_store.cli.output import human_bytes
-from tfio_store.cli.values import as_cell
-from tfio_store.tools.selection import parse_numbers
+from tfio_store.cli.output import as_cell, human_bytes
+from tfio_store.tables.rows import parse_numbers
 
 
 def test_cat(run: Run, kept: Kept) -> None:
@@ -46,7 +45,7 @@ def test_a_sample(run: Run, kept: Kept) -> None:
 
 
 def test_samples_are_fair(run: Run, local: Kept) -> None:
-    from tfio_store.tools.selection import Selection
+    from tfio_store.tables.rows import Selection
 
     seen = [0] * len(RECORDS)
     for seed in range(300):

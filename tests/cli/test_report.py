@@ -9,7 +9,7 @@ import pytest
 import tfio_store as tfs
 from tests.cli.conftest import RECORDS, Kept, Run
 from tests.support.framed import framed
-from tfio_store.show.page.html import FIRST_LINES
+from tfio_store.show.page import FIRST_LINES
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import pytest
 import tfio_store as tfs
 from tests.cli.conftest import RECORDS, Run
 from tests.support.framed import framed
+from tfio_store.cli.failures import in_the_shell
 from tfio_store.cli.program import program
-from tfio_store.cli.words import in_the_shell
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,13 @@ import pytest
 from hypothesis import given, strategies as st
 
 from tfio_store.dataset.checks import check_name
-from tfio_store.dataset.fingerprint import Fingerprint
-from tfio_store.dataset.manifest import BlockTable, DatasetManifest, Replaced, ShardInfo
+from tfio_store.dataset.manifest import (
+    BlockTable,
+    DatasetManifest,
+    Fingerprint,
+    Replaced,
+    ShardInfo,
+)
 from tfio_store.errors import ManifestError
 from tfio_store.records.framing import crc32c
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.servers.place import Place
-from tfio_store.dataset.model import Dataset, Shard
-from tfio_store.dataset.versions import look_at
+from tfio_store.dataset.model import Dataset, Shard, look_at
 from tfio_store.storage import ObjectInfo, Storage
 
 

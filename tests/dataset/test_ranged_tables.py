@@ -11,12 +11,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from tfio_store.dataset.block_tables import BlockTable, ShardInfo
-from tfio_store.dataset.ranged_tables import (
-    INDEX_HEADER_BYTES,
-    decode_table,
-    encode_table,
-    index_of,
-)
+from tfio_store.dataset.shard_page import INDEX_HEADER_BYTES, decode_table, encode_table, index_of
 
 
 def table(*rows: list[int], starts: list[int] | None = None) -> BlockTable:

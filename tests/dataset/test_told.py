@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import tfio_store as tfs
+from tfio_store.dataset.model import Told, common_told
 from tfio_store.dataset.source import open_dataset
-from tfio_store.dataset.told import Told, common_told
 from tfio_store.storage import Storage
 from tfio_store.storage.local import LocalStore
 

@@ -95,8 +95,8 @@ def small_blocks(draw: Draw) -> Iterator[None]:
     window = property(lambda self: self.window * nbytes)
     with (
         patch("tfio_store.dataset.header_walk.BLOCK_BYTES", nbytes),
-        patch("tfio_store.write.budget._LEAST_BLOCK", nbytes),
-        patch("tfio_store.write.budget._MOST_BLOCK", nbytes),
+        patch("tfio_store.write.pipeline._LEAST_BLOCK", nbytes),
+        patch("tfio_store.write.pipeline._MOST_BLOCK", nbytes),
         patch.object(Shuffle, "window_bytes", window),
     ):
         yield

@@ -23,22 +23,22 @@ import numpy as np
 
 from tfio_store.dataset.block_tables import BlockTable, ShardInfo
 from tfio_store.dataset.checks import check_name
-from tfio_store.dataset.fingerprint import Fingerprint
-from tfio_store.dataset.manifest import DatasetManifest
+from tfio_store.dataset.header_walk import format_idx, parse_idx
+from tfio_store.dataset.manifest import DatasetManifest, Fingerprint
 from tfio_store.dataset.names import DatasetNames
-from tfio_store.dataset.page_refs import PageRef
 from tfio_store.dataset.paged_shards import PagedShards
-from tfio_store.dataset.ranged_tables import decode_table, encode_table
 from tfio_store.dataset.shard_page import (
     LIST_HEADER_BYTES,
     Listed,
+    PageRef,
     TablePlace,
     decode_page,
+    decode_table,
     encode_page,
+    encode_table,
     list_of,
     page_crc,
 )
-from tfio_store.dataset.text_index import format_idx, parse_idx
 from tfio_store.errors import ManifestError
 from tfio_store.records.framing import crc32c
 from tfio_store.write.claim import Claim, Proposal, read_claim

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from tests.protocol.store import ask
 from tests.protocol.world import DAY, FOLDER
+from tfio_store.maintain.clean import clean
 from tfio_store.read.reader import RecordReader
-from tfio_store.tools.clean import clean
 from tfio_store.write.sharded_writer import ShardedWriter
 from tfio_store.write.write_job import WriteJob
 

@@ -14,12 +14,12 @@ from tests.protocol.requests import CHANGES
 from tests.protocol.state import Records, State
 from tests.protocol.world import DAY, FOLDER, World
 from tfio_store.dataset.manifest import DatasetManifest
-from tfio_store.dataset.page_refs import PageRef
 from tfio_store.dataset.paged_shards import PagedShards
+from tfio_store.dataset.shard_page import PageRef
+from tfio_store.maintain.clean import clean
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import RecordDecoder, crc32c
-from tfio_store.tools.clean import clean
-from tfio_store.write.decision import UncertainCommitError
+from tfio_store.write.commit import UncertainCommitError
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike

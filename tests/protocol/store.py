@@ -10,7 +10,7 @@ from typing import Any
 from tests.protocol.actor import execution
 from tests.protocol.requests import Request
 from tfio_store.storage import ObjectInfo, PendingUpload, Retry
-from tfio_store.storage.version import Version
+from tfio_store.storage.store import Version
 
 
 def ask(kind: str, path: str, *arguments: Any) -> Any:

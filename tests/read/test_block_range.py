@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 
 import tfio_store as tfs
 from tests.support.framed import framed
-from tfio_store.read.block_range import BlockRange
+from tfio_store.read.fetch import BlockRange
 
 RECORDS = [b"%05d" % i * (i % 40) for i in range(2000)]
 

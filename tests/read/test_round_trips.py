@@ -17,7 +17,7 @@ from tests.servers.shaping_proxy import Request, Shaped
 from tests.support.round_trips import round_trips
 from tfio_store.dataset.folder import Folder
 from tfio_store.errors import ManifestError
-from tfio_store.storage.early import early
+from tfio_store.storage.store import early
 
 LATENCY_MS = 300
 """Long beside the time in which a busy machine begins requests that do not wait for each other."""
@@ -138,7 +138,7 @@ def test_an_index_of_another_generation_is_read_again(
 def test_a_question_that_nobody_waits_for_does_not_keep_the_process() -> None:
     program = """
 import time
-from tfio_store.storage.early import early
+from tfio_store.storage.store import early
 class Far:
     in_flight, lists_cheaply = 16, True
 early(Far(), time.sleep, 600)

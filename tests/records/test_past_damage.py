@@ -13,7 +13,7 @@ import pytest
 import tfio_store as tfs
 from tests.support.framed import framed
 from tfio_store.records.compression import Compressor
-from tfio_store.records.past_damage import Gap, RecoveringDecompressor
+from tfio_store.records.recovery import Gap, RecoveringDecompressor
 
 RECORDS = [b"%05d:" % i + random.Random(i).randbytes(i % 200) * 2 for i in range(826)]
 WHOLE = framed(RECORDS)

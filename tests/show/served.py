@@ -14,8 +14,8 @@ import numpy as np
 
 import tfio_store as tfs
 from tfio_store.read.reader import RecordReader
+from tfio_store.show.kept import Opened
 from tfio_store.show.model import Facts, FeatureFacts, Header, Item, Place, Scope
-from tfio_store.show.sampling.opened import Opened
 from tfio_store.show.server.answers import Answers
 from tfio_store.show.server.content import Content
 from tfio_store.show.server.opening import Opening

@@ -14,8 +14,7 @@ from tests.show import datasets, made_facts
 from tests.show.browsing import Tab, chromium, opened
 from tests.support.long import first
 from tfio_store.show.model import Facts
-from tfio_store.show.page.html import frame_of, page_of
-from tfio_store.show.page.plain import scope_text
+from tfio_store.show.page import frame_of, page_of, scope_text
 
 pytest.importorskip("PIL")
 

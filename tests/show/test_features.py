@@ -16,11 +16,11 @@ import tfio_store as tfs
 from tests.support.examples import FLOATS, INT64S
 from tfio_store.example.schema import Schema
 from tfio_store.records.framing import RecordBatch
-from tfio_store.show.counting import columns, held
-from tfio_store.show.counting.features import facts_of_feature
-from tfio_store.show.counting.tally import Tallies
-from tfio_store.show.media.values import single_values
+from tfio_store.show import columns, held
+from tfio_store.show.features import facts_of_feature
+from tfio_store.show.gallery import single_values
 from tfio_store.show.model import FeatureFacts
+from tfio_store.show.tally import Tallies
 
 QUANTILES = [0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1]
 

@@ -15,12 +15,11 @@ from hypothesis import given, strategies as st
 import tfio_store as tfs
 from tests.show import datasets
 from tfio_store.show.facts import facts_of
-from tfio_store.show.media.gallery import _cut_wav
-from tfio_store.show.media.media_types import image_size, media_type
-from tfio_store.show.media.text import excerpt, shown_value, visible
-from tfio_store.show.media.thumbnails import look_at, look_at_pixels, png_of
-from tfio_store.show.sampling.opened import open_source
-from tfio_store.show.sampling.sample import take_sample
+from tfio_store.show.gallery import _cut_wav
+from tfio_store.show.kept import open_source
+from tfio_store.show.media_types import excerpt, image_size, media_type, shown_value, visible
+from tfio_store.show.sample import take_sample
+from tfio_store.show.thumbnails import look_at, look_at_pixels, png_of
 from tfio_store.storage import Storage
 
 MP3 = b"\xff\xfb\x90\x00" + bytes(413)

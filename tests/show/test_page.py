@@ -14,12 +14,19 @@ from typing import Any
 import pytest
 
 from tests.show import made_facts
+from tfio_store.show import page as page_module
 from tfio_store.show.model import Facts, Scope
-from tfio_store.show.page import html as page_module
-from tfio_store.show.page.assets import SCRIPTS, STYLE, asset
-from tfio_store.show.page.fitting import fitted
-from tfio_store.show.page.html import FIRST_LINES, frame_of, page_of
-from tfio_store.show.page.plain import nbytes_text, scope_text
+from tfio_store.show.page import (
+    FIRST_LINES,
+    SCRIPTS,
+    STYLE,
+    asset,
+    fitted,
+    frame_of,
+    nbytes_text,
+    page_of,
+    scope_text,
+)
 
 
 class Elements(HTMLParser):

@@ -28,7 +28,7 @@ from tfio_store.show.server.opening import Opening
 from tfio_store.show.server.pages import PAGE_BYTES, Pager
 from tfio_store.show.server.samples import Looked
 from tfio_store.storage import open_store
-from tfio_store.storage.version import Version
+from tfio_store.storage.store import Version
 
 
 def numbered(count: int, nbytes: int = 200) -> list[dict[str, Any]]:

@@ -12,9 +12,9 @@ import tfio_store as tfs
 from tests.servers.place import Place
 from tests.show import datasets
 from tests.support.million import write_many
-from tfio_store.show.sampling import kept, strata
-from tfio_store.show.sampling.opened import open_source
-from tfio_store.show.sampling.sample import Sample, take_sample
+from tfio_store.show import kept, strata
+from tfio_store.show.kept import open_source
+from tfio_store.show.sample import Sample, take_sample
 from tfio_store.storage import Storage
 
 

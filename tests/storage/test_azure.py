@@ -8,7 +8,7 @@ import pytest
 
 import tfio_store as tfs
 from tests.servers.place import Place
-from tfio_store.tf.filesystem.folders.folders import folders_of
+from tfio_store.tf.filesystem.folders import folders_of
 
 
 def blob_of(place: Place, path: str) -> Any:

@@ -23,8 +23,7 @@ import pytest
 
 from tests.servers.place import Place
 from tfio_store.storage import LocalCache, Storage, Store, Version
-from tfio_store.storage.cache.folder import CacheFolder
-from tfio_store.storage.cache.kept import KeptRanges
+from tfio_store.storage.cache.folder import CacheFolder, KeptRanges
 from tfio_store.storage.cache.room import STALE_SECONDS
 from tfio_store.storage.cache.store import CachedStore
 

@@ -11,8 +11,8 @@ import pytest
 from tests.servers.lesser_store import Answer, Forward, Request, Rewrite, rewriting_store
 from tests.servers.place import Place
 from tfio_store.storage import Retry, Store
-from tfio_store.storage.cloud import azure_copies
-from tfio_store.tf.filesystem.folders.folders import folders_of
+from tfio_store.storage.cloud import azure as azure_copies
+from tfio_store.tf.filesystem.folders import folders_of
 
 RETRY = Retry(attempts=3, base_delay=0.01)
 DATA = bytes(range(256)) * 40

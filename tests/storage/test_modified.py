@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from tfio_store.storage.modified import seconds_of
+from tfio_store.storage.store import seconds_of
 
 SECONDS = 1_700_000_000.0
 

@@ -19,7 +19,7 @@ import pytest
 from tests.servers.moto import KEY, SECRET
 from tests.servers.place import Place
 from tfio_store.storage import Retry, open_store
-from tfio_store.storage.obstore.native import azure_credentials, trust
+from tfio_store.storage.cloud.obstore_native import azure_credentials, trust
 
 obstore = pytest.importorskip("obstore")
 

@@ -11,7 +11,7 @@ import pytest
 import tfio_store as tfs
 from tests.servers import hosted
 from tfio_store.storage import open_store
-from tfio_store.storage.origin import surroundings
+from tfio_store.storage.registry import surroundings
 
 
 @pytest.mark.parametrize(

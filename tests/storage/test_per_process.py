@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tfio_store.storage.process import PerProcess
+from tfio_store.storage.threads import PerProcess
 
 
 def test_all_threads_see_one() -> None:

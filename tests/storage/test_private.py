@@ -66,21 +66,21 @@ def test_private_attributes_are_there() -> None:
     azure = pytest.importorskip("azure.storage.blob.aio")
     from fsspec.asyn import sync
 
-    from tfio_store.storage.private import of_azure, of_gcsfs, of_s3fs
+    from tfio_store.storage import private
 
     options = {"endpoint_url": "https://127.0.0.1:1", "client_kwargs": {"verify": False}}
     fs = core.S3FileSystem(key="k", secret="s", skip_instance_cache=True, **options)
     sync(fs.loop, fs.set_session)
     client = sync(fs.loop, fs.get_s3, "bucket")
-    assert of_s3fs.credentials(client).access_key == "k"
-    assert of_s3fs.trusted_certificates(client) is False
+    assert private.credentials(client).access_key == "k"
+    assert private.trusted_certificates(client) is False
     gcs = gcsfs.GCSFileSystem(
         token="anon", endpoint_url="http://127.0.0.1:1/", skip_instance_cache=True
     )
-    assert of_gcsfs.location(gcs) == "http://127.0.0.1:1"
-    assert of_gcsfs.uses_mtls(gcs) is False
+    assert private.location(gcs) == "http://127.0.0.1:1"
+    assert private.uses_mtls(gcs) is False
     service = azure.BlobServiceClient("http://127.0.0.1:1/account", proxies={"http": "p"})
-    assert of_azure.proxies(service) == {"http": "p"}
+    assert private.proxies(service) == {"http": "p"}
 
 
 def test_versions_are_bounded_from_above() -> None:

@@ -14,8 +14,7 @@ import pytest
 from tests.servers.place import Place
 from tests.servers.shaping_proxy import Request, Shaped
 from tfio_store.storage import open_store, read_ahead
-from tfio_store.storage.read_ahead import Fetch, ReadAhead
-from tfio_store.storage.request_window import RequestWindow
+from tfio_store.storage.read_ahead import Fetch, ReadAhead, RequestWindow
 
 KIB, MIB = 1 << 10, 1 << 20
 ENDLESS = float("inf")

@@ -17,7 +17,7 @@ tf = pytest.importorskip("tensorflow")
 from tensorflow.python.data.experimental.ops import distribute  # noqa: E402
 
 import tfio_store as tfs  # noqa: E402
-from tfio_store.tf.dataset import stream_batches  # noqa: E402
+from tfio_store.tf.dataset import streams  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 
@@ -57,7 +57,7 @@ def share(dataset: Any, policy: str, workers: int, index: int) -> list[bytes]:
 def test_files_are_shared_out(
     files: list[str], monkeypatch: pytest.MonkeyPatch, policy: str, options: dict[str, Any]
 ) -> None:
-    monkeypatch.setattr(stream_batches, "SMALL", 0)
+    monkeypatch.setattr(streams, "SMALL", 0)
     cluster = {"chief": ["localhost:1"], "worker": ["localhost:2"]}
     monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster}))
     dataset = tfs.TFRecordDataset(files, **options)

@@ -13,7 +13,7 @@ from tests.support.framed import framed
 tf = pytest.importorskip("tensorflow")
 
 import tfio_store as tfs  # noqa: E402
-from tfio_store.tf.dataset import blocks, open_streams, streams  # noqa: E402
+from tfio_store.tf.dataset import blocks, runtime, streams  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 
@@ -52,13 +52,13 @@ def test_small_files_share_a_scan_and_need_no_reader(
     tiny: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[str] = []
-    open_stream = open_streams._Stream.open
+    open_stream = runtime._Stream.open
 
     def noted(self: Any, *position: int) -> Any:
         opened.append(self.url)
         return open_stream(self, *position)
 
-    monkeypatch.setattr(open_streams._Stream, "open", noted)
+    monkeypatch.setattr(runtime._Stream, "open", noted)
     assert streams.files_at_once([100] * FILES) == FILES // 64
     found = [record.numpy() for record in tfs.TFRecordDataset(tiny)]
     assert found == records(tiny)

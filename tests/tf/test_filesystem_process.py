@@ -109,7 +109,7 @@ def test_what_is_read_ahead_is_fetched_once(
     """Four files side by side in a cache that they fill, or one in requests of several blocks."""
     out = run(
         """
-        from tfio_store.storage.memory import MemoryStore
+        from tfio_store.storage.fsspec_store import MemoryStore
         from tfio_store.tf.filesystem.files import ReadFile
         MemoryStore.range_bytes = 8 << 20  # as of a store far away
         tfs.register_filesystem("memory", cache_bytes=ARGS["cache_mib"] << 20)

@@ -12,7 +12,7 @@ from tfio_store.read.choices import Choices
 
 tf = pytest.importorskip("tensorflow")
 
-from tfio_store.tf.dataset.mixing import _page  # noqa: E402
+from tfio_store.tf.mixing import _page  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 

@@ -18,8 +18,8 @@ import tfio_store as tfs  # noqa: E402
 from tests.servers.place import Place  # noqa: E402
 from tests.tf.run_program import run  # noqa: E402
 from tfio_store.storage.cloud.bucket_store import BucketStore  # noqa: E402
-from tfio_store.storage.obstore.store import ObstoreReads  # noqa: E402
-from tfio_store.tf.dataset import open_streams  # noqa: E402
+from tfio_store.storage.cloud.obstore import ObstoreReads  # noqa: E402
+from tfio_store.tf.dataset import runtime  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 
@@ -88,7 +88,7 @@ def no_iterators_left() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def little_read_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(open_streams, "STREAM_BUDGET", 2 << 20)
+    monkeypatch.setattr(runtime, "STREAM_BUDGET", 2 << 20)
     for store in (BucketStore, ObstoreReads):
         monkeypatch.setattr(store, "range_bytes", 1 << 20)
 

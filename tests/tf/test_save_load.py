@@ -13,7 +13,7 @@ tf = pytest.importorskip("tensorflow")
 
 import tfio_store as tfs  # noqa: E402
 from tfio_store.dataset.manifest import DatasetManifest  # noqa: E402
-from tfio_store.tf.saving import element_spec  # noqa: E402
+from tfio_store.tf import leaves  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 FIVE = tf.data.Dataset.range(5)
@@ -164,7 +164,7 @@ def test_every_kind_of_element(name, tmp_path):
 @pytest.mark.parametrize("name", OTHERS)
 def test_specs_as_json(name):
     spec = OTHERS[name].element_spec
-    assert element_spec.from_json(json.loads(json.dumps(element_spec.to_json(spec)))) == spec
+    assert leaves.from_json(json.loads(json.dumps(leaves.to_json(spec)))) == spec
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_specs_as_json(name):
 )
 def test_json_that_is_no_spec(value):
     with pytest.raises(ValueError, match="not an element spec"):
-        element_spec.from_json(value)
+        leaves.from_json(value)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ tf = pytest.importorskip("tensorflow")
 
 import tfio_store as tfs  # noqa: E402
 from tfio_store.records.framing import FrameWriter  # noqa: E402
-from tfio_store.tf.dataset import stream_batches  # noqa: E402
+from tfio_store.tf.dataset import streams  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 
@@ -89,7 +89,7 @@ def test_files_are_shared_out_too(
     options: dict[str, Any],
 ) -> None:
     """The streaming path: foreign files, split by file."""
-    monkeypatch.setattr(stream_batches, "SMALL", 0)
+    monkeypatch.setattr(streams, "SMALL", 0)
     urls = []
     for tag in files:
         writer = FrameWriter()

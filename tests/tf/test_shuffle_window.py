@@ -19,7 +19,7 @@ from tfio_store.dataset.header_walk import index_raw_shards  # noqa: E402
 from tfio_store.dataset.source import open_dataset  # noqa: E402
 from tfio_store.storage import Storage  # noqa: E402
 from tfio_store.tf.dataset import ops  # noqa: E402
-from tfio_store.tf.dataset.shuffle_window import ShuffleWindow  # noqa: E402
+from tfio_store.tf.dataset.options import ShuffleWindow  # noqa: E402
 from tfio_store.tf.dataset.spans import block_spans  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow

@@ -20,7 +20,7 @@ tf = pytest.importorskip("tensorflow")
 import tfio_store as tfs  # noqa: E402
 from tests.tf.oracle import error_of, outcome  # noqa: E402
 from tests.tf.test_parsed import elements  # noqa: E402
-from tfio_store.tf.dataset import open_streams, ops, stream_batches  # noqa: E402
+from tfio_store.tf.dataset import ops, runtime, streams  # noqa: E402
 
 pytestmark = [
     pytest.mark.tensorflow,
@@ -56,20 +56,20 @@ def parts_of(name: str) -> list[list[bytes]]:
 
 @pytest.fixture(autouse=True)
 def small_files_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream_batches, "SMALL", 0)
+    monkeypatch.setattr(streams, "SMALL", 0)
 
 
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What Python's reader was asked for."""
     found: list[str] = []
-    open_stream = open_streams._Stream.open
+    open_stream = runtime._Stream.open
 
     def noted(self: Any, *position: int) -> Any:
         found.append(os.path.basename(self.url))
         return open_stream(self, *position)
 
-    monkeypatch.setattr(open_streams._Stream, "open", noted)
+    monkeypatch.setattr(runtime._Stream, "open", noted)
     return found
 
 
@@ -187,7 +187,7 @@ def test_parsed_as_native(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, drop: bool, op: bool
 ) -> None:
     if not op:
-        monkeypatch.setattr(stream_batches, "fused_columns", lambda spec: None)
+        monkeypatch.setattr(streams, "fused_columns", lambda spec: None)
     rows = [example(i) for i in range(COUNT)]
     files = write(tmp_path, [rows[:1000], rows[1000:1010], rows[1010:]])
     native = tf.data.TFRecordDataset(files, "GZIP").batch(size, drop)

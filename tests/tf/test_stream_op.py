@@ -15,7 +15,7 @@ from tests.support.framed import framed
 
 tf = pytest.importorskip("tensorflow")
 
-from tfio_store.tf.dataset import fallback, open_streams, ops  # noqa: E402
+from tfio_store.tf.dataset import fallback, ops, runtime  # noqa: E402
 from tfio_store.tf.dataset.request import Settings  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
@@ -86,13 +86,13 @@ def names(tmp_path: Path) -> list[str]:
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What Python's reader was asked for."""
     found: list[str] = []
-    open_stream = open_streams._Stream.open
+    open_stream = runtime._Stream.open
 
     def noted(self: Any, *position: int) -> Any:
         found.append(os.path.basename(self.url))
         return open_stream(self, *position)
 
-    monkeypatch.setattr(open_streams._Stream, "open", noted)
+    monkeypatch.setattr(runtime._Stream, "open", noted)
     return found
 
 

@@ -28,9 +28,9 @@ from tests.tf.two_workers import two_workers  # noqa: E402
 from tfio_store.dataset.source import open_dataset  # noqa: E402
 from tfio_store.storage import Storage  # noqa: E402
 from tfio_store.tf.dataset import ops  # noqa: E402
+from tfio_store.tf.dataset.batches import window_spans  # noqa: E402
 from tfio_store.tf.dataset.request import Blocks, Settings  # noqa: E402
 from tfio_store.tf.dataset.spans import Spans, block_spans  # noqa: E402
-from tfio_store.tf.dataset.windows import window_spans  # noqa: E402
 
 pytestmark = [
     pytest.mark.tensorflow,

@@ -18,9 +18,9 @@ import tfio_store as tfs  # noqa: E402
 from tests.support.examples import entry, field, floats, int64s, strings, varint  # noqa: E402
 from tests.support.framed import framed  # noqa: E402
 from tests.tf.test_training_op_parsing import BATCH, FEATURES, plain, values_of  # noqa: E402
-from tfio_store.tf.dataset import ops, stream_batches  # noqa: E402
-from tfio_store.tf.dataset.parsing import fused_columns  # noqa: E402
-from tfio_store.tf.dataset.sequences import SequenceSpec  # noqa: E402
+from tfio_store.tf.dataset import ops, streams  # noqa: E402
+from tfio_store.tf.dataset.options import fused_columns  # noqa: E402
+from tfio_store.tf.dataset.record_rows import SequenceSpec  # noqa: E402
 
 pytestmark = [
     pytest.mark.tensorflow,
@@ -242,7 +242,7 @@ def only_the_op(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("TensorFlow was asked to parse")
 
     monkeypatch.setattr(SequenceSpec, "parse", refused)
-    monkeypatch.setattr(stream_batches, "SMALL", 0)
+    monkeypatch.setattr(streams, "SMALL", 0)
 
 
 def listed(value: Any) -> list[Any]:

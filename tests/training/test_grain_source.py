@@ -20,7 +20,7 @@ from tests.servers.place import Place
 from tests.support.counted import Counted
 from tests.support.framed import framed
 from tests.training.grain_loading import COUNT, SCHEMA, grain, workers_of, write, xs
-from tfio_store.grain import elastic, index_shuffle, source, together
+from tfio_store.grain import elastic, order, source, together
 from tfio_store.storage import ReplacedError
 
 ALL = list(range(COUNT))
@@ -43,18 +43,18 @@ def plus(row: dict[str, Any]) -> dict[str, Any]:
 def test_numbers_are_shuffled_as_grain_shuffles_them(size: int) -> None:
     some = np.unique(np.random.default_rng(0).integers(0, size, 64))
     for seed in (0, 1, 2**32 - 1):
-        expected = index_shuffle._one_by_one(some, size, seed) if size > 1 else some
-        found = index_shuffle._at_once(some, size, seed) if size > 1 else some
+        expected = order._one_by_one(some, size, seed) if size > 1 else some
+        found = order._at_once(some, size, seed) if size > 1 else some
         assert found.tolist() == expected.tolist()
-        assert index_shuffle.shuffled_numbers(some, size, seed).tolist() == expected.tolist()
+        assert order.shuffled_numbers(some, size, seed).tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize("size", [65_537, 262_145])
 def test_each_number_comes_once_where_grain_lacks_a_bit(size: int) -> None:
     """Grain's own shuffle gives one of these twice, and one never."""
-    found = index_shuffle.shuffled_numbers(np.arange(size), size, 3)
+    found = order.shuffled_numbers(np.arange(size), size, 3)
     assert np.bincount(found).tolist() == [1] * size
-    single = [int(index_shuffle.shuffled_numbers(np.array([i]), size, 3)[0]) for i in (0, size - 1)]
+    single = [int(order.shuffled_numbers(np.array([i]), size, 3)[0]) for i in (0, size - 1)]
     assert single == [found[0], found[-1]]
 
 
@@ -63,9 +63,9 @@ def test_another_shuffle_of_grain_is_followed(monkeypatch: pytest.MonkeyPatch) -
         return max_index - index
 
     monkeypatch.setattr(grain.experimental, "index_shuffle", backwards)
-    index_shuffle._is_grains.cache_clear()
-    found = index_shuffle.shuffled_numbers(np.arange(100), 100, 9)
-    index_shuffle._is_grains.cache_clear()
+    order._is_grains.cache_clear()
+    found = order.shuffled_numbers(np.arange(100), 100, 9)
+    order._is_grains.cache_clear()
     assert found.tolist() == list(range(99, -1, -1))
 
 
@@ -314,7 +314,7 @@ def test_read_options(url: str, threads: int, buffer: int, size: int | None) -> 
 
 
 def test_few_groups_are_held(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tfio_store.grain import ahead, rows
+    from tfio_store.grain import records as ahead, rows
 
     monkeypatch.setattr(rows, "_ROWS_AT_ONCE", 10)
     held: list[int] = []

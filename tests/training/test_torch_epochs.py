@@ -19,8 +19,11 @@ from tests.training.loading import COUNT, loader, numbers, written
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from tfio_store.torch import TFRecordIterable  # noqa: E402
-from tfio_store.torch.epochs import Epochs  # noqa: E402
-from tfio_store.torch.place import Worker, starter  # noqa: E402
+from tfio_store.torch.epochs import (  # noqa: E402
+    Epochs,
+    Worker,
+    starter,
+)
 
 
 def one_of(count: int, number: int, process: int = 0, loader: int | None = None) -> Worker:

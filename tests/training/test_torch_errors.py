@@ -20,7 +20,7 @@ from tfio_store.storage import ReplacedError
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from tfio_store.torch import TFRecordIterable, TFRecordMap  # noqa: E402
-from tfio_store.torch.carried import carrying_errors  # noqa: E402
+from tfio_store.torch.workers import carrying_errors  # noqa: E402
 
 RECORDS = [tfs.encode_example({"x": i}) for i in range(20)]
 

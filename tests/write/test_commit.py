@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 import tfio_store as tfs
+from tests.maintain.test_clean import cleaned
 from tests.servers.place import Place
 from tests.support.sharded import read, sharded
-from tests.tools.test_clean import cleaned
 from tests.write.test_write_job import job_at, task
 from tfio_store.storage.local import LocalStore
-from tfio_store.write.decision import UncertainCommitError
+from tfio_store.write.commit import UncertainCommitError
 
 MANIFEST = "_train.manifest.json"
 

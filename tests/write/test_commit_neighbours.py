@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 import tfio_store as tfs
+from tests.maintain.test_clean import cleaned, die, landed
 from tests.servers.place import Place
 from tests.support.sharded import read, sharded
-from tests.tools.test_clean import cleaned, die, landed
 from tests.write.test_commit import MANIFEST, write
 from tfio_store.storage.local import LocalStore
-from tfio_store.write.pulse import BEAT_SECONDS
+from tfio_store.write.claim import BEAT_SECONDS
 
 
 @pytest.fixture

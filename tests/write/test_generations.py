@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 import tfio_store as tfs
+from tests.maintain.test_clean import cleaned
 from tests.servers.place import Place
 from tests.support.sharded import read, sharded
-from tests.tools.test_clean import cleaned
 from tests.write.test_commit import write
 
 

@@ -15,14 +15,14 @@ from typing import Any
 import pytest
 
 import tfio_store as tfs
+from tests.maintain.test_clean import cleaned
 from tests.servers.place import Place
 from tests.support.long import first
 from tests.support.sharded import read
-from tests.tools.test_clean import cleaned
 from tests.write.test_file_writer import pending
 from tests.write.test_tasks import job_at, records_of, run, written
 from tfio_store.storage.local import LocalOutput, LocalStore
-from tfio_store.write.decision import UncertainCommitError
+from tfio_store.write.commit import UncertainCommitError
 
 CONTEXT = multiprocessing.get_context("fork")
 

@@ -12,11 +12,11 @@ import pytest
 import tfio_store as tfs
 import tfio_store.dataset.paged_shards as paged_shards
 import tfio_store.write.parts as parts
+from tests.maintain.test_clean import cleaned, die, landed
 from tests.servers.place import Place
 from tests.support.counted import Counted
 from tests.support.rounds import Rounds
 from tests.support.sharded import numbered, read, sharded
-from tests.tools.test_clean import cleaned, die, landed
 from tfio_store.errors import ManifestError
 
 PAGE = 3

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 
 import tfio_store.write.parts as parts
+from tests.maintain.test_clean import cleaned
 from tests.servers.place import Place
 from tests.support.sharded import numbered, read, sharded
-from tests.tools.test_clean import cleaned
 from tfio_store.dataset.manifest import DatasetManifest
 
 

@@ -87,7 +87,7 @@ def test_where_nothing_may_be_listed_each_is_asked_for(
 
 
 def test_the_progress_of_cleaning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tfio_store.tools.clean._DELETED_BETWEEN", 3)
+    monkeypatch.setattr("tfio_store.maintain.clean._DELETED_BETWEEN", 3)
     url = str(tmp_path / "train")
     for if_exists in ("error", "overwrite"):
         with tfs.ShardedWriter(url, num_shards=6, if_exists=if_exists) as writer:

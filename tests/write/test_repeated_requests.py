@@ -12,7 +12,7 @@ import pytest
 import tfio_store as tfs
 from tests.chaos.sites import bad_line
 from tests.servers.place import Place
-from tfio_store.write.decision import UncertainCommitError
+from tfio_store.write.commit import UncertainCommitError
 
 LATE = 0.5
 """Seconds after which the first copy arrives."""

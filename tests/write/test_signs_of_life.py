@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 import tfio_store as tfs
-from tfio_store.storage.process import PerProcess
-from tfio_store.write import held_claim, pulse
-from tfio_store.write.held_claim import HeldClaim
+from tfio_store.storage.threads import PerProcess
+from tfio_store.write import claim as held_claim, claim as pulse
+from tfio_store.write.claim import HeldClaim
 
 BEAT = 0.02
 

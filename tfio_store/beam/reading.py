@@ -10,19 +10,17 @@ from apache_beam.coders import BytesCoder
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.options.value_provider import ValueProvider
 
-from tfio_store.beam.arguments import codec_of, decoder_of, is_told, told
-from tfio_store.beam.blocks import Give, ReadBlocks
+from tfio_store.beam.blocks import Give, ReadBlocks, codec_of, decoder_of, is_told, told
 from tfio_store.dataset.checks import check_positive
 from tfio_store.dataset.source import Source, is_one, open_dataset
 from tfio_store.example.codec import SchemaToRead
 from tfio_store.example.schema import column_names, schema_to_read
-from tfio_store.read.skips import OnCorrupt, check_policy
+from tfio_store.read.decode import OnCorrupt, check_policy
 from tfio_store.storage import Storage
 from tfio_store.storage.storage import given_storage
-from tfio_store.tools.infer import telling
-from tfio_store.tools.partition import Partition
-from tfio_store.tools.partition_tables import row_types
-from tfio_store.tools.partitions import partitions
+from tfio_store.tables.infer import telling
+from tfio_store.tables.partition import Partition, row_types
+from tfio_store.tables.partitions import partitions
 
 __all__ = ["ReadAllFromTFRecord", "ReadFromTFRecord"]
 

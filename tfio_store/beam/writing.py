@@ -26,17 +26,16 @@ from apache_beam.pvalue import AsIter, AsSingleton
 from apache_beam.transforms.window import GlobalWindow, GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
-from tfio_store.beam.arguments import check_url, codec_of, decoder_of, told
+from tfio_store.beam.blocks import check_url, codec_of, decoder_of, told
 from tfio_store.dataset.checks import check_positive
 from tfio_store.example.codec import SchemaLike
 from tfio_store.example.schema import Schema
 from tfio_store.storage import Storage
 from tfio_store.storage.redaction import redacted
 from tfio_store.storage.storage import given_storage
-from tfio_store.tools.partition_tables import row_types
-from tfio_store.tools.table_encoding import chosen_schema
-from tfio_store.tools.table_job import TableJob
-from tfio_store.write.plan import KEEP_REPLACED, IfExists, Names, Plan
+from tfio_store.tables.partition import row_types
+from tfio_store.tables.table_job import TableJob, chosen_schema
+from tfio_store.write.commit import KEEP_REPLACED, IfExists, Names, Plan
 from tfio_store.write.write_job import WriteJob
 
 __all__ = ["RecordTask", "WriteToTFRecord"]

@@ -14,10 +14,9 @@ import click
 from tfio_store import __version__
 from tfio_store.cli import failures
 from tfio_store.cli.exits import INTERRUPTED, Signalled, of_signal
+from tfio_store.cli.failures import for_stream, in_the_shell
 from tfio_store.cli.options import Session
 from tfio_store.cli.output import without_reader
-from tfio_store.cli.terminal import for_stream
-from tfio_store.cli.words import in_the_shell
 
 __all__ = ["program", "run"]
 

@@ -1,4 +1,4 @@
-"""What a manifest or a list of shards claims of a shard, and whether it can be. No I/O."""
+"""What names and numbers may be, and how they are said in a sentence. No I/O."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from tfio_store.dataset.block_tables import ShardInfo
 from tfio_store.records.framing import FRAME_OVERHEAD
 
-__all__ = ["check_name", "check_positive", "check_room", "whole_number"]
+__all__ = ["check_name", "check_positive", "check_room", "counted", "held", "whole_number"]
 
 
 def check_name(name: str) -> str:
@@ -55,3 +55,17 @@ def check_room(shard: ShardInfo, *, raw: bool) -> None:
         raise ValueError(
             f"{shard.name}: {shard.nbytes} bytes have no room for {shard.records} records"
         )
+
+
+# How many there are of something, in a sentence.
+
+
+def counted(count: int, what: str) -> str:
+    """``1 shard``, ``1,024 shards``."""
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+
+
+def held(records: int | None, files: int, what: str = "shard") -> str:
+    """``3 records in 1 shard``; ``1 shard`` if nobody has counted the records."""
+    within = counted(files, what)
+    return within if records is None else f"{counted(records, 'record')} in {within}"

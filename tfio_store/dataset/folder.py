@@ -20,12 +20,12 @@ from tfio_store.dataset.names import (
     manifest_name,
     split_url,
 )
-from tfio_store.dataset.page_refs import PageRef
 from tfio_store.dataset.paged_shards import PagedShards
+from tfio_store.dataset.shard_page import PageRef
 from tfio_store.errors import ManifestError
 from tfio_store.storage import Storage, Store
-from tfio_store.storage.early import early
 from tfio_store.storage.storage import for_writing
+from tfio_store.storage.store import early
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike

@@ -9,17 +9,27 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tfio_store.dataset.block_tables import BlockTable, Int64Array
+from tfio_store.dataset.block_tables import (
+    START_BYTES,
+    BlockTable,
+    Int64Array,
+    are_cheap,
+    relative_starts,
+)
 from tfio_store.dataset.model import Dataset, Shard
-from tfio_store.dataset.record_starts import START_BYTES, are_cheap, relative_starts
-from tfio_store.dataset.text_index import parse_idx
 from tfio_store.errors import (
     CorruptRecordError,
     ManifestError,
     RecordTooLargeError,
     TruncatedRecordError,
 )
-from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, HEADER_BYTES, walk, walk_file
+from tfio_store.records.framing import (
+    DEFAULT_MAX_RECORD_BYTES,
+    FRAME_OVERHEAD,
+    HEADER_BYTES,
+    walk,
+    walk_file,
+)
 from tfio_store.records.lookalike import HEAD_BYTES, hint
 from tfio_store.records.magic import detect
 from tfio_store.records.warning import warn
@@ -32,17 +42,52 @@ from tfio_store.storage.threads import Threads
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
+
 __all__ = [
-    "BLOCK_BYTES",
     "block_table",
     "codec_of",
+    "format_idx",
     "frame_bounds",
     "frame_offsets",
     "index_raw_shards",
     "indexed_shard",
     "is_remote",
+    "parse_idx",
     "with_idx",
 ]
+
+
+# Text index files as DALI's and vahidk's ``tfrecord2idx`` write them: ``offset size`` of each
+# frame, line by line.
+#
+# They come from outside, and may belong to another file. So they are checked.
+
+
+def format_idx(frames: Int64Array, nbytes: int) -> bytes:
+    """Write the text for a file of ``nbytes`` bytes whose frames begin at the offsets
+    ``frames``."""
+    sizes = np.diff(np.append(frames, nbytes))
+    return "".join(f"{at} {size}\n" for at, size in zip(frames, sizes, strict=True)).encode()
+
+
+def parse_idx(data: bytes, *, nbytes: int, path: str) -> Int64Array:
+    """int64 [n_records]: frame offsets. ManifestError unless the frames fill a file of
+    ``nbytes``."""
+    try:
+        rows = [tuple(map(int, line.split())) for line in data.decode("ascii").splitlines() if line]
+        table = np.array(rows, np.int64).reshape(-1, 2)
+    except (ValueError, OverflowError) as error:
+        raise ManifestError(f"{path}: a line is not 'offset size': {error}") from error
+    starts, sizes = table[:, 0], table[:, 1]
+    if (sizes < FRAME_OVERHEAD).any() or (sizes > nbytes).any():
+        raise ManifestError(f"{path}: gives a record a size that no record of this file has")
+    ends = np.cumsum(sizes)
+    if not np.array_equal(starts, ends - sizes) or (ends[-1] if len(ends) else 0) != nbytes:
+        raise ManifestError(
+            f"{path}: its frames do not fill the file's {nbytes} bytes; write it anew"
+        )
+    return np.ascontiguousarray(starts)
+
 
 BLOCK_BYTES = 1 << 20
 """A block ends with the record that makes it at least this long, before compression."""

@@ -5,26 +5,66 @@ A compressed stream written elsewhere cannot be cut: its blocks stay unknown.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from tfio_store.dataset.manifest import BlockTable
-from tfio_store.dataset.paged_shards import Int64Array, PagedShards
-from tfio_store.dataset.places import Places
-from tfio_store.dataset.told import Told, common_told
+from tfio_store.dataset.manifest import BlockTable, DatasetManifest
+from tfio_store.dataset.paged_shards import Int64Array, PagedShards, Places
 from tfio_store.example.schema import Schema
 from tfio_store.records.compression import codec_name
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
-from tfio_store.storage import Storage, Store, Version
+from tfio_store.storage import ObjectInfo, Storage, Store, Version
 from tfio_store.storage.redaction import redacted
+from tfio_store.storage.store import LOOKS_AT_ONCE, listed
 
-__all__ = ["Block", "Dataset", "DatasetPart", "LazyShards", "Limits", "Shard"]
+__all__ = [
+    "Block",
+    "Dataset",
+    "DatasetPart",
+    "LazyShards",
+    "Limits",
+    "Shard",
+    "Told",
+    "common_told",
+    "hold_versions",
+    "look_at",
+]
+
+
+# What a manifest tells of a dataset's records, beside where they are.
+
+
+_T = TypeVar("_T")
+
+
+class Told(NamedTuple):
+    """``schema`` (as JSON) and ``metadata`` hold for all records; each is None if nobody tells.
+    ``generation`` is the manifest's."""
+
+    schema: dict[str, Any] | None = None
+    metadata: dict[str, Any] | None = None
+    generation: str | None = None
+
+    @classmethod
+    def by(cls, manifest: DatasetManifest) -> Told:
+        return cls(manifest.schema, manifest.metadata, manifest.generation)
+
+
+def common_told(told: Sequence[Told]) -> Told:
+    """What all of several sources have in common."""
+    return Told(*map(_common, zip(*told, strict=True))) if told else Told()
+
+
+def _common(values: Sequence[_T | None]) -> _T | None:
+    return values[0] if all(value == values[0] for value in values) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,3 +348,49 @@ class Dataset(DatasetPart):
                 f"{self.shards[shard].url}: its blocks are not known yet; index the dataset first"
             )
         return table
+
+
+# The versions of a dataset's objects, learnt before anything is read of them.
+
+
+def hold_versions(dataset: Dataset) -> None:
+    """Learn the versions that nobody has met yet, which are those of a manifest's shards.
+
+    A graph is read by several processes, so none of them may find out by itself. And a cache cannot
+    tell what it has before the version is known. What can't be looked at is left unknown: reading
+    it tells why.
+    """
+    look_at(dataset, [i for i, each in enumerate(dataset.shards) if each.version.etag is None])
+
+
+def look_at(dataset: Dataset, shards: list[int]) -> dict[int, ObjectInfo]:
+    """Ask the store about these shards' objects, if they exist. Their versions are kept."""
+
+    told: dict[str, ObjectInfo] = {}
+    found: dict[int, ObjectInfo] = {}
+
+    def look(index: int) -> None:
+        store, path = dataset.open(index)
+        with contextlib.suppress(OSError):
+            info = found[index] = told.get(path) or store.info(path)
+            dataset.shards[index].version.hold(info.etag, store.url(path))
+
+    remote = [i for i in shards if "://" in dataset.shards[i].url]
+    if remote:
+        told = _listed(dataset, remote)
+    far = [i for i in remote if dataset.open(i)[1] not in told]
+    for index in sorted(set(shards) - set(far)):  # a thread costs more than the answer
+        look(index)
+    if far:
+        with ThreadPoolExecutor(min(LOOKS_AT_ONCE, len(far))) as pool:
+            list(pool.map(look, far))
+    return found
+
+
+def _listed(dataset: Dataset, shards: list[int]) -> dict[str, ObjectInfo]:
+    """What a listing tells of these shards, by path, if they lie in one place."""
+    opened = [dataset.open(i) for i in shards]
+    store, _ = opened[0]
+    if any(one is not store for one, _ in opened):
+        return {}
+    return listed(store, [path for _, path in opened], among=len(dataset.shards))

@@ -7,11 +7,12 @@ record or a block is found by at most two ranged requests: its page, and its sha
 from __future__ import annotations
 
 import operator
+import threading
 from bisect import bisect_right
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections import OrderedDict, deque
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, overload
 
@@ -20,25 +21,101 @@ import numpy.typing as npt
 
 from tfio_store.dataset.block_tables import BlockTable, ShardInfo
 from tfio_store.dataset.checks import check_name, check_room
-from tfio_store.dataset.memory_cache import MemoryCache
-from tfio_store.dataset.page_refs import PageRef
-from tfio_store.dataset.ranged_tables import decode_table
 from tfio_store.dataset.shard_page import (
     Listed,
+    PageRef,
     ShardPage,
     TablePlace,
     decode_page,
+    decode_table,
     encode_page,
     page_crc,
 )
 from tfio_store.errors import ManifestError
 from tfio_store.records.framing import crc32c
-from tfio_store.storage.process import PerProcess
+from tfio_store.storage.threads import PerProcess
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
-__all__ = ["PagedShards", "Ranges"]
+
+__all__ = ["MemoryCache", "PagedShards", "Places", "Ranges"]
+
+
+# `Places`: where a part of a long dataset lies in its list of shards. No I/O.
+
+
+class Places(NamedTuple):
+    """Where a part lies in a list of shards: of each, the first one and the one behind the last."""
+
+    shards: tuple[int, int]
+    records: tuple[int, int]
+    blocks: tuple[int, int]
+    nbytes: int
+    """The stored bytes of the blocks, or of the records where they are cut at their bytes."""
+    cut: bool
+    """Whether of the first or the last shard only a part is meant."""
+
+    def moved(self, shards: int, records: int, blocks: int) -> Places:
+        """The same in a list that begins so much later."""
+        return Places(
+            (self.shards[0] - shards, self.shards[1] - shards),
+            (self.records[0] - records, self.records[1] - records),
+            (self.blocks[0] - blocks, self.blocks[1] - blocks),
+            self.nbytes,
+            self.cut,
+        )
+
+
+# What was fetched, kept in memory for later questions: blocks, records, pages, block tables.
+
+
+class _Kept:
+    """What one process keeps. A forked child begins anew: a thread of its parent may have held the
+    lock."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.entries: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+        self.nbytes = 0
+
+
+class MemoryCache:
+    """What was used last, up to a number of bytes. It pickles empty. Each process has its own.
+
+    ``newest``: what was put last stays, alone, though it takes more.
+    """
+
+    def __init__(self, limit: int, *, newest: bool = False) -> None:
+        self._limit = limit
+        self._newest = newest
+        self._kept: PerProcess[_Kept] = PerProcess(_Kept)
+
+    def get(self, key: Hashable) -> Any:
+        """What was kept by this key, or None."""
+        kept = self._kept.here
+        with kept.lock:
+            entry = kept.entries.get(key)
+            if entry is None:
+                return None
+            kept.entries.move_to_end(key)
+            return entry[0]
+
+    def put(self, key: Hashable, value: Any, nbytes: int) -> None:
+        """Keep ``value``, which takes ``nbytes``, as far as there is room."""
+        kept = self._kept.here
+        with kept.lock:
+            if key in kept.entries or (nbytes > self._limit and not self._newest):
+                return
+            kept.entries[key] = value, nbytes
+            kept.nbytes += nbytes
+            while kept.nbytes > self._limit and len(kept.entries) > self._newest:
+                _, (_, dropped) = kept.entries.popitem(last=False)
+                kept.nbytes -= dropped
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(MemoryCache, newest=self._newest), (self._limit,)
+
 
 Int64Array = npt.NDArray[np.int64]
 

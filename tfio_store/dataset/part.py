@@ -8,17 +8,55 @@ is read in vain.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TypeAlias
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from tfio_store.dataset.block_tables import BlockTable
 from tfio_store.dataset.model import Dataset, Shard
+from tfio_store.dataset.paged_shards import Int64Array, PagedShards, Places
+from tfio_store.dataset.shard_page import Listed
+from tfio_store.records.framing import crc32c
 
-__all__ = ["cut_shard", "cut_table", "record_counts", "shards_between"]
+__all__ = [
+    "PagedPart",
+    "cut_shard",
+    "cut_table",
+    "in_turn",
+    "part_at",
+    "part_of_pages",
+    "record_counts",
+    "runs_of",
+    "shards_between",
+]
 
-Int64Array: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.int64]]"
+
+# Where to cut a row of units of known sizes, so that the runs between cuts are alike. No I/O.
+
+
+def runs_of(nbytes: Int64Array, count: int) -> Int64Array:
+    """int64 [count + 1]: where ``count`` runs of units of ``nbytes`` each begin and end. Each run
+    has a unit at least, so ``count`` is at most their number."""
+    ends = np.cumsum(nbytes)
+    wanted = np.linspace(0, float(ends[-1]), count + 1)[1:-1]
+    after = np.searchsorted(ends, wanted)
+    begins = ends[after] - nbytes[after]
+    cuts = after + (ends[after] - wanted <= wanted - begins)  # the nearer end of the unit
+    return in_turn(cuts, len(nbytes))
+
+
+def in_turn(cuts: Int64Array, units: int) -> Int64Array:
+    """The cuts with both ends of a row of units, moved so that a unit lies between any two."""
+    number = np.arange(1, len(cuts) + 1)
+    # cut i has at least i units before it, and as many behind it as runs are to come
+    room = np.maximum.accumulate(np.maximum(cuts - number, 0))
+    inside = np.minimum(room, units - len(cuts) - 1) + number
+    return np.concatenate([[0], inside, [units]]).astype(np.int64)
+
+
 StartsArray: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.uint32]]"
 
 
@@ -109,3 +147,177 @@ def shards_between(dataset: Dataset, start: int, stop: int) -> Iterator[Shard]:
         if before < stop and start < end:
             yield cut_shard(shard, max(start - before, 0), min(stop, end) - before)
         before = end
+
+
+# `PagedPart`: some neighbouring records of a long dataset.
+
+
+class PagedPart(PagedShards):
+    """The list of shards of a part. Its first and its last shard may be cut.
+
+    It pickles as the places of the pages that tell of these shards.
+    """
+
+    def __init__(self, base: PagedShards, places: Places) -> None:
+        self._base = base
+        self._places = places
+        super().__init__(base.refs, base.folder, raw=base.raw and not places.cut)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        narrow, places = self._narrowed
+        return PagedPart, (narrow, places)
+
+    @cached_property
+    def _narrowed(self) -> tuple[PagedShards, Places]:
+        """The pages that tell of these shards, and where the part lies in them."""
+        base, (first, stop) = self._base, self._places.shards
+        begin, end = base.page_of(first), base.page_of(stop - 1) + 1
+        before = (base.before(column, begin) for column in ("shards", "records", "blocks"))
+        pages = PagedShards(base.refs[begin:end], base.folder, raw=base.raw)
+        return pages, self._places.moved(*before)
+
+    def part(self, start: int, stop: int) -> tuple[PagedShards, int, int]:
+        """The list that this is a part of, and where records ``start:stop`` stand there."""
+        first = self._places.records[0]
+        return self._base, first + start, first + stop
+
+    def at(self, places: Places) -> PagedPart:
+        """The part that lies at these places of this one."""
+        own = self._places
+        moved = places.moved(-own.shards[0], -own.records[0], -own.blocks[0])
+        return PagedPart(self._base, moved._replace(cut=places.cut or own.cut))
+
+    def __len__(self) -> int:
+        first, stop = self._places.shards
+        return stop - first
+
+    @property
+    def records(self) -> int:
+        first, stop = self._places.records
+        return stop - first
+
+    @property
+    def blocks(self) -> int:
+        first, stop = self._places.blocks
+        return stop - first
+
+    @cached_property
+    def nbytes(self) -> int:
+        return self._places.nbytes
+
+    @cached_property
+    def digest(self) -> int:
+        pages, places = self._narrowed
+        return crc32c(f"{pages.digest} {places.records}".encode())
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, PagedPart):
+            return NotImplemented
+        return self._narrowed == other._narrowed
+
+    __hash__ = None
+
+    def __repr__(self) -> str:
+        return f"<PagedPart: {self.records} records in {len(self)} shards>"
+
+    def listed(self, shard: int) -> Listed:
+        found = self._base.listed(self._places.shards[0] + shard)
+        first, stop = self._bounds(shard, found.shard.records)
+        if (first, stop) == (0, found.shard.records):
+            return found
+        cut = replace(found.shard, records=stop - first)
+        return found._replace(shard=cut, blocks=len(self.table(shard)))
+
+    def all_listed(self, first_page: int = 0) -> Iterator[Listed]:
+        del first_page  # which only those ask for who write
+        return map(self.listed, range(len(self)))
+
+    def columns(self, *names: str) -> list[Int64Array]:
+        pages, places = self._narrowed
+        first, stop = places.shards
+        found = [column[first:stop].copy() for column in pages.columns(*names)]
+        for shard in {0, len(self) - 1}:
+            listed = self.listed(shard)
+            table = self.table(shard)
+            nbytes = int(table.offsets[-1] - table.offsets[0])
+            cut = {"records": listed.shard.records, "blocks": listed.blocks, "nbytes": nbytes}
+            for column, name in zip(found, names, strict=True):
+                column[shard] = cut[name]
+        return found
+
+    def _bounds(self, shard: int, records: int) -> tuple[int, int]:
+        """Which records of a shard are of the part."""
+        first, stop = 0, records
+        if shard in (0, len(self) - 1):
+            before = self._base.first_of("records", self._places.shards[0] + shard)
+            first = max(first, self._places.records[0] - before)
+            stop = min(stop, self._places.records[1] - before)
+        return first, stop
+
+    def shards_of(self, column: str, numbers: Int64Array) -> tuple[Int64Array, Int64Array]:
+        begin, end = self._range(column)
+        if len(numbers) and (numbers.min() < 0 or numbers.max() >= end - begin):
+            raise IndexError(f"there are {end - begin} {column}")
+        shards, firsts = self._base.shards_of(column, numbers + begin)
+        return shards - self._places.shards[0], np.maximum(firsts - begin, 0)
+
+    def first_of(self, column: str, shard: int) -> int:
+        begin, _ = self._range(column)
+        return max(self._base.first_of(column, self._places.shards[0] + shard) - begin, 0)
+
+    def _range(self, column: str) -> tuple[int, int]:
+        return self._places.records if column == "records" else self._places.blocks
+
+    def tables(self, shards: Iterable[int]) -> Iterator[BlockTable]:
+        numbers = list(shards)
+        first = self._places.shards[0]
+        found = self._base.tables(first + shard for shard in numbers)
+        for shard, table in zip(numbers, found, strict=True):
+            records = int(table.records[-1])
+            bounds = self._bounds(shard, records)
+            yield table if bounds == (0, records) else cut_table(table, *bounds)
+
+    def begin_tables(self, shards: Iterable[int]) -> None:
+        self._base.begin_tables(self._places.shards[0] + shard for shard in shards)
+
+
+def part_at(paged: PagedShards, places: Places) -> PagedPart:
+    """The part of a long dataset that lies at these places. Nothing is read."""
+    return paged.at(places) if isinstance(paged, PagedPart) else PagedPart(paged, places)
+
+
+def part_of_pages(paged: PagedShards, start: int, stop: int) -> PagedPart:
+    """Records ``start:stop`` of a long dataset. There must be one at least."""
+    while isinstance(paged, PagedPart):
+        paged, start, stop = paged.part(start, stop)
+    ends = np.array([start, stop - 1], np.int64)
+    (first, last), (begins, begun) = (found.tolist() for found in paged.shards_of("records", ends))
+    block, byte = _begin(paged, first, start - begins)
+    end, until = _end(paged, last, stop - begun)
+    places = Places(
+        (first, last + 1),
+        (start, stop),
+        (paged.first_of("blocks", first) + block, paged.first_of("blocks", last) + end),
+        paged.nbytes_before(last) + until - paged.nbytes_before(first) - byte,
+        begins < start or stop - begun < paged[last].records,
+    )
+    return PagedPart(paged, places)
+
+
+def _begin(paged: PagedShards, shard: int, record: int) -> tuple[int, int]:
+    """The block and the byte at which a part begins with a record of a shard. Only where it cuts
+    the shard its table is read."""
+    if not record:
+        return 0, 0
+    table = paged.table(shard)
+    cut = cut_table(table, record, int(table.records[-1]))
+    return len(table) - len(cut), int(cut.offsets[0])
+
+
+def _end(paged: PagedShards, shard: int, record: int) -> tuple[int, int]:
+    """The same for a part that ends before a record of a shard."""
+    listed = paged.listed(shard)
+    if record == listed.shard.records:
+        return listed.blocks, listed.shard.nbytes
+    cut = cut_table(paged.table(shard), 0, record)
+    return len(cut), int(cut.offsets[-1])

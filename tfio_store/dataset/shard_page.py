@@ -1,16 +1,5 @@
-"""Pages: the list of a long dataset's shards, a few thousand at a time. No I/O.
-
-A page tells of each shard its name and totals, and where its block table lies. Little-endian, for
-n shards whose tables lie in m indexes::
-
-    u32 n  u32 m  u32 bytes of all names of shards  u32 bytes of all names of indexes
-    u64 nbytes[n]  u64 records[n]  u64 blocks[n]  u64 table_start[n]  u64 table_nbytes[n]
-    u32 crc32c[n]  u32 index[n]  u32 name_stop[n]  u32 index_stop[m]
-    the names of the shards, then those of the indexes
-    u32 CRC32C of all of the above
-
-Pages lie one behind the other in objects that begin with "TFIOSLST"  u32 version = 1  u32 pages.
-The root tells where each page lies, and its totals (see `PageRef`).
+"""Pages: the list of a long dataset's shards, a few thousand at a time, and how they are found.
+No I/O.
 """
 
 from __future__ import annotations
@@ -19,31 +8,139 @@ import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from tfio_store.dataset.block_tables import CRC, ShardInfo
-from tfio_store.dataset.ranged_tables import INDEX_HEADER_BYTES, MOST_TABLE_BYTES
+from tfio_store.dataset.block_tables import (
+    COMPRESSED,
+    CRC,
+    HEADER,
+    MAGIC,
+    NO_TABLE,
+    SHARD,
+    BlockTable,
+    ShardInfo,
+    arrays_of,
+    details_of,
+    shard_header,
+    table_at,
+    with_details,
+)
+from tfio_store.dataset.checks import check_name
 from tfio_store.records.framing import crc32c
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
+
 __all__ = [
+    "INDEX_HEADER_BYTES",
     "LIST_HEADER_BYTES",
-    "MOST_PAGE_BYTES",
     "PAGE_SHARDS",
     "Listed",
-    "PageTotals",
+    "PageRef",
     "ShardPage",
     "TablePlace",
     "decode_page",
+    "decode_table",
     "encode_page",
+    "encode_table",
+    "index_of",
     "list_of",
     "page_crc",
+    "pages_from_json",
+    "pages_to_json",
 ]
+
+
+# The index of version 3: block tables that are read one at a time, each with its own CRC. No I/O.
+#
+# Little-endian; the columns are as `BlockTable` has them::
+#
+#     "TFIOSIDX"  u32 version = 3  u32 tables
+#     per table   u64 nbytes  u64 records  u64 blocks  u32 crc32c  u32 kind
+#                 i64 offsets[blocks + 1]
+#                 i64 raw_offsets[blocks + 1]  if kind is COMPRESSED
+#                 i64 records[blocks + 1]
+#                 u32 starts[records]          if kind is POSITIONED
+#                 u32 crcs[records]            if it is SUMMED too
+#                 u32 sums[blocks + 1]         if kind is SUMMED
+#                 zeros up to a multiple of 8, less 4
+#                 u32 CRC32C of the table's bytes before it
+#
+# The list of shards tells where each table lies (see `tfio_store.dataset.shard_page`): whoever
+# wants a table needs the shard's name and size too, so one question answers for both.
+
+
+VERSION = 3
+INDEX_HEADER_BYTES = HEADER.size
+MOST_TABLE_BYTES = 1 << 30
+"""A longer table is refused, so that no list of shards makes a reader fetch what it likes."""
+
+_ALIGNMENT = 8
+
+
+def index_of(tables: Iterable[bytes]) -> bytes:
+    """The index that holds these encoded tables, one behind the other from `INDEX_HEADER_BYTES`
+    on."""
+    pieces = list(tables)
+    return b"".join([HEADER.pack(MAGIC, VERSION, len(pieces)), *pieces])
+
+
+def encode_table(shard: ShardInfo) -> bytes:
+    """The table of a shard whose blocks are known, with its CRC."""
+    table = shard.blocks
+    assert table is not None
+    pieces = [shard_header(shard)]
+    pieces += [array.astype("<i8").tobytes() for array in arrays_of(table)]
+    pieces += [array.astype("<u4").tobytes() for array in details_of(table)]
+    body = b"".join(pieces)
+    body += bytes(-(len(body) + CRC.size) % _ALIGNMENT)
+    if len(body) + CRC.size > MOST_TABLE_BYTES:
+        raise ValueError(
+            f"{shard.name}: a table of its {len(table)} blocks is longer than an index can hold; "
+            "write smaller shards, larger blocks, or no record_positions="
+        )
+    return body + CRC.pack(crc32c(body))
+
+
+def decode_table(data: BytesLike, shard: ShardInfo) -> BlockTable:
+    """The table of ``shard``, as views of ``data``; ValueError says why it is not this table."""
+    view = memoryview(data).cast("B")
+    if len(view) < SHARD.size + CRC.size:
+        raise ValueError(f"the table of {shard.name} is cut off after {len(view)} bytes")
+    body = view[: -CRC.size]
+    if crc32c(body) != CRC.unpack(view[-CRC.size :])[0]:
+        raise ValueError(f"the checksum of the table of {shard.name} does not hold")
+    header = SHARD.unpack_from(body)
+    if header[-1] == NO_TABLE:
+        raise ValueError(f"{shard.name} has a table of an unknown kind, {NO_TABLE}")
+    table, position = table_at(body, SHARD.size, header, shard)
+    assert table is not None
+    if header[-1] > COMPRESSED:
+        table, position = with_details(body, position, table, header[-1], shard)
+    rest = bytes(body[position : position + _ALIGNMENT])
+    if len(body) - position >= _ALIGNMENT or any(rest):
+        raise ValueError(f"{len(body) - position} bytes follow the table of {shard.name}")
+    return table
+
+
+# Pages: the list of a long dataset's shards, a few thousand at a time. No I/O.
+#
+# A page tells of each shard its name and totals, and where its block table lies. Little-endian, for
+# n shards whose tables lie in m indexes::
+#
+#     u32 n  u32 m  u32 bytes of all names of shards  u32 bytes of all names of indexes
+#     u64 nbytes[n]  u64 records[n]  u64 blocks[n]  u64 table_start[n]  u64 table_nbytes[n]
+#     u32 crc32c[n]  u32 index[n]  u32 name_stop[n]  u32 index_stop[m]
+#     the names of the shards, then those of the indexes
+#     u32 CRC32C of all of the above
+#
+# Pages lie one behind the other in objects that begin with "TFIOSLST"  u32 version = 1  u32 pages.
+# The root tells where each page lies, and its totals (see `PageRef`).
+
 
 PAGE_SHARDS = 2048
 """A page of so many shards takes about 200 KB: one request, and the most that an append writes
@@ -233,3 +330,83 @@ def _check_places(columns: dict[str, Int64Array], indexes: int, names: tuple[str
     hidden = (columns["records"] == 0) & (columns["blocks"] > 0)
     if hidden.any():
         raise ValueError(f"{names[int(hidden.argmax())]} has blocks and no record")
+
+
+# `PageRef`: what the root of a long dataset tells of one page of its list of shards. No I/O.
+
+
+_NUMBERS = 8
+_MOST = 1 << 63
+
+
+@dataclass(frozen=True, slots=True)
+class PageRef:
+    """A page is bytes ``start:start + nbytes`` of the object ``name``, and ends in ``crc32c``."""
+
+    name: str
+    start: int
+    nbytes: int
+    totals: PageTotals
+    crc32c: int
+
+    @property
+    def place(self) -> tuple[str, int, int]:
+        """Its object, where it begins there, and its bytes."""
+        return self.name, self.start, self.nbytes
+
+
+def pages_to_json(refs: Sequence[PageRef]) -> dict[str, Any]:
+    """The value of "shards" in the root."""
+    objects = list(dict.fromkeys(ref.name for ref in refs))
+    number = {name: i for i, name in enumerate(objects)}
+    rows = [[number[r.name], r.start, r.nbytes, *r.totals, r.crc32c] for r in refs]
+    return {"objects": objects, "pages": rows}
+
+
+def pages_from_json(document: Any) -> tuple[PageRef, ...]:
+    """ValueError for anything that `pages_to_json` does not make."""
+    objects, rows = document.get("objects"), document.get("pages")
+    if not isinstance(objects, list) or not isinstance(rows, list):
+        raise ValueError('"shards" has no lists of objects and pages')
+    for name in objects:
+        if not isinstance(name, str):
+            raise ValueError(f"a name is {type(name).__name__}, not a string")
+        check_name(name)
+    refs = tuple(_ref(row, objects) for row in rows)
+    if sum(ref.totals.blocks for ref in refs) >= _MOST:
+        raise ValueError("its pages tell of more blocks than there can be")
+    _check_apart(refs)
+    return refs
+
+
+def _check_apart(refs: Sequence[PageRef]) -> None:
+    """A page that is named twice would give its records twice."""
+    placed = sorted(refs, key=lambda ref: (ref.name, ref.start))
+    for one, following in pairwise(placed):
+        if one.name == following.name and following.start < one.start + one.nbytes:
+            raise ValueError(
+                f"two pages overlap in {one.name}: one begins at byte {following.start}, inside "
+                "another"
+            )
+
+
+def _ref(row: Any, objects: list[str]) -> PageRef:
+    if not isinstance(row, list) or len(row) != _NUMBERS or not all(map(_is_count, row)):
+        raise ValueError(f"a page is {str(row)[:100]}, not {_NUMBERS} counts")
+    number, start, nbytes, *sums, crc = row
+    totals = PageTotals(*sums)
+    if number >= len(objects):
+        raise ValueError(f"a page lies in object {number} of {len(objects)}")
+    if start < LIST_HEADER_BYTES or not 0 < nbytes <= MOST_PAGE_BYTES or crc >> 32:
+        raise ValueError(f"no page lies at byte {start} with {nbytes} bytes")
+    if not 1 <= totals.shards <= PAGE_SHARDS:
+        raise ValueError(f"a page has {totals.shards} shards, not 1 to {PAGE_SHARDS}")
+    if totals.records and not totals.blocks:
+        raise ValueError(f"a page has {totals.records} records and no block")
+    if totals.blocks and not totals.records:
+        raise ValueError(f"a page has {totals.blocks} blocks and no record")
+    return PageRef(objects[number], start, nbytes, totals, crc)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST

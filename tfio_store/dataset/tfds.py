@@ -1,20 +1,21 @@
-"""Folders that TensorFlow Datasets wrote: ``dataset_info.json`` names splits and shard lengths.
-
-It reads one split, never all: FOLDER/train, or FOLDER if it has only one.
-"""
+"""Folders that TensorFlow Datasets wrote: their splits, shards and features."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from tfio_store.dataset.checks import check_name
 from tfio_store.dataset.folder import Folder
+from tfio_store.dataset.model import DatasetPart
 from tfio_store.errors import ManifestError
-from tfio_store.storage import Store
+from tfio_store.example.feature import Feature
+from tfio_store.storage import Storage, Store
 
-__all__ = ["tfds_shards"]
+__all__ = ["tfds_features", "tfds_shards"]
 
 _TEMPLATE = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"
 
@@ -70,3 +71,113 @@ def _shards(info: dict[str, Any], split: dict[str, Any]) -> Iterator[tuple[str, 
         for placeholder, value in fixed.items():
             name = name.replace(placeholder, value)
         yield check_name(name), records
+
+
+# What TensorFlow Datasets wrote of the features of a folder's Examples.
+#
+# ``features.json`` lies beside the shards, and the names of the classes of a feature in
+# ``FEATURE.labels.txt``. Kinds of features that are not known here are left out: records tell
+# enough to read them.
+
+
+_DTYPES = {"string": "bytes"}
+"""Where TensorFlow has another name."""
+
+
+def tfds_features(source: object, storage: Storage | None) -> dict[str, Feature]:
+    """The features of a folder that TFDS wrote, of one of its splits, or of its files. Empty for
+    any other source.
+
+    Features of a sequence vary in length. ManifestError for a ``features.json`` that is no JSON.
+    """
+    while isinstance(source, DatasetPart):
+        storage = storage or source._reached()
+        source = source._whole()
+    if not isinstance(source, str | os.PathLike):
+        return {}
+    store, path = (storage or Storage()).open(source)
+    path = path.rstrip("/")
+    for where in (path, path.rpartition("/")[0]):
+        if not where or any(c in where for c in "*?["):
+            continue
+        folder = Folder(store, where)
+        try:
+            stored = folder.read("features.json")
+        except NotADirectoryError:
+            continue
+        if stored is not None:
+            found = _parsed(folder, stored[0])
+            return dict(_features(folder, found, (), single=True))
+    return {}
+
+
+def _parsed(folder: Folder, data: bytes) -> Any:
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise ManifestError(f"{folder.url('features.json')}: is no JSON: {error}") from error
+
+
+def _features(
+    folder: Folder, node: Any, path: tuple[str, ...], *, single: bool
+) -> Iterator[tuple[str, Feature]]:
+    """The features below a node, by their names in Examples. What is not ``single`` is the steps of
+    a sequence: their number varies."""
+    inner = _at(node, "featuresDict", "features")
+    if isinstance(inner, Mapping) and len(path) < 50:  # deep nodes must not end the stack
+        for key, child in inner.items():
+            yield from _features(folder, child, (*path, key), single=single)
+        return
+    step = _at(node, "sequence", "feature")
+    if isinstance(step, Mapping) and "sequence" not in step:
+        yield from _features(folder, step, path, single=False)
+        return
+    name = "/".join(path)
+    try:
+        name.encode()  # JSON has strings that are no text
+        found = _feature(folder, node, path)
+        if found is not None and not single:
+            steps = () if found.ragged else found.shape
+            found = replace(found, shape=(None, *steps))
+    except (TypeError, ValueError):
+        return  # of a dtype or shape that no feature has
+    if found is not None:
+        yield name, found
+
+
+def _feature(folder: Folder, node: Any, path: tuple[str, ...]) -> Feature | None:
+    """One value of the node."""
+    if _at(node, "classLabel") is not None:
+        names = _names(folder, path)
+        return Feature.class_label(names) if names else None
+    if _at(node, "text") is not None:
+        return Feature.text()
+    image = _at(node, "image")
+    if isinstance(image, Mapping):
+        # Floats are images of other numbers: four bytes of each are the channels of one pixel.
+        plain = _at(image, "dtype") in (None, "uint8", "uint16")
+        return Feature.image(_at(image, "encodingFormat") or None) if plain else None
+    tensor = _at(node, "tensor")
+    if not isinstance(tensor, Mapping) or tensor.get("encoding", "none") != "none":
+        return None
+    dtype = str(tensor.get("dtype"))
+    return Feature(_DTYPES.get(dtype, dtype), _shape(tensor))
+
+
+def _names(folder: Folder, path: tuple[str, ...]) -> list[str]:
+    """The names of classes, a line each. Without a file only their number is known."""
+    stored = folder.read("-".join(key.replace("/", ".") for key in path) + ".labels.txt")
+    lines = [] if stored is None else stored[0].decode().split("\n")
+    return [line.strip() for line in lines if line.strip()]
+
+
+def _shape(tensor: Mapping[str, Any]) -> tuple[int | None, ...]:
+    dims = _at(tensor, "shape", "dimensions") or []
+    return tuple(int(dim) if int(dim) >= 0 else None for dim in dims)
+
+
+def _at(node: Any, *keys: str) -> Any:
+    """What lies under keys of nested mappings; None where there is none."""
+    for key in keys:
+        node = node.get(key) if isinstance(node, Mapping) else None
+    return node

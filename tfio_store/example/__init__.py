@@ -8,8 +8,7 @@ from tfio_store.example.codec import (
     encode_examples,
     encode_sequence_example,
 )
-from tfio_store.example.nullable import Nullable
-from tfio_store.example.ragged import Ragged
+from tfio_store.example.ragged import Nullable, Ragged
 from tfio_store.records.framing import backend  # from here, since it tells of `codec` too
 
 __all__ = [

@@ -11,20 +11,23 @@ import numpy as np
 
 from tfio_store.errors import CorruptRecordError, SchemaError
 from tfio_store.example.columns import nan_as_nulls, normal_column
-from tfio_store.example.decoding import KINDS, decode_column, keys_of
-from tfio_store.example.decoding_nulls import (
+from tfio_store.example.decoding import (
+    KINDS,
     Nulls,
+    check_apart,
     check_nulls,
     check_room,
+    decode_column,
+    decode_feature_list,
     decode_nullable,
+    decode_steps,
+    keys_of,
     masked,
 )
 from tfio_store.example.feature import Feature
-from tfio_store.example.feature_lists import check_apart, decode_feature_list, decode_steps
 from tfio_store.example.kind_values import Labels, check_labels, meant, meant_schema, named
 from tfio_store.example.list_columns import core_table
-from tfio_store.example.nullable import Nullable
-from tfio_store.example.ragged import Ragged
+from tfio_store.example.ragged import Nullable, Ragged
 from tfio_store.example.schema import RECORD, Schema, WholeRecords, written_schema
 from tfio_store.records.compiled import load
 from tfio_store.records.framing import RecordBatch
@@ -232,7 +235,7 @@ class Examples(dict[str, Any]):
         Raises:
             ImportError: pandas is not installed.
         """
-        from tfio_store.example.frame import to_pandas
+        from tfio_store.example.arrow import to_pandas
 
         return to_pandas(self, self.schema)
 

@@ -14,15 +14,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tfio_store.example.exactness import exact_array, number_kind
+from tfio_store.example.exactness import (
+    exact_array,
+    has_nulls_of_its_own,
+    is_null,
+    null_flags,
+    null_kinds,
+    number_kind,
+)
 from tfio_store.example.feature import EXACT, ROW_LENGTHS, Feature
 from tfio_store.example.fitting import blank, fitted, levelled
 from tfio_store.example.kind_values import written
-from tfio_store.example.nullable import Nullable, apart, row_of, spread, valid_rows
-from tfio_store.example.nulls import has_nulls_of_its_own, is_null, null_flags, null_kinds
-from tfio_store.example.ragged import Ragged
+from tfio_store.example.ragged import Nullable, Ragged, Text, apart, row_of, spread, valid_rows
 from tfio_store.example.schema import Schema
-from tfio_store.example.text import Text
 from tfio_store.example.values import (
     check_keys,
     is_string,

@@ -14,9 +14,7 @@ import numpy.typing as npt
 
 from tfio_store.example.exactness import lost_in_float32, number_kind, rounded
 from tfio_store.example.feature import Feature
-from tfio_store.example.nullable import row_of
-from tfio_store.example.ragged import Ragged
-from tfio_store.example.text import Text
+from tfio_store.example.ragged import Ragged, Text, row_of
 from tfio_store.records.framing import RecordBatch
 
 __all__ = ["blank", "evened", "fitted", "levelled", "wrong_levels"]

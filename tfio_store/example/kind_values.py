@@ -11,12 +11,9 @@ import numpy.typing as npt
 
 from tfio_store.errors import SchemaError
 from tfio_store.example.feature import Feature
-from tfio_store.example.images import decoded_image
-from tfio_store.example.kinds import ClassLabel, Image
-from tfio_store.example.nullable import Nullable, row_of
-from tfio_store.example.ragged import Ragged
+from tfio_store.example.kinds import ClassLabel, Image, decoded_image
+from tfio_store.example.ragged import Nullable, Ragged, Text, row_of
 from tfio_store.example.schema import Schema
-from tfio_store.example.text import Text
 from tfio_store.records.framing import RecordBatch
 
 __all__ = ["Labels", "check_labels", "meant", "meant_schema", "named", "written"]

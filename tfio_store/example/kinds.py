@@ -1,20 +1,22 @@
-"""What the values of a feature mean, beside what a record holds of them.
-
-A record holds a class as a number, and an image as encoded bytes. A reader that does not know the
-kind reads just these.
-"""
+"""What a feature's values mean: classes and images, and pixels to and from encoded images."""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 __all__ = [
     "ClassLabel",
     "Image",
     "Kind",
     "class_label",
+    "decoded_image",
+    "encode_image",
     "encoding_of",
     "kind_from_json",
     "kind_to_json",
@@ -100,3 +102,121 @@ def kind_from_json(value: Mapping[str, Any] | None) -> Kind | None:
     if "class_label" in value:
         return class_label(value["class_label"]["names"])
     return Image(value["image"]["encoding"]) if "image" in value else None
+
+
+# Encoded images to pixels and back, by Pillow.
+
+
+_MODES = ("L", "LA", "RGB", "RGBA")
+_WITHOUT_ALPHA = ("jpeg", "bmp")
+"""A BMP of 32 bits is read as RGB: its plain header does not tell what the fourth byte is."""
+_MOST_SIDE = {"jpeg": 65_500, "webp": 16_383, "gif": 65_535}
+"""The widest and highest images of an encoding; libjpeg's limit is below that of the format."""
+
+
+def encode_image(pixels: Any, encoding: str = "png", *, quality: int = 95) -> bytes:
+    """Encode the pixels of an image, for a column of `Feature.image`. Needs Pillow.
+
+    Args:
+        pixels (uint8 array [h, w, c]): 1 (grey), 2 (grey, alpha), 3 (RGB) or 4 (RGBA) channels.
+        encoding (str): "png" (default), "webp", "bmp", "gif" or "jpeg". JPEG, WebP and GIF change
+            the pixels. JPEG and BMP take no alpha.
+        quality (int): Of "jpeg" and "webp", from 1 to 100. Default 95.
+
+    Returns:
+        bytes: The encoded image.
+
+    Raises:
+        ImportError: Pillow is not installed.
+        TypeError: ``pixels`` are no array of uint8, or ``quality`` is no int.
+        ValueError: Their shape or ``quality`` is another one, or the encoding is unknown or can't
+            hold the channels or the size.
+
+    Example:
+        >>> import numpy as np
+        >>> tfs.encode_image(np.zeros((2, 3, 3), np.uint8), "png")[:4]
+        b'\\x89PNG'
+    """
+    Image(encoding)
+    array = np.asarray(pixels)
+    if array.dtype != np.uint8:
+        raise TypeError(f"pixels must be an array of uint8, got {array.dtype}")
+    if array.ndim != 3 or not 1 <= array.shape[2] <= 4 or not array.size:
+        raise ValueError(f"pixels must have the shape [h, w, 1 to 4], got {array.shape}")
+    mode = _MODES[array.shape[2] - 1]
+    _check_held(encoding, mode, array.shape, quality)
+    flat = array[:, :, 0] if mode == "L" else array
+    picture, file = _pillow().fromarray(np.ascontiguousarray(flat)), io.BytesIO()
+    options = {"quality": int(quality)} if encoding in ("jpeg", "webp") else {}
+    try:
+        picture.save(file, encoding, **options)
+    except OSError as error:
+        raise ValueError(f"{encoding} can't hold {mode}: {error}") from None
+    return file.getvalue()
+
+
+def _check_held(encoding: str, mode: str, shape: tuple[int, ...], quality: Any) -> None:
+    """TypeError or ValueError for what the encoding can't hold, and for a quality that is none."""
+    if isinstance(quality, bool) or not isinstance(quality, (int, np.integer)):
+        raise TypeError(f"quality must be an int, got {quality!r}")
+    if not 1 <= quality <= 100:
+        raise ValueError(f"quality must be from 1 to 100, got {quality}")
+    if mode.endswith("A") and encoding in _WITHOUT_ALPHA:
+        raise ValueError(f"{encoding} can't hold {mode}: it has no alpha; png and webp have")
+    most = _MOST_SIDE.get(encoding)
+    if most is not None and max(shape[:2]) > most:
+        raise ValueError(
+            f"{encoding} can't hold {shape[1]} x {shape[0]} pixels: it takes at most {most} pixels "
+            "a side; png takes more"
+        )
+
+
+def decoded_image(data: bytes) -> npt.NDArray[Any]:
+    """Pixels [h, w, c] of uint8; of uint16 where a grey image has 16 bits. ValueError for damaged
+    data, and for a size over Pillow's MAX_IMAGE_PIXELS: it is known before anything is allocated.
+    """
+    encoding = encoding_of(data)
+    if encoding is None:
+        raise ValueError(f"begins with {data[:8]!r}, and is no image of an encoding that is known")
+    pillow = _pillow()
+    try:
+        with pillow.open(io.BytesIO(data), formats=[encoding.upper()]) as picture:
+            _check_size(picture.size, pillow.MAX_IMAGE_PIXELS)
+            array = np.asarray(_of_known_mode(picture))
+    except MemoryError:
+        raise
+    except pillow.UnidentifiedImageError:
+        reason = "its header is damaged or cut, or Pillow was built without the encoding"
+        raise ValueError(f"is no whole {encoding} image: {reason}") from None
+    except Exception as error:  # damage makes Pillow raise errors of many kinds
+        raise ValueError(f"is no whole {encoding} image: {error}") from error
+    return array.reshape(*array.shape[:2], -1)
+
+
+def _check_size(size: tuple[int, int], most: int | None) -> None:
+    """Pillow itself only warns up to twice as many pixels."""
+    if most is not None and size[0] * size[1] > most:
+        raise ValueError(
+            f"{size[0]} x {size[1]} pixels are over PIL.Image.MAX_IMAGE_PIXELS, {most}; raise it "
+            "if the source is to be trusted"
+        )
+
+
+def _of_known_mode(picture: Any) -> Any:
+    """The image in grey or RGB, with alpha if it has some. A palette becomes its colours."""
+    if picture.mode in _MODES:
+        return picture
+    if picture.mode == "1":
+        return picture.convert("L")
+    if picture.mode.startswith("I"):
+        return np.asarray(picture).astype(np.uint16)
+    alpha = picture.mode in ("P", "PA") and picture.has_transparency_data
+    return picture.convert("RGBA" if alpha else "RGB")
+
+
+def _pillow() -> Any:
+    try:
+        import PIL.Image
+    except ImportError as error:
+        raise ImportError("Pillow is needed: pip install 'tfio_store[image]'") from error
+    return PIL.Image

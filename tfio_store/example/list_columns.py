@@ -24,8 +24,7 @@ from tfio_store.example.columns import (
 from tfio_store.example.feature import Feature
 from tfio_store.example.fitting import evened, fitted, wrong_levels
 from tfio_store.example.kind_values import written
-from tfio_store.example.nullable import apart
-from tfio_store.example.ragged import Ragged
+from tfio_store.example.ragged import Ragged, apart
 from tfio_store.example.schema import Schema
 
 __all__ = ["ListColumn", "core_table"]

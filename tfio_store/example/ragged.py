@@ -1,4 +1,6 @@
-"""`Ragged`: rows of differing lengths, as one array and where each row lies in it."""
+"""Columns of rows of differing lengths (`Ragged`), with nulls (`Nullable`), or of strings
+(`Text`).
+"""
 
 from __future__ import annotations
 
@@ -10,10 +12,44 @@ from typing import Any, SupportsIndex, TypeAlias, overload
 import numpy as np
 import numpy.typing as npt
 
-from tfio_store.example.exactness import exact_array, joined_exactly
-from tfio_store.example.nulls import null_flags
+from tfio_store.example.exactness import exact_array, joined_exactly, null_flags
+from tfio_store.records.framing import RecordBatch
 
-__all__ = ["Ragged", "RowIndex"]
+__all__ = [
+    "Nullable",
+    "Ragged",
+    "Text",
+    "apart",
+    "joined_columns",
+    "row_of",
+    "spread",
+    "valid_rows",
+]
+
+
+# `Text`: many strings as UTF-8 in one buffer, which no Python object stands for.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Text:
+    """Byte strings that are known to be UTF-8, and are to be read as str."""
+
+    batch: RecordBatch
+
+    def __len__(self) -> int:
+        return len(self.batch)
+
+    def __getitem__(self, rows: slice) -> Text:
+        return Text(self.batch[rows])
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all the strings (int)."""
+        return self.batch.nbytes
+
+
+# `Ragged`: rows of differing lengths, as one array and where each row lies in it.
+
 
 Int64Array = npt.NDArray[np.int64]
 RowIndex: TypeAlias = "tuple[SupportsIndex, EllipsisType]"
@@ -135,3 +171,157 @@ def _row(row: Any, dtype: npt.DTypeLike | None) -> Any:
 
 def _join_ragged(rows: list[Any], dtype: npt.DTypeLike | None) -> Ragged:
     return Ragged.from_rows([inner for row in rows for inner in row], dtype=dtype)
+
+
+# `Nullable`: a column some of whose rows are null.
+#
+# An Example holds a null by what it lacks: the record has no such feature. So a row is null as a
+# whole or not at all.
+
+
+BoolArray = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Nullable:
+    """A column with nulls, where no masked array can hold it: rows of differing lengths, or bytes.
+
+    ``column[i]`` gives a row, or None for a null. ``column[i:j]`` gives a `Nullable`.
+
+    Args:
+        values (Ragged | RecordBatch | array | list): One entry for each row. What stands for a null
+            means nothing. A null row of a `Ragged` is empty.
+        valid (bool array [rows]): False where the row is null.
+
+    Raises:
+        ValueError: There are not as many flags as rows, or a null row of a `Ragged` has values.
+
+    Example:
+        >>> column = tfs.Nullable(tfs.Ragged.from_rows([[1, 2], [], []]), [True, False, True])
+        >>> column.tolist(), column[1] is None
+        ([[1, 2], None, []], True)
+    """
+
+    values: Any
+    valid: BoolArray
+
+    def __post_init__(self) -> None:
+        valid = np.asarray(self.valid, dtype=bool, order="C")
+        object.__setattr__(self, "valid", valid)
+        if valid.shape != (len(self.values),):
+            raise ValueError(
+                f"valid must hold {len(self.values)} flags, one for each row; its shape is "
+                f"{valid.shape}"
+            )
+        if isinstance(self.values, Ragged) and self.values.row_lengths[~valid].any():
+            row = int(np.argmax((self.values.row_lengths > 0) & ~valid))
+            raise ValueError(f"row {row} is null, and must be empty; it has values")
+
+    def __len__(self) -> int:
+        return len(self.valid)
+
+    def __getitem__(self, index: slice | SupportsIndex | RowIndex) -> Any:
+        """Row i, None if it is null; or rows ``i:j`` (step 1) as a `Nullable`. ``[i, ...]`` gives
+        row i as numpy does: a byte string as an array of shape ()."""
+        if isinstance(index, tuple):
+            row, rest = index
+            arrays = isinstance(self.values, np.ndarray)
+            return self.values[row, rest] if self.valid[row] and arrays else self[row]
+        if isinstance(index, slice):
+            return Nullable(self.values[index], self.valid[index])
+        return self.values[index] if self.valid[index] else None
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self)))
+
+    def tolist(self) -> list[Any]:
+        """Copy the rows into a list.
+
+        Returns:
+            list: A row each; None for a null.
+        """
+        return [row.tolist() if hasattr(row, "tolist") else row for row in self]
+
+
+def valid_rows(column: Any) -> BoolArray:
+    """Which rows of a masked array have no masked value."""
+    mask = np.ma.getmaskarray(column)
+    return np.asarray(~mask.any(axis=tuple(range(1, mask.ndim))))
+
+
+def apart(column: Any) -> tuple[Any, BoolArray | None]:
+    """The values of a column, and which rows are valid: None if all are."""
+    if not isinstance(column, Nullable):
+        return column, None
+    return column.values, None if column.valid.all() else column.valid
+
+
+def row_of(column: Any, index: int) -> int:
+    """The row of a column that holds the value of this index; values are counted through rows."""
+    if isinstance(column, Nullable):
+        return row_of(column.values, index)
+    if isinstance(column, Ragged):
+        item = row_of(column.values, index)
+        return int(np.searchsorted(column.row_splits, item, side="right")) - 1
+    width = int(np.prod(column.shape[1:])) if isinstance(column, np.ndarray) else 1
+    return index // max(1, width)
+
+
+def spread(values: Any, valid: BoolArray) -> Any:
+    """Lay the values of the valid rows out over all rows. Zero, or the empty string, stands in the
+    others."""
+    if isinstance(values, list):
+        return _spread_list(values, valid)
+    if isinstance(values, Text):
+        return Text(spread(values.batch, valid))
+    if isinstance(values, Ragged):
+        lengths = np.zeros(len(valid) + 1, np.int64)
+        lengths[1:][valid] = values.row_lengths
+        return Ragged(values.values, np.cumsum(lengths))
+    if isinstance(values, RecordBatch):
+        offsets, lengths = np.zeros((2, len(valid)), np.int64)
+        offsets[valid], lengths[valid] = values.offsets, values.lengths
+        return RecordBatch(values.buffer, offsets, lengths)
+    out = np.full((len(valid), *values.shape[1:]), _nothing(values), values.dtype)
+    out[valid] = values
+    return out
+
+
+def _nothing(values: npt.NDArray[Any]) -> Any:
+    if values.dtype.kind == "O":
+        return "" if values.size and isinstance(values.flat[0], str) else b""
+    return np.zeros((), values.dtype)
+
+
+def _spread_list(values: list[Any], valid: BoolArray) -> list[Any]:
+    left = iter(values)
+    fill = "" if values and isinstance(values[0], str) else b""
+    return [next(left) if has else fill for has in valid.tolist()]
+
+
+# Puts parts of a decoded column together.
+
+
+def joined_columns(parts: list[Any]) -> Any:
+    """Parts of a column, end to end."""
+    if len(parts) == 1:
+        return parts[0]
+    if isinstance(parts[0], Nullable):
+        values = joined_columns([part.values for part in parts])
+        return Nullable(values, np.concatenate([part.valid for part in parts]))
+    if isinstance(parts[0], Ragged):
+        splits = [part.row_splits for part in parts]
+        starts = np.cumsum([0, *(s[-1] for s in splits)])
+        ends = [s[1:] + start for s, start in zip(splits, starts, strict=False)]
+        values = joined_columns([part.values for part in parts])
+        return Ragged(values, np.concatenate([[0], *ends]))
+    if isinstance(parts[0], RecordBatch):
+        starts = np.cumsum([0, *(len(part.buffer) for part in parts)])
+        moved = [part.offsets + start for part, start in zip(parts, starts, strict=False)]
+        lengths = np.concatenate([part.lengths for part in parts])
+        return RecordBatch(b"".join(part.buffer for part in parts), np.concatenate(moved), lengths)
+    if isinstance(parts[0], np.ma.MaskedArray):
+        joined: Any = np.ma.concatenate(parts)  # type: ignore[no-untyped-call]
+        joined.fill_value = parts[0].fill_value
+        return joined
+    return np.concatenate(parts)

@@ -13,9 +13,8 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from tfio_store.example.exactness import float32s, number_kind
+from tfio_store.example.exactness import float32s, is_null, null_flags, number_kind
 from tfio_store.example.feature import ROW_LENGTHS
-from tfio_store.example.nulls import is_null, null_flags
 from tfio_store.example.ragged import Ragged
 
 __all__ = [

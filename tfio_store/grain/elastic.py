@@ -6,9 +6,8 @@ from typing import Any
 
 import grain
 
-from tfio_store.grain.hosts import Hosts, Shard
-from tfio_store.grain.identity import Identified
 from tfio_store.grain.rows import identity
+from tfio_store.grain.states import Hosts, Identified, Shard
 
 __all__ = ["elastic"]
 

@@ -17,15 +17,13 @@ import numpy as np
 from tfio_store.dataset.source import Source
 from tfio_store.example.codec import SchemaToRead
 from tfio_store.example.schema import Schema
-from tfio_store.grain.ahead import Ahead, elements
-from tfio_store.grain.hosts import Hosts, Shard
-from tfio_store.grain.identity import Identified
 from tfio_store.grain.order import Order
-from tfio_store.grain.records import Records, objects
+from tfio_store.grain.records import Ahead, Records, elements, objects
+from tfio_store.grain.states import Hosts, Identified, Shard
 from tfio_store.read.record_source import RecordSource
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.storage import Storage
-from tfio_store.tools.loader_content import LoaderContent, wanted_schema
+from tfio_store.tables.loader import LoaderContent, wanted_schema
 
 __all__ = ["Rows", "source", "together"]
 

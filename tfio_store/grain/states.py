@@ -1,15 +1,126 @@
-"""Where the shares of a stream stand, and the same for another number of shares."""
+"""Which part of a dataset a host reads, where its shares stand, and which source a state is of."""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
+
+import grain
 
 from tfio_store.read.reshard import reshard_state
-from tfio_store.tools.loader_source import Reader
+from tfio_store.tables.loader import Reader
 
-__all__ = ["Standing", "check_source", "found_states", "resharded"]
+__all__ = ["Hosts", "Identified", "Shard", "Standing", "check_source", "resharded"]
+
+
+# Which part of a dataset a host reads, by ``shard=``.
+
+
+Shard: TypeAlias = "grain.sharding.ShardOptions | tuple[int, int] | None"
+
+
+@dataclass(frozen=True, slots=True)
+class Hosts:
+    """One host of ``count``. ``even``: all have the same number of records, and the last ones are
+    left out."""
+
+    index: int = 0
+    count: int = 1
+    even: bool = False
+
+    @classmethod
+    def of(cls, shard: Any) -> Hosts:
+        """What ``shard=`` means: Grain's options, or (index, count) as in `RecordReader.shard`.
+        ValueError or TypeError for anything else."""
+        if shard is None:
+            return cls()
+        even = False
+        if isinstance(shard, grain.sharding.ShardOptions):
+            pair: Any = shard.shard_index, shard.shard_count
+            even = bool(shard.drop_remainder)
+        else:
+            pair = shard
+        try:
+            index, count = (operator.index(number) for number in pair)
+        except (TypeError, ValueError) as error:
+            raise TypeError(
+                "shard= takes (index, count) or one of grain.sharding's options, such as "
+                f"ShardByJaxProcess(), not {shard!r}"
+            ) from error
+        if not 0 <= index < count:
+            raise ValueError(
+                f"shard= takes (index, count) with an index from 0 to count - 1, not {shard!r}"
+            )
+        return cls(index, count, even)
+
+    def part(self, size: int) -> slice:
+        """This host's run of ``size`` records: the first ``size % count`` hosts have one more."""
+        each, more = divmod(size, self.count)
+        if self.even:
+            more = 0
+        start = self.index * each + min(self.index, more)
+        return slice(start, start + each + (self.index < more))
+
+
+# States that tell which source they are of.
+
+
+_SOURCE_KEY = "tfio_store"
+
+
+class Identified(grain.IterDataset[Any]):  # type: ignore[misc]
+    """A dataset of Grain's, whose states say what it reads."""
+
+    def __init__(self, parent: Any, identity: str) -> None:
+        super().__init__(parent)
+        self._identity = identity
+
+    def __iter__(self) -> grain.DatasetIterator[Any]:
+        return IdentifiedIterator(iter(self.parents[0]), self._identity)
+
+    def __str__(self) -> str:
+        return f"Identified({self._identity})"
+
+
+class IdentifiedIterator(grain.DatasetIterator[Any]):  # type: ignore[misc]
+    """Gives what another iterator of Grain's gives. ValueError for a state of another source."""
+
+    def __init__(self, parent: Any, identity: str) -> None:
+        super().__init__(parent)
+        self._reading = parent
+        self._identity = identity
+
+    def __next__(self) -> Any:
+        return next(self._reading)
+
+    def get_state(self) -> dict[str, Any]:
+        return {**self._reading.get_state(), _SOURCE_KEY: self._identity}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        found = state.get(_SOURCE_KEY) if isinstance(state, Mapping) else None
+        if found != self._identity:
+            told = "no source" if found is None else found
+            raise ValueError(
+                f"the state is of {told}, and the dataset reads {self._identity}: pass a state "
+                "that this pipeline gave"
+            )
+        self._reading.set_state({name: state[name] for name in state if name != _SOURCE_KEY})
+
+    def close(self) -> None:
+        super().close()
+        self._reading.close()
+
+    def _get_next_index(self) -> int:
+        return int(self._reading._get_next_index())
+
+    def _set_next_index(self, index: int) -> None:
+        self._reading._set_next_index(index)
+
+
+# Where the shares of a stream stand, and the same for another number of shares.
+
 
 _KEY = "tfio_store.stream"
 _VERSION = 1

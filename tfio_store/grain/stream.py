@@ -11,16 +11,20 @@ from tfio_store.dataset.checks import check_positive
 from tfio_store.dataset.source import Source
 from tfio_store.example.codec import SchemaToRead
 from tfio_store.example.schema import Schema
-from tfio_store.grain.hosts import Hosts, Shard
 from tfio_store.grain.records import objects, rows_of
-from tfio_store.grain.states import Standing, check_source, resharded
+from tfio_store.grain.states import Hosts, Shard, Standing, check_source, resharded
 from tfio_store.read.mixture import Mixture
 from tfio_store.read.reader import DEFAULT_MEMORY_BUDGET, OnCorrupt
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.storage import Storage
-from tfio_store.tools.loader_blocks import Blocks, Gathering
-from tfio_store.tools.loader_content import LoaderContent, wanted_schema
-from tfio_store.tools.loader_source import Reader, reader_of
+from tfio_store.tables.loader import (
+    Blocks,
+    Gathering,
+    LoaderContent,
+    Reader,
+    reader_of,
+    wanted_schema,
+)
 
 __all__ = ["Stream", "stream"]
 

@@ -20,10 +20,9 @@ from tfio_store.example.schema import Schema, schema_to_read
 from tfio_store.ray.tensors import ONLY_ROWS, tensor_names, with_tensors
 from tfio_store.storage import Storage
 from tfio_store.storage.storage import given_storage
-from tfio_store.tools.infer import telling
-from tfio_store.tools.partition import Partition
-from tfio_store.tools.partition_tables import row_batches, row_types
-from tfio_store.tools.partitions import partitions
+from tfio_store.tables.infer import telling
+from tfio_store.tables.partition import Partition, row_batches, row_types
+from tfio_store.tables.partitions import partitions
 
 __all__ = ["TFRecordDatasource", "read_tfrecords"]
 

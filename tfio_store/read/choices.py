@@ -16,8 +16,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tfio_store.read.order import check_from_0, generator
-from tfio_store.read.pieces import Order
+from tfio_store.read.order import Order, check_from_0, generator
 
 __all__ = ["BLOCK", "GOLDEN", "MIXING", "ONE", "PAGE", "TURN", "Choices", "weighted"]
 

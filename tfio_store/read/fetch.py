@@ -19,16 +19,24 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tfio_store.dataset.model import Block, Dataset, Shard
 from tfio_store.errors import DataLossError
-from tfio_store.read.block import decode_block, part_of, recover_block
-from tfio_store.read.located import Decoding, Located
-from tfio_store.read.pieces import Numbers
+from tfio_store.read.decode import (
+    Decoding,
+    Located,
+    OnCorrupt,
+    Skips,
+    decode_block,
+    part_of,
+    recover_block,
+)
+from tfio_store.read.order import Numbers
 from tfio_store.read.plan import BlockRun, StreamPart, Units, fetches
 from tfio_store.read.record_runs import Frames, RecordRun, decode_run, record_fetches
 from tfio_store.read.stream import StreamReader
+from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
 from tfio_store.records.recovery import SkippedRegion
 from tfio_store.storage import threads
 from tfio_store.storage.read_ahead import Fetch, ReadAhead
@@ -36,7 +44,8 @@ from tfio_store.storage.read_ahead import Fetch, ReadAhead
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
-__all__ = ["decode", "fetch_blocks", "fetch_records"]
+
+__all__ = ["BlockBatch", "BlockRange", "decode", "fetch_blocks", "fetch_records"]
 
 
 def fetch_blocks(
@@ -151,3 +160,50 @@ class _BlockDecoders:
             batch, skipped = recover_block(shard.url, shard.compression, block, data, **limits)
             batch = part_of(batch, block)
         return _Decoded(Located(batch, position, 0), block, shard, skipped)
+
+
+# Some blocks of a dataset, told apart: for engines that split a task while it runs.
+
+
+class BlockBatch(NamedTuple):
+    """A batch of records, and where they are from."""
+
+    block: int
+    """The number of its block."""
+    url: str
+    """Its file, without secrets."""
+    records: RecordBatch
+
+
+class BlockRange:
+    """The blocks of a dataset by number, from 0 on. A shard that cannot be cut is one block."""
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        *,
+        verify: bool = True,
+        on_corrupt: OnCorrupt = "raise",
+        memory_budget: int = 64 << 20,
+        max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+    ) -> None:
+        self._units = Units(dataset, streams=False)
+        self._verify = verify
+        self._on_corrupt = on_corrupt
+        self._budget = memory_budget
+        self._max_record_bytes = max_record_bytes
+
+    def __len__(self) -> int:
+        return len(self._units)
+
+    def batches(self, start: int, stop: int) -> Iterator[BlockBatch]:
+        """The records of blocks ``start:stop``, in order. The next blocks are fetched meanwhile.
+        Most blocks are one batch, and those that are streams are many."""
+        skips = None if self._on_corrupt == "raise" else Skips(self._on_corrupt)
+        how = Decoding(self._verify, self._max_record_bytes, skips)
+        for located in fetch_blocks(self._units, range(start, stop), how, budget=self._budget):
+            block = start + located.position
+            shard, _ = self._units[block]
+            yield BlockBatch(block, self._units.dataset.shard(shard).url, located.batch)
+        if skips is not None:
+            skips.say()

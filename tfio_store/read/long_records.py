@@ -16,9 +16,9 @@ import numpy as np
 
 from tfio_store.dataset.model import Dataset, Shard
 from tfio_store.errors import ManifestError
+from tfio_store.read.decode import Decoding, Located
 from tfio_store.read.fetch import fetch_blocks
-from tfio_store.read.located import Decoding, Located
-from tfio_store.read.pieces import Numbers
+from tfio_store.read.order import Numbers
 from tfio_store.read.plan import Units
 from tfio_store.records.framing import FRAME_OVERHEAD, read_records, walk
 from tfio_store.records.magic import detect

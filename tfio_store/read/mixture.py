@@ -9,12 +9,18 @@ from typing import Any
 from tfio_store.dataset.checks import check_positive
 from tfio_store.dataset.source import Source, open_dataset
 from tfio_store.read.choices import Choices, weighted
-from tfio_store.read.iterating import Records, RestFirst
-from tfio_store.read.mixed import MixedPosition, MixedWay, Part, first_epoch, mixture_epoch
-from tfio_store.read.mixed_state import mixed_position, mixture_state
+from tfio_store.read.cursor import ReaderOptions, Records, RestFirst, Shared
+from tfio_store.read.decode import OnCorrupt, check_policy
+from tfio_store.read.mixed import (
+    MixedPosition,
+    MixedWay,
+    Part,
+    first_epoch,
+    mixed_position,
+    mixture_epoch,
+    mixture_state,
+)
 from tfio_store.read.order import Share, Shuffle, Step
-from tfio_store.read.skips import OnCorrupt, check_policy
-from tfio_store.read.traversal import ReaderOptions, Shared
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch, RecordIterator
 from tfio_store.storage import Storage
 from tfio_store.storage.storage import given_storage

@@ -17,7 +17,7 @@ import numpy as np
 from tfio_store.dataset.block_tables import BlockTable
 from tfio_store.dataset.model import Block, Dataset, Shard
 from tfio_store.dataset.paged_shards import PagedShards
-from tfio_store.read.pieces import ArrayCounts, Numbers, Order, Pieces, Running
+from tfio_store.read.order import ArrayCounts, Numbers, Order, Pieces, Running
 from tfio_store.read.record_runs import MERGE_GAP, MOST_WASTE
 from tfio_store.records.compression import most_ratio
 from tfio_store.records.framing import FRAME_OVERHEAD

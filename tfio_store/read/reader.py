@@ -7,13 +7,11 @@ from typing import Any, BinaryIO
 
 from tfio_store.dataset.model import Dataset
 from tfio_store.dataset.source import Source, open_dataset
-from tfio_store.read.file_object import FileStream, is_file_object
-from tfio_store.read.iterating import Records, RestFirst
+from tfio_store.read.cursor import Position, ReaderOptions, Records, RestFirst, Shared, Traversal
+from tfio_store.read.decode import OnCorrupt, check_policy
 from tfio_store.read.order import Share, Shuffle, Step, steps_text
-from tfio_store.read.position import Position
-from tfio_store.read.skips import OnCorrupt, check_policy
 from tfio_store.read.state import position_of, state_of
-from tfio_store.read.traversal import ReaderOptions, Shared, Traversal
+from tfio_store.read.stream import FileStream, is_file_object
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch, RecordIterator
 from tfio_store.storage import Storage
 from tfio_store.storage.storage import given_storage

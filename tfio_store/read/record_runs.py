@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tfio_store.dataset.block_tables import SUMMED_BYTES
 from tfio_store.dataset.model import Dataset
-from tfio_store.dataset.record_starts import SUMMED_BYTES
 from tfio_store.errors import ManifestError, RecordTooLargeError, TruncatedRecordError
-from tfio_store.read.block import other_records
-from tfio_store.read.located import Decoding, Located
+from tfio_store.read.decode import Decoding, Located, other_records
 from tfio_store.records.framing import (
     FRAME_OVERHEAD,
     RecordBatch,

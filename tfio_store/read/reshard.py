@@ -6,14 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tfio_store.read.located import NO_OFFSET
-from tfio_store.read.mixed import first_epoch
-from tfio_store.read.mixed_state import checked_mixture
+from tfio_store.read.cursor import Position
+from tfio_store.read.decode import NO_OFFSET
+from tfio_store.read.epoch import Cursor, Rest, Stage, parse_rest
+from tfio_store.read.mixed import checked_mixture, first_epoch
 from tfio_store.read.order import Share, Step, parse_steps, place_of, steps_at, steps_text
-from tfio_store.read.position import Position
-from tfio_store.read.rest import Cursor, Rest, Stage, parse_rest
-from tfio_store.read.state import made_state, numbers_of
-from tfio_store.read.version_marks import differing
+from tfio_store.read.state import differing, made_state, numbers_of
 
 __all__ = ["reshard_state"]
 

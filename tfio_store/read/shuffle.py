@@ -13,9 +13,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tfio_store.read.located import Located
-from tfio_store.read.order import Shuffle, record_permutation
-from tfio_store.read.pieces import Numbers, Order, Pieces
+from tfio_store.read.decode import Located
+from tfio_store.read.order import Numbers, Order, Pieces, Shuffle, record_permutation
 from tfio_store.read.plan import RECORD_COST
 from tfio_store.records.framing import FRAME_OVERHEAD, RecordBatch
 

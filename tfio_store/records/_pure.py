@@ -18,20 +18,18 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import Buffer as BytesLike
 
-from tfio_store.records._crc32c_pure import (
-    bytes_view,
-    crc32c as crc32c,
-    crc32c_combine as crc32c_combine,
-    crc_backend as crc_backend,
-    masked_crc32c as masked_crc32c,
-)
 from tfio_store.records._pure_batch import (
     FRAME_OVERHEAD as FRAME_OVERHEAD,
     Buffer as Buffer,
     Int64Array,
     RecordBatch as RecordBatch,
     RecordIterator as RecordIterator,
+    bytes_view,
+    crc32c as crc32c,
+    crc32c_combine as crc32c_combine,
+    crc_backend as crc_backend,
     frozen,
+    masked_crc32c as masked_crc32c,
     prepend as prepend,
 )
 

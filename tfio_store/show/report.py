@@ -8,15 +8,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from tfio_store.dataset.checks import counted
 from tfio_store.dataset.source import Source
-from tfio_store.dataset.words import counted
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.show.facts import facts_of
+from tfio_store.show.kept import open_source
 from tfio_store.show.model import Facts, Finding
-from tfio_store.show.page.html import frame_of, page_of
-from tfio_store.show.page.saving import save_page
-from tfio_store.show.sampling.opened import open_source
-from tfio_store.show.sampling.sample import take_sample
+from tfio_store.show.page import frame_of, page_of, save_page
+from tfio_store.show.sample import take_sample
 from tfio_store.storage import Storage
 from tfio_store.storage.storage import given_storage
 from tfio_store.write.progress import OnProgress, check_on_progress

@@ -16,7 +16,7 @@ from fsspec.asyn import get_loop
 from fsspec.dircache import DirCache
 
 from tfio_store.storage.faults import unopened
-from tfio_store.storage.process import Owner
+from tfio_store.storage.threads import Owner
 
 __all__ = ["Connection", "check_may_wait", "on_loop"]
 
@@ -46,7 +46,7 @@ class Connection:
     listings. Our instance is not shared, and caches nothing. A forked child can neither use nor
     close its parent's sockets and loop, because the two share one epoll set. So it makes its own
     instance, and leaves the other alone. An instance waits for its loop when it closes. So a thread
-    closes one that nobody wants any more (see `tfio_store.storage.process`).
+    closes one that nobody wants any more (see `tfio_store.storage.threads`).
     """
 
     def __init__(

@@ -8,6 +8,7 @@ import errno
 import io
 import os
 import tempfile
+import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -15,23 +16,19 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tfio_store.storage import threads
 from tfio_store.storage.connection import Connection
-from tfio_store.storage.copying import copied_through
-from tfio_store.storage.leftovers import final_name, temporary_path
-from tfio_store.storage.local import write_all
-from tfio_store.storage.modified import seconds_of
-from tfio_store.storage.origin import Origin
-from tfio_store.storage.process import Owner
+from tfio_store.storage.local import final_name, temporary_path, write_all
 from tfio_store.storage.ranges import check_size, short
 from tfio_store.storage.redaction import redacted
-from tfio_store.storage.registry import shared_store
+from tfio_store.storage.registry import Origin, shared_store
 from tfio_store.storage.retry import Retry
-from tfio_store.storage.store import ObjectInfo, PendingUpload
-from tfio_store.storage.version import Version
+from tfio_store.storage.store import ObjectInfo, PendingUpload, Version, copied_through, seconds_of
+from tfio_store.storage.threads import Owner
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
-__all__ = ["FsspecStore"]
+
+__all__ = ["FsspecStore", "MemoryStore"]
 
 T = TypeVar("T")
 
@@ -367,3 +364,62 @@ def version_of(found: Mapping[str, Any]) -> str | None:
         return str(etag).strip('"')
     changed = next((found[key] for key in CHANGED if found.get(key)), None)
     return None if changed is None else f"{changed}-{found.get('ino', '')}-{found['size']}"
+
+
+# fsspec's in-memory filesystem: one dict, shared by the whole process, gone with it.
+
+
+# Between a look and a write nobody else of this process writes.
+_turn = threading.RLock()
+
+
+class MemoryStore(FsspecStore):
+    """A `Store` in memory. Objects appear at once and whole, conditions hold within the process."""
+
+    conditional = asks_once = True
+    range_bytes = 1 << 20
+    in_flight = most_in_flight = 4
+
+    def address(self, path: str) -> str:
+        return f"memory:/{path}"
+
+    def info(self, path: str) -> ObjectInfo:
+        info = super().info(path)
+        file = self._connection.fs.store.get(path)
+        modified = file.modified.timestamp()
+        return ObjectInfo(path, info.size, memory_version(file), modified=modified)
+
+    def get(self, path: str, *, most: int | None = None) -> tuple[bytes, ObjectInfo]:
+        file = self._connection.fs.store.get(path)
+        if file is None:
+            self.info(path)  # FileNotFoundError, or a folder's
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.url(path))
+        data = file.getvalue()
+        check_size(len(data), most, self.url(path))
+        return data, ObjectInfo(path, len(data), memory_version(file))
+
+    def read(
+        self, path: str, start: int, stop: int, *, etag: str | Version | None = None
+    ) -> Future[BytesLike]:
+        done: Future[BytesLike] = Future()
+        try:
+            data, info = self.get(path)
+            Version.of(etag).hold(info.etag, self.url(path))
+            done.set_result(memoryview(data)[start:stop])
+        except OSError as fault:
+            done.set_exception(fault)
+        return done
+
+    def delete_version(self, path: str, etag: str | None) -> None:
+        with _turn:
+            super().delete_version(path, etag)
+
+    def _publish(
+        self, path: str, data: bytes | str, if_absent: bool, if_match: str | None = None
+    ) -> ObjectInfo:
+        with _turn:
+            return super()._publish(path, data, if_absent, if_match)
+
+
+def memory_version(file: Any) -> str:
+    return f"{id(file):x}-{file.modified.timestamp():.6f}"

@@ -11,12 +11,10 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
+from tfio_store.storage.faults import Answer
 from tfio_store.storage.fsspec_store import FsspecStore
-from tfio_store.storage.http_status import Answer
-from tfio_store.storage.modified import seconds_of
 from tfio_store.storage.ranges import check_size, nothing_there, whole_body, whole_range
-from tfio_store.storage.store import ObjectInfo
-from tfio_store.storage.version import Version
+from tfio_store.storage.store import ObjectInfo, Version, seconds_of
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike

@@ -7,6 +7,9 @@ import contextlib
 import errno
 import fcntl
 import os
+import posixpath
+import re
+import secrets
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
@@ -14,19 +17,41 @@ from typing import IO, TYPE_CHECKING, Any
 
 from tfio_store.records.framing import Buffer
 from tfio_store.storage import threads
-from tfio_store.storage.copying import copied_through
 from tfio_store.storage.faults import naming
-from tfio_store.storage.leftovers import final_name, temporary_path
-from tfio_store.storage.process import Owner
 from tfio_store.storage.ranges import check_size
 from tfio_store.storage.retry import Retry
-from tfio_store.storage.store import ObjectInfo, PendingUpload
-from tfio_store.storage.version import Version
+from tfio_store.storage.store import ObjectInfo, PendingUpload, Version, copied_through
+from tfio_store.storage.threads import Owner
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
-__all__ = ["LocalStore"]
+
+__all__ = ["LocalStore", "final_name", "temporary_path"]
+
+
+# Names of objects that are still being written, where a store has folders and renames.
+
+
+NAME = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{16}\.tmp", re.DOTALL)
+
+LONGEST_NAME = 255 - len("..0123456789abcdef.tmp")
+"""Bytes of a name that leave room for the rest in a file name of 255."""
+
+
+def temporary_path(path: str) -> str:
+    """``folder/name`` -> ``folder/.name.RANDOM.tmp``: hidden, and a rename away from its place."""
+    folder, name = posixpath.split(path)
+    short = name.encode(errors="surrogateescape")[:LONGEST_NAME]
+    kept = short.decode(errors="ignore") if len(short) == LONGEST_NAME else name
+    return posixpath.join(folder, f".{kept}.{secrets.token_hex(8)}.tmp")
+
+
+def final_name(name: str) -> str | None:
+    """The name that a temporary name stands for; None when it is not one of ours."""
+    found = NAME.fullmatch(name)
+    return found["name"] if found else None
+
 
 NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS)
 """What filesystems without hard links answer (FAT, some network filesystems)."""

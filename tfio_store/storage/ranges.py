@@ -1,17 +1,64 @@
-"""Checks that an answer is what was asked for: all of a range, and nothing else."""
+"""Checks that a store's answer is what was asked for: complete, and all of a range."""
 
 from __future__ import annotations
 
 import errno
 import re
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING, TypeVar
 
 from tfio_store.storage.faults import ShortBodyError
+from tfio_store.storage.redaction import redacted, without_secrets
 
 if TYPE_CHECKING:
     from tfio_store.storage.store import ObjectInfo
 
-__all__ = ["check_size", "nothing_there", "whole_body", "whole_range"]
+
+__all__ = ["check_size", "nothing_there", "unquoted", "well_formed", "whole_body", "whole_range"]
+
+
+# Answers that lack what they must have.
+
+
+T = TypeVar("T")
+
+
+class MalformedAnswerError(OSError):
+    """A store said "success", and not what belongs to it. Perhaps a proxy answered."""
+
+
+async def well_formed(work: Awaitable[T], url: str) -> T:
+    """Run ``work``. If it fails to find its way in an answer, raise an error that names ``url``."""
+    try:
+        return await work
+    except OSError:
+        raise
+    except (LookupError, ValueError, AttributeError, TypeError) as fault:
+        if isinstance(fault, (AttributeError, TypeError)) and is_ours(fault):
+            raise  # a mistake in code, which must not look like a failing store
+        missing = isinstance(fault, LookupError)
+        what = f"it lacks {fault}" if missing else f"{type(fault).__name__}: {fault}"
+        text = redacted(f"the store's answer cannot be understood ({what})")
+        error = MalformedAnswerError(errno.EIO, text, url)
+        error.__cause__ = without_secrets(fault)
+    raise error
+
+
+def is_ours(fault: BaseException) -> bool:
+    """Whether it was raised in this package, and not in a client's."""
+    trace = fault.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    name = trace.tb_frame.f_globals.get("__name__", "") if trace is not None else ""
+    return str(name).startswith("tfio_store.")
+
+
+def unquoted(etag: str | None) -> str | None:
+    return etag.strip('"') if etag else None
+
+
+# Checks that an answer is what was asked for: all of a range, and nothing else.
+
 
 Data = TypeVar("Data", bytes, memoryview)
 

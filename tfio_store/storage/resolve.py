@@ -9,11 +9,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from tfio_store.storage.faults import unopened
-from tfio_store.storage.log import log
-from tfio_store.storage.origin import AzureOrigin, Origin, surroundings
 from tfio_store.storage.redaction import redacted
-from tfio_store.storage.registry import Factory, shared_store
-from tfio_store.storage.retry import Retry
+from tfio_store.storage.registry import AzureOrigin, Factory, Origin, shared_store, surroundings
+from tfio_store.storage.retry import Retry, log
 from tfio_store.storage.store import Store
 
 if TYPE_CHECKING:
@@ -185,7 +183,7 @@ def factory_of(scheme: str, backend: str) -> Factory:
 
         return LocalStore
     if scheme == "memory":
-        from tfio_store.storage.memory import MemoryStore
+        from tfio_store.storage.fsspec_store import MemoryStore
 
         return MemoryStore
     if scheme not in OWN_SCHEMES and scheme in plugins():
@@ -213,16 +211,16 @@ def takes_obstore(scheme: str) -> bool:
 def obstore_factory(scheme: str) -> Factory:
     fsspec_factory(scheme)  # says what is missing of what obstore's stores build on
     try:
-        import obstore  # noqa: F401
+        import obstore
     except ImportError as fault:
         raise ImportError("backend='obstore' needs: pip install 'tfio_store[obstore]'") from fault
-    from tfio_store.storage.obstore import store
+    from tfio_store.storage.cloud import obstore
 
     if scheme in ("s3", "s3a"):
-        return store.ObstoreS3Store
+        return obstore.ObstoreS3Store
     if scheme in ("gs", "gcs"):
-        return store.ObstoreGCSStore
-    return store.ObstoreAzureStore
+        return obstore.ObstoreGCSStore
+    return obstore.ObstoreAzureStore
 
 
 def fsspec_factory(scheme: str) -> Factory:

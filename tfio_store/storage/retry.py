@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import time
 from collections.abc import Awaitable, Callable
@@ -9,10 +10,16 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from tfio_store.storage.faults import is_refused, is_transient, named
-from tfio_store.storage.log import log
 from tfio_store.storage.redaction import redacted
 
-__all__ = ["Retry"]
+__all__ = ["Retry", "log"]
+
+
+# The library's one logger, ``tfio_store``: what it does on its own that a person may ask about.
+
+
+log = logging.getLogger("tfio_store")
+
 
 T = TypeVar("T")
 

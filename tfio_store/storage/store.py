@@ -11,17 +11,97 @@ retries of a passing fault are used up.
 from __future__ import annotations
 
 import builtins  # because `Store.list` hides the type within the class
-from collections.abc import Iterable, Iterator
+import contextlib
+import errno
+import glob
+import math
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from datetime import datetime, timezone
+from email.utils import parsedate_to_datetime
+from functools import partial
+from itertools import islice, takewhile
+from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
-    from tfio_store.storage.version import Version
 
-__all__ = ["ObjectInfo", "Output", "PendingUpload", "Store"]
+__all__ = [
+    "LOOKS_AT_ONCE",
+    "ConditionRefusedError",
+    "ObjectInfo",
+    "Output",
+    "PendingUpload",
+    "ReplacedError",
+    "Store",
+    "Version",
+    "copied_through",
+    "early",
+    "listed",
+    "seconds_of",
+]
+
+
+# The version of an object that a reader reads, and the check that an answer is of it.
+
+
+class ReplacedError(OSError):
+    """The object at this path is no longer the one that reading began with (errno ESTALE)."""
+
+
+class ConditionRefusedError(PermissionError):
+    """The store would not replace an object although it is the very one that was asked for."""
+
+    @classmethod
+    def of(cls, url: str) -> ConditionRefusedError:
+        return cls(
+            errno.EPERM,
+            "the store refuses to replace this object, although nobody else has: it is leased or "
+            "locked, or the store's conditions do not hold here (Ceph's versioned buckets)",
+            url,
+        )
+
+
+class Version:
+    """One version of an object, known by its etag. The first answer tells the etag, and from then
+    on it stays. All ranges that belong together share one Version, so that none has to wait: the
+    first answer decides, and the others must agree. It pickles with what is known.
+    """
+
+    __slots__ = ("_known", "end")
+
+    def __init__(self, etag: str | None = None) -> None:
+        self._known = {} if etag is None else {"etag": etag}
+        self.end: int | None = None
+        """Where the object ended, if a reader found it shorter than expected."""
+
+    @classmethod
+    def of(cls, etag: str | Version | None) -> Version:
+        return etag if isinstance(etag, Version) else cls(etag)
+
+    @property
+    def etag(self) -> str | None:
+        return self._known.get("etag")
+
+    def hold(self, etag: str | None, url: str) -> None:
+        """Take the etag of an answer. Raises ReplacedError if another etag is known. An answer
+        without an etag tells nothing."""
+        if etag is not None and self._known.setdefault("etag", etag) != etag:  # setdefault: atomic
+            raise self.replaced(url)
+
+    def replaced(self, url: str) -> ReplacedError:
+        return ReplacedError(
+            errno.ESTALE,
+            "the object was replaced since reading began; open it again to read the new one",
+            url,
+        )
+
+    def __repr__(self) -> str:
+        return f"Version({self.etag!r})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,3 +244,118 @@ class Store(Protocol):
         Those of folders in it may be left out unless ``deep``."""
 
     def abort_uploads(self, uploads: Iterable[PendingUpload]) -> None: ...
+
+
+# Questions that are asked before anybody knows whether their answers are needed.
+#
+# Asked one after the other, each costs a distant store's whole round trip. Asked at once, all of
+# them cost one.
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+DISTANT = 8
+"""A store that is fastest with this many requests at a time is far away."""
+
+
+def early(
+    store: Store, ask: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
+) -> Callable[[], T]:
+    """Begin to call ``ask``, a single request to ``store``. Call the result for the answer, or drop
+    it. A store that is near is asked only then. So is one that is no store of buckets: there a
+    listing may fetch a whole page, and a connection may take one request at a time.
+    """
+    later = partial(ask, *args, **kwargs)
+    if store.in_flight < DISTANT or not store.lists_cheaply:
+        return later
+    answer: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            answer.set_result(later())
+        except BaseException as error:
+            answer.set_exception(error)
+
+    try:
+        # a daemon, since nobody waits for an answer that was dropped: not at exit either
+        threading.Thread(target=run, name="tfio_store-early", daemon=True).start()
+    except RuntimeError:  # the interpreter is on its way out
+        return later
+    return answer.result
+
+
+# What a store tells of many objects: by listing them, where that takes less time than to ask for
+# each.
+
+
+LOOKS_AT_ONCE = 32
+"""How many objects a caller asks for at a time."""
+
+_LISTED_AT_ONCE = 1000
+"""Objects that one request lists."""
+
+
+def listed(store: Store, paths: Sequence[str], *, among: int) -> dict[str, ObjectInfo]:
+    """What a listing of their folder tells of these objects, by path. It may leave some out.
+
+    ``among``: about how many objects such a listing has. Nothing comes where to ask for each,
+    `LOOKS_AT_ONCE` at a time, is faster, where a listing has its price, or where it is refused.
+    """
+    pages, rounds = among // _LISTED_AT_ONCE + 1, -(-len(paths) // LOOKS_AT_ONCE)
+    first, last = min(paths, default=""), max(paths, default="")
+    same = takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False))
+    begin = "".join(letter for letter, _ in same)
+    if not store.lists_cheaply or pages >= rounds or "/" not in begin:
+        return {}
+    with contextlib.suppress(OSError):
+        return {info.path: info for info in store.glob(f"{glob.escape(begin)}*")}
+    return {}
+
+
+# When an object was last written: stores and filesystems tell a date, seconds, or a text.
+
+
+def seconds_of(told: object) -> float | None:
+    """Seconds since 1970, UTC. None for what tells no time."""
+    if isinstance(told, str):
+        told = _read(told)
+    if isinstance(told, datetime):
+        known = told if told.tzinfo is not None else told.replace(tzinfo=timezone.utc)
+        return known.timestamp()
+    if isinstance(told, bool) or not isinstance(told, (int, float)) or not math.isfinite(told):
+        return None
+    return float(told)
+
+
+def _read(text: str) -> datetime | None:
+    """ISO 8601, or the date of an HTTP header."""
+    try:
+        return datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError:
+        pass
+    try:
+        return parsedate_to_datetime(text)
+    except (ValueError, TypeError, IndexError):
+        return None
+
+
+# Copies of objects where the store itself makes none.
+
+
+_AHEAD = 4
+
+
+def copied_through(store: Store, source: str, target: str) -> ObjectInfo:
+    """Read an object, and write it to ``target`` if that is free: what `Store.copy` promises."""
+    info, step = store.info(source), store.range_bytes
+    ranges = ((start, min(start + step, info.size)) for start in range(0, info.size, step))
+    output = store.open_output(target)
+    try:
+        begun = deque(store.read(source, *each, etag=info.etag) for each in islice(ranges, _AHEAD))
+        while begun:
+            output.write(begun.popleft().result())
+            begun.extend(store.read(source, *each, etag=info.etag) for each in islice(ranges, 1))
+        return output.commit(if_absent=True)
+    finally:
+        output.abort()

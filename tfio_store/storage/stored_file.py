@@ -6,8 +6,7 @@ import io
 import os
 from typing import TYPE_CHECKING
 
-from tfio_store.storage.store import Output, Store
-from tfio_store.storage.version import Version
+from tfio_store.storage.store import Output, Store, Version
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike

@@ -1,18 +1,147 @@
-"""Threads that outlive calls: one executor for each kind of work, in each process."""
+"""Threads and processes: who owns what, and one executor for each kind of work."""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import sys
+import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import ParamSpec, TypeVar
+from queue import SimpleQueue
+from typing import Generic, ParamSpec, TypeVar
 
-from tfio_store.storage.faults import SHUTTING_DOWN
-from tfio_store.storage.process import PerProcess
+from tfio_store.storage.faults import SHUTTING_DOWN, is_shutdown
 
-__all__ = ["Threads", "pool"]
+__all__ = ["Owner", "PerProcess", "Threads", "pool", "quietly", "start_daemon"]
+
+
+# Says which process an object belongs to, and lets go of objects that nobody wants any more.
+#
+# A forked child inherits every object, and nothing of what stands behind some of them: threads,
+# uploads, temporary files, a place in a store. Those stay the parent's.
+#
+# And the garbage collector runs finalizers in whatever thread happens to allocate: perhaps the
+# very one that does a store's I/O, perhaps inside a lock of `threading`. So a finalizer may
+# neither wait nor take a lock. It says what is to be done, and a thread does it (`Owner.later`).
+
+
+T = TypeVar("T")
+Work = Callable[[], object]
+
+
+class PerProcess(Generic[T]):
+    """State of the whole process: a lock, a table, an executor.
+
+    Each process makes its own when it first asks. A forked child has neither its parent's threads
+    nor, perhaps, a free lock. The parent's stays referenced, so that the child does not tear down
+    what it does not own.
+    """
+
+    __slots__ = ("_by_process", "_make")
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._by_process: dict[int, T] = {}
+
+    @property
+    def here(self) -> T:
+        """The one of this process."""
+        pid = os.getpid()
+        found = self._by_process.get(pid)
+        if found is None:
+            found = self._by_process.setdefault(pid, self._make())  # of two threads, one wins
+        return found
+
+
+def start_daemon(work: Work, name: str) -> None:
+    """Let a thread that nobody waits for do this. RuntimeError says so when the interpreter ends:
+    from Python 3.12 on it starts none then."""
+    try:
+        threading.Thread(target=work, name=name, daemon=True).start()
+    except RuntimeError as error:
+        if is_shutdown(error):
+            raise RuntimeError(SHUTTING_DOWN) from error
+        raise
+
+
+class Owner:
+    """The process that made this object. Make one before what it stands for."""
+
+    __slots__ = ("_pid",)
+
+    def __init__(self) -> None:
+        self._pid = os.getpid()
+        _afterwards.start()
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this is that process, and not one that was forked off it."""
+        return self._pid == os.getpid()
+
+    def check(self, what: str) -> None:
+        """Raise RuntimeError in any other process. ``what``: the caller's name for the object."""
+        if not self.is_here:
+            raise RuntimeError(
+                f"{what} belongs to process {self._pid}, which forked this one: "
+                "use it there, or make another one here"
+            )
+
+    def later(self, work: Work) -> None:
+        """Let a thread do ``work`` soon. Its exceptions are dropped. It is for finalizers, so it
+        takes no lock. It does nothing in another process, nor while the interpreter ends."""
+        if self.is_here and not sys.is_finalizing():
+            _afterwards.add(work)
+
+
+class Afterwards:
+    """The thread that takes the work of finalizers, and gives each piece to a thread of its own."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """A forked child has neither the thread nor, perhaps, a free lock."""
+        self._lock = threading.Lock()
+        self._started = False
+        self._works: SimpleQueue[Work] = SimpleQueue()
+
+    def start(self) -> None:
+        """Call this before `add`, which must not wait for a thread to start."""
+        if self._started:
+            return
+        with self._lock:
+            if not self._started:
+                start_daemon(self._run, "tfio_store-afterwards")
+                self._started = True
+
+    def add(self, work: Work) -> None:
+        self._works.put(work)  # which is made to be called by finalizers
+
+    def _run(self) -> None:
+        works = self._works
+        while True:
+            work = works.get()
+            try:
+                threading.Thread(target=quietly, args=(work,), daemon=True).start()
+            except RuntimeError:  # there are as many threads as there may be
+                quietly(work)
+            del work  # what it holds must not be kept until the next one comes
+
+
+def quietly(work: Work) -> None:
+    with contextlib.suppress(Exception):  # nobody is left to be told
+        work()
+
+
+_afterwards = Afterwards()
+os.register_at_fork(after_in_child=_afterwards.forget)
+
+
+# Threads that outlive calls: one executor for each kind of work, in each process.
+
 
 P = ParamSpec("P")
-T = TypeVar("T")
 
 WORKERS = 16
 

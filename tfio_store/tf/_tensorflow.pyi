@@ -18,7 +18,7 @@ def load_ops(
     """Register the ops with the TensorFlow that is imported; once per process.
 
     ``begin_block``, ``read_block``, ``read_stream``, ``forget_steps`` and ``inflate`` (see
-    `tfio_store.tf.dataset.runtime` and `tfio_store.tf.dataset.open_streams`) serve whatever is not
+    `tfio_store.tf.dataset.runtime` and `tfio_store.tf.dataset.runtime`) serve whatever is not
     a raw local file; ``classify`` turns what they raise into a TensorFlow error code and a message.
 
     Raises:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 
 from tfio_store.records.compiled import ADVICE
-from tfio_store.tf import patience
+from tfio_store.tf import status
 
 __all__ = ["bridge_module"]
 
@@ -18,5 +18,5 @@ def bridge_module() -> ModuleType:
         raise ImportError(
             f"tfio_store runs without its compiled TensorFlow module ({error}); {ADVICE}"
         ) from error
-    _tensorflow.at_exit(patience.leave)
+    _tensorflow.at_exit(status.leave)
     return _tensorflow

@@ -1,17 +1,20 @@
-"""Python's exceptions in TensorFlow's words: a code (tensorflow/c/tf_status.h) and a text."""
+"""Python's exceptions in TensorFlow's words, and how the ops wait for a store."""
 
 from __future__ import annotations
 
 import errno
 import io
-from concurrent.futures import CancelledError
+from _thread import allocate_lock, start_new_thread
+from collections.abc import Callable
+from concurrent.futures import CancelledError, Future
+from typing import Generic, TypeVar
 
 from tfio_store.errors import DataLossError, RecordTooLargeError, TFIOStoreError
 from tfio_store.storage import ReplacedError
-from tfio_store.storage.faults import is_shutdown
+from tfio_store.storage.faults import SHUTTING_DOWN, is_shutdown
 from tfio_store.storage.redaction import redacted
 
-__all__ = ["code_of", "explained"]
+__all__ = ["Fetch", "Step", "code_of", "explained", "leave", "refuse_when_leaving"]
 
 CANCELLED = 1
 UNKNOWN = 2
@@ -84,3 +87,125 @@ def explained(error: BaseException, words: str) -> str:
         words = f"{type(error).__name__}: {words}"
     cause = str(error.__cause__ or "")
     return redacted(f"{words} ({cause})" if cause and cause not in words else words)
+
+
+# How the ops wait for a store.
+#
+# TensorFlow can't interrupt a call of an op. It ends an iterator between two calls, and whoever
+# drops the iterator waits for the call that runs. That may be the garbage collector. It runs
+# wherever somebody allocates: on the loop that does a store's requests, or inside a lock of
+# `threading`. So a call of an op may neither wait long, nor take a lock that Python code may hold.
+#
+# A thread does what takes long. The call waits a moment for it, at a lock that nobody holds while
+# he does anything. What has not come by then is asked for again, by another call.
+#
+# Some calls have to wait until they have an answer. It is CancelledError when the interpreter
+# leaves: Python ends the threads that are in it then, and TensorFlow would wait for them for ever.
+
+
+PATIENCE = 0.1
+"""Seconds for which a call waits."""
+
+T = TypeVar("T")
+
+_leaving = False
+
+
+def leave() -> None:
+    """The interpreter leaves: who waits gets CancelledError."""
+    global _leaving
+    _leaving = True
+
+
+def refuse_when_leaving() -> None:
+    """Raise CancelledError when the interpreter leaves."""
+    if _leaving:
+        raise CancelledError(SHUTTING_DOWN)
+
+
+class Latch:
+    """Is opened once, by any thread."""
+
+    __slots__ = ("_lock",)
+
+    def __init__(self) -> None:
+        self._lock = allocate_lock()
+        self._lock.acquire()
+
+    def open(self) -> None:
+        self._lock.release()
+
+    @property
+    def is_open(self) -> bool:
+        return not self._lock.locked()
+
+    def wait(self) -> bool:
+        """Wait a moment. False: it is not open yet."""
+        if not self._lock.acquire(timeout=PATIENCE):
+            return False
+        self._lock.release()
+        return True
+
+
+class Step(Generic[T]):
+    """Does ``work`` in a thread of its own, which the end of the interpreter does not wait for."""
+
+    __slots__ = ("_error", "_latch", "_value")
+
+    def __init__(self, work: Callable[[], T]) -> None:
+        self._latch = Latch()
+        self._value: T
+        self._error: BaseException | None = None
+        start_new_thread(self._run, (work,))  # `threading` would take a lock, and wait for it
+
+    def _run(self, work: Callable[[], T]) -> None:
+        try:
+            self._value = work()
+        except BaseException as error:
+            self._error = error
+        self._latch.open()
+
+    def wait(self) -> bool:
+        """Wait a moment. False: it is not done."""
+        return self._latch.wait()
+
+    def result(self) -> T:
+        """Wait for what ``work()`` returns or raises. Ask once."""
+        while not self.wait():
+            refuse_when_leaving()
+        error, self._error = self._error, None
+        if error is None:
+            return self._value
+        try:
+            raise error
+        finally:
+            del error  # which holds this frame
+
+
+class Fetch(Generic[T]):
+    """A ``future`` that is waited for by its latch. Its own lock is its loop's, too."""
+
+    __slots__ = ("_future", "_latch")
+
+    def __init__(self, future: Future[T]) -> None:
+        self._future = future
+        self._latch = Latch()
+        future.add_done_callback(self._open)
+
+    def _open(self, _: object) -> None:
+        self._latch.open()
+
+    def wait(self) -> bool:
+        """Wait a moment. False: it has not come."""
+        return self._latch.wait()
+
+    def result(self) -> T:
+        """Wait for what the future brings."""
+        while not self.wait():
+            refuse_when_leaving()
+        return self._future.result()
+
+    def cancel(self) -> None:
+        """Give it up. This does not wait either."""
+        if not self._latch.is_open:
+            start_new_thread(self._future.cancel, ())

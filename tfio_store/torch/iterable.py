@@ -18,13 +18,12 @@ from tfio_store.read.mixture import Mixture
 from tfio_store.read.reader import DEFAULT_MEMORY_BUDGET, OnCorrupt
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.storage import Storage
-from tfio_store.tools.loader_source import Reader, reader_of
+from tfio_store.tables.loader import Reader, reader_of
 from tfio_store.torch.content import content_of
-from tfio_store.torch.epochs import Epochs
+from tfio_store.torch.epochs import Epochs, Ranks, Worker, starter
 from tfio_store.torch.passes import Batches, Nothing, Rows, Steps
-from tfio_store.torch.place import Ranks, Worker, starter
-from tfio_store.torch.shared_pickle import Lent
-from tfio_store.torch.states import Saved, Standing
+from tfio_store.torch.resharding import Saved, Standing
+from tfio_store.torch.workers import Lent
 
 __all__ = ["TFRecordIterable"]
 

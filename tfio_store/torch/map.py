@@ -11,14 +11,11 @@ from torch.utils.data import Dataset
 from tfio_store.dataset.source import Source
 from tfio_store.example.codec import SchemaToRead
 from tfio_store.example.schema import Schema
-from tfio_store.read.record_numbers import is_number
-from tfio_store.read.record_source import RecordSource
+from tfio_store.read.record_source import RecordSource, is_number
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.storage import Storage
-from tfio_store.torch.carried import carrying_errors
-from tfio_store.torch.content import content_of
-from tfio_store.torch.fetched import Fetched
-from tfio_store.torch.shared_pickle import Lent
+from tfio_store.torch.content import Fetched, content_of
+from tfio_store.torch.workers import Lent, carrying_errors
 
 __all__ = ["TFRecordMap"]
 

@@ -11,10 +11,9 @@ from typing import Any
 
 from torch.utils.data._utils.collate import default_collate_fn_map
 
-from tfio_store.tools.loader_blocks import Blocks, Gathering
-from tfio_store.tools.loader_source import Reader
-from tfio_store.torch.carried import carrying_errors
+from tfio_store.tables.loader import Blocks, Gathering, Reader
 from tfio_store.torch.content import Content
+from tfio_store.torch.workers import carrying_errors
 
 __all__ = ["Batches", "Nothing", "Rows", "Steps"]
 

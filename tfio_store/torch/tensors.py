@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from tfio_store.example.nullable import Nullable, valid_rows
-from tfio_store.example.ragged import Ragged
+from tfio_store.example.ragged import Nullable, Ragged, valid_rows
 
 __all__ = ["NullableTensor", "RaggedTensor", "rows_of", "tensors"]
 

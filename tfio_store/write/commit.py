@@ -30,17 +30,15 @@ import random
 import time
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
 
-from tfio_store.dataset.fingerprint import Fingerprint
 from tfio_store.dataset.folder import FoundManifest
-from tfio_store.dataset.manifest import KEPT_HISTORY, DatasetManifest, Replaced
+from tfio_store.dataset.manifest import KEPT_HISTORY, DatasetManifest, Fingerprint, Replaced
 from tfio_store.dataset.names import DatasetNames
 from tfio_store.errors import ManifestError
-from tfio_store.write.appending import schema_of_both
-from tfio_store.write.claim import Claim, Proposal
-from tfio_store.write.decision import UncertainCommitError, decide, uncertain
+from tfio_store.storage.faults import may_arrive
+from tfio_store.write.claim import Claim, HeldClaim, Proposal
 from tfio_store.write.disposal import (
     delete_own,
     delete_plain,
@@ -49,16 +47,122 @@ from tfio_store.write.disposal import (
     replaced_by,
     replaced_parts,
 )
-from tfio_store.write.held_claim import HeldClaim
 from tfio_store.write.integrity import check_shards
 from tfio_store.write.parts import Parts, Place, put_parts
 from tfio_store.write.plain_names import Made, NamesTakenError, plain_copies, remove_copies
-from tfio_store.write.plan import Plan
+from tfio_store.write.record_check import schema_of_both
 
 if TYPE_CHECKING:
-    from tfio_store.dataset.folder import Folder
+    from tfio_store.dataset.folder import Folder, FoundManifest
+    from tfio_store.dataset.manifest import DatasetManifest
 
-__all__ = ["Attempt"]
+
+__all__ = [
+    "KEEP_REPLACED",
+    "Attempt",
+    "IfExists",
+    "Names",
+    "Plan",
+    "UncertainCommitError",
+    "decide",
+]
+
+
+# What a writer does at its commit.
+
+
+IfExists = Literal["error", "overwrite", "append"]
+Names = Literal["tagged", "plain"]
+
+KEEP_REPLACED = 3600.0
+"""Seconds for which a replaced generation stays for its readers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a writer does at its commit."""
+
+    if_exists: IfExists
+    codec: str | None
+    keep_replaced: float = KEEP_REPLACED
+    copies: bool = False
+    """Whether shards are copied to plain names, for readers that glob."""
+
+    def __post_init__(self) -> None:
+        if self.if_exists not in ("error", "overwrite", "append"):
+            raise ValueError(
+                f'if_exists must be "error", "overwrite" or "append", not {self.if_exists!r}'
+            )
+        keep = self.keep_replaced
+        if not isinstance(keep, (int, float)) or isinstance(keep, bool) or not 0 <= keep < 1e11:
+            raise ValueError(f"keep_replaced must be seconds, 0 or more, not {keep!r}")
+
+    @property
+    def append(self) -> bool:
+        return self.if_exists == "append"
+
+    def check_codec(self, manifest: DatasetManifest) -> None:
+        """ValueError unless shards of this codec can be appended."""
+        if manifest.compression != self.codec:
+            raise ValueError(
+                f"compression is {self.codec!r}, and that of the dataset to append to "
+                f"{manifest.compression!r}: they must be the same"
+            )
+
+
+# The one request that commits a dataset, and its outcome.
+
+
+class UncertainCommitError(OSError):
+    """The store did not say whether the manifest was written."""
+
+
+def decide(
+    folder: Folder, names: DatasetNames, proposal: Proposal, generation: str
+) -> FoundManifest | None:
+    """Put the manifest, and look. Returns what is there if it has landed; None if it never will.
+
+    Raises:
+        UncertainCommitError: it may have landed, or may land yet.
+        OSError: the store refuses it, and nothing has landed or will.
+    """
+    failure: Exception | None = None
+    store, path = folder.store, folder.join(names.manifest)
+    try:
+        if proposal.base is None:
+            store.put(path, proposal.manifest, if_absent=True)
+        else:
+            store.put(path, proposal.manifest, if_match=proposal.base)
+    except Exception as error:
+        failure = error
+    try:
+        found = folder.manifest(names.manifest, index=False, damaged=True)
+    except Exception as error:
+        raise uncertain(folder, names, failure or error) from (failure or error)
+    if found is not None and found.holds(generation):
+        return found
+    as_before = (found.etag if found is not None else None) == proposal.base
+    if failure is None or may_arrive(failure, store):
+        # The condition no longer holds. If the store decides conditions, a late request fails too.
+        if failure is None or as_before or not store.conditional:
+            raise uncertain(folder, names, failure) from failure
+    elif as_before:
+        raise failure
+    return None
+
+
+def uncertain(
+    folder: Folder, names: DatasetNames, failure: Exception | None
+) -> UncertainCommitError:
+    why = f"failed ({failure})" if failure is not None else "was answered, and is not to be seen"
+    return UncertainCommitError(
+        errno.EIO,
+        f"the manifest's upload {why}, and whether it has arrived or may still arrive is not "
+        "known; all that was written is kept: look again later, then run tfio_store.clean, "
+        "which finishes the commit if it can",
+        folder.url(names.name),
+    )
+
 
 APPEND_TRIES = 200
 LONGEST_WAIT = 2.0

@@ -13,14 +13,14 @@ from tfio_store.dataset.names import split_url
 from tfio_store.records.compression import Compressor, codec_name
 from tfio_store.records.framing import FrameWriter, RecordBatch
 from tfio_store.storage import Storage, Store
-from tfio_store.storage.process import Owner
 from tfio_store.storage.redaction import redacted
 from tfio_store.storage.storage import for_writing, given_storage
-from tfio_store.write.budget import Memory
+from tfio_store.storage.threads import Owner
 from tfio_store.write.lifecycle import Lifecycle
+from tfio_store.write.pipeline import Memory
 from tfio_store.write.runs import framed, write_run
 from tfio_store.write.shard_layout import ShardLayout, make_piece
-from tfio_store.write.uploads import ShardUploads
+from tfio_store.write.shard_stream import ShardUploads
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike

@@ -9,13 +9,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from tfio_store.records.framing import crc32c
-from tfio_store.storage.many_looks import LOOKS_AT_ONCE, listed
+from tfio_store.storage.store import LOOKS_AT_ONCE, listed
 from tfio_store.storage.threads import Threads
 
 if TYPE_CHECKING:
-    from tfio_store.dataset.fingerprint import Fingerprint
     from tfio_store.dataset.folder import Folder
-    from tfio_store.dataset.manifest import ShardInfo
+    from tfio_store.dataset.manifest import Fingerprint, ShardInfo
     from tfio_store.storage import ObjectInfo, Store
 
 __all__ = ["WrongContentError", "check_shards", "check_stored", "read_back", "stored_crc32c"]

@@ -1,13 +1,25 @@
-"""The life of a writer: open, and then closed or failed."""
+"""The life of a writer: how it begins, and whether it is open, closed or failed."""
 
 from __future__ import annotations
 
+import errno
+import io
 from types import TracebackType
-from typing import NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from typing_extensions import Self
 
-__all__ = ["Lifecycle"]
+from tfio_store.dataset.names import DatasetNames, new_tag
+from tfio_store.storage.store import early
+from tfio_store.write.claim import put_claim
+from tfio_store.write.commit import Attempt, Plan
+from tfio_store.write.record_check import schema_of_both
+
+if TYPE_CHECKING:
+    from tfio_store.dataset.folder import Folder, FoundManifest
+
+
+__all__ = ["Lifecycle", "begin"]
 
 
 class Lifecycle:
@@ -56,3 +68,65 @@ class Lifecycle:
             self.abort()
         elif not self._ended or self._failure is not None:  # an abort inside is no failure
             self.close()
+
+
+# How a writer begins: step 1 of `tfio_store.write.commit`.
+
+
+def begin(
+    folder: Folder,
+    names: DatasetNames,
+    plan: Plan,
+    *,
+    schema: dict[str, Any] | None = None,
+    plain: bool = True,
+) -> Attempt:
+    """Step 1. FileExistsError when there is a dataset and ``plan.if_exists`` is "error", or a file
+    of the dataset's name; ValueError if it is to be appended to, and has another ``schema``.
+
+    ``plain``: whether plain names will do, if they are free.
+    """
+    look = early(folder.store, folder.store.look, folder.join(names.name))
+    found = folder.manifest(names.manifest, index=plan.append, damaged=not plan.append)
+    if look() is not None:
+        raise FileExistsError(
+            errno.EEXIST,
+            "a file has this name, and whoever reads the name would get the file, not the dataset; "
+            "write the dataset under another name, or remove the file",
+            folder.url(names.name),
+        )
+    if found is not None:
+        _check_replaceable(folder, names, plan, found)
+        if plan.append:
+            schema_of_both(found.manifest, schema)
+    generation = new_tag()
+    is_plain = put_claim(
+        folder, names, generation, plain=plain and found is None, copies=plan.copies
+    )
+    etag = found.etag if found else None
+    return Attempt(folder, names, plan, generation, is_plain, etag, _appends_to(found, plan))
+
+
+def _appends_to(found: FoundManifest | None, plan: Plan) -> dict[str, Any] | None:
+    manifest = found.manifest if found is not None and plan.append else None
+    return manifest.schema if manifest is not None and manifest.records else None
+
+
+def _check_replaceable(
+    folder: Folder, names: DatasetNames, plan: Plan, found: FoundManifest
+) -> None:
+    url = folder.url(names.name)
+    if plan.if_exists == "error":
+        raise FileExistsError(
+            errno.EEXIST,
+            'the dataset exists; pass if_exists="overwrite" to replace it, or if_exists="append" '
+            "to add to it",
+            url,
+        )
+    if found.etag is None:
+        raise io.UnsupportedOperation(
+            f"{url}: this store tells no version of an object, without which a "
+            "dataset can't be replaced safely; write it under another name"
+        )
+    if plan.append and found.manifest is not None:
+        plan.check_codec(found.manifest)

@@ -23,15 +23,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tfio_store.dataset.fingerprint import Fingerprint
+from tfio_store.dataset.manifest import Fingerprint
 from tfio_store.dataset.names import DatasetNames
 from tfio_store.errors import ManifestError
-from tfio_store.storage.many_looks import LOOKS_AT_ONCE
+from tfio_store.storage.store import LOOKS_AT_ONCE
 from tfio_store.storage.threads import Threads
-from tfio_store.write.disposal import delete_plain, held
-from tfio_store.write.held_claim import HeldClaim, claims_among
+from tfio_store.write.claim import HeldClaim, claims_among
+from tfio_store.write.disposal import delete_plain, held, named_by_neighbours
 from tfio_store.write.integrity import check_stored
-from tfio_store.write.neighbours import named_by_neighbours
 
 if TYPE_CHECKING:
     from tfio_store.dataset.folder import Folder

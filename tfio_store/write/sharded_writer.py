@@ -11,9 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tfio_store.dataset.checks import check_positive
-from tfio_store.dataset.fingerprint import Fingerprint
 from tfio_store.dataset.folder import locate
-from tfio_store.dataset.manifest import DatasetManifest, describe
+from tfio_store.dataset.manifest import DatasetManifest, Fingerprint, describe
 from tfio_store.dataset.names import DEFAULT_SHARD_BYTES, RollOver
 from tfio_store.example.schema import Schema
 from tfio_store.records.compression import Compressor
@@ -21,20 +20,15 @@ from tfio_store.records.framing import RecordBatch
 from tfio_store.storage import Storage
 from tfio_store.storage.redaction import redacted
 from tfio_store.storage.storage import given_storage
-from tfio_store.write.appending import schema_as_learned
-from tfio_store.write.begin import begin
-from tfio_store.write.budget import MEMORY_BUDGET, Memory
-from tfio_store.write.commit import Attempt
-from tfio_store.write.lifecycle import Lifecycle
-from tfio_store.write.placement import FixedShards, RollingShards, ShardFor
-from tfio_store.write.plan import KEEP_REPLACED, IfExists, Plan
+from tfio_store.write.commit import KEEP_REPLACED, Attempt, IfExists, Plan
+from tfio_store.write.lifecycle import Lifecycle, begin
+from tfio_store.write.pipeline import MEMORY_BUDGET, Memory
+from tfio_store.write.placement import FixedShards, RollingShards, ShardFor, ShuffledShards
 from tfio_store.write.progress import OnProgress, Tally
-from tfio_store.write.record_check import RecordCheck
-from tfio_store.write.record_positions import check_record_positions
+from tfio_store.write.record_check import RecordCheck, schema_as_learned
 from tfio_store.write.runs import runs
-from tfio_store.write.shard_stream import ShardStream
-from tfio_store.write.shuffled_shards import ShuffledShards
-from tfio_store.write.uploads import ShardUploads
+from tfio_store.write.shard_layout import check_record_positions
+from tfio_store.write.shard_stream import ShardStream, ShardUploads
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike

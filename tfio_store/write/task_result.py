@@ -10,8 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from tfio_store.dataset.block_tables import ShardInfo, decode_tables, encode_tables
-from tfio_store.dataset.checks import check_name, whole_number
-from tfio_store.dataset.words import counted, held
+from tfio_store.dataset.checks import check_name, counted, held, whole_number
 from tfio_store.example.learned import checked_state
 from tfio_store.records.warning import warn
 

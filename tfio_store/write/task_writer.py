@@ -14,21 +14,20 @@ from tfio_store.dataset.checks import check_positive
 from tfio_store.dataset.names import RollOver, new_attempt
 from tfio_store.records.compression import Compressor
 from tfio_store.records.framing import RecordBatch
-from tfio_store.write.budget import Memory
 from tfio_store.write.commit import Attempt
 from tfio_store.write.lifecycle import Lifecycle
+from tfio_store.write.pipeline import Memory
 from tfio_store.write.placement import RollingShards
 from tfio_store.write.progress import Tally
 from tfio_store.write.record_check import RecordCheck
 from tfio_store.write.runs import runs, write_run
+from tfio_store.write.shard_stream import ShardUploads
 from tfio_store.write.task_result import Order, TaskResult
-from tfio_store.write.uploads import ShardUploads
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
-    from tfio_store.dataset.fingerprint import Fingerprint
-    from tfio_store.dataset.manifest import ShardInfo
+    from tfio_store.dataset.manifest import Fingerprint, ShardInfo
     from tfio_store.write.shard_stream import ShardStream
 
 __all__ = ["OPEN_SHARDS", "Task", "TaskWriter"]

@@ -18,18 +18,16 @@ from tfio_store.example.schema import Schema
 from tfio_store.records.compression import Compressor
 from tfio_store.records.framing import RecordBatch
 from tfio_store.storage import Storage
-from tfio_store.storage.process import Owner
 from tfio_store.storage.redaction import redacted
 from tfio_store.storage.storage import given_storage
-from tfio_store.write.appending import not_looked_into, schema_as_learned
-from tfio_store.write.begin import begin
-from tfio_store.write.budget import Memory
-from tfio_store.write.commit import Attempt
+from tfio_store.storage.threads import Owner
+from tfio_store.write.claim import Pulse
+from tfio_store.write.commit import KEEP_REPLACED, Attempt, IfExists, Names, Plan
+from tfio_store.write.lifecycle import begin
+from tfio_store.write.pipeline import Memory
 from tfio_store.write.plain_names import NamesTakenError, check_free
-from tfio_store.write.plan import KEEP_REPLACED, IfExists, Names, Plan
-from tfio_store.write.pulse import Pulse
-from tfio_store.write.record_check import RecordCheck
-from tfio_store.write.record_positions import check_record_positions
+from tfio_store.write.record_check import RecordCheck, not_looked_into, schema_as_learned
+from tfio_store.write.shard_layout import check_record_positions
 from tfio_store.write.task_result import Order, TaskResult, check_order, counted_results
 from tfio_store.write.task_writer import OPEN_SHARDS, Task, TaskWriter
 

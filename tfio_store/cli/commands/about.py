@@ -11,8 +11,8 @@ from tfio_store.cli.options import Session, common, max_record_bytes, size
 from tfio_store.cli.progress import progress
 
 if TYPE_CHECKING:
-    from tfio_store.tools.feature_tally import FeatureStats
-    from tfio_store.tools.info import DatasetInfo, ShardFacts
+    from tfio_store.maintain.info import DatasetInfo, ShardFacts
+    from tfio_store.tables.stats import FeatureStats
 
 __all__ = ["count", "info", "schema", "stats"]
 
@@ -25,7 +25,7 @@ urls = click.argument("urls", nargs=-1, required=True, metavar="URL...")
 @common
 def info(session: Session, urls: tuple[str, ...], shards: bool) -> None:
     """Tell on one screen what a source is: records, bytes, files, compression, schema."""
-    from tfio_store.tools.info import info as read_info
+    from tfio_store.maintain.info import info as read_info
 
     found = read_info(urls if len(urls) > 1 else urls[0], storage=session.storage)
     if session.json:
@@ -90,7 +90,7 @@ def count(session: Session, urls: tuple[str, ...], per_shard: bool, **limits: An
     A manifest or an index tells it at once. Else the headers of raw files are read, and compressed
     files are decompressed.
     """
-    from tfio_store.tools.count import count as count_records, count_shards
+    from tfio_store.tables.count import count as count_records, count_shards
 
     source = urls if len(urls) > 1 else urls[0]
     with progress(session) as on_progress:
@@ -130,9 +130,9 @@ def count(session: Session, urls: tuple[str, ...], per_shard: bool, **limits: An
 def schema(session: Session, url: str, form: str, sample: int, full: bool, **limits: Any) -> None:
     """Print the features: of the manifest, or else of some records; and how many of the first
     records have each."""
-    from tfio_store.tools.infer import infer_schema
-    from tfio_store.tools.presence import presence
-    from tfio_store.tools.spec_text import spec_text
+    from tfio_store.tables.infer import infer_schema
+    from tfio_store.tables.stats import presence
+    from tfio_store.tables.texts import spec_text
 
     if form == "tf" and session.json:
         raise click.UsageError("--format tf prints Python: it does not go with --json")
@@ -182,7 +182,7 @@ def stats(session: Session, urls: tuple[str, ...], sample: int, full: bool, **li
     """
     import dataclasses
 
-    from tfio_store.tools.stats import stats as read_stats
+    from tfio_store.tables.stats import stats as read_stats
 
     with progress(session) as on_progress:
         found = read_stats(

@@ -18,7 +18,7 @@ from tfio_store.cli.options import (
     size,
 )
 from tfio_store.cli.progress import progress
-from tfio_store.dataset.words import counted, held
+from tfio_store.dataset.checks import counted, held
 
 __all__ = ["convert", "copy", "diff"]
 
@@ -49,8 +49,8 @@ def copy(session: Session, sources: tuple[str, ...], target: str, **how: Any) ->
     The order of the records stays. Damage ends it, and then there is no target; salvage copies what
     is sound.
     """
+    from tfio_store.maintain.copy import copy as copy_source
     from tfio_store.storage.redaction import redacted
-    from tfio_store.tools.copy import copy as copy_source
 
     source = sources if len(sources) > 1 else sources[0]
     with progress(session) as on_progress:
@@ -84,7 +84,7 @@ def diff(
     session: Session, source: str, other: str, unordered: bool, other_options: tuple[str, ...]
 ) -> int:
     """Compare features, counts and the bytes of all records. Exit code 1 if they differ."""
-    from tfio_store.tools.diff import diff as compare
+    from tfio_store.maintain.diff import diff as compare
 
     with progress(session) as on_progress:
         found = compare(
@@ -155,7 +155,7 @@ def convert(
     The names' ends tell the formats: .parquet, .csv, .jsonl, .arrow, .tar, .npy, .npz; all else is
     TFRecord.
     """
-    from tfio_store.tools.convert import convert as convert_source
+    from tfio_store.tables.convert import convert as convert_source
 
     with progress(session) as on_progress:
         made = convert_source(

@@ -8,13 +8,13 @@ import click
 
 from tfio_store.cli import output
 from tfio_store.cli.exits import DAMAGED, NO_DATASET
+from tfio_store.cli.failures import in_the_shell
 from tfio_store.cli.options import Session, common, duration, into_target, max_record_bytes
 from tfio_store.cli.progress import progress
-from tfio_store.cli.words import in_the_shell
-from tfio_store.dataset.words import held
+from tfio_store.dataset.checks import held
 
 if TYPE_CHECKING:
-    from tfio_store.tools.salvage import VerifyReport
+    from tfio_store.maintain.salvage import VerifyReport
 
 __all__ = ["clean", "index", "salvage", "verify"]
 
@@ -29,7 +29,7 @@ def verify(session: Session, urls: tuple[str, ...], quick: bool, **limits: Any) 
 
     Exit code 1 if there is any, and 5 if the source holds something else than TFRecords.
     """
-    from tfio_store.tools.salvage import verify as verify_source
+    from tfio_store.maintain.salvage import verify as verify_source
 
     source = urls if len(urls) > 1 else urls[0]
     with progress(session) as on_progress:
@@ -72,8 +72,8 @@ def salvage(
 
     Exit code 5 if the source holds something else than TFRecords.
     """
+    from tfio_store.maintain.salvage import salvage as salvage_source
     from tfio_store.storage.redaction import redacted
-    from tfio_store.tools.salvage import salvage as salvage_source
 
     with progress(session) as on_progress:
         report = salvage_source(
@@ -101,8 +101,8 @@ def index(session: Session, urls: tuple[str, ...], save_as: str | None, idx: boo
 
     The files stay as they are.
     """
+    from tfio_store.maintain.build_index import build_index, write_idx_files
     from tfio_store.storage.redaction import redacted
-    from tfio_store.tools.build_index import build_index, write_idx_files
 
     if idx == (save_as is not None):
         raise click.UsageError("pass --as URL for an index and a manifest, or --idx for text files")
@@ -140,7 +140,7 @@ def index(session: Session, urls: tuple[str, ...], save_as: str | None, idx: boo
 @common
 def clean(session: Session, url: str, yes: bool, older_than: float) -> None:
     """Find what dead writers of a dataset left behind, and with --yes remove it."""
-    from tfio_store.tools.clean import clean as clean_dataset
+    from tfio_store.maintain.clean import clean as clean_dataset
 
     found = clean_dataset(url, dry_run=not yes, older_than=older_than, storage=session.storage)
     if session.json:

@@ -12,7 +12,7 @@ from tfio_store.cli.exits import DAMAGED
 from tfio_store.cli.options import Session, common, max_record_bytes
 
 if TYPE_CHECKING:
-    from tfio_store.tools.measure import ReadingSpeed
+    from tfio_store.maintain.measure import ReadingSpeed
 
 __all__ = ["bench", "completion", "doctor"]
 
@@ -36,7 +36,7 @@ def bench(session: Session, urls: tuple[str, ...], **how: Any) -> None:
     """
     from dataclasses import replace
 
-    from tfio_store.tools.measure import backends_of, measure
+    from tfio_store.maintain.measure import backends_of, measure
 
     source = urls if len(urls) > 1 else urls[0]
     chosen = click.get_current_context().get_parameter_source("backend")
@@ -83,7 +83,7 @@ def doctor(session: Session, url: str | None) -> int:
     URL, whether its store can be reached, has anything there, and decides conditional writes."""
     import dataclasses
 
-    from tfio_store.tools.doctor import diagnose
+    from tfio_store.maintain.doctor import diagnose
 
     found = diagnose(url, storage=session.storage)
     if session.json:

@@ -9,11 +9,11 @@ import click
 
 from tfio_store.cli import output
 from tfio_store.cli.options import Session, common, max_record_bytes
-from tfio_store.cli.values import as_cell
+from tfio_store.cli.output import as_cell
 
 if TYPE_CHECKING:
     from tfio_store.records.framing import RecordBatch
-    from tfio_store.tools.selection import Selection
+    from tfio_store.tables.rows import Selection
 
 __all__ = ["cat", "get", "head", "sample", "tail"]
 
@@ -112,9 +112,8 @@ def _print(
     max_record_bytes: int,
     lines: bool = False,
 ) -> None:
-    from tfio_store.tools.json_values import as_json_line, as_json_value
-    from tfio_store.tools.rows import rows_of
-    from tfio_store.tools.selection import Selection
+    from tfio_store.tables.rows import Selection, rows_of
+    from tfio_store.tables.texts import as_json_line, as_json_value
 
     if raw and (columns is not None or session.json):
         raise click.UsageError("--raw prints whole records: it goes with neither -c nor --json")

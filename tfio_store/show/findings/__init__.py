@@ -7,15 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tfio_store.show.findings.of_classes import class_findings
-from tfio_store.show.findings.of_features import feature_findings
-from tfio_store.show.findings.of_files import file_findings
+from tfio_store.show.findings.of_features import class_findings, feature_findings, string_findings
+from tfio_store.show.findings.of_files import file_findings, record_findings
 from tfio_store.show.findings.of_media import media_findings
-from tfio_store.show.findings.of_records import record_findings
-from tfio_store.show.findings.of_strings import string_findings
-from tfio_store.show.model import Finding
-from tfio_store.show.sampling.sample import Sample
-from tfio_store.show.shards import ShardSizes
+from tfio_store.show.model import Finding, ShardSizes
+from tfio_store.show.sample import Sample
 
 __all__ = ["findings_of"]
 

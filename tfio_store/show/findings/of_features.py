@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -9,14 +11,135 @@ import numpy as np
 import numpy.typing as npt
 
 from tfio_store.example.feature import Feature
-from tfio_store.show.counting.features import said, shown_name
-from tfio_store.show.counting.roles import role_of
-from tfio_store.show.counting.tally import FeatureTally
-from tfio_store.show.model import Finding
-from tfio_store.show.sampling.sample import Sample
-from tfio_store.show.words import counted, number, percent
+from tfio_store.example.kinds import ClassLabel
+from tfio_store.show.features import role_of, said, shown_name
+from tfio_store.show.media_types import shown_value, visible
+from tfio_store.show.model import Finding, Level, counted, number, percent
+from tfio_store.show.sample import Sample
+from tfio_store.show.strings import Issue
+from tfio_store.show.tally import FeatureTally
 
-__all__ = ["feature_findings"]
+__all__ = ["class_findings", "feature_findings", "string_findings"]
+
+
+# Findings of features that are classes: which are rare, and in what order they come.
+
+
+_RARE = 0.001
+_FEW_CLASSES = 20
+_MOST = 0.95
+_LEAST_VALUES = 200
+_LEAST_CHANGES = 50
+_SHUFFLED = 0.2
+"""Of shuffled records, a class changes from record to record about as often as by chance. If it
+changes less than this part of that, the records are in its order."""
+
+_LABELS = ("label", "class", "target", "category", "y")
+_NAMED_CLASSES = 5
+
+
+def class_findings(tally: FeatureTally) -> Iterator[Finding]:
+    """What is odd about how often classes come, and where."""
+    if role_of(tally) != "class":
+        return
+    strings = tally.dtype == "bytes"
+    counted: Counter[Any] | None = tally.strings.counted if strings else tally.classes
+    if not counted:
+        return
+    total = sum(counted.values())
+    yield from _rare(tally, counted, total)
+    yield from _imbalance(tally, counted, total)
+    yield from _order(tally, counted, total)
+
+
+def class_text(tally: FeatureTally, value: Any) -> str:
+    """A class as a finding names it."""
+    if isinstance(value, bytes):
+        return shown_value(tally.strings.value_of(value), 40)
+    kind = None if tally.feature is None else tally.feature.kind
+    if isinstance(kind, ClassLabel) and 0 <= value < len(kind.names):
+        return f"{value} ({visible(kind.names[value])[:40]})"
+    return str(value)
+
+
+def _rare(tally: FeatureTally, counted: Counter[Any], total: int) -> Iterator[Finding]:
+    """Classes that are surely rare: so few would not come of a share of 0.1 % by chance."""
+    usual = 1 / len(counted)
+    rare = [
+        value
+        for value, count in counted.items()
+        if (count + 3 * math.sqrt(count) + 3) / total < min(_RARE, usual / 10)
+    ]
+    if not rare or (_are_counts(tally, counted) and _are_ends(rare, counted)):
+        return
+    rare.sort(key=lambda value: (counted[value], value))
+    name = shown_name(tally.name)
+    level = "warning" if len(counted) <= _FEW_CLASSES else "note"
+    rows = [row for value in rare[:20] for row in tally.class_rows.get(value, ())]
+    if len(rare) == 1:
+        count = counted[rare[0]]
+        text = (
+            f"{name} {class_text(tally, rare[0])} is in {percent(count / total)} of records "
+            f"({number(count)} of {number(total)})"
+        )
+    else:
+        named = ", ".join(class_text(tally, value) for value in rare[:_NAMED_CLASSES])
+        more = ", …" * (len(rare) > _NAMED_CLASSES)
+        text = (
+            f"{number(len(rare))} of the {number(len(counted))} values of {name} are in less than "
+            f"{percent(min(_RARE, usual / 10))} of records each: {named}{more}"
+        )
+    yield Finding("rare-class", level, text, name, rows=tuple(rows[:100]))  # type: ignore[arg-type]
+
+
+def _are_counts(tally: FeatureTally, counted: Counter[Any]) -> bool:
+    """Whether the values may be numbers of things, and not of classes."""
+    return not _is_label(tally) and all(isinstance(value, int) for value in counted)
+
+
+def _are_ends(rare: list[int], counted: Counter[int]) -> bool:
+    """Whether the rare values are the least or the largest ones, as of any number of things: none
+    lies between the values of the middle 98 % of records."""
+    values = sorted(counted)
+    part = np.cumsum([counted[value] for value in values]) / sum(counted.values())
+    least, most = (values[int(np.searchsorted(part, end))] for end in (0.01, 0.99))
+    return not any(least < value < most for value in rare)
+
+
+def _imbalance(tally: FeatureTally, counted: Counter[Any], total: int) -> Iterator[Finding]:
+    (value, count), *_ = counted.most_common(1)
+    if total < _LEAST_VALUES or count < _MOST * total:
+        return
+    name = shown_name(tally.name)
+    is_label = _is_label(tally)
+    text = f"{name} {class_text(tally, value)} is in {percent(count / total)} of records"
+    yield Finding("imbalance", "warning" if is_label else "note", text, name)
+
+
+def _is_label(tally: FeatureTally) -> bool:
+    if isinstance(getattr(tally.feature, "kind", None), ClassLabel):
+        return True
+    last = tally.name.lower().replace("/", "_").split("_")
+    return any(word in _LABELS or word.startswith("label") for word in last)
+
+
+def _order(tally: FeatureTally, counted: Counter[Any], total: int) -> Iterator[Finding]:
+    if not tally.singles or total < _LEAST_VALUES or len(counted) < 2:
+        return
+    expected = (total - 1) * (1 - sum((count / total) ** 2 for count in counted.values()))
+    if expected < _LEAST_CHANGES or tally.changes >= _SHUFFLED * expected:
+        return
+    name = shown_name(tally.name)
+    if tally.rising:
+        text = f"{name} rises along the dataset: it is sorted by it; shuffle before training"
+    else:
+        text = (
+            f"{name} comes in runs: it changes {number(tally.changes)} times along the records "
+            f"that were read, where shuffled ones would about {number(round(expected))} times; "
+            "shuffle before training"
+        )
+    yield Finding("sorted", "warning" if _is_label(tally) else "note", text, name)
+
 
 _LEAST_RECORDS = 20
 _LEAST_LENGTHS = 50
@@ -192,3 +315,39 @@ def _padded(tally: FeatureTally) -> Iterator[Finding]:
         "values are zeros at their ends: padded?"
     )
     yield _of("padded", "note", tally, text, tally.padded.rows)
+
+
+# Findings of texts.
+
+
+def string_findings(tally: FeatureTally) -> Iterator[Finding]:
+    """What is odd about the letters of a feature that is text for the most part."""
+    strings = tally.strings
+    declared = tally.feature is not None and tally.feature.dtype == "str"
+    if not strings.looked_at or not (declared or 2 * strings.texts >= strings.looked_at):
+        return
+    yield from _told(tally, "not-utf8", "warning", strings.not_utf8, "{are} not UTF-8")
+    text = "{hold} the character that stands for lost ones, \N{REPLACEMENT CHARACTER}"
+    yield from _told(tally, "lost-letters", "warning", strings.lost, text)
+    text = "{look} as if UTF-8 had been taken for Latin-1: \u201cÃ¼\u201d for \u201cü\u201d"
+    yield from _told(tally, "mojibake", "warning", strings.twice, text)
+    many = strings.empty.count * 10 >= strings.given
+    yield from _told(
+        tally, "empty-text", "warning" if many else "note", strings.empty, "{are} empty"
+    )
+
+
+def _told(
+    tally: FeatureTally, kind: str, level: Level, issue: Issue, what: str
+) -> Iterator[Finding]:
+    if not issue.count:
+        return
+    name, total = shown_name(tally.name), tally.strings.given
+    one = issue.count == 1
+    verbs = {"are": "is", "hold": "holds", "look": "looks"}
+    what = what.format(**{many: single if one else many for many, single in verbs.items()})
+    text = (
+        f"feature {name}: {number(issue.count)} of {number(total)} texts "
+        f"({percent(issue.count / total)}) {what}"
+    )
+    yield Finding(kind, level, text, name, rows=tuple(issue.rows))

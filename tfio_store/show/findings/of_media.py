@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from tfio_store.show.counting.features import shown_name
-from tfio_store.show.counting.roles import role_of
-from tfio_store.show.counting.tally import FeatureTally
-from tfio_store.show.media.gallery import Candidate
-from tfio_store.show.model import Finding
-from tfio_store.show.sampling.sample import Sample
-from tfio_store.show.words import counted, number, percent
+from tfio_store.show.features import role_of, shown_name
+from tfio_store.show.gallery import Candidate
+from tfio_store.show.model import Finding, counted, number, percent
+from tfio_store.show.sample import Sample
+from tfio_store.show.tally import FeatureTally
 
 __all__ = ["media_findings"]
 

@@ -10,7 +10,7 @@ from typing import Any
 from tfio_store.errors import DataLossError
 from tfio_store.example.feature import Feature
 from tfio_store.example.schema import Schema
-from tfio_store.show.counting.features import shown_name
+from tfio_store.show.features import shown_name
 from tfio_store.show.server.content import Content, Form
 from tfio_store.show.server.details import MediaUrl, detail, line
 from tfio_store.show.server.faults import in_words

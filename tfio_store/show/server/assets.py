@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from tfio_store.show.page.assets import SCRIPTS, STYLE, asset
+from tfio_store.show.page import SCRIPTS, STYLE, asset
 
 __all__ = ["Asset", "assets", "page"]
 

@@ -15,12 +15,18 @@ import numpy.typing as npt
 from tfio_store.example.feature import Feature
 from tfio_store.example.schema import Schema
 from tfio_store.records.framing import RecordBatch
-from tfio_store.show.counting.columns import Column, Key, decoded, name_of
-from tfio_store.show.counting.features import shown_name
-from tfio_store.show.counting.tally import RECORD, is_pixels, raw_numbers
-from tfio_store.show.media.media_types import image_size, is_image, media_type
-from tfio_store.show.media.pixels import pixel_shape
-from tfio_store.show.media.thumbnails import NO_PILLOW, SIDE, look_at, look_at_pixels, refusal
+from tfio_store.show.columns import Column, Key, decoded, name_of
+from tfio_store.show.features import shown_name
+from tfio_store.show.media_types import image_size, is_image, media_type
+from tfio_store.show.tally import RECORD, is_pixels, raw_numbers
+from tfio_store.show.thumbnails import (
+    NO_PILLOW,
+    SIDE,
+    look_at,
+    look_at_pixels,
+    pixel_shape,
+    refusal,
+)
 
 __all__ = ["A_FILE", "Content", "Form", "Held"]
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from tfio_store.dataset.model import Dataset
 from tfio_store.errors import CorruptRecordError
+from tfio_store.read.decode import Decoding
 from tfio_store.read.fetch import fetch_blocks
-from tfio_store.read.located import Decoding
 from tfio_store.read.plan import Units
 from tfio_store.records.framing import RecordBatch, masked_crc32c
 

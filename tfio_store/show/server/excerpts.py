@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tfio_store.show.media.text import excerpt
-from tfio_store.show.media.values import shown_number
+from tfio_store.show.gallery import shown_number
+from tfio_store.show.media_types import excerpt
 from tfio_store.show.server.content import Held
 
 __all__ = ["and_more", "meanings", "numbers", "short", "string"]

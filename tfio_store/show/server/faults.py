@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tfio_store.errors import DataLossError, ManifestError, TFIOStoreError
 from tfio_store.storage.redaction import redacted
-from tfio_store.storage.version import ReplacedError
+from tfio_store.storage.store import ReplacedError
 
 __all__ = ["in_words"]
 

@@ -17,9 +17,9 @@ import numpy.typing as npt
 from tfio_store.example.feature import Feature
 from tfio_store.example.kinds import ClassLabel
 from tfio_store.records.framing import RecordBatch
-from tfio_store.show.counting.columns import Column, decoded, name_of
-from tfio_store.show.counting.features import shown_name
-from tfio_store.show.counting.tally import is_pixels
+from tfio_store.show.columns import Column, decoded, name_of
+from tfio_store.show.features import shown_name
+from tfio_store.show.tally import is_pixels
 
 __all__ = ["OPERATORS", "Wanted", "matches"]
 

@@ -9,7 +9,7 @@ from tfio_store.dataset.model import Dataset
 from tfio_store.dataset.source import Source
 from tfio_store.errors import TFIOStoreError
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
-from tfio_store.show.sampling.opened import Opened, open_source
+from tfio_store.show.kept import Opened, open_source
 from tfio_store.show.server.pages import Pager
 from tfio_store.storage import Storage
 

@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tfio_store.records.framing import RecordBatch
+from tfio_store.show.kept import Opened
 from tfio_store.show.model import Facts, Place
-from tfio_store.show.sampling.opened import Opened
 from tfio_store.show.server.opening import Shown
 from tfio_store.write.progress import OnProgress, Progress
 

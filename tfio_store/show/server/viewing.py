@@ -7,8 +7,8 @@ from typing import Any
 from tfio_store.dataset.source import Source, is_one, names_of
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.show.facts import facts_of
-from tfio_store.show.sampling.opened import Opened, source_name
-from tfio_store.show.sampling.sample import take_sample
+from tfio_store.show.kept import Opened, source_name
+from tfio_store.show.sample import take_sample
 from tfio_store.show.server.answers import Answers
 from tfio_store.show.server.opening import Opening
 from tfio_store.show.server.samples import Key, Looked, Samples

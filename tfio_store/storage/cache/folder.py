@@ -12,22 +12,240 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import stat
+import struct
 import threading
 import time
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tfio_store.records.framing import Buffer, crc32c
 from tfio_store.records.warning import warn
-from tfio_store.storage.cache.entry import DamagedError, Entry
-from tfio_store.storage.cache.kept import KeptRanges, Range
-from tfio_store.storage.cache.local_cache import LocalCache
 from tfio_store.storage.cache.room import Room, scanned
-from tfio_store.storage.process import PerProcess
+from tfio_store.storage.threads import PerProcess
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
-__all__ = ["CacheFolder", "Found", "folder_of"]
+
+__all__ = [
+    "DIGEST_BYTES",
+    "CacheFolder",
+    "Found",
+    "KeptRanges",
+    "LocalCache",
+    "cache_of",
+    "folder_of",
+]
+
+
+# `LocalCache`: where ranges of remote objects are kept, and how many bytes of them.
+
+
+@dataclass(frozen=True, slots=True)
+class LocalCache:
+    """A folder on a local disk that keeps what readers fetch from a distant store.
+
+    It keeps ranges of objects as they are stored, so compressed shards stay compressed. Each is
+    kept for one version of its object: who reads a replaced object fetches the new one. It is
+    checked by CRC32C whenever it is used, and what is damaged is fetched again. Any number of
+    processes may share a folder, and any of them may be killed. When there is no room for more, the
+    ranges unused for longest go. If the disk is full, nothing more is kept, with one warning, and
+    reading goes on. The folder is made for its owner alone, and holds data, but no names of objects
+    and no credentials. Delete it whenever nobody reads.
+
+    An epoch in order through a dataset larger than the cache finds nothing in it: give it room for
+    the whole dataset, or for a worker's share.
+
+    Args:
+        path (str | PathLike): The folder, which is made if there is none.
+        max_bytes (int): How many bytes to keep. All who share a folder should pass the same.
+            Default 64 GiB.
+
+    Raises:
+        TypeError: An argument is of another type.
+        ValueError: The path is empty or a URL, or ``max_bytes`` is less than 1.
+
+    Example:
+        >>> cache = tfs.LocalCache("/tmp/tfio_store-cache", max_bytes=10 << 30)
+        >>> reader = tfs.RecordReader(
+        ...     "s3://b/train", storage=tfs.Storage(cache=cache)
+        ... )  # doctest: +SKIP
+    """
+
+    path: str | os.PathLike[str]
+    """Absolute, and a str, once it is made."""
+    max_bytes: int = 64 << 30
+
+    def __post_init__(self) -> None:
+        path = os.fspath(self.path) if isinstance(self.path, os.PathLike) else self.path
+        if not isinstance(path, str):
+            raise TypeError(f"LocalCache(path=): pass a folder's path, not {type(path).__name__}")
+        if not path or "://" in path:
+            raise ValueError(f"LocalCache(path={path!r}): pass the path of a local folder")
+        if not isinstance(self.max_bytes, int) or isinstance(self.max_bytes, bool):
+            kind = type(self.max_bytes).__name__
+            raise TypeError(f"LocalCache(max_bytes=): pass a number of bytes, not {kind}")
+        if self.max_bytes < 1:
+            raise ValueError(f"LocalCache(max_bytes={self.max_bytes}): pass 1 or more")
+        object.__setattr__(self, "path", os.path.abspath(os.path.expanduser(path)))
+
+
+def cache_of(cache: str | os.PathLike[str] | LocalCache | None) -> LocalCache | None:
+    """The value of a ``cache=`` argument. TypeError or ValueError that names it."""
+    if cache is None or isinstance(cache, LocalCache):
+        return cache
+    if not isinstance(cache, (str, os.PathLike)):
+        raise TypeError(
+            f"cache= takes a folder's path or a tfio_store.LocalCache, not {type(cache).__name__}"
+        )
+    return LocalCache(os.fspath(cache))
+
+
+# The file of one kept range: a header, and the range's bytes as the store has them.
+#
+# All numbers are little-endian::
+#
+#     "TFIOSRNG"  20 bytes of the object's digest  u64 start  u64 stop
+#     u32         CRC32C of each `PIECE_BYTES` bytes of the range, the last of which may be fewer
+#     u32         CRC32C of all of the above
+#     bytes       the range
+#
+# By the CRCs of pieces a part of the range is checked without reading all of it.
+
+
+DIGEST_BYTES = 20
+PIECE_BYTES = 64 << 10
+STEP_BYTES = 4 * PIECE_BYTES
+"""What is read and then checked while it is in the processor's cache."""
+
+_MAGIC = b"TFIOSRNG"
+_HEAD = struct.Struct(f"<8s{DIGEST_BYTES}sQQ")
+_CRC = struct.Struct("<I")
+
+
+class DamagedError(Exception):
+    """The file is not what was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Bytes ``start:stop`` of the object of this digest."""
+
+    digest: bytes
+    start: int
+    stop: int
+
+    @property
+    def nbytes(self) -> int:
+        """The size of the file."""
+        return self._data_at + self.stop - self.start
+
+    @property
+    def _data_at(self) -> int:
+        pieces = -(-(self.stop - self.start) // PIECE_BYTES)
+        return _HEAD.size + _CRC.size * (pieces + 1)
+
+    def header(self, data: BytesLike) -> bytes:
+        """What stands before the range's ``data``."""
+        view = memoryview(data).cast("B")
+        pieces = range(0, len(view), PIECE_BYTES)
+        crcs = b"".join(_CRC.pack(crc32c(view[at : at + PIECE_BYTES])) for at in pieces)
+        head = _HEAD.pack(_MAGIC, self.digest, self.start, self.stop) + crcs
+        return head + _CRC.pack(crc32c(head))
+
+    def read(self, descriptor: int, start: int, stop: int) -> memoryview:
+        """Bytes ``start:stop`` of the object, which are part of the range, from the entry's file.
+        Raises DamagedError."""
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise DamagedError("it is no file of bytes")
+        if status.st_size != self.nbytes:
+            raise DamagedError(f"it has not the {self.nbytes} bytes that belong to its range")
+        crcs = self._crcs(descriptor)
+        first = (start - self.start) // PIECE_BYTES
+        begin = first * PIECE_BYTES
+        end = min(-(-(stop - self.start) // PIECE_BYTES) * PIECE_BYTES, self.stop - self.start)
+        view = memoryview(Buffer(end - begin))
+        for number, at in enumerate(range(0, len(view), PIECE_BYTES), first):
+            if at % STEP_BYTES == 0:
+                fill(view[at : at + STEP_BYTES], descriptor, self._data_at + begin + at)
+            if crc32c(view[at : at + PIECE_BYTES]) != crcs[number]:
+                raise DamagedError("a checksum of its data does not hold")
+        return view[start - self.start - begin : stop - self.start - begin]
+
+    def _crcs(self, descriptor: int) -> tuple[int, ...]:
+        head = memoryview(bytearray(self._data_at))
+        fill(head, descriptor, 0)
+        body, crc = head[: -_CRC.size], _CRC.unpack(head[-_CRC.size :])[0]
+        if crc32c(body) != crc:
+            raise DamagedError("the checksum of its header does not hold")
+        if _HEAD.unpack_from(body) != (_MAGIC, self.digest, self.start, self.stop):
+            raise DamagedError("it is of another range")
+        return struct.unpack(f"<{(len(body) - _HEAD.size) // _CRC.size}I", body[_HEAD.size :])
+
+
+def fill(view: memoryview, descriptor: int, offset: int) -> None:
+    got = 0
+    while got < len(view):
+        count = os.preadv(descriptor, [view[got:]], offset + got)
+        if count == 0:
+            raise DamagedError("it was cut")
+        got += count
+
+
+# Which ranges of one object a cache holds. No I/O.
+
+
+Range = tuple[int, int]
+"""Bytes from and to."""
+
+
+class KeptRanges:
+    """Ranges in order. They may overlap, where two processes have fetched the same."""
+
+    def __init__(self, ranges: Iterable[Range] = ()) -> None:
+        self._ranges: list[Range] = []
+        self._longest = 0
+        self.add(ranges)
+
+    def add(self, ranges: Iterable[Range]) -> None:
+        """Each costs little: an object may have as many ranges as it has records."""
+        for kept in ranges:
+            at = bisect_left(self._ranges, kept)
+            if self._ranges[at : at + 1] != [kept]:
+                self._ranges.insert(at, kept)
+                self._longest = max(self._longest, kept[1] - kept[0])
+
+    def drop(self, kept: Range) -> None:
+        at = bisect_left(self._ranges, kept)
+        if self._ranges[at : at + 1] == [kept]:
+            del self._ranges[at]
+
+    def holding(self, at: int) -> Range | None:
+        """Of the ranges that hold byte ``at``, the one that goes furthest."""
+        best: Range | None = None
+        for number in range(bisect_right(self._ranges, (at, 1 << 63)) - 1, -1, -1):
+            start, stop = self._ranges[number]
+            if start + self._longest <= at:
+                break
+            if stop > at and (best is None or stop > best[1]):
+                best = start, stop
+        return best
+
+    def ending(self, at: int) -> Range | None:
+        """Of the ranges that hold the byte before ``at``, the one that begins first."""
+        best: Range | None = None
+        for number in range(bisect_right(self._ranges, (at - 1, 1 << 63)) - 1, -1, -1):
+            start, stop = self._ranges[number]
+            if start + self._longest < at:
+                break
+            if stop >= at:
+                best = start, stop
+        return best
+
 
 _NAME = re.compile(r"(\d{1,19})-(\d{1,19})")
 

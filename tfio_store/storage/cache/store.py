@@ -10,13 +10,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from tfio_store.storage import threads
-from tfio_store.storage.cache.entry import DIGEST_BYTES
-from tfio_store.storage.cache.folder import CacheFolder, Found, folder_of
-from tfio_store.storage.cache.local_cache import LocalCache
-from tfio_store.storage.early import DISTANT
-from tfio_store.storage.process import PerProcess
-from tfio_store.storage.store import Store
-from tfio_store.storage.version import Version
+from tfio_store.storage.cache.folder import DIGEST_BYTES, CacheFolder, Found, LocalCache, folder_of
+from tfio_store.storage.store import DISTANT, Store, Version
+from tfio_store.storage.threads import PerProcess
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike

@@ -2,26 +2,179 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from tfio_store.storage.answers import unquoted
-from tfio_store.storage.cloud.azure_blobs import ONCE, described
-from tfio_store.storage.cloud.azure_copies import AzureCopies
-from tfio_store.storage.cloud.bucket_store import Page
-from tfio_store.storage.cloud.mark import Mark
+from tfio_store.storage.cloud.bucket_store import BucketStore, Mark, Page, check_copy
+from tfio_store.storage.connection import Connection
 from tfio_store.storage.faults import ShortBodyError, code_of, status_of
-from tfio_store.storage.ranges import check_size, nothing_there, whole_body, whole_range
-from tfio_store.storage.store import ObjectInfo
-from tfio_store.storage.version import Version
+from tfio_store.storage.ranges import check_size, nothing_there, unquoted, whole_body, whole_range
+from tfio_store.storage.registry import Origin
+from tfio_store.storage.retry import Retry
+from tfio_store.storage.store import ObjectInfo, Version, seconds_of
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
-__all__ = ["AzureStore"]
+
+__all__ = ["ONCE", "AzureStore"]
+
+
+# The blobs of adlfs's client, by the store's paths.
+
+
+T = TypeVar("T")
+
+FORMS = (
+    "Azure's URLs are az://CONTAINER/NAME, with the account in storage_options= or in "
+    "AZURE_STORAGE_ACCOUNT_NAME, or az://CONTAINER@ACCOUNT.dfs.core.windows.net/NAME; not "
+    "az://ACCOUNT/CONTAINER/NAME"
+)
+
+ONCE = {"retry_total": 0}
+"""Turn the SDK's retries off. We retry, and two layers would multiply."""
+
+
+class AzureConnection(Connection):
+    def _made(self) -> Any:
+        try:
+            return super()._made()
+        except ValueError as fault:  # adlfs's, of an account or a credential that it misses
+            raise ValueError(f"{fault} {FORMS}") from fault
+
+
+class AzureBlobs(BucketStore):
+    """The requests of a store of block blobs to the client. Paths are ``container/name``."""
+
+    def __init__(
+        self,
+        scheme: str,
+        options: Mapping[str, Any],
+        retry: Retry,
+        origin: Origin | None = None,
+    ) -> None:
+        from adlfs import AzureBlobFileSystem
+
+        connection = AzureConnection(AzureBlobFileSystem, options)
+        super().__init__(scheme, options, retry, connection, origin)
+
+    def _blob(self, path: str) -> Any:
+        container, _, name = self._checked(path).partition("/")
+        return self._connection.fs.service_client.get_blob_client(container, name)
+
+    def _checked(self, path: str) -> str:
+        if "\\" in path:
+            raise OSError(
+                errno.EINVAL,
+                "Azure takes a backslash in a name for a slash; use another name",
+                self.url(path),
+            )
+        return path
+
+    def _container(self, path: str) -> Any:
+        name = path.partition("/")[0]
+        return self._connection.fs.service_client.get_container_client(name)
+
+    async def _ask(self, path: str, ask: Callable[[], Awaitable[T]], *, nbytes: int = 0) -> T:
+        try:
+            return await super()._ask(path, ask, nbytes=nbytes)
+        except FileNotFoundError as fault:
+            if "ContainerNotFound" in str(fault.strerror):
+                container = path.partition("/")[0]
+                fault.strerror = f"{fault.strerror}: there is no container {container!r}. {FORMS}"
+            raise
+
+    async def _properties(self, path: str) -> Any:
+        return await self._ask(path, lambda: self._blob(path).get_blob_properties(**ONCE))
+
+
+def described(path: str, properties: Any) -> ObjectInfo:
+    modified = seconds_of(properties.last_modified)
+    return ObjectInfo(path, properties.size, unquoted(properties.etag), modified=modified)
+
+
+# Copies on Azure, which go on after the answer that announces them.
+
+
+FIRST_POLL, LONGEST_POLL = 0.1, 5.0
+"""Seconds between looks at a copy that is under way."""
+
+STALLED = 600.0
+"""Seconds without progress after which a copy is given up."""
+
+
+class AzureCopies(AzureBlobs):
+    """Copies for a store of block blobs."""
+
+    async def _copy(self, source: str, target: str) -> None:
+        await self._copied(source, target, if_absent=False)
+
+    async def _copy_new(self, source: str, target: str) -> ObjectInfo:
+        await self._check_free(target)
+        return await self._copied(source, target, if_absent=True)
+
+    async def _copied(self, source: str, target: str, *, if_absent: bool) -> ObjectInfo:
+        found = await self._properties(source)
+        copy = await self._start_copy(source, target, found.etag, if_absent)
+        made = await self._end_copy(target, copy)
+        info = described(target, made)
+        check_copy(described(source, found), info, self.url(target))
+        return info
+
+    async def _start_copy(self, source: str, target: str, etag: str, if_absent: bool) -> str:
+        """The copy's id."""
+        from azure.core import MatchConditions
+
+        origin = self._blob(source).url
+        free = {"match_condition": MatchConditions.IfMissing} if if_absent else {}
+
+        async def attempt() -> str:
+            try:
+                answer = await self._blob(target).start_copy_from_url(
+                    origin,
+                    source_etag=etag,
+                    source_match_condition=MatchConditions.IfNotModified,
+                    **free,
+                    **ONCE,
+                )
+                return str(answer["copy_id"])
+            except Exception as fault:
+                if code_of(fault) != "PendingCopyOperation":
+                    raise
+                under_way = (await self._blob(target).get_blob_properties(**ONCE)).copy
+                if under_way.source != origin:
+                    raise
+                return str(under_way.id)  # begun by an attempt whose answer was lost
+
+        return await self._ask(target, attempt)
+
+    async def _end_copy(self, target: str, copy: str) -> Any:
+        """The properties of the copy once it is whole."""
+        delay, moved, progress = FIRST_POLL, time.monotonic(), None
+        while True:
+            found = await self._properties(target)
+            if found.copy.id != copy:
+                raise OSError(errno.EIO, "another write replaced the copy", self.url(target))
+            if found.copy.status == "success":
+                return found
+            if found.copy.status != "pending":
+                why = found.copy.status_description or found.copy.status
+                raise OSError(errno.EIO, f"the store could not copy to it: {why}", self.url(target))
+            if found.copy.progress != progress:
+                moved, progress = time.monotonic(), found.copy.progress
+            if time.monotonic() - moved > STALLED:
+                await self._blob(target).abort_copy(copy)
+                raise OSError(
+                    errno.ETIMEDOUT, f"no progress of the copy ({progress})", self.url(target)
+                )
+            await asyncio.sleep(delay)
+            delay = min(2 * delay, LONGEST_POLL)
+
 
 MARK_KEY = "tfio_store_attempt"
 """Azure takes identifiers only."""

@@ -7,27 +7,81 @@ import builtins
 import errno
 import json
 import os
+import re
+import secrets
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tfio_store.storage.answers import well_formed
 from tfio_store.storage.cloud.multipart import MultipartOutput, Upload
 from tfio_store.storage.connection import Connection
-from tfio_store.storage.globbing import literal_prefix, matcher
-from tfio_store.storage.origin import Origin
+from tfio_store.storage.ranges import well_formed
 from tfio_store.storage.redaction import redacted
-from tfio_store.storage.registry import shared_store
+from tfio_store.storage.registry import Origin, shared_store
 from tfio_store.storage.retry import Retry
-from tfio_store.storage.store import ObjectInfo, PendingUpload
-from tfio_store.storage.version import ConditionRefusedError, Version
+from tfio_store.storage.store import ConditionRefusedError, ObjectInfo, PendingUpload, Version
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
-__all__ = ["DELETES_AT_ONCE", "BucketStore", "Page", "at_once"]
+
+__all__ = ["DELETES_AT_ONCE", "BucketStore", "Mark", "Page", "at_once", "check_copy", "matcher"]
+
+
+# Copies that a store makes by itself. We look at each copy, whatever the store says.
+#
+# A rename is a copy, and then a delete of the source. If the copy was only begun, or only
+# announced, the object would be lost.
+
+
+def check_copy(source: ObjectInfo, copy: ObjectInfo, url: str) -> None:
+    """Raise OSError unless ``copy`` is as long as the source, and of the same CRC where both are
+    known."""
+    if copy.size != source.size:
+        raise OSError(errno.EIO, f"the store copied {copy.size} of {source.size} bytes", url)
+    if None not in (copy.crc32c, source.crc32c) and copy.crc32c != source.crc32c:
+        raise OSError(errno.EIO, "the store's copy has another CRC32C than its source", url)
+
+
+# How the writer of an object knows it again when the answer to its own request was lost.
+#
+# A store's "the condition does not hold", or "no such upload", may answer the second attempt at
+# what a first one did. Then the object carries the writer's mark, and the refusal is success.
+
+
+class Mark:
+    """A random text in the metadata of one object. No two writers have the same."""
+
+    def __init__(self, key: str = "tfio-store-attempt") -> None:
+        self._key = key
+        self.text = secrets.token_hex(16)
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """What the object is written with."""
+        return {self._key: self.text}
+
+    def is_on(self, metadata: Mapping[str, Any] | None) -> bool:
+        """Whether an object with this metadata is this writer's. None: there is no object."""
+        return metadata is not None and metadata.get(self._key) == self.text
+
+
+# Shell patterns over the flat names of an object store.
+
+
+def literal_prefix(pattern: str) -> str:
+    """What every match begins with: the pattern up to its first ``*``, ``?`` or ``[``."""
+    return re.split(r"[*?\[]", pattern, maxsplit=1)[0]
+
+
+def matcher(pattern: str) -> re.Pattern[str]:
+    """``*``, ``?``, ``[seq]`` within a name, ``**`` across folders, as fsspec's glob does."""
+    from fsspec.utils import glob_translate
+
+    return re.compile(glob_translate(pattern))
+
 
 T = TypeVar("T")
 Page = tuple[list[ObjectInfo], str | None]

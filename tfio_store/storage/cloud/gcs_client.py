@@ -1,24 +1,23 @@
-"""Requests to Google Cloud Storage in the session and with the credentials that gcsfs has set up.
-
-It uses the JSON API itself, not gcsfs's functions: these know no condition except "create", and
-retry on their own.
-"""
+"""Requests to Google Cloud Storage in gcsfs's session: single ones, and resumable uploads."""
 
 from __future__ import annotations
 
 import base64
+import errno
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from tfio_store.storage import private
+from tfio_store.storage.cloud.bucket_store import Mark
 from tfio_store.storage.connection import Connection
-from tfio_store.storage.http_status import Answer
-from tfio_store.storage.modified import seconds_of
-from tfio_store.storage.private import of_gcsfs
-from tfio_store.storage.store import ObjectInfo
+from tfio_store.storage.faults import Answer, ShortBodyError
+from tfio_store.storage.retry import Retry
+from tfio_store.storage.store import ObjectInfo, seconds_of
 
-__all__ = ["GCSClient", "checksum_of", "described"]
+__all__ = ["GCSClient", "GCSUpload", "described"]
 
 
 class GCSClient:
@@ -43,15 +42,15 @@ class GCSClient:
         from yarl import URL
 
         fs = self.connection.fs
-        await of_gcsfs.open_session(fs)
-        target = url if url.startswith("http") else of_gcsfs.location(fs) + url
-        query = urlencode(of_gcsfs.request_params(fs, params))
+        await private.open_session(fs)
+        target = url if url.startswith("http") else private.location(fs) + url
+        query = urlencode(private.request_params(fs, params))
         if query:
             target += ("&" if "?" in target else "?") + query
         async with fs.session.request(
             method,
             URL(target, encoded=True),
-            headers=of_gcsfs.request_headers(fs, headers),
+            headers=private.request_headers(fs, headers),
             data=data,
             allow_redirects=False,  # 308 is how a resumable upload says "go on"
         ) as answer:
@@ -102,3 +101,171 @@ def described(path: str, resource: Mapping[str, Any]) -> ObjectInfo:
     size = int(resource["size"])
     generation, modified = str(resource["generation"]), seconds_of(resource.get("updated"))
     return ObjectInfo(path, size, generation, checksum_of(resource), modified)
+
+
+# A resumable upload to Google Cloud Storage: parts go one after the other, and the last one
+# commits.
+
+
+Put = Callable[[str, bytearray, bool, str | None], Awaitable[ObjectInfo]]
+
+
+class GCSUpload:
+    """One resumable upload. It must name its condition when it begins. That is ``if_match`` if
+    given, "still absent" if nothing is there, and otherwise none. So if an object appears
+    meanwhile, even a commit that asks for no condition fails. That is the safe side.
+    """
+
+    least_part_bytes = 256 << 10
+    part_step = 256 << 10
+    """From the protocol: every part but the last is a multiple of it."""
+    ordered = True
+    equal_parts = False
+
+    def __init__(
+        self,
+        client: GCSClient,
+        retry: Retry,
+        target: tuple[str, str],
+        put: Put,
+        if_match: str | None,
+    ) -> None:
+        path, self.url = target
+        self._if_match = if_match
+        self._client = client
+        self._retry = retry
+        self._path = path
+        self._put = put
+        self._mark = Mark()
+        self._session: str | None = None
+        self._was_absent = False
+        self._offset = 0
+        self._tail = bytearray()
+
+    async def put(self, data: bytearray, *, if_absent: bool, crc32c: int) -> ObjectInfo:
+        del crc32c
+        return await self._put(self._path, data, if_absent, self._if_match)
+
+    async def send(self, number: int, data: bytearray, crc32c: int, *, last: bool) -> None:
+        del number, crc32c
+        if self._session is None:
+            await self._begin()
+        if last:
+            self._tail = data  # the store commits when it has the last byte: that is for finish()
+            return
+        await self._carry(data, None)
+        self._offset += len(data)
+
+    async def finish(self, *, size: int, crc32c: int, if_absent: bool) -> ObjectInfo:
+        if if_absent and not self._was_absent:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.url)
+        resource = await self._carry(self._tail, size, f"crc32c={as_checksum(crc32c)}")
+        assert resource is not None
+        if checksum_of(resource) not in (None, crc32c):
+            await self._client.ask(
+                "DELETE", object_url(self._path), ifGenerationMatch=str(resource["generation"])
+            )
+            raise OSError(
+                errno.EIO, "the store's checksum of the object is not that of the bytes", self.url
+            )
+        return described(self._path, resource)
+
+    async def discard(self) -> None:
+        if self._session is not None:
+            session = self._session
+            await self._retry.run(lambda: self._cancel(session), self.url)
+
+    async def _cancel(self, session: str) -> None:
+        answer = await self._client.ask("DELETE", session)
+        answer.expect(200, 204, 404, 410, 499)  # 499 is the service's "cancelled"
+
+    async def _begin(self) -> None:
+        current = await self._retry.run(lambda: self._client.metadata(self._path), self.url)
+        self._was_absent = current is None
+        resource = {"name": split(self._path)[1], "metadata": self._mark.metadata}
+
+        async def attempt() -> str:
+            answer = await self._client.ask_json(
+                "POST",
+                bucket_url(self._path, "/upload"),
+                resource,
+                uploadType="resumable",
+                name=resource["name"],  # type: ignore[arg-type]
+                ifGenerationMatch=self._if_match or ("0" if self._was_absent else None),
+            )
+            return answer.expect(200, 201).headers["Location"]
+
+        self._session = await self._retry.run(attempt, self.url)
+
+    async def _carry(
+        self, data: bytearray, size: int | None, checksum: str | None = None
+    ) -> Mapping[str, Any] | None:
+        """Send a part. The last one comes with the ``size`` of the whole, and its answer is the
+        object."""
+        stop, tried = self._offset + len(data), False
+
+        async def attempt() -> Mapping[str, Any] | None:
+            nonlocal tried
+            if self._session is None:  # it was lost, see _committed
+                await self._begin()
+                tried = False
+            start = self._offset
+            if tried:  # how far did the lost request get?
+                answer = await self._transfer(b"", f"bytes */{size if size is not None else '*'}")
+                if answer.status != 308:
+                    return await self._committed(answer)
+                start = min(max(received(answer), self._offset), stop)
+            tried = True
+            if start < stop or size is not None:
+                whole = "*" if size is None else size
+                span = f"{start}-{stop - 1}" if start < stop else "*"
+                view = memoryview(data)[start - self._offset :]
+                answer = await self._transfer(view, f"bytes {span}/{whole}", checksum)
+                if answer.status != 308:
+                    return await self._committed(answer)
+                start = received(answer)
+            if start < stop or size is not None:
+                raise ShortBodyError(errno.ECONNRESET, f"took {start} of {stop} bytes so far")
+            return None
+
+        return await self._retry.run(attempt, self.url, nbytes=len(data))
+
+    async def _transfer(
+        self, data: bytes | memoryview, content_range: str, checksum: str | None = None
+    ) -> Answer:
+        assert self._session is not None
+        headers = {"Content-Range": content_range}
+        if checksum is not None:
+            headers["X-Goog-Hash"] = checksum
+        return await self._client.ask("PUT", self._session, headers=headers, data=data)
+
+    async def _committed(self, answer: Answer) -> Mapping[str, Any]:
+        if answer.status in (404, 410, 412):
+            current = await self._client.metadata(self._path)
+            if current is not None and self._mark.is_on(current.get("metadata")):
+                return current  # by an attempt whose answer was lost
+            if answer.status == 412:
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.url)
+            raise self._lost(answer.status)
+        if answer.status == 400:  # aiohttp has sent the part twice: ask how far that has got
+            raise ShortBodyError(errno.ECONNRESET, "the store is at another byte than the upload")
+        return answer.expect(200, 201).document()
+
+    def _lost(self, status: int) -> OSError:
+        """Begin another session: the service has forgotten this one and its bytes. That works while
+        all of them are still here."""
+        if self._offset:
+            return OSError(
+                errno.EIO,
+                f"the store gave the upload up (status {status}) after {self._offset} bytes, which "
+                "are not kept here; write the object again",
+                self.url,
+            )
+        self._session = None
+        return ShortBodyError(errno.ECONNRESET, f"the store gave the upload up (status {status})")
+
+
+def received(answer: Answer) -> int:
+    """How many bytes the service has kept, by the number of the last one in its answer."""
+    last = answer.headers.get("Range", "").rpartition("-")[2]
+    return int(last) + 1 if last else 0

@@ -10,10 +10,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from tfio_store.records.framing import crc32c as crc32c_of, crc32c_combine
-from tfio_store.storage.answers import well_formed
 from tfio_store.storage.connection import Connection
-from tfio_store.storage.process import Owner, PerProcess
+from tfio_store.storage.ranges import well_formed
 from tfio_store.storage.store import ObjectInfo
+from tfio_store.storage.threads import Owner, PerProcess
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike

@@ -6,9 +6,9 @@ import base64
 from collections.abc import Mapping
 from typing import Any
 
+from tfio_store.storage import private
 from tfio_store.storage.connection import Connection
 from tfio_store.storage.faults import status_of
-from tfio_store.storage.private import of_s3fs
 from tfio_store.storage.retry import Retry
 
 __all__ = ["S3Client", "as_checksum", "checksum_of"]
@@ -39,7 +39,7 @@ class S3Client:
 
     def split(self, path: str) -> tuple[str, str]:
         """Bucket and key of ``bucket/key``; access points (ARNs) count as buckets."""
-        return of_s3fs.bucket_and_key(self.connection.fs, path)
+        return private.bucket_and_key(self.connection.fs, path)
 
     async def call(self, method: str, **params: Any) -> dict[str, Any]:
         """Call ``method`` of the botocore client, with ``s3_additional_kwargs`` where they apply.
@@ -49,7 +49,7 @@ class S3Client:
         fs = self.connection.fs
         await fs.set_session()
         bound = getattr(await fs.get_s3(params["Bucket"]), method)
-        answer: dict[str, Any] = await bound(**{**of_s3fs.method_options(fs, bound), **params})
+        answer: dict[str, Any] = await bound(**{**private.method_options(fs, bound), **params})
         return answer
 
     async def head(self, bucket: str, key: str) -> dict[str, Any]:

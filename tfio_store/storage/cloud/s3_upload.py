@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tfio_store.records.framing import crc32c as crc32c_of
-from tfio_store.storage.cloud.mark import Mark
+from tfio_store.storage.cloud.bucket_store import Mark
 from tfio_store.storage.cloud.s3_client import S3Client, as_checksum, checksum_of
 from tfio_store.storage.faults import ShortBodyError, code_of, status_of
 from tfio_store.storage.retry import Retry

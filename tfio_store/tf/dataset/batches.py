@@ -1,30 +1,44 @@
-"""The batch pipeline: numbers of batches in, whole batches out, straight from the files.
-
-    range(n_batches) ─ begin to fetch ─ read
-
-To hand out records one by one, and collect them again, costs several times as much as reading them.
-So each call of the op makes one batch.
-"""
+"""Whole batches straight from the files, in order or shuffled, each by one call of one op."""
 
 from __future__ import annotations
 
 import math
+import os
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from tfio_store.dataset.model import Dataset, Shard
 from tfio_store.errors import DataLossError, RecordTooLargeError
 from tfio_store.records.framing import walk
 from tfio_store.records.magic import detect
-from tfio_store.tf.dataset import order
-from tfio_store.tf.dataset.blocks import BlockReader
-from tfio_store.tf.dataset.options import Options
-from tfio_store.tf.dataset.parsing import fused_columns
-from tfio_store.tf.dataset.records import parsed
-from tfio_store.tf.dataset.spans import Spans, batch_spans, exact_batch_spans
+from tfio_store.tf.dataset import ops, order
+from tfio_store.tf.dataset.blocks import BlockReader, element_count, mixed_blocks, parsed
+from tfio_store.tf.dataset.options import Options, fused_columns
+from tfio_store.tf.dataset.record_rows import MAPS_CAN_END, map_in_place
+from tfio_store.tf.dataset.spans import (
+    Int64Array,
+    Spans,
+    batch_spans,
+    block_spans,
+    cut,
+    exact_batch_spans,
+)
 
-__all__ = ["FEW", "batch_dataset", "can_batch", "frame_bytes", "raw_local", "too_small"]
-
+__all__ = [
+    "FEW",
+    "batch_dataset",
+    "can_batch",
+    "can_shuffle",
+    "frame_bytes",
+    "raw_local",
+    "shuffled_dataset",
+    "too_small",
+    "window_spans",
+]
 
 FEW = 16
 """A shuffled or parsed batch with fewer records may be too small."""
@@ -131,3 +145,142 @@ def _spans(dataset: Dataset, batch_size: int, options: Options) -> Spans:
                 raise
             # by the manifest's blocks, so that reading notices what is missing
     return batch_spans(dataset, batch_size)
+
+
+# Decides which records are shuffled together, and in which batches they come. No TensorFlow.
+#
+# A *window* is a run of whole batches of the shuffled blocks, of about as many records as
+# ``shuffle=`` asks for. No batch crosses the bounds of a window; the blocks there belong to both
+# sides. What is left behind the last whole batch is a window of its own, and comes last.
+#
+# Which blocks lie in which window depends on the seed alone, not on the epoch: workers of tf.data
+# service that share out the windows must agree on what they are.
+
+
+@dataclass(frozen=True, slots=True)
+class BatchWindows:
+    """Shares out the batches of some records among windows."""
+
+    batches: int
+    """Whole ones."""
+    per_window: int
+    """Batches of each window but the last."""
+    rest: int
+    """Records behind the last whole batch."""
+    within: bool = False
+    """The rest belongs to the last window, which is not shorter than others. Then the last batch,
+    and what `drop_remainder` drops, are not always the same records."""
+
+    @property
+    def count(self) -> int:
+        """Windows of whole batches; with ``within``, all windows."""
+        if self.within:
+            batches = self.batches + (self.rest > 0)
+            return min(batches, max(1, batches // self.per_window))
+        return -(-self.batches // self.per_window)
+
+    @property
+    def in_last(self) -> int:
+        """Whole batches of the last of them."""
+        return self.batches - (self.count - 1) * self.per_window
+
+    def bounds(self, batch_size: int) -> Int64Array:
+        """Record numbers at which windows begin and end, that of the rest included."""
+        starts = np.arange(self.count) * self.per_window * batch_size
+        whole = self.batches * batch_size
+        if self.within:
+            return np.append(starts, whole + self.rest).astype(np.int64)
+        ends = [whole] if not self.rest else [whole, whole + self.rest]
+        return np.append(starts, ends).astype(np.int64)
+
+
+def window_spans(
+    spans: Spans, batch_size: int, blocks: int | Fraction, seed: int, *, within: bool = False
+) -> tuple[Spans, BatchWindows]:
+    """``spans`` are whole blocks. Windows of about ``blocks`` of them, and their batches."""
+    records = spans.records
+    total, count = int(records.sum()), len(records)
+    wanted = total * blocks // max(1, count)
+    # what `Dataset.shuffle` mixes, it mixes among no fewer records
+    per_window = max(1, -(-wanted // batch_size) if within else wanted // batch_size)
+    windows = BatchWindows(total // batch_size, per_window, total % batch_size, within)
+    order = np.random.Generator(np.random.PCG64(seed)).permutation(count)
+    return cut(spans.table[order], windows.bounds(batch_size), spans.files), windows
+
+
+# Shuffled batches, parsed or not, each by one call of one op.
+#
+#     range(n_windows) ─ shuffle ─ begin to fetch ─ zip with seeds ─ batches of each ─ read
+#
+# No record passes through TensorFlow by itself: a call reads a window's blocks along with the
+# calls for the window's other batches, and hands out the batch that its number says. What is saved
+# of an iterator are numbers.
+
+
+_CALLS_PER_CORE = 4
+_SEEDS = 1 << 64
+
+
+def can_shuffle(options: Options, parallel_reads: int | None) -> bool:
+    """Whether the op makes these batches, and all counts hold."""
+    spec = options.feature_spec
+    return (
+        options.batch_size is not None
+        and options.shuffle is not False
+        and parallel_reads is None
+        and not options.settings.skip_corrupt
+        and ops.bridge() == "native"
+        and (spec is None or fused_columns(spec) is not None)
+    )
+
+
+def shuffled_dataset(dataset: Dataset, options: Options) -> tuple[tf.data.Dataset, int | None]:
+    """Batches of a dataset whose blocks are all known, and how many there are."""
+    assert options.batch_size is not None
+    blocks = block_spans(dataset)
+    count, index = options.shard or (1, 0)
+    share = replace(blocks, table=blocks.table[index::count])
+    mixed = mixed_blocks(blocks, options)
+    spans, windows = window_spans(
+        share,
+        options.batch_size,
+        mixed,
+        (options.seed or 0) % _SEEDS,
+        within=options.least_mixed is not None,
+    )
+    reader = BlockReader(dataset, spans, options)
+    ends = MAPS_CAN_END and options.deterministic is not False
+    spec = options.feature_spec
+    found = reader.examples(
+        _rows(reader, windows, options, ends=ends),
+        None if spec is None else fused_columns(spec),
+        calls=_calls(spans, windows, options),
+        ends=ends,
+    )
+    return found, element_count(blocks, options)
+
+
+def _rows(reader: BlockReader, windows: BatchWindows, options: Options, *, ends: bool) -> Any:
+    """int64 [3]: window, batch in it, and the window's seed. Without end where a map can tell the
+    end; see `tfio_store.tf.dataset.order`."""
+    remains = windows.rest > 0 and not options.drop_remainder
+    ends_last = remains and windows.within  # the last window has the batch that is not full
+    found = order.numbers(windows.count - ends_last, replace(options, shard=None))
+    rest = [windows.count - windows.within] if remains else []
+    found = order.then(found, rest, ends=ends)
+
+    def batches(window: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+        in_last = windows.in_last + ends_last
+        last = tf.where(tf.equal(window, windows.count - 1), in_last, windows.per_window)
+        whole = tf.logical_and(window >= 0, window < windows.count)
+        count = tf.where(whole, tf.cast(last, tf.int64), tf.constant(1, tf.int64))
+        return tf.stack([tf.fill([count], window), tf.range(count), tf.fill([count], seed)], 1)
+
+    seeded = tf.data.Dataset.zip((reader.begun(found), order.seeds(options)))
+    return order.slices(map_in_place(seeded, batches))
+
+
+def _calls(spans: Spans, windows: BatchWindows, options: Options) -> int:
+    """Calls at once, whose windows memory has room for: those handed out, and one that is begun."""
+    most = options.memory_budget // max(1, spans.largest_group()) - 1
+    return max(1, min(_CALLS_PER_CORE * (os.cpu_count() or 1), windows.per_window * most))

@@ -16,7 +16,8 @@ from tfio_store.example.schema import Schema
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.storage import Storage
 from tfio_store.storage.storage import given_storage
-from tfio_store.tf.dataset.carried_storage import to_json
+from tfio_store.tables.infer import infer_schema
+from tfio_store.tf.dataset.columns import with_raw_features
 from tfio_store.tf.dataset.filenames import known_names
 from tfio_store.tf.dataset.listed import OFTEN, TURNS, ListedNames, Reading, note
 from tfio_store.tf.dataset.options import (
@@ -24,15 +25,13 @@ from tfio_store.tf.dataset.options import (
     Options,
     check_buffer_size,
     check_compression,
+    schema_or_spec,
+    spec_of,
 )
-from tfio_store.tf.dataset.parsing import schema_or_spec, spec_of
 from tfio_store.tf.dataset.plan import Plan, PlannedDataset
-from tfio_store.tf.dataset.raw_features import with_raw_features
-from tfio_store.tf.dataset.record_rows import with_rows
-from tfio_store.tf.dataset.request import Settings
-from tfio_store.tf.dataset.sequences import SequenceSpec
+from tfio_store.tf.dataset.record_rows import SequenceSpec, with_rows
+from tfio_store.tf.dataset.request import Settings, to_json
 from tfio_store.tf.dataset.source import ListedFiles, Source, workers
-from tfio_store.tools.infer import infer_schema
 
 __all__ = ["TFRecordDataset"]
 

@@ -13,10 +13,10 @@ import numpy as np
 import tensorflow as tf
 
 from tfio_store.errors import DataLossError, RecordTooLargeError, TruncatedRecordError
-from tfio_store.read.block import other_records
+from tfio_store.read.decode import other_records
 from tfio_store.records.framing import RecordBatch, RecordDecoder
-from tfio_store.tf import patience
-from tfio_store.tf.dataset import open_streams, runtime
+from tfio_store.tf import status
+from tfio_store.tf.dataset import runtime, runtime as open_streams
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
@@ -41,7 +41,7 @@ def _call(function: Callable[..., Any], inputs: list[Any], outputs: list[Any]) -
     def enter(*given: Any) -> Any:
         _inside[get_ident()] = True
         try:
-            patience.refuse_when_leaving()
+            status.refuse_when_leaving()
             return function(*given)
         finally:
             _inside.pop(get_ident(), None)
@@ -54,7 +54,7 @@ def _call(function: Callable[..., Any], inputs: list[Any], outputs: list[Any]) -
 def _leave() -> None:
     """The interpreter leaves: every call fails from now on. What TensorFlow reads ahead is full of
     failures soon, and then it calls no more."""
-    patience.leave()
+    status.leave()
     looks, until = 0, time.monotonic() + EXIT_SECONDS
     while looks < QUIET_LOOKS and time.monotonic() < until:
         time.sleep(0.02)  # without Python's lock, which they may wait for

@@ -1,17 +1,22 @@
-"""The ``filenames`` of a dataset: names that are known now, or tensors that are known later."""
+"""The ``filenames`` of a dataset: known now, or tensors that are known later, and what a graph
+holds of them.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Set
+from dataclasses import replace
 from typing import Any, NoReturn
 
 import numpy as np
 import tensorflow as tf
 
-from tfio_store.dataset.model import DatasetPart
+from tfio_store.dataset.model import Dataset, DatasetPart, look_at
+from tfio_store.errors import DataLossWarning, TruncatedRecordError
+from tfio_store.records.warning import warn
 
-__all__ = ["known_names", "names_dataset", "names_tensor"]
+__all__ = ["check_sizes", "for_graph", "known_names", "names_dataset", "names_tensor"]
 
 
 def known_names(filenames: Any) -> list[str | DatasetPart] | None:
@@ -81,3 +86,48 @@ def names_tensor(filenames: Any) -> tf.Tensor:
     if any(part.dtype != tf.string for part in flat):
         raise TypeError("The `filenames` argument must contain `tf.string` elements.")
     return flat[0] if len(flat) == 1 else tf.concat(flat, 0)
+
+
+# The sizes of files that a dataset's graph reads as streams. Knows no TensorFlow.
+
+
+def check_sizes(dataset: Dataset, *, skip_corrupt: bool) -> None:
+    """Check that a manifest's shards are as long as it tells, because a stream ends where its file
+    does. TruncatedRecordError for the first shorter one. With ``skip_corrupt`` a warning for each.
+    """
+    counted = [i for i, shard in enumerate(dataset.shards) if shard.records is not None]
+    for index, info in look_at(dataset, counted).items():
+        shard = dataset.shards[index]
+        if info.size >= shard.nbytes:
+            continue
+        error = TruncatedRecordError(
+            f"the file ends before the byte {shard.nbytes} that its manifest tells of",
+            path=shard.url,
+            offset=info.size,
+        )
+        if not skip_corrupt:
+            raise error
+        warn(f"{error}: skipped", DataLossWarning)
+
+
+# A long dataset for a graph, which holds the names of all shards and the places of all blocks.
+# Knows no TensorFlow.
+
+
+MOST_BLOCKS = 1 << 24
+"""A shuffled block takes about 320 bytes while the dataset is made, and 180 behind that. So many
+take 5 and 3 GiB, and half of that in order. Blocks of the usual size hold 16 TB then."""
+
+
+def for_graph(dataset: Dataset) -> Dataset:
+    """The dataset with all its shards and blocks at hand. Those of a long one are read now, many
+    tables at once. ValueError if they are more than a graph can be expected to hold."""
+    if dataset.paged is None:
+        return dataset
+    if dataset.paged.blocks > MOST_BLOCKS:
+        raise ValueError(
+            f"{dataset.summary()}: has {dataset.paged.blocks} blocks, and TFRecordDataset, whose "
+            f"graph holds the place of each, takes up to {MOST_BLOCKS}. Read it with "
+            "RecordReader(...).shard(index, count), or write larger blocks by block_bytes="
+        )
+    return replace(dataset, shards=tuple(dataset.shards))

@@ -22,7 +22,7 @@ from tensorflow.core.framework import attr_value_pb2
 from tensorflow.python.framework import op_def_library
 
 from tfio_store.tf.compiled import bridge_module
-from tfio_store.tf.dataset import open_streams, runtime
+from tfio_store.tf.dataset import runtime, runtime as open_streams
 from tfio_store.tf.dataset.request import Blocks, Settings
 
 __all__ = [

@@ -1,18 +1,161 @@
-"""The checked arguments of a `TFRecordDataset`."""
+"""The checked arguments of a `TFRecordDataset`: the window of a shuffle, what parses, and the
+rest.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from fractions import Fraction
+from typing import Any, TypeAlias
 
 import numpy as np
+import tensorflow as tf
 
+from tfio_store.example.schema import Schema
 from tfio_store.records.compression import codec_name
-from tfio_store.tf.dataset.parsing import Spec
+from tfio_store.tf.dataset import ops
+from tfio_store.tf.dataset.columns import Columns, columns_of
+from tfio_store.tf.dataset.record_function import RecordFunction
+from tfio_store.tf.dataset.record_rows import (
+    SequenceColumns,
+    SequenceSpec,
+    flat_spec,
+    sequence_columns,
+)
 from tfio_store.tf.dataset.request import Settings
-from tfio_store.tf.dataset.shuffle_window import ShuffleWindow
 
-__all__ = ["Options", "check_buffer_size", "check_compression"]
+__all__ = [
+    "FusedColumns",
+    "Options",
+    "ShuffleWindow",
+    "Spec",
+    "check_buffer_size",
+    "check_compression",
+    "fused_columns",
+    "only_fixed",
+    "parse_batch",
+    "parse_record",
+    "schema_or_spec",
+    "spec_of",
+]
+
+
+# How many records are shuffled together: in blocks, records or bytes. No TensorFlow.
+
+
+DEFAULT_BLOCKS = 16
+_BYTES = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+_TEXT = re.compile(rf"([0-9][0-9_]*) ?(records?|{'|'.join(_BYTES)})")
+
+
+@dataclass(frozen=True, slots=True)
+class ShuffleWindow:
+    """So many of a unit: "blocks", "records", or "bytes" before compression."""
+
+    amount: int
+    unit: str
+
+    @classmethod
+    def of(cls, shuffle: bool | int | str) -> ShuffleWindow:
+        """What ``shuffle=`` asks for; ValueError if that is nothing."""
+        if shuffle is True:
+            return cls(DEFAULT_BLOCKS, "blocks")
+        found = cls._of_text(shuffle) if isinstance(shuffle, str) else cls(int(shuffle), "blocks")
+        if found is None or found.amount < 1:
+            raise ValueError(
+                "shuffle= takes True, 1 or more blocks, or a text such as '10000 records' or "
+                f"'64 MiB', not {shuffle!r}"
+            )
+        return found
+
+    @classmethod
+    def _of_text(cls, text: str) -> ShuffleWindow | None:
+        parts = _TEXT.fullmatch(text)
+        if parts is None:
+            return None
+        amount, unit = int(parts[1].replace("_", "")), parts[2]
+        if unit in _BYTES:
+            return cls(amount * _BYTES[unit], "bytes")
+        return cls(amount, "records")
+
+    def blocks(self, count: int, records: int, nbytes: int) -> Fraction:
+        """As blocks, of which ``count`` have so many ``records`` and ``nbytes``: not less than
+        one."""
+        whole = {"blocks": count, "records": records, "bytes": nbytes}[self.unit]
+        return max(Fraction(1), Fraction(self.amount * count, max(1, whole)))
+
+
+# What parses records: the op that reads them, by columns, or TensorFlow's own functions.
+
+
+Spec: TypeAlias = "Mapping[str, Any] | SequenceSpec | RecordFunction"
+FusedColumns: TypeAlias = "Columns | SequenceColumns | RecordFunction"
+
+
+_TENSORFLOWS = (
+    tf.io.FixedLenFeature,
+    tf.io.FixedLenSequenceFeature,
+    tf.io.VarLenFeature,
+    tf.io.RaggedFeature,
+    tf.io.SparseFeature,
+)
+
+
+def schema_or_spec(schema: Any) -> Any:
+    """A mapping of TensorFlow's features as it is, and any other as the `Schema` that it stands
+    for. TypeError and ValueError as `Schema.of`."""
+    if schema is None or isinstance(schema, Schema):
+        return schema
+    if isinstance(schema, dict) and any(isinstance(f, _TENSORFLOWS) for f in schema.values()):
+        return schema
+    return Schema.of(schema) if schema else schema
+
+
+def spec_of(schema: Any) -> Spec | None:
+    """What is parsed by ``schema=``, a feature spec or a `Schema`. Of None, records stay as they
+    are."""
+    if schema is None or isinstance(schema, dict):
+        return schema
+    return SequenceSpec.of(schema) if schema.sequence else flat_spec(schema.feature_spec())
+
+
+def fused_columns(spec: Spec) -> FusedColumns | None:
+    """What the op parses; None where TensorFlow must."""
+    if ops.bridge() != "native":
+        return None
+    if isinstance(spec, RecordFunction):
+        return spec
+    return sequence_columns(spec) if isinstance(spec, SequenceSpec) else columns_of(spec)
+
+
+def only_fixed(spec: Spec) -> bool:
+    """Whether no feature of a record has a shape that depends on the record's neighbours."""
+    if isinstance(spec, SequenceSpec | RecordFunction):
+        return False
+    return all(isinstance(feature, tf.io.FixedLenFeature) for feature in spec.values())
+
+
+def parse_batch(strings: tf.Tensor, spec: Spec) -> Any:
+    """The features of records, string [n], by TensorFlow's own ops."""
+    if isinstance(spec, RecordFunction):
+        return spec.parse_batch(strings)
+    if isinstance(spec, SequenceSpec):
+        return spec.parse(strings, batched=True)
+    return tf.io.parse_example(strings, spec)
+
+
+def parse_record(string: tf.Tensor, spec: Spec) -> dict[str, Any]:
+    """The features of one record, string []."""
+    assert not isinstance(spec, RecordFunction)  # which stands for batches
+    if isinstance(spec, SequenceSpec):
+        return spec.parse(string, batched=False)
+    return tf.io.parse_single_example(string, spec)  # type: ignore[no-any-return]
+
+
+# The checked arguments of a `TFRecordDataset`.
+
 
 DEFAULT_MEMORY_BUDGET = 256 << 20
 

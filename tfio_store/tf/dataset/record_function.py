@@ -94,7 +94,7 @@ def batched_spec(spec: Any, rows: int | None) -> Any:
 
 @dataclass(frozen=True)
 class RecordFunction:
-    """What is parsed, and what is made of it. Is a spec for `tfio_store.tf.dataset.parsing`."""
+    """What is parsed, and what is made of it. Is a spec for `tfio_store.tf.dataset.options`."""
 
     parse: Any
     """The op ParseExampleV2 of the traced function."""

@@ -1,17 +1,50 @@
-"""What a pipeline asks the ops for: which blocks, and how to reach the files."""
+"""What a pipeline asks the ops for: which blocks, and how to reach the files, as text in a
+graph.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import Any
 
 import tensorflow as tf
 
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
-from tfio_store.storage import Storage
-from tfio_store.tf.dataset.carried_storage import to_json
+from tfio_store.storage import LocalCache, Retry, Storage
 
-__all__ = ["Blocks", "Settings"]
+__all__ = ["Blocks", "Settings", "from_json", "to_json"]
+
+
+# A `Storage` as text: so it travels in graphs, and in what is saved of them.
+
+
+def to_json(storage: Storage) -> str:
+    plain = {
+        "options": storage.options,
+        "retry": storage.retry and asdict(storage.retry),
+        "backend": storage.backend,
+        "cache": storage.cache and asdict(storage.cache),
+    }
+    try:
+        return json.dumps(plain, sort_keys=True)
+    except TypeError as error:
+        raise TypeError(
+            "storage options of a dataset must be JSON-able, since they travel with its "
+            f"graph: {error}"
+        ) from None
+
+
+@lru_cache(maxsize=64)
+def from_json(text: str) -> Storage:
+    found = json.loads(text)
+    retry = found.pop("retry", None)
+    cache = found.pop("cache", None)
+    return Storage(**found, retry=retry and Retry(**retry), cache=cache and LocalCache(**cache))
+
+
+# What a pipeline asks the ops for: which blocks, and how to reach the files.
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,34 +1,345 @@
-"""What the ops call for everything but raw local files. There is no TensorFlow here.
-
-All functions are stateless in effect: the same arguments give the same records, in any process.
-`tfio_store.tf.patience` tells how they wait.
+"""What the ops call for everything but raw local files: blocks, streams, and what was skipped.
+No TensorFlow here.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
-from collections.abc import Callable
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from tfio_store.dataset.model import Block
+from tfio_store.dataset.header_walk import is_remote
+from tfio_store.dataset.model import Block, Dataset, Shard
 from tfio_store.errors import DataLossError
-from tfio_store.read.block import inflate_block, recover_block
+from tfio_store.read.cursor import Position
+from tfio_store.read.decode import NO_OFFSET, FileSkips, inflate_block, recover_block
+from tfio_store.read.reader import RecordReader
 from tfio_store.records.compression import codec_name, decompress
 from tfio_store.records.framing import RecordBatch
 from tfio_store.records.magic import detect
-from tfio_store.storage import ReplacedError, threads
+from tfio_store.records.recovery import SkippedRegion
+from tfio_store.storage import ReplacedError, Version, threads
 from tfio_store.storage.redaction import redacted
-from tfio_store.tf.dataset.block_skips import BlockSkips
-from tfio_store.tf.dataset.carried_storage import from_json
-from tfio_store.tf.patience import Fetch
-from tfio_store.tf.status import code_of, explained
+from tfio_store.storage.threads import PerProcess, quietly
+from tfio_store.tf.dataset.request import from_json
+from tfio_store.tf.status import Fetch, Step, code_of, explained
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
-__all__ = ["begin_block", "classify", "inflate", "read_block"]
+
+__all__ = ["BlockSkips", "begin_block", "classify", "inflate", "read_block"]
+
+
+# Tracks what is skipped in files whose blocks are read one by one. Knows no TensorFlow.
+#
+# Blocks of a file are read in any order, by any thread, and know nothing of each other. Here they
+# come together: a pass over a file is each of its blocks once.
+
+
+TELLING_SECONDS = 5.0
+"""After waiting so long for its next block, a pass tells what it has: the rest may never be
+read."""
+OVERLAPPING = 2
+"""Passes over one file at a time: the next epoch begins before the last one has ended."""
+FILES = 4096
+
+
+@dataclass(slots=True)
+class _Pass:
+    file: FileSkips = field(default_factory=FileSkips)
+    blocks: set[int] = field(default_factory=set)
+    used: float = 0.0
+
+
+class BlockSkips:
+    """Gives one `DataLossWarning` for each pass over a damaged file. A file in which nothing could
+    be read is an error, which the reader of its last block gets. A pass that never ends (over a
+    share of the blocks, or cut short) warns while it waits.
+    """
+
+    def __init__(self) -> None:
+        self.forget()
+        os.register_at_fork(after_in_child=self.forget)
+        atexit.register(self._tell, 0.0)
+
+    def forget(self) -> None:
+        """Start afresh in a forked child. It has no thread, and perhaps no free lock."""
+        self._lock = threading.Lock()
+        self._passes: OrderedDict[Hashable, list[_Pass]] = OrderedDict()
+        self._watched = False
+
+    def read(
+        self,
+        way: tuple[Hashable, ...],
+        url: str,
+        block: tuple[int, int],
+        records: int,
+        regions: Sequence[SkippedRegion],
+    ) -> None:
+        """Note the good ``records`` and the damaged ``regions`` of a block: the one at byte
+        ``block[0]`` of the ``block[1]`` that the file has. ``way`` tells how the file is read.
+
+        Raises CorruptRecordError behind the last block of a file without a good record.
+        """
+        with self._lock:
+            found = self._pass_without((url, *way), block[0])
+            found.blocks.add(block[0])
+            found.file.records += records
+            for region in regions:
+                found.file.add(region)
+            found.used = time.monotonic()
+            ended = len(found.blocks) == block[1]
+            given_up = self._given_up((url, *way), found if ended else None)
+        for each in given_up:
+            each.file.say()
+        if ended:
+            found.file.end(url)
+        elif found.file.untold:
+            self._watch()
+
+    def _pass_without(self, key: Hashable, block: int) -> _Pass:
+        passes = self._passes.setdefault(key, [])
+        self._passes.move_to_end(key)
+        for each in passes:
+            if block not in each.blocks:
+                return each
+        passes.append(_Pass())
+        return passes[-1]
+
+    def _given_up(self, key: Hashable, ended: _Pass | None) -> list[_Pass]:
+        """Forget a pass that has ended. If there are too many passes, forget and return the
+        oldest."""
+        passes = self._passes[key]
+        if ended is not None:
+            passes.remove(ended)
+        given_up = passes[:-OVERLAPPING]
+        del passes[:-OVERLAPPING]
+        if not passes:
+            del self._passes[key]
+        if len(self._passes) > FILES:
+            given_up += self._passes.popitem(last=False)[1]
+        return given_up
+
+    def _watch(self) -> None:
+        with self._lock:
+            if self._watched:
+                return
+            self._watched = True
+        work = threading.Thread(target=self._run, name="tfio_store-skips", daemon=True)
+        quietly(work.start)  # if no thread starts any more, `atexit` tells
+
+    def _run(self) -> None:
+        while True:
+            time.sleep(TELLING_SECONDS)
+            self._tell(TELLING_SECONDS)
+            with self._lock:
+                self._watched = any(
+                    each.file.untold for passes in self._passes.values() for each in passes
+                )
+                if not self._watched:
+                    return
+
+    def _tell(self, idle: float) -> None:
+        """Warn of passes that have waited for so many seconds."""
+        before = time.monotonic() - idle
+        with self._lock:
+            waiting = [
+                each for passes in self._passes.values() for each in passes if each.used <= before
+            ]
+        for each in waiting:
+            quietly(each.file.say)  # nobody here could catch a warning that is made an error
+
+
+# Streams of records, for the op that reads them. There is no TensorFlow here.
+#
+# `read_stream` keeps its streams open, so that it costs nothing to go on where a call ended. Where
+# it finds no such stream (after a restore, or on another worker), it opens one and goes there.
+
+
+STREAMS_KEPT = 256
+IDLE_SECONDS = 30.0
+"""A stream that nobody goes on with gives up its memory after this: an iterator was dropped."""
+STREAM_BUDGET = 32 << 20
+TWINS = 4
+"""Streams that are kept where they stand at the same place of the same file."""
+
+
+class _Stream(NamedTuple):
+    """What tells one stream from another. It knows how to open it."""
+
+    url: str
+    codec: str
+    version: str
+    options: str
+    verify: bool
+    skip_corrupt: bool
+    max_record_bytes: int
+
+    def open(self, records: int, offset: int) -> _Open:
+        """A reader that stands behind ``records`` records of this version ("" stands for any).
+
+        ReplacedError where the object is another by now."""
+        storage = from_json(self.options)
+        codec = self.codec if self.codec == "auto" else codec_name(self.codec)
+        store, path = storage.open(self.url)
+        info, version = store.info(path), Version(self.version or None)
+        version.hold(info.etag, store.url(path))
+        shard = Shard(redacted(self.url), info.size, codec, version=version)
+        shard = shard.known(secret_url=self.url)
+        dataset = Dataset((shard,), storage)
+        reader = RecordReader.of(
+            dataset,
+            verify=self.verify,
+            on_corrupt="skip" if self.skip_corrupt else "raise",
+            memory_budget=STREAM_BUDGET,
+            max_record_bytes=self.max_record_bytes,
+            start=Position(records=records, offset=offset if records else NO_OFFSET),
+        )
+        return _Open(reader, reader.batches(), version)
+
+
+class _Open(NamedTuple):
+    reader: RecordReader
+    batches: Iterator[RecordBatch]
+    version: Version
+
+
+class _Found(NamedTuple):
+    """The next records of a stream, or None at its end."""
+
+    opened: _Open
+    batch: RecordBatch | None
+
+
+class _Place(NamedTuple):
+    stream: _Stream
+    records: int
+
+
+class _Standing(NamedTuple):
+    """What stands at a place: an open stream, or the step that goes on from there."""
+
+    what: _Open | Step[_Found]
+    since: float
+
+    def drop(self) -> None:
+        if isinstance(self.what, _Open):
+            self.what.reader.close()
+
+
+class _OpenStreams:
+    """What stands where a call ended. Without a lock (see `patience`): each method changes the
+    table by operations that are whole by themselves."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[_Place, int], _Standing] = {}
+
+    def take(self, place: _Place) -> _Open | Step[_Found] | None:
+        for twin in range(TWINS):
+            found = self._kept.pop((place, twin), None)
+            if found is not None:
+                return found.what
+        return None
+
+    def keep(self, place: _Place, what: _Open | Step[_Found]) -> None:
+        standing = _Standing(what, time.monotonic())
+        for twin in range(TWINS):
+            if self._kept.setdefault((place, twin), standing) is standing:
+                break
+        else:
+            standing.drop()
+        for key in self._outdated(standing.since):
+            old = self._kept.pop(key, None)
+            if old is not None:
+                old.drop()
+
+    def forget_steps(self) -> None:
+        for key, each in self._kept.copy().items():
+            if isinstance(each.what, Step) and not key[0].stream.version:
+                self._kept.pop(key, None)
+
+    def _outdated(self, now: float) -> list[tuple[_Place, int]]:
+        """Those at the front of the table, which is in the order of time."""
+        kept = self._kept.copy()
+        surplus = len(kept) - STREAMS_KEPT
+        old = []
+        for i, (key, each) in enumerate(kept.items()):
+            if i >= surplus and now - each.since < IDLE_SECONDS:
+                break
+            old.append(key)
+        return old
+
+
+_streams = PerProcess(_OpenStreams)
+
+
+def forget_steps() -> None:
+    """Leave steps that read any version to themselves. A new iterator must not find them, because
+    the file may have been another when they began."""
+    _streams.here.forget_steps()
+
+
+def read_stream(
+    url: str,
+    codec: str,
+    version: str,
+    position: tuple[int, int],
+    options: str,
+    verify: bool,
+    skip_corrupt: bool,
+    max_record_bytes: int,
+) -> tuple[RecordBatch, str, tuple[int, int]] | None:
+    """Read about 1 MiB of a file's records from ``position`` on; none at the end.
+
+    A position is (records, byte offset or -1). The answer is the records; their version, which is
+    ``version`` unless that is ""; and the position behind them. None: they are on their way, and
+    another call may find them."""
+    stream = _Stream(url, codec, version, options, verify, skip_corrupt, max_record_bytes)
+    records, offset = position
+    place, streams = _Place(stream, records), _streams.here
+    standing = streams.take(place)
+    if not isinstance(standing, Step):
+        read = partial(_read_on, standing, stream, records, offset)
+        if not is_remote(url):
+            return _answer(read(), place, position)
+        standing = Step(read)
+    if not standing.wait():
+        streams.keep(place, standing)
+        return None
+    return _answer(standing.result(), place, position)
+
+
+def _read_on(opened: _Open | None, stream: _Stream, records: int, offset: int) -> _Found:
+    opened = opened or stream.open(records, offset)
+    return _Found(opened, next((batch for batch in opened.batches if len(batch)), None))
+
+
+def _answer(
+    found: _Found, place: _Place, position: tuple[int, int]
+) -> tuple[RecordBatch, str, tuple[int, int]]:
+    opened, batch = found
+    held = opened.version.etag or ""
+    if batch is None:
+        opened.reader.close()
+        return RecordBatch.from_records([]), held, position
+    records = place.records + len(batch)
+    _streams.here.keep(_Place(place.stream._replace(version=held), records), opened)
+    return batch, held, (records, opened.reader.state()["offset"])
+
+
+# What the ops call for everything but raw local files. There is no TensorFlow here.
+#
+# All functions are stateless in effect: the same arguments give the same records, in any process.
+# `tfio_store.tf.status` tells how they wait.
+
 
 _skips = BlockSkips()
 

@@ -15,9 +15,8 @@ from typing import Any, TypeAlias
 import tensorflow as tf
 
 from tfio_store.dataset.header_walk import index_raw_shards, is_remote
-from tfio_store.dataset.model import Dataset, DatasetPart, Limits, Shard
+from tfio_store.dataset.model import Dataset, DatasetPart, Limits, Shard, hold_versions
 from tfio_store.dataset.source import open_dataset
-from tfio_store.dataset.versions import hold_versions
 from tfio_store.errors import DataLossError, RecordTooLargeError, TFIOStoreError
 from tfio_store.records.warning import warn
 from tfio_store.storage import Storage
@@ -25,19 +24,30 @@ from tfio_store.tf.dataset import ops
 from tfio_store.tf.dataset.batches import (
     batch_dataset,
     can_batch,
+    can_shuffle,
     frame_bytes,
     raw_local,
+    shuffled_dataset,
     too_small,
 )
 from tfio_store.tf.dataset.blocks import block_dataset, interleaved
-from tfio_store.tf.dataset.carried_storage import to_json
-from tfio_store.tf.dataset.filenames import known_names, names_dataset, names_tensor
-from tfio_store.tf.dataset.in_graph import for_graph
+from tfio_store.tf.dataset.filenames import (
+    check_sizes,
+    for_graph,
+    known_names,
+    names_dataset,
+    names_tensor,
+)
 from tfio_store.tf.dataset.options import Options
-from tfio_store.tf.dataset.shuffled_batches import can_shuffle, shuffled_dataset
-from tfio_store.tf.dataset.sizes import check_sizes
-from tfio_store.tf.dataset.stream_batches import can_batch_streams, stream_batches
-from tfio_store.tf.dataset.streams import files_at_once, plain_dataset, records_of, stream_dataset
+from tfio_store.tf.dataset.request import to_json
+from tfio_store.tf.dataset.streams import (
+    can_batch_streams,
+    files_at_once,
+    plain_dataset,
+    records_of,
+    stream_batches,
+    stream_dataset,
+)
 
 __all__ = ["Built", "ListedFiles", "NotFused", "Source", "workers"]
 

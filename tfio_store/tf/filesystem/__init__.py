@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 from tfio_store.storage import Storage
-from tfio_store.storage.instances import options_of
-from tfio_store.storage.process import PerProcess
+from tfio_store.storage.registry import options_of
 from tfio_store.storage.storage import given_storage
+from tfio_store.storage.threads import PerProcess
 from tfio_store.tf.compiled import bridge_module
 from tfio_store.tf.filesystem.host import Host, Mount
 

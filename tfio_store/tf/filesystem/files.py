@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tfio_store.storage.process import Owner
 from tfio_store.storage.read_ahead import cancel_all
-from tfio_store.storage.store import ObjectInfo, Output, Store
-from tfio_store.storage.version import ReplacedError
+from tfio_store.storage.store import ObjectInfo, Output, ReplacedError, Store
+from tfio_store.storage.threads import Owner
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike

@@ -23,10 +23,8 @@ from tfio_store.storage.connection import check_may_wait, on_loop
 from tfio_store.storage.store import ObjectInfo, Store
 from tfio_store.storage.threads import Threads
 from tfio_store.tf.filesystem.files import APPEND_LIMIT, ReadFile, WriteFile
-from tfio_store.tf.filesystem.folders.entry import Entry
-from tfio_store.tf.filesystem.folders.folders import Folders, folders_of
-from tfio_store.tf.filesystem.hints import Hints
-from tfio_store.tf.filesystem.patterns import expand
+from tfio_store.tf.filesystem.folders import Entry, Folders, folders_of
+from tfio_store.tf.filesystem.patterns import Hints, expand
 from tfio_store.tf.status import code_of, explained
 
 __all__ = ["Host", "Mount"]

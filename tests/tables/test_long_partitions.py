@@ -1,0 +1,78 @@
+"""The partitions of a long dataset: what they hold, and what is read to make them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tfio_store as tfs
+import tfio_store.dataset.paged_shards as paged_shards
+import tfio_store.write.parts as parts_of_manifests
+from tests.support.million import write_many
+from tfio_store.dataset.part import PagedPart, part_of_pages
+from tfio_store.dataset.shard_page import decode_page
+from tfio_store.dataset.source import open_dataset
+from tfio_store.storage import Storage
+
+CODECS = [None, "GZIP", "ZSTD"]
+
+
+def written(url: str, codec: str | None, sizes: list[int]) -> list[bytes]:
+    """A dataset of the long form, of shards of so many records."""
+    rng, shards = np.random.default_rng(5), iter(np.repeat(range(len(sizes)), sizes).tolist())
+    with tfs.ShardedWriter(
+        url,
+        num_shards=len(sizes),
+        compression=codec,
+        block_bytes=4096,
+        shard_for=lambda _: next(shards),
+    ) as writer:
+        records = [b"%d:" % i + rng.bytes(int(rng.integers(0, 3000))) for i in range(sum(sizes))]
+        writer.write_batch(records)
+    return records
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("span", [":", "3:-4", "9:60"])
+def test_they_are_what_their_records_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codec: str | None, span: str
+) -> None:
+    monkeypatch.setattr(parts_of_manifests, "MOST_LISTED", 0)
+    monkeypatch.setattr(parts_of_manifests, "PAGE_SHARDS", 3)
+    written(f"{tmp_path}/train", codec, [0, 5, 40, 0, 0, 1, 17, 0, 9, 30, 0])
+    part = tfs.slice(f"{tmp_path}/train", span)
+    whole, paged = list(tfs.RecordReader(part)), open_dataset(part, Storage()).paged
+    assert paged is not None
+    for count in (1, 2, 3, 7, 20, 1000):
+        found = tfs.partitions(part, num_partitions=count)
+        assert [record for each in found for record in each.reader()] == whole
+        assert sum(each.nbytes for each in found) <= paged.nbytes
+        for each in found:
+            _check_places(paged, each)
+
+
+def _check_places(paged: Any, part: tfs.Partition) -> None:
+    """They are those that are found by the part's records."""
+    first, mine = part.first_record, part.dataset.paged
+    assert isinstance(mine, PagedPart)
+    assert first is not None
+    found, wanted = mine._places, part_of_pages(paged, first, first + mine.records)._places
+    assert found[:3] == wanted[:3]
+    assert abs(found.nbytes - wanted.nbytes) <= 2
+    assert found.cut >= wanted.cut
+    assert mine.blocks == sum(len(table) for table in mine.tables(range(len(mine))))
+
+
+def test_each_page_is_decoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url, decoded = write_many(tmp_path, 40), []
+
+    def count(data: Any) -> Any:
+        decoded.append(len(data))
+        return decode_page(data)
+
+    monkeypatch.setattr(paged_shards, "decode_page", count)
+    assert len(tfs.partitions(url, num_partitions=500)) == 500
+    assert len(decoded) == 40

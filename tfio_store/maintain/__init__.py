@@ -1,0 +1,1 @@
+"""Whole datasets: checked, repaired, indexed, copied, cleaned, described."""

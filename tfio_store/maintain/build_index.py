@@ -1,0 +1,265 @@
+"""`build_index` and `write_idx`: they make records of files without an index reachable at
+random."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from tfio_store.dataset.block_tables import ShardInfo
+from tfio_store.dataset.checks import check_name
+from tfio_store.dataset.folder import Folder
+from tfio_store.dataset.header_walk import format_idx, frame_offsets, indexed_shard
+from tfio_store.dataset.manifest import DatasetManifest
+from tfio_store.dataset.model import Dataset
+from tfio_store.dataset.names import DatasetNames, new_tag, split_url
+from tfio_store.dataset.source import Source, open_dataset
+from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, crc32c
+from tfio_store.storage import Storage, Store
+from tfio_store.storage.read_ahead import Fetch, ReadAhead, split_range
+from tfio_store.storage.storage import for_writing, given_storage
+from tfio_store.storage.threads import Threads
+from tfio_store.write.parts import Place, put_parts
+from tfio_store.write.progress import OnProgress, Progress, check_on_progress
+
+__all__ = ["build_index", "object_crc32c", "write_idx", "write_idx_files"]
+
+_BUDGET = 256 << 20
+_SHARDS_AT_ONCE = 4
+
+
+def build_index(
+    source: Source,
+    save_as: str | None = None,
+    *,
+    record_positions: bool | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    storage: Storage | None = None,
+    memory_budget: int = _BUDGET,
+    max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+    on_progress: OnProgress | None = None,
+) -> DatasetManifest:
+    r"""Make a dataset of raw files that were written elsewhere.
+
+    It finds their blocks, records and checksums. The files are not touched. It reads all bytes
+    once, because the manifest keeps a CRC32C of each file. Of the records it checks only the
+    headers; `verify` checks them whole.
+
+    Args:
+        source (str | PathLike | list): The files, as for `RecordReader`.
+        save_as (str | None): The URL that the dataset shall have, in the files' own folder: for
+            ``s3://b/old/part-*`` perhaps ``s3://b/old/train``. Index and manifest are written
+            there. From then on ``RecordSource("s3://b/old/train")`` and all others know the blocks.
+            Default None: the manifest is only returned.
+        record_positions (bool | None): See `ShardedWriter`. Default None.
+        storage_options (dict | None): See `RecordReader`. Default None.
+        storage (Storage | None): See `RecordReader`. Default None.
+        memory_budget (int): Bytes that may be in flight. Default 256 MiB.
+        max_record_bytes (int): See `RecordReader`. Default 1 GiB.
+        on_progress (Callable | None): Called with the `Progress` after each file. Default None.
+
+    Returns:
+        DatasetManifest: With the block table of each file.
+
+    Raises:
+        ValueError: A file is compressed, does not lie in the folder of ``save_as``, is named twice,
+            or has a name that no manifest can hold (with one of ``% : ? # \`` in it).
+        CorruptRecordError: A header is damaged.
+        TruncatedRecordError: A file ends inside a record.
+        RecordTooLargeError: A header claims more than ``max_record_bytes``.
+        FileExistsError: ``save_as`` has a manifest.
+
+    Example:
+        >>> for i in range(2):
+        ...     with tfs.TFRecordWriter(f"part-{i}") as writer:
+        ...         writer.write_batch([b"one", b"two"])
+        >>> tfs.build_index("part-*", "train").records
+        4
+        >>> tfs.RecordSource("train")[3]
+        b'two'
+    """
+    if record_positions is not None and not isinstance(record_positions, bool):
+        raise TypeError(f"record_positions= takes None, True or False, not {record_positions!r}")
+    check_on_progress(on_progress)
+    storage = given_storage(storage_options, storage)
+    dataset = open_dataset(source, storage)
+    _check_whole(dataset)
+    place = None if save_as is None else for_writing(dataset.storage).open(save_as)
+    names = _names(dataset, _common_folder(dataset, place))
+    share = memory_budget // _SHARDS_AT_ONCE
+    describe = partial(_describe, dataset, share, max_record_bytes, record_positions)
+    with Threads(_SHARDS_AT_ONCE, thread_name_prefix="tfio_store-index") as pool:
+        shards = tuple(_told(pool.map(describe, names, range(len(names))), on_progress))
+    return DatasetManifest(shards, None) if place is None else _save(shards, place)
+
+
+def _check_whole(dataset: Dataset) -> None:
+    for shard in dataset.shards:
+        if shard.is_part:
+            raise ValueError(
+                f"{shard.url}: source= is a part of this file, and an index tells of whole files"
+            )
+
+
+def _told(shards: Iterable[ShardInfo], on_progress: OnProgress | None) -> Iterator[ShardInfo]:
+    """The shards as they come, each with a word to the caller."""
+    records = nbytes = 0
+    for done, shard in enumerate(shards, 1):
+        records, nbytes = records + shard.records, nbytes + shard.nbytes
+        if on_progress is not None:
+            on_progress(Progress(records, nbytes, done))
+        yield shard
+
+
+def _common_folder(dataset: Dataset, place: tuple[Store, str] | None) -> str:
+    folders = {split_url(shard.url)[0] for shard in dataset.shards}
+    if place is not None:
+        store, path = place
+        folders.add(split_url(store.url(path))[0])
+    if len(folders) != 1:
+        raise ValueError(
+            f"save_as= and the files must be in one folder, not in {', '.join(sorted(folders))}"
+        )
+    return folders.pop()
+
+
+def _names(dataset: Dataset, folder: str) -> list[str]:
+    """The files' names in their folder. ValueError for those that no manifest can hold."""
+    names = [shard.url[len(folder) + 1 :] for shard in dataset.shards]
+    for name in names:
+        try:
+            check_name(name)
+        except ValueError as error:
+            raise ValueError(
+                f"{folder}/{name}: a manifest cannot name this file: {error}; rename it"
+            ) from error
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"source= names {folder}/{twice} twice; a dataset has each file once")
+    return names
+
+
+def _describe(
+    dataset: Dataset,
+    memory_budget: int,
+    max_record_bytes: int,
+    record_positions: bool | None,
+    name: str,
+    index: int,
+) -> ShardInfo:
+    shard = dataset.shards[index]
+    if shard.blocks is None or (record_positions and shard.blocks.starts is None):
+        shard = indexed_shard(
+            dataset,
+            index,
+            budget=memory_budget,
+            max_record_bytes=max_record_bytes,
+            record_positions=record_positions,
+        )
+    if shard.blocks is None or shard.compression is not None:
+        raise ValueError(
+            f"{shard.url}: is compressed; only raw files can be indexed where they are. "
+            "Copy it with ShardedWriter, which compresses in blocks"
+        )
+    blocks = shard.blocks if record_positions is not False else replace(shard.blocks, starts=None)
+    crc = object_crc32c(dataset, index, memory_budget=memory_budget)
+    return ShardInfo(name, shard.nbytes, int(blocks.records[-1]), crc, blocks)
+
+
+def _save(shards: tuple[ShardInfo, ...], place: tuple[Store, str]) -> DatasetManifest:
+    store, path = place
+    parent, name = split_url(path)
+    folder, names = Folder(store, parent), DatasetNames(name)
+    # tagged, because until the manifest is there the plain name may be another index's
+    parts = put_parts(
+        Place(folder, names, new_tag()), DatasetManifest(shards, None), (), plain=False
+    )
+    try:
+        folder.put(names.manifest, parts.manifest.to_bytes(), if_absent=True)
+    except FileExistsError:
+        folder.delete(parts.put)
+        raise
+    return parts.manifest
+
+
+def object_crc32c(dataset: Dataset, index: int, *, memory_budget: int = _BUDGET) -> int:
+    """CRC32C of all stored bytes of a shard."""
+    shard = dataset.shards[index]
+    store, path = dataset.open(index)
+    ranges = (
+        Fetch(store, path, start, stop, None, stop - start, shard.version)
+        for start, stop in split_range(0, shard.nbytes, store.range_bytes)
+    )
+    crc = 0
+    with closing(ReadAhead(ranges, budget=memory_budget)) as ahead:
+        for _, data in ahead:
+            crc = crc32c(data, crc)
+    return crc
+
+
+def write_idx(
+    source: str,
+    idx: str,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    storage: Storage | None = None,
+    max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+) -> None:
+    r"""Write the text index of one raw file, as DALI and vahidk's tfrecord read it.
+
+    Each line is ``offset size`` of one record with its framing, in bytes.
+
+    Args:
+        source (str): The path or URL of the file.
+        idx (str): The path or URL of the index.
+        storage_options (dict | None): See `RecordReader`. Default None.
+        storage (Storage | None): See `RecordReader`. Default None.
+        max_record_bytes (int): See `RecordReader`. Default 1 GiB.
+
+    Raises:
+        OSError: The storage fails.
+        CorruptRecordError: A header is damaged.
+        TruncatedRecordError: The file ends inside a record.
+        RecordTooLargeError: A header claims more than ``max_record_bytes``.
+
+    Example:
+        >>> with tfs.TFRecordWriter("a.tfrecord") as writer:
+        ...     writer.write_batch([b"one", b"three"])
+        >>> tfs.write_idx("a.tfrecord", "a.idx")
+        >>> open("a.idx").read()
+        '0 19\n19 21\n'
+    """
+    storage = given_storage(storage_options, storage)
+    dataset = open_dataset(source, storage, compression=None)
+    _check_whole(dataset)
+    (shard,) = dataset.shards
+    store, path = dataset.open(0)
+    frames = frame_offsets(store, path, shard, budget=_BUDGET, max_record_bytes=max_record_bytes)
+    target, target_path = for_writing(dataset.storage).open(idx)
+    target.put(target_path, format_idx(frames, shard.nbytes))
+
+
+def write_idx_files(
+    source: Source,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    storage: Storage | None = None,
+    max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+) -> list[str]:
+    """Write the text index of each raw file of a source beside it, as `write_idx` does. Gives
+    their names: those of the files, with ``.idx`` behind."""
+    storage = given_storage(storage_options, storage)
+    written = []
+    dataset = open_dataset(source, storage, compression=None)
+    for shard in dataset.shards:
+        write_idx(
+            shard.address,
+            f"{shard.address}.idx",
+            max_record_bytes=max_record_bytes,
+            storage=dataset.storage,
+        )
+        written.append(f"{shard.url}.idx")
+    return written

@@ -1,0 +1,153 @@
+"""`info`: what a source is, without reading its records."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tfio_store.dataset.checks import counted, held
+from tfio_store.dataset.header_walk import codec_of
+from tfio_store.dataset.model import Dataset, common_told
+from tfio_store.dataset.source import Source, is_one, open_dataset
+from tfio_store.example.schema import Schema
+from tfio_store.storage import Storage
+from tfio_store.storage.storage import given_storage
+from tfio_store.storage.threads import Threads
+
+__all__ = ["DatasetInfo", "ShardFacts", "info"]
+
+_LOOKUPS_AT_ONCE = 32
+
+
+@dataclass(frozen=True, slots=True)
+class ShardFacts:
+    """What is known of one file without reading its records.
+
+    Attributes:
+        url (str): Its path or URL.
+        nbytes (int): Its bytes, as they are stored.
+        compression (str | None): None (raw), "GZIP", "ZLIB" or "ZSTD".
+        records (int | None): Its records. None if no manifest or index tells.
+        blocks (int | None): Its blocks. None if no index tells.
+
+    Example:
+        >>> _ = tfs.write_table({"x": [1, 2, 3]}, "train", num_shards=1)
+        >>> tfs.info("train").shards[0].records
+        3
+    """
+
+    url: str
+    nbytes: int
+    compression: str | None
+    records: int | None
+    blocks: int | None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DatasetInfo:
+    """What a source is.
+
+    Attributes:
+        shards (tuple[ShardFacts]): Its files, in order.
+        generation (str | None): The generation of its manifest. None without one.
+        schema (Schema | None): The schema in its manifest. None without one.
+        metadata (dict | None): The metadata in its manifest. None without any.
+
+    Example:
+        >>> _ = tfs.write_table({"x": [1, 2, 3]}, "train", num_shards=2)
+        >>> found = tfs.info("train")
+        >>> found.records, len(found.shards), found.compression, found.indexed
+        (3, 2, None, True)
+    """
+
+    shards: tuple[ShardFacts, ...]
+    generation: str | None
+    schema: Schema | None
+    metadata: dict[str, Any] | None
+
+    def __repr__(self) -> str:
+        inside = held(self.records, len(self.shards))
+        packed = "" if self.compression is None else f", {self.compression}"
+        indexed = "indexed" if self.indexed else "not indexed"
+        return f"<DatasetInfo of {inside}, {counted(self.nbytes, 'byte')}{packed}, {indexed}>"
+
+    @property
+    def records(self) -> int | None:
+        """The records of all files; None if those of one are not known (int | None)."""
+        counts = [shard.records for shard in self.shards if shard.records is not None]
+        return sum(counts) if len(counts) == len(self.shards) else None
+
+    @property
+    def nbytes(self) -> int:
+        """The stored bytes of all files (int)."""
+        return sum(shard.nbytes for shard in self.shards)
+
+    @property
+    def compression(self) -> str | None:
+        """The compression of most of the files (str | None)."""
+        codecs = Counter(shard.compression for shard in self.shards)
+        return codecs.most_common(1)[0][0] if codecs else None
+
+    @property
+    def indexed(self) -> bool:
+        """Whether the blocks of every file are known (bool)."""
+        return all(shard.blocks is not None for shard in self.shards)
+
+
+def info(
+    source: Source,
+    *,
+    compression: str | None = "auto",
+    storage_options: Mapping[str, Any] | None = None,
+    storage: Storage | None = None,
+) -> DatasetInfo:
+    """Tell what a source is, by its manifest, its index, and the first bytes of other files.
+
+    Args:
+        source (str | PathLike | list): See `RecordReader`.
+        compression (str | None): See `RecordReader`. Default "auto".
+        storage_options (dict | None): See `RecordReader`. Default None.
+        storage (Storage | None): See `RecordReader`. Default None.
+
+    Returns:
+        DatasetInfo: Its files, and what the manifest says. `count` counts records that no manifest
+        tells.
+
+    Raises:
+        OSError: The storage fails.
+        ManifestError: A manifest or index cannot be read.
+
+    Example:
+        >>> with tfs.TFRecordWriter("a.tfrecord") as writer:
+        ...     writer.write(b"one")
+        >>> found = tfs.info("a.tfrecord")
+        >>> found.nbytes, found.records, found.indexed
+        (19, None, False)
+    """
+    storage = given_storage(storage_options, storage)
+    if not is_one(source):
+        source = list(source)
+    dataset = open_dataset(source, storage, compression=compression)
+    shards = tuple(_facts(dataset, i, codec) for i, codec in enumerate(_codecs(dataset)))
+    generation = common_told(dataset.told).generation
+    return DatasetInfo(shards, generation, dataset.schema, dataset.metadata)
+
+
+def _codecs(dataset: Dataset) -> list[str | None]:
+    """Of every file. Those without a manifest are looked at, many at once."""
+    numbers = range(len(dataset.shards))
+    if dataset.paged is not None:
+        return [codec_of(dataset, i) for i in numbers]
+    with Threads(_LOOKUPS_AT_ONCE) as pool:
+        return list(pool.map(lambda i: codec_of(dataset, i), numbers))
+
+
+def _facts(dataset: Dataset, index: int, codec: str | None) -> ShardFacts:
+    shard = dataset.shard(index)
+    if dataset.paged is not None:
+        blocks: int | None = dataset.paged.listed(index).blocks
+    else:
+        blocks = None if shard.blocks is None else len(shard.blocks.offsets) - 1
+    return ShardFacts(shard.url, shard.part_nbytes, codec, shard.records, blocks)

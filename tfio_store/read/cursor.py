@@ -1,0 +1,436 @@
+"""The cursor of a reader: where it stands, its way through a dataset, and the iterators over it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+
+from tfio_store.dataset.checks import check_positive
+from tfio_store.dataset.header_walk import index_raw_shards
+from tfio_store.dataset.model import Dataset, Limits
+from tfio_store.read.decode import NO_OFFSET, Decoding, Located, OnCorrupt, Skips, Standing, within
+from tfio_store.read.epoch import Course, Rest, course_of, course_of_rest
+from tfio_store.read.fetch import decode, fetch_blocks
+from tfio_store.read.long_records import LocatedList, fetch_records_of_files
+from tfio_store.read.order import (
+    Pieces,
+    Share,
+    Shuffle,
+    Step,
+    check_from_0,
+    last_shuffle,
+    rearrange,
+    steps_text,
+)
+from tfio_store.read.plan import Units
+from tfio_store.read.shuffle import shuffled
+from tfio_store.read.stream import FileStream
+from tfio_store.records.framing import RecordBatch
+
+__all__ = ["Position", "ReaderOptions", "Records", "RestFirst", "Route", "Shared", "Traversal"]
+
+
+# The place where a reader stands, and the way back to it.
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """``records`` behind the start of the unit (or shuffled window) at ``position`` of an epoch's
+    order.
+
+    ``offset`` is the next frame's byte in a stream of raw records: going there needs no reading
+    of what lies before. Elsewhere it is `NO_OFFSET`, a number all the same, so that all states have
+    one shape.
+    """
+
+    epoch: int = 0
+    position: int = 0
+    records: int = 0
+    offset: int = NO_OFFSET
+    rest: Rest | None = None
+    """If other readers began this epoch, what they left of it: the order is that of this rest."""
+
+    def at(self, located: Standing, index: int) -> Position:
+        """The position of record ``index`` of a batch of the same epoch."""
+        return Position(  # replace() takes several times as long
+            self.epoch,
+            located.position,
+            located.records + index,
+            located.offset(index),
+            self.rest,
+        )
+
+    def resume(self, batches: Iterator[Located]) -> Iterator[Located]:
+        """Drop what comes before this position. ``batches`` starts with its unit, or at
+        ``offset``. ValueError if there is no such position."""
+        ahead = self.records
+        with closing(batches):  # type: ignore[type-var]
+            if self.offset != NO_OFFSET:
+                batches, ahead = self._counted_on(batches), 0
+            for located in batches:
+                if located.position > self.position and ahead:
+                    break
+                if ahead:
+                    cut = ahead - located.records
+                    if cut >= len(located.batch):
+                        ahead = 0 if cut == len(located.batch) else ahead
+                        continue
+                    located = replace(located, batch=located.batch[cut:], records=ahead)
+                    ahead = 0
+                yield located
+            if ahead:
+                raise ValueError(
+                    f"state= stands behind record {self.records} of a file or block that has fewer"
+                )
+
+    def _counted_on(self, batches: Iterator[Located]) -> Iterator[Located]:
+        """What comes from ``offset`` on, with the records before it counted."""
+        for located in batches:
+            if located.position == self.position:
+                located = replace(located, records=located.records + self.records)
+            yield located
+
+
+# A reader's way through a dataset: its units in order, and marks that identify the way.
+
+
+class Route:
+    """The units of a dataset after sharing and shuffling.
+
+    ``streams``: see `Units`.
+    """
+
+    def __init__(self, dataset: Dataset, steps: tuple[Step, ...], *, streams: bool) -> None:
+        self.dataset = dataset
+        self.steps = steps
+        self.units = Units(dataset, streams=streams)
+        self._last: tuple[tuple[int, Rest | None], Course] | None = None
+
+    def course(self, epoch: int, rest: Rest | None = None) -> Course:
+        """What a reader gives in an epoch, or of the rest of one. The last one is kept."""
+        if self._last is None or self._last[0] != (epoch, rest):
+            self._last = (epoch, rest), self._course(epoch, rest)
+        return self._last[1]
+
+    def _course(self, epoch: int, rest: Rest | None) -> Course:
+        units = self.units
+        if rest:
+            return course_of_rest(units, self.steps, rest, epoch)
+        pieces = rearrange(Pieces(range(len(units))), units, self.steps, epoch)
+        return course_of(units, pieces, self.shuffle)
+
+    @property
+    def shuffle(self) -> Shuffle | None:
+        """The step that shuffles records."""
+        return last_shuffle(self.steps)
+
+    def window_most(self) -> int:
+        """The most bytes of memory that windows are meant to take: the last block of one may be
+        larger. 0 without any."""
+        if self.shuffle is None:
+            return 0
+        return min(int(self.units.most().sum()), self.shuffle.window_bytes)
+
+    # What a state is checked against
+
+    @cached_property
+    def source(self) -> str:
+        """A digest of the files' names (without folders, which a copy changes) and sizes, and of
+        which part of a file is meant. Of a long dataset, a digest of its list of shards."""
+        if self.dataset.paged is not None:
+            return f"{len(self.dataset.shards)}-{self.dataset.paged.digest:08x}"
+        crc = 0
+        for shard in self.dataset.shards:
+            crc = zlib.crc32(f"{shard.url.rsplit('/', 1)[-1]}\0{shard.nbytes}\0".encode(), crc)
+            if shard.blocks is not None and shard.is_part:
+                bounds = *shard.blocks.offsets[[0, -1]].tolist(), *shard.blocks.bounds
+                crc = zlib.crc32(repr(bounds).encode(), crc)
+        return f"{len(self.dataset.shards)}-{crc:08x}"
+
+    @property
+    def steps_text(self) -> str:
+        """The steps as text."""
+        return steps_text(self.steps)
+
+    def blocks(self, rest: Rest | None = None) -> str:
+        """A digest of the units' bounds: another index cuts the same files at other places. Of a
+        rest, those in which the first readers counted."""
+        return self._stream_blocks if rest and not rest[0].steps else self._own_blocks
+
+    @cached_property
+    def _own_blocks(self) -> str:
+        return _digest(self.units)
+
+    @cached_property
+    def _stream_blocks(self) -> str:
+        return _digest(Units(self.dataset, streams=True))
+
+    def offsets_to(self, position: int, course: Course) -> int:
+        """The largest offset from which a reader can go on in a unit, or `NO_OFFSET`."""
+        index, block = self.units[int(course.read.numbers[position])]
+        shard = self.dataset.shard(index)
+        if self.shuffle is not None or block is not None or position in course.read.cuts:
+            return NO_OFFSET
+        if shard.compression not in ("auto", None):
+            return NO_OFFSET
+        return shard.nbytes or sys.maxsize  # of a file object, nobody knows the size
+
+
+def _digest(units: Units) -> str:
+    if units.dataset.paged is not None:
+        return f"{len(units)}-{units.dataset.paged.digest:08x}"
+    crc = 0
+    for table in units.tables():
+        for bounds in (np.zeros(1),) if table is None else (table.raw_offsets, table.records):
+            crc = zlib.crc32(np.ascontiguousarray(bounds, "<i8").tobytes(), crc)
+    return f"{len(units)}-{crc:08x}"
+
+
+# A reader's way through its data.
+#
+# The reader and its iterators both hold this, and so do not hold each other. So a dropped object
+# goes at once, not when the garbage collector finds a cycle.
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderOptions:
+    """A reader's arguments. Its pickle holds these and the dataset."""
+
+    verify: bool
+    on_corrupt: OnCorrupt
+    memory_budget: int
+    max_record_bytes: int
+    steps: tuple[Step, ...] = ()
+    epoch: int = 0
+
+    def __post_init__(self) -> None:
+        check_positive("memory_budget", self.memory_budget)
+
+    @property
+    def limits(self) -> Limits:
+        """Those within which files without an index are walked."""
+        return Limits(self.memory_budget, self.max_record_bytes)
+
+    def with_step(self, step: Step, epoch: int | None = None) -> ReaderOptions:
+        """These, with one more step. ValueError for even shares of what may be left out."""
+        if isinstance(step, Share) and step.even is not None and self.on_corrupt != "raise":
+            raise ValueError(
+                "even= needs every record, and on_corrupt= may leave some out; pass "
+                'on_corrupt="raise", and repair the dataset with tfio_store.salvage'
+            )
+        epoch = self.epoch if epoch is None else epoch
+        check_from_0("epoch", epoch)
+        return replace(self, steps=(*self.steps, step), epoch=epoch)
+
+
+@dataclass(slots=True)
+class Shared:
+    """The dataset of a reader, and of all readers made from it. The first of them that needs the
+    blocks of files without an index finds them for all."""
+
+    dataset: Dataset
+
+    def with_blocks(self, options: ReaderOptions) -> Dataset:
+        self.dataset = index_raw_shards(self.dataset, **options.limits._asdict())
+        return self.dataset
+
+
+class Traversal:
+    """Batches from a position on, epoch after epoch; after a fork it goes on by itself."""
+
+    def __init__(
+        self, shared: Shared, options: ReaderOptions, position: Position, file: FileStream | None
+    ) -> None:
+        self.position = position
+        self.current: Located | LocatedList | None = None
+        """The last batch given."""
+        self.passes = 0
+        """How many epochs have ended."""
+        self.closed = False
+        self.skips = Skips(options.on_corrupt)
+        self._shared = shared
+        self._options = options
+        self._file = file
+        self._pipeline: Iterator[Located | LocatedList] | None = None
+        self._pid = os.getpid()
+
+    @cached_property
+    def route(self) -> Route:
+        """Made on first use, because finding the blocks may take reading."""
+        options = self._options
+        streams = not options.steps or options.on_corrupt != "raise"
+        dataset = self._shared.dataset if streams else self._shared.with_blocks(options)
+        route = Route(dataset, options.steps, streams=streams)
+        if route.shuffle is not None:
+            route.shuffle.check_room(route.window_most(), options.memory_budget)
+        return route
+
+    def route_of(self, rest: Rest | None) -> Route:
+        """The way through the rest of an epoch. Rests are cut into blocks, even for a reader that
+        goes in order."""
+        if rest is None or self._options.steps or self._options.on_corrupt != "raise":
+            return self.route
+        if self._file is not None:
+            raise ValueError("state= is of several readers, and source= is a file object")
+        return self._route_in_blocks
+
+    @cached_property
+    def _route_in_blocks(self) -> Route:
+        return Route(self._shared.with_blocks(self._options), (), streams=False)
+
+    def num_records(self) -> int | None:
+        """How many records the position's epoch has, if that is known in advance."""
+        if self._options.on_corrupt != "raise" or self._file is not None:
+            return None
+        rest = self.position.rest
+        if not self._options.steps and rest is None:
+            return self._shared.dataset.num_records
+        return self.route_of(rest).course(self.position.epoch, rest).num_records()
+
+    def next_batch(self) -> RecordBatch | None:
+        """The next batch, behind which the position moves; None at the end of the epoch. ValueError
+        once closed."""
+        found = self._next(single=False)
+        return RecordBatch.from_records(found) if isinstance(found, list) else found
+
+    def next_records(self) -> RecordBatch | list[bytes] | None:
+        """The same, or a list of records, for a caller who wants them one by one."""
+        return self._next(single=True)
+
+    def _next(self, *, single: bool) -> RecordBatch | list[bytes] | None:
+        self.check_open()
+        if self._pipeline is None or self._pid != os.getpid():
+            self._pipeline, self._pid = self._start(single), os.getpid()
+        try:
+            located = next(self._pipeline, None)
+        except BaseException:
+            self.stop()  # so that the next call meets the same fault again, not an early end
+            raise
+        if located is None:
+            self.stop()
+            self.position = Position(epoch=self.position.epoch + 1)
+            self.passes += 1
+            return None
+        self.current = located
+        self.position = self.position.at(located, len(located.batch))
+        return located.batch
+
+    def stop(self) -> None:
+        """Give up what is in flight. Idempotent."""
+        pipeline, self._pipeline, self.current = self._pipeline, None, None
+        if pipeline is not None and self._pid == os.getpid():
+            pipeline.close()  # type: ignore[attr-defined]
+        self.skips.say()
+
+    def close(self) -> None:
+        """Stop for good. Idempotent."""
+        self.stop()
+        self.closed = True
+
+    def check_open(self) -> None:
+        if self.closed:
+            raise ValueError("the reader is closed")
+
+    def _start(self, single: bool) -> Iterator[Located | LocatedList]:
+        """Make the pipeline from the position on. It must not hold this object, which holds it."""
+        options, position = self._options, self.position
+        route = self.route_of(position.rest)
+        skips = None if options.on_corrupt == "raise" else self.skips
+        how = Decoding(options.verify, options.max_record_bytes, skips)
+        course = route.course(position.epoch, position.rest)
+        order = course.read.numbers
+        start = max(position.offset, 0)
+        if self._file is not None:
+            located = decode(route.dataset, self._file.parts(start), how)
+        else:
+            # one window is gathered while the one before it is still in use
+            budget = options.memory_budget - 2 * route.window_most()
+            at = position.position
+            plain = not options.steps and position.rest is None
+            if single and skips is None and plain and _is_frame(position):
+                return fetch_records_of_files(
+                    route.units,
+                    order,
+                    how,
+                    budget=budget,
+                    position=at,
+                    start=start,
+                    records=position.records,
+                )
+            located = fetch_blocks(route.units, order, how, budget=budget, position=at, start=start)
+        located = within(located, course.read.cuts)
+        if route.shuffle is not None and course.windows is not None:
+            located = shuffled(located, route.shuffle, course.windows, epoch=position.epoch)
+            located = within(located, course.given)
+        return position.resume(located)
+
+
+def _is_frame(position: Position) -> bool:
+    """Whether reading can begin right at this position, with nothing to drop before it."""
+    return position.records == 0 or position.offset != NO_OFFSET
+
+
+# Iterators over a way, each to the end of the epoch in which it was made.
+
+
+class Way(Protocol):
+    """What is iterated: a way through a source, or through a mixture."""
+
+    passes: int
+
+    def next_batch(self) -> RecordBatch | None: ...
+    def next_records(self) -> RecordBatch | list[bytes] | None: ...
+
+
+class _ToTheEnd:
+    """Goes to the end of the epoch. No generator, which an error would end early."""
+
+    def __init__(self, way: Way) -> None:
+        self._way = way
+        self._pass = way.passes
+
+    @property
+    def ended(self) -> bool:
+        """Whether the epoch has ended, whoever has read the last of it."""
+        return self._pass != self._way.passes
+
+
+class _Batches(_ToTheEnd, Iterator[RecordBatch]):
+    """The batches."""
+
+    def __next__(self) -> RecordBatch:
+        batch = None if self.ended else self._way.next_batch()
+        if batch is None:
+            raise StopIteration
+        return batch
+
+
+class Records(_ToTheEnd, Iterator["RecordBatch | list[bytes]"]):
+    """What is given out record by record."""
+
+    def __next__(self) -> RecordBatch | list[bytes]:
+        found = None if self.ended else self._way.next_records()
+        if found is None:
+            raise StopIteration
+        return found
+
+
+class RestFirst(Iterator[RecordBatch]):
+    """The batches, but first of all what a record iterator has left of its own, which ``take_rest``
+    gives."""
+
+    def __init__(self, way: Way, take_rest: Callable[[], RecordBatch | None]) -> None:
+        self._take_rest = take_rest
+        self._batches = _Batches(way)
+
+    def __next__(self) -> RecordBatch:
+        rest = None if self._batches.ended else self._take_rest()
+        return next(self._batches) if rest is None else rest

@@ -1,0 +1,415 @@
+"""Turns the stored bytes of a block into records that know where they stand, and counts what is
+skipped.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from tfio_store.dataset.model import Block, Shard
+from tfio_store.dataset.source import is_one
+from tfio_store.errors import (
+    CorruptRecordError,
+    DataLossWarning,
+    ManifestError,
+    SchemaError,
+    TruncatedRecordError,
+)
+from tfio_store.read.order import Cut
+from tfio_store.records.compression import StreamError, decompress_block
+from tfio_store.records.framing import (
+    DEFAULT_MAX_RECORD_BYTES,
+    HEADER_BYTES,
+    RecordBatch,
+    RecordDecoder,
+)
+from tfio_store.records.recovery import (
+    Gap,
+    RecoveringDecoder,
+    RecoveringDecompressor,
+    SkippedRegion,
+)
+from tfio_store.storage import ReplacedError
+from tfio_store.storage.redaction import redacted
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer as BytesLike
+
+
+__all__ = [
+    "NO_OFFSET",
+    "Decoding",
+    "FileSkips",
+    "Located",
+    "OnCorrupt",
+    "Skips",
+    "Standing",
+    "check_policy",
+    "decode_block",
+    "end_of",
+    "inflate_block",
+    "of_source",
+    "other_records",
+    "part_of",
+    "recover_block",
+    "within",
+]
+
+
+# Counts what was passed over in each file, and warns once for each.
+
+
+OnCorrupt: TypeAlias = "str | Callable[[SkippedRegion], None]"
+
+
+@dataclass(slots=True)
+class FileSkips:
+    """One file so far."""
+
+    records: int = 0
+    parts: int = 0
+    regions: int = 0
+    nbytes: int = 0
+    stored: int = 0
+    first: SkippedRegion | None = None
+    told: int = 0
+
+    @property
+    def untold(self) -> bool:
+        """Whether there are regions that `say` has not reported."""
+        return self.regions > self.told
+
+    def add(self, region: SkippedRegion) -> None:
+        self.regions += 1
+        self.nbytes += region.length or 0
+        self.stored += region.stored_length
+        if self.first is None or region.offset < self.first.offset:
+            self.first = region  # blocks come in any order
+
+    def end(self, url: str) -> None:
+        """At the end of the file, warn of what was skipped. CorruptRecordError if there was nothing
+        else."""
+        if self.first is not None and not self.records:
+            raise CorruptRecordError(
+                f"nothing in this file can be read: {self.first.reason}",
+                path=url,
+                offset=self.first.offset,
+            )
+        self.say()
+
+    def say(self) -> None:
+        """Warn of all that was skipped, if part of it is untold."""
+        if self.untold:
+            self.told = self.regions
+            warnings.warn(str(self), DataLossWarning, stacklevel=2)
+
+    def __str__(self) -> str:
+        assert self.first is not None
+        what = "1 damaged region" if self.regions == 1 else f"{self.regions} damaged regions"
+        sizes = [f"{self.nbytes} bytes"] if self.nbytes or not self.stored else []
+        sizes += [f"{self.stored} compressed bytes that do not inflate"] if self.stored else []
+        return (
+            f"{self.first.path}: {what} skipped, {' and '.join(sizes)}; the first at offset "
+            f"{self.first.offset}: {self.first.reason}"
+        )
+
+
+class Skips:
+    """Called with each damaged region. If the user gave a function, it is called, and nothing more.
+    Otherwise each file gives one `DataLossWarning`, when it was read to its end or nobody reads on.
+    A file in which nothing could be read is an error.
+    """
+
+    def __init__(self, on_corrupt: OnCorrupt = "skip") -> None:
+        self._tell = on_corrupt if callable(on_corrupt) else None
+        self._files: dict[str, FileSkips] = {}
+        self.count = 0
+        """Regions so far."""
+
+    def __call__(self, region: SkippedRegion) -> None:
+        self.count += 1
+        if self._tell is not None:
+            self._tell(region)
+        else:
+            self._files.setdefault(region.path, FileSkips()).add(region)
+
+    def read(self, url: str, records: int, *, parts: int, whole: bool) -> None:
+        """Say that one of a file's ``parts`` was read, with so many good records. Behind the last
+        one, warns of what was skipped; CorruptRecordError if there was nothing else, and the parts
+        are the ``whole`` file.
+        """
+        if self._tell is not None:
+            return
+        file = self._files.setdefault(url, FileSkips())
+        file.records += records
+        file.parts += 1
+        if file.parts < parts:
+            return
+        del self._files[url]
+        if whole:
+            file.end(url)
+        else:
+            file.say()
+
+    def say(self) -> None:
+        """Warn of what is still unsaid, because reading stops or begins anew."""
+        for url in list(self._files):
+            self._files.pop(url).say()
+
+    def __del__(self) -> None:
+        if getattr(self, "_files", None) and not sys.is_finalizing():
+            self.say()
+
+
+def check_policy(on_corrupt: OnCorrupt) -> OnCorrupt:
+    """ValueError for what ``on_corrupt=`` does not take."""
+    if on_corrupt in ("raise", "skip") or callable(on_corrupt):
+        return on_corrupt
+    raise ValueError(f'on_corrupt= takes "raise", "skip" or a function, not {on_corrupt!r}')
+
+
+# The options of decoders, and their results: batches that know where they stand.
+
+
+NO_OFFSET = -1
+"""Stands in place of an offset if records can't be reached by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoding:
+    """How to decode. ``skips`` None: damage raises."""
+
+    verify: bool
+    max_record_bytes: int
+    skips: Skips | None = None
+
+
+class Standing(Protocol):
+    """Records that know where they stand: see `Located`."""
+
+    @property
+    def position(self) -> int: ...
+    @property
+    def records(self) -> int: ...
+    def offset(self, index: int) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """A batch and where it stands: at ``position`` of the reader's order, behind ``records``
+    records of that unit.
+
+    If the unit is a stream of raw records, ``base`` is the stream offset of the batch's buffer: by
+    it a reader comes back to any record. Otherwise it is None.
+    """
+
+    batch: RecordBatch
+    position: int
+    records: int
+    base: int | None = None
+
+    def offset(self, index: int) -> int:
+        """Stream offset of record ``index``'s frame (of the end of the last, for
+        ``len(batch)``); `NO_OFFSET` without a base."""
+        if self.base is None:
+            return NO_OFFSET
+        if index < len(self.batch):
+            return self.base + int(self.batch.offsets[index]) - HEADER_BYTES
+        return self.base + end_of(self.batch)
+
+
+def within(batches: Iterable[Located], cuts: Mapping[int, Cut]) -> Iterator[Located]:
+    """Of the batches at the positions of ``cuts`` only the records inside of these, which are
+    counted from there on. No offset leads to them."""
+    if not cuts:
+        return iter(batches)
+    return _within(batches, cuts)
+
+
+def _within(batches: Iterable[Located], cuts: Mapping[int, Cut]) -> Iterator[Located]:
+    with closing(batches):  # type: ignore[type-var]
+        for located in batches:
+            cut = cuts.get(located.position)
+            if cut is None:
+                yield located
+                continue
+            start, before = cut[0], located.records
+            stop = before + len(located.batch) if cut[1] is None else cut[1]
+            batch = located.batch[max(start - before, 0) : max(stop - before, 0)]
+            if len(batch):
+                yield Located(batch, located.position, max(before - start, 0))
+
+
+def end_of(batch: RecordBatch) -> int:
+    """Where in its buffer the last frame of a batch ends."""
+    return int(batch.offsets[-1]) + int(batch.lengths[-1]) + 4
+
+
+# Turns the stored bytes of one block into records: decompressed, checked, also past damage.
+
+
+def decode_block(
+    shard: Shard, block: Block, data: BytesLike, *, verify: bool, max_record_bytes: int
+) -> RecordBatch:
+    """The records of a block that are meant, from its stored ``data``.
+
+    DataLossError with the shard's URL and the offset of the damage in the uncompressed stream;
+    ReplacedError if it holds other records than its index tells of; ManifestError if another number
+    of them.
+    """
+    decoder = RecordDecoder(
+        verify=verify,
+        max_record_bytes=max_record_bytes,
+        path=shard.url,
+        offset=block.raw_start,
+        summed=0 if block.sums is None else block.sums[0],
+    )
+    batch = decoder.feed(inflate_block(shard.url, shard.compression, block, data))
+    # also where a sound record goes on behind the block: its last one has ended with it
+    if block.sums is not None and not decoder.failed and decoder.summed != block.sums[1]:
+        raise other_records(shard.url, block.start)
+    decoder.finish()
+    held = block.before + block.records + block.behind
+    if len(batch) != held:
+        raise ManifestError(
+            f"{shard.url}: the block at offset {block.start} holds {len(batch)} records where "
+            f"its index says {held}; rebuild the index with tfio_store.build_index"
+        )
+    return part_of(batch, block)
+
+
+def other_records(url: str, offset: int) -> ReplacedError:
+    """The error for a file that holds other records than its index tells of, from this byte on."""
+    return ReplacedError(
+        errno.ESTALE,
+        f"it holds other records than its manifest and index tell of (from byte {offset} on): the "
+        "file or the manifest was replaced; open the source again, and if that does not help, see "
+        "tfio_store.verify",
+        url,
+    )
+
+
+def part_of(batch: RecordBatch, block: Block) -> RecordBatch:
+    """Those of a block's records that are meant. Past damage, the sound records are counted from
+    the block's beginning: parts of it that meet give each of them once."""
+    if not block.before and not block.behind:
+        return batch
+    return batch[block.before : block.before + block.records if block.behind else len(batch)]
+
+
+def inflate_block(url: str, codec: str | None, block: Block, data: BytesLike) -> BytesLike:
+    """The uncompressed bytes of a block, as many as it has. DataLossError as `decode_block`."""
+    missing = block.stop - block.start - len(memoryview(data))
+    if missing:
+        raise TruncatedRecordError(_ends_early(missing), path=url, offset=block.raw_start)
+    try:
+        return decompress_block(data, codec, nbytes=block.raw_stop - block.raw_start)
+    except StreamError as error:
+        raise CorruptRecordError(str(error), path=url, offset=block.raw_start) from error
+
+
+def recover_block(
+    url: str,
+    codec: str | None,
+    block: Block,
+    data: BytesLike,
+    *,
+    verify: bool = True,
+    max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+) -> tuple[RecordBatch, list[SkippedRegion]]:
+    """The sound records in a block's stored ``data``, and the regions between them.
+
+    A compressed block is decompressed as far as it goes, and its records are always verified. If
+    the file ends too soon, the missing bytes are a region too. It uses only the block's places,
+    stored and in the uncompressed stream, and its sums: ReplacedError where these tell that the
+    block is not damaged, but another.
+    """
+    skipped: list[SkippedRegion] = []
+    decoder = RecoveringDecoder(
+        skipped.append,
+        verify=verify or codec is not None,
+        max_record_bytes=max_record_bytes,
+        path=url,
+        offset=block.raw_start,
+        summed=0 if block.sums is None else block.sums[0],
+    )
+    batches = [decoder.feed(data)] if codec is None else _inflated(decoder, codec, data, block)
+    batches.append(decoder.finish())
+    missing = block.stop - block.start - len(memoryview(data))
+    if block.sums is not None and not missing and _is_another(decoder, block, skipped):
+        raise other_records(url, block.start)
+    if missing and (codec is None or not skipped):
+        skipped.append(_missing(url, codec, block, missing))
+    return RecordBatch.from_records(record for batch in batches for record in batch), skipped
+
+
+def _is_another(decoder: RecoveringDecoder, block: Block, skipped: list[SkippedRegion]) -> bool:
+    """Whether a block that is all there holds other records than its index tells of: they are
+    sound, or go on behind its end from where it begins. Damage moves no records: if the first one
+    is damaged, those behind it still end with the block."""
+    assert block.sums is not None
+    if not skipped:
+        return decoder.summed != block.sums[1]
+    if decoder.cut is None or any(region.length is None for region in skipped):
+        return False  # behind a gap nobody knows where records lie
+    return skipped[0].offset in (decoder.cut, block.raw_start)
+
+
+def _ends_early(missing: int) -> str:
+    return f"the file ends inside or before a block, {missing} bytes of which are missing"
+
+
+def _missing(url: str, codec: str | None, block: Block, nbytes: int) -> SkippedRegion:
+    if codec is None:
+        return SkippedRegion(url, block.raw_stop - nbytes, nbytes, _ends_early(nbytes))
+    return SkippedRegion(url, block.raw_start, None, _ends_early(nbytes), nbytes)
+
+
+def _inflated(
+    decoder: RecoveringDecoder, codec: str, data: BytesLike, block: Block
+) -> list[RecordBatch]:
+    # a ZLIB block is a piece of the file's one stream
+    inflater = RecoveringDecompressor("DEFLATE" if codec == "ZLIB" else codec)
+    batches, room = [], block.raw_stop - block.raw_start
+    for pieces in (inflater.feed(data), inflater.finish()):
+        for piece in pieces:
+            if isinstance(piece, Gap):
+                batches.append(decoder.interrupt(piece.reason, piece.nbytes))
+            elif room > 0:  # wrong bytes may inflate to any length
+                batches.append(decoder.feed(piece[:room]))
+                room -= len(piece)
+    return batches
+
+
+# Names the source of records in errors that are raised where records alone are known.
+
+
+_IN_BATCH = re.compile(r"record (\d+) of the batch")
+
+
+@contextmanager
+def of_source(source: object, first: int = 0) -> Iterator[None]:
+    """Errors name the source, if it is one name, and count its records; ``first`` is the number of
+    the first record of the batch at hand."""
+    try:
+        yield
+    except CorruptRecordError as error:
+        if error.path != "<buffer>" or not is_one(source):
+            raise
+        reason = _IN_BATCH.sub(lambda found: f"record {first + int(found[1])}", error.reason)
+        path = redacted(str(source))
+        raise CorruptRecordError(reason, path=path, offset=-1) from error.__cause__
+    except SchemaError as error:
+        raise SchemaError(
+            error.reason,
+            feature=error.feature,
+            record=first + error.record,
+            path=redacted(str(source)) if is_one(source) else "",
+        ) from error.__cause__

@@ -1,1 +1,0 @@
-"""What the values of a sample's features are like."""

@@ -1,1 +1,0 @@
-"""Images, sounds, texts and values, as they are shown."""

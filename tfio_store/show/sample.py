@@ -1,0 +1,339 @@
+"""`take_sample`: looks at a part of a dataset that stands for all of it.
+
+One pass reads, counts, and keeps: what there is to tell of all that was read is counted while it
+goes by (`tallies`, `gallery`), and a part of the records stays, as the rows of the sample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from tfio_store.dataset.model import Dataset
+from tfio_store.read.order import check_from_1
+from tfio_store.records.framing import (
+    DEFAULT_MAX_RECORD_BYTES,
+    FRAME_OVERHEAD,
+    RecordBatch,
+    find_record,
+    scan,
+)
+from tfio_store.show.gallery import Gallery
+from tfio_store.show.kept import Kept, Opened
+from tfio_store.show.model import Damage, Place, Scope, SizeAt, counted
+from tfio_store.show.reading import Piece, Reading
+from tfio_store.show.strata import BlockPick, Plan, chosen
+from tfio_store.show.tally import MOST_NAMES, Tallies
+from tfio_store.storage.redaction import redacted
+from tfio_store.write.progress import OnProgress, Progress
+
+__all__ = ["Sample", "take_sample"]
+
+Int64Array = npt.NDArray[np.int64]
+
+_MOST_RECORDS = 1 << 20
+"""Records of a sample, of which each block gives as many at most."""
+
+_MOST_SIZES = 512
+_MOST_DAMAGE = 1000
+_SCANNED = 64 << 10
+
+
+class Sample:
+    """What was read of a source. Its rows are the records that stay at hand: ``len``, `places`,
+    `record`, `held`."""
+
+    def __init__(self, opened: Opened, plan: Plan, *, seed: int, full: bool, limit: int) -> None:
+        self.opened = opened
+        self.dataset: Dataset = opened.dataset
+        self._limit = limit
+        self.kept = Kept(plan.nbytes, seed=seed)
+        self.records = 0
+        """How many were looked at."""
+        self.nbytes = 0
+        """Of these."""
+        self.sizes: list[SizeAt] = []
+        self.damage: list[Damage] = []
+        self.unreadable: dict[int, OSError] = plan.unreadable
+        """Shards of which nothing could be read."""
+        self.wrong_index: dict[int, str] = {}
+        """Shards of which an index says what is not so."""
+        self.codecs = plan.codecs
+        """Of the files without a manifest that were looked at."""
+        self.left_out: list[str] = list(plan.left_out)
+        self.tallies = Tallies(opened.schema, seed)
+        self.gallery = Gallery(opened.schema, seed)
+        self.counted: dict[int, int] = {}
+        """Records of files that were read whole."""
+        self._scope = Scope(0, plan.of_blocks, plan.spots, 0, None, 0, full, seed, ())
+
+    @property
+    def scope(self) -> Scope:
+        """What was looked at."""
+        return replace(
+            self._scope,
+            records=self.records,
+            nbytes=self.nbytes,
+            of_records=self.of_records,
+            left_out=tuple(self.left_out),
+        )
+
+    @property
+    def of_records(self) -> int | None:
+        """The records of the source: as the manifest tells, or because all were read."""
+        known = self.dataset.num_records
+        if known is None and len(self.counted) == len(self.dataset.shards):
+            return sum(self.counted.values())
+        return known
+
+    def __len__(self) -> int:
+        """How many records stay at hand."""
+        return self.kept.count
+
+    @property
+    def places(self) -> Sequence[Place]:
+        """Where the rows lie: row i at index i."""
+        return self.kept.places
+
+    def held(self) -> Iterator[tuple[Int64Array, RecordBatch]]:
+        """The rows whose bytes are in memory, with these, in their order."""
+        return self.kept.batches()
+
+    def record(self, row: int) -> bytes:
+        """A row's record. One that is not in memory is read again.
+
+        IndexError for a row that is none; OSError, DataLossError where it can't be read any more.
+        """
+        place = self.places[row]
+        found = self.kept.record(place.row)
+        return self._read_again(place) if found is None else found
+
+    def look(self, batch: RecordBatch, rows: Int64Array, progress: float) -> None:
+        """Count a batch, and collect what there is to see; ``rows`` are its records' own, or
+        -1."""
+        strings, odd = self.tallies.add(batch, rows)
+        self.gallery.add(batch, strings, rows, progress)
+        self.gallery.add_odd(batch, odd, rows)
+
+    def _read_again(self, place: Place) -> bytes:
+        shard = self.dataset.shard(place.shard)
+        pick = None
+        if self.dataset.paged is not None or shard.blocks is not None:
+            pick = self._block_at(place)
+        if pick is not None:
+            reading = Reading(self.dataset, max_record_bytes=self._limit, unreadable={})
+            for piece in reading.pieces([pick]):
+                found = np.flatnonzero(piece.offsets == place.offset)
+                if len(found):
+                    return piece.batch[int(found[0])]
+        elif shard.compression in (None, "auto"):
+            store, path = self.dataset.open(place.shard)
+            size = int(self.kept.places.sizes[place.row]) + FRAME_OVERHEAD
+            stop = place.offset + size
+            data = store.read(path, place.offset, stop, etag=shard.version).result()
+            at, sound = find_record(data, max_record_bytes=self._limit)
+            if sound and at == 0:
+                return scan(data, max_records=1, max_record_bytes=self._limit).batch[0]
+        raise LookupError(f"row {place.row}: its record can't be read again by itself")
+
+    def _block_at(self, place: Place) -> BlockPick | None:
+        (table,) = self.dataset.tables([place.shard])
+        block = int(np.searchsorted(table.raw_offsets, place.offset, side="right")) - 1
+        if not 0 <= block < len(table):
+            return None
+        return BlockPick(place.shard, self.dataset.block(place.shard, block), 0)
+
+
+def take_sample(
+    opened: Opened,
+    *,
+    blocks: int = 256,
+    full: bool = False,
+    seed: int = 0,
+    max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+    on_progress: OnProgress | None = None,
+) -> Sample:
+    """Look at one block by chance of each of ``blocks`` equal parts of a source, or at all of it.
+
+    Damage, shards that can't be read and whatever features hold is told by the sample, and not
+    raised.
+
+    Raises:
+        OSError: Nothing of the source can be read.
+        ManifestError: An index can't be read.
+        ValueError: ``blocks`` is below 1.
+    """
+    check_from_1("blocks", blocks)
+    plan = chosen(opened.dataset, blocks=blocks, seed=seed, full=full)
+    sample = Sample(opened, plan, seed=seed, full=full, limit=max_record_bytes)
+    _Pass(sample, plan, seed).run(on_progress)
+    return sample
+
+
+class _Pass:
+    """Reads a plan, and fills a sample."""
+
+    def __init__(self, sample: Sample, plan: Plan, seed: int) -> None:
+        self._sample = sample
+        self._plan = plan
+        self._full = sample.scope.full
+        self._chance = np.random.default_rng([seed, 2])
+        dataset = sample.dataset
+        self._reading = Reading(dataset, max_record_bytes=sample._limit, unreadable=plan.unreadable)
+        self._before, self._total = _bytes_before(dataset)
+        self._counts = _Counts(dataset, self._reading.whole)
+        self._picks = 0
+        self._thinned = 0
+        self._expected = max(1, plan.count)
+        self._most = max(1, _MOST_RECORDS // self._expected)
+        """Records of a block that are looked at."""
+
+    def run(self, on_progress: OnProgress | None) -> None:
+        sample, framed = self._sample, 0
+        whole = sample.dataset.num_records if self._full else None
+        for piece in self._reading.pieces(self._plan.picks):
+            self._take(piece)
+            self._picks += piece.last
+            framed = sample.nbytes + FRAME_OVERHEAD * sample.records
+            if on_progress is not None:
+                on_progress(Progress(sample.records, framed, 0, whole))
+        self._finish()
+
+    def _take(self, piece: Piece) -> None:
+        sample = self._sample
+        if not len(piece.batch):
+            return
+        if not self._full and len(piece.batch) > self._most:
+            piece = self._part(piece)
+        at = self._at(piece)
+        self._size(piece, at)
+        sample.records += len(piece.batch)
+        sample.nbytes += piece.batch.nbytes
+        progress = min(1.0, (self._picks + piece.share) / self._expected)
+        rows = sample.kept.add(piece, self._counts.of(piece), at, progress)
+        sample.look(piece.batch, rows, progress)
+
+    def _part(self, piece: Piece) -> Piece:
+        """Some of a block's records by chance: of tiny records a block holds very many."""
+        self._thinned += 1
+        rows = np.sort(self._chance.choice(len(piece.batch), self._most, replace=False))
+        return replace(
+            piece,
+            batch=piece.batch.take(rows),
+            numbers=piece.numbers[rows],
+            offsets=piece.offsets[rows],
+        )
+
+    def _at(self, piece: Piece) -> npt.NDArray[np.float64]:
+        """How far into the source's stored bytes each record lies. Of compressed records it is a
+        guess, between the ends of what was decompressed."""
+        first = float(self._before[piece.shard]) + piece.begin
+        base, last = int(piece.offsets[0]), int(piece.offsets[-1])
+        span = max(1, last - base)
+        share = (piece.offsets - base) / span * max(0, piece.end - piece.begin - 1)
+        found: npt.NDArray[np.float64] = (first + share) / max(1, self._total)
+        return np.clip(found, 0.0, 1.0)
+
+    def _size(self, piece: Piece, at: npt.NDArray[np.float64]) -> None:
+        lengths = piece.batch.lengths
+        found = SizeAt(
+            float(at[0]),
+            piece.shard,
+            int(lengths.min()),
+            float(np.median(lengths)),
+            int(lengths.max()),
+        )
+        self._sample.sizes.append(found)
+        if len(self._sample.sizes) > 2 * _MOST_SIZES:
+            del self._sample.sizes[::2]
+
+    def _finish(self) -> None:
+        sample, reading = self._sample, self._reading
+        sizes = sample.sizes
+        while len(sizes) > _MOST_SIZES:
+            del sizes[1::2]
+        sample._scope = replace(sample._scope, blocks=self._picks)
+        for shard, region in reading.damage[:_MOST_DAMAGE]:
+            known = sample.dataset.shard(shard)
+            name = redacted(known.url)
+            found = Damage(shard, name, region.offset, region.length, region.reason, known.nbytes)
+            sample.damage.append(found)
+        if len(reading.damage) > _MOST_DAMAGE:
+            more = len(reading.damage) - _MOST_DAMAGE
+            sample.left_out.append(f"{counted(more, 'damaged region')} more")
+        sample.wrong_index = reading.wrong_index
+        sample.counted = reading.whole
+        self._say_what_is_left_out()
+
+    def _say_what_is_left_out(self) -> None:
+        sample, reading = self._sample, self._reading
+        if self._thinned:
+            what = "of 1 block" if self._thinned == 1 else f"of each of {self._thinned:,} blocks"
+            sample.left_out.append(
+                f"all but {self._most:,} records {what}, which are chosen by chance"
+            )
+        if reading.empty_spots:
+            sample.left_out.append(
+                f"{counted(reading.empty_spots, 'spot')} at which no record was found"
+            )
+        if sample.tallies.more:
+            more = counted(len(sample.tallies.more), "feature")
+            more = f"{more} or more" if len(sample.tallies.more) == MOST_NAMES else more
+            sample.left_out.append(f"{more} beyond the first 1,000")
+        if sample.tallies.too_long:
+            long = counted(sample.tallies.too_long, "list")
+            sample.left_out.append(f"the values of {long} of millions")
+        for reason, count in sample.gallery.passed_over.items():
+            sample.left_out.append(f"{counted(count, 'image')}: {reason}")
+        if len(sample) < sample.records:
+            rows = f"{sample.records - len(sample):,} of {counted(sample.records, 'record')}"
+            sample.left_out.append(f"{rows}: they count, and are not kept to be looked up")
+
+
+class _Counts:
+    """Numbers the records of a source. A number is known if it is known how many records each
+    shard before has."""
+
+    def __init__(self, dataset: Dataset, whole: dict[int, int]) -> None:
+        self._dataset = dataset
+        self._whole = whole
+        self._firsts: list[int] = [0]
+        """Of the first shards, as far as it is known, the number of the first record."""
+
+    def of(self, piece: Piece) -> Int64Array:
+        first = self._first(piece.shard)
+        return (
+            np.where(piece.numbers < 0, -1, piece.numbers + first)
+            if first >= 0
+            else (np.full(len(piece.numbers), -1, np.int64))
+        )
+
+    def _first(self, shard: int) -> int:
+        if self._dataset.paged is not None:
+            return self._dataset.paged.first_of("records", shard)
+        while len(self._firsts) <= shard:
+            number = len(self._firsts) - 1
+            known = self._dataset.shards[number].records
+            known = self._whole.get(number) if known is None else known
+            if known is None:
+                return -1
+            self._firsts.append(self._firsts[-1] + known)
+        return self._firsts[shard]
+
+
+def _bytes_before(dataset: Dataset) -> tuple[Int64Array, int]:
+    """The stored bytes of all shards before each, less those before a part of a shard; and of
+    all."""
+    paged = dataset.paged
+    if paged is not None:
+        (nbytes,) = paged.columns("nbytes")
+        return np.cumsum(nbytes) - nbytes, int(nbytes.sum())
+    nbytes = np.array([shard.part_nbytes for shard in dataset.shards], np.int64)
+    skipped = [
+        0 if shard.blocks is None or not len(shard.blocks) else int(shard.blocks.offsets[0])
+        for shard in dataset.shards
+    ]
+    return np.cumsum(nbytes) - nbytes - np.array(skipped, np.int64), int(nbytes.sum())

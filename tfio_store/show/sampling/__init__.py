@@ -1,1 +1,0 @@
-"""Which records stand for a dataset, and where they lie."""

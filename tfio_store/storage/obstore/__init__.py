@@ -1,1 +1,0 @@
-"""The same stores, their ranges read through obstore."""

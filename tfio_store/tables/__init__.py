@@ -1,0 +1,1 @@
+"""Datasets as columns: schemas, tables, partitions for engines, formats of files."""

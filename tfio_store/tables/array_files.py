@@ -1,0 +1,205 @@
+"""Arrays and images as tables: NumPy's files, and a folder of images with a folder for each
+class.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import zipfile
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tfio_store.dataset.checks import counted
+from tfio_store.dataset.model import Dataset
+from tfio_store.example.feature import Feature
+from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
+from tfio_store.records.warning import warn
+from tfio_store.storage import Storage
+from tfio_store.storage.store import ObjectInfo, Store
+from tfio_store.storage.stored_file import StoredFile
+
+__all__ = ["ImageFolder", "read_arrays"]
+
+
+# NumPy's files, .npy and .npz, read in pieces of rows.
+
+
+_BYTES = 16 << 20
+"""A table holds so many at most, but at least one row."""
+
+_BUFFER = 1 << 20
+_NPY = ".npy"
+
+
+def read_arrays(dataset: Dataset, columns: Sequence[str] | None) -> Iterator[dict[str, Any]]:
+    """The rows of all files, some at a time. The column of a .npy file is named "array".
+
+    ValueError for what is no such file, for Python objects, or arrays of different lengths.
+    """
+    for index, shard in enumerate(dataset.shards):
+        store, path = dataset.open(index)
+        stored = io.BufferedReader(StoredFile(store, path, shard.nbytes, shard.version), _BUFFER)
+        try:
+            with ExitStack() as open_files:
+                yield from _rows(_arrays(stored, open_files, columns))
+        except (ValueError, zipfile.BadZipFile, EOFError, NotImplementedError) as error:
+            raise ValueError(f"{shard.url}: cannot be read as numpy: {error}") from error
+
+
+class _Array:
+    """One array, whose rows are read in turn."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        version = np.lib.format.read_magic(file)
+        read = {(1, 0): np.lib.format.read_array_header_1_0}.get(
+            version, np.lib.format.read_array_header_2_0
+        )
+        shape, by_columns, self._dtype = read(file)
+        if self._dtype.hasobject:
+            raise ValueError("Python objects are not read, since that runs code of the file")
+        if not shape:
+            raise ValueError("an array without a dimension has no rows")
+        self.rows, self._row_shape = shape[0], shape[1:]
+        self.row_nbytes = self._dtype.itemsize * int(np.prod(self._row_shape, dtype=object))
+        self._file = file
+        self._whole: npt.NDArray[Any] | None = None
+        if by_columns and len(shape) > 1:  # whose rows lie apart
+            self._whole = self._values(self.rows).reshape(shape, order="F")
+        self._at = 0
+
+    def take(self, rows: int) -> npt.NDArray[Any]:
+        """The next rows."""
+        self._at += rows
+        if self._whole is not None:
+            return np.ascontiguousarray(self._whole[self._at - rows : self._at])
+        return self._values(rows).reshape(rows, *self._row_shape)
+
+    def _values(self, rows: int) -> npt.NDArray[Any]:
+        wanted = rows * self.row_nbytes
+        data = bytearray()
+        while len(data) < wanted:  # a header may tell of more than there is
+            piece = self._file.read(min(wanted - len(data), _BYTES))
+            if not piece:
+                raise EOFError("it ends within an array")
+            data += piece
+        return np.frombuffer(data, self._dtype)
+
+
+def _arrays(
+    file: io.BufferedReader[Any], open_files: ExitStack, columns: Sequence[str] | None
+) -> dict[str, _Array]:
+    if file.peek(2)[:2] != b"PK":
+        _check(columns, ["array"])
+        return {"array": _Array(file)}
+    packed = open_files.enter_context(zipfile.ZipFile(file))
+    names = [name[: -len(_NPY)] for name in packed.namelist() if name.endswith(_NPY)]
+    _check(columns, names)
+    return {
+        name: _Array(open_files.enter_context(packed.open(f"{name}{_NPY}")))
+        for name in (names if columns is None else columns)
+    }
+
+
+def _check(columns: Sequence[str] | None, names: list[str]) -> None:
+    for name in columns or ():
+        if name not in names:
+            raise ValueError(f"there is no column {name!r}; there are {', '.join(names)}")
+
+
+def _rows(arrays: dict[str, _Array]) -> Iterator[dict[str, Any]]:
+    lengths = {name: array.rows for name, array in arrays.items()}
+    if len(set(lengths.values())) > 1:
+        told = ", ".join(f"{name} has {length}" for name, length in lengths.items())
+        raise ValueError(f"arrays must have the same number of rows: {told}")
+    rows = max(lengths.values(), default=0)
+    widest = max((array.row_nbytes for array in arrays.values()), default=0)
+    step = max(1, _BYTES // max(1, widest))
+    for start in range(0, max(rows, 1), step):  # without rows there are columns all the same
+        now = min(step, rows - start)
+        yield {name: array.take(now) for name, array in arrays.items()}
+
+
+# A folder of images, those of each class in a folder of its name.
+
+
+_SUFFIXES = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp")
+_IMAGES, _IMAGE_BYTES = 1024, 16 << 20
+"""A table holds so many at most."""
+
+
+class ImageFolder:
+    """The images below a folder, in the order of their paths.
+
+    ``features`` are "image", "path" below the folder, and "label" if there are folders of classes.
+
+    Raises:
+        FileNotFoundError: there is no image.
+        ValueError: some images are in folders of classes, and others are not.
+    """
+
+    def __init__(self, url: str | os.PathLike[str], storage: Storage | None) -> None:
+        self._store, folder = (storage or Storage()).open(url)
+        self._folder = folder.rstrip("/") + "/"
+        listed = [each for each in self._store.list(folder) if not self._is_hidden(each)]
+        self._images = [each for each in listed if each.path.lower().endswith(_SUFFIXES)]
+        shown = self._store.url(folder)
+        if not self._images:
+            raise FileNotFoundError(f"{shown}: there is no image ({', '.join(_SUFFIXES)}) in it")
+        if len(listed) > len(self._images):
+            others = counted(len(listed) - len(self._images), "file")
+            warn(f"{shown}: {others} of other kinds than images left out")
+        found = {self._class_of(each) for each in self._images}
+        if "" in found and len(found) > 1:
+            raise ValueError(f"{shown}: some images are in folders of classes, and others are not")
+        self._classes = {name: number for number, name in enumerate(sorted(found - {""}))}
+        self.features = {"image": Feature.image(), "path": Feature("str", ())}
+        if self._classes:
+            self.features["label"] = Feature.class_label(list(self._classes))
+
+    def tables(self) -> Iterator[dict[str, Any]]:
+        """Columns of some images at a time."""
+        waiting: deque[tuple[ObjectInfo, Future[Any]]] = deque()
+        table: dict[str, list[Any]] = {name: [] for name in self.features}
+        nbytes = 0
+        for each in self._images:
+            waiting.append((each, _begun(self._store, each)))
+            if len(waiting) >= self._store.in_flight:
+                nbytes += self._take(waiting, table)
+            if nbytes >= _IMAGE_BYTES or len(table["path"]) >= _IMAGES:
+                yield table
+                table, nbytes = {name: [] for name in self.features}, 0
+        while waiting:
+            self._take(waiting, table)
+        if table["path"]:
+            yield table
+
+    def _take(
+        self, waiting: deque[tuple[ObjectInfo, Future[Any]]], table: dict[str, list[Any]]
+    ) -> int:
+        each, reading = waiting.popleft()
+        data = bytes(reading.result())
+        table["image"].append(data)
+        table["path"].append(each.path[len(self._folder) :])
+        if self._classes:
+            table["label"].append(self._classes[self._class_of(each)])
+        return len(data)
+
+    def _class_of(self, image: ObjectInfo) -> str:
+        return image.path[len(self._folder) :].rpartition("/")[0].partition("/")[0]
+
+    def _is_hidden(self, each: ObjectInfo) -> bool:
+        parts = each.path[len(self._folder) :].split("/")
+        return any(part.startswith((".", "_")) for part in parts)
+
+
+def _begun(store: Store, image: ObjectInfo) -> Future[Any]:
+    if image.size > DEFAULT_MAX_RECORD_BYTES:
+        raise ValueError(f"{store.url(image.path)}: {image.size} bytes are too many for a record")
+    return store.read(image.path, 0, image.size, etag=image.etag)

@@ -1,0 +1,322 @@
+"""`convert`: tables, WebDatasets, images and arrays to a TFRecord dataset, and back."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tfio_store.dataset.model import DatasetPart
+from tfio_store.dataset.source import OneSource, Source, common_storage, is_one, open_dataset
+from tfio_store.example.codec import SchemaLike
+from tfio_store.example.feature import Feature
+from tfio_store.example.schema import Schema
+from tfio_store.storage import Storage
+from tfio_store.storage.redaction import redacted
+from tfio_store.storage.storage import check_storage, for_writing, given_storage
+from tfio_store.storage.stored_file import OutputFile
+from tfio_store.tables.array_files import ImageFolder, read_arrays
+from tfio_store.tables.formats import FORMATS, format_of, read_tables, without_query, write_tables
+from tfio_store.tables.rows import Selection, rows_of
+from tfio_store.tables.table import write_table
+from tfio_store.tables.table_stream import iter_tables
+from tfio_store.tables.tar_samples import read_samples, write_samples
+from tfio_store.tables.texts import JsonNumbers, as_json_line
+from tfio_store.write.progress import OnProgress
+
+__all__ = ["Conversion", "convert"]
+
+_TFRECORD = "tfrecord"
+_SUFFIXES = {"webdataset": (".tar", ".tar.gz", ".tgz"), "numpy": (".npy", ".npz")}
+_WRITTEN = (_TFRECORD, *FORMATS, "webdataset")
+_READ = (*_WRITTEN, "images", "numpy")
+_LINES = 1 << 20
+_NEITHER = (
+    "copy() makes a dataset of datasets, and a table's file ends in .parquet, .csv, .jsonl "
+    "or .arrow"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """What `convert` has done.
+
+    Attributes:
+        target (str): What was written.
+        source_format (str): "tfrecord", or what was read.
+        target_format (str): "tfrecord", or what was written.
+        records (int): How many rows.
+
+    Example:
+        >>> _ = tfs.write_table({"x": [1, 2]}, "train")
+        >>> tfs.convert("train", "x.csv").records
+        2
+    """
+
+    target: str
+    source_format: str
+    target_format: str
+    records: int
+
+
+def convert(
+    source: Source,
+    target: str | os.PathLike[str],
+    *,
+    source_format: str | None = None,
+    target_format: str | None = None,
+    columns: Sequence[str] | None = None,
+    schema: SchemaLike | None = None,
+    exact: bool = False,
+    flatten: bool = False,
+    num_shards: int | None = None,
+    max_shard_bytes: int | None = None,
+    target_compression: str | None = None,
+    if_exists: str = "error",
+    storage_options: Mapping[str, Any] | None = None,
+    storage: Storage | None = None,
+    target_storage: Storage | None = None,
+    on_progress: OnProgress | None = None,
+) -> Conversion:
+    """Make a TFRecord dataset of files of another format, or such a file of a dataset.
+
+    The files are tables (Parquet, CSV, JSON lines, Arrow IPC), WebDataset's tar files, NumPy's
+    arrays, or images in folders that are named for their classes. The last two are read only.
+
+    Rows are read and written in pieces, in their order. What Arrow holds comes back exactly from
+    Parquet and Arrow IPC, nulls and lists included, and float64 with ``exact``. The names' ends
+    tell the formats. Tables need pyarrow, but for JSON lines as the target.
+
+    CSV and JSON lines are read twice: all values of a column decide its type. Dates, numbers with
+    leading zeros, integers of more than 64 bits, and numbers of more digits than a float holds stay
+    texts in CSV, and so does 12e3: an exponent needs a sign or a point. What a type would change is
+    an error, and so are two columns of one name, or CSV files of other columns. A field that a line
+    of JSON lacks is a null, and so is an empty line of a CSV file with one column. By ``schema``,
+    the values of a dataset come back from the lines that it was made to: times and durations are
+    ISO 8601 texts, in UTC with a Z where the column had a zone, and bytes that are not UTF-8 are
+    ``{"base64": ...}``. Among numbers, "NaN", "Infinity" and "-Infinity" are numbers; a column that
+    holds no others is not written as lines.
+
+    The parts of a WebDataset sample are columns. Those that WebDataset decodes as text ("txt",
+    "json") become str, those it decodes as numbers ("cls", "index") int64, and all others bytes.
+    The column "__key__" names the sample; without it, samples are numbered. Images have the columns
+    "image", "path" and "label". An array is cut along its first dimension. That of a .npy file is
+    the column "array".
+
+    Args:
+        source (str | PathLike | list): Files of one format with the same columns, a folder of
+            images, or a source as for `RecordReader`.
+        target (str | PathLike): A dataset's folder and name, or a file.
+        source_format (str | None): "tfrecord", "parquet", "csv", "jsonl", "arrow", "webdataset",
+            "images" or "numpy". Default None: what the source's name ends in; "images" has to be
+            told.
+        target_format (str | None): The same for the target, but for "images" and "numpy". Default
+            None.
+        columns (list[str] | None): The columns to convert. Default None: all.
+        schema (Schema | dict | None): See `write_table`. For TFRecord targets. Default None.
+        exact (bool): See `write_table`. For TFRecord targets. Default False.
+        flatten (bool): See `write_table`. For TFRecord targets. Default False.
+        num_shards (int | None): See `write_table`. For TFRecord targets. Default None.
+        max_shard_bytes (int | None): See `write_table`. For TFRecord targets. Default None.
+        target_compression (str | None): As for `ShardedWriter`. For TFRecord targets. Default None.
+        if_exists (str): "error" (default) or "overwrite"; datasets also take "append".
+        storage_options (dict | None): The source's. See `RecordReader`. Default None.
+        storage (Storage | None): See `RecordReader`. Default None.
+        target_storage (Storage | None): How the target's storage is reached. Default None: as the
+            source's.
+        on_progress (Callable | None): See `ShardedWriter`. For TFRecord targets. Default None.
+
+    Returns:
+        Conversion: What was written.
+
+    Raises:
+        OSError: The storage fails; FileExistsError if the target exists and ``if_exists`` is
+            "error".
+        ImportError: pyarrow is not installed.
+        ValueError: Both sides are datasets, or neither is; or a file or a column cannot be
+            converted.
+
+    Example:
+        >>> _ = tfs.write_table({"x": [1, 2], "name": ["ada", "bob"]}, "train")
+        >>> tfs.convert("train", "train.parquet").records
+        2
+        >>> tfs.convert("train.parquet", "again", num_shards=1).target_format
+        'tfrecord'
+        >>> tfs.diff("train", "again").same
+        True
+    """
+    storage = given_storage(storage_options, storage)
+    check_storage(target_storage, "target_storage")
+    names, target = source if is_one(source) else list(source), os.fspath(target)
+    into = target_storage or storage or common_storage(names)
+    read = _format(source_format, names, "source_format")
+    written = _format(target_format, target, "target_format")
+    if (read == _TFRECORD) == (written == _TFRECORD):
+        raise ValueError(
+            f"one side must be TFRecord, and not both: source= is {read}, target= is {written}; "
+            + (_NEITHER if read == _TFRECORD else "name a dataset")
+        )
+    wanted = None if columns is None else list(columns)
+    if written == _TFRECORD:
+        schema = None if schema is None else _of_any_dtype(schema)
+        tables, known = _tables(read, names, storage, wanted, schema)
+        manifest = write_table(
+            tables,
+            target,
+            schema={**known, **Schema.of(schema or {})} if known else schema,
+            exact=exact,
+            flatten=flatten,
+            num_shards=num_shards,
+            max_shard_bytes=max_shard_bytes,
+            compression=target_compression,
+            if_exists=if_exists,
+            on_progress=on_progress,
+            storage=into,
+        )
+        records = manifest.records
+    else:
+        _refuse(
+            written,
+            schema=schema,
+            exact=exact or None,
+            flatten=flatten or None,
+            num_shards=num_shards,
+            max_shard_bytes=max_shard_bytes,
+            target_compression=target_compression,
+        )
+        records = _to_file(names, storage, target, into, written, wanted, if_exists)
+    return Conversion(redacted(target), read, written, records)
+
+
+def _refuse(form: str, **of_datasets: Any) -> None:
+    """ValueError for an option that would do nothing."""
+    for name, value in of_datasets.items():
+        if value is not None:
+            raise ValueError(f"{name}= is for TFRecord targets, and target= is {form}")
+
+
+def _tables(
+    form: str, names: Any, storage: Storage | None, columns: list[str] | None, schema: Schema | None
+) -> tuple[Iterator[Any], dict[str, Feature]]:
+    """The rows of the source as tables, and what is known of the columns before."""
+    if form == "images":
+        if not isinstance(names, str | os.PathLike):
+            raise ValueError("source= takes one folder of images")
+        folder = ImageFolder(names, storage)
+        found = folder.features if columns is None else _chosen(folder.features, columns)
+        return ({name: table[name] for name in found} for table in folder.tables()), found
+    dataset = open_dataset(names, storage)
+    if form == "webdataset":
+        return read_samples(dataset, columns), {}
+    if form == "numpy":
+        return read_arrays(dataset, columns), {}
+    return read_tables(dataset, form, columns, schema or Schema({})), {}
+
+
+def _of_any_dtype(schema: SchemaLike) -> Schema:
+    """The schema, in which the mere name of a dtype that records hold as memory alone, such as
+    uint64, means that."""
+    if isinstance(schema, Schema) or "features" in schema:
+        return Schema.of(schema)
+    return Schema.of({name: _raw_if_wide(of) for name, of in schema.items()})
+
+
+def _raw_if_wide(of: Any) -> Any:
+    if not isinstance(of, str):
+        return of
+    for raw in (False, True):
+        with contextlib.suppress(ValueError, TypeError):
+            return Feature(of, raw=raw)
+    return of
+
+
+def _chosen(features: dict[str, Feature], columns: list[str]) -> dict[str, Feature]:
+    for name in columns:
+        if name not in features:
+            raise ValueError(f"there is no column {name!r}; there are {', '.join(features)}")
+    return {name: features[name] for name in columns}
+
+
+def _format(given: str | None, name: Any, argument: str) -> str:
+    known = _WRITTEN if argument == "target_format" else _READ
+    if given is not None and given not in known:
+        raise ValueError(f"{argument}={given!r}: pass one of {', '.join(map(repr, known))}")
+    if given is not None:
+        return given
+    names = [name] if is_one(name) else name
+    found = {_told(each) for each in names}
+    if len(found) > 1:
+        raise ValueError(f"source= names files of several formats: {', '.join(sorted(found))}")
+    form = found.pop() if found else _TFRECORD
+    if form not in known:
+        raise ValueError(f"{argument.partition('_')[0]}= names a {form} file, which is read only")
+    return form
+
+
+def _told(source: OneSource) -> str:
+    """The format that a file's name tells. Parts are of datasets."""
+    if isinstance(source, DatasetPart):
+        return _TFRECORD
+    name = os.fspath(source)
+    path = without_query(name).lower()
+    of_suffix = {suffix: form for form, ends in _SUFFIXES.items() for suffix in ends}
+    found = next((of_suffix[suffix] for suffix in of_suffix if path.endswith(suffix)), None)
+    return found or format_of(name) or _TFRECORD
+
+
+def _to_file(
+    source: Any,
+    storage: Storage | None,
+    target: str,
+    into: Storage | None,
+    form: str,
+    columns: list[str] | None,
+    if_exists: str,
+) -> int:
+    if if_exists not in ("error", "overwrite"):
+        raise ValueError(f'if_exists={if_exists!r}: a file takes "error" or "overwrite"')
+    store, path = for_writing(into).open(target)
+    absent = if_exists == "error"
+    if absent and store.look(path) is not None:  # before all the work
+        raise FileExistsError(f'{store.url(path)}: exists; pass if_exists="overwrite"')
+    output = store.open_output(path)
+    try:
+        file = OutputFile(output)
+        if form == "jsonl":
+            records = _write_lines(_rows(source, storage, columns), file)
+        elif form == "webdataset":
+            packed = target.lower().endswith("gz")
+            records = write_samples(_rows(source, storage, columns), file, compressed=packed)
+        else:
+            batches = iter_tables(source, columns=columns, storage=storage)
+            records = write_tables(batches, form, file)
+    except BaseException:
+        output.abort()
+        raise
+    output.commit(if_absent=absent)
+    return records
+
+
+def _rows(
+    source: Any, storage: Storage | None, columns: list[str] | None
+) -> Iterator[dict[str, Any]]:
+    selection = Selection(source, storage=storage)
+    known = selection.dataset.schema
+    return rows_of(selection.all(), source, storage, columns, known=known)
+
+
+def _write_lines(rows: Iterator[dict[str, Any]], file: OutputFile) -> int:
+    records, waiting = 0, bytearray()
+    numbers = JsonNumbers()
+    for row in rows:
+        records += 1
+        numbers.see(row)
+        waiting += as_json_line(row).encode() + b"\n"
+        if len(waiting) >= _LINES:
+            file.write(waiting)
+            waiting.clear()
+    numbers.check()
+    file.write(waiting)
+    return records

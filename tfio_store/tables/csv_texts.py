@@ -1,0 +1,287 @@
+"""CSV as columns of texts, and the types that hold these texts as they are."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from tfio_store.example.feature import Feature
+from tfio_store.tables import json_lines
+from tfio_store.tables.json_lines import as_whole, float64_holds
+
+__all__ = ["as_type", "as_values"]
+
+
+# The batches of a CSV file by pyarrow, whose blocks grow until they hold the longest row.
+
+
+_BLOCK = 1 << 20
+_LONGEST = 256 << 20
+_LOOK = 4 << 10
+
+_TOO_SMALL = ("straddl", "Empty CSV file or block")
+"""What pyarrow says of a row or a header that is longer than its blocks."""
+
+
+def header_of(file: Any) -> tuple[int, list[str]]:
+    """Where the header begins, and the names in it."""
+    import pyarrow.csv as csv
+
+    begin, block = _first_line(file), _BLOCK
+    while True:
+        with _Turn(file, begin) as turn:
+            try:
+                return begin, list(csv.open_csv(turn, **_options(block)).schema.names)
+            except ValueError as error:
+                block = _larger(block, error)
+
+
+def rows_of_texts(file: Any, begin: int, names: list[str]) -> Iterator[Any]:
+    """Batches of texts. Where a block is too small, the file is read anew, by larger ones."""
+    import pyarrow as pa
+    import pyarrow.csv as csv
+
+    given, block = 0, _BLOCK
+    converting = csv.ConvertOptions(
+        column_types=dict.fromkeys(names, pa.string()),
+        null_values=[""],
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+    )
+    while True:
+        options = _options(block, blank_rows=len(names) == 1)
+        seen = 0
+        with _Turn(file, begin) as turn:
+            try:
+                for batch in csv.open_csv(turn, convert_options=converting, **options):
+                    seen += batch.num_rows
+                    if seen > given:
+                        yield batch.slice(max(0, batch.num_rows - (seen - given)))
+                        given = seen
+                return
+            except pa.ArrowInvalid as error:
+                block = _larger(block, error)
+
+
+def _options(block: int, *, blank_rows: bool = False) -> dict[str, Any]:
+    """An empty line of one column is a null, also at the end: convert writes nulls so."""
+    import pyarrow.csv as csv
+
+    return {
+        "read_options": csv.ReadOptions(block_size=block),
+        "parse_options": csv.ParseOptions(
+            newlines_in_values=True, ignore_empty_lines=not blank_rows
+        ),
+    }
+
+
+def _larger(block: int, error: ValueError) -> int:
+    """The size to try next. The error, if a larger block does not help."""
+    if block >= _LONGEST or not any(word in str(error) for word in _TOO_SMALL):
+        raise error
+    return 2 * block
+
+
+def _first_line(file: Any) -> int:
+    """Where the first line that is not empty begins."""
+    at = 0
+    file.seek(at)
+    while block := file.read(_LOOK):
+        if held := block.lstrip(b"\r\n"):
+            return at + len(block) - len(held)
+        at += len(block)
+    return 0
+
+
+class _Turn:
+    """The file for one reader of pyarrow, whose threads may read on when it is given up."""
+
+    closed = False
+
+    def __init__(self, file: Any, begin: int) -> None:
+        self._file: Any = file
+        self._lock = threading.Lock()
+        file.seek(begin)
+
+    def __enter__(self) -> _Turn:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._file = None
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        with self._lock:
+            return b"" if self._file is None else bytes(self._file.read(size))
+
+    def close(self) -> None:
+        """The file stays open for the next turn."""
+
+
+_NULLS = ("", "NA", "N/A", "n/a", "#N/A", "NULL", "null")
+"""What stands for a null among numbers. Among texts only a cell without quotes and text does."""
+
+_INTEGER = r"^(0|-?[1-9][0-9]*)$"
+_FRACTION = r"(0|[1-9][0-9]*)\.[0-9]*|\.[0-9]+"
+_NUMBER = rf"^(-?((0|[1-9][0-9]*)([eE][+-][0-9]+)?|({_FRACTION})([eE][+-]?[0-9]+)?)|-?inf|nan|NaN)$"
+"""An exponent needs a point or a sign: 12e3 may be a name."""
+_LONG = r"[eE][+-]?[0-9]{3}|.{18}"
+"""What a float may not hold."""
+_EXACT = 1 << 53
+_TRUTH = r"^(true|false)$"
+
+
+def pieces_of(file: Any) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Some rows at a time, how many they are, and their columns as arrays of texts; the first has
+    no rows. Bytes that are not UTF-8 are an error."""
+    import pyarrow as pa
+
+    begin, names = header_of(file)
+    _check_names(names)
+    yield 0, {name: pa.array([], pa.string()) for name in names}
+    for batch in rows_of_texts(file, begin, names):
+        yield batch.num_rows, dict(zip(names, batch.columns, strict=True))
+
+
+def _check_names(names: list[str]) -> None:
+    counts = Counter(names)
+    for name in names:
+        if counts[name] > 1:
+            raise ValueError(f"{counts[name]} columns are named {name!r}; rename all but one")
+
+
+def type_of(texts: Any) -> Any:
+    """The Arrow type that holds what these texts say. Numbers with leading zeros are texts, and so
+    are dates."""
+    import pyarrow as pa
+
+    held = _without_nulls(texts).drop_null()
+    if not len(held):
+        return pa.null() if texts.null_count == len(texts) else _marks()
+    if _all(held, _TRUTH, ignore_case=True):
+        return pa.bool_()
+    if _all(held, _INTEGER):
+        return _integer_type(pa, held)
+    return pa.float64() if _all(held, _NUMBER) and _held_by_floats(held) else pa.string()
+
+
+def _marks() -> Any:
+    """The type of texts that all stand for nulls: a text type that joins any other."""
+    import pyarrow as pa
+
+    return pa.large_string()
+
+
+def _held_by_floats(held: Any) -> bool:
+    """Integers aside: what they lose beside fractions is an error."""
+    import pyarrow.compute as pc
+
+    fractions = held.filter(pc.invert(pc.match_substring_regex(held, _INTEGER)))
+    long = fractions.filter(pc.match_substring_regex(fractions, _LONG))
+    return all(map(float64_holds, long.to_pylist()))
+
+
+def _integer_type(pa: Any, held: Any) -> Any:
+    """Text for those that no integer type holds."""
+    for kind in (pa.int64(), pa.uint64()):
+        try:
+            held.cast(kind)
+            return kind
+        except pa.ArrowInvalid:
+            continue
+    return pa.string()
+
+
+def common_type(one: Any, two: Any) -> Any:
+    """The type of values of both types: text, if there is no other."""
+    import pyarrow as pa
+
+    if _marks() in (one, two):
+        other = two if one == _marks() else one
+        return _marks() if pa.types.is_null(other) else other
+    try:
+        return json_lines.common_type(one, two)
+    except ValueError:
+        return pa.string()
+
+
+def _check_exact(values: Any) -> None:
+    """ValueError for integers among fractions that may lose digits."""
+    for text in _integers(values, 15):
+        if abs(int(text)) > _EXACT:
+            raise ValueError(f"it holds fractions, and {text}, which would lose digits beside them")
+
+
+def _integers(values: Any, digits: int) -> list[str]:
+    """Those of more characters than this."""
+    import pyarrow.compute as pc
+
+    held = values.drop_null()
+    whole = held.filter(pc.match_substring_regex(held, _INTEGER))
+    return list(whole.filter(pc.greater(pc.utf8_length(whole), digits)).to_pylist())
+
+
+def as_type(texts: Any, kind: Any) -> Any:
+    """The values of the texts. ValueError for one that is none."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_string(kind) or kind == _marks():
+        return texts
+    values = _without_nulls(texts)
+    if pa.types.is_floating(kind):
+        _check_exact(values)
+    return (pc.utf8_lower(values) if pa.types.is_boolean(kind) else values).cast(kind)
+
+
+def as_values(texts: Any, feature: Feature) -> list[Any]:
+    """Python values of the texts, as a feature of this dtype takes them."""
+    import pyarrow as pa
+
+    if feature.dtype in ("str", "bytes"):
+        values = texts.to_pylist()
+        return values if feature.nullable else [value or "" for value in values]
+    kind = pa.string()
+    if "float" in feature.dtype:
+        return _as_floats(_without_nulls(texts), feature.item_dtype())
+    if "int" in feature.dtype:
+        kind = pa.uint64() if feature.dtype == "uint64" else pa.int64()
+    elif feature.dtype == "bool":
+        kind = pa.bool_()
+    return list(as_type(_without_nulls(texts), kind).to_pylist())
+
+
+def _as_floats(texts: Any, kind: Any) -> list[Any]:
+    """The schema's user may round fractions, but not integers, and nothing becomes an infinity."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for text in _integers(texts, 15 if kind.itemsize == 8 else 0):
+        as_whole(int(text), kind)
+    values = texts.cast(pa.float64())
+    for text in texts.filter(pc.is_inf(values)).drop_null().to_pylist():
+        if "n" not in text.lower():
+            raise ValueError(f"it holds {text[:60]}, which no {kind.name} holds")
+    return list(values.to_pylist())
+
+
+def _without_nulls(texts: Any) -> Any:
+    """The texts without the blanks around them, and nulls for what stands for one."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    trimmed = pc.utf8_trim_whitespace(texts)
+    marks = pc.is_in(trimmed, value_set=pa.array(_NULLS))
+    return pc.if_else(marks, pa.scalar(None, pa.string()), trimmed)
+
+
+def _all(texts: Any, pattern: str, *, ignore_case: bool = False) -> bool:
+    import pyarrow.compute as pc
+
+    found = pc.match_substring_regex(texts, pattern, ignore_case=ignore_case)
+    return bool(pc.all(found).as_py())

@@ -1,0 +1,298 @@
+"""Some records of a source, and records as plain Python values: for a screen, and for JSON."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tfio_store.dataset.header_walk import codec_of
+from tfio_store.dataset.model import Dataset, Limits
+from tfio_store.dataset.source import Source, is_one, open_dataset
+from tfio_store.errors import DataLossError, SchemaError
+from tfio_store.example import Nullable, Ragged, decode_examples
+from tfio_store.example.arrow_types import zoned
+from tfio_store.example.feature import Feature
+from tfio_store.example.ragged import valid_rows
+from tfio_store.example.schema import Schema
+from tfio_store.read.decode import of_source
+from tfio_store.read.reader import RecordReader
+from tfio_store.read.record_source import RecordSource
+from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
+from tfio_store.storage import Storage
+from tfio_store.tables.infer import first_schema, schema_of_records
+from tfio_store.tables.texts import iso_texts
+
+__all__ = ["Selection", "opened", "parse_numbers", "rows_of"]
+
+
+# Some records of a source: its first, its last, a sample, or those of given numbers.
+
+
+_LITTLE = 32 << 20
+"""Bytes in flight for who wants few records."""
+
+_AT_ONCE = 256
+"""Records that one round of random reads brings."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Picks records of one source. Each way gives them as batches, as they are read."""
+
+    source: Source
+    compression: str | None = "auto"
+    storage: Storage | None = None
+    max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES
+
+    def __post_init__(self) -> None:
+        if not is_one(self.source):
+            object.__setattr__(self, "source", list(self.source))
+
+    def all(self) -> Iterator[RecordBatch]:
+        """Every record, in order."""
+        with RecordReader.of(self.dataset, max_record_bytes=self.max_record_bytes) as reader:
+            yield from reader.batches()
+
+    def first(self, count: int) -> Iterator[RecordBatch]:
+        """The first ``count`` records, or all if there are fewer."""
+        if count < 1:
+            return
+        with RecordReader.of(
+            self.dataset, memory_budget=_LITTLE, max_record_bytes=self.max_record_bytes
+        ) as reader:
+            for batch in reader.batches():
+                yield batch[:count]
+                count -= len(batch)
+                if count <= 0:
+                    return
+
+    def last(self, count: int) -> Iterator[RecordBatch]:
+        """The last ``count`` records, or all if there are fewer. A compressed stream is read
+        whole."""
+        dataset = self.dataset
+        if self._can_seek(dataset):
+            source = self._by_number()
+            yield from _fetched(source, range(max(0, len(source) - count), len(source)))
+            return
+        kept: deque[bytes] = deque(maxlen=count)
+        for batch in self.all():
+            kept.extend(batch[max(0, len(batch) - count) :])
+        yield RecordBatch.from_records(kept)
+
+    def sample(self, count: int, seed: int | None = None) -> Iterator[RecordBatch]:
+        """``count`` records by chance, each at most once, in their order. A compressed stream is
+        read whole. The same ``seed`` gives the same records."""
+        chance = random.Random(seed)
+        if self._can_seek(self.dataset):
+            source = self._by_number()
+            found = chance.sample(range(len(source)), min(count, len(source)))
+            yield from _fetched(source, sorted(found))
+            return
+        kept: list[tuple[int, bytes]] = []
+        for number, record in enumerate(record for batch in self.all() for record in batch):
+            place = number if number < count else chance.randrange(number + 1)
+            if place < count:
+                kept[place : place + 1] = [(number, record)]
+        yield RecordBatch.from_records(record for _, record in sorted(kept))
+
+    def numbered(self, numbers: str) -> Iterator[RecordBatch]:
+        """The records of these numbers (see `parse_numbers`), in this order.
+
+        ValueError for what is no number; IndexError for a number that no record has.
+        """
+        source = self._by_number()
+        yield from _fetched(source, parse_numbers(numbers, len(source)))
+
+    @cached_property
+    def dataset(self) -> Dataset:
+        """What the source names."""
+        limits = Limits(max_record_bytes=self.max_record_bytes)
+        return open_dataset(self.source, self.storage, compression=self.compression, limits=limits)
+
+    def _by_number(self) -> RecordSource:
+        return RecordSource(self.dataset, max_record_bytes=self.max_record_bytes)
+
+    def _can_seek(self, dataset: Dataset) -> bool:
+        return dataset.has_blocks or all(
+            shard.blocks is not None or codec_of(dataset, i) is None
+            for i, shard in enumerate(dataset.shards)
+        )
+
+
+def _fetched(source: RecordSource, numbers: Iterable[int]) -> Iterator[RecordBatch]:
+    wanted = list(numbers)
+    for start in range(0, len(wanted), _AT_ONCE):
+        yield RecordBatch.from_records(source[wanted[start : start + _AT_ONCE]])
+
+
+def parse_numbers(text: str, size: int) -> list[int]:
+    """The numbers that a text such as ``0,2:5,-1`` means in a source of ``size`` records.
+
+    ``2:5`` is 2, 3 and 4, as in Python. Negative numbers count from the end.
+
+    Raises:
+        ValueError: a part is neither a number nor a range.
+        IndexError: there is no record of that number.
+    """
+    found: list[int] = []
+    for part in text.split(","):
+        bounds = [bound.strip() for bound in part.split(":")]
+        try:
+            values = [int(bound) if bound else None for bound in bounds]
+        except ValueError:
+            values = []
+        if len(values) == 1 and values[0] is not None:
+            if not -size <= values[0] < size:
+                raise IndexError(f"record {values[0]} of a source of {size} records")
+            found.append(values[0] % size)
+        elif len(values) in (2, 3) and values[2:] != [0]:
+            found += range(*slice(*values).indices(size))
+        else:
+            raise ValueError(
+                f"{part.strip()!r} is neither a record's number nor a range; records are named as "
+                "in 0,2:5,-1"
+            )
+    return found
+
+
+# Records as plain Python values: for a screen, and for JSON.
+
+
+_MOST_ROWS = 4096
+"""So many rows are decoded at once."""
+
+Row = dict[str, Any]
+
+
+def rows_of(
+    batches: Iterable[RecordBatch],
+    source: Source,
+    storage: Storage | None,
+    columns: Sequence[str] | None = None,
+    *,
+    known: Schema | None,
+    max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+) -> Iterator[Row]:
+    """Each record as a mapping of feature names to None, bool, int, float, str, bytes or lists.
+
+    ``known``, the schema of a manifest, says what the features are. Without one, records tell:
+    nothing that they hold is left out, and what is a single value in the first 1,000 records of the
+    source is no list. What a record shows does not hang on the records beside it: those features
+    of the first 1,000 that it lacks are None, and others it has or has not.
+
+    Raises:
+        ValueError: there is no such column.
+        SchemaError: a record does not hold what the manifest's schema says.
+        CorruptRecordError: a record is no Example.
+    """
+    first, scalars = 0, None
+    for whole in batches:
+        for start in range(0, len(whole), _MOST_ROWS):
+            batch = whole[start : start + _MOST_ROWS]
+            with of_source(source, first):
+                if known is None and scalars is None:
+                    scalars = _scalars(source, storage, batch, max_record_bytes)
+                schema = known or opened(schema_of_records(batch, first=first, empty=True))
+                yield from _rows(batch, schema, scalars or {}, columns)
+            first += len(batch)
+
+
+def _scalars(
+    source: Source, storage: Storage | None, batch: RecordBatch, max_record_bytes: int
+) -> dict[str, bool]:
+    """Of each feature, whether a record has a single value of it. Where a first record of the
+    source is no Example, the ``batch`` tells."""
+    try:
+        dataset = open_dataset(source, storage, limits=Limits(max_record_bytes=max_record_bytes))
+        found = first_schema(dataset, max_record_bytes=max_record_bytes)
+    except (DataLossError, SchemaError):
+        found = schema_of_records(batch)
+    return {name: _steps(feature) == () for name, feature in found.items()}
+
+
+def _steps(feature: Feature) -> tuple[int | None, ...]:
+    return feature.shape[1:] if feature.sequence else feature.shape
+
+
+def opened(schema: Schema) -> Schema:
+    """The same features, of any number of values: so that no record is refused."""
+    opened = {}
+    for name, feature in schema.items():
+        flat = feature.sequence or feature.nested or feature.raw
+        shape = feature.shape if flat else (None,)
+        opened[name] = replace(feature, shape=shape, nullable=True)
+    return Schema(opened)
+
+
+def _rows(
+    batch: RecordBatch,
+    schema: Schema,
+    scalars: Mapping[str, bool],
+    columns: Sequence[str] | None,
+) -> Iterator[Row]:
+    names = list({**scalars, **schema} if columns is None else columns)
+    for name in names:
+        if name not in schema and name not in scalars:
+            there = ", ".join([*schema, *(each for each in scalars if each not in schema)])
+            raise ValueError(f"there is no feature {name!r}; there are {there}")
+    present = schema.select([name for name in names if name in schema])
+    decoded = decode_examples(batch, Schema(present), labels="names")
+    single = {n for n in names if scalars.get(n) and n in present and not present[n].sequence}
+    values = {name: list(map(plain, _each(decoded[name]))) for name in present}
+    times = any(feature.dtype.startswith("datetime64") for feature in present.values())
+    for name in present.keys() & zoned(schema.arrow) if times and schema.arrow else ():
+        values[name] = list(map(_in_utc, values[name]))
+    told = names if columns is not None or not scalars else [n for n in names if n in scalars]
+    others = [name for name in names if name not in told]
+    for row in range(len(batch)):
+        found = {
+            name: _unwrapped(values[name][row], name in single) if name in values else None
+            for name in told
+        }
+        for name in others:
+            if values[name][row] is not None:
+                found[name] = _unwrapped(values[name][row], name in single)
+        yield found
+
+
+def _each(column: Any) -> Iterator[Any]:
+    """The rows of a decoded column; None for a null."""
+    if isinstance(column, np.ma.MaskedArray):
+        rows = zip(np.asarray(column), valid_rows(column).tolist(), strict=True)
+        return (row if has else None for row, has in rows)
+    return iter(column)
+
+
+def _in_utc(value: Any) -> Any:
+    """Texts of times as texts of times in UTC, in nested lists too."""
+    if isinstance(value, list):
+        return list(map(_in_utc, value))
+    return value and f"{value}Z"
+
+
+def _unwrapped(value: Any, single: bool) -> Any:
+    return value[0] if single and isinstance(value, list) and len(value) == 1 else value
+
+
+def plain(value: Any) -> Any:
+    """Arrays as lists, numpy's scalars as Python's. A float32 has the fewest digits that tell
+    it, and times are ISO 8601 texts."""
+    if isinstance(value, Nullable | Ragged | RecordBatch):
+        return [plain(row) for row in value]
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind == "f" and value.dtype.itemsize < 8:
+            value = value.astype("U32").astype(np.float64)
+        if value.dtype.kind in "mM":
+            return iso_texts(value)
+        if value.dtype.kind == "O":
+            return [plain(item) for item in value]
+        return value.tolist()
+    if isinstance(value, np.generic):
+        return plain(np.asarray(value))
+    return value

@@ -1,0 +1,315 @@
+"""`TableJob`: a `WriteJob` whose tasks write tables. The commit finds one schema for all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from tfio_store.dataset.manifest import DatasetManifest
+from tfio_store.example.arrow_types import without_open
+from tfio_store.example.codec import SchemaLike, encode_rows
+from tfio_store.example.feature import Feature
+from tfio_store.example.learned import appended
+from tfio_store.example.ragged import Nullable, Ragged, apart
+from tfio_store.example.schema import Schema, WholeRecords, written_schema
+from tfio_store.records.framing import RecordBatch
+from tfio_store.tables.table_parts import Part, Types, parts_of
+from tfio_store.tables.table_schema import TableSchema, TaskSchema, joined_schema, kept_features
+from tfio_store.write.record_check import check_appendable
+from tfio_store.write.task_result import Order, TaskResult
+from tfio_store.write.task_writer import TaskWriter
+from tfio_store.write.write_job import WriteJob
+
+__all__ = ["TableEncoder", "TableJob", "WrittenTable", "chosen_schema", "encoder_of", "needs"]
+
+
+# What the doors of engines have in common.
+
+
+@contextmanager
+def needs(extra: str, *packages: str) -> Iterator[None]:
+    """Where one of these packages is not installed, the error tells how to install it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in (extra, *packages):
+            raise
+        raise ModuleNotFoundError(
+            f"tfio_store.{extra} needs {missing}, which is not installed: "
+            f"pip install 'tfio_store[{extra}]'",
+            name=missing,
+        ) from error
+
+
+# The rows of a table that comes in parts, as Examples of one schema.
+
+
+_SLICE_BYTES = 4 << 20
+
+
+def chosen_schema(schema: SchemaLike | Literal["bytes"] | None) -> Schema:
+    """What a writer of tables is told by ``schema=``: "bytes", or as `written_schema`."""
+    if isinstance(schema, str) and schema == "bytes":
+        return WholeRecords()
+    return written_schema({} if schema is None else schema)
+
+
+def encoder_of(
+    first: Part, chosen: Schema, kept: Mapping[str, Feature], *, exact: bool = False
+) -> TableEncoder | RecordEncoder:
+    """What makes records of tables like the ``first`` part."""
+    if isinstance(chosen, WholeRecords):
+        return RecordEncoder()
+    return TableEncoder(first, chosen, kept, exact=exact)
+
+
+class RecordEncoder:
+    """Takes records that are there already out of tables of one column. It tells no schema, as
+    nobody looks into them."""
+
+    features = schema = None
+    undecided: frozenset[str] = frozenset()
+
+    def batches(self, part: Part) -> Iterator[RecordBatch]:
+        """The records of a part. ValueError or TypeError for other columns."""
+        if not part.columns:
+            return
+        if len(part.columns) > 1:
+            raise ValueError(
+                f'schema="bytes" writes one column of bytes as records; there are '
+                f"{', '.join(map(repr, part.columns))}"
+            )
+        ((name, column),) = part.columns.items()
+        values, valid = apart(column)
+        if valid is not None and not valid.all():
+            raise ValueError(f"column {name!r}: row {int(valid.argmin())} is null, and no record")
+        if not isinstance(values, RecordBatch | list):
+            values = [values]  # which are no bytes
+        if isinstance(values, RecordBatch):
+            yield values
+            return
+        if len(values) and not all(isinstance(value, bytes | bytearray) for value in values):
+            raise TypeError(f'column {name!r}: schema="bytes" writes a column of bytes as records')
+        yield RecordBatch.from_records(values)
+
+
+class TableEncoder:
+    """Encodes one part after another. The first one tells the columns. ``chosen`` features are
+    heeded, and the ``kept`` ones are those of the dataset that the table is appended to."""
+
+    def __init__(
+        self, first: Part, chosen: Schema, kept: Mapping[str, Feature], *, exact: bool = False
+    ) -> None:
+        self._schema = TableSchema(first, chosen, kept, exact=exact)
+        self._types = Types(self._schema.without_types)
+        self._rows = 0
+
+    @property
+    def features(self) -> Schema:
+        """What the parts so far show."""
+        return self._schema.now
+
+    @property
+    def schema(self) -> Schema:
+        """The same with the Arrow types of the columns."""
+        types = self._types.packed()
+        decided = self._schema.now.keys() - self._schema.undecided
+        return Schema(self._schema.now, arrow=types and without_open(types, decided))
+
+    @property
+    def undecided(self) -> set[str]:
+        """The columns that held nothing yet that tells of their type."""
+        return self._schema.undecided
+
+    def batches(self, part: Part) -> Iterator[RecordBatch]:
+        """The records of a part, some MiB at a time. Errors count rows from the first part's
+        first."""
+        self._schema.heed(part)
+        self._types.heed(part, self._schema.narrowed)
+        columns, untyped = part.columns, self._schema.untyped(part)
+        exact = self._schema.exact
+        rows = max((len(column) for column in columns.values()), default=0)
+        step = max(1, _SLICE_BYTES * rows // max(1, sum(map(_nbytes, columns.values()))))
+        for start in range(0, max(rows, 1), step):  # a part without rows is held to the schema too
+            some = {name: column[start : start + step] for name, column in columns.items()}
+            first = self._rows + start
+            yield encode_rows(some, self.features, first_row=first, exact=exact, untyped=untyped)
+        self._rows += rows
+
+
+def _nbytes(column: Any) -> int:
+    """About how much memory a column's values take."""
+    if isinstance(column, Ragged):
+        return int(column.row_splits.nbytes) + _nbytes(column.values)
+    if isinstance(column, list):
+        return sum(map(len, column)) + 8 * len(column)
+    if isinstance(column, Nullable):
+        return column.valid.nbytes + _nbytes(column.values)
+    return int(column.nbytes)
+
+
+# `TableJob`: a `WriteJob` whose tasks write tables. The commit finds one schema for all.
+
+
+Encoder: TypeAlias = TableEncoder | RecordEncoder
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenTable:
+    """What one task of a `TableJob` has written. It is small, and pickles."""
+
+    result: TaskResult
+    schema: TaskSchema | None
+    """None of a task that saw no columns."""
+
+    def to_json(self) -> dict[str, Any]:
+        schema = None if self.schema is None else self.schema.to_json()
+        return {"result": self.result.to_json(), "schema": schema}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> WrittenTable:
+        told = document["schema"]
+        schema = None if told is None else TaskSchema.from_json(told)
+        return cls(TaskResult.from_json(document["result"]), schema)
+
+
+class TableTask:
+    """One attempt at a task: takes one table after another. `TableJob.open` makes it.
+
+    ``encoder`` makes what encodes tables like a first one.
+    """
+
+    def __init__(
+        self, writer: TaskWriter, encoder: Callable[[Part], Encoder], *, nan_as_null: bool
+    ) -> None:
+        self._writer = writer
+        self._make = encoder
+        self._nan_as_null = nan_as_null
+        self._encoder: Encoder | None = None
+        self._empty: Part | None = None
+
+    def write(self, table: Any) -> None:
+        """Write the rows of a table, or of several. After an error, `abort`."""
+        for part in parts_of(table, nan_as_null=self._nan_as_null, flatten=False):
+            if not any(map(len, part.columns.values())):
+                self._empty = part if part.columns else self._empty
+                continue
+            self._encoder = self._encoder or self._make(part)
+            for batch in self._encoder.batches(part):
+                self._writer.write_batch(batch)
+
+    def close(self) -> WrittenTable:
+        """End the task. See `TaskWriter.close`."""
+        result = self._writer.close()
+        if self._encoder is None and self._empty is not None:
+            self._encoder = self._make(self._empty)
+            list(self._encoder.batches(self._empty))  # so that it heeds the types
+        encoder = self._encoder
+        if encoder is None or encoder.schema is None:
+            return WrittenTable(result, None)
+        return WrittenTable(result, TaskSchema(encoder.schema, tuple(encoder.undecided)))
+
+    def abort(self) -> None:
+        """Remove what was written. See `TaskWriter.abort`."""
+        self._writer.abort()
+
+
+class TableJob:
+    """Writes tables from many processes. It pickles; the driver commits.
+
+    ``job`` is a `WriteJob` without a number of shards and without a schema. ``schema``, ``exact``
+    and ``nan_as_null`` are those of `write_table`.
+    """
+
+    def __init__(
+        self,
+        job: WriteJob,
+        *,
+        schema: SchemaLike | Literal["bytes"] | None = None,
+        exact: bool = False,
+        nan_as_null: bool = False,
+        max_shard_bytes: int = 256 << 20,
+    ) -> None:
+        self._job = job
+        self._chosen = chosen_schema(schema)
+        self._exact = exact
+        self._nan_as_null = nan_as_null
+        self._max_shard_bytes = max_shard_bytes
+        kept = job._kept()
+        if not isinstance(self._chosen, WholeRecords):
+            check_appendable(kept)
+        self._known = kept_features(kept)
+        self._kept = kept.schema if kept is not None and kept.records else None
+
+    def open(self, order: Order = None) -> TableTask:
+        """Begin one attempt at a task. See `WriteJob.open`."""
+        writer = self._job.open(order, max_shard_bytes=self._max_shard_bytes)
+        return TableTask(writer, self._encoder, nan_as_null=self._nan_as_null)
+
+    def write(self, tables: Iterable[Any], order: Order = None) -> WrittenTable:
+        """Write the rows of a task's tables, one table after another. Of tables without rows only
+        the last one tells a schema, if no other does."""
+        task = self.open(order)
+        try:
+            for table in tables:
+                task.write(table)
+            return task.close()
+        except BaseException:
+            task.abort()
+            raise
+
+    def _encoder(self, first: Part) -> Encoder:
+        encoder = encoder_of(first, self._chosen, self._known, exact=self._exact)
+        if (
+            self._kept is not None and encoder.features is not None
+        ):  # now, and not when all tasks have written
+            appended(Schema.from_json(self._kept), encoder.features)
+        return encoder
+
+    def commit(self, written: Iterable[WrittenTable]) -> DatasetManifest:
+        """Publish what tasks have written, in the order of their numbers. See `WriteJob.commit`.
+
+        ValueError or TypeError if no schema tells of what all tasks have written.
+        """
+        every = list(written)
+        try:
+            schema = _schema_of(_counted(every))
+        except ValueError:
+            if not self.has_landed():
+                raise
+            schema = None
+        if schema is not None:
+            self._job._keep_schema(schema)
+        return self._job.commit(one.result for one in every)
+
+    def has_landed(self) -> bool:
+        """Whether the dataset is there, by this copy's commit or another's."""
+        return self._job._has_landed()
+
+    def abort(self) -> None:
+        """See `WriteJob.abort`."""
+        self._job.abort()
+
+
+def _counted(written: Iterable[WrittenTable]) -> list[WrittenTable]:
+    """The first attempt of each order, which is the one that the commit counts."""
+    chosen: dict[object, WrittenTable] = {}
+    for one in written:
+        chosen.setdefault(one.result._task, one)
+    return list(chosen.values())
+
+
+def _schema_of(written: Sequence[WrittenTable]) -> Schema | None:
+    """One schema of all tasks. Those without records count only if none has any: what has no row
+    is often of a type that nobody has chosen."""
+    full = [one for one in written if one.result.num_records] or written
+    return joined_schema((_name(one), one.schema) for one in full if one.schema is not None)
+
+
+def _name(one: WrittenTable) -> str:
+    """Of the task, for errors."""
+    result = one.result
+    return f"attempt {result.attempt}" if result.order is None else f"task {result.order}"

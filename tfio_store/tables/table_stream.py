@@ -1,0 +1,292 @@
+"""`iter_tables`: a dataset of Examples as a stream of Arrow record batches, decoded by threads."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from tfio_store.dataset.model import Limits
+from tfio_store.dataset.source import Source, open_dataset
+from tfio_store.example import decode_examples
+from tfio_store.example.arrow import to_arrow
+from tfio_store.example.arrow_types import as_type, with_room
+from tfio_store.example.codec import SchemaToRead, decode_columns
+from tfio_store.example.decoding import Nulls, most_room
+from tfio_store.example.schema import Schema, schema_to_read
+from tfio_store.read.decode import of_source
+from tfio_store.read.reader import RecordReader
+from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
+from tfio_store.storage import Storage, threads
+from tfio_store.storage.storage import given_storage
+from tfio_store.tables.infer import schema_of_source, telling
+
+__all__ = ["arrow_types", "decoded", "iter_tables", "rows_of", "table_batches", "whole_schema"]
+
+
+# Batches of records decoded by threads, in order and a few ahead.
+
+
+_MOST_BYTES = 64 << 20
+"""Of records that are decoded ahead of what is asked for."""
+
+_MOST_ROOM = 1 << 30
+"""Bytes that nulls and defaults may take in what is made of these records."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting(Generic[T]):
+    """A result to be, and the size of its records."""
+
+    made: Future[T]
+    records: int
+    nbytes: int
+
+
+def decoded(
+    batches: Iterable[RecordBatch],
+    decode: Callable[[RecordBatch], T],
+    source: object = None,
+    *,
+    room: int = 0,
+) -> Generator[T, None, None]:
+    """What ``decode`` makes of each batch, in order. An error of reading or decoding comes in its
+    place, behind all that was right; one of a record names the ``source``.
+
+    A record without any values may take ``room`` bytes when it is decoded. Few bytes of records
+    then make large results, and fewer batches are decoded ahead, down to one at a time.
+    """
+    workers = os.cpu_count() or 1
+    waiting: deque[_Waiting[T]] = deque()
+    try:
+        for made in _submitted(batches, decode, source, workers):
+            waiting.append(made)
+            while len(waiting) > workers or _too_large(waiting, room):
+                yield waiting.popleft().made.result()
+        while waiting:
+            yield waiting.popleft().made.result()
+    finally:
+        for left in waiting:
+            left.made.cancel()
+
+
+def _too_large(waiting: Iterable[_Waiting[T]], room: int) -> bool:
+    nbytes = sum(each.nbytes for each in waiting)
+    return nbytes > _MOST_BYTES or room * sum(each.records for each in waiting) > _MOST_ROOM
+
+
+def _submitted(
+    batches: Iterable[RecordBatch],
+    decode: Callable[[RecordBatch], T],
+    source: object,
+    workers: int,
+) -> Iterator[_Waiting[T]]:
+    pool = threads.pool("decode", workers)
+    first = 0
+    try:
+        for batch in batches:
+            made = pool.submit(_decode, decode, batch, source, first)
+            yield _Waiting(made, len(batch), batch.nbytes)
+            first += len(batch)
+    except Exception as error:
+        failed: Future[T] = Future()
+        failed.set_exception(error)
+        yield _Waiting(failed, 0, 0)
+
+
+def _decode(
+    decode: Callable[[RecordBatch], T], batch: RecordBatch, source: object, first: int
+) -> T:
+    with of_source(source, first):
+        return decode(batch)
+
+
+# `iter_tables`: a dataset of Examples as a stream of Arrow record batches.
+
+
+Read: TypeAlias = Callable[[], RecordReader]
+"""Makes a reader from the beginning."""
+
+
+def iter_tables(
+    source: Source,
+    *,
+    columns: Sequence[str] | None = None,
+    batch_rows: int | None = None,
+    schema: SchemaToRead | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    storage: Storage | None = None,
+    max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+) -> Any:
+    """Read a dataset of Examples as Arrow record batches, one after another. Needs pyarrow.
+
+    Threads decode, a few batches ahead. It holds these and the reader's read-ahead in memory, and
+    makes no Python object of a value.
+
+    Args:
+        source (str | PathLike | list): See `RecordReader`.
+        columns (list[str] | None): The columns to read. The others are stepped over undecoded.
+            Default None: all of them.
+        batch_rows (int | None): The rows of each batch but the last. Default None: those of a
+            block, about 1 MiB of records.
+        schema (Schema | dict | str | None): See `read_table`. Default None: what the manifest says.
+            Without a manifest, what all records show: they are read twice.
+        storage_options (dict | None): See `RecordReader`. Default None.
+        storage (Storage | None): See `RecordReader`. Default None.
+        max_record_bytes (int): See `RecordReader`. Default 1 GiB.
+
+    Returns:
+        pyarrow.RecordBatchReader: Its types are those of the table that `write_table` wrote; see
+        `Examples.to_arrow`.
+
+    Raises:
+        ImportError: pyarrow is not installed.
+        KeyError: There is no such column.
+        SchemaError: A record is not as the schema says. This comes with its batch.
+        ValueError: ``batch_rows`` is below 1, or there are no records to infer a schema from.
+        OSError: The storage fails.
+
+    Example:
+        >>> _ = tfs.write_table({"x": [1, 2, 3], "name": ["a", "b", "c"]}, "train", num_shards=1)
+        >>> [batch.num_rows for batch in tfs.iter_tables("train", columns=["x"], batch_rows=2)]
+        [2, 1]
+    """
+    if batch_rows is not None and batch_rows < 1:
+        raise ValueError(f"batch_rows must be at least 1, got {batch_rows}")
+    limits = Limits(max_record_bytes=max_record_bytes)
+    dataset = open_dataset(source, given_storage(storage_options, storage), limits=limits)
+    read = partial(RecordReader.of, dataset, max_record_bytes=max_record_bytes)
+    full = whole_schema(read, source, schema)
+    wanted = full if columns is None else full.select(columns)
+    types = arrow_types(wanted)
+    import pyarrow as pa
+
+    return pa.RecordBatchReader.from_batches(
+        types, table_batches(read, source, wanted, types, batch_rows)
+    )
+
+
+def whole_schema(read: Read, source: Source, schema: SchemaToRead | None) -> Schema:
+    """The schema that was given, or that of the manifest, or else of all records."""
+    if schema is not None and schema != "auto":
+        return schema_to_read(schema)
+    with read() as reader:
+        known = reader.dataset.schema if schema is None else telling(reader.dataset, schema).schema
+        if known is not None:
+            return known
+        return schema_of_source(reader.batches(), source, reader.dataset.storage)
+
+
+def arrow_types(wanted: Schema) -> Any:
+    """The Arrow schema of the batches of a whole stream."""
+    types = decode_examples([], wanted, strings="batch").to_arrow().schema
+    import pyarrow as pa
+
+    return pa.schema([of.with_type(with_room(of.type)) for of in types], types.metadata)
+
+
+def table_batches(
+    read: Read, source: Source, wanted: Schema, types: Any, rows: int | None
+) -> Generator[Any, None, None]:
+    """The batches, of so many ``rows`` or of a block each. Errors name the ``source``. Nobody reads
+    before the first one is asked for, nor once the iterator is dropped."""
+    import pyarrow as pa
+
+    if not wanted:
+        return _without_columns(pa, types, _lengths(read), rows)
+    tables = (_of_types(pa, table, types) for table in _tables(read, source, wanted))
+    return _by_block(tables) if rows is None else _of_rows(pa, tables, rows)
+
+
+def _tables(read: Read, source: Source, wanted: Schema) -> Iterator[Any]:
+    table = partial(_decoded_table, wanted=wanted)
+    room = most_room(wanted.values())
+    with (
+        read() as reader,
+        closing(decoded(reader.batches(), table, source, room=room)) as made,
+    ):
+        yield from made
+
+
+def _decoded_table(batch: RecordBatch, wanted: Schema) -> Any:
+    nulls: dict[str, Nulls] = dict.fromkeys(wanted, "mask")
+    return to_arrow(decode_columns(batch, wanted, "batch", nulls), wanted)
+
+
+def rows_of(batch: RecordBatch, wanted: Schema, types: Any, source: object) -> Iterator[Any]:
+    """The rows of one batch of records, as Arrow record batches of `arrow_types`. Errors name the
+    ``source``."""
+    import pyarrow as pa
+
+    if not wanted:
+        yield from _without_columns(pa, types, iter([len(batch)]), None)
+        return
+    with of_source(source):
+        yield from _of_types(pa, _decoded_table(batch, wanted), types).to_batches()
+
+
+def _lengths(read: Read) -> Iterator[int]:
+    """The numbers of records of the blocks."""
+    with read() as reader:
+        for batch in reader.batches():
+            yield len(batch)
+
+
+def _without_columns(
+    pa: Any, types: Any, lengths: Iterator[int], rows: int | None
+) -> Generator[Any, None, None]:
+    """Batches that tell only how many rows there are. A table has no number of its own."""
+    for count in lengths if rows is None else _evenly(lengths, rows):
+        empty = pa.Array.from_buffers(pa.struct([]), count, [None])
+        yield pa.RecordBatch.from_struct_array(empty).replace_schema_metadata(types.metadata)
+
+
+def _evenly(lengths: Iterator[int], rows: int) -> Iterator[int]:
+    held = 0
+    for length in lengths:
+        held += length
+        for _ in range(held // rows):
+            yield rows
+        held %= rows
+    if held:
+        yield held
+
+
+def _of_types(pa: Any, table: Any, types: Any) -> Any:
+    """The table with the stream's types. A table alone has the smallest index that it needs."""
+    if table.schema.equals(types):
+        return table
+    made = [
+        column if column.type.equals(of.type) else as_type(column.combine_chunks(), of.type)
+        for of, column in zip(types, table.columns, strict=True)
+    ]
+    return pa.Table.from_arrays(made, schema=types)
+
+
+def _by_block(tables: Iterator[Any]) -> Generator[Any, None, None]:
+    for table in tables:
+        yield from table.to_batches()
+
+
+def _of_rows(pa: Any, tables: Iterator[Any], rows: int) -> Generator[Any, None, None]:
+    """Batches of as many rows, put together from tables and cut of them."""
+    waiting: list[Any] = []
+    for table in chain(tables, [None]):
+        waiting += [] if table is None else [table]
+        held = sum(each.num_rows for each in waiting)
+        if held < rows and not (table is None and held):
+            continue
+        joined = pa.concat_tables(waiting).combine_chunks()
+        start = 0
+        while held - start >= rows or (table is None and held > start):
+            yield from joined.slice(start, rows).to_batches()
+            start += rows
+        waiting = [joined.slice(start)]

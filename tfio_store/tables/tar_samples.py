@@ -1,0 +1,166 @@
+"""WebDataset's tar files: samples of several files that share a name up to its first dot."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from tfio_store.dataset.model import Dataset, Shard
+from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
+from tfio_store.records.warning import warn
+from tfio_store.storage.stored_file import OutputFile, StoredFile
+from tfio_store.tables.texts import as_json_value
+
+__all__ = ["KEY", "read_samples", "write_samples"]
+
+KEY = "__key__"
+"""The column that names a sample, as WebDataset calls it."""
+
+_TEXT = {"txt", "text", "transcript", "json"}
+_NUMBERS = {"cls", "cls2", "class", "count", "index", "inx", "id"}
+"""The last parts of names that WebDataset decodes as text and as numbers."""
+
+_SAMPLES, _BYTES = 4096, 16 << 20
+"""A table holds so many at most."""
+
+_BUFFER = 1 << 20
+
+Sample = dict[str, Any]
+
+
+def read_samples(dataset: Dataset, columns: Sequence[str] | None) -> Iterator[dict[str, Any]]:
+    """The samples of all files as columns, some at a time. What a sample lacks is None.
+
+    ValueError for what is no tar file, or a sample that has more than the first ones.
+    """
+    names = None if columns is None else list(columns)
+    for index, shard in enumerate(dataset.shards):
+        for samples in _grouped(_samples(dataset, index)):
+            if names is None:
+                names = sorted({name for sample in samples for name in sample})
+            _check(names, samples, shard, chosen=columns is not None)
+            yield {name: [sample.get(name) for sample in samples] for name in names}
+
+
+def _check(names: list[str], samples: list[Sample], shard: Shard, *, chosen: bool) -> None:
+    """Nothing is left out unless somebody said so."""
+    for sample in samples:
+        new = [name for name in sample if name not in names]
+        if new and not chosen:
+            raise ValueError(
+                f"{shard.url}: sample {sample[KEY]!r} has a part {new[0]!r}, and the first samples "
+                "have none; pass columns= to name those to convert"
+            )
+
+
+def _grouped(samples: Iterable[Sample]) -> Iterator[list[Sample]]:
+    group: list[Sample] = []
+    nbytes = 0
+    for sample in samples:
+        group.append(sample)
+        nbytes += sum(len(value) for value in sample.values() if isinstance(value, bytes | str))
+        if len(group) >= _SAMPLES or nbytes >= _BYTES:
+            yield group
+            group, nbytes = [], 0
+    if group:
+        yield group
+
+
+def _samples(dataset: Dataset, index: int) -> Iterator[Sample]:
+    shard = dataset.shards[index]
+    store, path = dataset.open(index)
+    stored = StoredFile(store, path, shard.nbytes, shard.version)
+    sample: Sample = {}
+    left_out = 0
+    try:
+        with tarfile.open(fileobj=io.BufferedReader(stored, _BUFFER), mode="r|*") as tar:
+            for member in tar:
+                key, part = _split(member.name)
+                if not member.isfile() or not part or key.startswith("__"):
+                    left_out += not member.isdir()
+                    continue
+                if sample and sample[KEY] != key:
+                    yield sample
+                    sample = {}
+                sample[KEY] = key
+                if part in sample:
+                    raise ValueError(f"{shard.url}: sample {key!r} has two parts {part!r}")
+                sample[part] = _value(_content(tar, member), part, f"{shard.url}: {member.name}")
+    except (tarfile.TarError, EOFError, OverflowError) as error:
+        raise ValueError(f"{shard.url}: cannot be read as a tar file: {error}") from error
+    if sample:
+        yield sample
+    if left_out:
+        warn(f"{shard.url}: {left_out} members are no parts of samples, and are left out")
+
+
+def _split(name: str) -> tuple[str, str]:
+    """``a/b.left.jpg`` is the part ``left.jpg`` of the sample ``a/b``."""
+    folder, slash, file = name.removeprefix("./").rpartition("/")
+    key, _, part = file.partition(".")
+    return f"{folder}{slash}{key}", part.lower()
+
+
+def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    if member.size > DEFAULT_MAX_RECORD_BYTES:
+        raise tarfile.ReadError(f"{member.name} has {member.size} bytes, too many for a record")
+    file = tar.extractfile(member)
+    assert file is not None
+    return file.read()
+
+
+def _value(data: bytes, part: str, where: str) -> bytes | str | int:
+    kind = part.rpartition(".")[2]
+    try:
+        if kind in _NUMBERS:
+            return int(data)
+        return data.decode() if kind in _TEXT else data
+    except ValueError as error:
+        what = "number" if kind in _NUMBERS else "UTF-8 text"
+        raise ValueError(f"{where}: holds no {what}, as its name says") from error
+
+
+def write_samples(
+    rows: Iterable[dict[str, Any]], file: OutputFile, *, compressed: bool = False
+) -> int:
+    """Write each row as a sample, and give their number. What is None is left out.
+
+    ValueError for a name or a key that cannot name a file.
+    """
+    written, before = 0, None
+    with tarfile.open(fileobj=file, mode="w|gz" if compressed else "w|", bufsize=_BUFFER) as tar:
+        for row in rows:
+            key = str(row.get(KEY, f"{written:09d}"))
+            if not key or "." in key.rpartition("/")[2] or key == before:
+                raise ValueError(
+                    f"record {written}: {KEY} is {key!r}; it must differ from the one before, and "
+                    "have no dot"
+                )
+            for name, value in row.items():
+                if value is not None and name != KEY:
+                    _add(tar, key, *_encoded(name, value))
+            written, before = written + 1, key
+    return written
+
+
+def _encoded(name: str, value: Any) -> tuple[str, bytes]:
+    """A file's ending, which says how WebDataset decodes it, and its content."""
+    kind = name.rpartition(".")[2]
+    if "/" in name or not name:
+        raise ValueError(f"feature {name!r} cannot be the ending of a file's name")
+    if isinstance(value, bytes):
+        return name, value
+    if isinstance(value, str):
+        return (name if kind in _TEXT else f"{name}.txt"), value.encode()
+    if isinstance(value, int) and not isinstance(value, bool):
+        return (name if kind in _NUMBERS else f"{name}.cls"), str(value).encode()
+    return f"{name}.json", json.dumps(as_json_value(value)).encode()
+
+
+def _add(tar: tarfile.TarFile, key: str, part: str, data: bytes) -> None:
+    member = tarfile.TarInfo(f"{key}.{part}")  # of no user and no time: the same rows, one file
+    member.size = len(data)
+    tar.addfile(member, io.BytesIO(data))

@@ -1,0 +1,167 @@
+"""Tables of formats that tell no types: CSV and JSON lines. They are read twice: all of the values
+decide the types, and so none of them changes."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tfio_store.example import decode_examples
+from tfio_store.example.feature import Feature
+from tfio_store.example.kinds import ClassLabel
+from tfio_store.example.schema import Schema
+from tfio_store.tables import csv_texts, json_lines
+from tfio_store.tables.json_lines import as_whole, check_range
+from tfio_store.tables.texts import from_iso
+
+__all__ = ["Piece", "text_tables"]
+
+Piece = tuple[str, int, dict[str, Any]]
+"""A file's URL, the number of some of its rows, and their columns. Rows may have no column."""
+
+Pieces = Callable[[], Iterator[Piece]]
+"""Begins to read all files."""
+
+Types = dict[str, Any]
+
+_READERS: dict[str, Any] = {"csv": csv_texts, "jsonl": json_lines}
+
+
+def text_tables(
+    pieces: Pieces, form: str, columns: list[str] | None, schema: Schema
+) -> Iterator[dict[str, Any]]:
+    """The rows as tables of a few rows each; the first has none. What ``schema`` names gets its
+    type. Of the others the values tell. ValueError where a value would change."""
+    types = _types(pieces(), form, schema)
+    names = list(types) if columns is None else columns
+    for name in names:
+        if name not in types:
+            raise ValueError(f"there is no column {name!r}; there are {', '.join(types)}")
+    begun = False
+    for url, rows, piece in pieces():
+        if rows and not types:
+            raise ValueError(f"{url}: its rows have no columns, and so a table cannot hold them")
+        if rows:
+            yield _table(url, piece, rows, names, types, form, schema)
+            begun = True
+    if not begun:
+        yield {name: _empty(types[name], schema.get(name)) for name in names}
+
+
+def _types(pieces: Iterator[Piece], form: str, schema: Schema) -> Types:
+    """Of each column, the type of all of its values. What ``schema`` names has none."""
+    reader = _READERS[form]
+    types: Types = {}
+    for url, _, piece in pieces:
+        if form == "csv" and types:
+            _check_names(url, piece, types)
+        for name, values in piece.items():
+            if name in schema and not _of_kind(schema[name], form):
+                types[name] = None
+                continue
+            with _naming(url, name):
+                found = reader.type_of(values)
+                types[name] = reader.common_type(types.get(name, found), found)
+    if form == "jsonl":
+        return {name: kind and json_lines.decided(kind) for name, kind in types.items()}
+    return types
+
+
+def _check_names(url: str, piece: dict[str, Any], types: Types) -> None:
+    """Lines of CSV do not name their fields: files of other columns are other tables."""
+    for name in types.keys() ^ piece.keys():
+        has = "has a" if name in piece else "lacks the"
+        raise ValueError(
+            f"{url}: it {has} column {name!r}, unlike the first file; convert it apart, or mend it"
+        )
+
+
+def _of_kind(feature: Feature, form: str) -> bool:
+    """Classes are names or numbers: the values tell."""
+    return form == "csv" and isinstance(feature.kind, ClassLabel)
+
+
+def _table(
+    url: str,
+    piece: dict[str, Any],
+    rows: int,
+    names: list[str],
+    types: Types,
+    form: str,
+    schema: Schema,
+) -> dict[str, Any]:
+
+    made = {}
+    for name in names:
+        values = piece.get(name, [None] * rows)
+        with _naming(url, name):
+            if types[name] is None:
+                made[name] = _chosen(values, schema[name])
+            elif isinstance(values, list):
+                made[name] = json_lines.as_type(values, types[name])
+            else:
+                made[name] = csv_texts.as_type(values, types[name])
+    return made
+
+
+def _empty(kind: Any, feature: Feature | None) -> Any:
+    import pyarrow as pa
+
+    if kind is not None:
+        return pa.array([], kind)
+    assert feature is not None
+    return decode_examples([], {"of": feature})["of"]
+
+
+def _chosen(values: Any, feature: Feature) -> Any:
+    """The values as what the feature is encoded from."""
+    if not isinstance(values, list):
+        values = csv_texts.as_values(values, feature)
+    kind = feature.item_dtype()
+    return [_as(feature.dtype, kind, value) for value in values]
+
+
+def _as(dtype: str, kind: Any, value: Any) -> Any:
+    if isinstance(value, list):
+        return [_as(dtype, kind, item) for item in value]
+    if dtype == "bytes":
+        return _as_bytes(value)
+    if isinstance(value, str) and dtype.startswith(("datetime64", "timedelta64")):
+        return from_iso(value, dtype)
+    if "float" in dtype:
+        return _as_float(value, kind)
+    return value
+
+
+def _as_bytes(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, dict) and list(value) == ["base64"]:
+        try:
+            return base64.b64decode(value["base64"], validate=True)
+        except (binascii.Error, TypeError) as error:
+            raise ValueError(f"it holds no base64: {error}") from None
+    return value
+
+
+def _as_float(value: Any, kind: Any) -> Any:
+    """JSON has neither NaN nor infinities; and 1 is 1.0."""
+    if isinstance(value, str):
+        return json_lines.NOT_FINITE.get(value, value)
+    if type(value) is float:
+        check_range(value, kind)
+    return as_whole(value, kind) if type(value) is int else value
+
+
+@contextlib.contextmanager
+def _naming(url: str, name: str) -> Iterator[None]:
+    """Errors name file and column."""
+    try:
+        yield
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ValueError(
+            f"{url}: column {name!r}: {error}; choose its type by schema=, or mend the file"
+        ) from error

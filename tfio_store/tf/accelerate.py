@@ -1,0 +1,204 @@
+"""`accelerate`: `tf.data.TFRecordDataset` plans ahead, in all code of this process.
+
+TensorFlow's class is left in its place, because other modules hold it. What a call of it answers
+is another: a `PlannedDataset` whose records TensorFlow's own reader reads. So nothing changes
+but what the steps behind it are fused to.
+
+`Dataset.interleave` and `flat_map` are TensorFlow's too. If their names are known, and the function
+reads each with that class and does nothing else, the dataset that they make has a plan.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import threading
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python.data.ops import debug_mode
+from tensorflow.python.data.ops.dataset_ops import DatasetV2
+from tensorflow.python.data.ops.readers import TFRecordDatasetV2
+
+from tfio_store.errors import TFIOStoreError
+from tfio_store.storage import Storage
+from tfio_store.tf.dataset.listed import OFTEN, TURNS, ListedNames, Reading, note, planned
+from tfio_store.tf.dataset.options import Options, check_compression
+from tfio_store.tf.dataset.plan import Plan, PlannedDataset
+from tfio_store.tf.dataset.request import Settings, to_json
+from tfio_store.tf.dataset.source import Source, workers
+
+__all__ = ["Accelerated", "accelerate"]
+
+
+class _Patch(threading.local):
+    native = False
+    """This thread makes one of TensorFlow's own."""
+
+
+_patch = _Patch()
+_lock = threading.Lock()
+_asked = 0
+_installed = False
+
+
+class Accelerated:
+    """What `accelerate` answers. Behind ``with``, or `undo`, TensorFlow's class is as it was."""
+
+    def __init__(self) -> None:
+        self._done = False
+
+    def undo(self) -> None:
+        """Take back what this call of `accelerate` did. A second time changes nothing."""
+        global _asked
+        with _lock:
+            if not self._done:
+                self._done = True
+                _asked -= 1
+
+    def __enter__(self) -> Accelerated:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.undo()
+
+
+def accelerate() -> Accelerated:
+    """Let `tf.data.TFRecordDataset` fuse the steps that follow it, in all code of this process.
+
+    That is `tf.data.TFRecordDataset` and `tf.compat.v1.data.TFRecordDataset`, also where a module
+    has imported them before; and `Dataset.interleave` and `flat_map` of them over names that are
+    known, from `list_files` or a list. Elements, errors and checkpoints stay TensorFlow's; the
+    order behind ``shuffle`` may be another. Each call counts: what is accelerated twice is undone
+    twice.
+
+    Returns:
+        Accelerated: Undoes it behind ``with``, or by its ``undo()``.
+
+    Example:
+        >>> _ = tfs.write_table({"x": [1, 2, 3]}, "train", num_shards=1)
+        >>> import tensorflow as tf
+        >>> with tfs.accelerate():
+        ...     dataset = tf.data.TFRecordDataset(tfs.list_files("train*", shuffle=False))
+        >>> len(list(dataset.batch(2)))
+        2
+    """
+    global _asked, _installed
+    with _lock:
+        _asked += 1
+        if not _installed:
+            _installed = True
+            # it stays: Python can't take a __new__ away again
+            TFRecordDatasetV2.__new__ = _new
+            DatasetV2.interleave = _on_names(DatasetV2.interleave)
+            DatasetV2.flat_map = _on_names(DatasetV2.flat_map)
+            TFRecordDatasetV2.register(_PlannedReader)
+            logging.getLogger("tfio_store").info(
+                "tf.data.TFRecordDataset fuses the steps that follow it (tfio_store.accelerate)"
+            )
+    return Accelerated()
+
+
+class _PlannedReader(PlannedDataset):
+    """The records of TensorFlow's reader, with a plan."""
+
+
+def _new(cls: Any, *given: Any, **named: Any) -> Any:
+    if _asked and cls is TFRecordDatasetV2 and not _patch.native and tf.executing_eagerly():
+        planned = _planned(*given, **named)
+        if planned is not None:
+            return planned
+    made = object.__new__(cls)
+    if _asked and cls is TFRecordDatasetV2:
+        note(lambda: _reading(made, *given, **named))
+    return made
+
+
+def _reading(
+    reader: Any, filenames: Any = None, compression_type: Any = None, *given: Any, **named: Any
+) -> Reading:
+    """What one of TensorFlow's own reads. Buffers and parallel reads make no other records."""
+    codec = "" if compression_type is None else compression_type
+    storage = Storage()
+    known = codec if _is_known(codec) else None
+    return Reading(reader, filenames, known, storage, Options(Settings(to_json(storage))))
+
+
+def _on_names(method: Any) -> Any:
+    """`Dataset.interleave` or `flat_map`, with a plan where it reads files that are known."""
+
+    @functools.wraps(method)
+    def planning(self: Any, map_func: Any, *given: Any, **named: Any) -> Any:
+        def traced() -> Any:
+            return method(self, map_func, *given, **named)
+
+        if not _asked or not tf.executing_eagerly() or debug_mode.DEBUG_MODE or workers() > 1:
+            return traced()
+        if isinstance(self, ListedNames) or tf.config.functions_run_eagerly():
+            return traced()
+        names, ordered = _names_of(self)
+        if not names:
+            return traced()
+        told, turns = method.__name__, "" if ordered else OFTEN
+        if ordered and told == "interleave":
+            cycle = given[0] if given else named.get("cycle_length")
+            turns = "" if isinstance(cycle, int) and cycle == 1 else TURNS
+        return planned(names, traced, f"{told} (TensorFlow's)", turns)
+
+    return planning
+
+
+def _names_of(dataset: Any) -> tuple[list[str], bool]:
+    """The strings of a dataset that `from_tensor_slices` or `list_files` made, and whether they
+    come in this order. None of another."""
+    ordered = True
+    while type(dataset).__name__ in ("_ShuffleDataset", "_PrefetchDataset"):
+        ordered = ordered and type(dataset).__name__ != "_ShuffleDataset"
+        dataset = dataset._input_dataset
+    tensors: list[Any] = getattr(dataset, "_tensors", [])
+    if type(dataset).__name__ != "_TensorSliceDataset" or len(tensors) != 1:
+        return [], ordered
+    names = tensors[0]
+    if not isinstance(dataset.element_spec, tf.TensorSpec) or not hasattr(names, "numpy"):
+        return [], ordered
+    if names.dtype != tf.string or names.shape.rank != 1:
+        return [], ordered
+    return [os.fsdecode(name) for name in names.numpy().tolist()], ordered
+
+
+def _planned(
+    filenames: Any = None,
+    compression_type: Any = None,
+    buffer_size: Any = None,
+    num_parallel_reads: Any = None,
+    name: Any = None,
+) -> Any:
+    """None where TensorFlow's own must tell what is wrong."""
+    if workers() > 1 or not _is_known(compression_type) or tf.config.functions_run_eagerly():
+        return None
+    try:
+        _patch.native = True
+        native = TFRecordDatasetV2(
+            filenames, compression_type, buffer_size, num_parallel_reads, name
+        )
+    except Exception:
+        return None  # and be told again
+    finally:
+        _patch.native = False
+    try:
+        codec = check_compression("" if compression_type is None else compression_type)
+        storage = Storage()
+        options = Options(Settings(to_json(storage)))
+        source = Source.open(filenames, codec, storage, options, num_parallel_reads)
+    except (OSError, TypeError, ValueError, TFIOStoreError):
+        return native
+    if not source.is_as_named:
+        return native  # what TensorFlow does with such names, it does
+    told = "TFRecordDataset (TensorFlow's)"
+    return _PlannedReader(Plan(source), lambda: native, native.element_spec, told=told)
+
+
+def _is_known(codec: Any) -> bool:
+    """Whether both read such files alike. Of a ZLIB file TensorFlow reads the first stream only."""
+    return codec is None or (isinstance(codec, str) and codec in ("", "GZIP"))

@@ -1,1 +1,0 @@
-"""Stores as folders, for callers that think in directories."""

@@ -1,1 +1,0 @@
-"""Datasets of any elements, saved and loaded."""

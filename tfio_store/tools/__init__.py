@@ -1,1 +1,0 @@
-"""Whole datasets: checked, repaired, indexed, cleaned, described."""
