@@ -215,7 +215,7 @@ def test_our_scripts_read_no_markup_and_set_no_style_attributes() -> None:
 
 
 def test_the_guide_lists_each_kind_of_finding() -> None:
-    findings = Path(page_module.__file__).parents[1] / "findings"
+    findings = Path(page_module.__file__).parent / "findings"
     sources = "".join(path.read_text("utf-8") for path in findings.glob("*.py"))
     pattern = r"(?:Finding\(|_of\(|_told\(\s*tally,)\s*\"([a-z0-9-]+)\""
     kinds = set(re.findall(pattern, sources))

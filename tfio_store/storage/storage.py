@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tfio_store.storage.cache.folder import LocalCache, cache_of
+from tfio_store.storage.cache.local_cache import LocalCache, cache_of
 from tfio_store.storage.resolve import check_backend, open_store
 from tfio_store.storage.retry import Retry
 from tfio_store.storage.store import Store

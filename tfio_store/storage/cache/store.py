@@ -10,7 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from tfio_store.storage import threads
-from tfio_store.storage.cache.folder import DIGEST_BYTES, CacheFolder, Found, LocalCache, folder_of
+from tfio_store.storage.cache.folder import DIGEST_BYTES, CacheFolder, Found, folder_of
+from tfio_store.storage.cache.local_cache import LocalCache
 from tfio_store.storage.store import DISTANT, Store, Version
 from tfio_store.storage.threads import PerProcess
 
