@@ -9,7 +9,7 @@ import click
 
 from tfio_store.cli import output
 from tfio_store.cli.options import Session, common, max_record_bytes
-from tfio_store.cli.output import as_cell
+from tfio_store.cli.values import as_cell
 
 if TYPE_CHECKING:
     from tfio_store.records.framing import RecordBatch
