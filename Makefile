@@ -217,7 +217,6 @@ chart: $(VENV)/.docs ## the README's chart of speeds, from the tables of docs/be
 
 report-shots: $(VENV)/.dev ## the pictures of docs/report.md, taken of a made dataset's report (chromium)
 	$(BIN)/python -m scripts.report_shots
-	$(BIN)/python -m scripts.view_shots
 
 vendor: ## fetch the scripts that reports hold, as scripts/vendor_js.py names them (npm)
 	$(PYTHON) scripts/vendor_js.py
@@ -276,9 +275,6 @@ bench-convert: $(VENV)/.bench ## tfio-store convert of 10 million rows, Parquet 
 
 bench-count: $(VENV)/.bench ## tfio-store count of raw files: a loop over TensorFlow's dataset
 	$(BIN)/python -m bench.count
-
-bench-view: $(VENV)/.bench ## tfio-store view of 1 GiB in a store behind 30 ms: how soon it is there
-	$(BIN)/python -m bench.view
 
 bench-start: $(VENV)/.bench ## tfio-store --help and import tfio_store: a Python that does nothing
 	$(BIN)/python -m bench.start

@@ -50,8 +50,6 @@ KEEPERS = {
     "distributed": ("dask",),
     "pytest": ("testing",),
     "simplejpeg": ("image",),
-    "starlette": ("show",),
-    "uvicorn": ("show",),
     "click": ("cli",),
     "rich": ("cli",),
 }

@@ -3,11 +3,14 @@ one into a folder, and returns what to open."""
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
+import struct
 import wave
 import zlib
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +24,19 @@ Rng = np.random.Generator
 
 def rng(seed: int = 0) -> Rng:
     return np.random.default_rng(seed)
+
+
+def record_at(shard: Any, offset: int) -> bytes:
+    """The record whose frame lies at an offset of a local shard's uncompressed stream."""
+    data = _stream(shard.url)
+    (length,) = struct.unpack_from("<Q", data, offset)
+    return data[offset + 12 : offset + 12 + length]
+
+
+@lru_cache(maxsize=4)
+def _stream(path: str) -> bytes:
+    data = Path(path).read_bytes()
+    return gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
 
 
 # ---- values

@@ -12,7 +12,7 @@ import tfio_store as tfs
 from tests.servers.place import Place
 from tests.show import datasets
 from tests.support.million import write_many
-from tfio_store.show import kept, strata
+from tfio_store.show import strata
 from tfio_store.show.kept import open_source
 from tfio_store.show.sample import Sample, take_sample
 from tfio_store.storage import Storage
@@ -29,6 +29,11 @@ def numbers(folder: Path, *, compression: str | None = None, count: int = 30_000
     path = str(folder / "n")
     tfs.write_table(columns, path, num_shards=3, compression=compression)
     return path
+
+
+def record(sample: Sample, row: int) -> bytes:
+    place = sample.places[row]
+    return datasets.record_at(sample.dataset.shard(place.shard), place.offset)
 
 
 def number_of(record: bytes) -> int:
@@ -48,23 +53,8 @@ def test_records_are_where_their_places_say(
     places = sample.places
     assert len(places) == len(sample)
     for row in range(0, len(sample), 501):
-        assert sample.record(row) == records[places[row].number or 0]
+        assert record(sample, row) == records[places[row].number or 0]
     assert [place.at for place in places] == sorted(place.at for place in places)
-
-
-@pytest.mark.parametrize("compression", [None, "GZIP"])
-def test_a_record_that_is_not_in_memory_is_read_again(
-    tmp_path: Path, compression: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(kept, "MOST_BYTES", 1 << 20)
-    source = numbers(tmp_path, compression=compression)
-    records = list(tfs.RecordReader(source))
-    sample = sampled(source)
-    held = sum(len(rows) for rows, _ in sample.held())
-    assert 0 < held < len(sample) == sample.records
-    monkeypatch.setattr(sample.kept, "record", lambda row: None)
-    for row in range(0, len(sample), 301):
-        assert sample.record(row) == records[sample.places[row].number or 0]
 
 
 def test_every_part_of_a_dataset_is_looked_at(tmp_path: Path) -> None:
@@ -97,7 +87,7 @@ def test_large_files_without_an_index_are_read_in_spots(tmp_path: Path) -> None:
     first = 0
     for row, place in enumerate(sample.places):
         assert place.number is None
-        n = number_of(sample.record(row))
+        n = number_of(record(sample, row))
         assert abs(place.at - n / 8000) < 0.01
         assert n >= first
         first = n
@@ -111,7 +101,7 @@ def test_spots_find_records_that_are_longer_than_they_are(tmp_path: Path, blocks
     sample = sampled(path, blocks=blocks)
     assert sample.scope.spots
     assert sample.records >= 2
-    found = [records.index(sample.record(row)) for row in range(len(sample))]
+    found = [records.index(record(sample, row)) for row in range(len(sample))]
     assert found == sorted(set(found))
     assert not sample.damage
 
@@ -138,7 +128,7 @@ def test_of_a_long_compressed_stream_the_beginning_is_read(tmp_path: Path) -> No
     records = [chance.bytes(1000) for _ in range(3000)]
     path = datasets.raw(tmp_path / "s.tfrecord.gz", records, compression="GZIP")
     sample = sampled(path, blocks=2)
-    assert [sample.record(row) for row in range(len(sample))] == records[: len(sample)]
+    assert [record(sample, row) for row in range(len(sample))] == records[: len(sample)]
     assert not sample.damage
     assert any("beginning" in text for text in sample.scope.left_out)
 
@@ -220,9 +210,9 @@ def test_a_sample_has_as_many_blocks_as_were_asked_for(tmp_path: Path) -> None:
 def test_a_part_of_a_dataset(tmp_path: Path) -> None:
     source = numbers(tmp_path)
     for part in tfs.partitions(source, num_partitions=7):
-        records = [record for batch in part.batches() for record in batch]
+        records = [each for batch in part.batches() for each in batch]
         sample = sampled(part)
-        assert [sample.record(row) for row in range(len(sample))] == records
+        assert [record(sample, row) for row in range(len(sample))] == records
         assert [place.number for place in sample.places] == list(range(len(records)))
 
 

@@ -29,7 +29,7 @@ from tfio_store.show.media_types import (
 from tfio_store.show.tally import RECORD, is_pixels, raw_numbers
 from tfio_store.show.thumbnails import Look, look_at, look_at_pixels, pixel_shape
 
-__all__ = ["Candidate", "Gallery", "shown_number", "single_values", "spread"]
+__all__ = ["Candidate", "Gallery", "single_values", "spread"]
 
 
 # The single values of a record, as captions tell them.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import overload
 
@@ -14,13 +14,13 @@ from tfio_store.dataset.model import Dataset, Limits, common_told
 from tfio_store.dataset.source import Source, is_one, names_of, open_dataset
 from tfio_store.dataset.tfds import tfds_features
 from tfio_store.example.schema import Schema
-from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
+from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.show.model import Place
 from tfio_store.show.reading import Piece
 from tfio_store.storage import Storage
 from tfio_store.storage.redaction import redacted
 
-__all__ = ["Kept", "Opened", "open_source", "source_name"]
+__all__ = ["Kept", "Opened", "open_source"]
 
 
 # What a report is made of: a source that was opened, and what its manifest tells of it.
@@ -73,15 +73,14 @@ def source_name(source: Source) -> str:
     return first if len(names) == 1 else f"{first} and {len(names) - 1:,} more"
 
 
-# The records of a sample that stay at hand: their places, and as many bytes as there is room for.
+# Where records of a sample lie: its rows.
 #
-# They are its rows. Where a sample has more records than may be kept, each has the same chance.
+# Where a sample has more records than may be rows, each has the same chance.
 
 
 Int64Array = npt.NDArray[np.int64]
 
 MOST_ROWS = 200_000
-MOST_BYTES = 48 << 20
 
 
 class Places(Sequence[Place]):
@@ -115,19 +114,13 @@ class Places(Sequence[Place]):
 
 
 class Kept:
-    """Takes pieces, and keeps records of them."""
+    """Takes pieces, and keeps the places of their records."""
 
-    def __init__(self, expected: int, *, seed: int) -> None:
-        self._share = min(1.0, MOST_BYTES / max(1, expected))
+    def __init__(self, *, seed: int) -> None:
         self._chance = np.random.default_rng([seed, 1])
-        self._room = MOST_BYTES
         self._columns: list[npt.NDArray[np.int64]] = []
         self._at: list[npt.NDArray[np.float64]] = []
-        self._batches: list[RecordBatch] = []
-        self._rows: list[Int64Array] = []
-        """Of each batch, the row of each record."""
         self.count = 0
-        self._carried = 0.0
         self._places: Places | None = None
 
     def add(
@@ -141,7 +134,7 @@ class Kept:
         how much of the sample has been read with this piece, 0 to 1. Returns the row of each
         record, -1 for one that is not kept."""
         batch = piece.batch
-        chosen = self._chosen(batch, progress)
+        chosen = self._chosen(len(batch), progress)
         rows = np.full(len(batch), -1, np.int64)
         rows[chosen] = self.count + np.arange(len(chosen))
         shards = np.full(len(chosen), piece.shard, np.int64)
@@ -149,31 +142,14 @@ class Kept:
         self._columns.append(np.stack(told))
         self._at.append(at[chosen])
         self.count += len(chosen)
-        self._hold(batch, chosen, rows)
         return rows
 
-    def _chosen(self, batch: RecordBatch, progress: float) -> Int64Array:
-        room = min(int(MOST_ROWS * progress) + 1, MOST_ROWS) - self.count
-        return self._drawn(np.arange(len(batch), dtype=np.int64), max(0, room))
-
-    def _drawn(self, places: Int64Array, count: int) -> Int64Array:
-        if count >= len(places):
-            return places
-        return np.sort(self._chance.choice(places, count, replace=False)).astype(np.int64)
-
-    def _hold(self, batch: RecordBatch, chosen: Int64Array, rows: Int64Array) -> None:
-        """Keep the bytes of a part of the records, while there is room."""
-        self._carried += len(chosen) * self._share
-        count = int(self._carried)
-        self._carried -= count
-        held = self._drawn(chosen, count)
-        sizes = np.cumsum(batch.lengths[held])
-        held = held[sizes <= self._room]
-        if len(held):
-            self._room -= int(sizes[len(held) - 1])
-            # a copy, so that the rest of the piece's memory is free
-            self._batches.append(RecordBatch.from_records(batch.take(held)))
-            self._rows.append(rows[held])
+    def _chosen(self, records: int, progress: float) -> Int64Array:
+        room = max(0, min(int(MOST_ROWS * progress) + 1, MOST_ROWS) - self.count)
+        every = np.arange(records, dtype=np.int64)
+        if room >= records:
+            return every
+        return np.sort(self._chance.choice(every, room, replace=False)).astype(np.int64)
 
     @property
     def places(self) -> Places:
@@ -183,15 +159,3 @@ class Kept:
             at = np.concatenate([np.zeros(0), *self._at])
             self._places = Places(np.concatenate([none, *self._columns], axis=1), at)
         return self._places
-
-    def batches(self) -> Iterator[tuple[Int64Array, RecordBatch]]:
-        """The records that are held: their rows, and themselves."""
-        return zip(self._rows, self._batches, strict=True)
-
-    def record(self, row: int) -> bytes | None:
-        """A record's bytes, if they are held."""
-        for rows, batch in zip(self._rows, self._batches, strict=True):
-            if rows[0] <= row <= rows[-1]:
-                found = int(np.searchsorted(rows, row))
-                return batch[found] if rows[found] == row else None
-        return None

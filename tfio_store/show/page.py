@@ -32,9 +32,8 @@ __all__ = [
 ]
 
 
-# The scripts and the style of pages: small classic scripts that share one global, ``tfio``.
-#
-# A report holds their texts, and the local page fetches them. Either needs them in this order.
+# The scripts and the style of a report: small classic scripts that share one global, ``tfio``, in
+# this order.
 
 
 SCRIPTS = (
@@ -49,7 +48,7 @@ SCRIPTS = (
     "shards.js",
     "report.js",
 )
-"""All that ``tfio.renderReport(root, facts, options)`` needs."""
+"""All that ``tfio.renderReport(root, facts)`` needs."""
 
 STYLE = "style.css"
 

@@ -183,8 +183,6 @@ class Reading:
         """Shards that an index does not fit, and how."""
         self.empty_spots = 0
         """Spots at which no record was found."""
-        self.cut_files: set[int] = set()
-        """Files of which less than the whole was read."""
         self.whole: dict[int, int] = {}
         """Files that were read whole without damage, and their records."""
         self._seen: dict[int, int] = {}
@@ -368,9 +366,7 @@ class _Stream:
                 break
         if not (part.last or self._over):
             return
-        if self._over or part.stop < self._shard.nbytes:
-            self._reading.cut_files.add(self._pick.shard)
-        else:
+        if not self._over and part.stop >= self._shard.nbytes:
             batches = [located.batch for located in self._reader.finish()]
             for batch in batches:
                 yield self._piece(batch, part)

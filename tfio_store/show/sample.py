@@ -1,12 +1,13 @@
 """`take_sample`: looks at a part of a dataset that stands for all of it.
 
 One pass reads, counts, and keeps: what there is to tell of all that was read is counted while it
-goes by (`tallies`, `gallery`), and a part of the records stays, as the rows of the sample.
+goes by (`tallies`, `gallery`). The places of a part of the records stay, as the rows of the
+sample.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -18,14 +19,12 @@ from tfio_store.records.framing import (
     DEFAULT_MAX_RECORD_BYTES,
     FRAME_OVERHEAD,
     RecordBatch,
-    find_record,
-    scan,
 )
 from tfio_store.show.gallery import Gallery
 from tfio_store.show.kept import Kept, Opened
 from tfio_store.show.model import Damage, Place, Scope, SizeAt, counted
 from tfio_store.show.reading import Piece, Reading
-from tfio_store.show.strata import BlockPick, Plan, chosen
+from tfio_store.show.strata import Plan, chosen
 from tfio_store.show.tally import MOST_NAMES, Tallies
 from tfio_store.storage.redaction import redacted
 from tfio_store.write.progress import OnProgress, Progress
@@ -39,18 +38,15 @@ _MOST_RECORDS = 1 << 20
 
 _MOST_SIZES = 512
 _MOST_DAMAGE = 1000
-_SCANNED = 64 << 10
 
 
 class Sample:
-    """What was read of a source. Its rows are the records that stay at hand: ``len``, `places`,
-    `record`, `held`."""
+    """What was read of a source. Its rows are the records whose places stay: ``len``, `places`."""
 
-    def __init__(self, opened: Opened, plan: Plan, *, seed: int, full: bool, limit: int) -> None:
+    def __init__(self, opened: Opened, plan: Plan, *, seed: int, full: bool) -> None:
         self.opened = opened
         self.dataset: Dataset = opened.dataset
-        self._limit = limit
-        self.kept = Kept(plan.nbytes, seed=seed)
+        self.kept = Kept(seed=seed)
         self.records = 0
         """How many were looked at."""
         self.nbytes = 0
@@ -90,7 +86,7 @@ class Sample:
         return known
 
     def __len__(self) -> int:
-        """How many records stay at hand."""
+        """Of how many records the places stay."""
         return self.kept.count
 
     @property
@@ -98,53 +94,12 @@ class Sample:
         """Where the rows lie: row i at index i."""
         return self.kept.places
 
-    def held(self) -> Iterator[tuple[Int64Array, RecordBatch]]:
-        """The rows whose bytes are in memory, with these, in their order."""
-        return self.kept.batches()
-
-    def record(self, row: int) -> bytes:
-        """A row's record. One that is not in memory is read again.
-
-        IndexError for a row that is none; OSError, DataLossError where it can't be read any more.
-        """
-        place = self.places[row]
-        found = self.kept.record(place.row)
-        return self._read_again(place) if found is None else found
-
     def look(self, batch: RecordBatch, rows: Int64Array, progress: float) -> None:
         """Count a batch, and collect what there is to see; ``rows`` are its records' own, or
         -1."""
         strings, odd = self.tallies.add(batch, rows)
         self.gallery.add(batch, strings, rows, progress)
         self.gallery.add_odd(batch, odd, rows)
-
-    def _read_again(self, place: Place) -> bytes:
-        shard = self.dataset.shard(place.shard)
-        pick = None
-        if self.dataset.paged is not None or shard.blocks is not None:
-            pick = self._block_at(place)
-        if pick is not None:
-            reading = Reading(self.dataset, max_record_bytes=self._limit, unreadable={})
-            for piece in reading.pieces([pick]):
-                found = np.flatnonzero(piece.offsets == place.offset)
-                if len(found):
-                    return piece.batch[int(found[0])]
-        elif shard.compression in (None, "auto"):
-            store, path = self.dataset.open(place.shard)
-            size = int(self.kept.places.sizes[place.row]) + FRAME_OVERHEAD
-            stop = place.offset + size
-            data = store.read(path, place.offset, stop, etag=shard.version).result()
-            at, sound = find_record(data, max_record_bytes=self._limit)
-            if sound and at == 0:
-                return scan(data, max_records=1, max_record_bytes=self._limit).batch[0]
-        raise LookupError(f"row {place.row}: its record can't be read again by itself")
-
-    def _block_at(self, place: Place) -> BlockPick | None:
-        (table,) = self.dataset.tables([place.shard])
-        block = int(np.searchsorted(table.raw_offsets, place.offset, side="right")) - 1
-        if not 0 <= block < len(table):
-            return None
-        return BlockPick(place.shard, self.dataset.block(place.shard, block), 0)
 
 
 def take_sample(
@@ -168,21 +123,21 @@ def take_sample(
     """
     check_from_1("blocks", blocks)
     plan = chosen(opened.dataset, blocks=blocks, seed=seed, full=full)
-    sample = Sample(opened, plan, seed=seed, full=full, limit=max_record_bytes)
-    _Pass(sample, plan, seed).run(on_progress)
+    sample = Sample(opened, plan, seed=seed, full=full)
+    _Pass(sample, plan, seed, max_record_bytes).run(on_progress)
     return sample
 
 
 class _Pass:
     """Reads a plan, and fills a sample."""
 
-    def __init__(self, sample: Sample, plan: Plan, seed: int) -> None:
+    def __init__(self, sample: Sample, plan: Plan, seed: int, limit: int) -> None:
         self._sample = sample
         self._plan = plan
         self._full = sample.scope.full
         self._chance = np.random.default_rng([seed, 2])
         dataset = sample.dataset
-        self._reading = Reading(dataset, max_record_bytes=sample._limit, unreadable=plan.unreadable)
+        self._reading = Reading(dataset, max_record_bytes=limit, unreadable=plan.unreadable)
         self._before, self._total = _bytes_before(dataset)
         self._counts = _Counts(dataset, self._reading.whole)
         self._picks = 0

@@ -76,13 +76,12 @@ Pick: TypeAlias = "BlockPick | SpotPick | FilePick"
 
 @dataclass(slots=True)
 class Plan:
-    """What to read, in the dataset's order. ``nbytes`` are about the uncompressed ones."""
+    """What to read, in the dataset's order."""
 
     picks: Iterable[Pick]
     count: int
     of_blocks: int | None
     spots: bool
-    nbytes: int
     unreadable: dict[int, OSError] = field(default_factory=dict)
     codecs: dict[int, str | None] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
@@ -98,7 +97,7 @@ def chosen(dataset: Dataset, *, blocks: int, seed: int, full: bool) -> Plan:
     ends = np.cumsum(nbytes)
     total = int(ends[-1]) if len(ends) else 0
     if not total:
-        return Plan((), 0, of_blocks, False, 0)
+        return Plan((), 0, of_blocks, False)
     chance = np.random.default_rng(seed)
     places = ((np.arange(blocks) + chance.random(blocks)) * (total / blocks)).astype(np.int64)
     places = np.minimum(places, total - 1)
@@ -164,7 +163,7 @@ def _thinned(
     """The plan of these blocks, without those that are too large for a sample."""
     every = list(picks)
     fit = [pick for pick in every if _raw_bytes(pick) <= _MOST_BLOCK_BYTES]
-    plan = Plan((), 0, of_blocks, False, 0)
+    plan = Plan((), 0, of_blocks, False)
     if len(fit) < len(every):
         huge = counted(len(every) - len(fit), "block")
         plan.left_out.append(f"{huge} of more than {_MOST_BLOCK_BYTES >> 20} MiB")
@@ -174,12 +173,12 @@ def _thinned(
         keep = max(1, int(len(fit) * _MOST_BYTES / total))
         chance = chance or np.random.default_rng(0)
         rows = np.sort(chance.choice(len(fit), keep, replace=False))
-        fit, total = [fit[row] for row in rows.tolist()], int(sizes[rows].sum())
+        fit = [fit[row] for row in rows.tolist()]
         plan.left_out.append(
             f"{number(len(sizes) - keep)} of {counted(len(sizes), 'chosen block')}: together they "
             f"are over {_MOST_BYTES >> 20} MiB"
         )
-    plan.picks, plan.count, plan.nbytes = fit, len(fit), total
+    plan.picks, plan.count = fit, len(fit)
     return plan
 
 
@@ -262,7 +261,6 @@ class _Loose:
         for pick in self._picks:
             if isinstance(pick, SpotPick):
                 plan.spots = True
-            plan.nbytes += pick.stop - pick.start
         plan.codecs.update(self._codecs)
         plan.unreadable.update(self._unreadable)
         plan.left_out += self._left_out
@@ -272,8 +270,8 @@ def _all(dataset: Dataset) -> Plan:
     """Everything: files without an index from beginning to end."""
     paged = dataset.paged
     if paged is not None:
-        return Plan(_every_block(dataset), paged.blocks, paged.blocks, False, paged.nbytes)
-    plan = Plan((), 0, 0, False, dataset.nbytes)
+        return Plan(_every_block(dataset), paged.blocks, paged.blocks, False)
+    plan = Plan((), 0, 0, False)
     picks: list[Pick] = []
     for shard, each in enumerate(dataset.shards):
         if each.blocks is None:

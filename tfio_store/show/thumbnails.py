@@ -17,16 +17,7 @@ from tfio_store.example.feature import Feature
 from tfio_store.show.media_types import image_size, is_image, media_type, visible
 from tfio_store.show.tally import is_pixels
 
-__all__ = [
-    "NO_PILLOW",
-    "SIDE",
-    "Look",
-    "look_at",
-    "look_at_pixels",
-    "pixel_shape",
-    "png_of",
-    "refusal",
-]
+__all__ = ["Look", "look_at", "look_at_pixels", "pixel_shape", "png_of"]
 
 
 # Raw pixels: byte strings of a known height and width, without a header that says so.

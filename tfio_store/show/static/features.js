@@ -181,5 +181,5 @@
     return el("div", {}, el("div", { class: "finder" }, box, told), list);
   }
 
-  tfio.features = { features, lengthText, numbersTable, row, tops };
+  tfio.features = { features };
 })();

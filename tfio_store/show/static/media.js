@@ -12,10 +12,9 @@
   ]);
   const SMALL = 96; // pixels: a smaller image is shown enlarged, with its pixels sharp
 
-  /** The URL of an item's bytes: its own, or of those that came with it. null for what may not be shown. */
+  /** The bytes of an item as a URL. null for what may not be shown. */
   function mediaUrl(item) {
-    if (!ALLOWED.has(item.media_type)) return null;
-    return item.url ?? (item.data ? `data:${item.media_type};base64,${item.data}` : null);
+    return ALLOWED.has(item.media_type) && item.data ? `data:${item.media_type};base64,${item.data}` : null;
   }
 
   const captionText = (item) => item.captions.map(([name, value]) => `${name}: ${value}`).join(", ");
@@ -27,15 +26,14 @@
       el("div", {}, el("dt", { title: name, text: name }), el("dd", { title: value, text: value }))));
   }
 
-  /** Where an item's record lies; a link to the record where the page has one. */
-  function whence(item, { recordHref }) {
+  /** Where an item's record lies. */
+  function whence(item) {
     const text = format.record(item.place);
     const title = `shard ${format.count(item.place.shard)}, offset ${format.count(item.place.offset)}`;
-    const href = recordHref?.(item.place) ?? null;
-    return href === null ? el("span", { class: "whence", title, text }) : el("a", { class: "whence", href, title, text });
+    return el("span", { class: "whence", title, text });
   }
 
-  function picture(item, url, options, properties = {}) {
+  function picture(item, url, properties = {}) {
     const small = item.width > 0 && Math.max(item.width, item.height) <= SMALL;
     const image = el("img", {
       src: url, alt: captionText(item) || format.record(item.place), decoding: "async",
@@ -48,13 +46,13 @@
   }
 
   /** One image, larger, with all that is known of it. */
-  function enlarge(item, url, options) {
+  function enlarge(item, url) {
     const size = item.width ? `${item.width} × ${item.height} pixels, ` : "";
     const dialog = el(
       "dialog",
       { class: "large", "aria-label": `${item.feature}, ${format.record(item.place)}` },
-      picture(item, url, options),
-      el("p", { class: "about" }, `${item.feature}, ${size}${format.bytes(item.nbytes)}, `, whence(item, options)),
+      picture(item, url),
+      el("p", { class: "about" }, `${item.feature}, ${size}${format.bytes(item.nbytes)}, `, whence(item)),
       item.shortened ? el("p", { class: "about", text: "Shown smaller than it is." }) : null,
       captions(item),
       el("form", { method: "dialog" }, el("button", { text: "Close" })),
@@ -65,48 +63,48 @@
     dialog.showModal();
   }
 
-  function imageCard(item, options) {
-    const url = options.mediaUrl(item);
+  function imageCard(item) {
+    const url = mediaUrl(item);
     const shown = url === null
       ? el("span", { class: "broken", text: "cannot be shown" })
       : el("button", {
           class: "frame", "aria-label": `enlarge ${captionText(item) || format.record(item.place)}`,
-          onclick: () => enlarge(item, url, options),
-        }, picture(item, url, options, { loading: "lazy" }));
-    return el("figure", { class: "image" }, shown, el("figcaption", {}, captions(item), whence(item, options)));
+          onclick: () => enlarge(item, url),
+        }, picture(item, url, { loading: "lazy" }));
+    return el("figure", { class: "image" }, shown, el("figcaption", {}, captions(item), whence(item)));
   }
 
-  function textCard(item, options) {
+  function textCard(item) {
     const more = item.shortened ? el("span", { class: "muted", text: ` … ${format.bytes(item.nbytes)} in all` }) : null;
     return el(
       "figure",
       { class: "text" },
       el("blockquote", { dir: "auto", tabindex: 0 }, item.text, more),
-      el("figcaption", {}, whence(item, options), captions(item)),
+      el("figcaption", {}, whence(item), captions(item)),
     );
   }
 
-  function audioCard(item, options) {
-    const url = options.mediaUrl(item);
+  function audioCard(item) {
+    const url = mediaUrl(item);
     const player = url === null
       ? el("span", { class: "broken", text: "cannot be played" })
       : el("audio", { controls: true, preload: "metadata", src: url, "aria-label": `${item.feature}, ${format.record(item.place)}` });
     const size = `${item.media_type.replace("audio/", "").toUpperCase()}, ${format.bytes(item.nbytes)}`;
-    return el("figure", { class: "audio" }, player, el("figcaption", {}, el("span", { class: "muted", text: `${size} ` }), whence(item, options), captions(item)));
+    return el("figure", { class: "audio" }, player, el("figcaption", {}, el("span", { class: "muted", text: `${size} ` }), whence(item), captions(item)));
   }
 
   const CARDS = { image: imageCard, text: textCard, audio: audioCard };
   const STEP = { image: 48, text: 6, audio: 6 };
 
   /** The items of one feature: the first ones, and a button for the next. */
-  function gallery(items, options) {
+  function gallery(items) {
     const [{ kind }] = items;
     const holder = el("div", { class: `gallery ${kind}s` });
     const more = el("button", { class: "more" });
     let shown = 0;
     const grow = () => {
       const next = items.slice(shown, shown + STEP[kind]);
-      holder.append(...next.map((item) => CARDS[kind](item, options)));
+      holder.append(...next.map((item) => CARDS[kind](item)));
       shown += next.length;
       more.hidden = shown >= items.length;
       more.textContent = `Show ${format.count(Math.min(STEP[kind], items.length - shown))} more of ${format.count(items.length)}`;
@@ -117,7 +115,7 @@
   }
 
   /** A gallery for each feature that has items of a kind. */
-  function galleries(items, kind, options) {
+  function galleries(items, kind) {
     const features = new Map();
     for (const item of items) {
       if (item.kind !== kind) continue;
@@ -125,8 +123,8 @@
       features.get(item.feature).push(item);
     }
     return [...features].map(([name, found]) =>
-      el("div", { class: "of-feature" }, el("h3", { class: "mono clip", title: name, text: name || "(no name)" }), gallery(found, options)));
+      el("div", { class: "of-feature" }, el("h3", { class: "mono clip", title: name, text: name || "(no name)" }), gallery(found)));
   }
 
-  tfio.media = { captions, mediaUrl, galleries, gallery };
+  tfio.media = { galleries };
 })();

@@ -68,34 +68,25 @@
 
   const LEVELS = { error: "Error", warning: "Warning", note: "Note" };
 
-  /** Links to what shows a finding: its feature, its shards, its records. */
-  function links(finding, facts, { recordHref, findingHref }) {
+  /** Links to what shows a finding: its feature, its shards. */
+  function links(finding, facts) {
     const made = [];
     const index = facts.features.findIndex((feature) => feature.name === finding.feature);
     if (finding.feature !== null && index >= 0) made.push(el("a", { href: `#feature-${index}`, text: "feature" }));
     if (finding.kind === "damage" && facts.damage.length) made.push(el("a", { href: "#damage", text: "damage" }));
     else if (finding.shards.length) made.push(el("a", { href: "#shards", text: "shards" }));
-    const places = new Map(facts.places.map((place) => [place.row, place]));
-    const MOST = 5;
-    const all = finding.rows.length > MOST ? (findingHref?.(finding) ?? null) : null;
-    if (all !== null) made.push(el("a", { href: all, text: format.many(finding.rows.length, "record") }));
-    for (const row of recordHref && all === null ? finding.rows.slice(0, MOST) : []) {
-      const place = places.get(row);
-      const href = place === undefined ? null : recordHref(place);
-      if (href !== null) made.push(el("a", { href, text: format.record(place) }));
-    }
     return made.length ? el("span", { class: "links" }, made) : null;
   }
 
   const MOST_FINDINGS = 20;
 
-  function findings(facts, options) {
+  function findings(facts) {
     const rows = facts.findings.map((finding) =>
       el(
         "li",
         { class: `finding ${finding.level}` },
         el("span", { class: "level", text: LEVELS[finding.level] }),
-        el("span", { class: "said" }, finding.text, " ", links(finding, facts, options)),
+        el("span", { class: "said" }, finding.text, " ", links(finding, facts)),
       ));
     const scope = facts.scope.full ? "" : " in what was looked at";
     if (!rows.length) return el("p", { class: "fine", text: facts.scope.records ? `Nothing odd was found${scope}.` : "There are no records to look at." });
@@ -109,5 +100,5 @@
     return el("div", {}, list, more);
   }
 
-  tfio.overview = { findings, header, scopeText, shortName };
+  tfio.overview = { findings, header };
 })();

@@ -1,4 +1,4 @@
-// The page: its sections in order. `tfio.renderReport(root, facts, options)` fills `root`.
+// The page: its sections in order. `tfio.renderReport(root, facts)` fills `root`.
 (() => {
   "use strict";
   const tfio = (globalThis.tfio ??= {});
@@ -6,31 +6,23 @@
   const { media } = tfio;
 
   /** Title, id and content of each section that has something to show. */
-  function sections(facts, options) {
+  function sections(facts) {
     const has = (kind) => facts.items.some((item) => item.kind === kind);
     return [
-      ["findings", "Findings", () => tfio.overview.findings(facts, options), true],
-      ["images", "Images", () => media.galleries(facts.items, "image", options), has("image")],
+      ["findings", "Findings", () => tfio.overview.findings(facts), true],
+      ["images", "Images", () => media.galleries(facts.items, "image"), has("image")],
       ["features", "Features", () => tfio.features.features(facts), true],
       ["shards", "Shards", () => tfio.shards.shards(facts), facts.shards.length > 0],
       ["sizes", "Record sizes", () => tfio.shards.sizes(facts), facts.sizes.length > 0],
       ["damage", "Damage", () => tfio.shards.damage(facts), facts.damage.length > 0],
-      ["texts", "Texts", () => media.galleries(facts.items, "text", options), has("text")],
-      ["audio", "Audio", () => media.galleries(facts.items, "audio", options), has("audio")],
+      ["texts", "Texts", () => media.galleries(facts.items, "text"), has("text")],
+      ["audio", "Audio", () => media.galleries(facts.items, "audio"), has("audio")],
     ].filter(([, , , shown]) => shown);
   }
 
-  const OPTIONS = { mediaUrl: media.mediaUrl, recordHref: null, findingHref: null };
-
-  /**
-   * Fill `root` with what `facts` (`Facts.to_json()`) say.
-   * options.mediaUrl(item): the URL of an image or audio, or null. Default: the item's `url`, or its bytes in `facts`.
-   * options.recordHref(place): the URL of a record's page, or null. Default: none.
-   * options.findingHref(finding): the URL of a page with all of its records, or null. Default: none.
-   */
-  function renderReport(root, facts, options = {}) {
-    const given = { ...OPTIONS, ...options };
-    const shown = sections(facts, given);
+  /** Fill `root` with what `facts` (`Facts.to_json()`) say. */
+  function renderReport(root, facts) {
+    const shown = sections(facts);
     const links = shown.map(([id, title]) => el("a", { href: `#${id}`, text: title }));
     root.replaceChildren(
       tfio.overview.header(facts),

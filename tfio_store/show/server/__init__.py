@@ -1,1 +1,0 @@
-"""A dataset as pages on this machine: what `tfio-store view` serves."""
