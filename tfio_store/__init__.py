@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from tfio_store.maintain.diff import DatasetDiff, diff
     from tfio_store.maintain.doctor import Diagnosis, diagnose
     from tfio_store.maintain.info import DatasetInfo, ShardFacts, info
-    from tfio_store.maintain.measure import ReadingSpeed, measure
     from tfio_store.maintain.salvage import VerifyReport, salvage, verify
     from tfio_store.read.mixture import Mixture, mix
     from tfio_store.read.reader import RecordReader
@@ -98,7 +97,6 @@ __all__ = [
     "Progress",
     "ProgressBar",
     "Ragged",
-    "ReadingSpeed",
     "RecordBatch",
     "RecordReader",
     "RecordSource",
@@ -146,7 +144,6 @@ __all__ = [
     "list_files",
     "load",
     "masked_crc32c",
-    "measure",
     "mix",
     "mix_datasets",
     "open",
@@ -188,7 +185,6 @@ _HOMES = {
     "Progress": "tfio_store.write.progress",
     "ProgressBar": "tfio_store.write.progress",
     "Ragged": "tfio_store.example",
-    "ReadingSpeed": "tfio_store.maintain.measure",
     "RecordBatch": "tfio_store.records.framing",
     "RecordReader": "tfio_store.read.reader",
     "RecordSource": "tfio_store.read.record_source",
@@ -232,7 +228,6 @@ _HOMES = {
     "info": "tfio_store.maintain.info",
     "iter_tables": "tfio_store.tables.table_stream",
     "masked_crc32c": "tfio_store.records.framing",
-    "measure": "tfio_store.maintain.measure",
     "mix": "tfio_store.read.mixture",
     "open": "tfio_store.dataset.source",
     "partitions": "tfio_store.tables.partitions",

@@ -30,7 +30,6 @@ CALLS: dict[str, list[str]] = {
     "copy": ["f", "out/train"],
     "diff": ["f", "damaged0"],
     "convert": ["f", "f.jsonl"],
-    "bench": ["f", "--seconds", "0.01"],
     "doctor": ["train"],
 }
 

@@ -133,14 +133,13 @@ def test_a_target_in_a_missing_bucket(run: Run, path: Path, s3: Place, command: 
     ends(answer, 3, "s3://no-such-bucket-here/")
 
 
-@pytest.mark.parametrize("command", ["copy", "stats", "index", "bench"])
+@pytest.mark.parametrize("command", ["copy", "stats", "index"])
 def test_a_png(run: Run, tmp_path: Path, command: str) -> None:
     photo = tmp_path / "photo.png"
     photo.write_bytes(PNG)
     more = {
         "copy": [tmp_path / "new"],
         "index": ["--as", tmp_path / "new"],
-        "bench": ["--seconds", "0.05"],
     }.get(command, [])
     ends(run(command, photo, *more), 5, photo, "looks like a PNG image")
     assert files(tmp_path) == ["photo.png"]
@@ -172,7 +171,6 @@ def test_an_empty_file_has_no_schema(run: Run, tmp_path: Path) -> None:
     assert run("info", tmp_path / "f", "--json").document["nbytes"] == 0
     assert run("diff", tmp_path / "f", tmp_path / "f").code == 0
     assert run("copy", tmp_path / "f", tmp_path / "new/t").code == 0
-    assert run("bench", tmp_path / "f", "--json").document["speeds"][0]["records"] == 0
 
 
 def test_a_second_signal_while_it_takes_back_what_it_began() -> None:

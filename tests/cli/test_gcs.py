@@ -44,7 +44,6 @@ def test_writing(run: Run, gcs: Place) -> None:
     assert len(gcs.get("a.jsonl").splitlines()) == 30
     assert run("index", kept.url, "--as", gcs.url("c"), *options).code == 0
     assert run("clean", gcs.url("a"), *options).out == "nothing to remove\n"
-    assert run("bench", kept.url, "--backend", "fsspec", "--seconds", "0.05", *options).code == 0
     assert run("doctor", gcs.url("a"), "--json", *options).document["conditional"] is True
 
 

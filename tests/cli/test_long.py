@@ -67,7 +67,3 @@ def test_a_few_records(run: Run, url: str, asked: Counted) -> None:
     assert run("tail", "-n", 1, "--raw", url).out == f"{BLOCKS - 1:04d}"
     assert run("get", url, "1002", "--raw").out == "0002"
     assert asked.nbytes < 64 << 20
-
-
-def test_bench(run: Run, url: str) -> None:
-    assert run("bench", url, "--seconds", "0.01").code == 0

@@ -76,7 +76,6 @@ SHOWN: dict[str, list[str]] = {
     "copy": ["copy train copied/train --num-shards 3"],
     "diff": ["diff train copied/train", "diff train good/train"],
     "convert": ["convert train rows.jsonl", "convert train rows.parquet -c id,name"],
-    "bench": [],
     "doctor": [],
     "completion": [],
 }

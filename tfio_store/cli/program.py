@@ -38,7 +38,6 @@ COMMANDS = {
     "copy": ("datasets", "Copy: merge, reshard, recompress, shuffle."),
     "diff": ("datasets", "Compare features, counts and records."),
     "convert": ("datasets", "From and to Parquet, CSV, JSON, Arrow, WebDataset."),
-    "bench": ("machine", "How fast this machine reads a dataset."),
     "doctor": ("machine", "Versions, codecs, backends; what a store can do."),
     "completion": ("machine", "Make a shell complete commands and options."),
 }

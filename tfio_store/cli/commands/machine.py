@@ -1,78 +1,14 @@
-"""This machine: `bench`, `doctor` and `completion`."""
+"""This machine: `doctor` and `completion`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import click
-from click.core import ParameterSource
 
 from tfio_store.cli import output
 from tfio_store.cli.exits import DAMAGED
-from tfio_store.cli.options import Session, common, max_record_bytes
+from tfio_store.cli.options import Session, common
 
-if TYPE_CHECKING:
-    from tfio_store.maintain.measure import ReadingSpeed
-
-__all__ = ["bench", "completion", "doctor"]
-
-
-@click.command()
-@click.argument("urls", nargs=-1, required=True, metavar="URL...")
-@click.option(
-    "--seconds",
-    type=click.FloatRange(min=0, min_open=True),
-    default=2.0,
-    show_default=True,
-    help="How long records and ranges are read, each.",
-)
-@max_record_bytes
-@common
-def bench(session: Session, urls: tuple[str, ...], **how: Any) -> None:
-    """Measure how fast this machine reads URL..., beside plain ranges of the same files: what the
-    store, the network and the backend allow.
-
-    Both backends are measured, unless --backend names one.
-    """
-    from dataclasses import replace
-
-    from tfio_store.maintain.measure import backends_of, measure
-
-    source = urls if len(urls) > 1 else urls[0]
-    chosen = click.get_current_context().get_parameter_source("backend")
-    usual = chosen is ParameterSource.DEFAULT
-    backends = backends_of(source) if usual else (session.storage.backend,)
-    found = [
-        measure(source, storage=replace(session.storage, backend=backend), **how)
-        for backend in backends
-    ]
-    if session.json:
-        output.document("bench", {"speeds": [_speed(each) for each in found]})
-        return
-    header = ("backend", "what", "MB/s", "records/s", "of the ranges")
-    output.table(header, [row for each in found for row in _speed_rows(each)], right=(2, 3, 4))
-
-
-def _speed(found: ReadingSpeed) -> dict[str, Any]:
-    import dataclasses
-
-    return {
-        **dataclasses.asdict(found),
-        "records_per_second": found.records_per_second,
-        "nbytes_per_second": found.nbytes_per_second,
-        "ranges_nbytes_per_second": found.ranges_nbytes_per_second,
-        "share": found.share,
-    }
-
-
-def _speed_rows(found: ReadingSpeed) -> list[tuple[str, ...]]:
-    ranges, records = found.ranges_nbytes_per_second / 1e6, found.nbytes_per_second / 1e6
-    share = "" if found.share is None else f"{found.share:.0%}"
-    read = "records, decompressed" if found.compressed else "records"
-    return [
-        (found.backend, "ranges", f"{ranges:,.1f}", "", ""),
-        ("", read, f"{records:,.1f}", f"{found.records_per_second:,.0f}", share),
-    ]
+__all__ = ["completion", "doctor"]
 
 
 @click.command()
