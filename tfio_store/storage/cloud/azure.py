@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
 
-__all__ = ["ONCE", "AzureStore"]
+__all__ = ["AzureStore"]
 
 
 # The blobs of adlfs's client, by the store's paths.
@@ -258,21 +258,26 @@ class AzureStore(AzureCopies):
             data, None, told if first.startswith(f"bytes {start}-") else "", start, stop
         )
 
-    async def _page(self, prefix: str, deep: bool, token: str | None) -> Page:
+    async def _page(
+        self, prefix: str, deep: bool, token: str | None, most: int | None = None
+    ) -> Page:
         bucket, _, start = prefix.partition("/")
         container = self._container(self._checked(prefix))
 
         async def attempt() -> Page:
             kind = container.list_blobs if deep else container.walk_blobs
-            pages = kind(start, results_per_page=PAGE_OBJECTS, **ONCE).by_page(token)
+            pages = kind(start, results_per_page=most or PAGE_OBJECTS, **ONCE).by_page(token)
             async for page in pages:
-                found = [
-                    described(f"{bucket}/{one.name}", one)
-                    async for one in page
-                    if getattr(one, "size", None) is not None  # else a folder
-                ]
-                return found, pages.continuation_token or None
-            return [], None
+                found: list[ObjectInfo] = []
+                folders: list[str] = []
+                async for one in page:
+                    path = f"{bucket}/{one.name}"
+                    if getattr(one, "size", None) is None:
+                        folders.append(path)
+                    else:
+                        found.append(described(path, one))
+                return found, folders, pages.continuation_token or None
+            return [], [], None
 
         return await self._ask(prefix, attempt)
 

@@ -84,8 +84,8 @@ def matcher(pattern: str) -> re.Pattern[str]:
 
 
 T = TypeVar("T")
-Page = tuple[list[ObjectInfo], str | None]
-"""Some objects, and the token that asks for the next page; None after the last."""
+Page = tuple[list[ObjectInfo], list[str], str | None]
+"""Some objects, some folders, and the token that asks for the next page; None after the last."""
 
 DELETES_AT_ONCE = 32
 
@@ -241,9 +241,11 @@ class BucketStore(ABC):
     async def _read(self, path: str, start: int, stop: int, version: Version) -> BytesLike: ...
 
     @abstractmethod
-    async def _page(self, prefix: str, deep: bool, token: str | None) -> Page:
+    async def _page(
+        self, prefix: str, deep: bool, token: str | None, most: int | None = None
+    ) -> Page:
         """Objects whose paths begin with ``prefix``, sorted by path. Unless ``deep``, only those of
-        its level."""
+        its level, and the folders there, whose paths end in "/". ``most``: how many are enough."""
 
     @abstractmethod
     async def _put(
@@ -295,7 +297,7 @@ class BucketStore(ABC):
         token = None
         while True:
             try:
-                found, token = self._wait(prefix, self._page(prefix, deep, token))
+                found, _, token = self._wait(prefix, self._page(prefix, deep, token))
             except FileNotFoundError:  # no such bucket
                 return
             # a key that ends in "/" is what consoles make in place of a folder
@@ -309,7 +311,7 @@ class BucketStore(ABC):
 
     async def _missing_or_folder(self, path: str) -> OSError:
         """Make the exception for a path without an object."""
-        found, _ = await self._page(path.rstrip("/") + "/", True, None)
+        found, _, _ = await self._page(path.rstrip("/") + "/", True, None, 1)
         if found:
             return self._is_folder(path)
         return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.url(path))

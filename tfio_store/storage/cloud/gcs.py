@@ -140,7 +140,9 @@ class GCSStore(GCSCopies):
         version.hold(info.etag, self.url(path))
         return info
 
-    async def _page(self, prefix: str, deep: bool, token: str | None) -> Page:
+    async def _page(
+        self, prefix: str, deep: bool, token: str | None, most: int | None = None
+    ) -> Page:
         bucket, start = split(prefix)
 
         async def attempt() -> dict[str, Any]:
@@ -150,14 +152,16 @@ class GCSStore(GCSCopies):
                 prefix=start,
                 delimiter=None if deep else "/",
                 pageToken=token,
-                fields="nextPageToken,items(name,size,generation,crc32c)",
+                maxResults=None if most is None else str(most),
+                fields="nextPageToken,prefixes,items(name,size,generation,crc32c,updated)",
             )
             page: dict[str, Any] = answer.expect(200).document()
             return page
 
         page = await self._ask(prefix, attempt)
         found = [described(f"{bucket}/{one['name']}", one) for one in page.get("items", ())]
-        return found, page.get("nextPageToken")
+        folders = [f"{bucket}/{name}" for name in page.get("prefixes", ())]
+        return found, folders, page.get("nextPageToken")
 
     async def _put(
         self, path: str, data: bytes | bytearray, if_absent: bool, if_match: str | None

@@ -237,19 +237,29 @@ class S3Store(S3Copies):
         self._client.quotes_etags = False  # Ceph 16 compares the quotes too
         return await self._range(path, start, stop, version)
 
-    async def _page(self, prefix: str, deep: bool, token: str | None) -> Page:
+    async def _page(
+        self, prefix: str, deep: bool, token: str | None, most: int | None = None
+    ) -> Page:
         bucket, start = self._client.split(prefix)
         params: dict[str, Any] = {"Bucket": bucket, "Prefix": start}
         if not deep:
             params["Delimiter"] = "/"
         if token is not None:
             params["ContinuationToken"] = token
+        if most is not None:
+            params["MaxKeys"] = most
         page = await self._call(prefix, "list_objects_v2", **params)
         found = [
-            ObjectInfo(f"{bucket}/{one['Key']}", one["Size"], etag_of(one))
+            ObjectInfo(
+                f"{bucket}/{one['Key']}",
+                one["Size"],
+                etag_of(one),
+                modified=seconds_of(one.get("LastModified")),
+            )
             for one in page.get("Contents", ())
         ]
-        return found, page["NextContinuationToken"] if page.get("IsTruncated") else None
+        folders = [f"{bucket}/{one['Prefix']}" for one in page.get("CommonPrefixes", ())]
+        return found, folders, page["NextContinuationToken"] if page.get("IsTruncated") else None
 
     async def _put(
         self, path: str, data: bytes | bytearray, if_absent: bool, if_match: str | None

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import importlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
-from tfio_store.storage.cloud.azure import ONCE, AzureStore
 from tfio_store.storage.cloud.bucket_store import DELETES_AT_ONCE, BucketStore, at_once
-from tfio_store.storage.cloud.s3 import S3Store
 from tfio_store.storage.fsspec_store import FsspecStore
 from tfio_store.storage.local import final_name
-from tfio_store.storage.store import Store
+from tfio_store.storage.store import ObjectInfo, Store, seconds_of
 
 __all__ = ["Entry", "Folders", "folders_of"]
 
@@ -43,11 +39,12 @@ def by_name(entries: Iterable[Entry]) -> list[Entry]:
     return [found[name] for name in sorted(found)]
 
 
-# Folders as an fsspec filesystem shows them.
+# Folders as an fsspec filesystem shows them, and those of buckets.
 
 
 MTIME_KEYS = ("mtime", "LastModified", "last_modified", "updated", "modified", "created")
 
+T = TypeVar("T")
 Call = Callable[..., Any]
 """``call(method, path, *args)``: a method of the filesystem, with retries that name ``path``."""
 
@@ -129,206 +126,105 @@ class FsspecFolders:
         return [path for path in self._made.copy() if f"{path}/".startswith(f"{folder}/")]
 
 
-class BucketFolders(FsspecFolders):
-    """`Folders` on GCS and Azure, whose fsspec classes make no markers."""
+class BucketFolders:
+    """`Folders` over a `BucketStore`: common prefixes of keys, and markers."""
 
     def __init__(self, store: BucketStore) -> None:
-        super().__init__(self._through)
-        self._store = store
-
-    def _through(self, method: str, path: str, *args: Any, **kwargs: Any) -> Any:
-        connection = self._store._connection
-        work = getattr(connection.fs, f"_{method}")
-        return connection.wait(self._store._ask(path, lambda: work(*args, **kwargs)))
-
-    def make(self, folder: str) -> None:
-        if "/" in folder:
-            self._store.put(f"{folder}/", b"")
-            self._remember(folder)
-        else:
-            self._call("mkdir", folder, folder)
-
-    def remove(self, folder: str) -> None:
-        if "/" in folder:
-            self._made.discard(folder)
-            self._store.delete([f"{folder}/"])
-        else:
-            self._call("rmdir", folder, folder)
-
-    def remove_tree(self, folder: str) -> None:
-        self._made -= set(self._made_in(folder))
-        self._store.delete(list(self._keys(folder)))
-
-    def copy(self, source: str, target: str) -> None:
-        self._store._connection.wait(self._store._copy(source, target))
-
-    def move_tree(self, source: str, target: str) -> None:
-        keys = list(self._keys(source))
-        copies = (self._store._copy(key, target + key[len(source) :]) for key in keys)
-        self._store._connection.wait(at_once(DELETES_AT_ONCE, copies))
-        self._made |= {target + path[len(source) :] for path in self._made_in(source)}
-        self._made -= set(self._made_in(source))
-        self._store.delete(keys)
-
-    def _keys(self, folder: str) -> Iterator[str]:
-        """Every object below the folder, markers too."""
-        token = None
-        while True:
-            page = self._store._page(f"{folder}/", True, token)
-            found, token = self._store._connection.wait(page)
-            yield from (one.path for one in found)
-            if token is None:
-                return
-
-
-def entry_of(info: Mapping[str, Any]) -> Entry:
-    name = info["name"].rstrip("/").rpartition("/")[2]
-    if info["type"] == "directory" or info["name"].endswith("/"):
-        return Entry(name, mtime_ns=mtime_of(info), is_folder=True)
-    return Entry(name, int(info["size"] or 0), mtime_of(info))
-
-
-def mtime_of(info: Mapping[str, Any]) -> int:
-    """Nanoseconds since the epoch, under any name that filesystems use. 0 if unknown."""
-    value = next((info[key] for key in MTIME_KEYS if info.get(key)), None)
-    if isinstance(value, str):
-        with contextlib.suppress(ValueError):
-            value = datetime.fromisoformat(value.replace("Z", "+00:00"))
-    if isinstance(value, datetime):
-        value = value.timestamp()
-    return int(value * 1_000_000_000) if isinstance(value, (int, float)) else 0
-
-
-# Folders on Azure: adlfs, shown a marker, lists nothing else of its folder.
-
-
-class AzureFolders(BucketFolders):
-    """`Folders` over an `AzureStore`; paths are ``container/name``."""
-
-    def __init__(self, store: AzureStore) -> None:
-        super().__init__(store)
-        self._azure = store
-
-    def entries(self, folder: str) -> list[Entry]:
-        found = self._azure._connection.wait(self._azure._ask(folder, lambda: self._level(folder)))
-        if not found and "/" in folder and folder not in self._made:
-            raise FileNotFoundError(
-                errno.ENOENT, os.strerror(errno.ENOENT), self._azure.url(folder)
-            )
-        return by_name(entry for entry in found if entry.name)  # less the folder's own marker
-
-    async def _level(self, folder: str) -> list[Entry]:
-        prefix = f"{folder}/".partition("/")[2]
-        entries = []
-        async for one in self._azure._container(folder).walk_blobs(prefix, **ONCE):
-            name, size = one.name[len(prefix) :], getattr(one, "size", None)
-            if size is None:
-                entries.append(Entry(name.rstrip("/"), is_folder=True))
-            else:
-                when = mtime_of({"last_modified": one.last_modified})
-                entries.append(Entry(name, size, when))
-        return entries
-
-
-# Folders on S3: common prefixes of keys, and markers.
-
-
-class S3Folders:
-    """`Folders` over an `S3Store`; paths are ``bucket/key``."""
-
-    def __init__(self, store: S3Store) -> None:
         self._store = store
 
     def stat(self, path: str) -> Entry:
         name = path.rpartition("/")[2]
         if "/" not in path:
-            self._run(path, "head_bucket")
+            self._some(path)
             return Entry(name, is_folder=True)
         try:
-            found = self._run(path, "head_object", key=True)
-        except FileNotFoundError:
-            if not self.is_folder(path):
-                raise
+            found = self._store.info(path)
+        except IsADirectoryError:
             return Entry(name, is_folder=True)
-        return Entry(name, found["ContentLength"], nanoseconds(found["LastModified"]))
+        return Entry(name, found.size, nanoseconds(found.modified))
 
     def is_folder(self, path: str) -> bool:
-        return bool(self._page(path, MaxKeys=1).get("KeyCount"))
+        try:
+            return self._some(path) or "/" not in path
+        except FileNotFoundError:  # no such bucket
+            return False
 
     def entries(self, folder: str) -> list[Entry]:
-        start = len(self._prefix(folder))
+        start = len(folder) + 1
         found: list[Entry] = []
         seen = "/" not in folder  # a bucket is there even when it is empty
-        for page in self._pages(folder, Delimiter="/"):
-            seen = seen or bool(page.get("KeyCount"))
-            for below in page.get("CommonPrefixes", ()):
-                found.append(Entry(below["Prefix"][start:-1], is_folder=True))
-            for item in page.get("Contents", ()):
-                when = nanoseconds(item["LastModified"])
-                found.append(Entry(item["Key"][start:], item["Size"], when))
+        for objects, folders in self._pages(folder, deep=False):
+            seen = seen or bool(objects or folders)
+            found += [Entry(path[start:-1], is_folder=True) for path in folders]
+            found += [Entry(o.path[start:], o.size, nanoseconds(o.modified)) for o in objects]
         if not seen:
-            raise self._missing(folder)
+            raise FileNotFoundError(
+                errno.ENOENT, os.strerror(errno.ENOENT), self._store.url(folder)
+            )
         return by_name(entry for entry in found if entry.name)  # less the folder's own marker
 
     def make(self, folder: str) -> None:
         if "/" in folder:
-            self._run(f"{folder}/", "put_object", key=True, Body=b"")
+            self._store.put(f"{folder}/", b"")
         else:
-            self._run(folder, "create_bucket")
+            self._of_bucket("_mkdir", folder)
 
     def remove(self, folder: str) -> None:
         if "/" in folder:
             self._store.delete([f"{folder}/"])
         else:
-            self._run(folder, "delete_bucket")
+            self._of_bucket("_rmdir", folder)
 
     def remove_tree(self, folder: str) -> None:
-        bucket = folder.partition("/")[0]
         # a page at a time: what is listed is deleted before more is listed
-        for page in self._pages(folder):
-            self._store.delete(f"{bucket}/{item['Key']}" for item in page.get("Contents", ()))
+        for objects, _ in self._pages(folder, deep=True):
+            self._store.delete(one.path for one in objects)
 
     def copy(self, source: str, target: str) -> None:
-        self._store._client.connection.wait(self._store._copy(source, target))
+        self._store._connection.wait(self._store._copy(source, target))
 
     def move_tree(self, source: str, target: str) -> None:
-        bucket = source.partition("/")[0]
-        keys = [
-            f"{bucket}/{item['Key']}"
-            for page in self._pages(source)
-            for item in page.get("Contents", ())
-        ]
+        keys = [one.path for objects, _ in self._pages(source, deep=True) for one in objects]
         copies = (self._store._copy(key, target + key[len(source) :]) for key in keys)
-        self._store._client.connection.wait(at_once(DELETES_AT_ONCE, copies))
+        self._store._connection.wait(at_once(DELETES_AT_ONCE, copies))
         self._store.delete(keys)
 
-    def _prefix(self, folder: str) -> str:
-        key = self._store._client.split(folder)[1]
-        return f"{key}/" if key else ""
+    def _some(self, folder: str) -> bool:
+        """Whether anything is below. FileNotFoundError if there is no such bucket."""
+        found, _, _ = self._wait(self._store._page(f"{folder}/", True, None, 1))
+        return bool(found)
 
-    def _page(self, folder: str, **params: Any) -> dict[str, Any]:
-        return self._run(folder, "list_objects_v2", Prefix=self._prefix(folder), **params)
-
-    def _pages(self, folder: str, **params: Any) -> Iterator[dict[str, Any]]:
+    def _pages(self, folder: str, *, deep: bool) -> Iterator[tuple[list[ObjectInfo], list[str]]]:
+        token = None
         while True:
-            page = self._page(folder, **params)
-            yield page
-            if not page.get("IsTruncated"):
+            found, folders, token = self._wait(self._store._page(f"{folder}/", deep, token))
+            yield found, folders
+            if token is None:
                 return
-            params["ContinuationToken"] = page["NextContinuationToken"]
 
-    def _run(self, path: str, method: str, *, key: bool = False, **params: Any) -> dict[str, Any]:
-        params["Bucket"], found = self._store._client.split(path)
-        if key:
-            params["Key"] = found
-        return self._store._client.connection.wait(self._store._call(path, method, **params))
+    def _of_bucket(self, method: str, bucket: str) -> None:
+        work = getattr(self._store._connection.fs, method)
+        self._wait(self._store._ask(bucket, lambda: work(bucket)))
 
-    def _missing(self, path: str) -> FileNotFoundError:
-        return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self._store.url(path))
+    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
+        return self._store._connection.wait(work)
 
 
-def nanoseconds(when: datetime) -> int:
-    return int(when.timestamp()) * 1_000_000_000
+def entry_of(info: Mapping[str, Any]) -> Entry:
+    name = info["name"].rstrip("/").rpartition("/")[2]
+    if info["type"] == "directory" or info["name"].endswith("/"):
+        return Entry(name, mtime_ns=nanoseconds(seconds_in(info)), is_folder=True)
+    return Entry(name, int(info["size"] or 0), nanoseconds(seconds_in(info)))
+
+
+def seconds_in(info: Mapping[str, Any]) -> float | None:
+    """Under any name that filesystems use."""
+    return seconds_of(next((info[key] for key in MTIME_KEYS if info.get(key)), None))
+
+
+def nanoseconds(seconds: float | None) -> int:
+    """Since the epoch. 0 if unknown."""
+    return int((seconds or 0) * 1_000_000_000)
 
 
 # The folder view of a store, for callers that think in directories.
@@ -336,13 +232,6 @@ def nanoseconds(when: datetime) -> int:
 # Object stores have keys and no folders. A folder exists if a key below it exists, or a *marker*:
 # an empty object whose key ends in "/". Consoles, Hadoop and this module make markers for empty
 # folders. Elsewhere folders are what the filesystem says.
-
-
-SPECIAL = {
-    "S3Store": ("tfio_store.tf.filesystem.folders", "S3Folders"),
-    "AzureStore": ("tfio_store.tf.filesystem.folders", "AzureFolders"),
-}
-"""Stores whose folders need more than their fsspec class offers."""
 
 
 class Folders(Protocol):
@@ -379,10 +268,5 @@ def folders_of(store: Store) -> Folders:
     if isinstance(store, FsspecStore):
         return FsspecFolders(store._call)
     if isinstance(store, BucketStore):
-        special = SPECIAL.get(type(store).__name__)
-        if special is None:
-            return BucketFolders(store)
-        module, name = special  # which imports the client that the store has imported already
-        found: Folders = getattr(importlib.import_module(module), name)(store)
-        return found
+        return BucketFolders(store)
     raise ValueError(f"{store!r} has no folder view; open it with an fsspec scheme")
