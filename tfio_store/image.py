@@ -11,7 +11,6 @@ import math
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -28,6 +27,7 @@ except ModuleNotFoundError as _error:
 
 from tfio_store.errors import CorruptRecordError, DataLossWarning
 from tfio_store.example.kinds import encoding_of
+from tfio_store.storage.threads import mapped
 
 __all__ = ["decode", "pixels"]
 
@@ -326,7 +326,8 @@ def _decoded(
             bad[i] = error
             found[i] = 0 if how.size else np.zeros((0, 0, _CHANNELS[how.mode]), np.uint8)
 
-    _each(one, len(batch), threads)
+    for _ in mapped(one, range(len(batch)), threads):
+        pass
     if bad:
         first = min(bad)
         where, path = place(first)
@@ -341,18 +342,6 @@ def _decoded(
             stacklevel=3,
         )
     return found
-
-
-def _each(one: Callable[[int], None], count: int, threads: int) -> None:
-    """Call ``one`` with each number, from ``threads`` threads, which end with the call."""
-    threads = min(threads, count)
-    if threads <= 1:
-        for i in range(count):
-            one(i)
-        return
-    with ThreadPoolExecutor(threads, "tfio_store.image") as pool:
-        for _ in pool.map(one, range(count)):
-            pass
 
 
 def _room(how: _How, count: int, out: Any) -> Pixels:

@@ -37,7 +37,7 @@ from tfio_store.storage import Store
 from tfio_store.storage.faults import naming
 from tfio_store.storage.local import LocalStore
 from tfio_store.storage.read_ahead import Fetch, ReadAhead, split_range
-from tfio_store.storage.threads import Threads
+from tfio_store.storage.threads import mapped
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
@@ -144,9 +144,7 @@ def index_raw_shards(
         )
         return _within(shard, room * shard.nbytes)
 
-    with Threads(workers, thread_name_prefix="tfio_store-index") as pool:
-        found = dict(zip(missing, pool.map(look, missing), strict=True))
-    return dataset.with_shards(found)
+    return dataset.with_shards(dict(zip(missing, mapped(look, missing, workers), strict=True)))
 
 
 def _within(shard: Shard, room: float) -> Shard:

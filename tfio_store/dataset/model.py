@@ -9,7 +9,6 @@ import contextlib
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
@@ -24,6 +23,7 @@ from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.storage import ObjectInfo, Storage, Store, Version
 from tfio_store.storage.redaction import redacted
 from tfio_store.storage.store import LOOKS_AT_ONCE, listed
+from tfio_store.storage.threads import mapped
 
 __all__ = [
     "Block",
@@ -381,9 +381,8 @@ def look_at(dataset: Dataset, shards: list[int]) -> dict[int, ObjectInfo]:
     far = [i for i in remote if dataset.open(i)[1] not in told]
     for index in sorted(set(shards) - set(far)):  # a thread costs more than the answer
         look(index)
-    if far:
-        with ThreadPoolExecutor(min(LOOKS_AT_ONCE, len(far))) as pool:
-            list(pool.map(look, far))
+    for _ in mapped(look, far, LOOKS_AT_ONCE):
+        pass
     return found
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import Any, SupportsIndex
 
 import grain
@@ -16,6 +16,7 @@ import numpy as np
 from tfio_store.example.ragged import Nullable, Ragged
 from tfio_store.example.schema import Schema
 from tfio_store.read.record_source import RecordSource
+from tfio_store.storage.threads import Threads
 from tfio_store.tables.loader import LoaderContent
 
 __all__ = ["Ahead", "Records", "elements", "objects", "rows_of"]
@@ -123,7 +124,7 @@ class Ahead(grain.MapDataset[Any]):  # type: ignore[misc]
     def _begin(self) -> None:
         self._lock = threading.Lock()
         self._groups: OrderedDict[int, Future[Sequence[Any]]] = OrderedDict()
-        self._pool: ThreadPoolExecutor | None = None
+        self._pool: Threads | None = None
 
     def __len__(self) -> int:
         return len(self.parents[0])
@@ -163,7 +164,7 @@ class Ahead(grain.MapDataset[Any]):  # type: ignore[misc]
         if not self._ahead or number * self._count >= len(self):
             return None
         if self._pool is None:
-            self._pool = ThreadPoolExecutor(self._ahead + 1, "tfio-store-grain")
+            self._pool = Threads(self._ahead + 1, "tfio-store-grain")
         self._groups[number] = self._pool.submit(self._read, number)
         return self._groups[number]
 

@@ -18,7 +18,7 @@ from tfio_store.records.warning import warn
 from tfio_store.storage import PendingUpload, Storage
 from tfio_store.storage.storage import given_storage
 from tfio_store.storage.store import LOOKS_AT_ONCE
-from tfio_store.storage.threads import Threads
+from tfio_store.storage.threads import mapped
 from tfio_store.write.claim import Claim, HeldClaim, read_claim
 from tfio_store.write.commit import decide
 from tfio_store.write.disposal import (
@@ -155,15 +155,16 @@ def _delete(
 ) -> None:
     """Delete objects by name. With an etag, only that version. Many at once."""
     names, done = list(doomed), 0
-    with Threads(LOOKS_AT_ONCE) as pool:
-        while done < len(names):
-            some = names[done : done + _DELETED_BETWEEN]
-            folder.delete(name for name in some if not doomed[name])
-            versions = [name for name in some if doomed[name]]
-            list(pool.map(lambda name: folder.delete_version(name, doomed[name]), versions))
-            done += len(some)
-            if on_progress is not None:
-                on_progress(done, len(names))
+    while done < len(names):
+        some = names[done : done + _DELETED_BETWEEN]
+        folder.delete(name for name in some if not doomed[name])
+        versions = [name for name in some if doomed[name]]
+        list(
+            mapped(lambda name: folder.delete_version(name, doomed[name]), versions, LOOKS_AT_ONCE)
+        )
+        done += len(some)
+        if on_progress is not None:
+            on_progress(done, len(names))
 
 
 def _uploads(folder: Folder) -> list[PendingUpload]:
@@ -346,11 +347,10 @@ class _Found:
             for one in self.noted
             if one.name not in self.stays and one.name not in found and self.names.may_own(one.name)
         ]
-        with Threads(LOOKS_AT_ONCE) as pool:
-            looks = pool.map(partial(held, self.folder), noted)
-            for one, info in zip(noted, looks, strict=True):
-                if info is not None:
-                    found[one.name] = info.etag
+        looks = mapped(partial(held, self.folder), noted, LOOKS_AT_ONCE)
+        for one, info in zip(noted, looks, strict=True):
+            if info is not None:
+                found[one.name] = info.etag
         return found
 
     def _is_left(self, name: str) -> bool:

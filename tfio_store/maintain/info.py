@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from tfio_store.dataset.checks import counted, held
@@ -14,7 +15,7 @@ from tfio_store.dataset.source import Source, is_one, open_dataset
 from tfio_store.example.schema import Schema
 from tfio_store.storage import Storage
 from tfio_store.storage.storage import given_storage
-from tfio_store.storage.threads import Threads
+from tfio_store.storage.threads import mapped
 
 __all__ = ["DatasetInfo", "ShardFacts", "info"]
 
@@ -137,11 +138,8 @@ def info(
 
 def _codecs(dataset: Dataset) -> list[str | None]:
     """Of every file. Those without a manifest are looked at, many at once."""
-    numbers = range(len(dataset.shards))
-    if dataset.paged is not None:
-        return [codec_of(dataset, i) for i in numbers]
-    with Threads(_LOOKUPS_AT_ONCE) as pool:
-        return list(pool.map(lambda i: codec_of(dataset, i), numbers))
+    at_once = 1 if dataset.paged is not None else _LOOKUPS_AT_ONCE
+    return list(mapped(partial(codec_of, dataset), range(len(dataset.shards)), at_once))
 
 
 def _facts(dataset: Dataset, index: int, codec: str | None) -> ShardFacts:

@@ -25,7 +25,7 @@ from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, FRAME_OVERHEAD,
 from tfio_store.records.recovery import SkippedRegion
 from tfio_store.storage import Storage
 from tfio_store.storage.storage import check_storage, given_storage
-from tfio_store.storage.threads import Threads
+from tfio_store.storage.threads import mapped
 from tfio_store.write.commit import KEEP_REPLACED, IfExists
 from tfio_store.write.progress import OnProgress, Progress, check_on_progress
 from tfio_store.write.sharded_writer import ShardedWriter
@@ -253,8 +253,7 @@ def _look_at_objects(dataset: Dataset, report: VerifyReport, *, quick: bool = Fa
     """Report each object that is not what its manifest says. Returns the dataset of those that are
     there, of which a reader expects nothing: it has been told."""
     look = partial(_object_problem, dataset, quick=quick)
-    with Threads(_LOOKUPS_AT_ONCE if quick else 1) as pool:
-        found = list(pool.map(look, range(len(dataset.shards))))
+    found = list(mapped(look, range(len(dataset.shards)), _LOOKUPS_AT_ONCE if quick else 1))
     report.problems += [problem for problem, _ in found if problem is not None]
     if all(problem is None for problem, _ in found):
         return dataset

@@ -8,7 +8,6 @@ from their beginning.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -18,6 +17,7 @@ import numpy.typing as npt
 from tfio_store.dataset.header_walk import codec_of
 from tfio_store.dataset.model import Block, Dataset
 from tfio_store.show.model import counted, number
+from tfio_store.storage.threads import mapped
 
 __all__ = ["SPOT_BYTES", "BlockPick", "FilePick", "Pick", "Plan", "SpotPick", "chosen"]
 
@@ -248,10 +248,7 @@ class _Loose:
             except OSError as error:
                 return error
 
-        if not shards:
-            return
-        with ThreadPoolExecutor(min(_LOOKUPS_AT_ONCE, len(shards))) as pool:
-            found = dict(zip(shards, pool.map(look, shards), strict=True))
+        found = dict(zip(shards, mapped(look, shards, _LOOKUPS_AT_ONCE), strict=True))
         self._unreadable = {i: e for i, e in found.items() if isinstance(e, OSError)}
         self._codecs = {i: c for i, c in found.items() if not isinstance(c, OSError)}
 

@@ -15,7 +15,7 @@ from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.storage import Storage
 from tfio_store.storage.storage import given_storage
-from tfio_store.storage.threads import Threads
+from tfio_store.storage.threads import mapped
 from tfio_store.write.progress import OnProgress, Progress, check_on_progress
 
 __all__ = ["ShardCount", "count", "count_shards", "counted"]
@@ -139,13 +139,12 @@ def counted(
     unknown = [i for i, shard in enumerate(dataset.shards) if shard.records is None]
     found: dict[int, Shard] = {}
     records = nbytes = 0
-    with Threads(min(_FILES_AT_ONCE, len(unknown))) as pool:
-        walk = partial(_walked, dataset, max_record_bytes=max_record_bytes)
-        for index, shard in zip(unknown, pool.map(walk, unknown), strict=True):
-            found[index] = shard
-            records, nbytes = records + _known(shard), nbytes + shard.nbytes
-            if on_progress is not None:
-                on_progress(Progress(records, nbytes, len(found), whole_shards=len(unknown)))
+    walk = partial(_walked, dataset, max_record_bytes=max_record_bytes)
+    for index, shard in zip(unknown, mapped(walk, unknown, _FILES_AT_ONCE), strict=True):
+        found[index] = shard
+        records, nbytes = records + _known(shard), nbytes + shard.nbytes
+        if on_progress is not None:
+            on_progress(Progress(records, nbytes, len(found), whole_shards=len(unknown)))
     return dataset.with_shards(found)
 
 

@@ -11,7 +11,7 @@ from tfio_store.dataset.names import MANIFEST_SUFFIX, DatasetNames
 from tfio_store.errors import ManifestError
 from tfio_store.records.warning import warn
 from tfio_store.storage.store import LOOKS_AT_ONCE
-from tfio_store.storage.threads import Threads
+from tfio_store.storage.threads import mapped
 from tfio_store.write.integrity import stored_crc32c
 
 if TYPE_CHECKING:
@@ -192,8 +192,7 @@ def delete_plain(folder: Folder, shards: Iterable[Fingerprint]) -> None:
         if found is not None:
             folder.delete_version(shard.name, found.etag)
 
-    with Threads(LOOKS_AT_ONCE) as pool:
-        list(pool.map(delete, shards))
+    list(mapped(delete, shards, LOOKS_AT_ONCE))
 
 
 def held(folder: Folder, shard: Fingerprint) -> ObjectInfo | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tfio_store.records.framing import crc32c
 from tfio_store.storage.store import LOOKS_AT_ONCE, listed
-from tfio_store.storage.threads import Threads
+from tfio_store.storage.threads import mapped
 
 if TYPE_CHECKING:
     from tfio_store.dataset.folder import Folder
@@ -73,9 +73,7 @@ def check_shards(
             unknown.append(shard)
         else:
             check(shard, stored)
-    if unknown:
-        with Threads(LOOKS_AT_ONCE) as pool:
-            list(pool.map(ask, unknown))
+    list(mapped(ask, unknown, LOOKS_AT_ONCE))
 
 
 def read_back(store: Store, path: str, *, nbytes: int, crc: int) -> None:

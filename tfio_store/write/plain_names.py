@@ -27,7 +27,7 @@ from tfio_store.dataset.manifest import Fingerprint
 from tfio_store.dataset.names import DatasetNames
 from tfio_store.errors import ManifestError
 from tfio_store.storage.store import LOOKS_AT_ONCE
-from tfio_store.storage.threads import Threads
+from tfio_store.storage.threads import mapped
 from tfio_store.write.claim import HeldClaim, claims_among
 from tfio_store.write.disposal import delete_plain, held, named_by_neighbours
 from tfio_store.write.integrity import check_stored
@@ -93,8 +93,7 @@ class PlainCopies:
             replace(shard, name=names.shard(first + i, None)) for i, shard in enumerate(shards)
         )
         found = [target for target in targets if target.name in present]
-        with Threads(LOOKS_AT_ONCE) as pool:
-            same = list(pool.map(partial(_is_held, folder, made), found))
+        same = list(mapped(partial(_is_held, folder, made), found, LOOKS_AT_ONCE))
         ours = own | made.keys()
         there = {target.name for target, holds in zip(found, same, strict=True) if holds} & ours
         taken = {target.name for target in found} - there
@@ -122,9 +121,8 @@ class PlainCopies:
         """
         pairs = zip(self.sources, self.targets, strict=True)
         missing = [(source, target) for source, target in pairs if target.name not in self.there]
-        with Threads(LOOKS_AT_ONCE) as pool:
-            for _ in pool.map(self._make, missing):
-                claim.beat()
+        for _ in mapped(self._make, missing, LOOKS_AT_ONCE):
+            claim.beat()
 
     def _make(self, pair: tuple[ShardInfo, ShardInfo]) -> None:
         source, target = pair

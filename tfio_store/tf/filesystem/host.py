@@ -21,7 +21,7 @@ from functools import partial
 from tfio_store.storage import Storage
 from tfio_store.storage.connection import check_may_wait, on_loop
 from tfio_store.storage.store import ObjectInfo, Store
-from tfio_store.storage.threads import Threads
+from tfio_store.storage.threads import mapped
 from tfio_store.tf.filesystem.files import APPEND_LIMIT, ReadFile, WriteFile
 from tfio_store.tf.filesystem.folders import Entry, Folders, folders_of
 from tfio_store.tf.filesystem.patterns import Hints, expand
@@ -163,10 +163,7 @@ class Host:
             except (FileNotFoundError, NotADirectoryError):
                 return []
 
-        if len(folders) < 2:
-            return [names(url) for url in folders]
-        with Threads(LISTINGS_AT_ONCE) as pool:
-            return list(pool.map(names, folders))
+        return list(mapped(names, folders, LISTINGS_AT_ONCE))
 
     def _is_there(self, url: str) -> bool:
         try:
