@@ -182,6 +182,11 @@ class RollingShards:
     def finish(self) -> None:
         """Every record is in its shard already."""
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no record came."""
+        return len(self.streams) == 1 and not self._records
+
     def _stop(self, ends: np.ndarray[Any, np.dtype[np.int64]], start: int) -> int:
         """Up to which record of the run the open shard has room. At least one record fits."""
         stop = len(ends)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -16,17 +16,15 @@ from tfio_store.dataset.manifest import DatasetManifest, Fingerprint, describe
 from tfio_store.dataset.names import DEFAULT_SHARD_BYTES, RollOver
 from tfio_store.example.schema import Schema
 from tfio_store.records.compression import Compressor
-from tfio_store.records.framing import RecordBatch
 from tfio_store.storage import Storage
 from tfio_store.storage.redaction import redacted
 from tfio_store.storage.storage import given_storage
 from tfio_store.write.commit import KEEP_REPLACED, Attempt, IfExists, Plan
-from tfio_store.write.lifecycle import Lifecycle, begin
+from tfio_store.write.lifecycle import ShardWriter, begin
 from tfio_store.write.pipeline import MEMORY_BUDGET, Memory
 from tfio_store.write.placement import FixedShards, RollingShards, ShardFor, ShuffledShards
 from tfio_store.write.progress import OnProgress, Tally
 from tfio_store.write.record_check import RecordCheck, schema_as_learned
-from tfio_store.write.runs import runs
 from tfio_store.write.shard_layout import check_record_positions
 from tfio_store.write.shard_stream import ShardStream, ShardUploads
 
@@ -39,7 +37,7 @@ ROLLING_OPEN = 3
 """Shards that roll over are written one at a time, while earlier ones still upload."""
 
 
-class ShardedWriter(Lifecycle):
+class ShardedWriter(ShardWriter):
     """Writes records into shards, and publishes all of them at once when it is closed.
 
     Leaving the context normally commits. Leaving it by an exception leaves no object behind. A
@@ -197,33 +195,6 @@ class ShardedWriter(Lifecycle):
             self._refuse()
         record = self._check.one(record)
         self._shards.write(record, key)
-
-    def write_batch(self, records: Iterable[BytesLike | Mapping[str, Any]] | RecordBatch) -> None:
-        """Add many records, several times as fast as one by one.
-
-        They go to the same shards as by `write`.
-
-        If it raises, the writer cannot go on, because some of the records may have been added.
-
-        Args:
-            records (Iterable | RecordBatch): Records as `write` takes them.
-
-        Raises:
-            OSError: Writing has failed.
-            SchemaError: A mapping is not as the schema says.
-            TypeError: A record is of another type.
-            ValueError: The writer is closed.
-        """
-        if self._ended:
-            self._refuse()
-        try:
-            for run in self._check.each(runs(records, self._block_bytes)):
-                if self._ended:
-                    self._refuse()
-                self._shards.write_run(run)
-        except BaseException as error:
-            self._end(error)
-            raise
 
     @property
     def manifest(self) -> DatasetManifest:

@@ -15,7 +15,7 @@ from tfio_store.dataset.names import RollOver, new_attempt
 from tfio_store.records.compression import Compressor
 from tfio_store.records.framing import RecordBatch
 from tfio_store.write.commit import Attempt
-from tfio_store.write.lifecycle import Lifecycle
+from tfio_store.write.lifecycle import ShardWriter
 from tfio_store.write.pipeline import Memory
 from tfio_store.write.placement import RollingShards
 from tfio_store.write.progress import Tally
@@ -101,7 +101,7 @@ class Task:
         self.attempt.folder.delete(shard.name for shard in shards)
 
 
-class TaskWriter(Lifecycle):
+class TaskWriter(ShardWriter):
     """Writes what one task of a `WriteJob` has. `WriteJob.open` makes it.
 
     Its records go to one shard, or to several of about ``max_shard_bytes``, or to none if there are
@@ -123,6 +123,8 @@ class TaskWriter(Lifecycle):
         3
     """
 
+    _shards: RollingShards
+
     def __init__(self, task: Task, order: Order, max_shard_bytes: int) -> None:
         self._task: Task | None = None
         self._order = order
@@ -139,7 +141,6 @@ class TaskWriter(Lifecycle):
         opened = partial(_open_shard, uploads, task, self._token)
         self._tally = Tally(None)
         self._shards = RollingShards(opened, uploads.land, limits, self._block_bytes, self._tally)
-        self._is_empty = True
         self._task = task
 
     def write(self, record: BytesLike | Mapping[str, Any]) -> None:
@@ -157,34 +158,6 @@ class TaskWriter(Lifecycle):
         if self._ended:
             self._refuse()
         self._shards.write(self._check.one(record), None)
-        self._is_empty = False
-
-    def write_batch(self, records: Iterable[BytesLike | Mapping[str, Any]] | RecordBatch) -> None:
-        """Add many records, several times as fast as one by one.
-
-        If it raises, the writer cannot go on, because some of the records may have been added.
-
-        Args:
-            records (Iterable | RecordBatch): Records as `write` takes them.
-
-        Raises:
-            OSError: Writing has failed.
-            SchemaError: A mapping is not as the schema says.
-            TypeError: A record is of another type.
-            ValueError: The writer is closed.
-        """
-        if self._ended:
-            self._refuse()
-        self._uploads.owner.check("the writer")
-        try:
-            for run in self._check.each(runs(records, self._block_bytes)):
-                if self._ended:
-                    self._refuse()
-                self._shards.write_run(run)
-                self._is_empty = False
-        except BaseException as error:
-            self._end(error)
-            raise
 
     @property
     def result(self) -> TaskResult:
@@ -217,7 +190,7 @@ class TaskWriter(Lifecycle):
         assert self._task is not None
         self._uploads.owner.check("the writer")
         try:
-            shards = () if self._is_empty else tuple(self._uploads.finish())
+            shards = () if self._shards.is_empty else tuple(self._uploads.finish())
             self._task.check_open()
         except BaseException as error:
             self._end(error)
