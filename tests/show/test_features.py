@@ -16,11 +16,12 @@ import tfio_store as tfs
 from tests.support.examples import FLOATS, INT64S
 from tfio_store.example.schema import Schema
 from tfio_store.records.framing import RecordBatch
-from tfio_store.show import columns, held
+from tfio_store.show import columns
 from tfio_store.show.features import facts_of_feature
 from tfio_store.show.gallery import single_values
 from tfio_store.show.model import FeatureFacts
 from tfio_store.show.tally import Tallies
+from tfio_store.tables import held_numbers
 
 QUANTILES = [0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1]
 
@@ -127,10 +128,10 @@ def test_both_codecs_say_the_same(codec: str, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_more_values_than_are_held_are_a_fair_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(held, "_MOST_EACH", 1000)
-    monkeypatch.setattr(held, "_PART", 1000)
+    monkeypatch.setattr(held_numbers, "_MOST_EACH", 1000)
+    monkeypatch.setattr(held_numbers, "_PART", 1000)
     values = np.random.default_rng(0).normal(5, 2, 20_000)
-    keeper = held.Held(held.Budget(), 0)
+    keeper = held_numbers.Held(held_numbers.Budget(), 0)
     for chunk in np.split(values, 20):
         keeper.add(chunk)
     assert not keeper.exact

@@ -16,8 +16,8 @@ from tfio_store.example.feature import Feature
 from tfio_store.example.schema import Schema
 from tfio_store.records.framing import RecordBatch
 from tfio_store.show.columns import Column, Key, decoded, name_of
-from tfio_store.show.held import Budget, Held
 from tfio_store.show.strings import Issue, Strings
+from tfio_store.tables.held_numbers import Budget, Held
 
 __all__ = ["MOST_NAMES", "RECORD", "FeatureTally", "Tallies"]
 

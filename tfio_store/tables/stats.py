@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -27,6 +26,7 @@ from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
 from tfio_store.records.lookalike import looks_like
 from tfio_store.storage import Storage
 from tfio_store.storage.storage import given_storage
+from tfio_store.tables.held_numbers import Budget, Held, quantiles
 from tfio_store.tables.infer import schema_of_records
 from tfio_store.tables.rows import opened
 from tfio_store.tables.texts import iso_texts
@@ -37,9 +37,6 @@ __all__ = ["DatasetStats", "FeatureStats", "presence", "stats"]
 
 # Keeps count of one feature's values, batch by batch, in bounded memory.
 
-
-_SAMPLED = 8192
-"""Values that quantiles are made of."""
 
 _MOST_DISTINCT = 10_000
 _MOST_CLASSES = 1000
@@ -86,33 +83,31 @@ class FeatureStats:
 
 @dataclass
 class FeatureTally:
-    """What is known of one feature so far."""
+    """What is known of one feature so far. All features share the ``budget``."""
 
     dtype: str
+    budget: Budget
     present: int = 0
     values: int = 0
-    nans: int = 0
-    fewest: int | None = None
-    most: int = 0
-    range: tuple[Any, Any] | None = None
+    nats: int = 0
     distinct: set[Any] | None = field(default_factory=set)
     """None once there are too many."""
     examples: list[bytes] = field(default_factory=list)
     unit: Any = None
     """The numpy dtype of datetimes and timedeltas."""
-    _keys: npt.NDArray[Any] = field(default_factory=lambda: np.empty(0))
-    _sample: npt.NDArray[Any] = field(default_factory=lambda: np.empty(0))
-    _chance: Any = field(default_factory=lambda: np.random.default_rng(0))
+
+    def __post_init__(self) -> None:
+        self.counts = Held(self.budget, 0)
+        """Values of each record that has it."""
+        self.numbers = Held(self.budget, 0, tells_infinite=True)
+        """The values; of byte strings their lengths."""
 
     def add(self, column: Any) -> None:
         """Count a decoded column."""
         counts, values = _flat(column)
         self.present += len(counts)
         self.values += len(values)
-        if len(counts):
-            least = int(counts.min())
-            self.fewest = least if self.fewest is None else min(self.fewest, least)
-            self.most = max(self.most, int(counts.max()))
+        self.counts.add(counts)
         if values.dtype.kind in "mM":
             self._add_times(values)
         elif values.dtype.kind == "O":
@@ -124,23 +119,19 @@ class FeatureTally:
         encoded = [value.encode() if isinstance(value, str) else value for value in values]
         self.examples += encoded[: _LOOKED_AT - len(self.examples)]
         self._note({hash(value) for value in encoded})
-        self._measure(np.array([len(value) for value in encoded], np.int64))
+        self.numbers.add(np.array([len(value) for value in encoded], np.int64))
 
     def _add_times(self, values: npt.NDArray[Any]) -> None:
         """They count as their integers. NaT is passed by."""
         self.unit = values.dtype
         missing = np.isnat(values)
-        self.nans += int(missing.sum())
+        self.nats += int(missing.sum())
         self._add_numbers(values[~missing].view(np.int64))
 
     def _add_numbers(self, values: npt.NDArray[Any]) -> None:
-        if values.dtype.kind == "f":
-            missing = np.isnan(values)
-            self.nans += int(missing.sum())
-            values = values[~missing]
         if self.distinct is not None:
-            self._note(set(np.unique(values).tolist()))
-        self._measure(values)
+            self._note(set(np.unique(values[values == values]).tolist()))  # without NaN
+        self.numbers.add(values)
 
     def _note(self, found: set[Any]) -> None:
         if self.distinct is not None:
@@ -148,28 +139,10 @@ class FeatureTally:
             if len(self.distinct) > _MOST_DISTINCT:
                 self.distinct = None
 
-    def _measure(self, values: npt.NDArray[Any]) -> None:
-        if not len(values):
-            return
-        least, most = values.min().item(), values.max().item()
-        known = (least, most) if self.range is None else self.range
-        self.range = min(known[0], least), max(known[1], most)
-        # each value draws a number, and those of the smallest numbers are a fair sample
-        keys = np.concatenate([self._keys, self._chance.random(len(values))])
-        kind = np.float64 if self.unit is None else np.int64
-        sample = np.concatenate([self._sample.astype(kind), values.astype(kind)])
-        if len(keys) > _SAMPLED:
-            kept = np.argpartition(keys, _SAMPLED)[:_SAMPLED]
-            keys, sample = keys[kept], sample[kept]
-        self._keys, self._sample = keys, sample
-
     @property
     def quantiles(self) -> tuple[Any, ...]:
-        size = len(self._sample)
-        if not size:
-            return ()
-        ordered = np.sort(self._sample)
-        return tuple(ordered[max(math.ceil(part * size) - 1, 0)].item() for part in _QUANTILES)
+        found = quantiles(np.sort(self.numbers.values), _QUANTILES)
+        return found if self.unit is not None else tuple(map(float, found))
 
     def shown(self, value: Any) -> Any:
         """Times and durations as ISO 8601 texts, all else as it is."""
@@ -180,16 +153,16 @@ class FeatureTally:
 
 def told(tally: FeatureTally) -> FeatureStats:
     """The answer, from all that was counted."""
-    least, most = (None, None) if tally.range is None else tally.range
+    numbers, counts = tally.numbers, tally.counts
     return FeatureStats(
         tally.dtype,
         tally.present,
         tally.values,
-        (tally.fewest or 0, tally.most),
-        tally.shown(least),
+        (int(counts.least or 0), int(counts.most or 0)),
+        tally.shown(numbers.least),
         tuple(map(tally.shown, tally.quantiles)),
-        tally.shown(most),
-        tally.nans,
+        tally.shown(numbers.most),
+        tally.nats + numbers.nans,
         None if tally.distinct is None else len(tally.distinct),
         _guess(tally),
     )
@@ -344,8 +317,8 @@ def stats(
 ) -> DatasetStats:
     """Tell of each feature how many records have it, its range, quantiles and distinct values.
 
-    Larger sources are sampled: blocks are read by chance, the same ones each time. Quantiles are
-    those of at most 8,192 values by chance.
+    Larger sources are sampled: blocks are read by chance, the same ones each time. Where there are
+    millions of values, quantiles are those of a part of them by chance.
 
     Args:
         source (str | PathLike | list): See `RecordReader`.
@@ -384,6 +357,7 @@ def stats(
     dataset = open_dataset(source, storage, compression=compression, limits=limits)
     known = dataset.schema
     tallies: dict[str, FeatureTally] = {}
+    budget = Budget()
     records = nbytes = 0
     whole = True
     with RecordReader.of(dataset, max_record_bytes=max_record_bytes) as reader:
@@ -394,7 +368,7 @@ def stats(
                 break
             with of_source(source, records):
                 for name, dtype, column in _columns(batch, known):
-                    _tally(tallies, name, dtype).add(column)
+                    _tally(tallies, name, dtype, budget).add(column)
             records, nbytes = records + len(batch), nbytes + batch.nbytes
             if on_progress is not None:
                 on_progress(Progress(records, nbytes, 0, None if sampled else dataset.num_records))
@@ -409,8 +383,8 @@ def _fits(dataset: Dataset, nbytes: int) -> bool:
     return all(codec_of(dataset, i) is None for i in range(len(dataset.shards)))
 
 
-def _tally(tallies: dict[str, FeatureTally], name: str, dtype: str) -> FeatureTally:
-    found = tallies.setdefault(name, FeatureTally(dtype))
+def _tally(tallies: dict[str, FeatureTally], name: str, dtype: str, budget: Budget) -> FeatureTally:
+    found = tallies.setdefault(name, FeatureTally(dtype, budget))
     if found.dtype != dtype:
         reason = f"holds {dtype} values, and {found.dtype} elsewhere"
         raise SchemaError(reason, feature=name, record=0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,11 +48,12 @@ class Held:
     """Numbers, in the order in which they came while ``exact``. What is told of them is of all of
     them, but for `values`.
 
-    NaN (NaT) and infinite values are counted only.
+    NaN (NaT) is counted only, and so are infinite values unless they are told too.
     """
 
-    def __init__(self, budget: Budget, seed: int) -> None:
+    def __init__(self, budget: Budget, seed: int, *, tells_infinite: bool = False) -> None:
         self._budget = budget
+        self._tells_infinite = tells_infinite
         self._chance = np.random.default_rng([seed, 3])
         self._chunks: list[npt.NDArray[Any]] = []
         self._keys = np.zeros(0)
@@ -103,7 +105,7 @@ class Held:
         nans = int(np.count_nonzero(np.isnan(values)))
         self.nans += nans
         self.infinite += len(values) - int(np.count_nonzero(finite)) - nans
-        kept: npt.NDArray[Any] = values[finite]
+        kept: npt.NDArray[Any] = values[~np.isnan(values) if self._tells_infinite else finite]
         return kept
 
     def _draw(self, values: npt.NDArray[Any]) -> None:
@@ -193,11 +195,10 @@ class _Moments:
         self.mean = mean if not before else self.mean + step * len(wide) / self.count
 
 
-def quantiles(ordered: npt.NDArray[Any]) -> tuple[Any, ...]:
-    """Those of `QUANTILES` of sorted values, each of them a value that is there (numpy's
-    "inverted_cdf")."""
+def quantiles(ordered: npt.NDArray[Any], parts: Sequence[float] = QUANTILES) -> tuple[Any, ...]:
+    """Those of sorted values, each of them a value that is there (numpy's "inverted_cdf")."""
     size = len(ordered)
     if not size:
         return ()
-    places = [min(max(math.ceil(part * size) - 1, 0), size - 1) for part in QUANTILES]
+    places = [min(max(math.ceil(part * size) - 1, 0), size - 1) for part in parts]
     return tuple(ordered[places].tolist())
