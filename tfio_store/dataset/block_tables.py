@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tfio_store.records.arrays import Int64Array
 from tfio_store.records.framing import FRAME_OVERHEAD, RecordBatch, crc32c
 
 if TYPE_CHECKING:
@@ -65,7 +66,6 @@ __all__ = [
 # The numbers count from the start of the record's block, so that 32 bits hold them.
 
 
-Int64Array = npt.NDArray[np.int64]
 StartsArray = npt.NDArray[np.uint32]
 """uint32 [n_records]: bytes from the start of a record's block to the record's frame."""
 

@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
+
+from typing_extensions import Buffer as BytesLike
 
 from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.names import (
@@ -26,9 +28,6 @@ from tfio_store.errors import ManifestError
 from tfio_store.storage import Storage, Store
 from tfio_store.storage.storage import for_writing
 from tfio_store.storage.store import early
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer as BytesLike
 
 __all__ = [
     "Folder",

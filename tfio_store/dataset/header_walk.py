@@ -5,17 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 import numpy as np
+from typing_extensions import Buffer as BytesLike
 
-from tfio_store.dataset.block_tables import (
-    START_BYTES,
-    BlockTable,
-    Int64Array,
-    are_cheap,
-    relative_starts,
-)
+from tfio_store.dataset.block_tables import START_BYTES, BlockTable, are_cheap, relative_starts
 from tfio_store.dataset.model import Dataset, Shard
 from tfio_store.errors import (
     CorruptRecordError,
@@ -23,6 +17,7 @@ from tfio_store.errors import (
     RecordTooLargeError,
     TruncatedRecordError,
 )
+from tfio_store.records.arrays import Int64Array
 from tfio_store.records.framing import (
     DEFAULT_MAX_RECORD_BYTES,
     FRAME_OVERHEAD,
@@ -38,10 +33,6 @@ from tfio_store.storage.faults import naming
 from tfio_store.storage.local import LocalStore
 from tfio_store.storage.read_ahead import Fetch, ReadAhead, split_range
 from tfio_store.storage.threads import mapped
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer as BytesLike
-
 
 __all__ = [
     "block_table",

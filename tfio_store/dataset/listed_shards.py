@@ -13,13 +13,13 @@ from itertools import accumulate, pairwise
 from typing import Any, overload
 
 import numpy as np
-import numpy.typing as npt
 
 from tfio_store.dataset.block_tables import BlockTable, ShardInfo
 from tfio_store.dataset.folder import Folder
 from tfio_store.dataset.model import LazyShards, Shard
 from tfio_store.dataset.paged_shards import PagedShards, Places
 from tfio_store.dataset.part import part_at, part_of_pages
+from tfio_store.records.arrays import Int64Array
 from tfio_store.storage import Version
 
 __all__ = ["ListedShards", "pack_shards", "unpack_shards"]
@@ -120,9 +120,6 @@ class ListedShards(LazyShards):
 # which are alike, each byte of them beside the same byte of the others: what is alike goes by
 # zlib, and about four bytes of a block stay, and four of its sum. The places of single records are
 # left out.
-
-
-Int64Array = npt.NDArray[np.int64]
 
 
 def pack_shards(shards: Sequence[Shard]) -> bytes:

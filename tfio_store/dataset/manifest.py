@@ -14,7 +14,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import ne
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from typing_extensions import Buffer as BytesLike
 
 from tfio_store.dataset.block_tables import BlockTable, ShardInfo, decode_tables, encode_tables
 from tfio_store.dataset.checks import check_name, check_room, counted, held
@@ -23,10 +25,6 @@ from tfio_store.dataset.shard_page import pages_from_json, pages_to_json
 from tfio_store.errors import ManifestError
 from tfio_store.example.schema import written_schema
 from tfio_store.records.framing import crc32c
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer as BytesLike
-
 
 __all__ = ["BlockTable", "DatasetManifest", "Fingerprint", "Replaced", "ShardInfo", "describe"]
 

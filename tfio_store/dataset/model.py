@@ -16,8 +16,9 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from tfio_store.dataset.manifest import BlockTable, DatasetManifest
-from tfio_store.dataset.paged_shards import Int64Array, PagedShards, Places
+from tfio_store.dataset.paged_shards import PagedShards, Places
 from tfio_store.example.schema import Schema
+from tfio_store.records.arrays import Int64Array
 from tfio_store.records.compression import codec_name
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.storage import ObjectInfo, Storage, Store, Version

@@ -14,10 +14,10 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from functools import cached_property, partial
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, overload
+from typing import Any, NamedTuple, Protocol, overload
 
 import numpy as np
-import numpy.typing as npt
+from typing_extensions import Buffer as BytesLike
 
 from tfio_store.dataset.block_tables import BlockTable, ShardInfo
 from tfio_store.dataset.checks import check_name, check_room
@@ -32,12 +32,9 @@ from tfio_store.dataset.shard_page import (
     page_crc,
 )
 from tfio_store.errors import ManifestError
+from tfio_store.records.arrays import Int64Array
 from tfio_store.records.framing import crc32c
 from tfio_store.storage.threads import PerProcess
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer as BytesLike
-
 
 __all__ = ["MemoryCache", "PagedShards", "Places", "Ranges"]
 
@@ -116,8 +113,6 @@ class MemoryCache:
     def __reduce__(self) -> tuple[Any, ...]:
         return partial(MemoryCache, newest=self._newest), (self._limit,)
 
-
-Int64Array = npt.NDArray[np.int64]
 
 _PAGES_KEPT = 4 << 20
 _TABLES_KEPT = 6 << 20

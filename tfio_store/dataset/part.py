@@ -17,8 +17,9 @@ import numpy as np
 
 from tfio_store.dataset.block_tables import BlockTable
 from tfio_store.dataset.model import Dataset, Shard
-from tfio_store.dataset.paged_shards import Int64Array, PagedShards, Places
+from tfio_store.dataset.paged_shards import PagedShards, Places
 from tfio_store.dataset.shard_page import Listed
+from tfio_store.records.arrays import Int64Array
 from tfio_store.records.framing import crc32c
 
 __all__ = [

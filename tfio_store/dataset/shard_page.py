@@ -8,10 +8,10 @@ import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+from typing_extensions import Buffer as BytesLike
 
 from tfio_store.dataset.block_tables import (
     COMPRESSED,
@@ -29,11 +29,8 @@ from tfio_store.dataset.block_tables import (
     with_details,
 )
 from tfio_store.dataset.checks import check_name
+from tfio_store.records.arrays import Int64Array
 from tfio_store.records.framing import crc32c
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer as BytesLike
-
 
 __all__ = [
     "INDEX_HEADER_BYTES",
@@ -160,8 +157,6 @@ _WIDE = ("nbytes", "records", "blocks", "table_start", "table_nbytes")
 _NARROW = ("crc32c", "index", "name_stop")
 
 LIST_HEADER_BYTES = _LIST.size
-
-Int64Array = npt.NDArray[np.int64]
 
 
 class TablePlace(NamedTuple):

@@ -34,6 +34,7 @@ from tfio_store.example.values import (
     plain_array,
     plain_string,
 )
+from tfio_store.records.arrays import BoolArray, Int64Array
 from tfio_store.records.framing import RecordBatch
 
 __all__ = [
@@ -51,8 +52,6 @@ __all__ = [
     "undecided",
 ]
 
-Int64Array = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
 CoreColumn = tuple[bytes, Any, "Int64Array | None", int, "BoolArray | None"]
 
 

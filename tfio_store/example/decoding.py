@@ -13,6 +13,7 @@ import numpy.typing as npt
 from tfio_store.errors import SchemaError
 from tfio_store.example.feature import ROW_LENGTHS, Feature
 from tfio_store.example.ragged import Nullable, Ragged
+from tfio_store.records.arrays import BoolArray, Int64Array
 from tfio_store.records.framing import RecordBatch
 
 __all__ = [
@@ -33,8 +34,6 @@ __all__ = [
 KINDS = {"bytes": 1, "float32": 2, "int64": 3}
 
 Array = npt.NDArray[Any]
-Int64Array = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
 
 
 def keys_of(name: str, feature: Feature) -> list[bytes]:

@@ -8,6 +8,8 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
+from tfio_store.records.arrays import BoolArray
+
 __all__ = [
     "exact_array",
     "float32s",
@@ -97,8 +99,6 @@ def refuse_float(name: str, value: Any) -> NoReturn:
 
 # What stands for a null in the values and arrays that users have.
 
-
-BoolArray = npt.NDArray[np.bool_]
 
 _NULLS = ("NoneType", "NAType", "NaTType", "MaskedConstant")
 

@@ -26,11 +26,10 @@ from tfio_store.example.fitting import evened, fitted, wrong_levels
 from tfio_store.example.kind_values import written
 from tfio_store.example.ragged import Ragged, apart
 from tfio_store.example.schema import Schema
+from tfio_store.records.arrays import BoolArray, Int64Array
 
 __all__ = ["ListColumn", "core_table"]
 
-Int64Array = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
 ListColumn = tuple[bytes, Any, Int64Array, "Int64Array | None", int, "BoolArray | None"]
 
 

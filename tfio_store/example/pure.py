@@ -23,6 +23,7 @@ from tfio_store.example.pure_encoding import (
     encode_sequence_columns,
     encode_sequence_example,
 )
+from tfio_store.records.arrays import BoolArray, Int64Array
 
 __all__ = [
     "Learner",
@@ -35,8 +36,6 @@ __all__ = [
     "encode_sequence_example",
 ]
 
-Int64Array = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
 Field = tuple[int, int, bytes]
 
 BYTES, FLOAT, INT64 = 1, 2, 3

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tfio_store.example.learned import common_shape, raise_two_kinds, raise_two_units
 from tfio_store.example.ragged import Ragged
@@ -19,6 +18,7 @@ from tfio_store.example.values import (
     shape_of,
     unit_of,
 )
+from tfio_store.records.arrays import BoolArray, Int64Array
 
 __all__ = [
     "Learner",
@@ -27,9 +27,6 @@ __all__ = [
     "encode_sequence_columns",
     "encode_sequence_example",
 ]
-
-Int64Array = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
 
 BYTES, FLOAT, INT64 = 1, 2, 3
 LENGTH = 2

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfio_store.example.exactness import exact_array, joined_exactly, null_flags
+from tfio_store.records.arrays import BoolArray, Int64Array
 from tfio_store.records.framing import RecordBatch
 
 __all__ = [
@@ -51,7 +52,6 @@ class Text:
 # `Ragged`: rows of differing lengths, as one array and where each row lies in it.
 
 
-Int64Array = npt.NDArray[np.int64]
 RowIndex: TypeAlias = "tuple[SupportsIndex, EllipsisType]"
 """``[i, ...]``, which gives an array where ``[i]`` would give a byte string of a numpy array."""
 
@@ -177,9 +177,6 @@ def _join_ragged(rows: list[Any], dtype: npt.DTypeLike | None) -> Ragged:
 #
 # An Example holds a null by what it lacks: the record has no such feature. So a row is null as a
 # whole or not at all.
-
-
-BoolArray = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,7 +11,9 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
+
+from typing_extensions import Buffer as BytesLike
 
 from tfio_store.dataset.model import Block, Shard
 from tfio_store.dataset.source import is_one
@@ -38,10 +40,6 @@ from tfio_store.records.recovery import (
 )
 from tfio_store.storage import ReplacedError
 from tfio_store.storage.redaction import redacted
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer as BytesLike
-
 
 __all__ = [
     "NO_OFFSET",

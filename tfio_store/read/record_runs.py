@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import Buffer as BytesLike
 
 from tfio_store.dataset.block_tables import SUMMED_BYTES
 from tfio_store.dataset.model import Dataset
 from tfio_store.errors import ManifestError, RecordTooLargeError, TruncatedRecordError
 from tfio_store.read.decode import Decoding, Located, other_records
+from tfio_store.records.arrays import Int64Array
 from tfio_store.records.framing import (
     FRAME_OVERHEAD,
     RecordBatch,
@@ -28,13 +30,9 @@ from tfio_store.records.framing import (
 from tfio_store.storage.read_ahead import Fetch
 
 if TYPE_CHECKING:
-    from typing_extensions import Buffer as BytesLike
-
     from tfio_store.dataset.block_tables import BlockTable
 
 __all__ = ["UNKNOWN", "Frames", "RecordRun", "decode_run", "frames_of", "record_fetches"]
-
-Int64Array = npt.NDArray[np.int64]
 
 MERGE_GAP = 64 << 10
 """Ranges closer than this come by one request, if the bytes between them are few beside theirs."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
-from typing_extensions import TypeIs
+from typing_extensions import Buffer as BytesLike, TypeIs
 
 from tfio_store.dataset.model import Dataset, Shard
 from tfio_store.errors import CorruptRecordError, ManifestError, TruncatedRecordError
@@ -24,10 +24,6 @@ from tfio_store.records.recovery import (
     RecoveringDecompressor,
     SkippedRegion,
 )
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer as BytesLike
-
 
 __all__ = ["FileStream", "StreamReader", "is_file_object"]
 

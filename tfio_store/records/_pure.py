@@ -21,7 +21,6 @@ from typing_extensions import Buffer as BytesLike
 from tfio_store.records._pure_batch import (
     FRAME_OVERHEAD as FRAME_OVERHEAD,
     Buffer as Buffer,
-    Int64Array,
     RecordBatch as RecordBatch,
     RecordIterator as RecordIterator,
     bytes_view,
@@ -32,6 +31,7 @@ from tfio_store.records._pure_batch import (
     masked_crc32c as masked_crc32c,
     prepend as prepend,
 )
+from tfio_store.records.arrays import Int64Array
 
 HEADER_BYTES = 12
 DEFAULT_MAX_RECORD_BYTES = 1 << 30

@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import Buffer as BytesLike
 
+from tfio_store.records.arrays import Int64Array
+
 __all__ = ["bytes_view", "crc32c", "crc32c_combine", "crc_backend", "masked_crc32c"]
 
 
@@ -79,8 +81,6 @@ def bytes_view(source: BytesLike, name: str) -> memoryview:
 
 # Memory and record batches of the pure core. Docstrings are the compiled core's.
 
-
-Int64Array = npt.NDArray[np.int64]
 
 FRAME_OVERHEAD = 16
 

@@ -29,10 +29,9 @@ from __future__ import annotations
 import zlib
 from functools import lru_cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from typing_extensions import Buffer as BytesLike
+from typing_extensions import Buffer as BytesLike
 
 __all__ = [
     "CODECS",

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import string
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from typing_extensions import Buffer as BytesLike
+from typing_extensions import Buffer as BytesLike
 
 __all__ = ["HEAD_BYTES", "LOOKS_LIKE", "hint", "looks_like"]
 

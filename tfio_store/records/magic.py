@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import struct
 import zlib
-from typing import TYPE_CHECKING
+
+from typing_extensions import Buffer as BytesLike
 
 from tfio_store.records.framing import masked_crc32c
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer as BytesLike
 
 __all__ = ["begins_raw", "detect"]
 

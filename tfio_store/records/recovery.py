@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from typing_extensions import Buffer as BytesLike
 
 from tfio_store.records.compression import codec_errors, new_member
 from tfio_store.records.framing import (
@@ -19,10 +20,6 @@ from tfio_store.records.framing import (
     scan,
 )
 from tfio_store.records.lookalike import hint
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer as BytesLike
-
 
 __all__ = ["Gap", "RecoveringDecoder", "RecoveringDecompressor", "SkippedRegion"]
 

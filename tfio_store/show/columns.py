@@ -13,22 +13,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import Buffer as BytesLike
 
 from tfio_store.errors import CorruptRecordError, SchemaError
+from tfio_store.records.arrays import Int64Array
 from tfio_store.records.compiled import load
 from tfio_store.records.framing import RecordBatch
 from tfio_store.tables.infer import EMPTY_EXAMPLES
 
 if TYPE_CHECKING:
-    from typing_extensions import Buffer as BytesLike
-
     from tfio_store.example import _example
 else:
     _example = load("example", "tfio_store.example._example", "tfio_store.example.pure")
 
 __all__ = ["DTYPES", "Column", "Decoded", "Key", "decoded", "name_of"]
-
-Int64Array = npt.NDArray[np.int64]
 
 DTYPES = {0: "none", 1: "bytes", 2: "float32", 3: "int64"}
 

@@ -15,6 +15,7 @@ from tfio_store.example.codec import infer_features
 from tfio_store.example.feature import Feature
 from tfio_store.example.kinds import ClassLabel
 from tfio_store.example.schema import Schema
+from tfio_store.records.arrays import Int64Array
 from tfio_store.records.framing import RecordBatch
 from tfio_store.show.columns import Column, Decoded, decoded, name_of
 from tfio_store.show.media_types import (
@@ -114,8 +115,6 @@ def _values(found: Decoded, schema: Schema | None) -> tuple[RecordValue, ...]:
 # Collects what there is to see, hear and read: candidates from every part of the dataset, of which
 # a few are shown.
 
-
-Int64Array = npt.NDArray[np.int64]
 
 _LOOKS = {"image": 256, "audio": 24, "text": 96}
 """How many candidates of each kind are collected."""

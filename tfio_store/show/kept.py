@@ -14,6 +14,7 @@ from tfio_store.dataset.model import Dataset, Limits, common_told
 from tfio_store.dataset.source import Source, is_one, names_of, open_dataset
 from tfio_store.dataset.tfds import tfds_features
 from tfio_store.example.schema import Schema
+from tfio_store.records.arrays import Int64Array
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.show.model import Place
 from tfio_store.show.reading import Piece
@@ -77,8 +78,6 @@ def source_name(source: Source) -> str:
 #
 # Where a sample has more records than may be rows, each has the same chance.
 
-
-Int64Array = npt.NDArray[np.int64]
 
 MOST_ROWS = 200_000
 

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from tfio_store.dataset.checks import counted
 from tfio_store.dataset.model import Dataset
+from tfio_store.records.arrays import Int64Array
 from tfio_store.storage.redaction import redacted
 
 __all__ = [
@@ -317,8 +318,6 @@ def _plain(value: Any) -> Any:
 
 # The shards as bars: their sizes, and which are out of the ordinary.
 
-
-Int64Array = npt.NDArray[np.int64]
 
 MANY = 5
 """A shard of more than so many times the median is out of the ordinary, and one of less than one

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import Buffer as BytesLike
 
 from tfio_store.dataset.model import Dataset
 from tfio_store.errors import DataLossError, ManifestError, RecordTooLargeError
 from tfio_store.read.decode import Decoding, Skips, decode_block, part_of, recover_block
 from tfio_store.read.plan import StreamPart
 from tfio_store.read.stream import StreamReader
+from tfio_store.records.arrays import Int64Array
 from tfio_store.records.framing import FRAME_OVERHEAD, HEADER_BYTES, RecordBatch, find_record, scan
 from tfio_store.records.recovery import SkippedRegion
 from tfio_store.show.strata import BlockPick, FilePick, Pick, SpotPick
@@ -25,8 +27,6 @@ from tfio_store.storage.read_ahead import Fetch, ReadAhead, split_range
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from typing_extensions import Buffer as BytesLike
 
 
 __all__ = ["Piece", "Reading"]
@@ -138,8 +138,6 @@ def _runs(
 # What can't be read is told, not raised: a damaged region, a shard that is missing, an index that
 # does not fit its shard. Only a source of which nothing can be read is an error.
 
-
-Int64Array = npt.NDArray[np.int64]
 
 _BUDGET = 32 << 20
 _EXTENSIONS = 512 << 20

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from tfio_store.dataset.model import Dataset
 from tfio_store.read.order import check_from_1
+from tfio_store.records.arrays import Int64Array
 from tfio_store.records.framing import (
     DEFAULT_MAX_RECORD_BYTES,
     FRAME_OVERHEAD,
@@ -30,8 +31,6 @@ from tfio_store.storage.redaction import redacted
 from tfio_store.write.progress import OnProgress, Progress
 
 __all__ = ["Sample", "take_sample"]
-
-Int64Array = npt.NDArray[np.int64]
 
 _MOST_RECORDS = 1 << 20
 """Records of a sample, of which each block gives as many at most."""

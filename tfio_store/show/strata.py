@@ -16,12 +16,11 @@ import numpy.typing as npt
 
 from tfio_store.dataset.header_walk import codec_of
 from tfio_store.dataset.model import Block, Dataset
+from tfio_store.records.arrays import Int64Array
 from tfio_store.show.model import counted, number
 from tfio_store.storage.threads import mapped
 
 __all__ = ["SPOT_BYTES", "BlockPick", "FilePick", "Pick", "Plan", "SpotPick", "chosen"]
-
-Int64Array = npt.NDArray[np.int64]
 
 SPOT_BYTES = 256 << 10
 """What is read at a spot of a file without an index; and the share of a spot in what is read of

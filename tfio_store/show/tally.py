@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from tfio_store.example.feature import Feature
 from tfio_store.example.schema import Schema
+from tfio_store.records.arrays import Int64Array
 from tfio_store.records.framing import RecordBatch
 from tfio_store.show.columns import Column, Key, decoded, name_of
 from tfio_store.show.strings import Issue, Strings
@@ -24,8 +25,6 @@ __all__ = ["MOST_NAMES", "RECORD", "FeatureTally", "Tallies"]
 
 # Finds records that are there more than once.
 
-
-Int64Array = npt.NDArray[np.int64]
 
 _MOST_HASHES = 2 << 20
 _MOST_ROWS = 100

@@ -12,7 +12,9 @@ import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
+
+from typing_extensions import Buffer as BytesLike
 
 from tfio_store.storage import threads
 from tfio_store.storage.connection import Connection
@@ -23,10 +25,6 @@ from tfio_store.storage.registry import Origin, shared_store
 from tfio_store.storage.retry import Retry
 from tfio_store.storage.store import ObjectInfo, PendingUpload, Version, copied_through, seconds_of
 from tfio_store.storage.threads import Owner
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer as BytesLike
-
 
 __all__ = ["FsspecStore", "MemoryStore"]
 

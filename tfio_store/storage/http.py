@@ -9,15 +9,14 @@ from __future__ import annotations
 import errno
 from collections.abc import Mapping
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from typing_extensions import Buffer as BytesLike
 
 from tfio_store.storage.faults import Answer
 from tfio_store.storage.fsspec_store import FsspecStore
 from tfio_store.storage.ranges import check_size, nothing_there, whole_body, whole_range
 from tfio_store.storage.store import ObjectInfo, Version, seconds_of
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer as BytesLike
 
 __all__ = ["HTTPStore"]
 

@@ -13,7 +13,9 @@ import secrets
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
+
+from typing_extensions import Buffer as BytesLike
 
 from tfio_store.records.framing import Buffer
 from tfio_store.storage import threads
@@ -22,10 +24,6 @@ from tfio_store.storage.ranges import check_size
 from tfio_store.storage.retry import Retry
 from tfio_store.storage.store import ObjectInfo, PendingUpload, Version, copied_through
 from tfio_store.storage.threads import Owner
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer as BytesLike
-
 
 __all__ = ["LocalStore", "final_name", "temporary_path"]
 

@@ -8,15 +8,13 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
+
+from typing_extensions import Buffer as BytesLike
 
 from tfio_store.errors import TruncatedRecordError
 from tfio_store.storage import Store, Version
 from tfio_store.storage.threads import Owner
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer as BytesLike
-
 
 __all__ = ["Fetch", "ReadAhead", "RequestWindow", "cancel_all", "split_range"]
 

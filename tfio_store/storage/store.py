@@ -24,11 +24,9 @@ from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 from functools import partial
 from itertools import islice, takewhile
-from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
+from typing import ParamSpec, Protocol, TypeVar
 
-if TYPE_CHECKING:
-    from typing_extensions import Buffer as BytesLike
-
+from typing_extensions import Buffer as BytesLike
 
 __all__ = [
     "LOOKS_AT_ONCE",

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import io
 import os
-from typing import TYPE_CHECKING
+
+from typing_extensions import Buffer as BytesLike
 
 from tfio_store.storage.store import Output, Store, Version
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer as BytesLike
 
 __all__ = ["OutputFile", "StoredFile"]
 

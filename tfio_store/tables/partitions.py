@@ -9,13 +9,13 @@ from itertools import groupby, pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tfio_store.dataset.model import Dataset, LazyShards, Shard, common_told
 from tfio_store.dataset.paged_shards import PagedShards, Places
 from tfio_store.dataset.part import cut_shard, in_turn, runs_of
 from tfio_store.dataset.source import Source, is_one, names_of, open_dataset
 from tfio_store.read.order import check_from_1
+from tfio_store.records.arrays import Int64Array
 from tfio_store.storage import Storage
 from tfio_store.storage.storage import given_storage
 from tfio_store.tables.partition import Partition
@@ -25,8 +25,6 @@ __all__ = ["partitions"]
 
 # The partitions of a long dataset. Of its block tables only those are read in which a cut lies.
 
-
-Int64Array = npt.NDArray[np.int64]
 
 _NEAR = 16
 """A cut moves to the end of a shard that is nearer than this part of a partition."""

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing_extensions import Buffer as BytesLike
 
 from tfio_store.storage import Storage, Store
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer as BytesLike
 
 __all__ = ["Site"]
 

@@ -6,7 +6,9 @@ import os
 import warnings
 import weakref
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol
+
+from typing_extensions import Buffer as BytesLike
 
 from tfio_store.dataset.folder import Folder
 from tfio_store.dataset.names import split_url
@@ -21,9 +23,6 @@ from tfio_store.write.pipeline import Memory
 from tfio_store.write.runs import framed, write_run
 from tfio_store.write.shard_layout import ShardLayout, make_piece
 from tfio_store.write.shard_stream import ShardUploads
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer as BytesLike
 
 __all__ = ["TFRecordWriter"]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from typing_extensions import Self
+from typing_extensions import Buffer as BytesLike, Self
 
 from tfio_store.dataset.names import DatasetNames, new_tag
 from tfio_store.records.framing import RecordBatch
@@ -21,8 +21,6 @@ from tfio_store.write.runs import runs
 from tfio_store.write.shard_stream import ShardUploads
 
 if TYPE_CHECKING:
-    from typing_extensions import Buffer as BytesLike
-
     from tfio_store.dataset.folder import Folder, FoundManifest
 
 

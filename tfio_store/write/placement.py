@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import Buffer as BytesLike
 
 from tfio_store.errors import CorruptRecordError
 from tfio_store.records.framing import FRAME_OVERHEAD, FrameWriter, RecordBatch, crc32c, scan
@@ -17,8 +18,6 @@ from tfio_store.storage.threads import Owner
 from tfio_store.write.runs import Run, encoded, record_nbytes, runs, sizes, strided, write_run
 
 if TYPE_CHECKING:
-    from typing_extensions import Buffer as BytesLike
-
     from tfio_store.dataset.names import RollOver
     from tfio_store.write.progress import Tally
     from tfio_store.write.shard_stream import ShardStream

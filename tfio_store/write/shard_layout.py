@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from typing_extensions import Buffer as BytesLike
 
 from tfio_store.dataset.block_tables import (
     SUMMED_BYTES,
@@ -20,8 +21,6 @@ from tfio_store.dataset.block_tables import (
 from tfio_store.records.framing import HEADER_BYTES, crc32c, crc32c_combine, scan
 
 if TYPE_CHECKING:
-    from typing_extensions import Buffer as BytesLike
-
     from tfio_store.records.compression import Compressor
 
 

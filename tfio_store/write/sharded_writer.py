@@ -8,7 +8,9 @@ import weakref
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from typing_extensions import Buffer as BytesLike
 
 from tfio_store.dataset.checks import check_positive
 from tfio_store.dataset.folder import locate
@@ -27,9 +29,6 @@ from tfio_store.write.progress import OnProgress, Tally
 from tfio_store.write.record_check import RecordCheck, schema_as_learned
 from tfio_store.write.shard_layout import check_record_positions
 from tfio_store.write.shard_stream import ShardStream, ShardUploads
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer as BytesLike
 
 __all__ = ["ShardedWriter"]
 

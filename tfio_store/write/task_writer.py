@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from typing_extensions import Buffer as BytesLike
+
 from tfio_store.dataset.checks import check_positive
 from tfio_store.dataset.names import RollOver, new_attempt
 from tfio_store.records.compression import Compressor
@@ -25,8 +27,6 @@ from tfio_store.write.shard_stream import ShardUploads
 from tfio_store.write.task_result import Order, TaskResult
 
 if TYPE_CHECKING:
-    from typing_extensions import Buffer as BytesLike
-
     from tfio_store.dataset.manifest import Fingerprint, ShardInfo
     from tfio_store.write.shard_stream import ShardStream
 

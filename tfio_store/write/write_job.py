@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from typing_extensions import Self
+from typing_extensions import Buffer as BytesLike, Self
 
 from tfio_store.dataset.checks import check_positive
 from tfio_store.dataset.folder import locate
@@ -30,9 +30,6 @@ from tfio_store.write.record_check import RecordCheck, not_looked_into, schema_a
 from tfio_store.write.shard_layout import check_record_positions
 from tfio_store.write.task_result import Order, TaskResult, check_order, counted_results
 from tfio_store.write.task_writer import OPEN_SHARDS, Task, TaskWriter
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer as BytesLike
 
 __all__ = ["WriteJob"]
 

@@ -19,17 +19,14 @@ import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+
+from typing_extensions import Buffer as BytesLike
 
 from tfio_store.records.framing import Buffer, crc32c
 from tfio_store.records.warning import warn
 from tfio_store.storage.cache.local_cache import LocalCache
 from tfio_store.storage.cache.room import Room, scanned
 from tfio_store.storage.threads import PerProcess
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer as BytesLike
-
 
 __all__ = ["DIGEST_BYTES", "CacheFolder", "Found", "KeptRanges", "folder_of"]
 

@@ -8,7 +8,9 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
+
+from typing_extensions import Buffer as BytesLike
 
 from tfio_store.storage.cloud.bucket_store import BucketStore, Mark, Page, check_copy
 from tfio_store.storage.connection import Connection
@@ -17,10 +19,6 @@ from tfio_store.storage.ranges import check_size, nothing_there, unquoted, whole
 from tfio_store.storage.registry import Origin
 from tfio_store.storage.retry import Retry
 from tfio_store.storage.store import ObjectInfo, Version, seconds_of
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer as BytesLike
-
 
 __all__ = ["AzureStore"]
 

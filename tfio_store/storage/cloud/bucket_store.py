@@ -13,7 +13,9 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
+
+from typing_extensions import Buffer as BytesLike
 
 from tfio_store.storage.cloud.multipart import MultipartOutput, Upload
 from tfio_store.storage.connection import Connection
@@ -22,10 +24,6 @@ from tfio_store.storage.redaction import redacted
 from tfio_store.storage.registry import Origin, shared_store
 from tfio_store.storage.retry import Retry
 from tfio_store.storage.store import ConditionRefusedError, ObjectInfo, PendingUpload, Version
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer as BytesLike
-
 
 __all__ = ["DELETES_AT_ONCE", "BucketStore", "Mark", "Page", "at_once", "check_copy", "matcher"]
 

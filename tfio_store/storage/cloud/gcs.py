@@ -7,7 +7,9 @@ import json
 import os
 import secrets
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from typing_extensions import Buffer as BytesLike
 
 from tfio_store.records.framing import crc32c as crc32c_of
 from tfio_store.storage.cloud.bucket_store import BucketStore, Mark, Page, check_copy
@@ -24,10 +26,6 @@ from tfio_store.storage.faults import ShortBodyError
 from tfio_store.storage.ranges import check_size, nothing_there, whole_body, whole_range
 from tfio_store.storage.retry import Retry
 from tfio_store.storage.store import ObjectInfo, Version
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer as BytesLike
-
 
 __all__ = ["GCSStore"]
 

@@ -7,16 +7,15 @@ import threading
 from collections.abc import Coroutine, Iterable
 from concurrent.futures import Future
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
+
+from typing_extensions import Buffer as BytesLike
 
 from tfio_store.records.framing import crc32c as crc32c_of, crc32c_combine
 from tfio_store.storage.connection import Connection
 from tfio_store.storage.ranges import well_formed
 from tfio_store.storage.store import ObjectInfo
 from tfio_store.storage.threads import Owner, PerProcess
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer as BytesLike
 
 __all__ = ["DEFAULT_PART_BYTES", "MultipartOutput", "Upload"]
 

@@ -12,6 +12,8 @@ from abc import abstractmethod
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from typing_extensions import Buffer as BytesLike
+
 from tfio_store.storage.cloud.azure import AzureStore
 from tfio_store.storage.cloud.bucket_store import BucketStore
 from tfio_store.storage.cloud.gcs import GCSStore
@@ -27,8 +29,6 @@ from tfio_store.storage.threads import Owner
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from typing_extensions import Buffer as BytesLike
 
 
 __all__ = ["ObstoreAzureStore", "ObstoreGCSStore", "ObstoreS3Store"]

@@ -8,7 +8,9 @@ import os
 from collections.abc import Iterable, Mapping
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from typing_extensions import Buffer as BytesLike
 
 from tfio_store.records.framing import Buffer
 from tfio_store.storage.cloud.bucket_store import (
@@ -25,10 +27,6 @@ from tfio_store.storage.faults import ShortBodyError, status_of
 from tfio_store.storage.ranges import check_size, nothing_there, whole_body, whole_range
 from tfio_store.storage.retry import Retry
 from tfio_store.storage.store import ObjectInfo, PendingUpload, Version, seconds_of
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer as BytesLike
-
 
 __all__ = ["S3Store"]
 

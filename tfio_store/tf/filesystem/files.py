@@ -9,14 +9,13 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from typing_extensions import Buffer as BytesLike
 
 from tfio_store.storage.read_ahead import cancel_all
 from tfio_store.storage.store import ObjectInfo, Output, ReplacedError, Store
 from tfio_store.storage.threads import Owner
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer as BytesLike
 
 __all__ = ["APPEND_LIMIT", "ReadFile", "Snapshot", "WriteFile"]
 
