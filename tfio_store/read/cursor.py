@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
+from typing_extensions import Self
 
 from tfio_store.dataset.checks import check_positive
 from tfio_store.dataset.header_walk import index_raw_shards
@@ -33,9 +34,9 @@ from tfio_store.read.order import (
 from tfio_store.read.plan import Units
 from tfio_store.read.shuffle import shuffled
 from tfio_store.read.stream import FileStream
-from tfio_store.records.framing import RecordBatch
+from tfio_store.records.framing import RecordBatch, RecordIterator
 
-__all__ = ["Position", "ReaderOptions", "Records", "RestFirst", "Route", "Shared", "Traversal"]
+__all__ = ["Iterated", "Position", "ReaderOptions", "Route", "Shared", "Traversal"]
 
 
 # The place where a reader stands, and the way back to it.
@@ -434,3 +435,66 @@ class RestFirst(Iterator[RecordBatch]):
     def __next__(self) -> RecordBatch:
         rest = None if self._batches.ended else self._take_rest()
         return next(self._batches) if rest is None else rest
+
+
+class Iterated:
+    """The part that readers and mixtures share: iterating, and ending."""
+
+    _way: Any
+
+    def _begin_records(self) -> None:
+        self._batches = Records(self._way)
+        self._records = RecordIterator(self._batches)
+
+    def __iter__(self) -> Iterator[bytes]:
+        self._way.check_open()
+        if self._batches.ended:
+            self._begin_records()
+        return self._records
+
+    def batches(self) -> Iterator[RecordBatch]:
+        """Iterate the records as batches, to the end of the epoch.
+
+        Records that a ``for`` loop has left of its batch come first.
+
+        Yields:
+            RecordBatch: About a block of records (1 MiB), not copied; of a mixture up to a few
+                thousand, of all sources.
+
+        Raises:
+            ValueError: The reader or mixture is closed.
+
+        Example:
+            >>> _ = tfs.write_table({"x": [1, 2, 3]}, "train")
+            >>> [len(batch) for batch in tfs.RecordReader("train").batches()]
+            [3]
+        """
+        self._way.check_open()
+        return RestFirst(self._way, lambda: self._records.take_rest())
+
+    def close(self) -> None:
+        """Stop reading, and drop what is in flight.
+
+        `state` still tells where it stood. A second call does nothing.
+
+        Example:
+            >>> _ = tfs.write_table({"x": [1, 2, 3]}, "train")
+            >>> reader = tfs.RecordReader("train")
+            >>> reader.close()
+        """
+        self._leave(self._stands_at())
+        self._way.close()
+
+    def _stands_at(self) -> Any:
+        """The position behind the last record that was given out."""
+        raise NotImplementedError
+
+    def _leave(self, position: Any) -> None:
+        """Give up what is in flight, and go to a position."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()

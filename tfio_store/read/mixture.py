@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from tfio_store.dataset.checks import check_positive
 from tfio_store.dataset.source import Source, open_dataset
 from tfio_store.read.choices import Choices, weighted
-from tfio_store.read.cursor import ReaderOptions, Records, RestFirst, Shared
+from tfio_store.read.cursor import Iterated, ReaderOptions, Shared
 from tfio_store.read.decode import OnCorrupt, check_policy
 from tfio_store.read.mixed import (
     MixedPosition,
@@ -21,7 +21,7 @@ from tfio_store.read.mixed import (
     mixture_state,
 )
 from tfio_store.read.order import Share, Shuffle, Step
-from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch, RecordIterator
+from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.storage import Storage
 from tfio_store.storage.storage import given_storage
 
@@ -99,7 +99,7 @@ def mix(
     return Mixture._made(choices, stop, parts, MixedPosition.at_first(0, len(parts)))
 
 
-class Mixture:
+class Mixture(Iterated):
     """Several sources read as one, as `mix` makes it.
 
     It is used as a `RecordReader` is: a cursor, whose whole ``for`` loops are epochs. Use it in one
@@ -130,10 +130,6 @@ class Mixture:
         mixture._way = MixedWay(choices, stop, parts, position)
         mixture._begin_records()
         return mixture
-
-    def _begin_records(self) -> None:
-        self._batches = Records(self._way)
-        self._records = RecordIterator(self._batches)
 
     def __repr__(self) -> str:
         datasets = [part.shared.dataset.summary() for part in self._way.parts]
@@ -209,33 +205,6 @@ class Mixture:
         position = MixedPosition.at_first(epoch, len(parts))
         return Mixture._made(way.choices, way.stop_at, parts, position)
 
-    # Iterating
-
-    def __iter__(self) -> Iterator[bytes]:
-        self._way.check_open()
-        if self._batches.ended:
-            self._begin_records()
-        return self._records
-
-    def batches(self) -> Iterator[RecordBatch]:
-        """Iterate the records as batches, to the end of the epoch.
-
-        Records that a ``for`` loop over the mixture has left of its batch come first.
-
-        Yields:
-            RecordBatch: Up to a few thousand records, of all sources.
-
-        Raises:
-            ValueError: The mixture is closed.
-
-        Example:
-            >>> _ = tfs.write_table({"x": [1, 2, 3]}, "a")
-            >>> sum(len(batch) for batch in tfs.mix({"a": 1}).batches())
-            3
-        """
-        self._way.check_open()
-        return RestFirst(self._way, lambda: self._records.take_rest())
-
     # Coming back
 
     def state(self, *, unread: int = 0) -> dict[str, Any]:
@@ -289,26 +258,6 @@ class Mixture:
     def __reduce__(self) -> tuple[Any, ...]:
         way = self._way
         return Mixture._made, (way.choices, way.stop_at, way.parts, self._stands_at())
-
-    # Ending
-
-    def close(self) -> None:
-        """Stop reading, and drop what is in flight.
-
-        `state` still tells where the mixture stood. A second call does nothing.
-
-        Example:
-            >>> _ = tfs.write_table({"x": [1, 2, 3]}, "a")
-            >>> tfs.mix({"a": 1}).close()
-        """
-        self._leave(self._stands_at())
-        self._way.close()
-
-    def __enter__(self) -> Mixture:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
 
 
 def parts_of(mixture: Mixture) -> tuple[Part, ...]:

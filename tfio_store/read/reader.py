@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, BinaryIO
 
 from tfio_store.dataset.model import Dataset
 from tfio_store.dataset.source import Source, open_dataset
-from tfio_store.read.cursor import Position, ReaderOptions, Records, RestFirst, Shared, Traversal
+from tfio_store.read.cursor import Iterated, Position, ReaderOptions, Shared, Traversal
 from tfio_store.read.decode import OnCorrupt, check_policy
 from tfio_store.read.order import Share, Shuffle, Step, steps_text
 from tfio_store.read.state import position_of, state_of
 from tfio_store.read.stream import FileStream, is_file_object
-from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch, RecordIterator
+from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.storage import Storage
 from tfio_store.storage.storage import given_storage
 
@@ -21,7 +21,7 @@ __all__ = ["OnCorrupt", "RecordReader"]
 DEFAULT_MEMORY_BUDGET = 256 << 20
 
 
-class RecordReader:
+class RecordReader(Iterated):
     """Iterates the records of a source as ``bytes``; `batches` gives them without a copy.
 
     A reader is a cursor, like a file. Iterating it again goes on behind the last record. At the end
@@ -75,6 +75,8 @@ class RecordReader:
         >>> options = {"endpoint_url": "http://localhost:9000", "key": "…", "secret": "…"}
         >>> reader = tfs.RecordReader("s3://b/train", storage_options=options)  # doctest: +SKIP
     """
+
+    _way: Traversal
 
     def __init__(
         self,
@@ -146,10 +148,6 @@ class RecordReader:
         self._file = file
         self._way = Traversal(shared, options, cursor, file)
         self._begin_records()
-
-    def _begin_records(self) -> None:
-        self._batches = Records(self._way)
-        self._records = RecordIterator(self._batches)
 
     def __repr__(self) -> str:
         at = ", closed" if self._way.closed else f", epoch {self._way.position.epoch}"
@@ -258,33 +256,6 @@ class RecordReader:
         options = self._options.with_step(step, epoch)
         return RecordReader._made(self._shared, options, Position(epoch=options.epoch))
 
-    # Iterating
-
-    def __iter__(self) -> Iterator[bytes]:
-        self._way.check_open()
-        if self._batches.ended:
-            self._begin_records()
-        return self._records
-
-    def batches(self) -> Iterator[RecordBatch]:
-        """Iterate the records as batches, to the end of the epoch.
-
-        Records that a ``for`` loop over the reader has left of its batch come first.
-
-        Yields:
-            RecordBatch: About a block of records (1 MiB), not copied.
-
-        Raises:
-            ValueError: The reader is closed.
-
-        Example:
-            >>> _ = tfs.write_table({"x": [1, 2, 3]}, "train")
-            >>> [len(batch) for batch in tfs.RecordReader("train").batches()]
-            [3]
-        """
-        self._way.check_open()
-        return RestFirst(self._way, lambda: self._records.take_rest())
-
     # Coming back
 
     def state(self, *, unread: int = 0) -> dict[str, Any]:
@@ -350,24 +321,3 @@ class RecordReader:
                 "a reader of an open file object does not pickle; name the file by its path"
             )
         return RecordReader._made, (self._shared, self._options, self._stands_at())
-
-    # Ending
-
-    def close(self) -> None:
-        """Stop reading, and drop what is in flight.
-
-        `state` still tells where the reader stood. A second call does nothing.
-
-        Example:
-            >>> _ = tfs.write_table({"x": [1, 2, 3]}, "train")
-            >>> reader = tfs.RecordReader("train")
-            >>> reader.close()
-        """
-        self._leave(self._stands_at())
-        self._way.close()
-
-    def __enter__(self) -> RecordReader:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
