@@ -6,6 +6,8 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
+from tfio_store.dataset.model import TASK_BUDGET
+
 try:
     import datasets
 except ModuleNotFoundError as _error:
@@ -44,7 +46,7 @@ def iterable_dataset(
     compression: str | None = "auto",
     storage_options: Mapping[str, Any] | None = None,
     storage: Storage | None = None,
-    memory_budget: int = 64 << 20,
+    memory_budget: int = TASK_BUDGET,
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
 ) -> datasets.IterableDataset:
     """Stream a dataset into Hugging Face's tools: `map`, `filter`, `shuffle`, their trainers.

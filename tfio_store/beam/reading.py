@@ -12,6 +12,7 @@ from apache_beam.options.value_provider import ValueProvider
 
 from tfio_store.beam.blocks import Give, ReadBlocks, codec_of, decoder_of, is_told, told
 from tfio_store.dataset.checks import check_positive
+from tfio_store.dataset.model import TASK_BUDGET
 from tfio_store.dataset.source import Source, is_one, open_dataset
 from tfio_store.example.codec import SchemaToRead
 from tfio_store.example.schema import column_names, schema_to_read
@@ -145,7 +146,7 @@ class ReadFromTFRecord(_Read):
         schema: SchemaToRead | None = None,
         columns: Sequence[str] | None = None,
         on_corrupt: OnCorrupt = "raise",
-        memory_budget: int = 64 << 20,
+        memory_budget: int = TASK_BUDGET,
         storage_options: Mapping[str, Any] | None = None,
         storage: Storage | None = None,
     ) -> None:
@@ -219,7 +220,7 @@ class ReadAllFromTFRecord(_Read):
         schema: SchemaToRead | None = None,
         columns: Sequence[str] | None = None,
         on_corrupt: OnCorrupt = "raise",
-        memory_budget: int = 64 << 20,
+        memory_budget: int = TASK_BUDGET,
         storage_options: Mapping[str, Any] | None = None,
         storage: Storage | None = None,
     ) -> None:

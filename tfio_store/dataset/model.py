@@ -142,11 +142,18 @@ class Block:
         return replace(self, records=stop - first, before=before, behind=behind)
 
 
+MEMORY_BUDGET = 256 << 20
+"""Bytes of memory that a reader or a writer takes, if the caller does not say."""
+
+TASK_BUDGET = 64 << 20
+"""Those of a task of an engine, many of which share a machine."""
+
+
 class Limits(NamedTuple):
     """The limits of whoever opens a source. Files without an index are walked within them, where
     that is needed to cut the files."""
 
-    memory_budget: int = 256 << 20
+    memory_budget: int = MEMORY_BUDGET
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES
 
 

@@ -43,7 +43,16 @@ from tfio_store.storage.storage import given_storage
 from tfio_store.storage.store import early
 from tfio_store.storage.threads import Threads
 
-__all__ = ["OneSource", "Source", "common_storage", "is_one", "names_of", "open", "open_dataset"]
+__all__ = [
+    "OneSource",
+    "Source",
+    "common_storage",
+    "is_one",
+    "names_of",
+    "open",
+    "open_dataset",
+    "repeatable",
+]
 
 
 # What a committed manifest tells of shards, also of those that were named as files beside it.
@@ -314,6 +323,11 @@ def names_of(source: object) -> list[OneSource]:
         if not is_one(name):
             raise TypeError(f"source= holds a {type(name).__name__}; it takes paths and URLs")
     return names
+
+
+def repeatable(source: Source) -> Source:
+    """The source, for who goes through it more than once."""
+    return source if is_one(source) else names_of(source)
 
 
 class _Resolver:

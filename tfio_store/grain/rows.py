@@ -14,6 +14,7 @@ from typing import Any
 import grain
 import numpy as np
 
+from tfio_store.dataset.model import MEMORY_BUDGET
 from tfio_store.dataset.source import Source
 from tfio_store.example.codec import SchemaToRead
 from tfio_store.example.schema import Schema
@@ -48,7 +49,7 @@ def source(
     storage: Storage | None = None,
     idx: Sequence[str] | None = None,
     cache_bytes: int = 64 << 20,
-    memory_budget: int = 256 << 20,
+    memory_budget: int = MEMORY_BUDGET,
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
 ) -> Rows:
     """Make a Grain dataset of rows, any of which is read by its number.

@@ -8,13 +8,14 @@ from typing import Any
 import grain
 
 from tfio_store.dataset.checks import check_positive
+from tfio_store.dataset.model import MEMORY_BUDGET
 from tfio_store.dataset.source import Source
 from tfio_store.example.codec import SchemaToRead
 from tfio_store.example.schema import Schema
 from tfio_store.grain.records import objects, rows_of
 from tfio_store.grain.states import Hosts, Shard, Standing, check_source, resharded
 from tfio_store.read.mixture import Mixture
-from tfio_store.read.reader import DEFAULT_MEMORY_BUDGET, OnCorrupt
+from tfio_store.read.reader import OnCorrupt
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.storage import Storage
 from tfio_store.tables.loader import (
@@ -48,7 +49,7 @@ def stream(
     on_corrupt: OnCorrupt = "raise",
     storage_options: Mapping[str, Any] | None = None,
     storage: Storage | None = None,
-    memory_budget: int = DEFAULT_MEMORY_BUDGET,
+    memory_budget: int = MEMORY_BUDGET,
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
 ) -> Stream:
     """Make a Grain dataset that reads a source from its beginning to its end, by blocks.

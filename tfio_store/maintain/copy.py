@@ -9,7 +9,7 @@ from typing import Any
 
 from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.model import Dataset, Limits
-from tfio_store.dataset.source import Source, is_one, open_dataset
+from tfio_store.dataset.source import Source, open_dataset, repeatable
 from tfio_store.maintain.salvage import held_to, usual_codec
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
@@ -90,7 +90,7 @@ def copy(
     check_on_progress(on_progress)
     storage = given_storage(storage_options, storage)
     check_storage(target_storage, "target_storage")
-    names = source if is_one(source) else list(source)
+    names = repeatable(source)
     limits = Limits(max_record_bytes=max_record_bytes)
     dataset = open_dataset(names, storage, compression=compression, limits=limits)
     kept = _described(dataset)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfio_store.dataset.model import Dataset
-from tfio_store.dataset.source import Source, common_storage, is_one, open_dataset
+from tfio_store.dataset.source import Source, common_storage, open_dataset, repeatable
 from tfio_store.errors import CorruptRecordError
 from tfio_store.example.feature import Feature
 from tfio_store.read.reader import RecordReader
@@ -102,7 +102,7 @@ def diff(
     check_on_progress(on_progress)
     storage = given_storage(storage_options, storage)
     check_storage(other_storage, "other_storage")
-    other = other if is_one(other) else list(other)
+    other = repeatable(other)
     first = open_dataset(source, storage)
     second = open_dataset(other, other_storage or common_storage(other) or storage)
     features = _features(_schema(first), _schema(second))

@@ -11,7 +11,7 @@ from typing import Any
 from tfio_store.dataset.checks import counted, held
 from tfio_store.dataset.header_walk import codec_of
 from tfio_store.dataset.model import Dataset, common_told
-from tfio_store.dataset.source import Source, is_one, open_dataset
+from tfio_store.dataset.source import Source, open_dataset
 from tfio_store.example.schema import Schema
 from tfio_store.storage import Storage
 from tfio_store.storage.storage import given_storage
@@ -128,8 +128,6 @@ def info(
         (19, None, False)
     """
     storage = given_storage(storage_options, storage)
-    if not is_one(source):
-        source = list(source)
     dataset = open_dataset(source, storage, compression=compression)
     shards = tuple(_facts(dataset, i, codec) for i, codec in enumerate(_codecs(dataset)))
     generation = common_told(dataset.told).generation

@@ -14,7 +14,7 @@ from ray.data.block import BlockMetadata
 from ray.data.datasource import ReadTask
 
 from tfio_store.dataset.model import Dataset as Opened
-from tfio_store.dataset.source import Source, is_one, open_dataset
+from tfio_store.dataset.source import Source, open_dataset, repeatable
 from tfio_store.example.codec import SchemaToRead
 from tfio_store.example.schema import Schema, schema_to_read
 from tfio_store.ray.tensors import ONLY_ROWS, tensor_names, with_tensors
@@ -37,7 +37,7 @@ class _Plan:
     def __init__(
         self, paths: Source, compression: str | None, storage: Storage | None, schema: object
     ) -> None:
-        self._paths = paths if is_one(paths) else list(paths)
+        self._paths = repeatable(paths)
         self._compression = compression
         self._storage = storage
         self._told = schema

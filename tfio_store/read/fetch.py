@@ -21,7 +21,7 @@ from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tfio_store.dataset.model import Block, Dataset, Shard
+from tfio_store.dataset.model import TASK_BUDGET, Block, Dataset, Shard
 from tfio_store.errors import DataLossError
 from tfio_store.read.decode import (
     Decoding,
@@ -184,7 +184,7 @@ class BlockRange:
         *,
         verify: bool = True,
         on_corrupt: OnCorrupt = "raise",
-        memory_budget: int = 64 << 20,
+        memory_budget: int = TASK_BUDGET,
         max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
     ) -> None:
         self._units = Units(dataset, streams=False)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from tfio_store.dataset.checks import check_positive
+from tfio_store.dataset.model import MEMORY_BUDGET
 from tfio_store.dataset.source import Source, open_dataset
 from tfio_store.read.choices import Choices, weighted
 from tfio_store.read.cursor import Iterated, ReaderOptions, Shared
@@ -27,7 +28,6 @@ from tfio_store.storage.storage import given_storage
 
 __all__ = ["Mixture", "mix", "parts_of"]
 
-_MEMORY_BUDGET = 256 << 20
 _WINDOW = 16
 
 
@@ -41,7 +41,7 @@ def mix(
     on_corrupt: OnCorrupt = "raise",
     storage_options: Mapping[str, Any] | None = None,
     storage: Storage | None = None,
-    memory_budget: int = _MEMORY_BUDGET,
+    memory_budget: int = MEMORY_BUDGET,
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
 ) -> Mixture:
     """Read several sources as one, so many records of each as its weight says.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, BinaryIO
 
-from tfio_store.dataset.model import Dataset
+from tfio_store.dataset.model import MEMORY_BUDGET, Dataset
 from tfio_store.dataset.source import Source, open_dataset
 from tfio_store.read.cursor import Iterated, Position, ReaderOptions, Shared, Traversal
 from tfio_store.read.decode import OnCorrupt, check_policy
@@ -17,8 +17,6 @@ from tfio_store.storage import Storage
 from tfio_store.storage.storage import given_storage
 
 __all__ = ["OnCorrupt", "RecordReader"]
-
-DEFAULT_MEMORY_BUDGET = 256 << 20
 
 
 class RecordReader(Iterated):
@@ -87,7 +85,7 @@ class RecordReader(Iterated):
         on_corrupt: OnCorrupt = "raise",
         storage_options: Mapping[str, Any] | None = None,
         storage: Storage | None = None,
-        memory_budget: int = DEFAULT_MEMORY_BUDGET,
+        memory_budget: int = MEMORY_BUDGET,
         max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
     ) -> None:
         options = ReaderOptions(verify, check_policy(on_corrupt), memory_budget, max_record_bytes)
@@ -110,7 +108,7 @@ class RecordReader(Iterated):
         *,
         verify: bool = True,
         on_corrupt: OnCorrupt = "raise",
-        memory_budget: int = DEFAULT_MEMORY_BUDGET,
+        memory_budget: int = MEMORY_BUDGET,
         max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
         start: Position | None = None,
     ) -> RecordReader:

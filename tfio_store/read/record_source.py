@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from tfio_store.dataset.checks import check_positive
 from tfio_store.dataset.header_walk import index_raw_shards, with_idx
-from tfio_store.dataset.model import Dataset, Limits
+from tfio_store.dataset.model import MEMORY_BUDGET, Dataset, Limits
 from tfio_store.dataset.paged_shards import MemoryCache
 from tfio_store.dataset.source import Source, open_dataset
 from tfio_store.read.cursor import Route
@@ -153,7 +153,7 @@ class RecordSource(Sequence[bytes]):
         storage: Storage | None = None,
         idx: Sequence[str] | None = None,
         cache_bytes: int = 64 << 20,
-        memory_budget: int = 256 << 20,
+        memory_budget: int = MEMORY_BUDGET,
         max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
     ) -> None:
         check_positive("memory_budget", memory_budget)
@@ -180,7 +180,7 @@ class RecordSource(Sequence[bytes]):
         *,
         verify: bool = True,
         cache_bytes: int = 64 << 20,
-        memory_budget: int = 256 << 20,
+        memory_budget: int = MEMORY_BUDGET,
         max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
     ) -> RecordSource:
         """Make a source of a dataset that is resolved already, and whose blocks are known.

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfio_store.dataset.model import Dataset, Limits, common_told
-from tfio_store.dataset.source import Source, is_one, names_of, open_dataset
+from tfio_store.dataset.source import Source, is_one, names_of, open_dataset, repeatable
 from tfio_store.dataset.tfds import tfds_features
 from tfio_store.example.schema import Schema
 from tfio_store.records.arrays import Int64Array
@@ -50,8 +50,7 @@ def open_source(
 
     Raises as `open_dataset`.
     """
-    if not is_one(source):
-        source = names_of(source)
+    source = repeatable(source)
     limits = Limits(max_record_bytes=max_record_bytes)
     dataset = open_dataset(source, storage, compression=compression, limits=limits)
     if not dataset.told:

@@ -12,7 +12,8 @@ import pyarrow.dataset as pds
 from pyarrow import acero
 
 from tfio_store.dataset.checks import check_positive
-from tfio_store.dataset.source import Source, is_one
+from tfio_store.dataset.model import MEMORY_BUDGET
+from tfio_store.dataset.source import Source, is_one, repeatable
 from tfio_store.example.codec import SchemaToRead
 from tfio_store.example.schema import Schema
 from tfio_store.read.reader import RecordReader
@@ -215,7 +216,7 @@ def arrow_dataset(
     *,
     storage_options: Mapping[str, Any] | None = None,
     storage: Storage | None = None,
-    memory_budget: int = 256 << 20,
+    memory_budget: int = MEMORY_BUDGET,
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
 ) -> Any:
     """Give a dataset of Examples to engines that scan pyarrow's. Needs pyarrow.
@@ -260,8 +261,7 @@ def arrow_dataset(
         "max_record_bytes": max_record_bytes,
         "memory_budget": memory_budget,
     }
-    if not is_one(source):
-        source = list(source)  # each scan goes through them
+    source = repeatable(source)  # each scan goes through it
     full = whole_schema(partial(RecordReader, source, **where), source, schema)
     wanted = full if columns is None else full.select(columns)
     arrow_types(wanted)  # says so if pyarrow is missing

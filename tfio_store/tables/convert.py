@@ -9,7 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from tfio_store.dataset.model import DatasetPart
-from tfio_store.dataset.source import OneSource, Source, common_storage, is_one, open_dataset
+from tfio_store.dataset.source import (
+    OneSource,
+    Source,
+    common_storage,
+    is_one,
+    open_dataset,
+    repeatable,
+)
 from tfio_store.example.codec import SchemaLike
 from tfio_store.example.feature import Feature
 from tfio_store.example.schema import Schema
@@ -149,7 +156,7 @@ def convert(
     """
     storage = given_storage(storage_options, storage)
     check_storage(target_storage, "target_storage")
-    names, target = source if is_one(source) else list(source), os.fspath(target)
+    names, target = repeatable(source), os.fspath(target)
     into = target_storage or storage or common_storage(names)
     read = _format(source_format, names, "source_format")
     written = _format(target_format, target, "target_format")

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from tfio_store.dataset.header_walk import indexed_shard
-from tfio_store.dataset.model import Dataset, Limits, Shard
+from tfio_store.dataset.model import MEMORY_BUDGET, Dataset, Limits, Shard
 from tfio_store.dataset.source import Source, open_dataset
 from tfio_store.errors import DataLossError
 from tfio_store.read.reader import RecordReader
@@ -20,7 +20,6 @@ from tfio_store.write.progress import OnProgress, Progress, check_on_progress
 
 __all__ = ["ShardCount", "count", "count_shards", "counted"]
 
-_BUDGET = 256 << 20
 _FILES_AT_ONCE = 8
 
 
@@ -150,7 +149,7 @@ def counted(
 
 def _walked(dataset: Dataset, index: int, max_record_bytes: int) -> Shard:
     """A file with its records counted: by its headers if it is raw."""
-    budget = _BUDGET // _FILES_AT_ONCE
+    budget = MEMORY_BUDGET // _FILES_AT_ONCE
     shard = indexed_shard(dataset, index, budget=budget, max_record_bytes=max_record_bytes)
     if shard.records is not None:
         return shard

@@ -10,11 +10,19 @@ from functools import partial
 from typing import Any
 
 from tfio_store.dataset.listed_shards import pack_shards, unpack_shards
-from tfio_store.dataset.model import Dataset, DatasetPart, LazyShards, Limits, Told, common_told
+from tfio_store.dataset.model import (
+    MEMORY_BUDGET,
+    Dataset,
+    DatasetPart,
+    LazyShards,
+    Limits,
+    Told,
+    common_told,
+)
 from tfio_store.dataset.source import open_dataset
 from tfio_store.example.codec import SchemaToRead
 from tfio_store.example.schema import RECORD, Schema, column_names
-from tfio_store.read.reader import DEFAULT_MEMORY_BUDGET, OnCorrupt, RecordReader
+from tfio_store.read.reader import OnCorrupt, RecordReader
 from tfio_store.records.compression import codec_name
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
 from tfio_store.storage import Storage
@@ -93,7 +101,7 @@ class Partition(DatasetPart):
         *,
         verify: bool = True,
         on_corrupt: OnCorrupt = "raise",
-        memory_budget: int = DEFAULT_MEMORY_BUDGET,
+        memory_budget: int = MEMORY_BUDGET,
         max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
         storage: Storage | None = None,
     ) -> RecordReader:
@@ -130,7 +138,7 @@ class Partition(DatasetPart):
         *,
         verify: bool = True,
         on_corrupt: OnCorrupt = "raise",
-        memory_budget: int = DEFAULT_MEMORY_BUDGET,
+        memory_budget: int = MEMORY_BUDGET,
         max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
     ) -> Iterator[RecordBatch]:
         """Read the records in batches.
@@ -191,7 +199,7 @@ class Partition(DatasetPart):
         batch_rows: int | None = None,
         verify: bool = True,
         on_corrupt: OnCorrupt = "raise",
-        memory_budget: int = DEFAULT_MEMORY_BUDGET,
+        memory_budget: int = MEMORY_BUDGET,
         max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
     ) -> Iterator[Any]:
         """Read Examples as Arrow record batches, as `iter_tables` does. Needs pyarrow.

@@ -13,7 +13,7 @@ import numpy as np
 from tfio_store.dataset.model import Dataset, LazyShards, Shard, common_told
 from tfio_store.dataset.paged_shards import PagedShards, Places
 from tfio_store.dataset.part import cut_shard, in_turn, runs_of
-from tfio_store.dataset.source import Source, is_one, names_of, open_dataset
+from tfio_store.dataset.source import Source, open_dataset, repeatable
 from tfio_store.read.order import check_from_1
 from tfio_store.records.arrays import Int64Array
 from tfio_store.storage import Storage
@@ -140,7 +140,7 @@ def partitions(
     if num_partitions is not None:
         check_from_1("num_partitions", num_partitions)
     storage = given_storage(storage_options, storage)
-    source = source if is_one(source) else names_of(source)
+    source = repeatable(source)
     dataset = open_dataset(source, storage, compression=compression)
     told = (common_told(dataset.told),) if dataset.told else ()
     found: Iterable[tuple[Sequence[Shard], int | None]]

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from tfio_store.dataset.header_walk import codec_of
 from tfio_store.dataset.model import Dataset, Limits
-from tfio_store.dataset.source import Source, is_one, open_dataset
+from tfio_store.dataset.source import Source, open_dataset, repeatable
 from tfio_store.errors import SchemaError
 from tfio_store.example import Nullable, Ragged, decode_examples
 from tfio_store.example.codec import infer_feature_lists, infer_features
@@ -352,7 +352,7 @@ def stats(
         raise ValueError(f"sample_bytes must be at least 1, or None for all, got {sample_bytes}")
     check_on_progress(on_progress)
     storage = given_storage(storage_options, storage)
-    source = source if is_one(source) else list(source)
+    source = repeatable(source)
     limits = Limits(max_record_bytes=max_record_bytes)
     dataset = open_dataset(source, storage, compression=compression, limits=limits)
     known = dataset.schema

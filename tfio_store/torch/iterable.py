@@ -11,11 +11,12 @@ from typing import Any, Literal
 from torch.utils.data import IterableDataset, get_worker_info
 
 from tfio_store.dataset.checks import check_positive
+from tfio_store.dataset.model import MEMORY_BUDGET
 from tfio_store.dataset.source import Source
 from tfio_store.example.codec import SchemaToRead
 from tfio_store.example.schema import Schema
 from tfio_store.read.mixture import Mixture
-from tfio_store.read.reader import DEFAULT_MEMORY_BUDGET, OnCorrupt
+from tfio_store.read.reader import OnCorrupt
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.storage import Storage
 from tfio_store.tables.loader import Reader, reader_of
@@ -126,7 +127,7 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
         on_corrupt: OnCorrupt = "raise",
         storage_options: Mapping[str, Any] | None = None,
         storage: Storage | None = None,
-        memory_budget: int = DEFAULT_MEMORY_BUDGET,
+        memory_budget: int = MEMORY_BUDGET,
         max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
     ) -> None:
         if batch_size is not None:

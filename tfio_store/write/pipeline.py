@@ -12,13 +12,11 @@ from typing import TypeVar
 
 from tfio_store.storage.threads import Owner, Threads
 
-__all__ = ["MEMORY_BUDGET", "Memory", "Pipeline"]
+__all__ = ["Memory", "Pipeline"]
 
 
 # Shares out a writer's memory budget among the blocks and parts on their way to the store.
 
-
-MEMORY_BUDGET = 256 << 20
 
 _MIB = 1 << 20
 _LEAST_BLOCK, _MOST_BLOCK = 64 << 10, _MIB

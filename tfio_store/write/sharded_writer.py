@@ -15,6 +15,7 @@ from typing_extensions import Buffer as BytesLike
 from tfio_store.dataset.checks import check_positive
 from tfio_store.dataset.folder import locate
 from tfio_store.dataset.manifest import DatasetManifest, Fingerprint, describe
+from tfio_store.dataset.model import MEMORY_BUDGET
 from tfio_store.dataset.names import DEFAULT_SHARD_BYTES, RollOver
 from tfio_store.example.schema import Schema
 from tfio_store.records.compression import Compressor
@@ -23,7 +24,7 @@ from tfio_store.storage.redaction import redacted
 from tfio_store.storage.storage import given_storage
 from tfio_store.write.commit import KEEP_REPLACED, Attempt, IfExists, Plan
 from tfio_store.write.lifecycle import ShardWriter, begin
-from tfio_store.write.pipeline import MEMORY_BUDGET, Memory
+from tfio_store.write.pipeline import Memory
 from tfio_store.write.placement import FixedShards, RollingShards, ShardFor, ShuffledShards
 from tfio_store.write.progress import OnProgress, Tally
 from tfio_store.write.record_check import RecordCheck, schema_as_learned

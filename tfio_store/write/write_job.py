@@ -13,6 +13,7 @@ from typing_extensions import Buffer as BytesLike, Self
 from tfio_store.dataset.checks import check_positive
 from tfio_store.dataset.folder import locate
 from tfio_store.dataset.manifest import DatasetManifest, ShardInfo, describe
+from tfio_store.dataset.model import TASK_BUDGET
 from tfio_store.dataset.names import DEFAULT_SHARD_BYTES, FIXED_TEMPLATE
 from tfio_store.example.schema import Schema
 from tfio_store.records.compression import Compressor
@@ -32,8 +33,6 @@ from tfio_store.write.task_result import Order, TaskResult, check_order, counted
 from tfio_store.write.task_writer import OPEN_SHARDS, Task, TaskWriter
 
 __all__ = ["WriteJob"]
-
-_MEMORY_BUDGET = 64 << 20
 
 
 class WriteJob:
@@ -108,7 +107,7 @@ class WriteJob:
         metadata: Mapping[str, Any] | None = None,
         block_bytes: int | None = None,
         record_positions: bool | None = None,
-        memory_budget: int = _MEMORY_BUDGET,
+        memory_budget: int = TASK_BUDGET,
         verify_uploads: bool = False,
         storage_options: Mapping[str, Any] | None = None,
         storage: Storage | None = None,
