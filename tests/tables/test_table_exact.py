@@ -307,6 +307,8 @@ def test_dictionaries_of_parts_are_joined(tmp_path: Path) -> None:
     found = read_table(f"{tmp_path}/t").to_arrow()["x"]
     assert pa.types.is_dictionary(found.type)  # of a wider index than the parts
     assert found.to_pylist() == parts[0]["x"].to_pylist() + parts[1]["x"].to_pylist()
+    streamed = pa.table(iter_tables(f"{tmp_path}/t", batch_rows=30))["x"]
+    assert streamed.to_pylist() == found.to_pylist()
 
 
 def test_a_chosen_feature_has_its_own_type(tmp_path: Path) -> None:

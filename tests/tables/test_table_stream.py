@@ -100,17 +100,6 @@ def test_it_holds_a_batch_at_a_time(tmp_path: Path) -> None:
         assert pa.total_allocated_bytes() - before < 24 << 20
 
 
-def test_dictionaries_of_parts(tmp_path: Path) -> None:
-    kind = pa.dictionary(pa.int8(), pa.string())
-    parts = [
-        pa.table({"x": pa.array([f"{i}" for i in range(a, b)]).dictionary_encode().cast(kind)})
-        for a, b in ((0, 100), (50, 170))
-    ]
-    write_table(parts, f"{tmp_path}/t", num_shards=1)
-    rows = parts[0]["x"].to_pylist() + parts[1]["x"].to_pylist()
-    assert iter_tables(f"{tmp_path}/t", batch_rows=30).read_all()["x"].to_pylist() == rows
-
-
 def test_a_dictionary_that_is_not_kept(tmp_path: Path) -> None:
     kind = pa.dictionary(pa.int8(), pa.string())
     parts = [

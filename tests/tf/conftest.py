@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,3 +59,19 @@ def root(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
         url = f"{scheme}://{path}"
     tf.io.gfile.makedirs(url)
     yield url
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What Python's reader was asked for."""
+    from tfio_store.tf.dataset import runtime
+
+    found: list[str] = []
+    open_stream = runtime._Stream.open
+
+    def noted(self: Any, *position: int) -> Any:
+        found.append(os.path.basename(self.url))
+        return open_stream(self, *position)
+
+    monkeypatch.setattr(runtime._Stream, "open", noted)
+    return found

@@ -20,7 +20,7 @@ tf = pytest.importorskip("tensorflow")
 import tfio_store as tfs  # noqa: E402
 from tests.tf.oracle import error_of, outcome  # noqa: E402
 from tests.tf.test_parsed import elements  # noqa: E402
-from tfio_store.tf.dataset import ops, runtime, streams  # noqa: E402
+from tfio_store.tf.dataset import ops, streams  # noqa: E402
 
 pytestmark = [
     pytest.mark.tensorflow,
@@ -57,20 +57,6 @@ def parts_of(name: str) -> list[list[bytes]]:
 @pytest.fixture(autouse=True)
 def small_files_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "SMALL", 0)
-
-
-@pytest.fixture
-def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What Python's reader was asked for."""
-    found: list[str] = []
-    open_stream = runtime._Stream.open
-
-    def noted(self: Any, *position: int) -> Any:
-        found.append(os.path.basename(self.url))
-        return open_stream(self, *position)
-
-    monkeypatch.setattr(runtime._Stream, "open", noted)
-    return found
 
 
 @pytest.mark.parametrize("drop", [False, True])

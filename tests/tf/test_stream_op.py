@@ -15,7 +15,7 @@ from tests.support.framed import framed
 
 tf = pytest.importorskip("tensorflow")
 
-from tfio_store.tf.dataset import fallback, ops, runtime  # noqa: E402
+from tfio_store.tf.dataset import fallback, ops  # noqa: E402
 from tfio_store.tf.dataset.request import Settings  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
@@ -80,20 +80,6 @@ def names(tmp_path: Path) -> list[str]:
     for name, (codec, records) in FILES.items():
         (tmp_path / name).write_bytes(compressed(codec, framed(records)))
     return [str(tmp_path / name) for name in FILES]
-
-
-@pytest.fixture
-def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What Python's reader was asked for."""
-    found: list[str] = []
-    open_stream = runtime._Stream.open
-
-    def noted(self: Any, *position: int) -> Any:
-        found.append(os.path.basename(self.url))
-        return open_stream(self, *position)
-
-    monkeypatch.setattr(runtime._Stream, "open", noted)
-    return found
 
 
 @pytest.mark.parametrize("settings", [{}, {"skip_corrupt": True}, {"verify": False}], ids=str)
