@@ -211,16 +211,20 @@ def takes_obstore(scheme: str) -> bool:
 def obstore_factory(scheme: str) -> Factory:
     fsspec_factory(scheme)  # says what is missing of what obstore's stores build on
     try:
-        import obstore
+        import obstore  # noqa: F401
     except ImportError as fault:
         raise ImportError("backend='obstore' needs: pip install 'tfio_store[obstore]'") from fault
-    from tfio_store.storage.cloud import obstore
+    from tfio_store.storage.cloud.obstore import (
+        ObstoreAzureStore,
+        ObstoreGCSStore,
+        ObstoreS3Store,
+    )
 
     if scheme in ("s3", "s3a"):
-        return obstore.ObstoreS3Store
+        return ObstoreS3Store
     if scheme in ("gs", "gcs"):
-        return obstore.ObstoreGCSStore
-    return obstore.ObstoreAzureStore
+        return ObstoreGCSStore
+    return ObstoreAzureStore
 
 
 def fsspec_factory(scheme: str) -> Factory:
