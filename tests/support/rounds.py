@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import tfio_store.dataset.folder as folder
-import tfio_store.dataset.source as source
+import tfio_store.dataset.resolver as resolver
 
 __all__ = ["Rounds"]
 
@@ -38,7 +38,7 @@ class Rounds:
         monkeypatch.setattr(place, "read", self._reading(place.read))
         for name, value in (("in_flight", 16), ("most_in_flight", 64), ("lists_cheaply", True)):
             monkeypatch.setattr(place, name, value)
-        for module in (folder, source):
+        for module in (folder, resolver):
             monkeypatch.setattr(module, "early", self._early)
 
     def clear(self) -> None:

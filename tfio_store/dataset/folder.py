@@ -25,7 +25,7 @@ from tfio_store.dataset.names import (
 from tfio_store.dataset.paged_shards import PagedShards
 from tfio_store.dataset.shard_page import PageRef
 from tfio_store.errors import ManifestError
-from tfio_store.storage import Storage, Store
+from tfio_store.storage import ObjectInfo, Storage, Store
 from tfio_store.storage.storage import for_writing
 from tfio_store.storage.store import early
 
@@ -79,10 +79,12 @@ class Folder:
 
     def names(self, pattern: str = "*") -> list[str]:
         """The names of the objects right in this folder."""
-        return [info.path.rpartition("/")[2] for info in self.store.glob(self._pattern(pattern))]
+        return [info.path.rpartition("/")[2] for info in self.files(pattern)]
 
-    def _pattern(self, pattern: str) -> str:
-        return f"{glob.escape(self.path.rstrip('/'))}/{pattern}" if self.path else pattern
+    def files(self, pattern: str = "*") -> list[ObjectInfo]:
+        """The objects right in this folder, sorted by name."""
+        inside = f"{glob.escape(self.path.rstrip('/'))}/{pattern}" if self.path else pattern
+        return self.store.glob(inside)
 
     def put(self, name: str, data: bytes, *, if_absent: bool = False) -> None:
         self.store.put(self.join(name), data, if_absent=if_absent)

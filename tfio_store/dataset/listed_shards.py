@@ -16,13 +16,14 @@ import numpy as np
 
 from tfio_store.dataset.block_tables import BlockTable, ShardInfo
 from tfio_store.dataset.folder import Folder
+from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.model import LazyShards, Shard
 from tfio_store.dataset.paged_shards import PagedShards, Places
 from tfio_store.dataset.part import part_at, part_of_pages
 from tfio_store.records.arrays import Int64Array
 from tfio_store.storage import Version
 
-__all__ = ["ListedShards", "pack_shards", "unpack_shards"]
+__all__ = ["ListedShards", "committed_shards", "pack_shards", "unpack_shards"]
 
 
 class ListedShards(LazyShards):
@@ -195,3 +196,22 @@ def _running(planes: tuple[int, bytes], starts: Sequence[tuple[int, int]]) -> It
     stops = accumulate((count for count, _ in starts), initial=0)
     for (_, first), (begin, stop) in zip(starts, pairwise(stops), strict=True):
         yield np.append(first, first + np.cumsum(steps[begin:stop], dtype=np.int64))
+
+
+def committed_shards(folder: Folder, manifest: DatasetManifest) -> Sequence[Shard]:
+    """What a manifest and its block tables tell of each shard. Of a long list, it is read when
+    somebody asks."""
+    if isinstance(manifest.shards, PagedShards):
+        return ListedShards(folder, manifest.compression, manifest.shards)
+    return [
+        Shard.at(
+            folder.store,
+            folder.join(info.name),
+            info.nbytes,
+            compression=manifest.compression,
+            records=info.records,
+            blocks=info.blocks,
+            crc32c=info.crc32c,
+        )
+        for info in manifest.shards
+    ]

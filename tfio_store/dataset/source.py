@@ -1,25 +1,23 @@
 """`open_dataset`: turns what a user names into a `Dataset`.
 
-A source is a URL or path of one file, a glob, a dataset's prefix or folder with a manifest, a split
-of a folder that TFDS wrote, a `DatasetPart`, or a list of any of these. If a file has that name,
-the file is meant. Otherwise the name is looked up as a dataset.
+A source is a URL or path of one file, a dataset's prefix or folder, a split of a folder that TFDS
+wrote, a name as `tfio_store.dataset.source_names` has them, a `DatasetPart`, or a list of any of
+these. If a file has that name, the file is meant. Otherwise the name is looked up as a dataset, and
+then taken apart.
 """
 
 from __future__ import annotations
 
-import errno
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from typing_extensions import TypeIs
 
-from tfio_store.dataset.folder import Folder, Found, begin_to_find, find_manifest
-from tfio_store.dataset.listed_shards import ListedShards
-from tfio_store.dataset.manifest import DatasetManifest
+from tfio_store.dataset.folder import Folder
+from tfio_store.dataset.listed_shards import ListedShards, committed_shards
 from tfio_store.dataset.model import (
     Dataset,
     DatasetPart,
@@ -27,21 +25,16 @@ from tfio_store.dataset.model import (
     Limits,
     Shard,
     Told,
-    common_told,
     hold_versions,
 )
 from tfio_store.dataset.names import manifest_name, split_url
-from tfio_store.dataset.paged_shards import PagedShards
-from tfio_store.dataset.tfds import tfds_shards
+from tfio_store.dataset.resolver import NOTHING, OneSource, Resolved, Resolver
 from tfio_store.errors import ManifestError
 from tfio_store.records.compression import codec_name
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.records.warning import warn
-from tfio_store.storage import ObjectInfo, Storage, Store, Version
-from tfio_store.storage.redaction import redacted
+from tfio_store.storage import Storage
 from tfio_store.storage.storage import given_storage
-from tfio_store.storage.store import early
-from tfio_store.storage.threads import Threads
 
 __all__ = [
     "OneSource",
@@ -59,25 +52,6 @@ __all__ = [
 
 
 _SHARD_NAME = re.compile(r"(?P<dataset>.+?)-\d{5,}(?:-of-\d{5,})?\.tfrecord")
-
-
-def committed_shards(folder: Folder, manifest: DatasetManifest) -> Sequence[Shard]:
-    """What a manifest and its block tables tell of each shard. Of a long list, it is read when
-    somebody asks."""
-    if isinstance(manifest.shards, PagedShards):
-        return ListedShards(folder, manifest.compression, manifest.shards)
-    return [
-        Shard.at(
-            folder.store,
-            folder.join(info.name),
-            info.nbytes,
-            compression=manifest.compression,
-            records=info.records,
-            blocks=info.blocks,
-            crc32c=info.crc32c,
-        )
-        for info in manifest.shards
-    ]
 
 
 def with_known_blocks(dataset: Dataset, *, by_pattern: bool = False) -> Dataset:
@@ -155,23 +129,13 @@ def _is_that(shard: Shard, committed: Shard) -> bool:
     return shard.nbytes == committed.nbytes and shard.compression in ("auto", committed.compression)
 
 
-OneSource: TypeAlias = "str | os.PathLike[str] | DatasetPart"
-"""What a list of sources may hold."""
-
 Source: TypeAlias = "OneSource | Iterable[OneSource]"
-
-_LOOKUPS_AT_ONCE = 32
 
 _LOOKED_AT_FIRST = 1000
 """Of so many shards at most the versions, which a cache must know, are asked for at once. Those of
 more are asked for as they are read."""
 
 _LIMITS = Limits()
-
-_NOTHING = Told()
-
-_FEW = 8
-"""So many names at most are looked up as files and as datasets at once."""
 
 
 def open_dataset(
@@ -192,8 +156,8 @@ def open_dataset(
         limits: for parts of files without an index, which are walked to be cut.
 
     Raises:
-        FileNotFoundError: no such file, or nothing matches a glob.
-        IsADirectoryError: a folder without a manifest.
+        FileNotFoundError: no such file, nothing matches a pattern, or a shard is missing.
+        IsADirectoryError: a folder without a manifest, whose files are not one dataset by name.
         ManifestError: a manifest or index that cannot be trusted.
         ValueError, TypeError: an argument is not of the kind described.
     """
@@ -203,17 +167,16 @@ def open_dataset(
     names = [source] if is_one(source) else names_of(source)
     storage = storage or common_storage(names) or Storage()
     empty = Dataset((), storage, named=source if is_one(source) else None)
-    resolver = _Resolver(codec, empty, limits, few=len(names) <= _FEW)
-    found = _resolve_all(resolver, names)
+    resolver = Resolver(codec, empty, limits)
+    found = resolver.resolve(names)
     if len(found) == 1:  # which may be a long list that nobody reads whole
         shards = found[0].shards
     else:
         shards = [shard for one in found for shard in one.shards]
     if not isinstance(shards, LazyShards):
         shards = tuple(shards)
-    patterns = any(isinstance(name, str) and set("*?[") & {*name} for name in names)
     dataset = replace(empty, shards=shards, told=_told(found))
-    dataset = with_known_blocks(dataset, by_pattern=patterns)
+    dataset = with_known_blocks(dataset, by_pattern=resolver.by_pattern)
     if storage.cache is not None and len(shards) <= _LOOKED_AT_FIRST:
         hold_versions(dataset)
     return dataset
@@ -281,31 +244,9 @@ def common_storage(source: Source) -> Storage | None:
     return ways[0] if ways and all(way == ways[0] for way in ways) else None
 
 
-class _Resolved(NamedTuple):
-    """What one name means."""
-
-    shards: Sequence[Shard]
-    told: Told = _NOTHING
-
-
-def _told(found: list[_Resolved]) -> tuple[Told, ...]:
+def _told(found: list[Resolved]) -> tuple[Told, ...]:
     told = tuple(one.told for one in found)
-    return () if all(one is _NOTHING for one in told) else told
-
-
-def _resolve_all(resolver: _Resolver, names: list[OneSource]) -> list[_Resolved]:
-    """In their order. Each is one question to its store: of a remote one many are asked at once,
-    while for local files a thread costs more than the answer."""
-    remote = [name for name in names if _is_far(name)]
-    if len(remote) < 2:
-        return [resolver.resolve(name) for name in names]
-    with Threads(min(_LOOKUPS_AT_ONCE, len(remote))) as pool:
-        found = pool.map(resolver.resolve, remote)
-        return [next(found) if _is_far(name) else resolver.resolve(name) for name in names]
-
-
-def _is_far(name: OneSource) -> bool:
-    return not isinstance(name, DatasetPart) and "://" in os.fspath(name)
+    return () if all(one is NOTHING for one in told) else told
 
 
 def names_of(source: object) -> list[OneSource]:
@@ -328,106 +269,3 @@ def names_of(source: object) -> list[OneSource]:
 def repeatable(source: Source) -> Source:
     """The source, for who goes through it more than once."""
     return source if is_one(source) else names_of(source)
-
-
-class _Resolver:
-    def __init__(
-        self, compression: str | None, dataset: Dataset, limits: Limits, *, few: bool
-    ) -> None:
-        self._compression = compression
-        self._limits = limits
-        self._storage = dataset.storage
-        self._open = dataset.open_url
-        self._few = few
-
-    def resolve(self, name: OneSource) -> _Resolved:
-        if isinstance(name, DatasetPart):
-            return self._of_part(name)
-        url = os.fspath(name)
-        if not isinstance(url, str):
-            raise TypeError(f"source= takes text paths, not {type(url).__name__}")
-        store, path = self._open(url)
-        if any(c in path for c in "*?["):
-            matches = _visible(store.glob(path), path)
-            if matches and [info.path for info in matches] != [path]:  # else a URL's query
-                return _Resolved([self._shard(store, info) for info in matches])
-        look = early(store, store.look, path)
-        find = self._begin_to_find(store, path.rstrip("/"))
-        info = look()
-        if info is None:
-            found = self._dataset(store, path, find())
-            if found is not None:
-                return found
-            try:
-                info = store.info(path)  # which tells a folder from nothing
-            except (FileNotFoundError, IsADirectoryError) as error:
-                raise self._explain(error, url) from error
-        return _Resolved([self._shard(store, info)])
-
-    def _of_part(self, part: DatasetPart) -> _Resolved:
-        dataset = part._open(self._storage, self._compression, self._limits)
-        if dataset.storage != self._storage:
-            raise ValueError(
-                f"{part}: is reached by other storage options than the rest of the list; pass it "
-                "alone, or make it with the same ones, or pass storage= for all"
-            )
-        return _Resolved(dataset.shards, common_told(dataset.told) if dataset.told else _NOTHING)
-
-    def _begin_to_find(self, store: Store, path: str) -> Callable[[], Found]:
-        """The search for a manifest: begun early if the name looks like a dataset's. Files of
-        records mostly have a suffix, and need no such questions."""
-        if self._few and "." not in _name(path):
-            return begin_to_find(store, path)
-        return partial(find_manifest, store, path)
-
-    def _explain(self, error: OSError, url: str) -> OSError:
-        url = redacted(url)
-        if any(c in url for c in "*?["):
-            return FileNotFoundError(f"{url}: no file matches this pattern")
-        if isinstance(error, IsADirectoryError):
-            return IsADirectoryError(
-                f"{url}: is a folder without a manifest; name its files, for example "
-                f"{url.rstrip('/')}/*.tfrecord"
-            )
-        if error.strerror == os.strerror(errno.ENOENT):
-            return FileNotFoundError(
-                errno.ENOENT, f"{error.strerror}, and no dataset of this name", error.filename
-            )
-        return error
-
-    def _shard(self, store: Store, info: ObjectInfo) -> Shard:
-        version = Version(info.etag)
-        return Shard.at(store, info.path, info.size, compression=self._compression, version=version)
-
-    def _dataset(self, store: Store, path: str, found: Found) -> _Resolved | None:
-        """The shards of a prefix, or of a folder, that a manifest describes; None without one."""
-        if found is None:
-            return self._tfds(store, path.rstrip("/"))
-        written = found[1].compression
-        if self._compression not in ("auto", written):
-            raise ValueError(
-                f"compression={self._compression!r}: the manifest of {store.url(path)} says "
-                f'{written!r}; leave it at "auto"'
-            )
-        return _Resolved(committed_shards(*found), Told.by(found[1]))
-
-    def _tfds(self, store: Store, path: str) -> _Resolved | None:
-        named = tfds_shards(store, path)
-        if named is None:
-            return None
-        infos = [(store.info(name), records) for name, records in named]
-        return _Resolved(
-            [replace(self._shard(store, info), records=records) for info, records in infos]
-        )
-
-
-def _visible(found: list[ObjectInfo], pattern: str) -> list[ObjectInfo]:
-    """Drop names that begin with "_" or ".", unless the pattern's name does. Indexes, manifests and
-    the like hold no records."""
-    if not _name(pattern).startswith(("*", "?", "[")):
-        return found
-    return [info for info in found if not _name(info.path).startswith(("_", "."))]
-
-
-def _name(path: str) -> str:
-    return path.rsplit("/", 1)[-1]

@@ -1,0 +1,414 @@
+"""`Resolver`: what each name of a source stands for, in the stores.
+
+`tfio_store.dataset.source_names` has the grammar. A file, or else a dataset, that has a name as it
+stands is what the name means; only if there is none, the name is taken apart.
+"""
+
+from __future__ import annotations
+
+import errno
+import glob
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import NamedTuple, TypeAlias
+
+from tfio_store.dataset.folder import Folder, Found, begin_to_find, find_manifest
+from tfio_store.dataset.listed_shards import committed_shards
+from tfio_store.dataset.manifest import DatasetManifest
+from tfio_store.dataset.model import Dataset, DatasetPart, Limits, Shard, Told, common_told
+from tfio_store.dataset.names import DatasetNames, manifest_name, split_url
+from tfio_store.dataset.not_found import (
+    NotFound,
+    ambiguous,
+    missing_shards,
+    no_dataset_in,
+    no_match,
+    nothing_named,
+    shown,
+    unfinished,
+)
+from tfio_store.dataset.shards_by_name import grouped, is_about_data
+from tfio_store.dataset.source_names import (
+    Names,
+    Numbered,
+    Pattern,
+    Stage,
+    shard_number,
+    step,
+)
+from tfio_store.dataset.tfds import tfds_shards
+from tfio_store.errors import ManifestError
+from tfio_store.records.warning import warn
+from tfio_store.storage import ObjectInfo, Store, Version
+from tfio_store.storage.store import early
+from tfio_store.storage.threads import Threads
+
+__all__ = ["NOTHING", "OneSource", "Resolved", "Resolver"]
+
+OneSource: TypeAlias = "str | os.PathLike[str] | DatasetPart"
+"""What a list of sources may hold."""
+
+_LOOKUPS_AT_ONCE = 32
+
+_LOOKED_FOR = 1000
+"""So many shards at most are looked for one by one, in a store that does not list cheaply."""
+
+_LONGEST = 4096
+"""No store has an object with a longer name."""
+
+_NO_NAME = (errno.ENAMETOOLONG, errno.EINVAL, errno.ENOTDIR)
+"""Where nothing can have such a name."""
+
+_FAR = 8
+"""A store that is fastest with so many requests at a time is far away."""
+
+_FEW = 8
+"""So many names at most are looked up as files and as datasets at once."""
+
+NOTHING = Told()
+"""Of what no manifest tells."""
+
+
+class Resolved(NamedTuple):
+    """What one name means."""
+
+    shards: Sequence[Shard]
+    told: Told = NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """A name that was not looked for yet, and how far it was taken apart."""
+
+    name: OneSource
+    stage: Stage = Stage.WHOLE
+
+    @property
+    def is_far(self) -> bool:
+        return not isinstance(self.name, DatasetPart) and "://" in os.fspath(self.name)
+
+
+_Taken: TypeAlias = "list[Resolved | _Wanted]"
+
+
+class Resolver:
+    """Finds what names mean. ``dataset`` says how storage is reached."""
+
+    def __init__(self, compression: str | None, dataset: Dataset, limits: Limits) -> None:
+        self._compression = compression
+        self._limits = limits
+        self._storage = dataset.storage
+        self._open = dataset.open_url
+        self._few = True
+        self.by_pattern = False
+        """Whether some files were found by a pattern, which no manifest bounds."""
+
+    def resolve(self, names: Sequence[OneSource]) -> list[Resolved]:
+        """In their order.
+
+        Each name is one question to its store: of a remote one many are asked at once, while for
+        local files a thread costs more than the answer.
+        """
+        work: _Taken = [_Wanted(name) for name in names]
+        try:
+            while any(isinstance(each, _Wanted) for each in work):
+                work = self._round(work)
+        except NotFound as missing:
+            error = missing.error
+        else:
+            return [each for each in work if isinstance(each, Resolved)]
+        raise error()
+
+    def _round(self, work: _Taken) -> _Taken:
+        """Each name looked for, or taken apart by one step."""
+        self._few = len(work) <= _FEW
+        far = [each for each in work if isinstance(each, _Wanted) and each.is_far]
+        if len(far) < 2:
+            return [found for each in work for found in self._take(each)]
+        with Threads(min(_LOOKUPS_AT_ONCE, len(far))) as pool:
+            taken = pool.map(self._take, far)
+            return [
+                found
+                for each in work
+                for found in (
+                    next(taken) if isinstance(each, _Wanted) and each.is_far else self._take(each)
+                )
+            ]
+
+    def _take(self, wanted: Resolved | _Wanted) -> _Taken:
+        if isinstance(wanted, Resolved):
+            return [wanted]
+        if isinstance(wanted.name, DatasetPart):
+            return [self._of_part(wanted.name)]
+        url = os.fspath(wanted.name)
+        if not isinstance(url, str):
+            raise TypeError(f"source= takes text paths, not {type(url).__name__}")
+        try:
+            meaning = step(url, wanted.stage)
+        except ValueError as error:
+            found = self._literal(url)
+            if found is not None:
+                return [found]
+            raise ValueError(f"{shown(url)}: {error}") from None
+        if meaning is None:
+            return [self._plain(url)]
+        if isinstance(meaning, Pattern):
+            return [self._matched(url, meaning)]
+        found = self._literal(url)
+        if found is not None:
+            return [found]
+        if isinstance(meaning, Names):
+            return [_Wanted(name, meaning.stage) for name in meaning.names]
+        return [self._numbered(url, meaning)]
+
+    def _of_part(self, part: DatasetPart) -> Resolved:
+        dataset = part._open(self._storage, self._compression, self._limits)
+        if dataset.storage != self._storage:
+            raise ValueError(
+                f"{part}: is reached by other storage options than the rest of the list; pass it "
+                "alone, or make it with the same ones, or pass storage= for all"
+            )
+        return Resolved(dataset.shards, common_told(dataset.told) if dataset.told else NOTHING)
+
+    # --- a name as it stands ----------------------------------------------------------------------
+
+    def _plain(self, url: str) -> Resolved:
+        """What has this name. NotFound if nothing has."""
+        store, path = self._open(url)
+        found = self._exactly(store, path)
+        if found is not None:
+            return found
+        try:
+            info = store.info(path)  # which tells a folder from nothing
+        except IsADirectoryError:
+            return self._in_folder(store, path)
+        except FileNotFoundError as error:
+            if error.strerror != os.strerror(errno.ENOENT):
+                raise  # the store says more
+            raise NotFound(partial(nothing_named, store, path)) from None
+        return Resolved([self._shard(store, info)])
+
+    def _literal(self, url: str) -> Resolved | None:
+        """What has this name, though it could mean something else; None if nothing has."""
+        if len(url) > _LONGEST:
+            return None
+        try:
+            store, path = self._open(url)
+            return self._exactly(store, path)
+        except (PermissionError, ImportError):
+            return None  # also what a store says of a missing object that may not be listed
+        except ManifestError:
+            raise
+        except ValueError:
+            return None  # no URL, and no name that anything has
+        except OSError as error:
+            if error.errno in _NO_NAME:
+                return None
+            raise
+
+    def _exactly(self, store: Store, path: str) -> Resolved | None:
+        """The file of this path, or else the dataset."""
+        look = early(store, store.look, path)
+        find = self._begin_to_find(store, path.rstrip("/"))
+        info = look()
+        if info is not None:
+            return Resolved([self._shard(store, info)])
+        found = find()
+        if found is None:
+            return self._tfds(store, path.rstrip("/"))
+        return self._known(store, path, found)
+
+    def _begin_to_find(self, store: Store, path: str) -> Callable[[], Found]:
+        """The search for a manifest: begun early if the name looks like a dataset's. Files of
+        records mostly have a suffix, and need no such questions."""
+        if self._few and "." not in _name(path):
+            return begin_to_find(store, path)
+        return partial(find_manifest, store, path)
+
+    def _known(self, store: Store, path: str, found: tuple[Folder, DatasetManifest]) -> Resolved:
+        """The shards of a dataset, or of a folder, that a manifest describes."""
+        written = found[1].compression
+        if self._compression not in ("auto", written):
+            raise ValueError(
+                f"compression={self._compression!r}: the manifest of {store.url(path)} says "
+                f'{written!r}; leave it at "auto"'
+            )
+        return Resolved(committed_shards(*found), Told.by(found[1]))
+
+    def _tfds(self, store: Store, path: str) -> Resolved | None:
+        named = tfds_shards(store, path)
+        if named is None:
+            return None
+        infos = [(store.info(name), records) for name, records in named]
+        return Resolved(
+            [replace(self._shard(store, info), records=records) for info, records in infos]
+        )
+
+    def _in_folder(self, store: Store, path: str) -> Resolved:
+        """The files of a folder without a manifest, if they are one dataset by their names."""
+        folder = Folder(store, path.rstrip("/"))
+        infos = {_name(info.path): info for info in folder.files()}
+        claims = [name for name in infos if name.startswith("_") and ".claim" in name]
+        if claims:
+            name = claims[0].removeprefix("_").partition(".claim")[0]
+            raise NotFound(partial(unfinished, store, folder.join(name)))
+        groups, others = grouped(infos)
+        if len(groups) != 1 or others:
+            raise NotFound(partial(no_dataset_in, store, folder.path, groups, others))
+        shards = groups[0].shards
+        if shards is not None and groups[0].missing:
+            stem = folder.join(shards.prefix)
+            there = [found[1] for name in groups[0].files if (found := shard_number(name))]
+            raise NotFound(partial(missing_shards, store, stem, shards, there))
+        self.by_pattern = True
+        return Resolved([self._shard(store, infos[name]) for name in groups[0].files])
+
+    def _shard(self, store: Store, info: ObjectInfo) -> Shard:
+        version = Version(info.etag)
+        return Shard.at(store, info.path, info.size, compression=self._compression, version=version)
+
+    # --- patterns ---------------------------------------------------------------------------------
+
+    def _matched(self, url: str, pattern: Pattern) -> Resolved:
+        store, path = self._open(pattern.text)
+        matches = _visible(store.glob(path), path)
+        if not matches or "[" in path:  # which never matches itself
+            found = self._literal(url)
+            if found is not None:
+                return found
+        if not matches:
+            raise NotFound(partial(no_match, store, path, url))
+        itself = [info for info in matches if info.path == path]
+        self._check_count(url, pattern, store, matches)
+        self.by_pattern = self.by_pattern or not itself
+        return Resolved([self._shard(store, info) for info in itself or matches])
+
+    def _check_count(
+        self, url: str, pattern: Pattern, store: Store, matches: list[ObjectInfo]
+    ) -> None:
+        """Of a pattern that stands for all shards: whether each dataset that it finds is whole."""
+        if pattern.count is None:
+            return
+        there: dict[tuple[str, str], list[int]] = {}
+        for info in matches:
+            shard = shard_number(info.path)
+            if shard is not None:
+                there.setdefault((shard[0], shard[3]), []).append(shard[1])
+        for (stem, suffix), numbers in there.items():
+            shards = Numbered(stem, pattern.count, suffix)
+            if len(set(numbers)) < pattern.count:
+                error = partial(missing_shards, store, stem, shards, numbers)
+                if pattern.text != url:  # name@16
+                    raise NotFound(error)
+                missing = error()
+                warn(f"{shown(url)}: {missing.strerror} ({missing.filename})")
+
+    # --- shards by their numbers ------------------------------------------------------------------
+
+    def _numbered(self, url: str, shards: Numbered) -> Resolved:
+        """The shards of ``name@16``: those of the manifest if it has so many, or the files."""
+        store, path = self._open(f"{shards.prefix}-")
+        stem = path.removesuffix("-")
+        parent, name = split_url(stem)
+        folder = Folder(store, parent)
+        stored = early(store, self._manifest_of, folder, name)
+        claimed = early(store, self._is_claimed, folder, name)
+        files = early(store, self._files, store, stem, shards)
+        found = stored()
+        if found is not None and self._has(found, name, shards):
+            return self._known(store, stem, (folder, found))
+        there, whole = self._chosen(url, store, stem, shards, files())
+        if len(there) < (whole.count or 0):
+            raise NotFound(partial(missing_shards, store, stem, whole, there))
+        if found is None and claimed():
+            raise NotFound(partial(unfinished, store, stem))
+        self.by_pattern = True
+        return Resolved([self._shard(store, there[number]) for number in sorted(there)])
+
+    @staticmethod
+    def _chosen(
+        url: str, store: Store, stem: str, shards: Numbered, files: list[ObjectInfo]
+    ) -> tuple[dict[int, ObjectInfo], Numbered]:
+        """Those of the files that are meant, by their numbers, and which ones there should be."""
+        groups: dict[tuple[int, str], dict[int, ObjectInfo]] = {}
+        for info in files:
+            shard = shard_number(info.path)
+            if shard is not None and shard[0] == stem and not is_about_data(info.path):
+                groups.setdefault((shard[2], shard[3]), {})[shard[1]] = info
+        if shards.count is not None:
+            groups = {key: found for key, found in groups.items() if key[0] == shards.count}
+        exact = [key for key in groups if key[1] == shards.suffix]
+        wanted = exact or ([] if shards.suffix else list(groups))
+        if len(wanted) > 1:
+            raise ambiguous(url, (shards.said(*key) for key in sorted(wanted)))
+        if not wanted:
+            raise NotFound(partial(nothing_named, store, replace(shards, prefix=stem).said()))
+        count, suffix = wanted[0]
+        return groups[count, suffix], Numbered(shards.prefix, count, suffix)
+
+    @staticmethod
+    def _manifest_of(folder: Folder, name: str) -> DatasetManifest | None:
+        try:
+            found = folder.manifest(manifest_name(name))
+        except PermissionError:  # what a store says of a missing object that may not be listed
+            return None
+        return None if found is None else found.manifest
+
+    @staticmethod
+    def _is_claimed(folder: Folder, name: str) -> bool:
+        try:
+            return folder.read(DatasetNames(name).claim(None)) is not None
+        except (PermissionError, ValueError):
+            return False
+
+    @staticmethod
+    def _has(manifest: DatasetManifest, name: str, shards: Numbered) -> bool:
+        """Whether a dataset has so many shards, and such ones."""
+        listed = manifest.shards
+        if shards.count not in (None, len(listed)):
+            return False
+        if not (shards.suffix and len(listed)):
+            return True
+        first = listed[0].name
+        plain = DatasetNames(name).shard_of(first) if first.startswith("_") else first
+        return plain.endswith(shards.suffix)
+
+    def _files(self, store: Store, stem: str, shards: Numbered) -> list[ObjectInfo]:
+        """The files that may be these shards. Most stores list them by one request."""
+        few = shards.count is not None and shards.count <= _LOOKED_FOR
+        if few and not store.lists_cheaply:
+            there = self._looked_at(store, stem, shards)
+            if there:
+                return there
+        try:
+            return store.glob(f"{glob.escape(stem)}-*-of-*{glob.escape(shards.suffix)}")
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except PermissionError:  # of a store that gives objects, and no listings
+            if not few:
+                raise
+            return self._looked_at(store, stem, shards)
+
+    @staticmethod
+    def _looked_at(store: Store, stem: str, shards: Numbered) -> list[ObjectInfo]:
+        at, count = replace(shards, prefix=stem), shards.count or 0
+        paths = [at.file(number) for number in range(count)]
+        if store.in_flight < _FAR or len(paths) < 2:
+            looked = map(store.look, paths)
+            return [info for info in looked if info is not None]
+        with Threads(min(_LOOKUPS_AT_ONCE, len(paths))) as pool:
+            return [info for info in pool.map(store.look, paths) if info is not None]
+
+
+def _visible(found: list[ObjectInfo], pattern: str) -> list[ObjectInfo]:
+    """Drop names that begin with "_" or ".", unless the pattern's name does. Indexes, manifests and
+    the like hold no records."""
+    if not _name(pattern).startswith(("*", "?", "[")):
+        return found
+    return [info for info in found if not _name(info.path).startswith(("_", "."))]
+
+
+def _name(path: str) -> str:
+    return path.rsplit("/", 1)[-1]

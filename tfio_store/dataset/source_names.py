@@ -1,0 +1,311 @@
+"""The grammar of source names, the same for everything that takes a source. No I/O.
+
+========================= =========================================================================
+``name@16``, ``@16.gz``   the shards ``name-00000-of-00016`` …; with what follows the number behind
+``name@*``, ``@*.gz``     the shards, however many there are
+``a,b``                   several names
+``x{a,b}y``, ``x{0..7}y`` several names, as in a shell: ``{00..15}`` keeps the width, ``{0..8..2}``
+                          counts by twos, and braces may lie in braces
+``*``, ``?``, ``[0-3]``   any letters, one letter, one of these letters, within a folder
+``**``                    any letters, across folders
+``tfrecord:name``         a name as YDF writes it, also ``tfrecordv2+gz:``, ``tfrecord+tfe:`` …
+========================= =========================================================================
+
+They are looked for in this order: the kind of file, commas, braces, ``@``, patterns. A letter in
+brackets stands for itself, as in fsspec's and Python's globs: ``a[,]b``, ``train[@]16``, ``x[*]``.
+`step` takes one of these steps, and whoever asks first looks whether something has the name as it
+stands.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from itertools import chain, product
+
+__all__ = [
+    "MOST_NAMES",
+    "Names",
+    "Numbered",
+    "Pattern",
+    "Stage",
+    "Step",
+    "as_pattern",
+    "has_magic",
+    "numbered",
+    "shard_number",
+    "step",
+]
+
+MOST_NAMES = 100_000
+"""So many names at most come of the braces of one name."""
+
+_MOST_DEPTH = 50
+"""Of braces in braces."""
+
+_MOST_LETTERS = 64 << 20
+"""Of all names together that come of one."""
+
+_ANY = re.compile(r"[@,{*?\[]|^tfrecord[a-z0-9+-]*:")
+_KIND = re.compile(r"tfrecord(?:v2)?(?:\+gz)?(?:\+tfe)?:|tfrecord-nocompression:")
+_NUMBER = re.compile(r"(\*|0*[1-9][0-9]{0,17})(\.[^/]+)?")
+_RANGE = re.compile(r"(-?[0-9]{1,18})\.\.(-?[0-9]{1,18})(?:\.\.(-?[0-9]{1,18}))?")
+_LETTERS = re.compile(r"(?:([a-z])\.\.([a-z])|([A-Z])\.\.([A-Z]))(?:\.\.(-?[0-9]{1,18}))?")
+_QUERY = re.compile(r"(?is)(?:.*::)?https?://[^?]*\?")
+_HOST_ALONE = re.compile(r"(?!memory:|file:|local:)[\w+.-]+://[^/]*")
+_SHARD = re.compile(r"(?s)(.+)-([0-9]{5,20})-of-([0-9]{5,20})(\.[^/]*)?")
+_EVERY_SHARD = re.compile(r"(?s).+-(?:\?{5,}|\*)-of-(0*[1-9][0-9]{0,17})(?:\.[^/]*)?")
+
+
+class Stage(IntEnum):
+    """How far a name was taken apart: what a step has found is not looked for again."""
+
+    WHOLE = 0
+    LISTED = 1
+    """One name of a list with commas."""
+    SINGLE = 2
+    """One name of those that braces make."""
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Several names, each of which may be taken apart from ``stage`` on."""
+
+    names: tuple[str, ...]
+    stage: Stage
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """The shards of one dataset: ``prefix-00000-of-00016suffix`` and so on."""
+
+    prefix: str
+    count: int | None
+    """None: however many there are."""
+    suffix: str
+    """What follows the numbers: "", or a dot and more."""
+
+    def file(self, shard: int) -> str:
+        """The name of one shard, as DeepVariant and YDF make it. Needs a count."""
+        assert self.count is not None
+        width = max(5, len(str(self.count)))
+        return f"{self.prefix}-{shard:0{width}d}-of-{self.count:0{width}d}{self.suffix}"
+
+    def said(self, count: int | None = None, suffix: str | None = None) -> str:
+        """The name, as people write it."""
+        number = self.count if count is None else count
+        behind = self.suffix if suffix is None else suffix
+        return f"{self.prefix}@{'*' if number is None else number}{behind}"
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A glob. ``count``: how many shards its numbers say there are, if it stands for all of them
+    (``name-?????-of-00016``)."""
+
+    text: str
+    count: int | None = None
+
+
+Step = Names | Numbered | Pattern
+
+
+def step(name: str, stage: Stage = Stage.WHOLE) -> Step | None:
+    """What a name stands for if nothing has this name. None: itself alone.
+
+    ValueError for a list with an empty name, and for braces that make more than `MOST_NAMES`.
+    """
+    if _ANY.search(name) is None or _has_query(name):
+        return None
+    kind = _KIND.match(name)
+    if kind is not None and stage < Stage.SINGLE and len(name) > kind.end():
+        # the kind of file stands before the whole list, or before each name of it
+        return Names((name[kind.end() :],), stage)
+    if stage < Stage.LISTED and "," in name:
+        names = tuple(_split(name))
+        if len(names) > 1:
+            if not all(names):
+                raise ValueError("has an empty name between its commas")
+            return Names(names, Stage.LISTED)
+    if stage < Stage.SINGLE and "{" in name:
+        braced = _Braces(name)
+        if braced.count * len(name) > _MOST_LETTERS:
+            raise ValueError(f"has braces that make {braced.count} names of this length")
+        names = tuple(braced.names())
+        if names != (name,):
+            return Names(names, Stage.SINGLE)
+    shards = numbered(name)
+    if shards is not None:
+        globbed = has_magic(shards.prefix) or has_magic(shards.suffix)
+        return Pattern(as_pattern(shards), shards.count) if globbed else shards
+    return Pattern(name, _count_of(name)) if has_magic(name) else None
+
+
+def has_magic(name: str) -> bool:
+    """Whether a name is a glob."""
+    return any(letter in name for letter in "*?[")
+
+
+def numbered(name: str) -> Numbered | None:
+    """``name@16.gz`` or ``name@*``, taken apart; None for any other name."""
+    prefix, _, number = name.rpartition("@")
+    found = _NUMBER.fullmatch(number) if prefix else None
+    if found is None or prefix.endswith("/") or _HOST_ALONE.fullmatch(prefix):
+        return None
+    return Numbered(prefix, None if found[1] == "*" else int(found[1]), found[2] or "")
+
+
+def as_pattern(shards: Numbered) -> str:
+    """A glob that finds these shards. What precedes the number may be a glob itself."""
+    if shards.count is None:
+        return f"{shards.prefix}-*-of-*{shards.suffix}"
+    width = max(5, len(str(shards.count)))
+    return f"{shards.prefix}-{'?' * width}-of-{shards.count:0{width}d}{shards.suffix}"
+
+
+def shard_number(filename: str) -> tuple[str, int, int, str] | None:
+    """``name-00003-of-00016.gz`` as ("name", 3, 16, ".gz"). None for any other name, and for a
+    number beyond the last."""
+    found = _SHARD.fullmatch(filename)
+    if found is None or int(found[2]) >= int(found[3]):
+        return None
+    return found[1], int(found[2]), int(found[3]), found[4] or ""
+
+
+def _count_of(pattern: str) -> int | None:
+    found = _EVERY_SHARD.fullmatch(pattern.rpartition("/")[2])
+    return None if found is None else int(found[1])
+
+
+def _has_query(name: str) -> bool:
+    """Whether it is a web address with a query, in which every letter stands for itself."""
+    return "?" in name and "://" in name and _QUERY.match(name) is not None
+
+
+# --- braces and commas ----------------------------------------------------------------------------
+
+
+def _open_letters(text: str) -> Iterator[tuple[int, str]]:
+    """The letters that are in no brackets, and where each stands."""
+    at, last = 0, text.rfind("]")
+    while at < len(text):
+        if text[at] == "[":
+            first = at + 2 if text.startswith("!", at + 1) else at + 1
+            if first < last:
+                at = text.index("]", first + 1) + 1  # a "]" that comes first stands for itself
+                continue
+        yield at, text[at]
+        at += 1
+
+
+def _closed_braces(text: str) -> dict[int, int]:
+    """Where each brace opens that is closed, and where it closes."""
+    closed: dict[int, int] = {}
+    opened: list[int] = []
+    for at, letter in _open_letters(text):
+        if letter == "{":
+            opened.append(at)
+        elif letter == "}" and opened:
+            closed[opened.pop()] = at
+    return closed
+
+
+def _split(text: str) -> list[str]:
+    """The parts between commas that are in no brackets, and in no braces that are closed."""
+    closed, parts, start, inside = _closed_braces(text), [], 0, 0
+    for at, letter in _open_letters(text):
+        if at < inside:
+            continue
+        if at in closed:
+            inside = closed[at]
+        elif letter == ",":
+            parts.append(text[start:at])
+            start = at + 1
+    return [*parts, text[start:]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """Numbers or letters from one to another, as ``{0..7}`` has them."""
+
+    codes: range
+    width: int
+    """Of numbers, with leading zeros. 0 for letters."""
+
+    @property
+    def count(self) -> int:
+        return len(self.codes)
+
+    def names(self) -> Iterator[str]:
+        if self.width == 0:
+            return map(chr, self.codes)
+        return (f"{code:0{self.width}d}" for code in self.codes)
+
+
+class _Braces:
+    """A text with braces: parts that follow each other, each with its choices."""
+
+    def __init__(self, text: str, depth: int = 0) -> None:
+        if depth > _MOST_DEPTH:
+            raise ValueError(f"has braces in braces, more than {_MOST_DEPTH} deep")
+        self._parts: list[str | tuple[_Braces | _Counted, ...]] = []
+        self.count = 1
+        closed, start = _closed_braces(text), 0
+        for at in sorted(closed):
+            if at < start:
+                continue
+            choices = _choices(text[at + 1 : closed[at]], depth)
+            if choices is not None:
+                self._parts.append(text[start:at])
+                self._add(choices)
+                start = closed[at] + 1
+        self._parts.append(text[start:])
+
+    def _add(self, choices: tuple[_Braces | _Counted, ...]) -> None:
+        self.count *= sum(each.count for each in choices)
+        if self.count > MOST_NAMES:
+            raise ValueError(
+                f"has braces that make {self.count} names or more; {MOST_NAMES} is the most"
+            )
+        self._parts.append(choices)
+
+    def names(self) -> Iterator[str]:
+        choices = [
+            [part] if isinstance(part, str) else list(chain.from_iterable(c.names() for c in part))
+            for part in self._parts
+        ]
+        return map("".join, product(*choices))
+
+
+def _choices(text: str, depth: int) -> tuple[_Braces | _Counted, ...] | None:
+    """What stands between two braces. None if that is neither a list nor from one to another."""
+    parts = _split(text)
+    if len(parts) > 1:
+        return tuple(_Braces(part, depth + 1) for part in parts)
+    counted = _numbers(text) or _letters(text)
+    return None if counted is None else (counted,)
+
+
+def _numbers(text: str) -> _Counted | None:
+    found = _RANGE.fullmatch(text)
+    if found is None:
+        return None
+    padded = any(re.match("-?0[0-9]", end) for end in (found[1], found[2]))
+    width = max(len(found[1]), len(found[2])) if padded else 1
+    return _Counted(_between(int(found[1]), int(found[2]), found[3]), width)
+
+
+def _letters(text: str) -> _Counted | None:
+    found = _LETTERS.fullmatch(text)
+    if found is None:
+        return None
+    first, last = found[1] or found[3], found[2] or found[4]
+    return _Counted(_between(ord(first), ord(last), found[5]), 0)
+
+
+def _between(first: int, last: int, by: str | None) -> range:
+    """From the first to the last one, up or down, as they stand."""
+    size = abs(int(by or 1)) or 1
+    return range(first, last + 1, size) if first <= last else range(first, last - 1, -size)
