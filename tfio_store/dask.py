@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.source import Source, open_dataset
+from tfio_store.dataset.source_names import refuse_number
 from tfio_store.example.codec import SchemaLike, SchemaToRead
 from tfio_store.example.feature import Feature
 from tfio_store.example.schema import Schema, schema_to_read
@@ -236,6 +237,7 @@ def to_tfrecords(
     """
     if not isinstance(df, dd.DataFrame):
         raise TypeError(f"df= takes a dask.dataframe.DataFrame, not {type(df).__name__}")
+    refuse_number(path)
     job = TableJob(
         WriteJob(
             path,

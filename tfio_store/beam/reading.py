@@ -14,6 +14,7 @@ from tfio_store.beam.blocks import Give, ReadBlocks, codec_of, decoder_of, is_to
 from tfio_store.dataset.checks import check_positive
 from tfio_store.dataset.model import TASK_BUDGET
 from tfio_store.dataset.source import Source, is_one, open_dataset
+from tfio_store.dataset.source_names import is_pattern
 from tfio_store.example.codec import SchemaToRead
 from tfio_store.example.schema import column_names, schema_to_read
 from tfio_store.read.decode import OnCorrupt, check_policy
@@ -47,7 +48,7 @@ class _Plan(beam.DoFn):  # type: ignore[misc]
                 found = telling(found, self._schema)
             yield from partitions(found, target_bytes=_TASK_BYTES)
         except FileNotFoundError:
-            if not isinstance(source, str) or not any(c in source for c in "*?["):
+            if not isinstance(source, str) or not is_pattern(source):
                 raise  # while a pattern may match nothing, as in Beam's own
 
 

@@ -26,8 +26,9 @@ from apache_beam.pvalue import AsIter, AsSingleton
 from apache_beam.transforms.window import GlobalWindow, GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
-from tfio_store.beam.blocks import check_url, codec_of, decoder_of, told
+from tfio_store.beam.blocks import check_url, codec_of, decoder_of, is_told, told
 from tfio_store.dataset.checks import check_positive
+from tfio_store.dataset.source_names import numbered_target, refuse_number
 from tfio_store.example.codec import SchemaLike
 from tfio_store.example.schema import Schema
 from tfio_store.storage import Storage
@@ -88,6 +89,7 @@ class _Begin:
 
     def __call__(self, _: None) -> WriteJob | TableJob:
         url = told(self.url)
+        refuse_number(url)
         if not self.batched:
             return WriteJob(url, schema=self.schema, **self.options)
         job = WriteJob(url, **self.options)
@@ -260,6 +262,8 @@ class WriteToTFRecord(beam.PTransform):  # type: ignore[misc]
         super().__init__()
         check_url(file_path_prefix)
         _check(file_name_suffix, num_shards, shard_name_template)
+        if is_told(file_path_prefix):
+            file_path_prefix, num_shards = _numbered(told(file_path_prefix), num_shards)
         codec = codec_of(compression_type, auto=None)
         Plan(if_exists, codec, keep_replaced)  # it checks them now, and not in a worker
         _check_job(names, max_shard_bytes)
@@ -317,6 +321,14 @@ class WriteToTFRecord(beam.PTransform):  # type: ignore[misc]
         numbered = elements | "Number" >> beam.ParDo(_Number(self._num_shards))
         grouped = numbered | "Group" >> beam.GroupByKey()
         return grouped | "Write shards" >> beam.ParDo(_WriteNumbered(self._tasks), job)
+
+
+def _numbered(url: Any, num_shards: int) -> tuple[Any, int]:
+    """``train@16`` as its name and number. Bundles name their shards themselves."""
+    name, count, template = numbered_target(url, num_shards or None)
+    if template:
+        raise ValueError(f'{redacted(str(url))}: shards always end in ".tfrecord"')
+    return name, count or 0
 
 
 def _check(suffix: str, num_shards: int, template: str | None) -> None:

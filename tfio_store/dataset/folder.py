@@ -24,6 +24,7 @@ from tfio_store.dataset.names import (
 )
 from tfio_store.dataset.paged_shards import PagedShards
 from tfio_store.dataset.shard_page import PageRef
+from tfio_store.dataset.source_names import numbered, numbered_target
 from tfio_store.errors import ManifestError
 from tfio_store.storage import ObjectInfo, Storage, Store
 from tfio_store.storage.storage import for_writing
@@ -212,9 +213,11 @@ def locate(
     template: str,
     storage: Storage | None,
 ) -> tuple[Folder, DatasetNames]:
-    """A dataset's folder, and the names in it."""
+    """A dataset's folder, and the names in it. ``url`` may say how many shards there are, as
+    ``name@16`` does."""
     if not isinstance(url, (str, os.PathLike)):
         raise TypeError(f"url must be a path or URL, not {type(url).__name__}")
+    url, num_shards, template = numbered_target(url, num_shards, template)
     names = DatasetNames(split_url(os.fspath(url))[1], num_shards, template)
     store, path = for_writing(storage).open(url)
     return Folder(store, split_url(path)[0]), names
@@ -231,6 +234,9 @@ def read_manifest(source: object, storage: Storage | None) -> DatasetManifest | 
     if any(c in path for c in "*?[") and store.glob(path):
         return None  # a pattern, and not a folder with such a name
     found = find_manifest(store, path.rstrip("/"), index=False)
+    shards = None if found else numbered(os.fspath(source))
+    if shards is not None:
+        return read_manifest(shards.prefix, storage)
     return found[1] if found else None
 
 

@@ -40,6 +40,7 @@ __all__ = [
     "OneSource",
     "Source",
     "common_storage",
+    "files_of",
     "is_one",
     "names_of",
     "open",
@@ -180,6 +181,15 @@ def open_dataset(
     if storage.cache is not None and len(shards) <= _LOOKED_AT_FIRST:
         hold_versions(dataset)
     return dataset
+
+
+def files_of(source: Source, storage: Storage | None) -> list[str]:
+    """The URLs that open the files of a source, in order. They may hold secrets. Nobody looks into
+    the files. Raises as `open_dataset`."""
+    names = [source] if is_one(source) else names_of(source)
+    storage = storage or common_storage(names) or Storage()
+    found = Resolver("auto", Dataset((), storage), _LIMITS).resolve(names)
+    return [shard.address for one in found for shard in one.shards]
 
 
 def open(  # noqa: A001 - read as tfs.open

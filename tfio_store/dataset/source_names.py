@@ -19,11 +19,14 @@ stands.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import chain, product
+
+from tfio_store.storage.redaction import redacted
 
 __all__ = [
     "MOST_NAMES",
@@ -34,7 +37,10 @@ __all__ = [
     "Step",
     "as_pattern",
     "has_magic",
+    "is_pattern",
     "numbered",
+    "numbered_target",
+    "refuse_number",
     "shard_number",
     "step",
 ]
@@ -143,6 +149,12 @@ def step(name: str, stage: Stage = Stage.WHOLE) -> Step | None:
     return Pattern(name, _count_of(name)) if has_magic(name) else None
 
 
+def is_pattern(name: str) -> bool:
+    """Whether a name is nothing but a pattern, which may match no file."""
+    meaning = step(name)
+    return isinstance(meaning, Pattern) and meaning.text == name
+
+
 def has_magic(name: str) -> bool:
     """Whether a name is a glob."""
     return any(letter in name for letter in "*?[")
@@ -155,6 +167,41 @@ def numbered(name: str) -> Numbered | None:
     if found is None or prefix.endswith("/") or _HOST_ALONE.fullmatch(prefix):
         return None
     return Numbered(prefix, None if found[1] == "*" else int(found[1]), found[2] or "")
+
+
+def numbered_target(
+    url: str | os.PathLike[str], num_shards: int | None, template: str = ""
+) -> tuple[str | os.PathLike[str], int | None, str]:
+    """What a writer makes of ``name@16.gz``: the dataset's URL, the number of its shards, and the
+    template of their names. Any other URL comes back with the arguments as they are.
+
+    ValueError if the number or the template contradicts an argument.
+    """
+    text = os.fspath(url) if isinstance(url, str | os.PathLike) else None
+    shards = numbered(text) if isinstance(text, str) else None
+    if shards is None:
+        return url, num_shards, template
+    said = redacted(shards.said())
+    if shards.count is None:
+        raise ValueError(f"{said}: say how many shards to write, such as name@16")
+    if num_shards not in (None, shards.count):
+        raise ValueError(f"{said} has {shards.count} shards, and num_shards= is {num_shards}")
+    if shards.suffix and template:
+        raise ValueError(f"{said} says how shards are named, and so does shard_template=")
+    if shards.suffix not in ("", ".tfrecord"):
+        behind = shards.suffix.replace("{", "{{").replace("}", "}}")
+        template = f"{{name}}-{{shard:05d}}-of-{{num_shards:05d}}{behind}"
+    return shards.prefix, shards.count, template
+
+
+def refuse_number(url: object) -> None:
+    """ValueError for ``name@16`` where tasks decide how many shards they write."""
+    shards = numbered(os.fspath(url)) if isinstance(url, str | os.PathLike) else None
+    if shards is not None:
+        raise ValueError(
+            f"{redacted(shards.said())}: tasks write shards of their own, so their number is not "
+            f"to choose; write to {redacted(shards.prefix)}"
+        )
 
 
 def as_pattern(shards: Numbered) -> str:

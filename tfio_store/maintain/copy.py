@@ -10,6 +10,7 @@ from typing import Any
 from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.model import Dataset, Limits
 from tfio_store.dataset.source import Source, open_dataset, repeatable
+from tfio_store.dataset.source_names import numbered_target
 from tfio_store.maintain.salvage import held_to, usual_codec
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
@@ -93,6 +94,7 @@ def copy(
     names = repeatable(source)
     limits = Limits(max_record_bytes=max_record_bytes)
     dataset = open_dataset(names, storage, compression=compression, limits=limits)
+    _, num_shards, _ = numbered_target(target, num_shards)
     kept = _described(dataset)
     placed: dict[str, Any] = {"num_shards": num_shards, "max_shard_bytes": max_shard_bytes}
     if shuffle_seed is not None:

@@ -13,6 +13,7 @@ from tfio_store.dataset.header_walk import codec_of
 from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.model import Dataset, Limits, Shard
 from tfio_store.dataset.source import Source, open_dataset
+from tfio_store.dataset.source_names import numbered_target
 from tfio_store.errors import SchemaError
 from tfio_store.example import decode_examples
 from tfio_store.example.codec import infer_feature_lists, infer_features
@@ -232,6 +233,7 @@ def salvage(
     check_storage(target_storage, "target_storage")
     limits = Limits(max_record_bytes=max_record_bytes)
     dataset = open_dataset(source, storage, compression=compression, limits=limits)
+    _, num_shards, _ = numbered_target(target, num_shards)
     report = VerifyReport()
     codec = usual_codec(dataset) if target_compression == "same" else target_compression
     there = _look_at_objects(dataset, report)

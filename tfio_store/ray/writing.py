@@ -10,6 +10,7 @@ from ray.data.block import Block
 from ray.data.datasource import WriteResult
 
 from tfio_store.dataset.manifest import DatasetManifest
+from tfio_store.dataset.source_names import refuse_number
 from tfio_store.example.codec import SchemaLike
 from tfio_store.ray.tensors import columns_of_block
 from tfio_store.storage import Storage
@@ -65,6 +66,7 @@ class TFRecordDatasink(Datasink[WrittenTable]):  # type: ignore[misc]
         storage_options: Mapping[str, Any] | None = None,
         storage: Storage | None = None,
     ) -> None:
+        refuse_number(path)
         self._path = path
         self._job_options: dict[str, Any] = {
             "compression": compression,

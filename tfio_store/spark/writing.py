@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
+from tfio_store.dataset.source_names import refuse_number
 from tfio_store.example.arrow import from_arrow
 from tfio_store.example.schema import Schema
 from tfio_store.spark.options import WriteOptions
@@ -41,6 +42,7 @@ def writer_of(options: WriteOptions, columns: StructType) -> _Writer:
     if not as_bytes:
         (part,) = parts_of(types.empty_table(), nan_as_null=False, flatten=False)
         TableEncoder(part, schema or Schema({}), {})
+    refuse_number(options.url)
     job = WriteJob(options.url, if_exists=options.if_exists, **options.job)  # type: ignore[arg-type]
     if as_bytes:
         return RecordWriter(job, options.max_shard_bytes)

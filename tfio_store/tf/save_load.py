@@ -15,6 +15,7 @@ import tensorflow as tf
 from tfio_store.dataset.folder import read_manifest
 from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.names import DEFAULT_SHARD_BYTES
+from tfio_store.dataset.source_names import numbered_target
 from tfio_store.errors import ManifestError
 from tfio_store.example import encode_examples
 from tfio_store.example.schema import Schema
@@ -96,6 +97,7 @@ def save(
     if int(dataset.cardinality()) == tf.data.INFINITE_CARDINALITY:
         raise ValueError("dataset= never ends; save a part of it, by .take(n)")
     url, storage = os.fspath(url), given_storage(storage_options, storage)
+    _, num_shards, _ = numbered_target(url, num_shards)
     layout = _Layout(dataset.element_spec)
     if if_exists == "append":
         _check_same(layout, url, storage)

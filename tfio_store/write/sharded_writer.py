@@ -17,6 +17,7 @@ from tfio_store.dataset.folder import locate
 from tfio_store.dataset.manifest import DatasetManifest, Fingerprint, describe
 from tfio_store.dataset.model import MEMORY_BUDGET
 from tfio_store.dataset.names import DEFAULT_SHARD_BYTES, RollOver
+from tfio_store.dataset.source_names import numbered_target
 from tfio_store.example.schema import Schema
 from tfio_store.records.compression import Compressor
 from tfio_store.storage import Storage
@@ -49,6 +50,7 @@ class ShardedWriter(ShardWriter):
 
     Args:
         url (str | PathLike): Folder and name of the dataset, such as ``s3://bucket/folder/train``.
+            ``train@16`` is ``train`` with ``num_shards=16``.
         num_shards (int | None): Records go round this many shards in turn, unless ``shard_for`` or
             a key decides. Readers go shard by shard, so they find the records in another order: of
             100 records in 4 shards, number 28 is ``source[7]``. Default None.
@@ -137,6 +139,7 @@ class ShardedWriter(ShardWriter):
     ) -> None:
         self._shown = redacted(str(url))
         self._attempt: Attempt | None = None
+        url, num_shards, shard_template = numbered_target(url, num_shards, shard_template)
         limits = _limits(num_shards, max_shard_bytes, max_shard_records)
         _check_placement(limits, shard_for=shard_for, shuffle_seed=shuffle_seed)
         compressor = Compressor(compression, level)

@@ -15,6 +15,7 @@ from tfio_store.dataset.folder import locate
 from tfio_store.dataset.manifest import DatasetManifest, ShardInfo, describe
 from tfio_store.dataset.model import TASK_BUDGET
 from tfio_store.dataset.names import DEFAULT_SHARD_BYTES, FIXED_TEMPLATE
+from tfio_store.dataset.source_names import numbered_target
 from tfio_store.example.schema import Schema
 from tfio_store.records.compression import Compressor
 from tfio_store.records.framing import RecordBatch
@@ -112,6 +113,8 @@ class WriteJob:
         storage_options: Mapping[str, Any] | None = None,
         storage: Storage | None = None,
     ) -> None:
+        self._shown = redacted(str(url))
+        url, num_shards, shard_template = numbered_target(url, num_shards, shard_template)
         if num_shards is not None:
             check_positive("num_shards", num_shards, also=" or None")
         self.num_shards = num_shards
@@ -136,7 +139,6 @@ class WriteJob:
         self._task = Task(
             self._attempt, compressor, memory, check, verify_uploads, record_positions
         )
-        self._shown = redacted(str(url))
         self._pulse: Pulse | None = Pulse(self._attempt.claim.beat)
         self._is_copy = self._is_committed = False
         self._owner = Owner()

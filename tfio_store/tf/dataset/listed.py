@@ -13,8 +13,8 @@ import tensorflow as tf
 from tensorflow.python.data.ops import debug_mode
 from tensorflow.python.eager import context
 
+from tfio_store.dataset.source import files_of
 from tfio_store.storage import Storage
-from tfio_store.storage.redaction import redacted
 from tfio_store.storage.storage import given_storage
 from tfio_store.tf.dataset.options import Options
 from tfio_store.tf.dataset.plan import Plan, PlannedDataset
@@ -188,11 +188,12 @@ def list_files(
     storage_options: Mapping[str, Any] | None = None,
     storage: Storage | None = None,
 ) -> tf.data.Dataset:
-    """List the files that match, as a dataset of strings with known cardinality.
+    """List the files of a source, as a dataset of strings with known cardinality.
 
     Args:
-        pattern (str | PathLike | list): A path or URL with ``*``, ``?`` or ``[…]``, or a list of
-            these. Names that begin with "_" or "." match only patterns whose names do.
+        pattern (str | PathLike | list): A path or URL with ``*``, ``?`` or ``[…]``, or any other
+            name of a source (see `RecordReader`), or a list of these. Names that begin with "_" or
+            "." match only patterns whose names do.
         shuffle (bool): Another order in each epoch. Default True. False sorts.
         seed (int | None): Of the shuffle. The same seed gives the same orders. Default None.
         storage_options (dict | None): See `RecordReader`. Default None.
@@ -203,7 +204,7 @@ def list_files(
             user and password of a pattern that has them.
 
     Raises:
-        FileNotFoundError: Nothing matches a pattern.
+        FileNotFoundError: Nothing matches a pattern, or nothing has a name.
 
     Example:
         >>> _ = tfs.write_table({"x": [1, 2, 3]}, "train", num_shards=3)
@@ -211,23 +212,7 @@ def list_files(
         >>> len(files), len(list(tfs.TFRecordDataset(files)))
         (3, 3)
     """
-    patterns = [pattern] if isinstance(pattern, str | os.PathLike) else list(pattern)
-    storage = given_storage(storage_options, storage) or Storage()
-    names = [name for each in patterns for name in _matches(os.fspath(each), storage)]
-    names = sorted(set(names))
+    names = sorted(set(files_of(pattern, given_storage(storage_options, storage))))
     dataset = tf.data.Dataset.from_tensor_slices(tf.constant(names, tf.string, [len(names)]))
     listed = ListedNames(dataset, names, ordered=True)
     return listed.shuffle(max(len(names), 1), seed=seed) if shuffle else listed
-
-
-def _matches(pattern: str, storage: Storage) -> list[str]:
-    store, path = storage.open(pattern)
-    hidden = path.rsplit("/", 1)[-1].startswith(("_", "."))
-    names = [
-        store.address(info.path)
-        for info in store.glob(path)
-        if hidden or not info.path.rsplit("/", 1)[-1].startswith(("_", "."))
-    ]
-    if not names:
-        raise FileNotFoundError(f"{redacted(pattern)}: no file matches this pattern")
-    return names
