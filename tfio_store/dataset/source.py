@@ -29,7 +29,7 @@ from tfio_store.dataset.model import (
 )
 from tfio_store.dataset.names import manifest_name, split_url
 from tfio_store.dataset.resolver import NOTHING, OneSource, Resolved, Resolver
-from tfio_store.errors import ManifestError
+from tfio_store.errors import ManifestError, TFIOStoreError
 from tfio_store.records.compression import codec_name
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.records.warning import warn
@@ -43,6 +43,7 @@ __all__ = [
     "files_of",
     "is_one",
     "names_of",
+    "not_there",
     "open",
     "open_dataset",
     "repeatable",
@@ -190,6 +191,18 @@ def files_of(source: Source, storage: Storage | None) -> list[str]:
     storage = storage or common_storage(names) or Storage()
     found = Resolver("auto", Dataset((), storage), _LIMITS).resolve(names)
     return [shard.address for one in found for shard in one.shards]
+
+
+def not_there(name: str, storage: Storage, error: OSError) -> OSError:
+    """What to say where a name was taken for that of a file, and ``error`` came of it."""
+    try:
+        open_dataset(name, storage)
+    except OSError as found:
+        return found
+    except (TFIOStoreError, ValueError):
+        return error
+    words = "is no file; the name of a dataset, or of several files, must be known before the graph"
+    return type(error)(error.errno, f"{words} runs", error.filename)
 
 
 def open(  # noqa: A001 - read as tfs.open

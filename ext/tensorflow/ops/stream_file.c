@@ -103,10 +103,15 @@ bool stream_next(stream *from, const read_settings *settings, record_part *found
     const bool automatic = strcmp(from->codec, "auto") == 0;
     const bool ours = is_raw_local(from->url, automatic ? "" : from->codec, settings);
     local_file file;
-    failure ignored;
+    failure closed;
     if (local_path(from->url) == NULL) return next_lent(from, settings, found, why);
-    if (!local_open(&file, from->url, from->version, ours ? why : &ignored))
-        return !ours && next_lent(from, settings, found, why);
+    if (!local_open(&file, from->url, from->version, &closed)) {
+        /* Python says what else has a name like one that is not there. */
+        if (!ours || closed.code == TF_NOT_FOUND || closed.code == TF_FAILED_PRECONDITION)
+            return next_lent(from, settings, found, why);
+        *why = closed;
+        return false;
+    }
     memcpy(from->version, file.version, sizeof file.version);
     const bool raw = automatic ? looks_raw(&file) : from->codec[0] == '\0';
     const bool whole = from->position[0] == 0 && from->position[1] <= 0 && file.size <= SMALL;

@@ -46,6 +46,7 @@ from tensorflow.python.data.ops import debug_mode
 from tensorflow.python.eager import context
 from tensorflow.python.framework import random_seed
 
+from tfio_store.tf.dataset.iterators import with_clear_errors
 from tfio_store.tf.dataset.record_function import (
     NotElementwise,
     RecordFunction,
@@ -143,6 +144,9 @@ class PlannedDataset(tf.data.Dataset):  # type: ignore[misc]
     @property
     def _variant_tensor(self) -> tf.Tensor:
         return self._build()._variant_tensor
+
+    def __iter__(self) -> Any:
+        return with_clear_errors(super().__iter__())
 
     def _inputs(self) -> list[tf.data.Dataset]:
         return [] if self._before is None else [self._before]

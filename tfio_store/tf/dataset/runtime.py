@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tfio_store.dataset.header_walk import is_remote
 from tfio_store.dataset.model import Block, Dataset, Shard
+from tfio_store.dataset.source import not_there
 from tfio_store.errors import DataLossError
 from tfio_store.read.cursor import Position
 from tfio_store.read.decode import NO_OFFSET, FileSkips, inflate_block, recover_block
@@ -190,7 +191,11 @@ class _Stream(NamedTuple):
         storage = from_json(self.options)
         codec = self.codec if self.codec == "auto" else codec_name(self.codec)
         store, path = storage.open(self.url)
-        info, version = store.info(path), Version(self.version or None)
+        try:
+            info = store.info(path)
+        except (FileNotFoundError, IsADirectoryError) as error:
+            raise not_there(self.url, storage, error) from None
+        version = Version(self.version or None)
         version.hold(info.etag, store.url(path))
         shard = Shard(redacted(self.url), info.size, codec, version=version)
         shard = shard.known(secret_url=self.url)
