@@ -11,7 +11,7 @@ from difflib import SequenceMatcher
 from itertools import islice
 
 from tfio_store.dataset.names import MANIFEST_SUFFIX
-from tfio_store.dataset.shards_by_name import ShardGroup, grouped, is_about_data
+from tfio_store.dataset.shards_by_name import ShardGroup, grouped
 from tfio_store.dataset.source_names import Numbered, has_magic
 from tfio_store.storage import Store
 from tfio_store.storage.redaction import redacted
@@ -169,11 +169,10 @@ def _candidates(names: list[str], *, folders: bool) -> list[str]:
         for name in names
         if name.startswith("_") and name.endswith(MANIFEST_SUFFIX)
     ]
-    inside = [name.rstrip("/") for name in names if not name.startswith(("_", "."))]
     groups, others = grouped(name for name in names if not name.endswith("/"))
     said = [group.said for group in groups if not _is_of(group, datasets)]
-    folders_and_others = [name for name in inside if f"{name}/" in names or is_about_data(name)]
-    return list(dict.fromkeys([*datasets, *said, *others, *folders_and_others]))
+    inside = [name[:-1] for name in names if name.endswith("/") and name[0] not in "_."]
+    return list(dict.fromkeys([*datasets, *said, *others, *inside]))
 
 
 def _is_of(group: ShardGroup, datasets: list[str]) -> bool:

@@ -5,6 +5,7 @@ No TensorFlow here.
 from __future__ import annotations
 
 import atexit
+import errno
 import os
 import threading
 import time
@@ -190,6 +191,8 @@ class _Stream(NamedTuple):
         ReplacedError where the object is another by now."""
         storage = from_json(self.options)
         codec = self.codec if self.codec == "auto" else codec_name(self.codec)
+        if not self.url:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), "")
         store, path = storage.open(self.url)
         try:
             info = store.info(path)

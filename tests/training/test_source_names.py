@@ -1,0 +1,101 @@
+"""Names of sources in the doors of PyTorch, Grain, Hugging Face and engines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.named import MEANINGS, MISTAKES, put_all
+
+SCHEMA: dict[str, Any] = {"name": "str"}
+MEANT = {
+    name: files
+    for name, files in MEANINGS.items()
+    if "@" in name or "," in name or "{{" in name or "[" in name or name in ("{}dv", "{}spark")
+}
+MISTAKEN = ("{}dv/exmaples.tfrecord@3.gz", "{}holes/x@4", "{}basenji", "{}basenji/trian-*.tfr")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    root = tmp_path_factory.mktemp("named")
+
+    def put(name: str, data: bytes) -> None:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+
+    put_all(put)
+    return str(root)
+
+
+def by_torch(name: str) -> list[str]:
+    pytest.importorskip("torch")
+    from tfio_store.torch import TFRecordIterable
+
+    dataset = TFRecordIterable(name, schema=SCHEMA, batch_size=4)
+    return [text for batch in dataset for text in batch["name"]]
+
+
+def by_torch_map(name: str) -> list[str]:
+    pytest.importorskip("torch")
+    from tfio_store.torch import TFRecordMap
+
+    return list(TFRecordMap(name, schema=SCHEMA)[:]["name"])
+
+
+def by_grain(name: str) -> list[str]:
+    pytest.importorskip("grain")
+    from tfio_store.grain import source
+
+    found = source(name, schema=SCHEMA)
+    return [found[i]["name"] for i in range(len(found))]
+
+
+def by_hugging_face(name: str) -> list[str]:
+    pytest.importorskip("datasets")
+    from tfio_store.hf import iterable_dataset
+
+    return [row["name"] for row in iterable_dataset(name, schema=SCHEMA)]
+
+
+def by_dask(name: str) -> list[str]:
+    pytest.importorskip("dask.dataframe")
+    from tfio_store.dask import read_tfrecords
+
+    return list(read_tfrecords(name, schema=SCHEMA).compute(scheduler="synchronous")["name"])
+
+
+DOORS: list[Callable[[str], list[str]]] = [
+    by_torch, by_torch_map, by_grain, by_hugging_face, by_dask,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_meanings(folder: str, door: Callable[[str], list[str]]) -> None:
+    for name, files in MEANT.items():
+        found = [str(text) for text in door(name.format(*[f"{folder}/"] * 9))]
+        assert found == files, name
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("name", MISTAKEN)
+def test_mistakes(folder: str, name: str, door: Callable[[str], list[str]]) -> None:
+    kind, text = MISTAKES[name]
+    with pytest.raises(kind, match=text):
+        door(name.format(f"{folder}/"))
+
+
+def test_engines_write_no_number_of_shards(tmp_path: Path) -> None:
+    pytest.importorskip("dask.dataframe")
+    import dask.dataframe as dd
+
+    from tfio_store.dask import to_tfrecords
+
+    frame = dd.from_dict({"x": [1, 2]}, npartitions=2)
+    with pytest.raises(ValueError, match="tasks write shards of their own"):
+        to_tfrecords(frame, tmp_path / "x@2")
+    assert list(tmp_path.iterdir()) == []
