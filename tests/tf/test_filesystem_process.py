@@ -36,7 +36,7 @@ def test_schemes_that_are_refused() -> None:
     out = run(
         """
         for schemes, options in [
-            (["gs"], {}), (["file"], {}), (["ram"], {}), (["nosuch"], {}), (["s3://"], {}),
+            (["file"], {}), (["ram"], {}), (["nosuch"], {}), (["s3://"], {}),
             ([], {}), ([1], {}), (["memory"], {"cache_bytes": -1}), (["memory"], {"filesystem": 1}),
         ]:
             try:
@@ -48,11 +48,27 @@ def test_schemes_that_are_refused() -> None:
     )
     for line, words in zip(
         out.splitlines(),
-        ["gcs", "no registration", "memory", "nosuch", "'s3'", "at least one", "1", "-1", "int"],
+        ["no registration", "memory", "nosuch", "'s3'", "at least one", "1", "-1", "int"],
         strict=True,
     ):
         assert "Error" in line
         assert words in line
+
+
+def test_gs_stands_for_gcs() -> None:
+    """TensorFlow's own gs:// can't be replaced."""
+    pytest.importorskip("gcsfs")
+    run(
+        """
+        import warnings
+
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            tfs.register_filesystem("gs", storage_options={"token": "anon"})
+        assert "gcs://" in str(caught[-1].message), caught
+        assert "gcs" in tf.io.gfile.get_registered_schemes()
+        """
+    )
 
 
 def test_an_fsspec_filesystem_of_ones_own() -> None:

@@ -6,6 +6,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
@@ -44,6 +45,10 @@ COMMANDS = {
 """Each command, the module that holds it, and what it does, so that the help imports no module."""
 
 
+ALIASES = {"inspect": "info"}
+"""What people type from habit, and the command that does it."""
+
+
 class _BrokenStoreError(Exception):
     """Its cause says what broke."""
 
@@ -62,6 +67,16 @@ class Program(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        args = [ALIASES.get(args[0], args[0]), *args[1:]]
+        alike = [] if args[0] in COMMANDS else get_close_matches(args[0], [*COMMANDS, *ALIASES])
+        if alike:
+            said = " or ".join(dict.fromkeys(ALIASES.get(name, name) for name in alike))
+            ctx.fail(f"No such command '{args[0]}'; did you mean {said}?")
+        return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
@@ -88,7 +103,8 @@ EPILOG = (
 def program(ctx: click.Context) -> None:
     """TFRecord datasets on any storage, from a shell.
 
-    A URL is a path or URL of a file, a pattern, or a dataset's prefix or folder with a manifest.
+    A URL is a path or URL of a file, a dataset's prefix or folder, or a name such as train@16,
+    'train-*.gz', a,b or '{train,valid}@8'.
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())

@@ -44,9 +44,11 @@ def common_shape(shapes: Sequence[Shape]) -> list[Shape]:
 
 def raise_two_kinds(name: str, kind: int, record: int, known: int, first: int) -> NoReturn:
     """SchemaError for a feature that holds values of another kind than in an earlier record."""
+    numbers = {_KINDS[kind], _KINDS[known]} == {"int64", "float32"}
+    choice = f"schema={{{name!r}: {'float32'!r}}}" if numbers else f"schema={{{name!r}: ...}}"
     reason = (
         f"holds {_KINDS[kind]} values, and {_KINDS[known]} in record {first}; write one kind, or "
-        f"choose it by schema={{{name!r}: ...}}"
+        f"choose it by {choice}" + (", which takes whole numbers too" if numbers else "")
     )
     raise SchemaError(reason, feature=name, record=record)
 

@@ -162,7 +162,7 @@ def _describe(
     if shard.blocks is None or shard.compression is not None:
         raise ValueError(
             f"{shard.url}: is compressed; only raw files can be indexed where they are. "
-            "Copy it with ShardedWriter, which compresses in blocks"
+            "copy it with tfio_store.copy(), which compresses in blocks"
         )
     blocks = shard.blocks if record_positions is not False else replace(shard.blocks, starts=None)
     crc = object_crc32c(dataset, index, memory_budget=memory_budget)

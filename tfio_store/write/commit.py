@@ -495,7 +495,9 @@ class Attempt:
         return replace(whole, replaced=(*(old.replaced if old else ()), *([entry] if gone else ())))
 
     def _too_late(
-        self, how: str = "; nothing of this one is left: write again if both are wanted"
+        self,
+        how: str = "; nothing of this one is left: read that one, or write again with "
+        'if_exists="append" to have both, or "overwrite" to have this one',
     ) -> FileExistsError:
         return FileExistsError(
             errno.EEXIST,

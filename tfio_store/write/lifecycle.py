@@ -132,6 +132,33 @@ def begin(
 
     ``plain``: whether plain names will do, if they are free.
     """
+    try:
+        return _begun(folder, names, plan, schema, plain=plain)
+    except OSError as error:
+        refused = isinstance(error, PermissionError | NotADirectoryError)
+        claimed = names.claim(None) in str(error.filename)
+        if not refused and error.errno != errno.EROFS:
+            if not (claimed and isinstance(error, FileNotFoundError)):
+                raise
+        raise _of_the_folder(folder, names, error) from error
+
+
+def _of_the_folder(folder: Folder, names: DatasetNames, error: OSError) -> OSError:
+    """The error, which names an object of ours, in words about the folder that it lies in."""
+    url = folder.url(names.name)
+    place = url.rpartition("/")[0] or "/"
+    if isinstance(error, NotADirectoryError):
+        words = f"{place} is a file, or lies below one; give the dataset another folder"
+    elif isinstance(error, FileNotFoundError):
+        words = f"the folder {place} is not there and can't be made; check the name"
+    else:
+        words = f"the folder {place} can't be written to; check its permissions or your credentials"
+    return type(error)(error.errno, f"{words} ({error.strerror or error})", url)
+
+
+def _begun(
+    folder: Folder, names: DatasetNames, plan: Plan, schema: dict[str, Any] | None, *, plain: bool
+) -> Attempt:
     look = early(folder.store, folder.store.look, folder.join(names.name))
     found = folder.manifest(names.manifest, index=plan.append, damaged=not plan.append)
     if look() is not None:

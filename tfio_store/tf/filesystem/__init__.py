@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from tfio_store.records.warning import warn
 from tfio_store.storage import Storage
 from tfio_store.storage.registry import options_of
 from tfio_store.storage.storage import given_storage
@@ -18,7 +19,6 @@ from tfio_store.tf.filesystem.host import Host, Mount
 __all__ = ["register_filesystem"]
 
 INSTEAD = {
-    "gs": "use gcs:// URLs with register_filesystem('gcs')",
     "file": "local files need no registration",
     "ram": "use memory:// URLs with register_filesystem('memory')",
 }
@@ -40,6 +40,8 @@ def register_filesystem(
 
     Args:
         *schemes (str): Schemes that fsspec knows: "s3", "gcs", "abfs", "memory", "hf" and others.
+            TensorFlow has gs:// itself, and no one can take its place: "gs" stands for "gcs", and
+            a warning says to write gcs:// for what is read through fsspec.
         filesystem (fsspec filesystem | None): Takes its class and options from this one, in place
             of ``storage_options``. Default None.
         storage_options (dict | None): See `RecordReader`. Default None.
@@ -69,6 +71,7 @@ def register_filesystem(
         raise ValueError(f"cache_bytes={cache_bytes!r}: pass bytes, 0 or more")
     with _lock.here:
         host = _running_host()
+        schemes = tuple(_free(scheme, host) for scheme in schemes)
         for scheme in schemes:
             _check(scheme, host)
         for scheme in schemes:
@@ -86,6 +89,21 @@ def _mount(scheme: str, mount: Mount, host: Host) -> None:
     host.mounts[scheme] = mount
     if not registered:
         _offer(scheme, host)
+
+
+def _free(scheme: str, host: Host) -> str:
+    """Of Google's storage, whose name is TensorFlow's own, the other name."""
+    import tensorflow as tf
+
+    if scheme != "gs" or "gs" in host.mounts:
+        return scheme
+    if "gs" not in tf.io.gfile.get_registered_schemes():
+        return scheme
+    warn(
+        "TensorFlow itself serves gs:// URLs, and goes on doing so: gcs:// is registered; write "
+        "gcs://bucket/name for what is to be read through fsspec, with the options given here"
+    )
+    return "gcs"
 
 
 def _check(scheme: str, host: Host) -> None:
