@@ -1,4 +1,24 @@
-"""TFRecord datasets on any storage, fast and safe, with or without TensorFlow."""
+"""TFRecord datasets on any storage, fast and safe, with or without TensorFlow.
+
+    import tfio_store as tfs
+
+    with tfs.ShardedWriter("s3://bucket/train@16", compression="GZIP") as writer:
+        writer.write({"x": 1, "name": "ada"})
+    for record in tfs.RecordReader("s3://bucket/train"):
+        ...
+    columns = tfs.read_table("s3://bucket/train")
+
+Write     ShardedWriter, TFRecordWriter, WriteJob, write_table, copy, convert
+Read      RecordReader, RecordSource, read_table, open, slice, mix, partitions
+TensorFlow  TFRecordDataset, list_files, save, load, register_filesystem, accelerate
+Examples  encode_example, decode_examples, Schema, infer_schema
+Care      verify, salvage, clean, build_index, count, stats, diff, report
+Storage   Storage, Retry, LocalCache: pass storage=, or storage_options= with a dict
+Doors     tfio_store.torch, .grain, .hf, .ray, .dask, .beam, .spark, .image
+
+A source is a path or URL, a dataset's prefix or folder, a name such as "train@16", "train-*.gz",
+"a,b" or "{train,valid}@8", or a list of these. The command line is ``tfio-store --help``.
+"""
 
 import os as _os
 from typing import TYPE_CHECKING, Any

@@ -26,7 +26,8 @@ HEAD = """\
 
 The extra `cli` brings the command `tfio-store`, which is also `python -m tfio_store`.
 
-A *URL* is a path or URL of a file, a pattern, or a dataset's prefix or folder with a manifest.
+A *URL* is a path or URL of a file, a dataset's prefix or folder, or another name of a source (see
+[the guide](guide.md)).
 It is the *source* of the library's functions, and each command is one of them that prints what it
 answers. All below was printed by the commands themselves.
 

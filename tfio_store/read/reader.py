@@ -30,9 +30,9 @@ class RecordReader(Iterated):
     child.
 
     Args:
-        source (str | PathLike | list | BinaryIO): A path or URL, a glob, a dataset's prefix or
-            folder with a manifest, a list of these, or an open binary file. The file is read from
-            where it stands, and is not closed.
+        source (str | PathLike | list | BinaryIO): A path or URL, a dataset's prefix or folder, a
+            name such as ``train@16``, ``train-*.gz``, ``a,b`` or ``{a,b}``, a list of these, or an
+            open binary file. The file is read from where it stands, and is not closed.
         compression (str | None): "GZIP", "ZLIB", "ZSTD" or None. "auto" (default) looks at the
             first bytes of each file, never at its name.
         verify (bool): Check the CRC of each record's data. Default True. The CRC of its length is

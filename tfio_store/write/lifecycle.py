@@ -137,9 +137,9 @@ def begin(
     except OSError as error:
         refused = isinstance(error, PermissionError | NotADirectoryError)
         claimed = names.claim(None) in str(error.filename)
-        if not refused and error.errno != errno.EROFS:
-            if not (claimed and isinstance(error, FileNotFoundError)):
-                raise
+        absent = claimed and isinstance(error, FileNotFoundError)
+        if not (refused or absent or error.errno == errno.EROFS):
+            raise
         raise _of_the_folder(folder, names, error) from error
 
 
