@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import tfio_store as tfs
-from tfio_store.dataset.source import _Resolver as Resolver
+from tfio_store.dataset.resolver import Resolver as Resolver
 from tfio_store.storage import Retry, Storage, open_store, storage as opening
 
 NO_STORAGE = {

@@ -121,6 +121,8 @@ def _did_you_mean(store: Store, path: str) -> str:
     rest = ""
     for _ in range(_LEVELS):
         names = _names_in(store, folder, wanted[:2])
+        if rest and f"{wanted}/" in names:
+            return ""  # the folder is right, and empty
         if names:
             alike = _alike(wanted, _candidates(names, folders=bool(rest)))
             if rest:

@@ -21,23 +21,24 @@ def with_clear_errors(iterator: Any) -> Any:
     """The same iterator of a dataset, whose errors begin with their text."""
     if not isinstance(iterator, tf.data.Iterator) or not hasattr(iterator, "_next_internal"):
         return iterator
-    iterator.__class__ = _clear(type(iterator))
+    kind: Any = type(iterator)
+    iterator.__class__ = _clear(kind)
     return iterator
 
 
 @cache
-def _clear(kind: type) -> type:
+def _clear(kind: Any) -> Any:
     """A subclass of TensorFlow's class of iterators, which is not public."""
 
     def next_of(self: Any) -> Any:
         try:
-            return kind.__next__(self)  # type: ignore[attr-defined]
+            return kind.__next__(self)
         except tf.errors.OpError as error:
             _raise(error)
 
     def get_next(self: Any) -> Any:
         try:
-            return kind.get_next(self)  # type: ignore[attr-defined]
+            return kind.get_next(self)
         except tf.errors.OpError as error:
             _raise(error)
 
