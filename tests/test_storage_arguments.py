@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import tfio_store as tfs
-from tfio_store.dataset.resolver import Resolver as Resolver
+from tfio_store.dataset.resolver import Resolver
 from tfio_store.storage import Retry, Storage, open_store, storage as opening
 
 NO_STORAGE = {
@@ -190,7 +190,7 @@ def test_what_was_opened_is_opened_once(
     write(url)
     source: Any = tfs.open(url, storage=GIVEN)
     assert source.num_records == 2
-    monkeypatch.setattr(Resolver, "resolve", Resolver._of_part)
+    monkeypatch.setattr(Resolver, "resolve", lambda self, names: [*map(self._of_part, names)])
     del opened[:]
     CALLS[name](Many([source]) if many else source)
     page = [Storage()] * (name == "report")  # which is saved elsewhere

@@ -110,13 +110,10 @@ def test_hostile_braces(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
         tfs.open(text)
 
 
-@pytest.mark.parametrize(
-    "text", ["[" * 100_000, "{" * 100_000, "@1" * 50_000, "{a,b}[" * 3, "}" * 9]
-)
+@pytest.mark.parametrize("text", ["[", "{", "@1", "}", "[a", "{a"])
 def test_long_names_are_no_burden(text: str) -> None:
-    made = text * (100_000 if len(text) < 3 else 10)
-    found = step(made)
-    assert found is None or found in (step(made), Pattern(made))
+    made = text * 100_000
+    assert step(made) in (None, Pattern(made), numbered(made))
 
 
 # --- commas, numbers, brackets --------------------------------------------------------------------
