@@ -452,7 +452,7 @@ def test_a_name_of_a_writer_that_says_two_things(tmp_path: Path) -> None:
         {"shard_template": "{name}-{shard}"},
     ):
         with pytest.raises(ValueError, match="shard"):
-            tfs.ShardedWriter(tmp_path / "a@3.gz", **options)  # type: ignore[arg-type]
+            tfs.ShardedWriter(tmp_path / "a@3.gz", **options)
     for name in ("a@*", "a@*.gz"):
         with pytest.raises(ValueError, match="how many shards"):
             tfs.ShardedWriter(tmp_path / name)

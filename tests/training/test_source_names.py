@@ -97,5 +97,5 @@ def test_engines_write_no_number_of_shards(tmp_path: Path) -> None:
 
     frame = dd.from_dict({"x": [1, 2]}, npartitions=2)
     with pytest.raises(ValueError, match="tasks write shards of their own"):
-        to_tfrecords(frame, tmp_path / "x@2")
+        to_tfrecords(frame, str(tmp_path / "x@2"))
     assert list(tmp_path.iterdir()) == []

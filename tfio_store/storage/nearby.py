@@ -61,8 +61,8 @@ def _bucket(store: BucketStore, folder: str, beginning: str) -> Iterator[str]:
     token: str | None = None
     for prefix, deep in ((start, False), (start, True), (f"{start}{beginning}", True)):
         if prefix == start or token is not None:
-            found, token = store._wait(prefix, store._page(prefix, deep, None))
-            yield from _firsts((one.path for one in found), start)
+            found, folders, token = store._wait(prefix, store._page(prefix, deep, None))
+            yield from _firsts([*(one.path for one in found), *folders], start)
 
 
 def _listed(store: FsspecStore, folder: str) -> Iterator[str]:
