@@ -192,7 +192,7 @@ lint-c: ## every C file of ours compiles without a warning and has the one forma
 	@scripts/lint_c_format.sh
 	@for file in $(filter %.c,$(EXT_FILES)); do $(CC) $(STRICT) -Iext -I$(PYTHON_H) -fsyntax-only $$file || exit 1; done
 
-COMPILED := tfio_store.records._core tfio_store.example._example tfio_store.tf._tensorflow
+COMPILED := tfio_store.records._core tfio_store.example._example tfio_store.example._resize tfio_store.tf._tensorflow
 
 types: $(VENV)/.dev ## mypy: strict for the package, and over tests and benchmarks; stubtest for the stubs
 	$(BIN)/mypy

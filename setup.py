@@ -44,6 +44,7 @@ def extension(name: str, pyx: str, c_sources: list[str], libraries: list[str]) -
 EXTENSIONS = [
     extension("records._core", "core/_core.pyx", CORE, []),
     extension("example._example", "example/_example.pyx", EXAMPLE, []),
+    extension("example._resize", "image/_resize.pyx", sources("image/resize.c"), []),
     extension(
         "tf._tensorflow",
         "tensorflow/_tensorflow.pyx",

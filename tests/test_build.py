@@ -15,7 +15,12 @@ pytest.importorskip("Cython")
 pytest.importorskip("setuptools")
 
 TREE = Path(__file__).parent.parent
-MODULES = {"tfio_store.records._core", "tfio_store.example._example", "tfio_store.tf._tensorflow"}
+MODULES = {
+    "tfio_store.records._core",
+    "tfio_store.example._example",
+    "tfio_store.example._resize",
+    "tfio_store.tf._tensorflow",
+}
 
 STATIC = {
     str(path.relative_to(TREE))

@@ -6,11 +6,13 @@ libjpeg-turbo decodes JPEG, and Pillow what else there is. Both let go of Python
 
 from __future__ import annotations
 
+import collections
 import io
 import math
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -27,7 +29,6 @@ except ModuleNotFoundError as _error:
 
 from tfio_store.errors import CorruptRecordError, DataLossWarning
 from tfio_store.example.kinds import encoding_of
-from tfio_store.storage.threads import mapped
 
 __all__ = ["decode", "pixels"]
 
@@ -36,7 +37,27 @@ Mode = Literal["RGB", "L", "RGBA"]
 
 _CHANNELS = {"RGB": 3, "L": 1, "RGBA": 4}
 _COLORSPACES = {"RGB": "RGB", "L": "GRAY", "RGBA": "RGBA"}
+_TO_RESIZE = {"RGB": "RGBX", "L": "GRAY", "RGBA": "RGBA"}
+"""What the compiled resizing takes."""
+
 _MOST_PIXELS = 100_000_000
+_MOST_SCANS = 500
+"""A JPEG of many scans takes as long as so many images. libjpeg-turbo's own limit, where it is
+asked for one."""
+
+
+def _compiled() -> Any:
+    """The compiled resizing. None where Pillow does it."""
+    if os.environ.get("TFIO_STORE_CORE") == "pure":
+        return None
+    try:
+        from tfio_store.example._resize import resize
+    except ImportError:
+        return None
+    return resize
+
+
+_resize = _compiled()
 
 
 def decode(
@@ -52,8 +73,8 @@ def decode(
 ) -> Any:
     """Decode JPEG, PNG, WebP, GIF and BMP into arrays of pixels.
 
-    Resizing is Pillow's, bilinear over all the pixels that one pixel stands for. A JPEG that is
-    much larger than ``size`` is made smaller while it is decoded, but never below ``size``.
+    Resizing is bilinear over all the pixels that one pixel stands for, as Pillow's. A JPEG that is
+    twice as large as ``size`` is made smaller while it is decoded, but never below ``size``.
 
     Of an animation, the first picture is taken. Of 16 bits, the upper 8 are taken. Alpha is left
     out, unless ``mode="RGBA"``. The orientation that EXIF tells is not heeded. A JPEG counts as
@@ -196,8 +217,8 @@ class _How:
             raise ValueError(f"max_pixels= takes an int from 1 on, not {max_pixels!r}")
         return cls(size, crop == "center", mode, int(max_pixels))
 
-    def array(self, data: Any) -> Pixels:
-        """The pixels of an image. ValueError for a damaged one."""
+    def array(self, data: Any, out: Pixels | None, memory: _Memory) -> Pixels:
+        """The pixels of an image: in ``out``, if there is a size. ValueError for a damaged one."""
         if not isinstance(data, bytes):
             if not isinstance(data, (bytearray, memoryview)):
                 raise ValueError(f"is no byte string but {type(data).__name__}")
@@ -207,31 +228,52 @@ class _How:
             raise ValueError(f"begins with {data[:8]!r}, and is no image of a known encoding")
         try:
             if encoding == "jpeg":
-                return self._of_jpeg(data)
-            return self._by_pillow(data, encoding)
+                return self._of_jpeg(data, out, memory)
+            return self._by_pillow(data, encoding, out)
         except (MemoryError, _TooLargeError):
             raise
         except Exception as error:  # damage makes the libraries raise errors of many kinds
             raise ValueError(f"is no whole {encoding} image: {error}") from error
 
-    def _of_jpeg(self, data: bytes) -> Pixels:
+    def _of_jpeg(self, data: bytes, out: Pixels | None, memory: _Memory) -> Pixels:
         height, width, colors, _ = simplejpeg.decode_jpeg_header(data)
         self._check_size(height, width)
+        if data.count(b"\xff\xda") > _MOST_SCANS:
+            raise _TooLargeError(f"is a JPEG of more than {_MOST_SCANS} scans")
         if colors in ("CMYK", "YCCK"):
-            return self._by_pillow(data, "jpeg")
-        least_height, least_width = self._least(height, width)
-        array = simplejpeg.decode_jpeg(
+            return self._by_pillow(data, "jpeg", out)
+        if out is None:
+            found: Pixels = simplejpeg.decode_jpeg(data, _COLORSPACES[self.mode])
+            return found
+        height, width = self._shrunk(height, width)
+        if (height, width) == self.size:
+            simplejpeg.decode_jpeg(
+                data, _COLORSPACES[self.mode], min_height=height, min_width=width, buffer=out
+            )
+            return out
+        colors = _TO_RESIZE[self.mode] if _resize else _COLORSPACES[self.mode]
+        whole = simplejpeg.decode_jpeg(
             data,
-            colorspace=_COLORSPACES[self.mode],
-            min_height=least_height,
-            min_width=least_width,
+            colors,
+            min_height=height,
+            min_width=width,
+            buffer=memory.of(height * width * len(colors if self.mode != "L" else "L")),
         )
-        if self.size is None or array.shape[:2] == self.size:
-            return array  # type: ignore[no-any-return]
-        flat = array[:, :, 0] if self.mode == "L" else array
-        return self._resized(Image.fromarray(flat))
+        if _resize and _resize(whole, out, self._box(height, width)):
+            return out
+        flat = whole[:, :, 0] if self.mode == "L" else whole
+        return self._resized(Image.fromarray(flat).convert(self.mode), out)
 
-    def _by_pillow(self, data: bytes, encoding: str) -> Pixels:
+    def _shrunk(self, height: int, width: int) -> tuple[int, int]:
+        """The size to decode at. Of the fractions that libjpeg-turbo knows, only these are fast."""
+        least_height, least_width = self._least(height, width)
+        for part in (8, 4, 2):
+            small = -(-height // part), -(-width // part)
+            if small[0] >= least_height and small[1] >= least_width:
+                return small
+        return height, width
+
+    def _by_pillow(self, data: bytes, encoding: str, out: Pixels | None) -> Pixels:
         if encoding == "webp":  # Pillow takes memory for all of it when it opens it
             self._check_size(*_webp_size(data))
         with Image.open(io.BytesIO(data), formats=[encoding.upper()]) as picture:
@@ -242,27 +284,32 @@ class _How:
                 plain = Image.fromarray(high.astype(np.uint8))
             elif picture.mode == "P" and picture.has_transparency_data:
                 plain = picture.convert("RGBA")
-            return self._resized(plain.convert(self.mode))
+            return self._resized(plain.convert(self.mode), out)
 
-    def _resized(self, picture: Any) -> Pixels:
+    def _resized(self, picture: Any, out: Pixels | None) -> Pixels:
         if self.size is not None:
-            height, width = self.size
-            box = self._box(picture.height, picture.width) if self.crop else None
-            picture = picture.resize((width, height), Image.Resampling.BILINEAR, box)
+            box = self._box(picture.height, picture.width)
+            picture = picture.resize(self.size[::-1], Image.Resampling.BILINEAR, box)
         array = np.asarray(picture)
-        return array.reshape(*array.shape[:2], _CHANNELS[self.mode])
+        array = array.reshape(*array.shape[:2], _CHANNELS[self.mode])
+        if out is None:
+            return array
+        out[...] = array
+        return out
 
-    def _box(self, height: int, width: int) -> tuple[float, float, float, float]:
+    def _box(self, height: int, width: int) -> tuple[float, float, float, float] | None:
+        """The part to take (left, top, right, bottom). None: all."""
         assert self.size is not None
+        if not self.crop:
+            return None
         scale = min(height / self.size[0], width / self.size[1])
         across, down = scale * self.size[1], scale * self.size[0]
         left, top = max(0.0, (width - across) / 2), max(0.0, (height - down) / 2)
         return left, top, min(width, left + across), min(height, top + down)
 
     def _least(self, height: int, width: int) -> tuple[int, int]:
-        """The least size to decode at; zeros for the image's own."""
-        if self.size is None or height <= self.size[0] or width <= self.size[1]:
-            return 0, 0
+        """The least size to decode at."""
+        assert self.size is not None
         if not self.crop:
             return self.size
         scale = max(self.size[0] / height, self.size[1] / width)
@@ -276,8 +323,20 @@ class _How:
             )
 
 
+class _Memory:
+    """What one thread decodes into, again and again: new memory is slow for its first use."""
+
+    def __init__(self) -> None:
+        self._held: Any = np.empty(0, np.uint8)
+
+    def of(self, nbytes: int) -> Any:
+        if self._held.nbytes < nbytes:
+            self._held = np.empty(nbytes, np.uint8)
+        return self._held[:nbytes]
+
+
 class _TooLargeError(ValueError):
-    """An image has more pixels than are allowed."""
+    """An image has more pixels or scans than are allowed."""
 
 
 def _is_count(value: Any) -> bool:
@@ -308,6 +367,8 @@ def _decoded(
     place: Callable[[int], tuple[str, str]],
 ) -> Any:
     """``place`` tells of an image's number what errors call it, and the path."""
+    if isinstance(batch, (bytes, bytearray, memoryview, str)):
+        raise TypeError(f"batch takes a list of images, not one: [{type(batch).__name__}]")
     if on_corrupt not in ("raise", "skip"):
         raise ValueError(f'on_corrupt= takes "raise" or "skip", not {on_corrupt!r}')
     if threads is None:
@@ -319,15 +380,17 @@ def _decoded(
         found = _room(how, len(batch), out)
     bad: dict[int, ValueError] = {}
 
-    def one(i: int) -> None:
+    def one(i: int, memory: _Memory) -> None:
         try:
-            found[i] = how.array(batch[i])
+            if how.size is None:
+                found[i] = how.array(batch[i], None, memory)
+            else:
+                how.array(batch[i], found[i], memory)
         except ValueError as error:
             bad[i] = error
             found[i] = 0 if how.size else np.zeros((0, 0, _CHANNELS[how.mode]), np.uint8)
 
-    for _ in mapped(one, range(len(batch)), threads):
-        pass
+    _each(one, len(batch), threads)
     if bad:
         first = min(bad)
         where, path = place(first)
@@ -342,6 +405,29 @@ def _decoded(
             stacklevel=3,
         )
     return found
+
+
+def _each(one: Callable[[int, _Memory], None], count: int, threads: int) -> None:
+    """Call ``one`` with each number, from ``threads`` threads, which end with the call."""
+    left = iter(range(count))  # which threads may share
+
+    def some() -> None:
+        memory = _Memory()
+        for i in left:
+            one(i, memory)
+
+    threads = min(threads, count)
+    if threads <= 1:
+        some()
+        return
+    with ThreadPoolExecutor(threads - 1, "tfio_store.image") as pool:
+        others = [pool.submit(some) for _ in range(threads - 1)]
+        try:
+            some()
+        finally:
+            collections.deque(left, 0)  # after an error here, the others have nothing left
+        for other in others:
+            other.result()
 
 
 def _room(how: _How, count: int, out: Any) -> Pixels:

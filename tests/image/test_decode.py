@@ -60,6 +60,23 @@ def test_a_buffer_is_filled(count: int, threads: int) -> None:
         image.decode([*batch, b""], size=(8, 9), out=out)
 
 
+def test_a_buffer_that_cannot_be_filled() -> None:
+    batch, wide = [encoded("jpeg")] * 2, np.zeros((2, 8, 18, 3), np.uint8)
+    fixed = np.zeros((2, 8, 9, 3), np.uint8)
+    fixed.flags.writeable = False
+    for out in (wide[:, :, ::2], np.zeros((2, 8, 9, 3), np.uint8, order="F"), fixed):
+        with pytest.raises(ValueError, match=r"contiguous.* and writeable"):
+            image.decode(batch, size=(8, 9), out=out)
+    for out in (fixed.astype(np.int8), fixed.astype(np.float32), fixed.tolist(), b""):
+        with pytest.raises(TypeError, match="out= takes an array of uint8"):
+            image.decode(batch, size=(8, 9), out=out)
+
+
+def test_one_image_is_no_batch() -> None:
+    with pytest.raises(TypeError, match="batch takes a list of images, not one"):
+        image.decode(encoded("jpeg"))  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("kind", ["jpeg", "png", "webp"])
 def test_a_cut_image_is_an_error_or_zeros(kind: str) -> None:
     good = encoded(kind)
@@ -78,6 +95,43 @@ def test_too_many_pixels_are_refused() -> None:
     for data in (bytes(good), encoded("jpeg"), encoded("webp")):
         with pytest.raises(tfs.CorruptRecordError):
             image.decode([data], max_pixels=100)
+
+
+@pytest.mark.parametrize("mode", ["RGB", "L", "RGBA"])
+def test_a_size_is_what_pillow_makes_of_the_whole(mode: Any, monkeypatch: Any) -> None:
+    """Also where the compiled resizing is not built, and where nothing is resized."""
+    photo = encoded("jpeg", size=(160, 120))
+    for size in ((120, 160), (60, 80), (61, 80), (59, 99), (14, 20), (300, 200), (1, 1)):
+        for crop in (None, "center"):
+            found = image.decode([photo], size=size, mode=mode, crop=crop)[0]
+            with monkeypatch.context() as patch:
+                patch.setattr(image, "_resize", None)
+                plain = image.decode([photo], size=size, mode=mode, crop=crop)[0]
+            assert np.abs(found.astype(int) - plain).max() <= 1
+            if crop is None:
+                whole = by_pillow(photo, mode, size).astype(int)
+                assert np.abs(found.astype(int) - whole).mean() < 3
+    whole = image.decode([photo], mode=mode)[0]
+    assert np.array_equal(image.decode([photo], size=(120, 160), mode=mode)[0], whole)
+
+
+def test_very_long_images() -> None:
+    """A pixel stands for more than the compiled resizing takes."""
+    for size in ((3000, 2), (2, 3000)):
+        found = image.decode([encoded("jpeg", size=size)], size=(2, 2))
+        assert found.shape == (1, 2, 2, 3)
+
+
+def test_a_jpeg_of_many_scans_is_refused() -> None:
+    """Some hundred bytes each, for which the whole picture is walked."""
+    file = io.BytesIO()
+    Image.new("RGB", (64, 64), "red").save(file, "jpeg", progressive=True)
+    data = file.getvalue()
+    scan = data.rindex(b"\xff\xda")
+    bomb = data[:scan] + data[scan:-2] * 600 + data[-2:]
+    with pytest.raises(tfs.CorruptRecordError, match="more than 500 scans"):
+        image.decode([bomb], size=(8, 8))
+    assert image.decode([data], size=(8, 8))[0, 4, 4].tolist() == [254, 0, 0]
 
 
 def test_of_16_bits_the_upper_8_are_taken() -> None:

@@ -1,0 +1,39 @@
+"""Pixels to another size. The contract is tfio_store/example/_resize.pyi, the way ext/image/resize.h."""
+
+from libc.stdint cimport uint8_t
+
+cdef extern from "image/resize.h" nogil:
+    ctypedef enum resize_status:
+        RESIZE_OK
+        RESIZE_NO_MEMORY
+        RESIZE_TOO_MANY
+    ctypedef struct resize_box:
+        double left
+        double top
+        double right
+        double bottom
+    resize_status resize_pixels(const uint8_t *pixels, size_t height, size_t width, size_t deep,
+                                const resize_box *box, uint8_t *out, size_t out_height,
+                                size_t out_width, size_t out_deep)
+
+
+def resize(const uint8_t[:, :, ::1] pixels, uint8_t[:, :, ::1] out, box=None):
+    cdef Py_ssize_t height = pixels.shape[0], width = pixels.shape[1], deep = pixels.shape[2]
+    cdef Py_ssize_t out_deep = out.shape[2]
+    cdef resize_box part = resize_box(0, 0, <double> width, <double> height)
+    cdef resize_status status
+    if not (height and width and out.shape[0] and out.shape[1]):
+        raise ValueError("pixels and out must not be empty")
+    if not (deep == 1 and out_deep == 1 or deep == 4 and 3 <= out_deep <= 4):
+        raise ValueError(f"cannot make {out_deep} channels of {deep}")
+    if box is not None:
+        part.left, part.top, part.right, part.bottom = box
+        if not (0 <= part.left < part.right <= width and 0 <= part.top < part.bottom <= height):
+            raise ValueError(f"box {box} is not inside {height} x {width} pixels")
+    with nogil:
+        status = resize_pixels(&pixels[0, 0, 0], <size_t> height, <size_t> width, <size_t> deep,
+                               &part, &out[0, 0, 0], <size_t> out.shape[0], <size_t> out.shape[1],
+                               <size_t> out_deep)
+    if status == RESIZE_NO_MEMORY:
+        raise MemoryError
+    return status == RESIZE_OK

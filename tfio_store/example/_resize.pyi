@@ -1,0 +1,17 @@
+"""Pixels to another size, compiled. Where it is not built, Pillow does the same, more slowly."""
+
+import numpy as np
+import numpy.typing as npt
+
+_Pixels = npt.NDArray[np.uint8]
+
+def resize(
+    pixels: _Pixels, out: _Pixels, box: tuple[float, float, float, float] | None = None
+) -> bool:
+    """Fill ``out`` [h, w, c] with ``pixels`` [height, width, 1 or 4], or with the part of them in
+    ``box`` (left, top, right, bottom). Both are in C order. One channel becomes one, and four the
+    first three or all.
+
+    False, and nothing is done, where a pixel stands for more than a thousand in a row. ValueError
+    for empty arrays, other channels, and a box that is not inside.
+    """
