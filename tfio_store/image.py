@@ -29,6 +29,7 @@ except ModuleNotFoundError as _error:
 
 from tfio_store.errors import CorruptRecordError, DataLossWarning
 from tfio_store.example.kinds import encoding_of
+from tfio_store.example.schema import Schema
 
 __all__ = ["decode", "pixels"]
 
@@ -152,8 +153,24 @@ def pixels(
         >>> batch["photo"].shape, batch["label"]
         ((2, 20, 30, 3), array([1, 2]))
     """
+    return decode_columns(
+        columns, check_images(images), threads=threads, on_corrupt=on_corrupt, path=path
+    )
+
+
+def decode_columns(
+    columns: Mapping[str, Any],
+    images: Mapping[str, _How],
+    *,
+    threads: int | None = None,
+    on_corrupt: str = "raise",
+    path: str = "",
+    numbers: Sequence[int] | None = None,
+) -> dict[str, Any]:
+    """What `pixels` does, with ``images`` as `check_images` gives it. ``numbers``: of the records
+    in the source, for errors."""
     made = dict(columns)
-    for name, how in check_images(images).items():
+    for name, how in images.items():
         if name not in made:
             raise KeyError(f"images= names {name!r}, and the columns are {list(made)}")
         column = made[name]
@@ -161,13 +178,14 @@ def pixels(
             raise ValueError(f"images=: column {name!r} must hold one byte string in each row")
 
         def place(i: int, name: str = name) -> tuple[str, str]:
-            return f"feature {name!r}, record {i} of the batch", path
+            record = f"record {i} of the batch" if numbers is None else f"record {int(numbers[i])}"
+            return f"feature {name!r}, {record}", path
 
         made[name] = _decoded(column.tolist(), how, None, threads, on_corrupt, place)
     return made
 
 
-def check_images(images: Mapping[str, Any]) -> dict[str, _How]:
+def check_images(images: Any) -> dict[str, _How]:
     """What ``images=`` asks for, by column. ValueError or TypeError for what it does not take."""
     if not isinstance(images, Mapping):
         raise TypeError(f'images= takes a dict such as {{"photo": (224, 224)}}, not {images!r}')
@@ -181,6 +199,23 @@ def check_images(images: Mapping[str, Any]) -> dict[str, _How]:
                 f"max_pixels in which size is given, not {asked!r}"
             )
         made[name] = _How.checked(**options)
+    return made
+
+
+def images_of(images: Any, schema: Schema | None) -> dict[str, _How]:
+    """What ``images=`` of a loader asks for, whose records are decoded by ``schema``. KeyError or
+    ValueError for what these do not have."""
+    made = {} if images is None else check_images(images)
+    for name in made:
+        if schema is None:
+            raise ValueError("images= names features, and nothing tells them: pass schema=")
+        if name not in schema:
+            raise KeyError(f"images= names {name!r}, and the features are {list(schema)}")
+        feature = schema[name]
+        if feature.dtype != "bytes" or feature.shape or feature.nullable or feature.sequence:
+            raise ValueError(
+                f"images= names {name!r}, which must hold one byte string in each record: {feature}"
+            )
     return made
 
 
@@ -216,6 +251,12 @@ class _How:
         if not _is_count(max_pixels):
             raise ValueError(f"max_pixels= takes an int from 1 on, not {max_pixels!r}")
         return cls(size, crop == "center", mode, int(max_pixels))
+
+    @property
+    def nbytes(self) -> int:
+        """What an image takes in a batch. 0 for those of their own sizes."""
+        height, width = self.size or (0, 0)
+        return height * width * _CHANNELS[self.mode]
 
     def array(self, data: Any, out: Pixels | None, memory: _Memory) -> Pixels:
         """The pixels of an image: in ``out``, if there is a size. ValueError for a damaged one."""

@@ -15,9 +15,9 @@ import numpy as np
 
 from tfio_store.example.ragged import Nullable, Ragged
 from tfio_store.example.schema import Schema
+from tfio_store.grain.content import Content
 from tfio_store.read.record_source import RecordSource
 from tfio_store.storage.threads import Threads
-from tfio_store.tables.loader import LoaderContent
 
 __all__ = ["Ahead", "Records", "elements", "objects", "rows_of"]
 
@@ -25,7 +25,7 @@ __all__ = ["Ahead", "Records", "elements", "objects", "rows_of"]
 class Records(Sequence[Any]):
     """A data source for Grain. ``_getitems`` is what Grain calls for many rows at once."""
 
-    def __init__(self, source: RecordSource, content: LoaderContent) -> None:
+    def __init__(self, source: RecordSource, content: Content) -> None:
         self._source = source
         self._content = content
 
@@ -36,8 +36,8 @@ class Records(Sequence[Any]):
 
     @property
     def nbytes_each(self) -> int:
-        """About what a record takes in its file."""
-        return self._source.dataset.nbytes // max(1, len(self._source))
+        """About what a record takes in its file, and its pixels in memory."""
+        return self._source.dataset.nbytes // max(1, len(self._source)) + self._content.pixels_each
 
     def __len__(self) -> int:
         return len(self._source)
@@ -50,7 +50,9 @@ class Records(Sequence[Any]):
 
     def decoded(self, indices: Iterable[SupportsIndex]) -> Any:
         """The columns of these rows, or a list of records, by one read and one decode."""
-        return self._content.decode(self._source.__getitems__(indices))
+        numbers = list(indices)
+        decoded = self._content.decode(self._source.__getitems__(numbers))
+        return self._content.shown(decoded, numbers)
 
     def batch(self, part: Any) -> Any:
         """What a batch of decoded rows is: columns, or an array of records."""

@@ -18,13 +18,14 @@ from tfio_store.dataset.model import MEMORY_BUDGET
 from tfio_store.dataset.source import Source
 from tfio_store.example.codec import SchemaToRead
 from tfio_store.example.schema import Schema
+from tfio_store.grain.content import content_of
 from tfio_store.grain.order import Order
 from tfio_store.grain.records import Ahead, Records, elements, objects
 from tfio_store.grain.states import Hosts, Identified, Shard
 from tfio_store.read.record_source import RecordSource
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.storage import Storage
-from tfio_store.tables.loader import LoaderContent, wanted_schema
+from tfio_store.tables.loader import wanted_schema
 
 __all__ = ["Rows", "source", "together"]
 
@@ -42,6 +43,7 @@ def source(
     *,
     schema: SchemaToRead | None = None,
     columns: Sequence[str] | None = None,
+    images: Mapping[str, Any] | None = None,
     shard: Shard = None,
     compression: str | None = "auto",
     verify: bool = True,
@@ -70,6 +72,10 @@ def source(
             `infer_schema` finds in some records. Default None: what the manifest says, or
             TensorFlow Datasets wrote, or else "bytes".
         columns (list[str] | None): The features to decode. Default None: all of them.
+        images (dict | None): Columns of encoded images to decode, and to which size:
+            ``{"photo": (224, 224)}`` gives uint8 arrays [224, 224, 3], and [n, 224, 224, 3] in a
+            batch. A dict in place of the size takes options of `tfio_store.image.decode`. A
+            damaged image is an error that names its record. Default None.
         shard (ShardOptions | tuple[int, int] | None): This host's part, as
             ``grain.sharding.ShardByJaxProcess()`` or as (index, count). It is a run of the rows.
             With ``drop_remainder=True`` all parts are of the same size. Default None: all rows.
@@ -89,8 +95,8 @@ def source(
         OSError: The storage fails: FileNotFoundError, PermissionError and others, with the URL.
         ValueError: A shard is a compressed stream that was not written in blocks (`stream` reads
             these), or an argument is not as described.
-        KeyError: ``columns`` names no feature of the schema.
-        DataLossError: While reading: a record is damaged. It gives path and offset.
+        KeyError: ``columns`` or ``images`` names no feature of the schema.
+        DataLossError: While reading: a record or image is damaged. It gives path and offset.
 
     Example:
         >>> import tfio_store.grain
@@ -114,8 +120,8 @@ def source(
         memory_budget=memory_budget,
         max_record_bytes=max_record_bytes,
     )
-    name = source if isinstance(source, str) else None
-    records = Records(read, LoaderContent(wanted_schema(read, schema, columns), name))
+    content = content_of(source, wanted_schema(read, schema, columns), images)
+    records = Records(read, content)
     rows = Rows(grain.MapDataset.source(records), records=records, order=Order(len(records)))
     return rows if hosts.count == 1 else rows.slice(hosts.part(len(records)))
 

@@ -12,25 +12,20 @@ from tfio_store.dataset.model import MEMORY_BUDGET
 from tfio_store.dataset.source import Source
 from tfio_store.example.codec import SchemaToRead
 from tfio_store.example.schema import Schema
+from tfio_store.grain.content import Content, content_of
 from tfio_store.grain.records import objects, rows_of
 from tfio_store.grain.states import Hosts, Shard, Standing, check_source, resharded
 from tfio_store.read.mixture import Mixture
 from tfio_store.read.reader import OnCorrupt
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.storage import Storage
-from tfio_store.tables.loader import (
-    Blocks,
-    Gathering,
-    LoaderContent,
-    Reader,
-    reader_of,
-    wanted_schema,
-)
+from tfio_store.tables.loader import Blocks, Gathering, Reader, reader_of, wanted_schema
 
 __all__ = ["Stream", "stream"]
 
 _ROWS_AT_ONCE = 256
-"""Rows that become Python objects together."""
+_PIXELS_AT_ONCE = 4 << 20
+"""Rows that become Python objects together, and the bytes of their pixels."""
 
 
 def stream(
@@ -38,6 +33,7 @@ def stream(
     *,
     schema: SchemaToRead | None = None,
     columns: Sequence[str] | None = None,
+    images: Mapping[str, Any] | None = None,
     shuffle: bool = False,
     seed: int = 0,
     window: int = 16,
@@ -69,6 +65,8 @@ def stream(
             which takes the reader's options then.
         schema (Schema | dict | str | None): See `source`. Default None.
         columns (list[str] | None): The features to decode. Default None: all of them.
+        images (dict | None): See `source`. If ``on_corrupt`` is not "raise", zeros stand in the
+            place of a damaged image, with a `DataLossWarning`. Default None.
         shuffle (bool): Give the records in another random order in each epoch; see
             `RecordReader.shuffle`. Default False.
         seed (int): The same seed gives the same orders. All hosts need the same. Default 0.
@@ -95,8 +93,8 @@ def stream(
         OSError: The storage fails: FileNotFoundError, PermissionError and others, with the URL.
         ValueError: An argument is not as described, or ``resume`` lacks the state of a host or is
             of another source.
-        KeyError: ``columns`` names no feature of the schema.
-        DataLossError: While iterating: a record is damaged. It gives path and offset.
+        KeyError: ``columns`` or ``images`` names no feature of the schema.
+        DataLossError: While iterating: a record or image is damaged. It gives path and offset.
 
     Example:
         >>> import tfio_store.grain
@@ -123,8 +121,8 @@ def stream(
         memory_budget=memory_budget,
         max_record_bytes=max_record_bytes,
     )
-    name = source if isinstance(source, str) else None
-    content = LoaderContent(wanted_schema(reader, schema, columns), name)
+    found = wanted_schema(reader, schema, columns)
+    content = content_of(source, found, images, skips=on_corrupt != "raise")
     course = _Course(reader, (seed, window) if shuffle else None, Hosts.of(shard))
     course.share(0, 0, 1).num_records  # noqa: B018 - walks files that need it, here and not in each worker
     course.resume = None if resume is None else list(resume)
@@ -166,7 +164,7 @@ class Stream(grain.IterDataset[Any]):  # type: ignore[misc]
     def __init__(
         self,
         course: _Course,
-        content: LoaderContent,
+        content: Content,
         num_epochs: int | None,
         worker: tuple[int, int] = (0, 1),
         batch: tuple[int, bool] | None = None,
@@ -217,7 +215,7 @@ class _StreamIterator(grain.DatasetIterator[Any]):  # type: ignore[misc]
     def __init__(
         self,
         course: _Course,
-        content: LoaderContent,
+        content: Content,
         num_epochs: int | None,
         place: tuple[int, int],
         batch: tuple[int, bool] | None,
@@ -297,9 +295,7 @@ class _Steps:
     """What is left of one epoch: rows, or batches of them. Not a generator: an error would end it,
     and who asks for the next row would take that for the end of the data."""
 
-    def __init__(
-        self, reader: Reader, content: LoaderContent, batch: tuple[int, bool] | None
-    ) -> None:
+    def __init__(self, reader: Reader, content: Content, batch: tuple[int, bool] | None) -> None:
         self._content = content
         self._gathering = None if batch is None else Gathering(reader, content, *batch)
         self._blocks = Blocks(reader, content) if batch is None else None
@@ -330,7 +326,8 @@ class _Steps:
 
     def _gathered(self, gathering: Gathering) -> Any:
         parts = gathering.parts()
-        batch = None if parts is None else self._content.joined(parts)
+        # An error here leaves the parts: the state stands before them, and they are met again.
+        batch = None if parts is None else self._content.shown(self._content.joined(parts))
         gathering.done()
         return objects(batch) if isinstance(batch, list) else batch
 
@@ -345,9 +342,17 @@ class _Steps:
         """Make more rows, if there are any."""
         blocks = self._blocks
         assert blocks is not None
+        self._rows, self._next = [], 0
         while blocks.left == 0:
             if blocks.over:
                 return False
             blocks.pull()
-        self._rows, self._next = rows_of(blocks.take(_ROWS_AT_ONCE)), 0
+        most = _PIXELS_AT_ONCE // (self._content.pixels_each or 1)
+        count = min(_ROWS_AT_ONCE, max(1, most), blocks.left)
+        part = blocks.take(count)
+        try:
+            self._rows, self._next = rows_of(self._content.shown(part)), 0
+        except BaseException:
+            blocks.untake(count)
+            raise
         return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
 
@@ -91,9 +91,7 @@ def content_of(
     found = wanted_schema(reader, schema, columns)
     if transform is not None and not callable(transform):
         raise TypeError(f"transform= takes a function, not {transform!r}")
-    if images is not None:
-        _check_images(images, found)
-    made = Content(found, name, images or None, transform, skips)
+    made = Content(found, name, _images(images, found), transform, skips)
     made.batch([made.decode(RecordBatch.from_records([]))])  # so that a dtype fails at once
     return made
 
@@ -102,10 +100,15 @@ def content_of(
 class Content(LoaderContent):
     """Columns become tensors, and images pixels."""
 
-    images: Mapping[str, Any] | None = None
+    images: Mapping[str, Any] = field(default_factory=dict)
     transform: Callable[[Any], Any] | None = None
     skips: bool = False
     """Whether zeros stand in the place of a damaged image."""
+
+    @property
+    def pixels_each(self) -> int:
+        """The bytes of the pixels of a row."""
+        return sum(how.nbytes for how in self.images.values())
 
     def batch(self, parts: list[Any]) -> Any:
         """A batch of parts: a dict of tensors, or a list of bytes."""
@@ -128,11 +131,11 @@ class Content(LoaderContent):
     def _shown(self, columns: Mapping[str, Any]) -> Mapping[str, Any]:
         """The columns, with pixels of those that `images` names. Workers share the cores, and so
         each decodes in one thread."""
-        if self.images is None:
+        if not self.images:
             return columns
-        from tfio_store.image import pixels
+        from tfio_store.image import decode_columns
 
-        return pixels(
+        return decode_columns(
             columns,
             self.images,
             threads=None if get_worker_info() is None else 1,
@@ -141,14 +144,12 @@ class Content(LoaderContent):
         )
 
 
-def _check_images(images: Mapping[str, Any], schema: Schema | None) -> None:
-    from tfio_store.image import check_images
+def _images(images: Mapping[str, Any] | None, schema: Schema | None) -> Mapping[str, Any]:
+    if images is None:
+        return {}
+    from tfio_store.image import images_of
 
-    for name in check_images(images):
-        if schema is None:
-            raise ValueError("images= names features, and nothing tells them: pass schema=")
-        if name not in schema:
-            raise KeyError(f"images= names {name!r}, and the features are {list(schema)}")
+    return images_of(images, schema)
 
 
 # Rows that were fetched and decoded together, and that a DataLoader makes one batch of.

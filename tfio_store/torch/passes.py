@@ -18,7 +18,8 @@ from tfio_store.torch.workers import carrying_errors
 __all__ = ["Batches", "Nothing", "Rows", "Steps"]
 
 _ROWS_AT_ONCE = 256
-"""Rows that become Python objects together."""
+_PIXELS_AT_ONCE = 4 << 20
+"""Rows that become Python objects together, and the bytes of their pixels."""
 
 
 class Steps(Iterator[Any]):
@@ -124,7 +125,8 @@ class Rows(Steps):
                 self.ended = True
                 raise StopIteration
             blocks.pull()
-        count = min(_ROWS_AT_ONCE, blocks.left)
+        most = _PIXELS_AT_ONCE // (self._content.pixels_each or 1)
+        count = min(_ROWS_AT_ONCE, max(1, most), blocks.left)
         part = blocks.take(count)
         try:
             self._rows = self._content.rows(part)
