@@ -34,6 +34,7 @@ from typing import Any
 import numpy as np
 
 import tfio_store as tfs
+from bench.example_proto import example_class
 from bench.timing import machine, table
 from bench.torch_loaders import SHAPE, Peak
 from tests.servers.ceph import KEY, SECRET, ceph
@@ -72,9 +73,7 @@ class Parse:
     """A record by protobuf, as MaxText's ``ParseFeatures``."""
 
     def __init__(self) -> None:
-        from tensorflow.core.example import example_pb2
-
-        self._parse = example_pb2.Example.FromString
+        self._parse = example_class().FromString
 
     def __call__(self, record: bytes) -> dict[str, Any]:
         found = {}
@@ -163,7 +162,7 @@ def one(work: Work, most: float, *, weigh: bool) -> None:
 def run(work: Work, most: float, *, weigh: bool = False) -> dict[str, float]:
     command = [sys.executable, "-m", "bench.grain", "--one", json.dumps(asdict(work))]
     command += ["--seconds", str(most), *(["--weigh"] if weigh else [])]
-    quiet = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
+    quiet = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=quiet)
     if done.returncode or not done.stdout:
         raise RuntimeError(f"{work}: {done.stderr[-2000:]}")

@@ -25,7 +25,7 @@ FLOORS = (
     {"read", "write"},
     {"tables", "image"},
     {"maintain"},
-    {"tf", "torch", "grain", "hf", "ray", "beam", "spark", "dask", "testing"},
+    {"tf", "torch", "grain", "dali", "hf", "ray", "beam", "spark", "dask", "testing"},
     {"show"},
     {"cli"},
     {"", "__main__"},
