@@ -99,9 +99,12 @@ def record_fetches(
     shards, starts, stops = (a.tolist() for a in (frames.shards, frames.starts, frames.stops))
     words = frames.crcs.astype("<u4").tobytes()
     first = 0
+    opened = -1
     while first < len(shards):
         shard = shards[first]
-        store, path = dataset.open(shard)
+        if shard != opened:  # which takes as long as to read a small record
+            store, path = dataset.open(shard)
+            version, opened = dataset.shard(shard).version, shard
         most = starts[first] + store.range_bytes
         end = first + 1
         while end < len(shards) and merged[end - 1] and stops[end] <= most:
@@ -112,7 +115,6 @@ def record_fetches(
         summed = crc32c(words[SUMMED_BYTES * first : SUMMED_BYTES * end]) if known else UNKNOWN
         run = RecordRun(position + first, shard, pieces, summed)
         nbytes = stops[end - 1] - starts[first]
-        version = dataset.shard(shard).version
         yield Fetch(store, path, starts[first], stops[end - 1], run, nbytes, version)
         first = end
 

@@ -13,6 +13,7 @@ import secrets
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
+from functools import cache
 from typing import IO, Any
 
 from typing_extensions import Buffer as BytesLike
@@ -324,13 +325,26 @@ def read_cached(path: str, start: int, stop: int, version: Version) -> memoryvie
     with contextlib.suppress(OSError):  # which read_range meets again and reports
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            size = min(stop, opened(path, descriptor, version)) - start
+            status = os.fstat(descriptor)
+            version.hold(described(path, status).etag, path)
+            size = min(stop, status.st_size) - start
             buffer = memoryview(Buffer(max(size, 0)))
-            if size > 0 and os.preadv(descriptor, [buffer], start, os.RWF_NOWAIT) == size:
+            flags = 0 if status.st_dev == memory_device() else os.RWF_NOWAIT
+            if size > 0 and os.preadv(descriptor, [buffer], start, flags) == size:
                 return buffer
         finally:
             os.close(descriptor)
     return None
+
+
+@cache
+def memory_device() -> int | None:
+    """The device of Linux's shared memory, which waits for no disk. It does not know the flag that
+    asks for what is there at once."""
+    try:
+        return os.stat("/dev/shm").st_dev if os.path.ismount("/dev/shm") else None
+    except OSError:
+        return None
 
 
 def fill(buffer: memoryview, descriptor: int, start: int) -> int:
