@@ -20,6 +20,7 @@ import argparse
 import contextlib
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -38,6 +39,7 @@ from bench.example_proto import example_class
 from bench.timing import machine, table
 from bench.torch_loaders import SHAPE, Peak
 from tests.servers.ceph import KEY, SECRET, ceph
+from tests.servers.moto import moto
 from tests.servers.shaping_proxy import shaped
 
 FILES = 4
@@ -233,6 +235,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3, help="the most for a run")
     parser.add_argument("--kinds", nargs="+", default=list(COUNTS))
     parser.add_argument("--no-s3", action="store_true")
+    parser.add_argument("--no-local", action="store_true")
     parser.add_argument("--weigh", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--one", help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -241,15 +244,19 @@ def main() -> None:
         return
     lines: list[list[str]] = []
     print(machine(), "load", *os.getloadavg(), flush=True)
+    if given.no_s3 or shutil.which("radosgw") is None:
+        print("S3 by moto" if not given.no_s3 else "no S3", flush=True)
     with tempfile.TemporaryDirectory(dir="/dev/shm") as top, contextlib.ExitStack() as servers:
-        endpoint = "" if given.no_s3 else servers.enter_context(ceph())
+        # moto rereads an object for each range of it, and so slows single records most
+        server = ceph if shutil.which("radosgw") else moto
+        endpoint = "" if given.no_s3 else servers.enter_context(server())
         for what in given.kinds:
             folder = Path(top, what)
             folder.mkdir()
             write(what, COUNTS[what], folder)
             packed = any(folder.glob("*.array_record"))
             loaders = [name for name in LOADERS if packed or not name.startswith("Array")]
-            for batch in BATCHES:
+            for batch in () if given.no_local else BATCHES:
                 works = [Work(loader, what, batch, str(folder)) for loader in loaders]
                 lines += measure(works, given.rounds, given.seconds)
             if not endpoint:
