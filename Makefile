@@ -325,6 +325,10 @@ bench-grain: .venv-engines/.ready ## batches by Grain, local and S3 (Ceph): MaxT
 	@$(ENGINES) -m pip install --quiet --disable-pip-version-check array_record
 	$(ENGINES) -m bench.grain
 
+bench-images: .venv-engines/.peers ## JPEGs to batches of pixels: Pillow, torchvision.io and webdataset in a DataLoader
+	@$(ENGINES) -m pip install --quiet --disable-pip-version-check --no-deps torchvision || echo "without torchvision"
+	$(ENGINES) -m bench.images
+
 bench-cliffs: $(VENV)/.bench ## TFRecordDataset far from the usual (tiny files, batches of 1): TensorFlow's own
 	$(BIN)/python -m bench.cliffs
 

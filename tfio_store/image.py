@@ -89,7 +89,7 @@ def decode(
         mode (str): "RGB" (default), "L" (grey) or "RGBA".
         out (uint8 array [n, h, w, c] | None): Where the pixels go, in C order. It needs ``size``.
             Default None: a new array.
-        threads (int | None): How many threads decode. Default None: as many as there are cores.
+        threads (int | None): How many threads decode. Default None: one a core.
         on_corrupt (str): "raise", or "skip": an image of zeros stands in the place of a damaged
             one, so that other columns stay in line, and one `DataLossWarning` tells of all.
             Default "raise".
@@ -413,7 +413,7 @@ def _decoded(
     if on_corrupt not in ("raise", "skip"):
         raise ValueError(f'on_corrupt= takes "raise" or "skip", not {on_corrupt!r}')
     if threads is None:
-        threads = os.cpu_count() or 1
+        threads = _cores()
     elif not _is_count(threads):
         raise ValueError(f"threads= takes an int from 1 on, or None, not {threads!r}")
     found: Any = [None] * len(batch)
@@ -469,6 +469,14 @@ def _each(one: Callable[[int, _Memory], None], count: int, threads: int) -> None
             collections.deque(left, 0)  # after an error here, the others have nothing left
         for other in others:
             other.result()
+
+
+def _cores() -> int:
+    """How many cores this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # macOS
+        return os.cpu_count() or 1
 
 
 def _room(how: _How, count: int, out: Any) -> Pixels:
