@@ -4,6 +4,7 @@ one.
 
 from __future__ import annotations
 
+import operator
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
@@ -50,7 +51,7 @@ class Records(Sequence[Any]):
 
     def decoded(self, indices: Iterable[SupportsIndex]) -> Any:
         """The columns of these rows, or a list of records, by one read and one decode."""
-        numbers = list(indices)
+        numbers = [operator.index(index) for index in indices]
         decoded = self._content.decode(self._source.__getitems__(numbers))
         return self._content.shown(decoded, numbers)
 
