@@ -25,6 +25,7 @@ FLOORS = (
     {"read", "write"},
     {"tables", "image"},
     {"maintain"},
+    {"episodes"},
     {"tf", "torch", "grain", "dali", "hf", "ray", "beam", "spark", "dask", "testing"},
     {"show"},
     {"cli"},

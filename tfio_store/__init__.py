@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from tfio_store.dataset.manifest import DatasetManifest, ShardInfo
     from tfio_store.dataset.slice import Slice, slice  # noqa: A004 - read as tfs.slice
     from tfio_store.dataset.source import open  # noqa: A004 - read as tfs.open
+    from tfio_store.episodes.episodes import Episodes
+    from tfio_store.episodes.writer import EpisodeWriter, write_tfds
     from tfio_store.errors import (
         CorruptRecordError,
         DataLossError,
@@ -103,6 +105,8 @@ __all__ = [
     "DatasetManifest",
     "DatasetStats",
     "Diagnosis",
+    "EpisodeWriter",
+    "Episodes",
     "Examples",
     "Feature",
     "FeatureStats",
@@ -179,6 +183,7 @@ __all__ = [
     "verify",
     "write_idx",
     "write_table",
+    "write_tfds",
 ]
 
 _HOMES = {
@@ -191,6 +196,8 @@ _HOMES = {
     "DatasetManifest": "tfio_store.dataset.manifest",
     "DatasetStats": "tfio_store.tables.stats",
     "Diagnosis": "tfio_store.maintain.doctor",
+    "EpisodeWriter": "tfio_store.episodes.writer",
+    "Episodes": "tfio_store.episodes.episodes",
     "Examples": "tfio_store.example",
     "Feature": "tfio_store.example.feature",
     "FeatureStats": "tfio_store.tables.stats",
@@ -260,6 +267,7 @@ _HOMES = {
     "verify": "tfio_store.maintain.salvage",
     "write_idx": "tfio_store.maintain.build_index",
     "write_table": "tfio_store.tables.table",
+    "write_tfds": "tfio_store.episodes.writer",
 }
 """Names, and the modules that define them. These are imported when a name is first asked for."""
 

@@ -15,7 +15,7 @@ from tfio_store.errors import ManifestError
 from tfio_store.example.feature import Feature
 from tfio_store.storage import Storage, Store
 
-__all__ = ["tfds_features", "tfds_shards"]
+__all__ = ["tfds_features", "tfds_shards", "tfds_split"]
 
 _TEMPLATE = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"
 
@@ -33,6 +33,17 @@ def tfds_shards(store: Store, path: str) -> list[tuple[str, int]] | None:
             found = _described(store, where, stored[0])
             return [(f"{where}/{name}", n) for name, n in _chosen(found, wanted, store.url(where))]
     return None
+
+
+def tfds_split(store: Store, path: str) -> str | None:
+    """The name of a folder's only split; None if TFDS wrote no such folder. Raises as
+    `tfds_shards`."""
+    stored = Folder(store, path).read("dataset_info.json")
+    if stored is None:
+        return None
+    found = _described(store, path, stored[0])
+    _chosen(found, None, store.url(path))
+    return next(iter(found))
 
 
 def _described(store: Store, folder: str, data: bytes) -> dict[str, list[tuple[str, int]]]:

@@ -26,7 +26,7 @@ from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
 from tfio_store.storage import Storage
 from tfio_store.storage.storage import given_storage
 
-__all__ = ["RecordSource", "is_number"]
+__all__ = ["RecordSource", "is_number", "record_numbers"]
 
 
 # Reads what stands between the brackets of a `RecordSource`: numpy's meanings, Python's errors.

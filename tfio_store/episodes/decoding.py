@@ -1,0 +1,437 @@
+"""Records to episodes: columns of all steps first, and values of the wanted steps from these.
+
+Numbers are decoded when the record is. Byte strings stay where they lie in the record until
+somebody asks for their steps: of images only the asked frames are decoded.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tfio_store.episodes.features import Leaf, Tree, nested
+from tfio_store.errors import CorruptRecordError, SchemaError
+from tfio_store.example.codec import decode_examples
+from tfio_store.example.feature import Feature
+from tfio_store.example.kinds import decoded_image
+from tfio_store.example.ragged import Ragged
+from tfio_store.example.schema import Schema
+from tfio_store.records.framing import RecordBatch
+
+__all__ = [
+    "Episode",
+    "Images",
+    "Place",
+    "context_of",
+    "decode_episode",
+    "frames_at",
+    "schema_of",
+    "values_at",
+    "whole",
+]
+
+Rows = npt.NDArray[np.int64]
+
+_MODES = {1: "L", 3: "RGB", 4: "RGBA"}
+_MOST_INFLATED = 1 << 30
+"""A compressed tensor of unknown shape may have so many bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What errors call a record: the dataset, and the number of the episode."""
+
+    path: str
+    episode: int
+    first_step: int = 0
+    """The number of the first step of what was decoded."""
+
+    def odd(self, leaf: Leaf, reason: str) -> SchemaError:
+        """The feature does not hold what ``features.json`` says."""
+        return SchemaError(reason, feature=leaf.name, record=self.episode, path=self.path)
+
+    def damaged(self, leaf: Leaf, step: int | None, reason: str) -> CorruptRecordError:
+        """A value of the feature is damaged."""
+        where = f"episode {self.episode}" + (
+            "" if step is None else f", step {self.first_step + step}"
+        )
+        return CorruptRecordError(f"{where}: {leaf.name} {reason}", path=self.path, offset=-1)
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """What is made of encoded images: by the short name of a feature, the options of
+    `tfio_store.image.decode`. ``encoded``: all others stay as they are, and those whose options are
+    None."""
+
+    options: Mapping[str, Mapping[str, Any] | None] = field(default_factory=dict)
+    encoded: bool = False
+
+    @classmethod
+    def of(cls, images: object, leaves: Sequence[Leaf]) -> Images:
+        """What ``images=`` asks for. TypeError or ValueError for what it does not take."""
+        if images is None:
+            return cls()
+        if images == "bytes":
+            return cls(encoded=True)
+        if not isinstance(images, Mapping):
+            raise TypeError(
+                'images= takes None, "bytes", or a dict such as '
+                f'{{"observation/image": (224, 224)}}, not {images!r}'
+            )
+        known = {name: leaf.short for leaf in leaves for name in (leaf.name, leaf.short)}
+        pictures = [leaf.short for leaf in leaves if leaf.kind == "image"]
+        options: dict[str, Mapping[str, Any] | None] = {}
+        for name, asked in images.items():
+            if known.get(name) not in pictures:
+                raise ValueError(
+                    f"images= names {name!r}, and the images are {', '.join(pictures) or 'none'}"
+                )
+            if asked == "bytes":
+                options[known[name]] = None
+                continue
+            how = dict(asked) if isinstance(asked, Mapping) else {"size": asked}
+            _decode([], how)  # raises for options that there are not
+            options[known[name]] = how
+        return cls(options)
+
+    def stays_encoded(self, leaf: Leaf) -> bool:
+        """Whether the bytes of the image are wanted."""
+        return self.encoded or (leaf.short in self.options and self.options[leaf.short] is None)
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """One decoded record. ``columns`` are by the name of the leaf: an array of all steps, a
+    `RecordBatch` of byte strings, or a `Ragged` of one of these."""
+
+    place: Place
+    steps: int
+    columns: Mapping[str, Any]
+    nbytes: int
+
+
+def schema_of(leaves: Sequence[Leaf]) -> Schema:
+    """What is decoded of a record."""
+    features: dict[str, Feature] = {}
+    for leaf in leaves:
+        features[leaf.key] = Feature(leaf.wire, (None,))
+        for key in leaf.row_keys:
+            features[key] = Feature("int64", (None,))
+        if leaf.shape_key is not None:
+            features[leaf.shape_key] = Feature("int64", (None,))
+    return Schema(features)
+
+
+def decode_episode(
+    record: bytes, tree: Tree, schema: Schema, place: Place, steps: int | None
+) -> Episode:
+    """The columns of a record. ``steps``: how many the index says there are.
+
+    CorruptRecordError where the record is no Example, and SchemaError where it does not hold what
+    the features say. Both name the episode.
+    """
+    try:
+        raw = decode_examples([record], schema, strings="batch")
+    except CorruptRecordError as error:
+        reason = f"episode {place.episode}: {error.reason}"
+        raise CorruptRecordError(reason, path=place.path, offset=-1) from error
+    except SchemaError as error:
+        raise SchemaError(
+            error.reason, feature=error.feature, record=place.episode, path=place.path
+        ) from error
+    columns: dict[str, Any] = {}
+    counted: Leaf | None = None
+    nbytes = len(record) + 512 * len(tree.leaves)
+    for leaf in tree.leaves:
+        column = _column(leaf, raw, place)
+        columns[leaf.name] = column
+        nbytes += _nbytes(column)
+        if not leaf.of_steps:
+            continue
+        if steps is None:
+            steps, counted = len(column), leaf
+        elif len(column) != steps:
+            of = "the index says" if counted is None else f"{counted.name} has"
+            raise place.odd(leaf, f"holds {len(column)} steps, where {of} {steps}")
+    return Episode(place, steps or 0, columns, nbytes)
+
+
+def _nbytes(column: Any) -> int:
+    if isinstance(column, Ragged):
+        return _nbytes(column.values) + column.row_splits.nbytes
+    if isinstance(column, RecordBatch):
+        return 16 * len(column)
+    return int(column.nbytes)
+
+
+def _column(leaf: Leaf, raw: Mapping[str, Any], place: Place) -> Any:
+    """All values of a leaf: an array [n, *shape], or bytes of n values (n * width of tensors of
+    strings), below as many `Ragged` as there are further sequences."""
+    values = raw[leaf.key].values
+    if leaf.wire == "bytes":
+        count = len(values)
+        if leaf.dtype == "bytes" and leaf.shape:
+            if leaf.width == 0 or (leaf.width and count % leaf.width):
+                raise place.odd(leaf, f"holds {count} texts, which are not of shape {leaf.shape}")
+            strings = _objects(values.tolist())
+            if not leaf.levels:
+                values = _one_shape(leaf, strings, place)
+            elif leaf.width is not None:
+                values = strings.reshape(-1, *leaf.shape)
+    else:
+        values = _numbers(leaf, values, place)
+    if leaf.shape_key is not None:
+        shapes = raw[leaf.shape_key].values
+        if len(shapes) != len(values) * len(leaf.shape):
+            raise place.odd(leaf, f"holds {len(shapes)} sizes for the shapes of {len(values)}")
+        values = _Shaped(values, shapes.reshape(-1, len(leaf.shape)))
+    for key in reversed(leaf.row_keys):
+        values = _rows(leaf, values, raw[key].values, place)
+    return values
+
+
+class _Shaped:
+    """Encoded tensors, and the shape of each."""
+
+    def __init__(self, values: Any, shapes: Rows) -> None:
+        self.values, self.shapes = values, shapes
+        self.nbytes = 16 * len(values) + shapes.nbytes
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+def _numbers(leaf: Leaf, values: Any, place: Place) -> Any:
+    dtype = np.dtype(leaf.dtype)
+    if leaf.width == 0 or (leaf.width is not None and len(values) % leaf.width):
+        raise place.odd(leaf, f"holds {len(values)} values, which are not of shape {leaf.shape}")
+    if dtype.kind in "iu" and dtype.itemsize < 8 and len(values):
+        limits = np.iinfo(dtype)
+        low, high = int(values.min()), int(values.max())
+        if low < limits.min or high > limits.max:
+            odd = low if low < limits.min else high
+            raise place.odd(leaf, f"holds {odd}, which does not fit {dtype}")
+    values = values.view(dtype) if dtype == np.uint64 else values.astype(dtype, copy=False)
+    if not leaf.levels:
+        return _one_shape(leaf, values, place)
+    if leaf.width is None:
+        return values
+    return values.reshape(-1, *leaf.shape)
+
+
+def _one_shape(leaf: Leaf, values: Any, place: Place) -> Any:
+    """The only value of a leaf, as an array of one."""
+    known = int(np.prod([n for n in leaf.shape if n is not None], dtype=np.int64))
+    unknown = leaf.shape.count(None)
+    size = 0 if not unknown or not known else len(values) // known
+    shape = [size if n is None else n for n in leaf.shape]
+    if int(np.prod(shape, dtype=np.int64)) != len(values):
+        raise place.odd(leaf, f"holds {len(values)} values, which are not of shape {leaf.shape}")
+    return values.reshape(1, *shape)
+
+
+def _rows(leaf: Leaf, values: Any, lengths: Rows, place: Place) -> Ragged:
+    if len(lengths) and int(lengths.min()) < 0:
+        raise place.odd(leaf, "holds a row of a negative length")
+    splits = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(np.minimum(lengths, len(values) + 1), out=splits[1:])
+    if splits[-1] != len(values):
+        raise place.odd(leaf, f"holds rows that do not add up to its {len(values)} values")
+    return Ragged(values, splits)
+
+
+def values_at(
+    episode: Episode, leaf: Leaf, rows: Rows, images: Images, threads: int | None = None
+) -> Any:
+    """The values of a leaf at these steps: an array [k, *shape]; an array of objects where they
+    differ in shape, or are texts."""
+    if leaf.kind == "image" and not images.stays_encoded(leaf):
+        return frames_at([(episode, leaf, int(row)) for row in rows], leaf, images, threads)
+    column = episode.columns[leaf.name]
+    if isinstance(column, Ragged):
+        return _objects([_of_ragged(episode, leaf, column, int(row), images) for row in rows])
+    return _plain(episode, leaf, column, rows)
+
+
+def frames_at(
+    wanted: Sequence[tuple[Episode, Leaf, int]], leaf: Leaf, images: Images, threads: int | None
+) -> Any:
+    """The pixels of frames of any episodes, [k, h, w, c]; an array of objects where they differ in
+    size."""
+
+    def place(i: int) -> tuple[Place, int]:
+        episode, _, row = wanted[i]
+        return episode.place, row
+
+    data = [episode.columns[leaf.name][row] for episode, leaf, row in wanted]
+    return _pixels(leaf, data, images, threads, place)
+
+
+def _of_ragged(episode: Episode, leaf: Leaf, column: Ragged, row: int, images: Images) -> Any:
+    """One step of a leaf that is a sequence in each step."""
+    start, stop = int(column.row_splits[row]), int(column.row_splits[row + 1])
+    inner = column.values
+    if isinstance(inner, Ragged):
+        inside = [_of_ragged(episode, leaf, inner, i, images) for i in range(start, stop)]
+        return _objects(inside)
+    if leaf.kind == "image" and not images.stays_encoded(leaf):
+        data = [inner[i] for i in range(start, stop)]
+        return _pixels(leaf, data, images, None, lambda _: (episode.place, row))
+    return _plain(episode, leaf, inner, np.arange(start, stop))
+
+
+def _plain(episode: Episode, leaf: Leaf, column: Any, rows: Rows) -> Any:
+    """Values that are no images, of a column without further rows."""
+    if leaf.encoding is not None and leaf.kind == "tensor":
+        return _tensors(episode, leaf, column, rows)
+    if not isinstance(column, RecordBatch):
+        return column[rows]  # of strings an array of objects
+    found = [column[int(row)] for row in rows]
+    if leaf.kind != "text":
+        return _objects(found)
+    try:
+        return _objects([text.decode() for text in found])
+    except UnicodeDecodeError as error:
+        raise episode.place.odd(leaf, f"is not UTF-8: {error}") from error
+
+
+def _tensors(episode: Episode, leaf: Leaf, column: Any, rows: Rows) -> Any:
+    dtype = np.dtype(leaf.dtype)
+    shapes = column.shapes if isinstance(column, _Shaped) else None
+    strings = column.values if isinstance(column, _Shaped) else column
+    known = [n for n in leaf.shape if n is not None]
+    found = []
+    for row in rows.tolist():
+        shape = leaf.shape if shapes is None else tuple(shapes[row].tolist())
+        exact = None not in shape
+        # as Python's integers: those of a file may be too large for others
+        size = dtype.itemsize
+        for n in shape if exact else known:
+            size *= n or 0
+        data = strings[row]
+        if leaf.encoding == "zlib":
+            data = _inflated(episode, leaf, row, data, size if exact else _MOST_INFLATED)
+        right = size >= 0 and (len(data) == size if exact else size and len(data) % size == 0)
+        if not right:
+            reason = f"holds {len(data)} bytes, which are not {dtype} of shape {shape}"
+            raise episode.place.damaged(leaf, row, reason)
+        array = np.frombuffer(data, dtype)
+        found.append(array.reshape([-1 if n is None else n for n in shape]))
+    return _together(found, leaf)
+
+
+def _inflated(episode: Episode, leaf: Leaf, row: int, data: bytes, most: int) -> bytes:
+    inflater = zlib.decompressobj()
+    try:
+        found = inflater.decompress(data, max(1, most + 1))
+    except zlib.error as error:
+        reason = f"cannot be decompressed: {error}"
+        raise episode.place.damaged(leaf, row, reason) from error
+    if not inflater.eof and len(found) <= most:
+        raise episode.place.damaged(leaf, row, "is compressed data that is cut")
+    return found
+
+
+def _pixels(
+    leaf: Leaf,
+    data: Sequence[bytes],
+    images: Images,
+    threads: int | None,
+    place: Callable[[int], tuple[Place, int]],
+) -> Any:
+    how = images.options.get(leaf.short)
+    found: Sequence[Any]
+    try:
+        if how is not None:
+            found = _decode(data, {"mode": _MODES.get(leaf.shape[-1] or 3, "RGB"), **how}, threads)
+        elif leaf.dtype == "uint8" and leaf.shape[-1] in _MODES:
+            found = _decode(data, {"mode": _MODES[leaf.shape[-1]]}, threads)
+        else:
+            found = [_of_pillow(leaf, each) for each in data]
+    except (CorruptRecordError, ValueError) as error:
+        _raise_for_one(leaf, data, place, error)
+    if isinstance(found, np.ndarray):
+        return found
+    return _together(found, leaf)
+
+
+def _of_pillow(leaf: Leaf, data: bytes) -> Any:
+    array = decoded_image(data)
+    if leaf.dtype == "float32":  # TFDS keeps the four bytes of a float as channels
+        if array.dtype != np.uint8 or array.shape[-1] != 4:
+            raise ValueError("is no image of floats")
+        return np.ascontiguousarray(array).view(np.float32)
+    return array.astype(leaf.dtype, copy=False)
+
+
+def _raise_for_one(
+    leaf: Leaf,
+    data: Sequence[bytes],
+    place: Callable[[int], tuple[Place, int]],
+    error: Exception,
+) -> None:
+    """Find the damaged one of some images, and raise for it."""
+    for i, each in enumerate(data):
+        where, step = place(i)
+        try:
+            if leaf.dtype == "uint8":
+                _decode([each], {}, 1)
+            else:
+                _of_pillow(leaf, each)
+        except (CorruptRecordError, ValueError) as found:
+            reason = found.reason if isinstance(found, CorruptRecordError) else f"image {found}"
+            reason = reason.removeprefix("image 0 of the batch: the ")
+            raise where.damaged(leaf, step, f"is damaged: {reason}") from error
+    raise error
+
+
+def _decode(data: Sequence[bytes], how: Mapping[str, Any], threads: int | None = None) -> Any:
+    from tfio_store import image  # which needs more packages
+
+    return image.decode(data, **how, threads=threads)
+
+
+def _together(arrays: Sequence[Any], leaf: Leaf) -> Any:
+    if not arrays:
+        shape = [0 if n is None else n for n in leaf.shape]
+        return np.zeros((0, *shape), leaf.dtype)
+    if all(array.shape == arrays[0].shape for array in arrays):
+        return np.stack(arrays)
+    return _objects(arrays)
+
+
+def _objects(items: Sequence[Any]) -> Any:
+    found = np.empty(len(items), object)
+    for i, item in enumerate(items):  # numpy would look into arrays of one shape
+        found[i] = item
+    return found
+
+
+def context_of(episode: Episode, tree: Tree, images: Images) -> dict[tuple[str, ...], Any]:
+    """The values of the episode itself, by path."""
+    found = {}
+    for leaf in tree.context:
+        column = episode.columns[leaf.name]
+        if leaf.levels:
+            rows = np.arange(len(column))
+            found[leaf.path] = values_at(episode, leaf, rows, images)
+        elif len(column) == 1:
+            found[leaf.path] = values_at(episode, leaf, np.zeros(1, np.int64), images)[0]
+        else:
+            raise episode.place.odd(leaf, f"holds {len(column)} values, where one is wanted")
+    return found
+
+
+def whole(episode: Episode, tree: Tree, images: Images) -> dict[str, Any]:
+    """An episode as a nested dict: each leaf of the steps is an array of all steps."""
+    rows = np.arange(episode.steps)
+    found = context_of(episode, tree, images)
+    for leaf in tree.steps:
+        found[leaf.path] = values_at(episode, leaf, rows, images)
+    return nested(found)

@@ -1,0 +1,340 @@
+"""How many steps each episode has, and where its record lies: a small object beside the dataset.
+
+It is made by one pass that reads a few bytes of each record (`tfio_store.episodes.sparse`), or by
+the writer. It says of which versions of the shards it is, and of others it is not taken. All
+numbers are little-endian::
+
+    "TFIOSTEP"  u32 version  u32 bytes of the description
+    the description: JSON, of each shard its name, nbytes, records, etag, and whether starts follow
+    per shard   u32 steps[records]
+                i64 starts[records]   the offset of each record's frame, if the shard is raw
+    u32         CRC32C of all of the above
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tfio_store.dataset.folder import Folder
+from tfio_store.dataset.header_walk import block_table, codec_of, is_remote
+from tfio_store.dataset.model import Dataset, Shard, hold_versions
+from tfio_store.episodes.features import Leaf
+from tfio_store.episodes.sparse import Ranges, UnusualError, count_values, find_first
+from tfio_store.errors import (
+    CorruptRecordError,
+    ManifestError,
+    SchemaError,
+    TruncatedRecordError,
+)
+from tfio_store.example.codec import decode_examples
+from tfio_store.read.reader import RecordReader
+from tfio_store.records.framing import FRAME_OVERHEAD, HEADER_BYTES, crc32c, walk
+from tfio_store.storage import Storage
+from tfio_store.storage.threads import Threads
+
+__all__ = ["ShardSteps", "decode_index", "encode_index", "index_name", "load_index", "steps_of"]
+
+Int64Array = npt.NDArray[np.int64]
+
+_MAGIC, _VERSION = b"TFIOSTEP", 1
+_HEAD = struct.Struct("<8sII")
+_CRC = struct.Struct("<I")
+_LOCAL_CHUNK, _REMOTE_CHUNK = 4 << 10, 64 << 10
+_SHARDS_AT_ONCE = 16
+_MOST_BYTES = 4 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class ShardSteps:
+    """The episodes of one shard: their steps, and where their frames begin, if it is raw."""
+
+    name: str
+    nbytes: int
+    etag: str | None
+    steps: Int64Array
+    starts: Int64Array | None = None
+
+
+def index_name(split: str) -> str:
+    """What the index of a split is called."""
+    return f"_{split}.steps"
+
+
+def encode_index(shards: Sequence[ShardSteps]) -> bytes:
+    """The bytes of an index."""
+    described = [
+        {
+            "name": shard.name,
+            "nbytes": shard.nbytes,
+            "records": len(shard.steps),
+            "etag": shard.etag,
+            "starts": shard.starts is not None,
+        }
+        for shard in shards
+    ]
+    text = json.dumps({"shards": described}).encode()
+    pieces = [_HEAD.pack(_MAGIC, _VERSION, len(text)), text]
+    for shard in shards:
+        pieces.append(shard.steps.astype("<u4").tobytes())
+        if shard.starts is not None:
+            pieces.append(shard.starts.astype("<i8").tobytes())
+    body = b"".join(pieces)
+    return body + _CRC.pack(crc32c(body))
+
+
+def decode_index(data: bytes, *, url: str) -> list[ShardSteps]:
+    """The shards of an index. ManifestError for what is none, or contradicts itself."""
+    try:
+        return list(_decoded(memoryview(data)))
+    except (ValueError, TypeError, KeyError, RecursionError, OverflowError) as error:
+        raise ManifestError(f"{url}: is no index of steps: {error}") from error
+
+
+def _decoded(data: memoryview) -> list[ShardSteps]:
+    if len(data) < _HEAD.size + _CRC.size or bytes(data[:8]) != _MAGIC:
+        raise ValueError("it does not begin as one does")
+    body = data[: -_CRC.size]
+    if crc32c(body) != _CRC.unpack(data[-_CRC.size :])[0]:
+        raise ValueError("its checksum does not hold")
+    _, version, length = _HEAD.unpack_from(body)
+    if version != _VERSION:
+        raise ValueError(f"it has version {version}, and this library reads {_VERSION}")
+    if length > len(body) - _HEAD.size:
+        raise ValueError("its description is cut")
+    at = _HEAD.size + length
+    found = []
+    for told in json.loads(bytes(body[_HEAD.size : at]))["shards"]:
+        records, nbytes = int(told["records"]), int(told["nbytes"])
+        wide = 12 if told["starts"] is True else 4
+        if records < 0 or records * wide > len(body) - at:
+            raise ValueError(f"it claims {records} records, more than there are bytes for")
+        steps = np.frombuffer(body, "<u4", records, at).astype(np.int64)
+        at += 4 * records
+        starts = None
+        if wide == 12:
+            starts = np.frombuffer(body, "<i8", records, at).astype(np.int64)
+            at += 8 * records
+            _check_starts(starts, steps, nbytes)
+        etag = told["etag"]
+        if etag is not None and not isinstance(etag, str):
+            raise ValueError("an etag is no text")
+        found.append(ShardSteps(str(told["name"]), nbytes, etag, steps, starts))
+    if at != len(body):
+        raise ValueError(f"{len(body) - at} bytes follow its arrays")
+    return found
+
+
+def _check_starts(starts: Int64Array, steps: Int64Array, nbytes: int) -> None:
+    lengths = np.diff(np.append(starts, nbytes))
+    if (len(starts) and starts[0] != 0) or (not len(starts) and nbytes):
+        raise ValueError("the first record does not begin at byte 0")
+    if (starts < 0).any() or (lengths < FRAME_OVERHEAD).any():
+        raise ValueError("its records overlap, or end behind the file")
+    if (steps > lengths).any():  # a step takes a byte of each list at least
+        raise ValueError("an episode has more steps than bytes")
+
+
+def load_index(
+    dataset: Dataset, folder: Folder | None, split: str, leaves: Sequence[Leaf], *, save: bool
+) -> tuple[Dataset, list[ShardSteps]]:
+    """The index of a dataset: the saved one if it is of these versions of the shards, or a new one,
+    which is saved. And the dataset, with the places of the records of its raw shards."""
+    hold_versions(dataset)
+    for where in _places(dataset, folder):
+        with contextlib.suppress(ManifestError, OSError):
+            stored = where.read(index_name(split) if where == folder else _cache_name(dataset))
+            if stored is None:
+                continue
+            found = decode_index(stored[0], url=where.url(index_name(split)))
+            if _are_of(found, dataset):
+                return _with_places(dataset, found), found
+    made = _made(dataset, leaves)
+    if save:
+        _save(dataset, folder, split, made)
+    return _with_places(dataset, made), made
+
+
+def _are_of(shards: Sequence[ShardSteps], dataset: Dataset) -> bool:
+    """Whether the index is of these versions of the shards. Of an unknown one nobody knows."""
+    if len(shards) != len(dataset.shards):
+        return False
+    for i, steps in enumerate(shards):
+        shard = dataset.shard(i)
+        same = steps.name == shard.url.rpartition("/")[2] and steps.nbytes == shard.nbytes
+        known = shard.version.etag is not None and steps.etag == shard.version.etag
+        if not same or not known or shard.records not in (None, len(steps.steps)):
+            return False
+    return True
+
+
+def _save(dataset: Dataset, folder: Folder | None, split: str, made: Sequence[ShardSteps]) -> None:
+    """Beside the dataset, or else in the cache. Where neither can be written to, nowhere: the next
+    process makes it again."""
+    if any(shard.etag is None for shard in made):
+        return  # nobody could tell later of which version it is
+    data = encode_index(made)
+    for where in _places(dataset, folder):
+        try:
+            if where != folder:
+                Path(where.path).mkdir(parents=True, exist_ok=True)
+            where.put(index_name(split) if where == folder else _cache_name(dataset), data)
+            return
+        except (OSError, NotImplementedError, ValueError):
+            continue
+
+
+def _places(dataset: Dataset, folder: Folder | None) -> list[Folder]:
+    """Where an index may lie."""
+    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    store, path = Storage().open(root / "tfio_store" / "steps")
+    return [*([] if folder is None else [folder]), Folder(store, path)]
+
+
+def _cache_name(dataset: Dataset) -> str:
+    """By where the shards lie and which they are."""
+    digest = hashlib.sha256()
+    for i in range(len(dataset.shards)):
+        shard = dataset.shard(i)
+        digest.update(f"{shard.url}\0{shard.nbytes}\0{shard.version.etag}\0".encode())
+    return f"{digest.hexdigest()}.steps"
+
+
+def _with_places(dataset: Dataset, shards: Sequence[ShardSteps]) -> Dataset:
+    if dataset.paged is not None:
+        return dataset
+    known = {}
+    for i, steps in enumerate(shards):
+        shard = dataset.shard(i)
+        if steps.starts is not None and (shard.blocks is None or shard.blocks.starts is None):
+            table = block_table(steps.starts, shard.nbytes, record_positions=True)
+            known[i] = shard.known(compression=None, records=len(steps.steps), blocks=table)
+    return dataset.with_shards(known) if known else dataset
+
+
+def _made(dataset: Dataset, leaves: Sequence[Leaf]) -> list[ShardSteps]:
+    counted = [leaf for leaf in leaves if len(leaf.levels) == 1 and leaf.width and not leaf.dynamic]
+    if not counted:
+        raise ValueError(
+            "no feature of the steps tells their number: each is a sequence in each step, or of a "
+            "shape that varies"
+        )
+    numbers = range(len(dataset.shards))
+    if not any(is_remote(dataset.shard(i).url) for i in numbers):
+        return [steps_of(dataset, i, counted) for i in numbers]
+    with Threads(_SHARDS_AT_ONCE, thread_name_prefix="tfio_store-steps") as pool:
+        return list(pool.map(lambda i: steps_of(dataset, i, counted), numbers))
+
+
+def steps_of(dataset: Dataset, number: int, counted: Sequence[Leaf]) -> ShardSteps:
+    """The episodes of one shard.
+
+    CorruptRecordError, TruncatedRecordError: a header is damaged. SchemaError: a record does not
+    hold the steps that the features say. ManifestError: there are more or fewer records than the
+    dataset says.
+    """
+    shard = dataset.shard(number)
+    name = shard.url.rpartition("/")[2]
+    if codec_of(dataset, number) is None and not shard.is_part:
+        steps, starts = _walked(dataset, number, counted)
+        if shard.records not in (None, len(steps)):
+            raise ManifestError(
+                f"{shard.url}: holds {len(steps)} records where its dataset says {shard.records}"
+            )
+        return ShardSteps(name, shard.nbytes, shard.version.etag, steps, starts)
+    steps = _read(dataset, number, counted)
+    return ShardSteps(name, shard.nbytes, shard.version.etag, steps)
+
+
+def _walked(
+    dataset: Dataset, number: int, counted: Sequence[Leaf]
+) -> tuple[Int64Array, Int64Array]:
+    """From header to header of a raw shard, and into each record as far as the first feature that
+    tells the steps."""
+    shard = dataset.shard(number)
+    store, path = dataset.open(number)
+    chunk = _REMOTE_CHUNK if is_remote(shard.url) else _LOCAL_CHUNK
+    ranges = Ranges(store, path, shard.nbytes, shard.version, chunk=chunk)
+    by_key = {leaf.key: leaf for leaf in counted}
+    steps, starts, at = [], [], 0
+    while at < shard.nbytes:
+        stop = _frame_end(ranges, shard, at)
+        steps.append(_steps_in(ranges, shard, at, stop, by_key, len(steps)))
+        starts.append(at)
+        at = stop
+    return np.array(steps, np.int64), np.array(starts, np.int64)
+
+
+def _frame_end(ranges: Ranges, shard: Shard, at: int) -> int:
+    header = ranges.near(at, at + HEADER_BYTES)
+    if len(header) < HEADER_BYTES:
+        raise TruncatedRecordError(
+            "the data ends inside a record's header", path=shard.url, offset=at
+        )
+    # a limit that nothing reaches: a header's CRC and the file's end say enough
+    offsets, end, fault = walk(header, start=0, max_record_bytes=1 << 62)
+    if fault is not None or not len(offsets):
+        raise CorruptRecordError(
+            "the checksum of a record's length does not hold", path=shard.url, offset=at
+        )
+    if at + end > shard.nbytes:
+        raise TruncatedRecordError("the data ends inside a record", path=shard.url, offset=at)
+    return at + end
+
+
+def _steps_in(
+    ranges: Ranges, shard: Shard, start: int, stop: int, by_key: dict[str, Leaf], record: int
+) -> int:
+    first, last = start + HEADER_BYTES, stop - (FRAME_OVERHEAD - HEADER_BYTES)
+    try:
+        found = find_first(ranges, first, last, by_key)
+        if found is None:
+            return 0
+        leaf, values = by_key[found[0]], count_values(ranges, found[1])
+    except UnusualError:
+        return _counted([ranges.exactly(first, last)], by_key.values(), shard, record)[0]
+    if values % (leaf.width or 1):
+        reason = f"holds {values} values, which are not of shape {leaf.shape}"
+        raise SchemaError(reason, feature=leaf.name, record=record, path=shard.url)
+    return values // (leaf.width or 1)
+
+
+def _read(dataset: Dataset, number: int, counted: Sequence[Leaf]) -> Int64Array:
+    """Of a compressed shard, all of which has to be read."""
+    shard = dataset.shard(number)
+    steps: list[int] = []
+    for batch in RecordReader(_only(dataset, number)).batches():
+        steps += _counted(batch, counted, shard, len(steps))
+    return np.array(steps, np.int64)
+
+
+def _only(dataset: Dataset, number: int) -> Dataset:
+    return Dataset((dataset.shard(number),), dataset.storage)
+
+
+def _counted(records: Any, counted: Any, shard: Shard, first: int) -> list[int]:
+    """The steps of whole records, by the first feature that has values."""
+    leaves = list(counted)
+    columns = decode_examples(
+        records, {leaf.key: (leaf.wire, (None,)) for leaf in leaves}, strings="batch"
+    )
+    most = np.zeros(len(columns[leaves[0].key]), np.int64)
+    for leaf in leaves:
+        values = columns[leaf.key].row_lengths
+        odd = np.flatnonzero(values % (leaf.width or 1))
+        if len(odd):
+            reason = f"holds {values[odd[0]]} values, which are not of shape {leaf.shape}"
+            record = first + int(odd[0])
+            raise SchemaError(reason, feature=leaf.name, record=record, path=shard.url)
+        most = np.maximum(most, values // (leaf.width or 1))
+    return most.tolist()
