@@ -71,6 +71,7 @@ def decode(
     threads: int | None = None,
     on_corrupt: str = "raise",
     max_pixels: int = _MOST_PIXELS,
+    fast: bool = False,
 ) -> Any:
     """Decode JPEG, PNG, WebP, GIF and BMP into arrays of pixels.
 
@@ -95,6 +96,8 @@ def decode(
             Default "raise".
         max_pixels (int): The most pixels of an image by its header. One with more is refused before
             memory is taken for it. Default 100 million.
+        fast (bool): Decode JPEG by libjpeg-turbo's fast and less exact transform, as TensorFlow
+            does: the pixels are then those of ``tf.io.decode_jpeg``. Default False.
 
     Returns:
         uint8 array [n, h, w, c]: ``out``, if that is given. Without ``size``: a list of arrays
@@ -113,7 +116,7 @@ def decode(
         >>> image.decode([photo, photo], size=(20, 30)).shape
         (2, 20, 30, 3)
     """
-    how = _How.checked(size=size, crop=crop, mode=mode, max_pixels=max_pixels)
+    how = _How.checked(size=size, crop=crop, mode=mode, max_pixels=max_pixels, fast=fast)
     return _decoded(batch, how, out, threads, on_corrupt, lambda i: (f"image {i} of the batch", ""))
 
 
@@ -192,11 +195,11 @@ def check_images(images: Any) -> dict[str, _How]:
     made = {}
     for name, asked in images.items():
         options = dict(asked) if isinstance(asked, Mapping) else {"size": asked}
-        unknown = options.keys() - {"size", "crop", "mode", "max_pixels"}
+        unknown = options.keys() - {"size", "crop", "mode", "max_pixels", "fast"}
         if unknown or options.get("size") is None:
             raise ValueError(
-                f"images= of {name!r} takes (height, width), or a dict of size, crop, mode and "
-                f"max_pixels in which size is given, not {asked!r}"
+                f"images= of {name!r} takes (height, width), or a dict of size, crop, mode, "
+                f"max_pixels and fast in which size is given, not {asked!r}"
             )
         made[name] = _How.checked(**options)
     return made
@@ -227,6 +230,7 @@ class _How:
     crop: bool
     mode: str
     max_pixels: int
+    fast: bool = False
 
     @classmethod
     def checked(
@@ -236,6 +240,7 @@ class _How:
         crop: Any = None,
         mode: Any = "RGB",
         max_pixels: Any = _MOST_PIXELS,
+        fast: Any = False,
     ) -> _How:
         if size is not None:
             whole = isinstance(size, (tuple, list)) and len(size) == 2 and all(map(_is_count, size))
@@ -250,7 +255,7 @@ class _How:
             raise ValueError(f'mode= takes "RGB", "L" or "RGBA", not {mode!r}')
         if not _is_count(max_pixels):
             raise ValueError(f"max_pixels= takes an int from 1 on, not {max_pixels!r}")
-        return cls(size, crop == "center", mode, int(max_pixels))
+        return cls(size, crop == "center", mode, int(max_pixels), bool(fast))
 
     @property
     def nbytes(self) -> int:
@@ -284,12 +289,17 @@ class _How:
         if colors in ("CMYK", "YCCK"):
             return self._by_pillow(data, "jpeg", out)
         if out is None:
-            found: Pixels = simplejpeg.decode_jpeg(data, _COLORSPACES[self.mode])
+            found: Pixels = simplejpeg.decode_jpeg(data, _COLORSPACES[self.mode], fastdct=self.fast)
             return found
         height, width = self._shrunk(height, width)
         if (height, width) == self.size:
             simplejpeg.decode_jpeg(
-                data, _COLORSPACES[self.mode], min_height=height, min_width=width, buffer=out
+                data,
+                _COLORSPACES[self.mode],
+                min_height=height,
+                min_width=width,
+                buffer=out,
+                fastdct=self.fast,
             )
             return out
         colors = _TO_RESIZE[self.mode] if _resize else _COLORSPACES[self.mode]
@@ -299,6 +309,7 @@ class _How:
             min_height=height,
             min_width=width,
             buffer=memory.of(height * width * len(colors if self.mode != "L" else "L")),
+            fastdct=self.fast,
         )
         if _resize and _resize(whole, out, self._box(height, width)):
             return out

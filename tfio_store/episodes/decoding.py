@@ -394,7 +394,7 @@ def _raise_for_one(
 def _decode(data: Sequence[bytes], how: Mapping[str, Any], threads: int | None = None) -> Any:
     from tfio_store import image  # which needs more packages
 
-    return image.decode(data, **how, threads=threads)
+    return image.decode(data, **{"fast": True, **how}, threads=threads)
 
 
 def _together(arrays: Sequence[Any], leaf: Leaf) -> Any:

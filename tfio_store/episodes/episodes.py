@@ -85,8 +85,8 @@ class Episodes(Sequence[dict[str, Any]]):
             ``gs://bucket/bridge/1.0.0/train``. It must hold ``features.json``.
         keys (list[str] | None): The features to decode, such as "observation/image" of the steps,
             "action", or "observation" for all in it. Default None: all.
-        images (str | dict | None): What comes of encoded images. None: their pixels, uint8 [h, w,
-            c], as the features say (uint16 and float32 too). "bytes": as they are. A dict of
+        images (str | dict | None): What comes of encoded images. None: their pixels [h, w, c] of
+            the features' dtype; those of JPEG are the ones that TensorFlow gives. "bytes": as they are. A dict of
             feature to (height, width) or to a dict of options of `tfio_store.image.decode` resizes
             some of them; "bytes" in place of these leaves one encoded. Pixels need
             ``tfio_store[images]``. Default None.
