@@ -86,9 +86,10 @@ class Episodes(Sequence[dict[str, Any]]):
         keys (list[str] | None): The features to decode, such as "observation/image" of the steps,
             "action", or "observation" for all in it. Default None: all.
         images (str | dict | None): What comes of encoded images. None: their pixels [h, w, c] of
-            the features' dtype; those of JPEG are the ones that TensorFlow gives. "bytes": as they are. A dict of
-            feature to (height, width) or to a dict of options of `tfio_store.image.decode` resizes
-            some of them; "bytes" in place of these leaves one encoded. Pixels need
+            the features' dtype; those of JPEG are the ones that TensorFlow gives. "bytes": as they
+            are. A dict of feature to (height, width) or to a dict of options of
+            `tfio_store.image.decode` resizes some of them; "bytes" in place of these leaves one
+            encoded. Pixels need
             ``tfio_store[images]``. Default None.
         verify (bool): Check the CRC of each record. With False, ``steps[n]`` reads of a record that
             is not in memory only the bytes of that step, which no CRC covers by themselves.

@@ -68,10 +68,17 @@ class Order:
         before = replace(self, stages=self.stages[:-1])
         last = self.stages[-1]
         count = len(last.given)
-        pieces = [np.zeros(0, np.int64)]
+        rest, gone = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         for index, given in enumerate(last.given):
-            pieces += list(before.share(index, count, last.even).numbers(given))
-        return np.unique(np.concatenate(pieces))
+            share = before.share(index, count, last.even)
+            at = 0
+            for piece in share.numbers():
+                cut = min(max(0, given - at), len(piece))
+                gone.append(piece[:cut])
+                rest.append(piece[cut:])
+                at += len(piece)
+        # of those that even shares give twice, one may have been given
+        return np.setdiff1d(np.concatenate(rest), np.concatenate(gone))
 
     @cached_property
     def starts(self) -> Int64Array:

@@ -101,8 +101,6 @@ class Windows(Sequence[dict[str, Any]]):
             raise ValueError(f'pad= takes "repeat", "zero" or "drop", not {pad!r}')
         self._source, self._stride, self._pad = source, int(stride), pad
         self._spans, self._context = _chosen(source.features, keys, int(length), int(past))
-        self.threads: int | None = None
-        """How many threads decode images (int | None). None: as many as there are cores."""
         low = min((start for start, _ in self._spans.values()), default=0)
         high = max((stop for _, stop in self._spans.values()), default=1)
         lengths = source.lengths
@@ -153,28 +151,36 @@ class Windows(Sequence[dict[str, Any]]):
 
     def __getitem__(self, index: Any) -> dict[str, Any]:
         if is_number(index):
-            batch = self._batch(record_numbers([index], len(self)))
+            batch = self.batch(record_numbers([index], len(self)))
             return _row(batch, 0)
         if isinstance(index, slice):
             index = range(*index.indices(len(self)))
-        return self._batch(record_numbers(index, len(self)))
+        return self.batch(record_numbers(index, len(self)))
 
     def __getitems__(self, indices: Any) -> list[dict[str, Any]]:
         """The windows of ``indices``, which PyTorch's DataLoader makes a batch of."""
         numbers = record_numbers(indices, len(self))
-        batch = self._batch(numbers)
+        batch = self.batch(numbers)
         return [_row(batch, i) for i in range(len(numbers))]
 
     _getitems = __getitems__
     """What Grain calls with a batch."""
 
-    def load(self, numbers: Int64Array) -> None:
-        """Fetch the episodes of these windows ahead of their use."""
-        self._source.load(self._places(numbers)[0])
+    def load(self, numbers: Int64Array) -> dict[int, Episode]:
+        """The episodes of these windows, by number, for `batch`."""
+        return self._source.load(self._places(numbers)[0])
 
-    def _batch(self, numbers: Int64Array) -> dict[str, Any]:
+    def batch(
+        self,
+        numbers: Int64Array,
+        loaded: Mapping[int, Episode] | None = None,
+        threads: int | None = None,
+    ) -> dict[str, Any]:
+        """The windows of these numbers as nested arrays. ``threads`` decode images; None: as many
+        as there are cores."""
         episodes, steps = self._places(numbers)
-        loaded = self._source.load(episodes)
+        if loaded is None:
+            loaded = self._source.load(episodes)
         picked = [loaded[number] for number in episodes.tolist()]
         lengths = self._source.lengths[episodes]
         rows: dict[tuple[int, int], tuple[Any, Any]] = {}
@@ -187,7 +193,7 @@ class Windows(Sequence[dict[str, Any]]):
         for leaf, span in self._spans.items():
             at, real = rows[span]
             picks = list(zip(picked, at, strict=True))
-            values = self._source.gather(leaf, picks, self.threads)
+            values = self._source.gather(leaf, picks, threads)
             values = values.reshape(*at.shape, *values.shape[1:])
             if self._pad == "zero" and not real.all():
                 values = _zeroed(values, ~real)

@@ -20,7 +20,7 @@ from tfio_store.storage.redaction import redacted
 from tfio_store.tables.loader import LoaderContent, Reader, wanted_schema
 from tfio_store.torch.tensors import rows_of, tensors
 
-__all__ = ["Content", "Fetched", "content_of"]
+__all__ = ["Content", "Fetched", "content_of", "packed"]
 
 
 # Puts the tensors of a batch into one piece of shared memory, as which they leave a worker.

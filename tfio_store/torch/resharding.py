@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tfio_store.read.reshard import reshard_state
+from tfio_store.torch.episode_windows import FORMAT as FORMAT_OF_WINDOWS, reshared
 
 __all__ = ["Saved", "Standing", "reshard"]
 
@@ -134,6 +135,8 @@ def reshard(
 
 def _resharded(saved: Saved, count: int) -> list[Standing]:
     old = [saved.shares[index].reader for index in range(saved.count)]
+    if old and FORMAT_OF_WINDOWS in old[0]:
+        return reshared(old, count)
     return [Standing(False, state) for state in reshard_state(old, count)]
 
 

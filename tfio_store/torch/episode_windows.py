@@ -1,0 +1,377 @@
+"""`EpisodeWindows`: windows of robots' episodes, which ranks and workers share out."""
+
+from __future__ import annotations
+
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from torch.utils.data import get_worker_info
+
+from tfio_store.dataset.checks import check_positive, whole_number
+from tfio_store.episodes.decoding import Episode
+from tfio_store.episodes.features import nested
+from tfio_store.episodes.order import Share, Stage
+from tfio_store.episodes.windows import Windows, batches
+from tfio_store.errors import DataLossError, DataLossWarning, SchemaError
+from tfio_store.storage.threads import pool
+from tfio_store.torch.content import packed
+from tfio_store.torch.epochs import Epochs, Ranks
+from tfio_store.torch.iterable import Even, TFRecordIterable
+from tfio_store.torch.passes import Nothing, Steps, WholeColumns
+from tfio_store.torch.resharding import Saved, Standing
+from tfio_store.torch.tensors import tensors
+from tfio_store.torch.workers import Lent
+
+__all__ = ["FORMAT", "EpisodeWindows", "reshared"]
+
+Int64Array = npt.NDArray[np.int64]
+
+FORMAT = "EpisodeWindows"
+_VERSION = 1
+_AHEAD = 2
+"""The episodes of so many further batches are fetched while a batch is made."""
+_ROWS_AT_ONCE = 16
+
+
+class EpisodeWindows(TFRecordIterable):
+    """A PyTorch dataset of whole batches of windows, which ranks and workers read in shares.
+
+    All workers of all ranks together give each window once in an epoch. Each pass gives the next
+    epoch. Use it with ``DataLoader(dataset, batch_size=None)``, or with torchdata's
+    ``StatefulDataLoader``, which saves and restores where its workers stand; `reshard` makes states
+    for another number of them.
+
+    A batch is a nested dict of tensors, as `Windows` gives arrays; texts come as lists. The windows
+    themselves are a map-style dataset: ``DataLoader(windows, batch_size=64,
+    sampler=windows.shuffle_by_episode(seed=1))``.
+
+    With ``shuffle=True`` the windows of as many episodes are mixed as fit into three quarters of
+    the cache. Each worker has a cache of its own, of the ``cache_bytes`` of `Episodes`, and fetches
+    the episodes of the next batches while it makes one.
+
+    Args:
+        windows (Windows): What `Episodes.windows` made.
+        transform (Callable | None): Called with each batch, a nested dict (without ``batch_size=``:
+            with each window). What it returns is given. Default None.
+        batch_size (int | None): The windows of a batch. Default None: single windows, for a loader
+            that makes the batches, which is slower.
+        shuffle (bool): Give the windows in another random order in each epoch. Default False.
+        seed (int): The same seed gives the same orders. All ranks need the same. Default 0.
+        even (str | None): "pad" or "drop" gives each share the same number of windows, as
+            DistributedDataParallel needs: some once more, or the last ones not at all. Default
+            None: each window once.
+        rank (int | None): See `TFRecordIterable`. Default None.
+        world_size (int | None): See `TFRecordIterable`. Default None.
+        drop_last (bool): Leave out the last batch of a worker, if it is smaller. Default False.
+        num_workers (int | None): The loader's number of workers, for ``len()``. Default None:
+            ``len()`` is an error.
+        on_corrupt (str): "raise", or "skip": windows of a damaged episode, or with a damaged image,
+            are left out, with a `DataLossWarning` that names episode and step. Default "raise".
+
+    Raises:
+        ValueError: An argument is not as described.
+        TypeError: ``windows`` are none.
+        DataLossError: While iterating: an episode is damaged. It names it in the training process
+            too.
+        SchemaError: While iterating: an episode does not hold what the features say.
+
+    Example:
+        >>> from torch.utils.data import DataLoader
+        >>> from tfio_store.torch import EpisodeWindows
+        >>> features = {"steps": {"action": ("float32", (2,))}}
+        >>> with tfs.EpisodeWriter("arm/1.0.0", features) as writer:
+        ...     for _ in range(3):
+        ...         writer.write({"steps": [{"action": [t, 0]} for t in range(4)]})
+        >>> windows = tfs.Episodes("arm/1.0.0").windows(length=2)
+        >>> dataset = EpisodeWindows(windows, batch_size=6, shuffle=True)
+        >>> [tuple(batch["action"].shape) for batch in DataLoader(dataset, batch_size=None)]
+        [(6, 2, 2), (6, 2, 2)]
+    """
+
+    def __init__(
+        self,
+        windows: Windows,
+        *,
+        transform: Callable[[Any], Any] | None = None,
+        batch_size: int | None = None,
+        shuffle: bool = False,
+        seed: int = 0,
+        even: Even | None = None,
+        rank: int | None = None,
+        world_size: int | None = None,
+        drop_last: bool = False,
+        num_workers: int | None = None,
+        on_corrupt: Literal["raise", "skip"] = "raise",
+    ) -> None:
+        if not isinstance(windows, Windows):
+            raise TypeError(
+                "windows= takes what tfio_store.Episodes(url).windows(...) made, not "
+                f"{type(windows).__name__}"
+            )
+        if batch_size is not None:
+            check_positive("batch_size=", batch_size, also=" of windows, or None")
+        if num_workers:
+            check_positive("num_workers=", num_workers, also=", 0 or None")
+        if drop_last and batch_size is None:
+            raise ValueError("drop_last= leaves out a batch, and without batch_size= there is none")
+        if transform is not None and not callable(transform):
+            raise TypeError(f"transform= takes a function, not {transform!r}")
+        if even not in (None, "pad", "drop"):
+            raise ValueError(f'even= takes "pad", "drop" or None, not {even!r}')
+        if on_corrupt not in ("raise", "skip"):
+            raise ValueError(f'on_corrupt= takes "raise" or "skip", not {on_corrupt!r}')
+        if whole_number(seed) is None or seed < 0:
+            raise ValueError(f"seed= takes an integer from 0 on, not {seed!r}")
+        self._windows = Lent(windows)
+        self._made = _Made(transform, batch_size, drop_last, on_corrupt == "skip")
+        self._batch_size, self._drop_last = batch_size, drop_last
+        self._seed = int(seed) if shuffle else None
+        self._even = even
+        self._ranks = Ranks.given(rank, world_size)
+        self._num_workers = num_workers
+        self._epochs = Epochs()
+        self._begun = 0
+        self._running = None
+        self._restored = None
+        self._started_by = None
+
+    @property
+    def schema(self) -> None:
+        """None: what a batch holds is said by the features of the episodes."""
+        return None
+
+    def _steps_of(self, index: int, count: int) -> int:
+        windows = len(self._windows_of(self._epochs.next, index, count).share)
+        if self._batch_size is None:
+            return windows
+        each = self._batch_size
+        return windows // each if self._drop_last else -(-windows // each)
+
+    def _windows_of(self, epoch: int, index: int, count: int) -> _Standing:
+        windows = self._windows.value
+        pool = 0 if self._seed is None else windows.pool
+        return _Standing(windows, self._seed, epoch, pool, self._even, index, count)
+
+    def _steps(self, epoch: int, index: int, count: int, saved: Saved | None) -> Steps:
+        standing = None if saved is None else saved.share(index, count)
+        if standing is not None and standing.ended:
+            return Nothing(standing.reader)
+        at = self._windows_of(epoch, index, count)
+        if standing is not None:
+            at = at.restored(standing.reader)
+        return _WindowSteps(at, self._made)
+
+    def __repr__(self) -> str:
+        return f"<EpisodeWindows of {self._windows.value!r}>"
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """What is made of windows."""
+
+    transform: Callable[[Any], Any] | None
+    batch_size: int | None
+    drop_last: bool
+    skips: bool
+
+    def given(self, made: Any) -> Any:
+        if self.transform is None:
+            return made
+        try:
+            return self.transform(made)
+        except StopIteration as error:  # it would pass for the end of the data
+            raise RuntimeError("transform= raised StopIteration") from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """Where a share of an epoch stands."""
+
+    windows: Windows
+    seed: int | None
+    epoch: int
+    pool: int
+    even: str | None
+    index: int
+    count: int
+    given: int = 0
+    stages: tuple[Stage, ...] = ()
+
+    @property
+    def share(self) -> Share:
+        order = self.windows.order(seed=self.seed, epoch=self.epoch, pool=self.pool)
+        return replace(order, stages=self.stages).share(self.index, self.count, self.even)
+
+    def to_json(self, given: int) -> dict[str, Any]:
+        return {
+            FORMAT: _VERSION,
+            "source": self.windows.digest,
+            "seed": self.seed,
+            "epoch": self.epoch,
+            "pool": self.pool,
+            "even": self.even,
+            "index": self.index,
+            "count": self.count,
+            "given": given,
+            "stages": [stage.to_json() for stage in self.stages],
+        }
+
+    def restored(self, state: Mapping[str, Any]) -> _Standing:
+        """ValueError where the state is of other windows, of another order, or is none."""
+        wanted = self.to_json(0)
+        try:
+            for name in (FORMAT, "source", "seed", "epoch", "even", "index", "count"):
+                if state[name] != wanted[name]:
+                    raise ValueError(
+                        f"it has {name} {state[name]!r}, and the dataset has {wanted[name]!r}"
+                    )
+            given, mixed = whole_number(state["given"]), whole_number(state["pool"])
+            stages = tuple(Stage.from_json(stage) for stage in state["stages"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"state= is not of this EpisodeWindows: {error}") from error
+        if given is None or mixed is None or min(given, mixed) < 0:
+            raise ValueError("state= is not of this EpisodeWindows: a count is no number from 0 on")
+        return replace(self, given=given, pool=mixed, stages=stages)
+
+
+class _WindowSteps(Steps):
+    """One pass over a share."""
+
+    def __init__(self, at: _Standing, made: _Made) -> None:
+        self._at, self._made = at, made
+        self._given = at.given
+        size = made.batch_size or _ROWS_AT_ONCE
+        self._numbers = batches(at.share.numbers(at.given), size)
+        self._size = size
+        self._ahead: deque[tuple[Int64Array, Future[dict[int, Episode]]]] = deque()
+        self._rows: deque[Any] = deque()
+        self._warned: set[str] = set()
+        self.ended = False
+
+    def state(self) -> dict[str, Any]:
+        return self._at.to_json(self._given)
+
+    def _step(self) -> Any:
+        if self._made.batch_size is None:
+            return self._row()
+        while True:
+            self._fill()
+            if not self._ahead:
+                self.ended = True
+                raise StopIteration
+            numbers, loading = self._ahead[0]
+            if len(numbers) < self._size and self._made.drop_last:
+                self._ahead.popleft()
+                self._given += len(numbers)
+                continue
+            batch, _ = self._batch(numbers, loading)
+            if batch is not None:
+                batch = self._made.given(_nested_tensors(batch))
+            # An error above leaves the batch: the state stands before it, and it is met again.
+            self._ahead.popleft()
+            self._given += len(numbers)
+            if batch is not None:
+                return WholeColumns(batch) if type(batch) is dict else batch
+
+    def _row(self) -> Any:
+        while not self._rows:
+            self._fill()
+            if not self._ahead:
+                self.ended = True
+                raise StopIteration
+            numbers, loading = self._ahead[0]
+            batch, good = self._batch(numbers, loading)
+            self._ahead.popleft()
+            rows = [] if batch is None else _rows(_nested_tensors(batch))
+            # those that were left out count with the row before them
+            behind = [*good[1:], len(numbers)] if rows else []
+            if rows:
+                counts = np.diff([0, *behind]).tolist()
+                self._rows.extend(zip(rows, counts, strict=True))
+            else:
+                self._given += len(numbers)
+        row, count = self._rows[0]
+        row = self._made.given(row)
+        self._rows.popleft()
+        self._given += count
+        return row
+
+    def _fill(self) -> None:
+        while len(self._ahead) <= _AHEAD:
+            numbers = next(self._numbers, None)
+            if numbers is None:
+                return
+            loading = pool("episodes", _AHEAD).submit(self._at.windows.load, numbers)
+            self._ahead.append((numbers, loading))
+
+    def _batch(
+        self, numbers: Int64Array, loading: Future[dict[int, Episode]]
+    ) -> tuple[Any, list[int]]:
+        """The arrays of a batch, and the places of its windows among ``numbers``: without the
+        damaged ones, if these are to be skipped. None if none is left."""
+        windows = self._at.windows
+        threads = None if get_worker_info() is None else 1
+        try:
+            return windows.batch(numbers, loading.result(), threads), list(range(len(numbers)))
+        except (DataLossError, SchemaError):
+            if not self._made.skips:
+                raise
+        good = [i for i, number in enumerate(numbers.tolist()) if self._is_good(number)]
+        return windows.batch(numbers[good], None, threads) if good else None, good
+
+    def _is_good(self, number: int) -> bool:
+        try:
+            self._at.windows.batch(np.array([number]), None, 1)
+        except (DataLossError, SchemaError) as error:
+            told = str(error)
+            if told not in self._warned:
+                self._warned.add(told)
+                warnings.warn(
+                    f"{told}; the windows that need it are left out", DataLossWarning, stacklevel=2
+                )
+            return False
+        return True
+
+
+def _nested_tensors(batch: Mapping[str, Any]) -> dict[str, Any]:
+    """A nested batch of tensors, which leave a worker in one piece of memory."""
+    flat = dict(_flat(batch, ()))
+    names: dict[str, Any] = {"/".join(path): column for path, column in flat.items()}
+    made = packed(tensors(names))
+    return nested({path: made["/".join(path)] for path in flat})
+
+
+def _flat(node: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for key, value in node.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, (*path, key))
+        else:
+            yield (*path, key), value
+
+
+def _rows(batch: Mapping[str, Any]) -> list[dict[str, Any]]:
+    flat = dict(_flat(batch, ()))
+    columns = [column if isinstance(column, list) else column.unbind(0) for column in flat.values()]
+    return [nested(dict(zip(flat, row, strict=True))) for row in zip(*columns, strict=True)]
+
+
+def reshared(states: Sequence[Mapping[str, Any]], count: int) -> list[Standing]:
+    """Shares of what the readers of these states, in the order of their shares, have left."""
+    first = states[0]
+    same = ("source", "seed", "epoch", "pool", "even", "count", "stages")
+    for state in states:
+        odd = [name for name in same if state.get(name) != first.get(name)]
+        if odd:
+            raise ValueError(f"states= holds states of different {odd[0]}: they go apart")
+    given = [whole_number(state.get("given")) for state in states]
+    if any(each is None for each in given):
+        raise ValueError("states= holds a state that does not say how much was given")
+    stage = {"given": given, "even": first["even"]}
+    made = {**first, "given": 0, "count": count, "stages": [*first["stages"], stage]}
+    return [Standing(False, {**made, "index": index}) for index in range(count)]
