@@ -42,7 +42,7 @@ from tfio_store.dataset.tfds import tfds_shards
 from tfio_store.errors import ManifestError
 from tfio_store.records.warning import warn
 from tfio_store.storage import ObjectInfo, Store, Version
-from tfio_store.storage.store import early
+from tfio_store.storage.store import early, listed
 from tfio_store.storage.threads import Threads
 
 __all__ = ["NOTHING", "OneSource", "Resolved", "Resolver"]
@@ -241,7 +241,13 @@ class Resolver:
         named = tfds_shards(store, path)
         if named is None:
             return None
-        infos = [(store.info(name), records) for name, records in named]
+        paths = [name for name, _ in named]
+        known = listed(store, paths, among=len(paths)) if len(paths) > 1 else {}
+        missing = [name for name in paths if name not in known]
+        if len(missing) > 1 and store.in_flight >= _FAR:
+            with Threads(min(_LOOKUPS_AT_ONCE, len(missing))) as pool:
+                known |= zip(missing, pool.map(store.info, missing), strict=True)
+        infos = [(known.get(name) or store.info(name), records) for name, records in named]
         return Resolved(
             [replace(self._shard(store, info), records=records) for info, records in infos]
         )

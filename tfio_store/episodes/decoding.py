@@ -211,11 +211,11 @@ def _numbers(leaf: Leaf, values: Any, place: Place) -> Any:
     dtype = np.dtype(leaf.dtype)
     if leaf.width == 0 or (leaf.width is not None and len(values) % leaf.width):
         raise place.odd(leaf, f"holds {len(values)} values, which are not of shape {leaf.shape}")
-    if dtype.kind in "iu" and dtype.itemsize < 8 and len(values):
-        limits = np.iinfo(dtype)
+    if dtype.kind in "iub" and dtype.itemsize < 8 and len(values):
+        least, most = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
         low, high = int(values.min()), int(values.max())
-        if low < limits.min or high > limits.max:
-            odd = low if low < limits.min else high
+        if low < least or high > most:
+            odd = low if low < least else high
             raise place.odd(leaf, f"holds {odd}, which does not fit {dtype}")
     values = values.view(dtype) if dtype == np.uint64 else values.astype(dtype, copy=False)
     if not leaf.levels:
