@@ -6,6 +6,7 @@ python -m tests.episodes.make_golden
 
 from __future__ import annotations
 
+import functools
 import shutil
 import tempfile
 from pathlib import Path
@@ -125,6 +126,7 @@ def episodes() -> Any:
         yield f"episode {number}", {"steps": steps, "episode_metadata": metadata}
 
 
+@functools.cache
 def builder_class(tfds: Any) -> Any:
     class Arm(tfds.core.GeneratorBasedBuilder):  # type: ignore[misc]
         VERSION = tfds.core.Version("1.0.0")

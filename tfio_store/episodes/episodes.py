@@ -508,11 +508,20 @@ def _described(
                 "episodes; tfio_store.RecordSource reads them"
             )
         split = last if where == parent else tfds_split(store, path) or "all"
-        return folder, split, tree
+        return folder, split, tree.with_names(dict(_class_names(folder, tree)))
     raise ValueError(
         f"{shown}: there is no features.json in it; name the folder of a version of a dataset that "
         "TensorFlow Datasets or tfio_store.EpisodeWriter wrote, or a split in it"
     )
+
+
+def _class_names(folder: Folder, tree: Tree) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The names of the classes of each label, a line each, where there is a file of them."""
+    for leaf in tree.leaves:
+        stored = folder.read(leaf.names_file) if leaf.kind == "label" else None
+        if stored is not None:
+            names = stored[0].decode("utf-8", "replace").split("\n")
+            yield leaf.name, tuple(name.strip() for name in names if name.strip())
 
 
 def _as_objects(array: Any) -> Any:

@@ -57,6 +57,11 @@ class Leaf:
         return "/".join(self.path)
 
     @property
+    def names_file(self) -> str:
+        """The file that holds the names of its classes."""
+        return "-".join(key.replace("/", ".") for key in self.path) + ".labels.txt"
+
+    @property
     def of_steps(self) -> bool:
         """Whether each step has a value of it."""
         return self.path[0] == STEPS and bool(self.levels)

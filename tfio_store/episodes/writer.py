@@ -218,9 +218,8 @@ class EpisodeWriter(Lifecycle):
         folder.put(_FEATURES, self._tree.to_json())
         for leaf in self._tree.leaves:
             if leaf.names:
-                path = "-".join(key.replace("/", ".") for key in leaf.path)
                 names = "".join(f"{name}\n" for name in leaf.names)
-                folder.put(f"{path}.labels.txt", names.encode())
+                folder.put(leaf.names_file, names.encode())
         info = {
             "fileFormat": "tfrecord",
             "name": self._name,
