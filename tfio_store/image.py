@@ -188,6 +188,26 @@ def decode_columns(
     return made
 
 
+def decode_into(
+    batch: Sequence[bytes], places: Sequence[Pixels], *, fast: bool, threads: int | None
+) -> bool:
+    """Decode images into arrays [h, w, c] that are there already. False where an image is of
+    another size: then nothing is known of what the arrays hold. ValueError for a damaged one."""
+    how = {
+        channels: _How.checked(size=None, mode=mode, fast=fast)
+        for mode, channels in _CHANNELS.items()
+    }
+
+    def one(i: int) -> bool:
+        return how[places[i].shape[2]].into(batch[i], places[i])
+
+    threads = min(threads or os.cpu_count() or 1, len(batch))
+    if threads <= 1:
+        return all(map(one, range(len(batch))))
+    with ThreadPoolExecutor(threads, "tfio_store.image") as pool:
+        return all(pool.map(one, range(len(batch))))
+
+
 def check_images(images: Any) -> dict[str, _How]:
     """What ``images=`` asks for, by column. ValueError or TypeError for what it does not take."""
     if not isinstance(images, Mapping):
@@ -280,6 +300,25 @@ class _How:
             raise
         except Exception as error:  # damage makes the libraries raise errors of many kinds
             raise ValueError(f"is no whole {encoding} image: {error}") from error
+
+    def into(self, data: bytes, place: Pixels) -> bool:
+        """Put the pixels into ``place``, unless their size is another one."""
+        if encoding_of(data) == "jpeg":
+            try:
+                height, width, colors, _ = simplejpeg.decode_jpeg_header(data)
+                if (height, width) != place.shape[:2]:
+                    return False
+                if colors not in ("CMYK", "YCCK"):
+                    space = _COLORSPACES[self.mode]
+                    simplejpeg.decode_jpeg(data, colorspace=space, fastdct=self.fast, buffer=place)
+                    return True
+            except ValueError as error:
+                raise ValueError(f"is no whole jpeg image: {error}") from error
+        array = self.array(data, None, _Memory())
+        if array.shape != place.shape:
+            return False
+        place[:] = array
+        return True
 
     def _of_jpeg(self, data: bytes, out: Pixels | None, memory: _Memory) -> Pixels:
         height, width, colors, _ = simplejpeg.decode_jpeg_header(data)

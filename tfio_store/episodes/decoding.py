@@ -191,9 +191,25 @@ def _column(leaf: Leaf, raw: Mapping[str, Any], place: Place) -> Any:
         if len(shapes) != len(values) * len(leaf.shape):
             raise place.odd(leaf, f"holds {len(shapes)} sizes for the shapes of {len(values)}")
         values = _Shaped(values, shapes.reshape(-1, len(leaf.shape)))
+    if leaf.kind == "text":
+        values = _texts(leaf, values, place)
     for key in reversed(leaf.row_keys):
         values = _rows(leaf, values, raw[key].values, place)
     return values
+
+
+def _texts(leaf: Leaf, values: RecordBatch, place: Place) -> Any:
+    """Texts, each of which is there once however many steps have it."""
+    known: dict[bytes, str] = {}
+    found = np.empty(len(values), object)
+    try:
+        for i, text in enumerate(values):
+            if text not in known:
+                known[text] = text.decode()
+            found[i] = known[text]
+    except UnicodeDecodeError as error:
+        raise place.odd(leaf, f"is not UTF-8: {error}") from error
+    return found
 
 
 class _Shaped:
@@ -252,7 +268,7 @@ def values_at(
     """The values of a leaf at these steps: an array [k, *shape]; an array of objects where they
     differ in shape, or are texts."""
     if leaf.kind == "image" and not images.stays_encoded(leaf):
-        return frames_at([(episode, leaf, int(row)) for row in rows], leaf, images, threads)
+        return frames_at([(episode, row) for row in rows.tolist()], leaf, images, threads)
     column = episode.columns[leaf.name]
     if isinstance(column, Ragged):
         return _objects([_of_ragged(episode, leaf, column, int(row), images) for row in rows])
@@ -260,17 +276,49 @@ def values_at(
 
 
 def frames_at(
-    wanted: Sequence[tuple[Episode, Leaf, int]], leaf: Leaf, images: Images, threads: int | None
+    wanted: Sequence[tuple[Episode, int]], leaf: Leaf, images: Images, threads: int | None
 ) -> Any:
     """The pixels of frames of any episodes, [k, h, w, c]; an array of objects where they differ in
-    size."""
+    size. A frame that is there more than once is decoded once."""
+    first: dict[tuple[int, int], int] = {}
+    again = []
+    for i, (episode, row) in enumerate(wanted):
+        at = first.setdefault((episode.place.episode, row), i)
+        if at != i:
+            again.append((i, at))
+    single = list(first.values())
 
     def place(i: int) -> tuple[Place, int]:
-        episode, _, row = wanted[i]
+        episode, row = wanted[single[i]]
         return episode.place, row
 
-    data = [episode.columns[leaf.name][row] for episode, leaf, row in wanted]
-    return _pixels(leaf, data, images, threads, place)
+    data = [wanted[i][0].columns[leaf.name][wanted[i][1]] for i in single]
+    shape = [n for n in leaf.shape if n is not None]
+    if leaf.short not in images.options and len(shape) == 3 and _is_plain(leaf):
+        found = np.empty((len(wanted), *shape), np.uint8)
+        try:
+            if _decode_into(data, [found[i] for i in single], threads):
+                for i, at in again:
+                    found[i] = found[at]
+                return found
+        except ValueError as error:
+            _raise_for_one(leaf, data, place, error)
+    pixels = _pixels(leaf, data, images, threads, place)
+    if not again:
+        return pixels
+    where = {i: n for n, i in enumerate(single)}
+    places = [where[first[e.place.episode, row]] for e, row in wanted]
+    return pixels[places]
+
+
+def _is_plain(leaf: Leaf) -> bool:
+    return leaf.dtype == "uint8" and leaf.shape[-1] in _MODES
+
+
+def _decode_into(data: Sequence[bytes], places: Sequence[Any], threads: int | None) -> bool:
+    from tfio_store import image  # which needs more packages
+
+    return image.decode_into(data, places, fast=True, threads=threads)
 
 
 def _of_ragged(episode: Episode, leaf: Leaf, column: Ragged, row: int, images: Images) -> Any:
@@ -292,13 +340,7 @@ def _plain(episode: Episode, leaf: Leaf, column: Any, rows: Rows) -> Any:
         return _tensors(episode, leaf, column, rows)
     if not isinstance(column, RecordBatch):
         return column[rows]  # of strings an array of objects
-    found = [column[int(row)] for row in rows]
-    if leaf.kind != "text":
-        return _objects(found)
-    try:
-        return _objects([text.decode() for text in found])
-    except UnicodeDecodeError as error:
-        raise episode.place.odd(leaf, f"is not UTF-8: {error}") from error
+    return _objects([column[row] for row in rows.tolist()])
 
 
 def _tensors(episode: Episode, leaf: Leaf, column: Any, rows: Rows) -> Any:
@@ -350,7 +392,7 @@ def _pixels(
     try:
         if how is not None:
             found = _decode(data, {"mode": _MODES.get(leaf.shape[-1] or 3, "RGB"), **how}, threads)
-        elif leaf.dtype == "uint8" and leaf.shape[-1] in _MODES:
+        elif _is_plain(leaf):
             found = _decode(data, {"mode": _MODES[leaf.shape[-1]]}, threads)
         else:
             found = [_of_pillow(leaf, each) for each in data]

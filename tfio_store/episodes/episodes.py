@@ -322,28 +322,17 @@ class Episodes(Sequence[dict[str, Any]]):
         """The values of a leaf at steps of several episodes, end to end. A frame that is wanted
         more than once is decoded once."""
         if leaf.kind == "image" and len(leaf.levels) == 1 and not self._images.stays_encoded(leaf):
-            return self._frames(leaf, picks, threads)
+            wanted = [(episode, row) for episode, rows in picks for row in rows.tolist()]
+            return frames_at(wanted, leaf, self._images, threads)
+        columns = [episode.columns[leaf.name] for episode, _ in picks]
+        kinds = {_kind_of(column) for column in columns}
+        if len(kinds) == 1 and None not in kinds:
+            return _taken(columns, [rows for _, rows in picks])
         found = [values_at(episode, leaf, rows, self._images) for episode, rows in picks]
         if not found:
             return np.zeros((0, *(n or 0 for n in leaf.shape)), object)
         same = len({(each.dtype, each.shape[1:]) for each in found}) == 1
         return np.concatenate(found if same else [_as_objects(each) for each in found])
-
-    def _frames(
-        self, leaf: Leaf, picks: Sequence[tuple[Episode, Int64Array]], threads: int | None
-    ) -> Any:
-        wanted: dict[tuple[int, int], int] = {}
-        frames: list[tuple[Episode, Leaf, int]] = []
-        places = []
-        for episode, rows in picks:
-            for row in rows.tolist():
-                key = episode.place.episode, row
-                if key not in wanted:
-                    wanted[key] = len(frames)
-                    frames.append((episode, leaf, row))
-                places.append(wanted[key])
-        found = frames_at(frames, leaf, self._images, threads)
-        return found if len(places) == len(frames) else found[places]
 
     def one_step(self, episode: int, step: int) -> dict[str, Any]:
         """One step of an episode, nested."""
@@ -522,6 +511,23 @@ def _class_names(folder: Folder, tree: Tree) -> Iterator[tuple[str, tuple[str, .
         if stored is not None:
             names = stored[0].decode("utf-8", "replace").split("\n")
             yield leaf.name, tuple(name.strip() for name in names if name.strip())
+
+
+def _kind_of(column: Any) -> tuple[Any, ...] | None:
+    """What arrays must have in common to be taken from at once; None for what is none."""
+    return (column.dtype, column.shape[1:]) if isinstance(column, np.ndarray) else None
+
+
+def _taken(columns: Sequence[Any], rows: Sequence[Int64Array]) -> Any:
+    """Rows of several arrays of one kind, end to end."""
+    total = sum(map(len, rows))
+    found = np.empty((total, *columns[0].shape[1:]), columns[0].dtype)
+    at = 0
+    for column, some in zip(columns, rows, strict=True):
+        # the rows are right, and other modes copy twice
+        column.take(some, axis=0, out=found[at : at + len(some)], mode="clip")
+        at += len(some)
+    return found
 
 
 def _as_objects(array: Any) -> Any:
