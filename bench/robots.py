@@ -8,7 +8,7 @@ and the observations of its step and of the one before. Batches have 32 windows.
 their steps undecoded, windows are cut by ``tf.gather`` and flattened, a shuffle buffer of 5,000
 windows mixes them, and two threads decode. "data source" is TFDS's random access to ArrayRecord
 behind a DataLoader with two workers, which asks for windows at random. Ours is `EpisodeWindows`
-with two workers and a cache of 64 MiB in each.
+with two workers and a cache of 32 MiB in each.
 
 "pixels" decodes both cameras, "state" reads neither. Each run is a process of its own, and the
 loaders take turns. The speed is that of the first seconds after the first batch. Processor time is
@@ -39,7 +39,7 @@ from bench.torch_loaders import Peak
 
 EPISODES, LENGTH, PAST, BATCH, WORKERS = 200, 16, 1, 32, 2
 BUFFER = 5_000
-CACHE = 64 << 20
+CACHE = 32 << 20
 LOADERS = ("tf.data", "data source", "tfio_store")
 KINDS = ("pixels", "state")
 CAMERAS = ("image_primary", "image_wrist")
@@ -211,7 +211,13 @@ def by_data_source(folder: str, kind: str) -> Iterator[int]:
     from torch.utils.data import DataLoader
 
     dataset: Any = SourceWindows(folder, kind)
-    loader = DataLoader(dataset, batch_size=BATCH, shuffle=True, num_workers=WORKERS)
+    loader = DataLoader(
+        dataset,
+        batch_size=BATCH,
+        shuffle=True,
+        num_workers=WORKERS,
+        multiprocessing_context="spawn",
+    )
     while True:
         for batch in loader:
             yield len(batch["action"])

@@ -145,9 +145,10 @@ def decode_episode(
         raise SchemaError(
             error.reason, feature=error.feature, record=place.episode, path=place.path
         ) from error
+    raw, kept = _apart(record, raw)
     columns: dict[str, Any] = {}
     counted: Leaf | None = None
-    nbytes = len(record) + 512 * len(tree.leaves)
+    nbytes = kept + 512 * len(tree.leaves)
     for leaf in tree.leaves:
         column = _column(leaf, raw, place)
         columns[leaf.name] = column
@@ -160,6 +161,20 @@ def decode_episode(
             of = "the index says" if counted is None else f"{counted.name} has"
             raise place.odd(leaf, f"holds {len(column)} steps, where {of} {steps}")
     return Episode(place, steps or 0, columns, nbytes)
+
+
+def _apart(record: bytes, raw: Mapping[str, Any]) -> tuple[Mapping[str, Any], int]:
+    """The columns, whose byte strings keep not much more in memory than themselves, and how much
+    that is. As long as one lies in the record, all of the record is kept."""
+    strings = {name: c.values for name, c in raw.items() if isinstance(c.values, RecordBatch)}
+    wanted = sum(batch.nbytes for batch in strings.values())
+    if 2 * wanted >= len(record):
+        return raw, len(record)
+    apart = {
+        name: Ragged(RecordBatch.from_records(batch), raw[name].row_splits)
+        for name, batch in strings.items()
+    }
+    return {**raw, **apart}, wanted
 
 
 def _nbytes(column: Any) -> int:

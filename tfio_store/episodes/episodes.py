@@ -39,7 +39,7 @@ from tfio_store.episodes.sparse import (
 )
 from tfio_store.episodes.step_index import load_index
 from tfio_store.episodes.windows import Pad, Windows
-from tfio_store.errors import DataLossError
+from tfio_store.errors import DataLossError, SchemaError
 from tfio_store.read.record_source import RecordSource, is_number, record_numbers
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, FRAME_OVERHEAD, HEADER_BYTES
 from tfio_store.records.warning import warn
@@ -266,7 +266,7 @@ class Episodes(Sequence[dict[str, Any]]):
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         group: list[int] = []
-        nbytes, each = 0, self.episode_bytes
+        nbytes, each = 0, self._records._dataset.nbytes // max(1, len(self))
         for number in range(len(self)):
             group.append(number)
             nbytes += each
@@ -276,8 +276,16 @@ class Episodes(Sequence[dict[str, Any]]):
 
     @cached_property
     def episode_bytes(self) -> int:
-        """About how many bytes an episode takes in memory, its images encoded."""
-        return self._records._dataset.nbytes // max(1, len(self)) + 1
+        """About how many bytes an episode takes in memory, its images encoded: by one of them."""
+        steps = int(self.bounds[-1])
+        if not steps:
+            return 1
+        number = int(np.searchsorted(self.bounds, steps // 2, side="right")) - 1
+        try:
+            some = self.load(np.array([number]))[number]
+        except (DataLossError, SchemaError):  # whoever reads it will hear of it
+            return self._records._dataset.nbytes // len(self) + 1
+        return int(some.nbytes * steps / (max(1, some.steps) * len(self))) + 1
 
     @property
     def cache_bytes(self) -> int:
