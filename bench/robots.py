@@ -10,10 +10,10 @@ windows mixes them, and two threads decode. "data source" is TFDS's random acces
 behind a DataLoader with two workers, which asks for windows at random. Ours is `EpisodeWindows`
 with two workers and a cache of 32 MiB in each.
 
-"pixels" decodes both cameras, "state" neither; the data source decodes whole steps in any case. Each run is a process of its own, and the
-loaders take turns. The speed is that of the first seconds after the first batch. Processor time is
-that of the process and its workers for a window. Memory is what they hold at most beyond what the
-process holds behind its imports.
+"pixels" decodes both cameras, "state" neither; the data source decodes whole steps anyhow. Each run
+is a process of its own, and the loaders take turns. The speed is that of the first seconds after
+the first batch. Processor time is that of the process and its workers for a window. Memory is what
+they hold at most beyond what the process holds behind its imports.
 """
 
 from __future__ import annotations

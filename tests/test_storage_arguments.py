@@ -49,6 +49,20 @@ def write_by_job(url: str, **options: Any) -> None:
     job.commit([job.write_shard(0, [b"x"])])
 
 
+FEATURES = {"steps": {"x": "int64"}}
+
+
+def write_episodes(url: str, **options: Any) -> str:
+    with tfs.EpisodeWriter(f"{url}-arm/1.0.0", FEATURES, num_shards=2, **options) as writer:
+        writer.write({"steps": [{"x": 1}, {"x": 2}]})
+    return f"{url}-arm/1.0.0/train"
+
+
+def read_episodes(url: str, **options: Any) -> None:
+    written = write_episodes(url, **options)
+    assert len(tfs.Episodes(written, **options)[0]["steps"]["x"]) == 2
+
+
 def scheme_of(url: str) -> str:
     """One that only this test mounts, served by fsspec's memory."""
     import fsspec
@@ -85,6 +99,8 @@ def write_idx(url: str, **options: Any) -> None:
 
 
 CALLS: dict[str, Callable[..., object]] = {
+    "EpisodeWriter": write_episodes,
+    "Episodes": read_episodes,
     "RecordReader": lambda url, **o: list(tfs.RecordReader(url, **o)),
     "mix": lambda url, **o: list(tfs.mix({url: 1}, **o)),
     "RecordSource": lambda url, **o: tfs.RecordSource(url, **o)[1],
@@ -117,6 +133,7 @@ CALLS: dict[str, Callable[..., object]] = {
     "verify": lambda url, **o: tfs.verify(url, **o),
     "write_idx": write_idx,
     "write_table": lambda url, **o: tfs.write_table({"x": [1, 2]}, f"{url}-new", **o),
+    "write_tfds": lambda url, **o: tfs.write_tfds(f"{url}-new", [{"x": 1}], {"x": "int64"}, **o),
 }
 
 
@@ -174,8 +191,9 @@ def test_it_reaches_every_store(
 
 
 NAMES_ONLY = {
-    "ShardedWriter", "TFRecordWriter", "WriteJob", "build_index", "clean", "diagnose", "list_files",
-    "load", "register_filesystem", "save", "write_idx", "write_table",
+    "EpisodeWriter", "Episodes", "ShardedWriter", "TFRecordWriter", "WriteJob", "build_index",
+    "clean", "diagnose", "list_files", "load", "register_filesystem", "save", "write_idx",
+    "write_table", "write_tfds",
 }  # fmt: skip
 """These write, or take no source."""
 

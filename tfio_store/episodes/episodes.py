@@ -164,6 +164,7 @@ class Episodes(Sequence[dict[str, Any]]):
         self._images = Images.of(images, self._tree.leaves)
         self._schema = schema_of(self._tree.leaves)
         self._lengths = np.concatenate([np.zeros(0, np.int64), *(each.steps for each in index)])
+        self._bounds = np.append(0, np.cumsum(self._lengths))
         self._positioned = all(each.starts is not None for each in index)
         self._verify, self._cache_bytes = verify, cache_bytes
         of_blocks = 0 if self._positioned else cache_bytes // _BLOCKS_SHARE
@@ -195,10 +196,11 @@ class Episodes(Sequence[dict[str, Any]]):
         """The steps of all episodes, one behind another (Steps)."""
         return Steps(self)
 
-    @cached_property
+    @property
     def bounds(self) -> Int64Array:
-        """int64 [episodes + 1]: the number of each episode's first step among all steps."""
-        return np.append(0, np.cumsum(self._lengths))
+        """The number of each episode's first step among all steps, and the number of steps (int64
+        array [episodes + 1])."""
+        return self._bounds
 
     def windows(
         self,
@@ -314,7 +316,7 @@ class Episodes(Sequence[dict[str, Any]]):
     def __getitems__(self, indices: Any) -> list[dict[str, Any]]:
         """The episodes of ``indices``, fetched in one round."""
         numbers = record_numbers(indices, len(self))
-        found = self.load(numbers)
+        found = self._load(numbers)
         return [whole(found[n], self._tree, self._images) for n in numbers.tolist()]
 
     _getitems = __getitems__
@@ -331,24 +333,19 @@ class Episodes(Sequence[dict[str, Any]]):
                 group, nbytes = [], 0
 
     @cached_property
-    def episode_bytes(self) -> int:
+    def _episode_bytes(self) -> int:
         """About how many bytes an episode takes in memory, its images encoded: by one of them."""
         steps = int(self.bounds[-1])
         if not steps:
             return 1
         number = int(np.searchsorted(self.bounds, steps // 2, side="right")) - 1
         try:
-            some = self.load(np.array([number]))[number]
+            some = self._load(np.array([number]))[number]
         except (DataLossError, SchemaError):  # whoever reads it will hear of it
             return self._records._dataset.nbytes // len(self) + 1
         return int(some.nbytes * steps / (max(1, some.steps) * len(self))) + 1
 
-    @property
-    def cache_bytes(self) -> int:
-        """How many bytes of decoded episodes are kept."""
-        return self._cache_bytes
-
-    def load(self, numbers: Int64Array) -> dict[int, Episode]:
+    def _load(self, numbers: Int64Array) -> dict[int, Episode]:
         """The decoded records of these episodes, by number. Those that are not in memory are
         fetched in one round."""
         found: dict[int, Episode] = {}
@@ -380,7 +377,7 @@ class Episodes(Sequence[dict[str, Any]]):
             reason = f"episode {numbers[0]}: {error.reason}"
             raise type(error)(reason, path=error.path, offset=error.offset) from error
 
-    def gather(
+    def _gather(
         self, leaf: Leaf, picks: Sequence[tuple[Episode, Int64Array]], threads: int | None
     ) -> Any:
         """The values of a leaf at steps of several episodes, end to end. A frame that is wanted
@@ -398,14 +395,14 @@ class Episodes(Sequence[dict[str, Any]]):
         same = len({(each.dtype, each.shape[1:]) for each in found}) == 1
         return np.concatenate(found if same else [_as_objects(each) for each in found])
 
-    def one_step(self, episode: int, step: int) -> dict[str, Any]:
+    def _one_step(self, episode: int, step: int) -> dict[str, Any]:
         """One step of an episode, nested."""
         found = None
         if not self._verify and self._positioned and self._cache.get(episode) is None:
             found = self._sparse(episode, step)
         row = step
         if found is None:
-            found = self.load(np.array([episode]))[episode]
+            found = self._load(np.array([episode]))[episode]
         else:
             row = 0
         rows = np.array([row], np.int64)
@@ -526,17 +523,17 @@ class Steps(Sequence[dict[str, Any]]):
 
     def __getitem__(self, index: Any) -> Any:
         if is_number(index):
-            return self._episodes.one_step(*self.place(index))
+            return self._episodes._one_step(*self.place(index))
         if isinstance(index, slice):
             index = range(*index.indices(len(self)))
         numbers = record_numbers(index, len(self))
         bounds = self._episodes.bounds
         of = np.searchsorted(bounds, numbers, side="right") - 1
-        loaded = self._episodes.load(of)
+        loaded = self._episodes._load(of)
         rows = numbers - bounds[of]
         picks = [(loaded[e], rows[i : i + 1]) for i, e in enumerate(of.tolist())]
         leaves = self._episodes.features.steps
-        return nested({leaf.within: self._episodes.gather(leaf, picks, None) for leaf in leaves})
+        return nested({leaf.within: self._episodes._gather(leaf, picks, None) for leaf in leaves})
 
 
 def _described(

@@ -49,7 +49,7 @@ class _Source(Protocol):
     def features(self) -> Tree: ...
     @property
     def lengths(self) -> npt.NDArray[np.int64]: ...
-    def load(self, numbers: npt.NDArray[np.int64]) -> dict[int, Episode]: ...
+    def _load(self, numbers: npt.NDArray[np.int64]) -> dict[int, Episode]: ...
 
 
 def write_lerobot(
@@ -73,7 +73,7 @@ def write_lerobot(
     tasks: dict[str, int] = {}
     try:
         for number in range(len(source.lengths)):
-            episode = source.load(np.array([number]))[number]
+            episode = source._load(np.array([number]))[number]
             if episode.steps:
                 said = _said(episode, texts)
                 made.add(number, episode, said, tasks)
@@ -395,6 +395,7 @@ class _Made:
     def abort(self) -> None:
         """Nothing that is not finished appears."""
         if self.output is not None:
+            self.data.close()  # or it would end itself later, into what has ended
             self.output.abort()
         for video in self.open_videos.values():
             video.container.close()

@@ -18,7 +18,7 @@ import hashlib
 import json
 import os
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -151,7 +151,7 @@ def load_index(
     """The index of a dataset: the saved one if it is of these versions of the shards, or a new one,
     which is saved. And the dataset, with the places of the records of its raw shards."""
     hold_versions(dataset)
-    for where in _places(dataset, folder):
+    for where in _places(folder):
         with contextlib.suppress(ManifestError, OSError):
             stored = where.read(index_name(split) if where == folder else _cache_name(dataset))
             if stored is None:
@@ -184,7 +184,7 @@ def _save(dataset: Dataset, folder: Folder | None, split: str, made: Sequence[Sh
     if any(shard.etag is None for shard in made):
         return  # nobody could tell later of which version it is
     data = encode_index(made)
-    for where in _places(dataset, folder):
+    for where in _places(folder):
         try:
             if where != folder:
                 Path(where.path).mkdir(parents=True, exist_ok=True)
@@ -194,11 +194,13 @@ def _save(dataset: Dataset, folder: Folder | None, split: str, made: Sequence[Sh
             continue
 
 
-def _places(dataset: Dataset, folder: Folder | None) -> list[Folder]:
+def _places(folder: Folder | None) -> Iterator[Folder]:
     """Where an index may lie."""
+    if folder is not None:
+        yield folder
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     store, path = Storage().open(root / "tfio_store" / "steps")
-    return [*([] if folder is None else [folder]), Folder(store, path)]
+    yield Folder(store, path)
 
 
 def _cache_name(dataset: Dataset) -> str:

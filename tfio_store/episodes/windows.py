@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfio_store.dataset.checks import check_positive, whole_number
-from tfio_store.episodes.decoding import Episode, context_of
+from tfio_store.episodes.decoding import Episode, Images, context_of
 from tfio_store.episodes.features import Leaf, Tree, nested
 from tfio_store.episodes.order import Order
 from tfio_store.read.record_source import is_number, record_numbers
@@ -39,11 +39,13 @@ class _Source(Protocol):
     @property
     def lengths(self) -> Int64Array: ...
     @property
-    def episode_bytes(self) -> int: ...
-    @property
-    def cache_bytes(self) -> int: ...
-    def load(self, numbers: Int64Array) -> dict[int, Episode]: ...
-    def gather(
+    def _episode_bytes(self) -> int: ...
+
+    _cache_bytes: int
+    _images: Images
+
+    def _load(self, numbers: Int64Array) -> dict[int, Episode]: ...
+    def _gather(
         self, leaf: Leaf, picks: Sequence[tuple[Episode, Int64Array]], threads: int | None
     ) -> Any: ...
 
@@ -168,7 +170,7 @@ class Windows(Sequence[dict[str, Any]]):
 
     def load(self, numbers: Int64Array) -> dict[int, Episode]:
         """The episodes of these windows, by number, for `batch`."""
-        return self._source.load(self._places(numbers)[0])
+        return self._source._load(self._places(numbers)[0])
 
     def batch(
         self,
@@ -180,7 +182,7 @@ class Windows(Sequence[dict[str, Any]]):
         as there are cores."""
         episodes, steps = self._places(numbers)
         if loaded is None:
-            loaded = self._source.load(episodes)
+            loaded = self._source._load(episodes)
         picked = [loaded[number] for number in episodes.tolist()]
         lengths = self._source.lengths[episodes]
         rows: dict[tuple[int, int], tuple[Any, Any]] = {}
@@ -193,7 +195,7 @@ class Windows(Sequence[dict[str, Any]]):
         for leaf, span in self._spans.items():
             at, real = rows[span]
             picks = list(zip(picked, at, strict=True))
-            values = self._source.gather(leaf, picks, threads)
+            values = self._source._gather(leaf, picks, threads)
             values = values.reshape(*at.shape, *values.shape[1:])
             if self._pad == "zero" and not real.all():
                 values = _zeroed(values, ~real)
@@ -210,7 +212,7 @@ class Windows(Sequence[dict[str, Any]]):
         if not self._context:
             return {}
         tree = Tree(self._context, {})
-        images = self._source._images  # type: ignore[attr-defined]
+        images = self._source._images
         known: dict[int, dict[tuple[str, ...], Any]] = {}
         for episode in picked:
             number = episode.place.episode
@@ -230,7 +232,7 @@ class Windows(Sequence[dict[str, Any]]):
     @property
     def pool(self) -> int:
         """How many episodes a shuffle mixes, so that they fit into the cache (int)."""
-        room = self._source.cache_bytes * _POOL_SHARE / self._source.episode_bytes
+        room = self._source._cache_bytes * _POOL_SHARE / self._source._episode_bytes
         return max(1, min(len(self._counts), int(room)))
 
     def shuffle_by_episode(self, seed: int = 0, *, batch_size: int | None = None) -> EpisodeShuffle:

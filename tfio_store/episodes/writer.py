@@ -148,6 +148,11 @@ class EpisodeWriter(Lifecycle):
         Raises:
             OSError: Writing has failed, or somebody else has written the split. Nothing that a
                 reader sees has changed.
+
+        Example:
+            >>> writer = tfs.EpisodeWriter("arm/1.0.0", {"steps": {"action": "float32"}})
+            >>> writer.write({"steps": [{"action": 0.5}]})
+            >>> writer.close()
         """
         if self._ended:
             if self._failure is not None:
@@ -163,7 +168,13 @@ class EpisodeWriter(Lifecycle):
         self._set_ended(None)
 
     def abort(self) -> None:
-        """Give up: nothing appears. After `close` it does nothing."""
+        """Give up: nothing appears. After `close` it does nothing.
+
+        Example:
+            >>> writer = tfs.EpisodeWriter("arm/1.0.0", {"steps": {"action": "float32"}})
+            >>> writer.write({"steps": [{"action": 0.5}]})
+            >>> writer.abort()
+        """
         if not self._ended:
             self._end(None)
 
@@ -353,7 +364,7 @@ def _names(path: str, name: str | None) -> tuple[str, str]:
     version = "1.0.0"
     if parts and _VERSION.fullmatch(parts[-1]):
         version = parts.pop()
-    found = name if name is not None else parts[-1] if parts else ""
+    found = name if name is not None else re.sub(r"\W", "_", parts[-1] if parts else "")
     if not isinstance(found, str) or not _NAME.fullmatch(check_name(found or "?")):
         raise ValueError(
             f"name= takes letters, digits and underscores, not {found!r}; by default it is the "
