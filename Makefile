@@ -329,6 +329,9 @@ bench-images: .venv-engines/.peers ## JPEGs to batches of pixels: Pillow, torchv
 	@$(ENGINES) -m pip install --quiet --disable-pip-version-check --no-deps torchvision || echo "without torchvision"
 	$(ENGINES) -m bench.images
 
+bench-robots: .venv-engines/.ready ## windows of robots' episodes: dlimp's way in tf.data, and TFDS's data source
+	$(ENGINES) -m bench.robots
+
 bench-cliffs: $(VENV)/.bench ## TFRecordDataset far from the usual (tiny files, batches of 1): TensorFlow's own
 	$(BIN)/python -m bench.cliffs
 

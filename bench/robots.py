@@ -103,7 +103,7 @@ def prepare(folder: str) -> None:
                 )
             yield str(number), {"steps": steps, "episode_metadata": {"file_path": str(number)}}
 
-    class Robot(tfds.core.GeneratorBasedBuilder):  # type: ignore[misc]
+    class Robot(tfds.core.GeneratorBasedBuilder):
         VERSION = tfds.core.Version("1.0.0")
         name = "robot"
 

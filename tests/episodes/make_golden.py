@@ -128,7 +128,7 @@ def episodes() -> Any:
 
 @functools.cache
 def builder_class(tfds: Any) -> Any:
-    class Arm(tfds.core.GeneratorBasedBuilder):  # type: ignore[misc]
+    class Arm(tfds.core.GeneratorBasedBuilder):
         VERSION = tfds.core.Version("1.0.0")
         name = "arm"
 

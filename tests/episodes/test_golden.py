@@ -46,7 +46,7 @@ def plain(value: Any) -> Any:
 
 def test_every_value_of_every_step(arm: str) -> None:
     steps = tfs.Episodes(arm).steps
-    found = {}
+    found: dict[str, Any] = {}
     for number in range(len(steps)):
         episode, step = steps.place(number)
         found |= dict(flat(steps[number], f"{episode}/{step}/steps"))

@@ -17,6 +17,7 @@ import tfio_store as tfs
 from tests.episodes.robots import episode, written
 from tests.episodes.same import same
 from tests.servers.place import Place
+from tfio_store.dataset.folder import Folder
 from tfio_store.episodes import step_index
 from tfio_store.episodes.step_index import ShardSteps, decode_index, encode_index
 from tfio_store.records.framing import crc32c
@@ -84,14 +85,14 @@ def test_a_folder_that_cannot_be_written_to(
     url: str, cache: Path, no_pass: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     index_of(url).unlink()
-    plain = step_index.Folder.put
+    plain = Folder.put
 
     def refused(self: Any, name: str, data: bytes, **options: Any) -> None:
         if "cache" not in self.path:
             raise PermissionError(13, "Permission denied", self.url(name))
         plain(self, name, data, **options)
 
-    monkeypatch.setattr(step_index.Folder, "put", refused)
+    monkeypatch.setattr(Folder, "put", refused)
     tfs.Episodes(url)
     assert not index_of(url).exists()
     assert len(list(cache.iterdir())) == 1

@@ -18,6 +18,7 @@ import pytest
 
 import tfio_store as tfs
 from tests.episodes.robots import written
+from tests.test_documents import blocks
 
 torch = pytest.importorskip("torch", reason="torch is missing")
 torchdata = pytest.importorskip("torchdata.stateful_dataloader", reason="torchdata is missing")
@@ -270,3 +271,18 @@ def test_grain_takes_windows(url: str) -> None:
     found = places(rows[i] for i in range(len(rows)))
     assert len(found) == len(set(found)) == ALL
     assert rows[0]["action"].shape == (16, 4, 3)
+
+
+def test_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The blocks of docs/robots.md run as they stand, the first one on a dataset of this test."""
+    pytest.importorskip("pyarrow")
+    monkeypatch.chdir(tmp_path)
+    written("bridge/0.1.0", (20, 30), num_shards=2)
+    names: dict[str, Any] = {}
+    for number, block in enumerate(blocks("docs/robots.md")):
+        code = block.replace("gs://gresearch/robotics/", "")
+        code = code.replace('    storage_options={"token": "anon"},\n', "")
+        exec(compile(code, f"docs/robots.md, block {number}", "exec"), names)
+    assert names["batch"]["observation"]["image"].shape == (25, 2, 224, 224, 3)
+    assert names["batch"]["action"].shape == (25, 16, 3)
+    assert (tmp_path / "lerobot" / "arm" / "meta" / "info.json").exists()

@@ -136,6 +136,7 @@ def decode_episode(
     CorruptRecordError where the record is no Example, and SchemaError where it does not hold what
     the features say. Both name the episode.
     """
+    raw: Mapping[str, Any]
     try:
         raw = decode_examples([record], schema, strings="batch")
     except CorruptRecordError as error:
@@ -408,7 +409,7 @@ def _pixels(
         if how is not None:
             found = _decode(data, {"mode": _MODES.get(leaf.shape[-1] or 3, "RGB"), **how}, threads)
         elif _is_plain(leaf):
-            found = _decode(data, {"mode": _MODES[leaf.shape[-1]]}, threads)
+            found = _decode(data, {"mode": _MODES[leaf.shape[-1] or 3]}, threads)
         else:
             found = [_of_pillow(leaf, each) for each in data]
     except (CorruptRecordError, ValueError) as error:

@@ -15,7 +15,7 @@ from tfio_store.dataset.checks import check_positive
 from tfio_store.dataset.folder import Folder
 from tfio_store.dataset.model import Dataset, DatasetPart, Limits
 from tfio_store.dataset.paged_shards import MemoryCache
-from tfio_store.dataset.source import open_dataset
+from tfio_store.dataset.source import OneSource, open_dataset
 from tfio_store.dataset.tfds import tfds_split
 from tfio_store.episodes.decoding import (
     Episode,
@@ -82,8 +82,8 @@ class Episodes(Sequence[dict[str, Any]]):
     is safe to use from several threads, and pickles as names and numbers.
 
     Args:
-        source (str | PathLike | Dataset): The folder of a version of a dataset, or a split in it:
-            ``gs://bucket/bridge/1.0.0/train``. It must hold ``features.json``.
+        source (str | PathLike | Dataset | Slice): The folder of a version of a dataset, or a split
+            in it: ``gs://bucket/bridge/1.0.0/train``. It must hold ``features.json``.
         keys (list[str] | None): The features to decode, such as "observation/image" of the steps,
             "action", or "observation" for all in it. Default None: all.
         images (str | dict | None): What comes of encoded images. None: their pixels [h, w, c] of
@@ -127,7 +127,7 @@ class Episodes(Sequence[dict[str, Any]]):
 
     def __init__(
         self,
-        source: str | os.PathLike[str] | Dataset,
+        source: OneSource,
         *,
         keys: Iterable[str] | None = None,
         images: str | Mapping[str, Any] | None = None,
@@ -198,8 +198,7 @@ class Episodes(Sequence[dict[str, Any]]):
 
     @property
     def bounds(self) -> Int64Array:
-        """The number of each episode's first step among all steps, and the number of steps (int64
-        array [episodes + 1])."""
+        """The number of each episode's first step, and that of all steps (int64 array [n + 1])."""
         return self._bounds
 
     def windows(

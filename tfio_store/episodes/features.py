@@ -10,6 +10,7 @@ with several unknown dimensions has ``NAME/value`` and ``NAME/shape``.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -88,7 +89,7 @@ class Leaf:
         """How many values of the record one value of it takes. None where that varies."""
         if self.wire == "bytes" and self.dtype != "bytes":
             return 1
-        return None if None in self.shape else int(np.prod(self.shape, dtype=np.int64))
+        return None if None in self.shape else math.prod(n or 0 for n in self.shape)
 
     @property
     def dynamic(self) -> bool:

@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from typing_extensions import Buffer as BytesLike
-
     from tfio_store.storage import Store, Version
 
 __all__ = [
@@ -236,7 +234,7 @@ def _packed(ranges: Ranges, span: Span) -> tuple[int, int]:
     return span.start + behind, span.stop
 
 
-def _ends(data: BytesLike) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _ends(data: bytes) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Where each varint ends."""
     array = np.frombuffer(data, np.uint8)
     if len(array) and array[-1] >= 0x80:

@@ -268,7 +268,9 @@ def _walked(
     chunk = _REMOTE_CHUNK if is_remote(shard.url) else _LOCAL_CHUNK
     ranges = Ranges(store, path, shard.nbytes, shard.version, chunk=chunk)
     by_key = {leaf.key: leaf for leaf in counted}
-    steps, starts, at = [], [], 0
+    steps: list[int] = []
+    starts: list[int] = []
+    at = 0
     while at < shard.nbytes:
         stop = _frame_end(ranges, shard, at)
         steps.append(_steps_in(ranges, shard, at, stop, by_key, len(steps)))
@@ -339,4 +341,4 @@ def _counted(records: Any, counted: Any, shard: Shard, first: int) -> list[int]:
             record = first + int(odd[0])
             raise SchemaError(reason, feature=leaf.name, record=record, path=shard.url)
         most = np.maximum(most, values // (leaf.width or 1))
-    return most.tolist()
+    return [int(n) for n in most]

@@ -151,7 +151,7 @@ class Windows(Sequence[dict[str, Any]]):
         steps = self._first + (numbers - self._bounds[episodes]) * self._stride
         return episodes, steps
 
-    def __getitem__(self, index: Any) -> dict[str, Any]:
+    def __getitem__(self, index: Any) -> Any:
         if is_number(index):
             batch = self.batch(record_numbers([index], len(self)))
             return _row(batch, 0)

@@ -244,7 +244,7 @@ class EpisodeWriter(Lifecycle):
         return TFRecordWriter(url, storage=self._storage)
 
     def __del__(self) -> None:
-        if not self._ended and getattr(self, "_count", 0):
+        if not self._ended and self.__dict__.get("_count"):
             warnings.warn(
                 "an EpisodeWriter was dropped without close(): what it was given is lost",
                 stacklevel=2,
