@@ -284,7 +284,8 @@ def main() -> None:
     given = parser.parse_args()
     folder = given.folder or tempfile.mkdtemp()
     if given.run:
-        print(json.dumps(run(folder, *given.run, given.seconds)))
+        loader, kind = given.run
+        print(json.dumps(run(folder, loader, kind, given.seconds)))
         os._exit(0)  # which waits for no loader
     if not Path(folder, "arrays").exists():
         subprocess.run(

@@ -94,7 +94,7 @@ def test_flat_examples(tmp_path: Path) -> None:
         "names": ("str", (None,)),
         "nested": {"wide": tfs.Feature("float64", (3,), raw=True), "flag": "bool"},
     }
-    examples = [
+    examples: list[dict[str, Any]] = [
         {
             "photo": np.full((3, 2, 3), i, np.uint8),
             "label": "dog" if i % 2 else 0,

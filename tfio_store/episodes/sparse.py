@@ -33,6 +33,8 @@ __all__ = [
 _NAMES = {1: "bytes", 2: "float32", 3: "int64"}
 _KINDS = {name: kind for kind, name in _NAMES.items()}
 _LONGEST_KEY = 4096
+_CHEAP = 4 << 10
+"""Who reads no more than so many bytes at once reads a file that is near."""
 
 
 class UnusualError(ValueError):
@@ -58,11 +60,13 @@ class Ranges:
         self._at, self._held = 0, b""
         self.nbytes_read = 0
 
-    def near(self, start: int, stop: int) -> bytes:
-        """Bytes ``start:stop``, and what follows them is read too. Fewer at the end of the file."""
+    def near(self, start: int, stop: int, *, far: bool = False) -> bytes:
+        """Bytes ``start:stop``, and what follows them is read too; not where what follows is likely
+        to be ``far``, and a request costs little. Fewer at the end of the file."""
         stop = min(stop, self.nbytes)
         if not (self._at <= start and stop <= self._at + len(self._held)):
-            end = min(self.nbytes, max(stop, start + self._chunk))
+            ahead = 0 if far and self._chunk <= _CHEAP else self._chunk
+            end = min(self.nbytes, max(stop, start + ahead))
             self._at, self._held = start, self.exactly(start, end)
         return self._held[start - self._at : stop - self._at]
 
@@ -115,11 +119,18 @@ def _entry(ranges: Ranges, start: int, stop: int) -> tuple[bytes, Span | None]:
     return key, Span(_NAMES[tag >> 3], first, last)
 
 
-def _fields(ranges: Ranges, start: int, stop: int) -> Iterator[tuple[int, int, int]]:
-    """Tag, and bytes of the value, of each field of a message. All must have a length."""
+def _fields(
+    ranges: Ranges, start: int, stop: int, *, far: bool = False
+) -> Iterator[tuple[int, int, int]]:
+    """Tag, and bytes of the value, of each field of a message. All must have a length. ``far``:
+    values are long, as in a list of images."""
     at = start
     while at < stop:
-        tag, length, behind = _head(ranges.near(at, min(at + 12, stop)))
+        head = min(at + (6 if far else 12), stop)
+        try:
+            tag, length, behind = _head(ranges.near(at, head, far=far))
+        except UnusualError:  # a longer length than most
+            tag, length, behind = _head(ranges.near(at, min(at + 12, stop)))
         first = at + behind
         if tag & 7 != 2 or length > stop - first:
             raise UnusualError(f"a field of tag {tag} at byte {at} is not what it should be")
@@ -218,7 +229,7 @@ def find_first(
 
 
 def _strings(ranges: Ranges, span: Span) -> Iterator[tuple[int, int]]:
-    for tag, first, last in _fields(ranges, span.start, span.stop):
+    for tag, first, last in _fields(ranges, span.start, span.stop, far=True):
         if tag != 0x0A:
             raise UnusualError(f"a list has a field of tag {tag}")
         yield first, last

@@ -111,7 +111,11 @@ class EpisodeWriter(Lifecycle):
         self._split = split
         self._info()  # which refuses what is there
         self._shards = [
-            _Shard(f"{self._name}-{split}.tfrecord-{i:05d}-of-{num_shards:05d}", self)
+            _Shard(
+                f"{self._name}-{split}.tfrecord-{i:05d}-of-{num_shards:05d}",
+                self._folder,
+                self._storage,
+            )
             for i in range(num_shards)
         ]
         self._count = 0
@@ -239,10 +243,6 @@ class EpisodeWriter(Lifecycle):
         }
         folder.put(_INFO, json.dumps(info, indent=2).encode(), if_absent=True)
 
-    def _open(self, name: str) -> TFRecordWriter:
-        url = self._folder.store.address(self._folder.join(name))
-        return TFRecordWriter(url, storage=self._storage)
-
     def __del__(self) -> None:
         if not self._ended and self.__dict__.get("_count"):
             warnings.warn(
@@ -254,9 +254,9 @@ class EpisodeWriter(Lifecycle):
 class _Shard:
     """One file, and where its episodes lie in it."""
 
-    def __init__(self, name: str, writer: EpisodeWriter) -> None:
+    def __init__(self, name: str, folder: Folder, storage: Storage) -> None:
         self.name = name
-        self._writer = writer
+        self._folder, self._storage = folder, storage
         self._file: TFRecordWriter | None = None
         self._steps: list[int] = []
         self._lengths: list[int] = []
@@ -267,18 +267,14 @@ class _Shard:
         return sum(self._lengths)
 
     def write(self, record: bytes, steps: int) -> None:
-        if self._file is None:
-            self._file = self._writer._open(self.name)
-        self._file.write(record)
+        self._opened().write(record)
         self._steps.append(steps)
         self._lengths.append(len(record))
 
     def close(self) -> ShardSteps:
         """Make the file visible; an empty one too, since others are numbered among all."""
-        if self._file is None:
-            self._file = self._writer._open(self.name)
-        self._file.close()
-        folder = self._writer._folder
+        self._opened().close()
+        folder = self._folder
         info = folder.store.info(folder.join(self.name))
         ends = np.cumsum(np.array(self._lengths, np.int64) + FRAME_OVERHEAD)
         nbytes = int(ends[-1]) if len(ends) else 0
@@ -290,6 +286,12 @@ class _Shard:
         starts = ends - np.array(self._lengths, np.int64) - FRAME_OVERHEAD
         steps = np.array(self._steps, np.int64)
         return ShardSteps(self.name, nbytes, info.etag, steps, starts.astype(np.int64))
+
+    def _opened(self) -> TFRecordWriter:
+        if self._file is None:
+            url = self._folder.store.address(self._folder.join(self.name))
+            self._file = TFRecordWriter(url, storage=self._storage)
+        return self._file
 
     def abort(self) -> None:
         if self._file is not None:
