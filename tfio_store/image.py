@@ -188,6 +188,22 @@ def decode_columns(
     return made
 
 
+def has_size(data: bytes, height: int, width: int) -> bool:
+    """Whether an image has this size by its header, which one would take memory for."""
+    if height * width > _MOST_PIXELS:
+        return False
+    encoding = encoding_of(data)
+    try:
+        if encoding == "jpeg":
+            return bool(simplejpeg.decode_jpeg_header(data)[:2] == (height, width))
+        if encoding is None or encoding == "webp":
+            return False
+        with Image.open(io.BytesIO(data), formats=[encoding.upper()]) as picture:
+            return bool((picture.height, picture.width) == (height, width))
+    except Exception:  # who decodes it says what is wrong
+        return False
+
+
 def decode_into(
     batch: Sequence[bytes], places: Sequence[Pixels], *, fast: bool, threads: int | None
 ) -> bool:

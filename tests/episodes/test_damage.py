@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import tfio_store as tfs
+from tests.episodes.make_golden import GOLDEN
 from tests.episodes.robots import FEATURES, episode, written
 from tests.episodes.same import same
 from tfio_store.episodes import sparse
@@ -186,3 +188,26 @@ def test_a_step_by_itself_of_any_bytes_is_a_step_or_an_error(tmp_path: Path) -> 
 def test_features_and_values_of_the_writer_agree() -> None:
     assert FEATURES["steps"].keys() == episode(0, 1)["steps"][0].keys()
     assert sparse.example_of({"x": ("int64", [b"\x07"])}) == tfs.encode_example({"x": 7})
+
+
+def test_a_shape_that_no_image_has_takes_no_memory(url: str) -> None:
+    """`features.json` is a file's word."""
+    features = Path(url).parent / "features.json"
+    text = features.read_text()
+    assert '"-1",' in text
+    features.write_text(text.replace('"-1",', '"90000",'))
+    image = tfs.Episodes(url).steps[0]["observation"]["image"]
+    assert image.shape == (2, 2, 3)
+
+
+def test_tensors_of_impossible_shapes(tmp_path: Path) -> None:
+    shutil.copytree(GOLDEN / "arm", tmp_path / "arm")
+    folder = tmp_path / "arm" / "1.0.0"
+    records = list(tfs.RecordReader(folder / "train"))
+    columns = dict(_features(records[1]))
+    columns["steps/grid/shape"] = np.full(len(columns["steps/grid/shape"]), -2)
+    records[1] = tfs.encode_example(columns)
+    with tfs.TFRecordWriter(folder / "arm-train.tfrecord-00000-of-00001") as writer:
+        writer.write_batch(records)
+    with pytest.raises(tfs.CorruptRecordError, match="episode 1, step 0: steps/grid holds"):
+        tfs.Episodes(folder, keys=["grid"])[1]

@@ -311,14 +311,14 @@ def frames_at(
     data = [wanted[i][0].columns[leaf.name][wanted[i][1]] for i in single]
     shape = [n for n in leaf.shape if n is not None]
     if leaf.short not in images.options and len(shape) == 3 and _is_plain(leaf):
-        found = np.empty((len(wanted), *shape), np.uint8)
         try:
-            if _decode_into(data, [found[i] for i in single], threads):
-                for i, at in again:
-                    found[i] = found[at]
-                return found
+            found = _decoded_alike(data, (len(wanted), *shape), single, threads)
         except ValueError as error:
             _raise_for_one(leaf, data, place, error)
+        if found is not None:
+            for i, at in again:
+                found[i] = found[at]
+            return found
     pixels = _pixels(leaf, data, images, threads, place)
     if not again:
         return pixels
@@ -331,10 +331,18 @@ def _is_plain(leaf: Leaf) -> bool:
     return leaf.dtype == "uint8" and leaf.shape[-1] in _MODES
 
 
-def _decode_into(data: Sequence[bytes], places: Sequence[Any], threads: int | None) -> bool:
+def _decoded_alike(
+    data: Sequence[bytes], shape: tuple[int, ...], places: Sequence[int], threads: int | None
+) -> Any:
+    """An array of this shape with images at some places; None where one has another size."""
     from tfio_store import image  # which needs more packages
 
-    return image.decode_into(data, places, fast=True, threads=threads)
+    # the shape is a file's word: one image at least must have it before memory is taken
+    if not data or not image.has_size(data[0], shape[1], shape[2]):
+        return None
+    found = np.empty(shape, np.uint8)
+    into = [found[i] for i in places]
+    return found if image.decode_into(data, into, fast=True, threads=threads) else None
 
 
 def _of_ragged(episode: Episode, leaf: Leaf, column: Ragged, row: int, images: Images) -> Any:
@@ -375,7 +383,8 @@ def _tensors(episode: Episode, leaf: Leaf, column: Any, rows: Rows) -> Any:
         data = strings[row]
         if leaf.encoding == "zlib":
             data = _inflated(episode, leaf, row, data, size if exact else _MOST_INFLATED)
-        right = size >= 0 and (len(data) == size if exact else size and len(data) % size == 0)
+        known_shape = all(n is None or n >= 0 for n in shape)
+        right = known_shape and (len(data) == size if exact else size and len(data) % size == 0)
         if not right:
             reason = f"holds {len(data)} bytes, which are not {dtype} of shape {shape}"
             raise episode.place.damaged(leaf, row, reason)
