@@ -128,6 +128,8 @@ class EpisodeWindows(TFRecordIterable):
             raise ValueError(f'on_corrupt= takes "raise" or "skip", not {on_corrupt!r}')
         if whole_number(seed) is None or seed < 0:
             raise ValueError(f"seed= takes an integer from 0 on, not {seed!r}")
+        if shuffle:
+            windows.pool  # noqa: B018 - looks at an episode, here and not in each worker
         self._windows = Lent(windows)
         self._made = _Made(transform, batch_size, drop_last, on_corrupt == "skip")
         self._batch_size, self._drop_last = batch_size, drop_last
