@@ -21,6 +21,7 @@ from tfio_store.example.schema import Schema
 from tfio_store.records.arrays import Int64Array
 from tfio_store.records.compression import codec_name
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
+from tfio_store.records.notebook import html_table
 from tfio_store.storage import ObjectInfo, Storage, Store, Version
 from tfio_store.storage.redaction import redacted
 from tfio_store.storage.store import LOOKS_AT_ONCE, listed
@@ -35,6 +36,7 @@ __all__ = [
     "Shard",
     "Told",
     "common_told",
+    "facts_of",
     "hold_versions",
     "look_at",
 ]
@@ -341,6 +343,9 @@ class Dataset(DatasetPart):
     def _whole(self) -> object:
         return self.named
 
+    def _repr_html_(self) -> str:
+        return html_table("Dataset", facts_of(self))
+
     def __hash__(self) -> int:
         return hash((len(self.shards), self.shard(0).url if self.shards else ""))
 
@@ -356,6 +361,22 @@ class Dataset(DatasetPart):
                 f"{self.shards[shard].url}: its blocks are not known yet; index the dataset first"
             )
         return table
+
+
+def facts_of(dataset: Dataset) -> list[tuple[str, str]]:
+    """What a notebook shows of a dataset: names and texts, without secrets. Nothing is read."""
+    count, told = dataset.num_records, common_told(dataset.told)
+    rows = [
+        ("source", redacted(str(dataset))),
+        ("records", "not known without reading" if count is None else f"{count:,}"),
+        ("bytes", f"{dataset.nbytes:,}"),
+        ("shards", f"{len(dataset.shards):,}"),
+    ]
+    if told.generation is not None:
+        rows.append(("generation", told.generation))
+    if told.schema is not None:
+        rows.append(("features", ", ".join(Schema.from_json(told.schema))))
+    return rows
 
 
 # The versions of a dataset's objects, learnt before anything is read of them.

@@ -10,11 +10,14 @@ from dataclasses import replace
 from typing import Any
 
 from tfio_store.example.feature import ROW_LENGTHS, Feature, Shape
+from tfio_store.records.notebook import html_table
 
 __all__ = ["RECORD", "Schema", "WholeRecords", "column_names", "schema_to_read", "written_schema"]
 
 RECORD = "record"
 """The column of whole records, where nothing tells what they hold or bytes are wanted."""
+
+_COLUMNS = ("feature", "dtype", "shape", "default")
 
 
 def column_names(columns: Iterable[str]) -> tuple[str, ...]:
@@ -293,7 +296,20 @@ class Schema(Mapping[str, Feature]):
 
     def __repr__(self) -> str:
         """A table: name, dtype, shape, default."""
-        rows = [("feature", "dtype", "shape", "default")]
+        rows = [_COLUMNS, *self._rows()]
+        widths = [max(len(row[i]) for row in rows) for i in range(len(_COLUMNS))]
+        lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in rows]
+        return "\n".join([f"{self._title()}:", *(("  " + line).rstrip() for line in lines)])
+
+    def _repr_html_(self) -> str:
+        return html_table(self._title(), self._rows(), _COLUMNS)
+
+    def _title(self) -> str:
+        seen = self.records_seen
+        return "Schema" + ("" if seen is None else f" of {seen:,} record{'' if seen == 1 else 's'}")
+
+    def _rows(self) -> Iterator[tuple[str, ...]]:
+        """A row of texts for each feature, as `_COLUMNS` names them."""
         for name, feature in self.items():
             default = "" if feature.default is None else repr(feature.default)
             names = ("raw", "nullable", "sequence")
@@ -301,12 +317,7 @@ class Schema(Mapping[str, Feature]):
             if feature.kind is not None:
                 flags.insert(0, str(feature.kind))
             dtype = feature.dtype + (f" ({', '.join(flags)})" if flags else "")
-            rows.append((name, dtype, str(feature.shape), default))
-        widths = [max(len(row[i]) for row in rows) for i in range(4)]
-        lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in rows]
-        seen = self.records_seen
-        of = "" if seen is None else f" of {seen:,} record{'' if seen == 1 else 's'}"
-        return "\n".join([f"Schema{of}:", *(("  " + line).rstrip() for line in lines)])
+            yield name, dtype, str(feature.shape), default
 
 
 def _is_json(value: object) -> bool:

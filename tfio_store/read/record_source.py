@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from tfio_store.dataset.checks import check_positive
 from tfio_store.dataset.header_walk import index_raw_shards, with_idx
-from tfio_store.dataset.model import MEMORY_BUDGET, Dataset, Limits
+from tfio_store.dataset.model import MEMORY_BUDGET, Dataset, Limits, facts_of
 from tfio_store.dataset.paged_shards import MemoryCache
 from tfio_store.dataset.source import Source, open_dataset
 from tfio_store.read.cursor import Route
@@ -23,6 +23,7 @@ from tfio_store.read.fetch import fetch_records
 from tfio_store.read.plan import Units
 from tfio_store.read.record_runs import UNKNOWN, Frames, frames_of
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
+from tfio_store.records.notebook import html_table
 from tfio_store.storage import Storage
 from tfio_store.storage.storage import given_storage
 
@@ -344,6 +345,9 @@ class RecordSource(Sequence[bytes]):
         # another folder. So it does not tell where they lie.
         first = self._dataset.shard(0).url.rsplit("/", 1)[-1] if self._dataset.shards else "none"
         return f"<RecordSource of {self._dataset.held()}, {first}, {self._digest}>"
+
+    def _repr_html_(self) -> str:
+        return html_table("RecordSource", facts_of(self._dataset))
 
     @cached_property
     def _digest(self) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tfio_store.records.notebook import html_table
 from tfio_store.storage.cache.local_cache import LocalCache, cache_of
 from tfio_store.storage.resolve import check_backend, open_store
 from tfio_store.storage.retry import Retry
@@ -80,6 +81,15 @@ class Storage:
         told += [] if self.backend == "fsspec" else [f"backend={self.backend!r}"]
         told += [] if self.cache is None else [f"cache={self.cache}"]
         return f"Storage({', '.join(told)})"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            ("options", ", ".join(self.options or ()) or "none: the client finds them"),
+            ("retry", Retry() if self.retry is None else self.retry),
+            ("backend", self.backend),
+            ("cache", "none" if self.cache is None else self.cache),
+        ]
+        return html_table("Storage", rows)
 
     def open(self, url: str | os.PathLike[str]) -> tuple[Store, str]:
         """Find the store that keeps a URL.
