@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -39,3 +40,30 @@ def test_salvage(tmp_path: Path) -> None:
     assert told[0].startswith("a plain reader stops:")
     assert "lost: train-00000-of-00003.tfrecord at 13290, 27 bytes" in told[1]
     assert told[-1] == "2995 of 3000 records are kept"
+
+
+NOTEBOOKS = ["look_at_a_bucket.ipynb", "train_from_a_bucket.ipynb"]
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_a_notebook_runs(name: str) -> None:
+    """`python -m scripts.notebooks` keeps what it shows."""
+    needed = ("moto", "sklearn", "PIL", *(["keras"] if name.startswith("train") else []))
+    for package in needed:
+        pytest.importorskip(package)
+    command = [sys.executable, "-m", "scripts.notebooks", str(EXAMPLES / name), "--check"]
+    done = subprocess.run(command, cwd=EXAMPLES.parent, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_a_notebook_is_kept_with_small_pictures(name: str) -> None:
+    notebook = json.loads((EXAMPLES / name).read_text(encoding="utf-8"))
+    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
+    outputs = [output for cell in cells for output in cell["outputs"]]
+    pictures = [output["data"]["image/png"] for output in outputs if "data" in output
+                if "image/png" in output["data"]]  # fmt: skip
+    assert pictures
+    assert max(map(len, pictures)) < 100_000
+    assert not [output for output in outputs if output["output_type"] == "error"]
