@@ -1,7 +1,9 @@
-"""Run the notebooks of examples/ and keep what they show: ``python -m scripts.notebooks [--check]``.
+"""Run the notebooks of examples/ and keep what they show.
 
-It runs each cell in order in one process of its own, as Jupyter does, and needs neither Jupyter nor
-a kernel. With ``--check`` nothing is written.
+    python -m scripts.notebooks [--check]
+
+It runs each notebook's cells in order, in a process of its own. It needs neither Jupyter nor a
+kernel. With ``--check`` nothing is written.
 """
 
 from __future__ import annotations

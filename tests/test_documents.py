@@ -64,12 +64,12 @@ def test_the_reference_names_what_is_public_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("door", ["torch", "grain", "hf", "ray", "dask", "spark", "beam"])
-def test_the_reference_names_all_of_a_door(door: str) -> None:
+def test_the_reference_names_all_of_an_integration(door: str) -> None:
     """Its framework need not be installed: what it offers is read from its text."""
     file = ROOT / f"tfio_store/{door}.py"
     file = file if file.exists() else ROOT / f"tfio_store/{door}/__init__.py"
     names = re.findall(r"^__all__ = (\[.+?\])", file.read_text("utf-8"), re.MULTILINE | re.DOTALL)
-    text = (ROOT / "docs/reference/doors.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/reference/integrations.md").read_text(encoding="utf-8")
     named = re.findall(rf"^\.\. auto\w+:: tfio_store\.{door}\.(\w+)$", text, re.MULTILINE)
     assert sorted(named) == ast.literal_eval(names[0])
 

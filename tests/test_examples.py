@@ -20,6 +20,7 @@ def run(name: str, *arguments: str | Path, status: int = 0) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.tensorflow
 def test_demo() -> None:
     for package in ("tensorflow", "moto", "sklearn"):
         pytest.importorskip(package)
@@ -45,7 +46,9 @@ def test_salvage(tmp_path: Path) -> None:
 NOTEBOOKS = ["look_at_a_bucket.ipynb", "train_from_a_bucket.ipynb"]
 
 
-@pytest.mark.parametrize("name", NOTEBOOKS)
+@pytest.mark.parametrize(
+    "name", [NOTEBOOKS[0], pytest.param(NOTEBOOKS[1], marks=pytest.mark.tensorflow)]
+)
 def test_a_notebook_runs(name: str) -> None:
     """`python -m scripts.notebooks` keeps what it shows."""
     needed = ("moto", "sklearn", "PIL", *(["keras"] if name.startswith("train") else []))
