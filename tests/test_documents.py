@@ -30,6 +30,28 @@ def test_the_first_example(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert capsys.readouterr().out.splitlines()[-1].startswith("1000 ")
 
 
+def test_the_readme_is_short_and_leads_to_each_task() -> None:
+    """By the page's own heading."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert text.count("\n") <= 100
+    for page in (ROOT / "docs/how_to").iterdir():
+        heading = page.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
+        assert f"[{heading}](docs/how_to/{page.name})" in text
+
+
+LINKED = ["README.md", "CONTRIBUTING.md", "SECURITY.md"]
+
+
+@pytest.mark.parametrize("document", LINKED)
+def test_links_lead_somewhere(document: str) -> None:
+    """Sphinx checks those between pages of the site."""
+    text = (ROOT / document).read_text(encoding="utf-8")
+    links = re.findall(r"\]\((?!https?:)([^)#]+)[^)]*\)", text)
+    assert links
+    for link in links:
+        assert (ROOT / link).exists(), f"{document} links to {link}"
+
+
 def test_the_guide(place: Place) -> None:
     names: dict[str, Any] = {"URL": place.url("train"), "options": place.storage_options}
     for number, block in enumerate(blocks("docs/guide.md")):

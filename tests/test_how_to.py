@@ -92,7 +92,7 @@ def damaged(folder: Path) -> Path:
 
 
 @pytest.mark.tensorflow
-def test_tensorflow_trains_from_s3(bucket: Place) -> None:
+def test_tensorflow_trains_from_s3(bucket: Place, tmp_path: Path) -> None:
     page = "docs/how_to/train_from_s3.md"
     names: dict[str, Any] = {}
     name = {"bucket": bucket.root.removeprefix("s3://")}
@@ -101,7 +101,7 @@ def test_tensorflow_trains_from_s3(bucket: Place) -> None:
     execute(page, names, "TensorFlow", **name)
     assert names["records"] == 1000
     for heading in ("Retries and timeouts", "Local cache"):
-        execute(page, names, heading)
+        execute(page, names, heading, **{"tmp/cache": f"{tmp_path}/cache".lstrip("/")})
 
 
 def test_the_credentials_in_a_storage_are_those_that_are_used(
