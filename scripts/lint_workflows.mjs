@@ -9,7 +9,8 @@ const lint = await createLinter();
 let found = 0;
 for (const file of files) {
   for (const { line, column, kind, message } of lint(fs.readFileSync(file, "utf8"), file)) {
-    if (kind === "runner-label") continue; // this build knows no labels of the last years
+    // this build knows no labels and no permissions of the last years
+    if (kind === "runner-label" || message.includes('scope "attestations"')) continue;
     console.log(`${file}:${line}:${column}: ${message}`);
     found += 1;
   }
