@@ -184,6 +184,9 @@ test-matrix: .venv-wheels/.ready ## each Python (pyenv), TensorFlow old and new,
 
 ##@ Check
 
+public-surface: ## write every public name and its signature into tests/public_surface.txt, which a test compares
+	@$(PYTHON) -m scripts.public_surface
+
 lint: $(VENV)/.dev ## ruff: rules and format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
