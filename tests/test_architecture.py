@@ -18,7 +18,7 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "tfio_store"
 
 FLOORS = (
-    {"errors"},
+    {"errors", "_deprecation"},
     {"records"},
     {"example", "storage"},
     {"dataset"},

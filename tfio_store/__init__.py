@@ -285,6 +285,9 @@ _TENSORFLOW = {
 _ROOMS = ("errors", "storage")
 """Public modules."""
 
+_MOVED: dict[str, Any] = {}
+"""Earlier names, each with its `tfio_store._deprecation.Deprecation`: ``use`` is the name now."""
+
 
 def _imported(module: str) -> Any:
     """The module, and before it each room that it lies in. Python by itself would lock the module
@@ -302,6 +305,9 @@ if not TYPE_CHECKING:  # to which the names above are known, and no others
     def __getattr__(name: str) -> Any:
         if name in _ROOMS:
             return _imported(f"tfio_store.{name}")
+        if name in _MOVED:
+            _MOVED[name].warn()
+            return globals().get(_MOVED[name].use) or __getattr__(_MOVED[name].use)
         if name in _TENSORFLOW:
             from tfio_store.tf.missing import is_missing, stand_in
 
