@@ -1,0 +1,98 @@
+"""What earlier versions kept is read: states of readers, and caches. tests/dataset/test_vectors.py
+does so for datasets."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import struct
+from pathlib import Path
+from typing import Any
+
+import google_crc32c
+import pytest
+
+from tests.vectors import make_cache as golden_cache
+from tests.vectors.make_states import NAMES, STATES, mixture, numbers, reader
+
+READ = sorted(path.stem for path in STATES.glob("*.json") if not path.stem.startswith("format-"))
+EARLIER = sorted(path.stem for path in STATES.glob("format-3*.json"))
+"""Of form 3, before states had marks of their files' versions."""
+
+REFUSED = sorted(path.stem for path in STATES.glob("format-[12]-*.json"))
+"""Of forms that no release has written."""
+
+
+def kept(name: str) -> tuple[Any, dict[str, Any]]:
+    """A reader as the one that the state is of, and the file's contents."""
+    document = json.loads((STATES / f"{name}.json").read_text(encoding="utf-8"))
+    made = mixture() if document.get("mixed") else reader(document["dataset"], document["steps"])
+    return made, document
+
+
+def test_each_state_is_tested() -> None:
+    assert sorted(NAMES) == READ
+    assert len(EARLIER) == 4
+    assert len(REFUSED) == 4
+
+
+@pytest.mark.parametrize("name", [*READ, *EARLIER])
+def test_a_reader_goes_on_from_a_golden_state(name: str) -> None:
+    made, document = kept(name)
+    made.restore(document["state"])
+    assert numbers(made) == document["then"]
+
+
+@pytest.mark.parametrize("name", [*READ, *EARLIER])
+def test_an_order_is_what_it_was(name: str) -> None:
+    """The order of a shuffled reader for one seed, the shares, and the choices of a mixture."""
+    made, document = kept(name)
+    count = len(document["first"])
+    if name != "resharded":  # whose order is that of what others left
+        assert numbers(made)[:count] == document["first"]
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_state_of_a_form_before_the_first_release_is_refused(name: str) -> None:
+    made, document = kept(name)
+    with pytest.raises(ValueError, match="state= is no reader's state of format 3"):
+        made.restore(document["state"])
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    """The golden cache, where it may be written to."""
+    return Path(shutil.copytree(golden_cache.HERE, tmp_path / "cache"))
+
+
+@pytest.mark.parametrize(
+    ("start", "stop"), [(0, 70_000), (5, 6), (65_535, 65_537), (69_999, 70_000), (90_000, 102_400)]
+)
+def test_what_a_golden_cache_holds_is_not_fetched(cache: Path, start: int, stop: int) -> None:
+    shop = golden_cache.Shop()
+    assert golden_cache.read(shop, cache, start, stop) == golden_cache.DATA[start:stop]
+    assert shop.reads == []
+
+
+def test_what_a_golden_cache_lacks_is_fetched(cache: Path) -> None:
+    shop = golden_cache.Shop()
+    assert golden_cache.read(shop, cache, 60_000, 100_000) == golden_cache.DATA[60_000:100_000]
+    assert shop.reads == [(70_000, 90_000)]
+
+
+def test_a_golden_cache_is_laid_out_as_its_text_says() -> None:
+    """By nothing but the layout that `tfio_store.storage.cache.folder` tells."""
+    found = sorted((golden_cache.HERE / "v1/ranges").rglob("*-*"))
+    assert [path.name for path in found] == ["0-70000", "90000-102400"]
+    for path in found:
+        data = path.read_bytes()
+        magic, digest, start, stop = struct.unpack_from("<8s20sQQ", data)
+        assert (magic, digest.hex()) == (b"TFIOSRNG", path.parent.name)
+        assert f"{start}-{stop}" == path.name
+        pieces = -(-(stop - start) // 65_536)
+        body = data[44 + 4 * pieces + 4 :]
+        assert body == golden_cache.DATA[start:stop]
+        crcs = struct.unpack_from(f"<{pieces + 1}I", data, 44)
+        parts = [body[at : at + 65_536] for at in range(0, len(body), 65_536)]
+        assert list(crcs[:-1]) == [google_crc32c.value(part) for part in parts]
+        assert crcs[-1] == google_crc32c.value(data[: 44 + 4 * pieces])
