@@ -40,8 +40,9 @@ def main() -> None:
     parser.add_argument("--report", type=Path, help="write all rows' last runs into this page")
     given = parser.parse_args()
     rows = [row for row in ROWS if not given.row or row.name in given.row]
-    pythons = found_pythons()
-    missing = sorted({row.python for row in rows} - set(pythons))
+    wanted = {row.python for row in rows}
+    pythons = found_pythons(wanted)
+    missing = sorted(wanted - set(pythons))
     if missing:
         sys.exit(f"no Python {', '.join(missing)} with headers and venv was found")
     shutil.rmtree(PLACE / "dist", ignore_errors=True)

@@ -58,7 +58,7 @@ def _tensorflow(name: str, python: str, version: str, constraints: str) -> Row:
 ROWS = (
     # On the oldest Python that obstore has a wheel for.
     Row("lowest", "3.11", lowest=EXTRAS),
-    *(Row(f"python-{python}", python) for python in ("3.10", "3.11", "3.12", "3.13")),
+    *(Row(f"python-{python}", python) for python in ("3.10", "3.11", "3.12", "3.13", "3.14")),
     _tensorflow("tf-2.16", "3.10", "tensorflow==2.16.2", "requirements-tf216.txt"),
     # The first without s3://.
     _tensorflow("tf-2.18", "3.11", "tensorflow==2.18.1", ""),

@@ -13,7 +13,7 @@ from scripts.wheels.build import ROOT, build_sdist, build_wheel
 from scripts.wheels.check import check_wheel
 from scripts.wheels.elsewhere import elsewhere
 from scripts.wheels.page import HEAD, write_page
-from scripts.wheels.pythons import found_pythons
+from scripts.wheels.pythons import VERSIONS, found_pythons
 from scripts.wheels.target import TARGETS, Target
 from scripts.wheels.trial import try_wheel, try_without_compiler
 
@@ -56,7 +56,7 @@ def main() -> None:
     parser.add_argument("--tests", nargs="*", default=[], help="run with the installed wheel")
     parser.add_argument("--report", type=Path, help="write the table into this page")
     given = parser.parse_args()
-    found = found_pythons()
+    found = found_pythons(given.python or VERSIONS)
     wanted = given.python or list(found)
     missing = sorted(set(wanted) - set(found))
     if missing or not wanted:
@@ -71,7 +71,7 @@ def main() -> None:
         told.append(line)
     if given.report:
         built = sdist.name.removesuffix(".tar.gz").partition("-")[2]
-        write_page(told, built, [each for each in found if each not in wanted], given.report)
+        write_page(told, built, [each for each in VERSIONS if each not in wanted], given.report)
 
 
 if __name__ == "__main__":

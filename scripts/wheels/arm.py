@@ -1,5 +1,4 @@
-"""A Python for aarch64 from Debian's packages, which qemu-user runs on this machine. It needs no
-root: packages are unpacked into a folder, and none is installed."""
+"""A Python for aarch64 from Debian's packages, which qemu-user runs on this machine."""
 
 from __future__ import annotations
 
@@ -10,6 +9,7 @@ import sys
 from pathlib import Path
 
 from scripts.wheels.build import ROOT, run
+from scripts.wheels.debian import can_unpack, unpack
 
 __all__ = ["arm_python", "try_on_arm"]
 
@@ -20,10 +20,10 @@ PLACE = ROOT / "build/aarch64"
 
 def arm_python() -> tuple[str, Path] | None:
     """Its version and its interpreter. None where qemu-user or apt is missing."""
-    if not (shutil.which(QEMU) and shutil.which("apt-get") and shutil.which("dpkg")):
+    if not (shutil.which(QEMU) and can_unpack()):
         return None
     if not list(PLACE.glob("root/usr/bin/python3.*")):
-        _unpack()
+        unpack(PLACE, "python3", "libstdc++6", architecture="arm64")
     interpreter = next(PLACE.glob("root/usr/bin/python3.*[0-9]"))
     found = re.fullmatch(r"python(3\.\d+)", interpreter.name)
     assert found, f"{interpreter} is not named as a Python is"
@@ -41,24 +41,3 @@ def try_on_arm(wheel: Path, version: str, python: Path) -> str:
     said = run(QEMU, "-L", PLACE / "root", python, PROGRAM, cwd=site, env=environment)
     assert "compiled core" in said, f"{wheel.name} does without its extensions: {said}"
     return said.strip().splitlines()[-1] + ", under qemu"
-
-
-def _unpack() -> None:
-    """apt-get takes the packages of another processor into folders of its own."""
-    shutil.rmtree(PLACE, ignore_errors=True)
-    for folder in ("state/lists/partial", "cache/archives/partial", "root"):
-        (PLACE / folder).mkdir(parents=True)
-    (PLACE / "state/status").touch()  # nothing is installed there
-    told = {
-        "APT::Architecture": "arm64",
-        "APT::Architectures::": "arm64",
-        "APT::Install-Recommends": "0",
-        "Dir::State": PLACE / "state",
-        "Dir::State::status": PLACE / "state/status",
-        "Dir::Cache": PLACE / "cache",
-    }
-    apt = ["apt-get", "-qq", *(part for key in told for part in ("-o", f"{key}={told[key]}"))]
-    run(*apt, "update")
-    run(*apt, "-y", "--download-only", "install", "python3", "libstdc++6")
-    for package in (PLACE / "cache/archives").glob("*.deb"):
-        run("dpkg", "-x", package, PLACE / "root")

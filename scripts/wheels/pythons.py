@@ -1,23 +1,28 @@
-"""Finds the Pythons to build for: on the PATH, and pyenv's."""
+"""Finds the Pythons to build for: on the PATH, pyenv's, and newer ones in Debian's packages."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import subprocess
+from collections.abc import Collection
 from pathlib import Path
 
-__all__ = ["found_pythons"]
+from scripts.wheels.newer import newer_python
+
+__all__ = ["VERSIONS", "found_pythons"]
 
 VERSIONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 
 
-def found_pythons() -> dict[str, str]:
-    """The path of each version's interpreter that works."""
+def found_pythons(wanted: Collection[str] = VERSIONS) -> dict[str, str]:
+    """The path of each wanted version's interpreter that works."""
     found = {}
     for version in VERSIONS:
+        if version not in wanted:
+            continue
         works = (path for path in _candidates(version) if _version(path) == version)
-        path = next(works, None)
+        path = next(works, None) or newer_python(version)
         if path is not None:
             found[version] = path
     return found
