@@ -164,6 +164,20 @@ WHEEL_TOOLS := .venv-wheels/bin/python
 wheels: .venv-wheels/.ready ## a wheel for each Python (PATH, pyenv) and each Linux, checked, and tried where it runs
 	$(WHEEL_TOOLS) -m scripts.wheels $(addprefix --report ,$(REPORT))
 
+sdist: .venv-wheels/.ready ## the source distribution, in dist/
+	@$(WHEEL_TOOLS) -c 'from scripts.wheels.build import ROOT, build_sdist; print(build_sdist(ROOT / "dist"))'
+
+sbom: .venv-wheels/.ready ## what the archives in dist/ hold and need, as CycloneDX, in build/
+	@$(WHEEL_TOOLS) -m scripts.release.sbom dist --to build/tfio_store.cdx.json
+
+# TAG=v1.2.3: nothing may be left to do by hand.
+release-check: .venv-wheels/.ready $(VENV)/.docs .cache/actionlint ## all of a release that this machine can look at, as a list of ok and failed
+	@$(WHEEL_TOOLS) -m scripts.release $(addprefix --tag ,$(TAG)) $(addprefix --only ,$(ONLY))
+
+# The project has no address before it lies somewhere in public.
+repository-url: .venv-wheels/.ready ## URL=https://…: write the address of the repository into the files that name it
+	@$(WHEEL_TOOLS) -m scripts.release.repository $(URL)
+
 test-wheels: .venv-wheels/.ready ## the suite without TensorFlow on the installed wheels
 	$(WHEEL_TOOLS) -m scripts.wheels --here --tests $(addprefix tests/,records example dataset read write tables maintain)
 
