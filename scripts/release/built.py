@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import hashlib
-import re
 import subprocess
 import sys
 from pathlib import Path
 
+from scripts.release.example import first_example, without_tensorflow
 from scripts.release.facts import CheckError
 from scripts.wheels.build import ROOT, build_sdist, build_wheel, plain_environment, run
 from scripts.wheels.check import check_wheel
@@ -17,8 +16,6 @@ from scripts.wheels.target import TARGETS
 from scripts.wheels.trial import try_wheel
 
 __all__ = ["Archives", "manifest", "same_again", "try_commands", "twine"]
-
-OF_TENSORFLOW = ("TFRecordDataset", "register_filesystem")
 
 
 class Archives:
@@ -88,25 +85,6 @@ def try_commands(archives: Archives, folder: Path) -> str:
             f"`tfio-store info` of nothing: {wrong.returncode} {wrong.stderr.decode()}"
         )
     return f"{said}; README's example and five commands too"
-
-
-def first_example(page: str) -> str:
-    """The first block of Python in a page."""
-    found = re.search(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
-    if found is None:
-        raise CheckError("the README has no example in Python")
-    return found[1]
-
-
-def without_tensorflow(program: str) -> str:
-    """The program without those of its statements that need TensorFlow."""
-    tree = ast.parse(program)
-    kept = [
-        node for node in tree.body if not any(name in ast.unparse(node) for name in OF_TENSORFLOW)
-    ]
-    if len(kept) == len(tree.body) or len(kept) < 3:
-        raise CheckError("the README's example is not as it was: look at scripts/release/built.py")
-    return "\n".join(map(ast.unparse, kept))
 
 
 def _mb(file: Path) -> str:

@@ -1,0 +1,134 @@
+"""What `make release-check` looks at without building anything, and that it sees what is wrong."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from scripts.release import facts
+from scripts.release.example import first_example, without_tensorflow
+from scripts.release.repository import write_address
+from scripts.release.sbom import bill
+
+ROOT = Path(__file__).parent.parent
+FILES = (
+    "pyproject.toml", "CITATION.cff", "CHANGELOG.md", "conda/meta.yaml", "tfio_store/__init__.py",
+    "LICENSE", "README.md", ".github/ISSUE_TEMPLATE/config.yml", ".github/workflows/release.yml",
+)  # fmt: skip
+
+Check = Callable[[Path], str]
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A copy of what is looked at."""
+    for name in FILES:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    shutil.copytree(ROOT / facts.VENDOR, tmp_path / facts.VENDOR)
+    return tmp_path
+
+
+def change(file: Path, old: str, new: str) -> None:
+    text = file.read_text(encoding="utf-8")
+    assert old in text
+    file.write_text(text.replace(old, new, 1), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        facts.versions, facts.licences, facts.links, facts.pins,
+        lambda root: facts.changelog(root, ""), lambda root: facts.repository(root, ""),
+    ],
+)  # fmt: skip
+def test_the_tree_is_in_order(check: Check) -> None:
+    assert check(ROOT)
+
+
+@pytest.mark.parametrize(
+    ("check", "name", "old", "new", "said"),
+    [
+        (facts.versions, "CITATION.cff", "version: 0", "version: 9", "they differ"),
+        (facts.versions, "pyproject.toml", 'version = "0', 'version = "9', "they differ"),
+        (facts.versions, "conda/meta.yaml", "version: {{ version }}", "version: 1", "conda"),
+        (facts.licences, "pyproject.toml", "Apache-2.0 AND ISC", "Apache-2.0", "under ISC"),
+        (facts.licences, f"{facts.VENDOR}/d3.min.js", "function", "FUNCTION", "was fetched"),
+        (facts.licences, f"{facts.VENDOR}/d3.LICENSE", "Permission", "No", "an unknown"),
+        (facts.pins, ".github/workflows/release.yml", "  # v7.0.1", "", "is not `@HASH"),
+        (facts.pins, ".github/workflows/release.yml", "checkout@3d", "checkout@v", "is not `@HASH"),
+        (facts.pins, ".github/workflows/release.yml", "permissions: {}", "", "is missing"),
+        (facts.links, "README.md", "# tfio_store", "[a](b.md)", "b.md is not there"),
+    ],
+)
+def test_what_is_wrong_is_seen(
+    tree: Path, check: Check, name: str, old: str, new: str, said: str
+) -> None:
+    change(tree / name, old, new)
+    with pytest.raises(facts.CheckError, match=said):
+        check(tree)
+
+
+def test_a_heading_that_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("# One `two`, three\n[x](#one-two-three) [y](#four)\n", "utf-8")
+    with pytest.raises(facts.CheckError, match="#four has no such heading") as told:
+        facts.links(tmp_path)
+    assert "one-two" not in str(told.value)
+
+
+def test_a_release_has_a_date_its_tag_and_an_address(tree: Path) -> None:
+    for check in (facts.changelog, facts.repository):
+        with pytest.raises(facts.CheckError):
+            check(tree, "v0.0.7")
+    version = (tree / "CITATION.cff").read_text("utf-8").partition("\nversion: ")[2].split()[0]
+    change(tree / "CHANGELOG.md", "(unreleased)", "(2026-12-01)")
+    write_address(tree, "https://forge.example.org/group/tfio_store.git/")
+    assert "2026-12-01" in facts.changelog(tree, f"v{version}")
+    assert "https://forge.example.org/group/tfio_store/issues" in facts.repository(tree, "v1")
+
+
+def test_the_address_is_written_into_each_file_once(tree: Path) -> None:
+    for host in ("one", "two"):
+        for name in write_address(tree, f"https://{host}.example.org/a/b"):
+            text = (tree / name).read_text(encoding="utf-8")
+            assert f"https://{host}.example.org/a/b" in text
+    project = (tree / "pyproject.toml").read_text(encoding="utf-8")
+    assert project.count("[project.urls]") == project.count("[project.scripts]") == 1
+    assert "one.example" not in project
+    with pytest.raises(ValueError, match="no https:// address"):
+        write_address(tree, "forge.example.org/a/b")
+
+
+def test_the_readmes_example_runs_without_its_part_for_tensorflow(tmp_path: Path) -> None:
+    example = first_example((ROOT / "README.md").read_text(encoding="utf-8"))
+    program = without_tensorflow(example)
+    assert "TFRecordDataset" not in program
+    exec(compile(program.replace("/tmp/squares", str(tmp_path)), "README.md", "exec"), {})
+
+
+METADATA = """\
+Name: tfio_store
+Version: 0.1.0
+License-Expression: Apache-2.0 AND ISC
+Requires-Dist: numpy>=1.24
+Requires-Dist: tensorflow>=2.16; extra == "tensorflow"
+"""
+
+
+def test_a_bill_of_materials(tmp_path: Path) -> None:
+    wheel = tmp_path / "tfio_store-0.1.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("tfio_store-0.1.0.dist-info/METADATA", METADATA)
+    document = bill([wheel])
+    assert document == bill([wheel])
+    names = [part["name"] for part in document["components"]]
+    assert names == [*json.loads((ROOT / facts.VENDOR / "versions.json").read_text()), "numpy"]
+    (file,) = document["metadata"]["component"]["components"]
+    assert len(file["hashes"][0]["content"]) == 64
+    with pytest.raises(facts.CheckError, match="no wheel"):
+        bill([])
