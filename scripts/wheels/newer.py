@@ -46,6 +46,8 @@ def _settle(root: Path, version: str, python: Path) -> None:
     run(*patch, "--force-rpath", "--set-rpath", libraries, python)
     names = rf"/usr(?=/share/python-wheels|/include|/lib/python{re.escape(version)}/config)"
     for file in (root / f"usr/lib/python{version}").glob("_sysconfig*_*linux-gnu.*"):
+        if file.is_symlink():  # to another of them
+            continue
         text = file.read_text(encoding="utf-8")
         file.write_text(re.sub(names, str(root / "usr"), text), encoding="utf-8")
     headers = root / "usr/include"
