@@ -47,7 +47,7 @@ def url(tmp_path: Path) -> str:
 
 def epoch(made: Any, number: int = 0) -> list[list[int]]:
     """The x of each batch, asked for as DALI asks."""
-    found = []
+    found: list[list[int]] = []
     for iteration in itertools.count():
         try:
             batch = made(BatchInfo(iteration, number))
@@ -195,15 +195,16 @@ def test_states_of_others_are_refused(url: str, tmp_path: Path) -> None:
             source(url, batch_size=10, resume=state, **options)
     with pytest.raises(ValueError, match="resume= is of source"):
         source(f"{tmp_path}/other", batch_size=10, shuffle=True, resume=state)
-    for wrong in (
+    states: list[Any] = [
         {},
         [],
         {**state, "record": -1},
         {**state, "epoch": None},
         {**state, "record": 1e9},
-    ):
+    ]
+    for wrong in states:
         with pytest.raises(ValueError, match="resume= takes what"):
-            source(url, batch_size=10, shuffle=True, resume=wrong)  # type: ignore[arg-type]
+            source(url, batch_size=10, shuffle=True, resume=wrong)
 
 
 @pytest.mark.parametrize(

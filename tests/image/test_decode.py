@@ -67,9 +67,10 @@ def test_a_buffer_that_cannot_be_filled() -> None:
     for out in (wide[:, :, ::2], np.zeros((2, 8, 9, 3), np.uint8, order="F"), fixed):
         with pytest.raises(ValueError, match=r"contiguous.* and writeable"):
             image.decode(batch, size=(8, 9), out=out)
-    for out in (fixed.astype(np.int8), fixed.astype(np.float32), fixed.tolist(), b""):
+    others: list[Any] = [fixed.astype(np.int8), fixed.astype(np.float32), fixed.tolist(), b""]
+    for other in others:
         with pytest.raises(TypeError, match="out= takes an array of uint8"):
-            image.decode(batch, size=(8, 9), out=out)
+            image.decode(batch, size=(8, 9), out=other)
 
 
 def test_one_image_is_no_batch() -> None:

@@ -24,7 +24,7 @@ from tfio_store.torch.content import packed
 from tfio_store.torch.epochs import Epochs, Ranks
 from tfio_store.torch.iterable import Even, TFRecordIterable
 from tfio_store.torch.passes import Nothing, Steps, WholeColumns
-from tfio_store.torch.resharding import Saved, Standing
+from tfio_store.torch.states import Saved, Standing
 from tfio_store.torch.tensors import tensors
 from tfio_store.torch.workers import Lent
 

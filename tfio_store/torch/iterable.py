@@ -23,7 +23,7 @@ from tfio_store.tables.loader import Reader, reader_of
 from tfio_store.torch.content import content_of
 from tfio_store.torch.epochs import Epochs, Ranks, Worker, starter
 from tfio_store.torch.passes import Batches, Nothing, Rows, Steps
-from tfio_store.torch.resharding import Saved, Standing
+from tfio_store.torch.states import Saved, Standing
 from tfio_store.torch.workers import Lent
 
 __all__ = ["TFRecordIterable"]
