@@ -305,10 +305,10 @@ bench-reader: $(VENV)/.bench ## an object store through a shaped connection; com
 bench-random: $(VENV)/.bench ## single records of an object store: the same ranges read raw
 	$(BIN)/python -m bench.random_access
 
-BASE ?= ../base
+BASE ?=
 
-bench-beside: $(VENV)/.bench ## reading, in time and requests: BASE, another checkout that is built
-	$(BIN)/python -m bench.beside $(BASE)
+bench-compare: $(VENV)/.bench ## this tree, beside another commit of it: BASE, which is built; the last release
+	$(BIN)/python -m bench.compare $(BASE) $(if $(ONLY),--only $(ONLY))
 
 bench-reader-memory: $(VENV)/.bench ## peak memory of reading 4 GiB
 	$(BIN)/python -m bench.reader_memory
