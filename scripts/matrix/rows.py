@@ -32,7 +32,7 @@ BRIDGE = tuple(
 """What hangs on TensorFlow's own version: its headers, its plugins, its saved graphs."""
 
 STORES = ("s3", "gcs", "azure", "obstore")
-EXTRAS = (*STORES, "zstd", "arrow", "cli", "image", "images", "fast-gzip", "progress")
+EXTRAS = (*STORES, "zstd", "arrow", "cli", "image", "images", "fast-gzip", "progress", "robots")
 
 
 @dataclass(frozen=True)

@@ -84,6 +84,7 @@ class Point:
 
 STAND_INS = {
     "Threads": InlineExecutor,
+    "mapped": lambda work, items, at_once: map(work, list(items)),
     "time": VirtualTime("time"),
     "secrets": Chance("secrets"),
 }
