@@ -25,6 +25,7 @@ def sources(*patterns: str) -> list[str]:
 # What a source distribution must hold besides the C files.
 HEADERS = sources("**/*.h", "**/*.pyx", "**/*.pxd", "**/*.pxi")
 CORE = sources("crc32c/*.c", "tfrecord/*.c", "memory/*.c")
+INFLATE = sources("inflate/*.c")
 EXAMPLE = sources("example/example_*.c")
 DL = ["dl"] if sys.platform == "linux" else []
 
@@ -42,7 +43,7 @@ def extension(name: str, pyx: str, c_sources: list[str], libraries: list[str]) -
 
 # None needs TensorFlow to build: see ext/tensorflow/abi.h.
 EXTENSIONS = [
-    extension("records._core", "core/_core.pyx", CORE, []),
+    extension("records._core", "core/_core.pyx", [*CORE, *INFLATE], []),
     extension("example._example", "example/_example.pyx", EXAMPLE, []),
     extension("example._resize", "image/_resize.pyx", sources("image/resize.c"), []),
     extension(
@@ -78,7 +79,7 @@ class BuildWhatCompiles(build_ext):
 
 MODULES = cythonize(
     EXTENSIONS,
-    include_path=[f"ext/{room}" for room in ("crc32c", "tfrecord", "memory", "example")],
+    include_path=[f"ext/{room}" for room in ("crc32c", "inflate", "tfrecord", "memory", "example")],
     compiler_directives={
         "language_level": 3,
         "boundscheck": False,

@@ -10,8 +10,12 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, P
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from crc32c cimport combine, crc32c_active, crc32c_extend, crc32c_mask
+from inflate cimport (
+    INFLATE_BAD, INFLATE_CUT, INFLATE_FULL, INFLATE_GZIP, INFLATE_MEMBER, INFLATE_MORE, INFLATE_MOST_HEADER,
+    INFLATE_SPARE, INFLATE_WINDOW, INFLATE_ZLIB, inflate_begin, inflate_container, inflate_header, inflate_resume,
+    inflate_run, inflate_status, inflater)
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcmp, memcpy
+from libc.string cimport memcmp, memcpy, memmove, memset
 from pool cimport pool_give, pool_take
 from tfrecord cimport (
     TFRECORD_FOOTER, TFRECORD_HEADER, TFRECORD_MAX_LIMIT, TFRECORD_OVERHEAD, c_bool, tfrecord_cursor,
@@ -44,3 +48,4 @@ include "_batch.pxi"
 include "_scan.pxi"
 include "_file.pxi"
 include "_write.pxi"
+include "_inflate.pxi"
