@@ -1,7 +1,5 @@
 # Inflating from any symbol on, and what is needed for that: see ext/inflate/inflate.h.
 
-INFLATE_WINDOW_BYTES = INFLATE_WINDOW
-
 
 cdef inflate_container container_of(str codec) except *:
     if codec == "GZIP":
@@ -22,7 +20,6 @@ cdef class Inflater:
     cdef size_t room
     cdef uint8_t *marked  # the window at the mark, and behind it which bytes of it are copied
     cdef size_t marked_bytes
-    cdef size_t window_bytes
     cdef object data
     cdef uint64_t before  # bytes of input in front of `data`
     cdef bint final
@@ -113,7 +110,6 @@ cdef class Inflater:
         cdef uint8_t header[INFLATE_MOST_HEADER]
         cdef uint32_t bits = inflate_header(self.state, header)
         self.reserve(0)
-        self.window_bytes = self.state.reach if bits else 0
         memcpy(self.marked, self.out, INFLATE_WINDOW)
         memset(self.marked + INFLATE_WINDOW, 0, INFLATE_WINDOW)
         self.state.marks = self.marked + INFLATE_WINDOW
@@ -126,13 +122,15 @@ cdef class Inflater:
         return self.state.since_mark >= INFLATE_WINDOW or self.status == "end"
 
     def window(self):
-        """The bytes before the mark. Those that nothing copies are zeros."""
-        cdef size_t i
+        """The bytes before the mark, from the first one on that what follows copies. Those between that
+        nothing copies are zeros."""
+        cdef size_t i, first = INFLATE_WINDOW
         for i in range(INFLATE_WINDOW):
             if not self.marked[INFLATE_WINDOW + i]:
                 self.marked[i] = 0
-        return PyBytes_FromStringAndSize(
-            <const char *> self.marked + INFLATE_WINDOW - self.window_bytes, <Py_ssize_t> self.window_bytes)
+            elif i < first:
+                first = i
+        return PyBytes_FromStringAndSize(<const char *> self.marked + first, <Py_ssize_t> (INFLATE_WINDOW - first))
 
     def __reduce__(self):
         raise TypeError("an Inflater can't be pickled")
@@ -140,40 +138,34 @@ cdef class Inflater:
 
 def inflate_block(data, codec, *, bit, header, header_bits, window, skip, nbytes):
     """``nbytes`` bytes that come ``skip`` bytes behind bit ``bit`` of ``data``, where an `Inflater` was
-    marked. ValueError if the data is damaged or does not go so far."""
+    marked: what there is of them, and why there is no more, or None."""
     cdef inflate_container container = container_of(codec)
     cdef _Exported memory = export(data, "data"), known = export(window, "window"), head = export(header, "header")
     cdef uint64_t begin = <uint64_t> to_count(bit, PY_SSIZE_T_MAX, "bit")
     cdef size_t ahead = <size_t> to_count(skip, 1 << 40, "skip"), at = <size_t> known.size, limit
     cdef uint32_t bits = <uint32_t> to_count(header_bits, 1 << 20, "header_bits")
     cdef size_t wanted = <size_t> to_count(nbytes, 1 << 60, "nbytes"), state_bytes = 0
-    cdef inflate_status found = INFLATE_FULL
+    cdef inflate_status found = INFLATE_MEMBER
     cdef inflater *state
     cdef Buffer out
-    cdef str why = "the data ends too early"
+    cdef object why = None
     if known.size > INFLATE_WINDOW or head.size != (bits + 7) // 8 or begin > 8 * <uint64_t> memory.size:
-        raise ValueError("its checkpoint is none")
+        raise ValueError("no inflater was marked so")
     limit = at + ahead + wanted
     out = Buffer(limit + INFLATE_SPARE)
     state = <inflater *> pool_take(sizeof(inflater), &state_bytes)
     if state == NULL:
         raise MemoryError("an inflater")
     try:
+        if not inflate_resume(state, container, head.data, bits, at):
+            raise ValueError("no inflater was marked so")
+        state.bit = begin
         memcpy(out.data, known.data, at)
         with nogil:
-            if not inflate_resume(state, container, head.data, bits, at):
-                found = INFLATE_BAD
-                state.why = "its checkpoint has no Huffman header"
-            else:
-                state.bit = begin
-                found = INFLATE_MEMBER
-                while found == INFLATE_MEMBER and at < limit:
-                    found = inflate_run(
-                        state, memory.data, <size_t> memory.size, True, out.data, &at, limit, False)
-        if found == INFLATE_BAD:
-            why = state.why.decode()
+            while found == INFLATE_MEMBER and at < limit:
+                found = inflate_run(state, memory.data, <size_t> memory.size, True, out.data, &at, limit, False)
+        if at < limit:
+            why = state.why.decode() if found == INFLATE_BAD else "the data ends too early"
     finally:
         pool_give(state, state_bytes)
-    if at < limit:
-        raise ValueError(why)
-    return memoryview(out)[known.size + ahead:limit]
+    return memoryview(out)[min(known.size + ahead, at):min(limit, at)], why

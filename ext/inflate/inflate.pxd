@@ -8,9 +8,10 @@ cdef extern from "<stdbool.h>":
 
 cdef extern from "inflate/inflate.h" nogil:
     enum:
-        INFLATE_WINDOW
         INFLATE_MOST_HEADER
-        INFLATE_SPARE
+
+    const size_t INFLATE_WINDOW
+    const size_t INFLATE_SPARE
 
     ctypedef enum inflate_status:
         INFLATE_MORE

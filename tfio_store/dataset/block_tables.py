@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tfio_store.dataset.checkpoints import Checkpoints
 from tfio_store.records.arrays import Int64Array
 from tfio_store.records.framing import FRAME_OVERHEAD, RecordBatch, crc32c
 
@@ -147,6 +148,9 @@ class BlockTable:
     stand behind the data of the records before block b, 4 bytes each. ``crcs`` are these masked
     CRCs, beside ``starts``. Both are None where nobody knows.
 
+    ``checkpoints`` are of a stream that others compressed: its blocks are found by these, and overlap
+    by a few stored bytes. None for blocks that are compressed by themselves.
+
     A table that is not ``whole`` is of a part of its shard, as `tfio_store.dataset.part` cuts it.
     It has some of the blocks, and numbers the records of the part. The first block may hold
     records ``before`` these, and the last one records ``behind`` them.
@@ -161,6 +165,7 @@ class BlockTable:
     whole: bool = True
     sums: CrcsArray | None = None
     crcs: CrcsArray | None = None
+    checkpoints: Checkpoints | None = None
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -169,7 +174,13 @@ class BlockTable:
     def nbytes(self) -> int:
         """The bytes of its arrays."""
         found = [array.nbytes for array in arrays_of(self)]
-        return sum(found) + sum(array.nbytes for array in details_of(self))
+        points = 0 if self.checkpoints is None else self.checkpoints.nbytes
+        return sum(found) + sum(array.nbytes for array in details_of(self)) + points
+
+    @property
+    def stops(self) -> Int64Array:
+        """int64 [blocks]: where the stored bytes of each block end."""
+        return self.offsets[1:] if self.checkpoints is None else self.checkpoints.stops
 
     @property
     def bounds(self) -> tuple[bool, int, int]:

@@ -35,6 +35,8 @@ from tfio_store.storage.read_ahead import Fetch, ReadAhead, split_range
 from tfio_store.storage.threads import mapped
 
 __all__ = [
+    "BLOCK_BYTES",
+    "HeaderWalker",
     "block_table",
     "codec_of",
     "format_idx",
@@ -249,17 +251,14 @@ def frame_offsets(
 ) -> Int64Array:
     """int64 [n_records]: the byte offset of every frame of a raw file. Raises as
     `index_raw_shards`."""
-    walker, nbytes = _Walker(store.url(path), max_record_bytes), shard.nbytes
+    walker, nbytes = HeaderWalker(store.url(path), max_record_bytes), shard.nbytes
     if isinstance(store, LocalStore):
         with store.descriptor(path, etag=shard.version) as descriptor:
             # the loop below meets what is missing behind the file's end
             walker.feed_file(descriptor, min(nbytes, os.fstat(descriptor).st_size))
     while walker.next_header < nbytes:
         _walk_from(store, path, shard, walker, budget)
-    if walker.next_header > nbytes:
-        raise TruncatedRecordError(
-            "the data ends inside a record", path=walker.url, offset=walker.last_frame
-        )
+    walker.end(nbytes)
     frames = walker.offsets()
     if shard.records not in (None, len(frames)):
         raise ManifestError(
@@ -268,7 +267,7 @@ def frame_offsets(
     return frames
 
 
-def _walk_from(store: Store, path: str, shard: Shard, walker: _Walker, budget: int) -> None:
+def _walk_from(store: Store, path: str, shard: Shard, walker: HeaderWalker, budget: int) -> None:
     """Walk on through consecutive ranges until the next header lies far behind what is read."""
     start, nbytes = walker.next_header, shard.nbytes
     ranges: Iterator[Fetch[None]] = (
@@ -284,7 +283,7 @@ def _walk_from(store: Store, path: str, shard: Shard, walker: _Walker, budget: i
                 return
 
 
-class _Walker:
+class HeaderWalker:
     """Takes consecutive bytes, and knows where the next header lies."""
 
     def __init__(self, url: str, max_record_bytes: int) -> None:
@@ -353,6 +352,20 @@ class _Walker:
 
     def _hint(self, at: BytesLike) -> str:
         return "" if self.next_header else hint(at)
+
+    def end(self, nbytes: int) -> None:
+        """Say that the data ends here. TruncatedRecordError if that is inside a record."""
+        self.finish()
+        if self.next_header > nbytes:
+            raise TruncatedRecordError(
+                "the data ends inside a record", path=self.url, offset=self.last_frame
+            )
+
+    def take_count(self) -> int:
+        """How many frames were found since this was last asked. Their offsets are forgotten."""
+        found = sum(map(len, self._found))
+        self._found.clear()
+        return found
 
     def offsets(self) -> Int64Array:
         return np.concatenate(self._found) if self._found else np.zeros(0, np.int64)

@@ -9,12 +9,14 @@ import pickle
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import Any, overload
 
 import numpy as np
 
 from tfio_store.dataset.block_tables import BlockTable, ShardInfo
+from tfio_store.dataset.checkpoints import Checkpoints
 from tfio_store.dataset.folder import Folder
 from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.model import LazyShards, Shard
@@ -139,13 +141,16 @@ def pack_shards(shards: Sequence[Shard]) -> bytes:
         _planes([table.records for table in known]),
         b"".join(t.sums.astype("<u4").tobytes() for t in known if t.sums is not None),
     )
-    return zlib.compress(pickle.dumps((facts, heads, columns)))
+    points = [
+        None if t is None or t.checkpoints is None else _points(t.checkpoints) for t in tables
+    ]
+    return zlib.compress(pickle.dumps((facts, heads, columns, points)))
 
 
 def unpack_shards(data: bytes) -> tuple[Shard, ...]:
     """The shards of `pack_shards`."""
-    facts, heads, columns = pickle.loads(zlib.decompress(data))
-    tables = _tables(heads, columns)
+    facts, heads, columns, points = pickle.loads(zlib.decompress(data))
+    tables = map(_with_points, _tables(heads, columns), points)
     return tuple(
         Shard(url, nbytes, codec, records, next(tables), crc, Version(etag), secret)
         for url, nbytes, codec, records, crc, etag, secret in facts
@@ -156,6 +161,25 @@ def _head(table: BlockTable) -> tuple[Any, ...]:
     raw = None if table.raw_offsets is table.offsets else int(table.raw_offsets[0])
     summed = table.sums is not None
     return len(table), int(table.offsets[0]), raw, *table.bounds, summed
+
+
+def _points(points: Checkpoints) -> tuple[Any, ...]:
+    """What `_with_points` adds to a table again."""
+    wide = (points.bits, points.stops, points.seeds)
+    starts = [(max(len(array) - 1, 0), int(array[0]) if len(array) else 0) for array in wide]
+    narrow = (points.skips.astype("<u4").tobytes(), points.crcs.astype("<u4").tobytes())
+    return _planes(wide), starts, len(points), narrow, points.address, points.version.etag
+
+
+def _with_points(table: BlockTable | None, packed: tuple[Any, ...] | None) -> BlockTable | None:
+    if table is None or packed is None:
+        return table
+    planes, starts, count, narrow, address, etag = packed
+    bits, stops, seeds = _running(planes, starts)
+    skips, crcs = (np.frombuffer(data, "<u4").astype(np.uint32) for data in narrow)
+    version = Version(etag)
+    points = Checkpoints(bits[:count], stops[:count], skips, crcs, seeds, address, version)
+    return replace(table, checkpoints=points)
 
 
 def _tables(

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from tfio_store.dataset.checkpoints import Restart
 from tfio_store.dataset.manifest import BlockTable, DatasetManifest
 from tfio_store.dataset.paged_shards import PagedShards, Places
 from tfio_store.example.schema import Schema
@@ -137,6 +138,8 @@ class Block:
     before: int = 0
     behind: int = 0
     sums: tuple[int, int] | None = None
+    restart: Restart | None = None
+    """How it is inflated, if it lies in a stream that others compressed."""
 
     def part(self, first: int, stop: int) -> Block:
         """This block, with records ``first:stop`` of those that are meant."""
@@ -303,13 +306,14 @@ class Dataset(DatasetPart):
         return Block(
             shard,
             int(table.offsets[number]),
-            int(table.offsets[number + 1]),
+            int(table.stops[number]),
             int(table.raw_offsets[number]),
             int(table.raw_offsets[number + 1]),
             int(table.records[number + 1] - table.records[number]),
             table.before if number == 0 else 0,
             table.behind if number == len(table) - 1 else 0,
             None if table.sums is None else (int(table.sums[number]), int(table.sums[number + 1])),
+            None if table.checkpoints is None else table.checkpoints[number],
         )
 
     def with_shards(self, known: Mapping[int, Shard]) -> Dataset:

@@ -82,7 +82,10 @@ def cut_table(table: BlockTable, first: int, stop: int) -> BlockTable:
     offsets = table.offsets[blocks]
     same = table.raw_offsets is table.offsets
     raw = offsets if same else table.raw_offsets[blocks]
-    return BlockTable(offsets, raw, records, None, before, behind, whole=False, sums=sums)
+    points = None if table.checkpoints is None else table.checkpoints.part(begin, end)
+    return BlockTable(
+        offsets, raw, records, None, before, behind, whole=False, sums=sums, checkpoints=points
+    )
 
 
 def _without_blocks(table: BlockTable, at: int) -> BlockTable:
@@ -96,6 +99,7 @@ def _without_blocks(table: BlockTable, at: int) -> BlockTable:
         whole=False,
         sums=None if table.sums is None else table.sums[at : at + 1],
         crcs=None if table.crcs is None else table.crcs[:0],
+        checkpoints=None if table.checkpoints is None else table.checkpoints.part(at, at),
     )
 
 

@@ -211,3 +211,56 @@ class RecordIterator:
     def take_rest(self) -> RecordBatch | None:
         """The current batch's records that were not given, which will not be; None if there are
         none."""
+
+@final
+class Inflater:
+    """A GZIP or ZLIB stream, fed in pieces and read in pieces, that tells how to go on where it
+    stands."""
+
+    status: str
+    """Why `read` gave no more: "limit", "more", "member" or "end"."""
+    member: tuple[int, int] | None
+    """Of a member that has just ended: the checksum and the length that its end tells."""
+
+    def __new__(cls, codec: str) -> Self: ...
+    def feed(self, data: BytesLike) -> None:
+        """Take the next bytes. They must not change until they are read."""
+
+    def finish(self) -> None:
+        """Say that the input has ended."""
+
+    @property
+    def bit(self) -> int:
+        """The bit of the file where the next symbol, or the next member, begins."""
+
+    def read(self, limit: int, *, exact: bool = False) -> bytes:
+        """The next bytes. ``exact``: end at the last symbol that does not reach beyond the limit.
+        Else up to 257 bytes more may come. ValueError for data that is damaged, EOFError where it
+        ends too early; what comes before that is given first."""
+
+    def mark(self) -> tuple[int, bytes, int]:
+        """What `inflate_block` needs to begin here, but for the `window`: the bit, and the header
+        and how many bits that has."""
+
+    @property
+    def watched(self) -> bool:
+        """Whether all that may copy bytes of the window has been read."""
+
+    def window(self) -> bytes:
+        """The bytes before the mark, from the first one on that what follows copies. Those between
+        that nothing copies are zeros."""
+
+def inflate_block(
+    data: BytesLike,
+    codec: str,
+    *,
+    bit: int,
+    header: bytes,
+    header_bits: int,
+    window: bytes,
+    skip: int,
+    nbytes: int,
+) -> tuple[memoryview, str | None]:
+    """``nbytes`` bytes that come ``skip`` bytes behind bit ``bit`` of ``data``, where an `Inflater`
+    was marked: what there is of them, and why there is no more, or None. ValueError if no inflater
+    was marked so."""

@@ -27,6 +27,7 @@ __all__ = [
     "Backend",
     "Buffer",
     "FrameWriter",
+    "Inflater",
     "RecordBatch",
     "RecordDecoder",
     "RecordIterator",
@@ -36,6 +37,7 @@ __all__ = [
     "crc32c_combine",
     "crc_backend",
     "find_record",
+    "inflate_block",
     "masked_crc32c",
     "prepend",
     "read_records",
@@ -55,6 +57,7 @@ FRAME_OVERHEAD = core.FRAME_OVERHEAD
 HEADER_BYTES = core.HEADER_BYTES
 Buffer = core.Buffer
 FrameWriter = core.FrameWriter
+Inflater = core.Inflater
 RecordBatch = core.RecordBatch
 RecordIterator = core.RecordIterator
 Scan = core.Scan
@@ -62,6 +65,7 @@ crc32c = core.crc32c
 crc32c_combine = core.crc32c_combine
 crc_backend = core.crc_backend
 find_record = core.find_record
+inflate_block = core.inflate_block
 masked_crc32c = core.masked_crc32c
 prepend = core.prepend
 read_records = core.read_records

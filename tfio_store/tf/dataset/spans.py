@@ -218,7 +218,7 @@ def _table(dataset: Dataset) -> Int64Array:
         columns = (
             np.full(len(table), i, np.int64),
             table.offsets[:-1],
-            table.offsets[1:],
+            table.stops,
             table.raw_offsets[:-1],
             table.raw_offsets[1:],
             np.diff(table.records),
