@@ -10,6 +10,7 @@ import numpy as np
 from typing_extensions import Buffer as BytesLike
 
 from tfio_store.dataset.block_tables import START_BYTES, BlockTable, are_cheap, relative_starts
+from tfio_store.dataset.checkpoint_files import checkpointed
 from tfio_store.dataset.model import Dataset, Shard
 from tfio_store.errors import (
     CorruptRecordError,
@@ -103,8 +104,8 @@ def index_raw_shards(
     the shard, unless its records are larger than what one request brings. A warning tells of more
     than ``memory_budget`` bytes of that; and where the caller says what it does ``instead``, it is
     not done, and the dataset comes back as it was.
-    Compressed streams stay as they are. ``starts_bytes``: how much memory the starts of records may
-    take in all; without it they are forgotten.
+    Compressed streams stay as they are, unless they have an index of checkpoints. ``starts_bytes``:
+    how much memory the starts of records may take in all; without it they are forgotten.
 
     Raises:
         CorruptRecordError, TruncatedRecordError: a header is damaged. Nobody looks at the data's
@@ -190,7 +191,7 @@ def indexed_shard(
     store, path = dataset.open(index)
     codec = codec_of(dataset, index)
     if codec is not None:
-        return shard.known(compression=codec)
+        return checkpointed(dataset, shard.known(compression=codec))
     frames = frame_offsets(store, path, shard, budget=budget, max_record_bytes=max_record_bytes)
     table = block_table(frames, shard.nbytes, record_positions=record_positions)
     return shard.known(compression=None, records=len(frames), blocks=table)

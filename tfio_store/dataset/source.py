@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 from typing_extensions import TypeIs
 
+from tfio_store.dataset.checkpoint_files import with_checkpoints
 from tfio_store.dataset.folder import Folder
 from tfio_store.dataset.listed_shards import ListedShards, committed_shards
 from tfio_store.dataset.model import (
@@ -34,7 +35,7 @@ from tfio_store.records.compression import codec_name
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.records.warning import warn
 from tfio_store.storage import Storage
-from tfio_store.storage.storage import given_storage
+from tfio_store.storage.storage import given_storage, with_index_dir
 
 __all__ = [
     "OneSource",
@@ -46,6 +47,7 @@ __all__ = [
     "not_there",
     "open",
     "open_dataset",
+    "reached",
     "repeatable",
 ]
 
@@ -178,7 +180,7 @@ def open_dataset(
     if not isinstance(shards, LazyShards):
         shards = tuple(shards)
     dataset = replace(empty, shards=shards, told=_told(found))
-    dataset = with_known_blocks(dataset, by_pattern=resolver.by_pattern)
+    dataset = with_checkpoints(with_known_blocks(dataset, by_pattern=resolver.by_pattern))
     if storage.cache is not None and len(shards) <= _LOOKED_AT_FIRST:
         hold_versions(dataset)
     return dataset
@@ -211,6 +213,7 @@ def open(  # noqa: A001 - read as tfs.open
     compression: str | None = "auto",
     storage_options: Mapping[str, Any] | None = None,
     storage: Storage | None = None,
+    index_dir: str | os.PathLike[str] | None = None,
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
 ) -> Dataset:
     """Open a source once, for all that takes a source.
@@ -225,6 +228,7 @@ def open(  # noqa: A001 - read as tfs.open
         compression (str | None): See `RecordReader`. Default "auto".
         storage_options (dict | None): See `RecordReader`. Default None.
         storage (Storage | None): See `RecordReader`. Default None.
+        index_dir (str | PathLike | None): See `RecordReader`. Default None.
         max_record_bytes (int): See `RecordReader`; for raw files without an index that are walked
             to cut a `slice` of them. Default 1 GiB.
 
@@ -248,11 +252,27 @@ def open(  # noqa: A001 - read as tfs.open
     """
     found = open_dataset(
         source,
-        given_storage(storage_options, storage),
+        reached(source, storage_options, storage, index_dir),
         compression=compression,
         limits=Limits(max_record_bytes=max_record_bytes),
     )
     return replace(found, named=source) if isinstance(source, DatasetPart) else found
+
+
+def reached(
+    source: Source,
+    storage_options: Mapping[str, Any] | None,
+    storage: Storage | None,
+    index_dir: str | os.PathLike[str] | None,
+) -> Storage | None:
+    """How a source is reached by who passed these. As it was opened, if it was and nothing else is
+    said."""
+    given = given_storage(storage_options, storage)
+    if index_dir is None:
+        return given
+    if given is None and (is_one(source) or isinstance(source, Sequence)):
+        given = common_storage(source)
+    return with_index_dir(given, index_dir)
 
 
 def is_one(source: object) -> TypeIs[OneSource]:

@@ -25,6 +25,7 @@ from tfio_store.errors import (
     TruncatedRecordError,
 )
 from tfio_store.read.order import Cut
+from tfio_store.records.checkpoint import inflate_from
 from tfio_store.records.compression import StreamError, decompress_block
 from tfio_store.records.framing import (
     DEFAULT_MAX_RECORD_BYTES,
@@ -254,9 +255,16 @@ def end_of(batch: RecordBatch) -> int:
 
 
 def decode_block(
-    shard: Shard, block: Block, data: BytesLike, *, verify: bool, max_record_bytes: int
+    shard: Shard,
+    block: Block,
+    data: BytesLike,
+    *,
+    verify: bool,
+    max_record_bytes: int,
+    seed: BytesLike = b"",
 ) -> RecordBatch:
-    """The records of a block that are meant, from its stored ``data``.
+    """The records of a block that are meant, from its stored ``data``, and from its ``seed`` if it
+    is inflated from a checkpoint on.
 
     DataLossError with the shard's URL and the offset of the damage in the uncompressed stream;
     ReplacedError if it holds other records than its index tells of; ManifestError if another number
@@ -269,7 +277,7 @@ def decode_block(
         offset=block.raw_start,
         summed=0 if block.sums is None else block.sums[0],
     )
-    batch = decoder.feed(inflate_block(shard.url, shard.compression, block, data))
+    batch = decoder.feed(inflate_block(shard.url, shard.compression, block, data, seed))
     # also where a sound record goes on behind the block: its last one has ended with it
     if block.sums is not None and not decoder.failed and decoder.summed != block.sums[1]:
         raise other_records(shard.url, block.start)
@@ -302,15 +310,31 @@ def part_of(batch: RecordBatch, block: Block) -> RecordBatch:
     return batch[block.before : block.before + block.records if block.behind else len(batch)]
 
 
-def inflate_block(url: str, codec: str | None, block: Block, data: BytesLike) -> BytesLike:
+def inflate_block(
+    url: str, codec: str | None, block: Block, data: BytesLike, seed: BytesLike = b""
+) -> BytesLike:
     """The uncompressed bytes of a block, as many as it has. DataLossError as `decode_block`."""
     missing = block.stop - block.start - len(memoryview(data))
     if missing:
         raise TruncatedRecordError(_ends_early(missing), path=url, offset=block.raw_start)
     try:
-        return decompress_block(data, codec, nbytes=block.raw_stop - block.raw_start)
+        if block.restart is None:
+            return decompress_block(data, codec, nbytes=block.raw_stop - block.raw_start)
+        raw, why = _inflated_from(codec, block, data, seed)
+        if why is not None:
+            raise StreamError(f"the {codec} data do not decode ({why})")
+        return raw
     except StreamError as error:
         raise CorruptRecordError(str(error), path=url, offset=block.raw_start) from error
+
+
+def _inflated_from(
+    codec: str | None, block: Block, data: BytesLike, seed: BytesLike
+) -> tuple[BytesLike, str | None]:
+    """The bytes of a block that is inflated from a checkpoint on, and what is wrong with them."""
+    assert block.restart is not None and codec is not None
+    nbytes = block.raw_stop - block.raw_start
+    return inflate_from(block.restart.point, seed, data, codec, start=block.start, nbytes=nbytes)
 
 
 def recover_block(
@@ -321,6 +345,7 @@ def recover_block(
     *,
     verify: bool = True,
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+    seed: BytesLike = b"",
 ) -> tuple[RecordBatch, list[SkippedRegion]]:
     """The sound records in a block's stored ``data``, and the regions between them.
 
@@ -338,7 +363,12 @@ def recover_block(
         offset=block.raw_start,
         summed=0 if block.sums is None else block.sums[0],
     )
-    batches = [decoder.feed(data)] if codec is None else _inflated(decoder, codec, data, block)
+    if codec is None:
+        batches = [decoder.feed(data)]
+    elif block.restart is not None:
+        batches = _restarted(decoder, codec, data, block, seed)
+    else:
+        batches = _inflated(decoder, codec, data, block)
     batches.append(decoder.finish())
     missing = block.stop - block.start - len(memoryview(data))
     if block.sums is not None and not missing and _is_another(decoder, block, skipped):
@@ -383,6 +413,19 @@ def _inflated(
             elif room > 0:  # wrong bytes may inflate to any length
                 batches.append(decoder.feed(piece[:room]))
                 room -= len(piece)
+    return batches
+
+
+def _restarted(
+    decoder: RecoveringDecoder, codec: str, data: BytesLike, block: Block, seed: BytesLike
+) -> list[RecordBatch]:
+    try:
+        raw, why = _inflated_from(codec, block, data, seed)
+    except StreamError as error:
+        raw, why = b"", str(error)
+    batches, came = [decoder.feed(raw)], len(memoryview(raw))
+    if came < block.raw_stop - block.raw_start:
+        batches.append(decoder.interrupt(why or "", len(memoryview(data))))
     return batches
 
 

@@ -33,7 +33,7 @@ from tfio_store.read.decode import (
     recover_block,
 )
 from tfio_store.read.order import Numbers
-from tfio_store.read.plan import BlockRun, StreamPart, Units, fetches
+from tfio_store.read.plan import BlockRun, SeedRun, StreamPart, Units, fetches
 from tfio_store.read.record_runs import Frames, RecordRun, decode_run, record_fetches
 from tfio_store.read.stream import StreamReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
@@ -75,7 +75,7 @@ def fetch_records(
 
 def decode(
     dataset: Dataset,
-    parts: Iterable[tuple[StreamPart | BlockRun | RecordRun, BytesLike]],
+    parts: Iterable[tuple[StreamPart | BlockRun | SeedRun | RecordRun, BytesLike]],
     how: Decoding,
 ) -> Iterator[Located]:
     """Located batches of the parts, in order. Empty ones are left out."""
@@ -84,6 +84,9 @@ def decode(
     for part, data in parts:
         if isinstance(part, BlockRun):
             yield from blocks.feed(part, data)
+            continue
+        if isinstance(part, SeedRun):
+            blocks.take_seeds(part, data)
             continue
         yield from blocks.drain()
         if isinstance(part, RecordRun):
@@ -119,6 +122,12 @@ class _BlockDecoders:
         self._how = how
         self._workers = _cores()
         self._waiting: deque[Future[_Decoded]] = deque()
+        self._seeds, self._seeds_at = memoryview(b""), 0
+        """Those of the next run of blocks, and where in their index they begin."""
+
+    def take_seeds(self, run: SeedRun, data: BytesLike) -> None:
+        """Keep the seeds of the blocks that come next."""
+        self._seeds, self._seeds_at = memoryview(data), run.start
 
     def feed(self, run: BlockRun, data: BytesLike) -> Iterator[Located]:
         view, start = memoryview(data), run.blocks[0].start
@@ -131,7 +140,15 @@ class _BlockDecoders:
             while len(self._waiting) >= 2 * self._workers:
                 yield from self._out(self._waiting.popleft().result())
             pool = threads.pool("decode", self._workers)
-            self._waiting.append(pool.submit(self._decode, position, block, stored))
+            self._waiting.append(
+                pool.submit(self._decode, position, block, stored, self._seed_of(block))
+            )
+
+    def _seed_of(self, block: Block) -> memoryview:
+        if block.restart is None:
+            return memoryview(b"")
+        start = block.restart.start - self._seeds_at
+        return self._seeds[max(start, 0) : max(block.restart.stop - self._seeds_at, 0)]
 
     def drain(self) -> Iterator[Located]:
         while self._waiting:
@@ -148,9 +165,15 @@ class _BlockDecoders:
         if len(batch):
             yield decoded.located
 
-    def _decode(self, position: int, block: Block, data: memoryview) -> _Decoded:
+    def _decode(
+        self, position: int, block: Block, data: memoryview, seed: BytesLike = b""
+    ) -> _Decoded:
         how, shard = self._how, self._dataset.shard(block.shard)
-        limits: dict[str, Any] = {"verify": how.verify, "max_record_bytes": how.max_record_bytes}
+        limits: dict[str, Any] = {
+            "verify": how.verify,
+            "max_record_bytes": how.max_record_bytes,
+            "seed": seed,
+        }
         skipped: list[SkippedRegion] = []
         try:
             batch = decode_block(shard, block, data, **limits)

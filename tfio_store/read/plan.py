@@ -23,7 +23,7 @@ from tfio_store.records.compression import most_ratio
 from tfio_store.records.framing import FRAME_OVERHEAD
 from tfio_store.storage.read_ahead import Fetch, split_range
 
-__all__ = ["RECORD_COST", "BlockRun", "StreamPart", "Units", "fetches"]
+__all__ = ["RECORD_COST", "BlockRun", "SeedRun", "StreamPart", "Units", "fetches"]
 
 RECORD_COST = 32
 """Bytes of memory for a record beside its frame: its places before and after shuffling.
@@ -277,7 +277,15 @@ class BlockRun:
     blocks: tuple[Block, ...]
 
 
-Part: TypeAlias = StreamPart | BlockRun
+@dataclass(frozen=True, slots=True)
+class SeedRun:
+    """What one range is for: the seeds of the blocks of the run that follows. It begins at byte
+    ``start`` of their index."""
+
+    start: int
+
+
+Part: TypeAlias = StreamPart | BlockRun | SeedRun
 
 
 def fetches(
@@ -291,7 +299,7 @@ def fetches(
             units.begin(order[at : at + 2 * _UNITS_AHEAD])
         shard, block = units[int(order[at])]
         if run and (block is None or not _continues(dataset, run, wanted, block)):
-            yield _run_fetch(dataset, at - len(run), run)
+            yield from _run_fetches(dataset, at - len(run), run)
             run, wanted = [], 0
         if block is None:
             yield from _stream_fetches(dataset, at, shard, start)
@@ -300,7 +308,7 @@ def fetches(
             wanted += block.stop - block.start
         start = 0
     if run:
-        yield _run_fetch(dataset, len(order) - len(run), run)
+        yield from _run_fetches(dataset, len(order) - len(run), run)
 
 
 def _stream_fetches(
@@ -349,7 +357,12 @@ def _stream_ranges(
 def _continues(dataset: Dataset, run: list[Block], wanted: int, block: Block) -> bool:
     """Whether one request may fetch a block together with those before it, which have ``wanted``
     bytes."""
-    gap = block.start - run[-1].stop
+    last = run[-1]
+    gap = block.start - last.stop
+    if block.restart is not None and last.restart is not None and last.start <= block.start:
+        gap = max(gap, 0)  # they overlap by a few bytes
+        if gap and block.restart.start != last.restart.stop:
+            return False  # or seeds would be fetched in vain
     if block.shard != run[0].shard or not 0 <= gap <= MERGE_GAP:
         return False
     wanted += block.stop - block.start
@@ -359,10 +372,15 @@ def _continues(dataset: Dataset, run: list[Block], wanted: int, block: Block) ->
     return block.stop - run[0].start <= store.range_bytes
 
 
-def _run_fetch(dataset: Dataset, position: int, run: list[Block]) -> Fetch[Part]:
+def _run_fetches(dataset: Dataset, position: int, run: list[Block]) -> Iterator[Fetch[Part]]:
+    first, last = run[0].restart, run[-1].restart
+    if first is not None and last is not None and first.start < last.stop:
+        index, at = dataset.open_url(first.address)
+        begin, end = first.start, last.stop
+        yield Fetch(index, at, begin, end, SeedRun(begin), end - begin, first.version)
     start, stop, shard = run[0].start, run[-1].stop, run[0].shard
     store, path = dataset.open(shard)
     raw = sum(block.raw_stop - block.raw_start for block in run)
     version = dataset.shard(shard).version
     part = BlockRun(position, tuple(run))
-    return Fetch(store, path, start, stop, part, max(stop - start, raw), version)
+    yield Fetch(store, path, start, stop, part, max(stop - start, raw), version)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,7 +17,7 @@ from tfio_store.dataset.checks import check_positive
 from tfio_store.dataset.header_walk import index_raw_shards, with_idx
 from tfio_store.dataset.model import MEMORY_BUDGET, Dataset, Limits, facts_of
 from tfio_store.dataset.paged_shards import MemoryCache
-from tfio_store.dataset.source import Source, open_dataset
+from tfio_store.dataset.source import Source, open_dataset, reached
 from tfio_store.read.cursor import Route
 from tfio_store.read.decode import Decoding
 from tfio_store.read.fetch import fetch_records
@@ -25,7 +26,6 @@ from tfio_store.read.record_runs import UNKNOWN, Frames, frames_of
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
 from tfio_store.records.notebook import html_table
 from tfio_store.storage import Storage
-from tfio_store.storage.storage import given_storage
 
 __all__ = ["RecordSource", "is_number", "record_numbers"]
 
@@ -121,6 +121,7 @@ class RecordSource(Sequence[bytes]):
         verify (bool): See `RecordReader`. Default True.
         storage_options (dict | None): See `RecordReader`. Default None.
         storage (Storage | None): See `RecordReader`. Default None.
+        index_dir (str | PathLike | None): See `RecordReader`. Default None.
         idx (list[str] | None): Text index files as DALI's ``tfrecord2idx`` writes them, one for
             each file of the source. They replace the walk. Default None.
         cache_bytes (int): Bytes of decoded blocks and single records to keep for later questions.
@@ -130,7 +131,8 @@ class RecordSource(Sequence[bytes]):
 
     Raises:
         OSError: The storage fails: FileNotFoundError, PermissionError and others, with the URL.
-        ValueError: A shard is a compressed stream that was not written in blocks.
+        ValueError: A shard is a compressed stream that was not written in blocks, and `build_index`
+            has not indexed it.
         CorruptRecordError: A header or a record is damaged. It gives path and offset.
         TruncatedRecordError: A file ends inside a record.
         RecordTooLargeError: A record is longer than ``max_record_bytes``.
@@ -152,6 +154,7 @@ class RecordSource(Sequence[bytes]):
         verify: bool = True,
         storage_options: Mapping[str, Any] | None = None,
         storage: Storage | None = None,
+        index_dir: str | os.PathLike[str] | None = None,
         idx: Sequence[str] | None = None,
         cache_bytes: int = 64 << 20,
         memory_budget: int = MEMORY_BUDGET,
@@ -160,7 +163,7 @@ class RecordSource(Sequence[bytes]):
         check_positive("memory_budget", memory_budget)
         found = open_dataset(
             source,
-            given_storage(storage_options, storage),
+            reached(source, storage_options, storage, index_dir),
             compression=compression,
             limits=Limits(memory_budget, max_record_bytes),
         )
@@ -218,8 +221,8 @@ class RecordSource(Sequence[bytes]):
             if shard.blocks is None:
                 raise ValueError(
                     f"{shard.url}: is one {shard.compression} stream, in which no record can be "
-                    "reached by its number; copy it with tfio_store.copy(), which compresses in "
-                    "blocks"
+                    "reached by its number; index it with tfio_store.build_index, or copy it with "
+                    "tfio_store.copy(), which compresses in blocks"
                 )
         self._dataset = dataset
         self._units = Units(dataset, streams=False)

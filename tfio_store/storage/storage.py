@@ -9,11 +9,12 @@ from typing import Any
 
 from tfio_store.records.notebook import html_table
 from tfio_store.storage.cache.local_cache import LocalCache, cache_of
+from tfio_store.storage.redaction import redacted
 from tfio_store.storage.resolve import check_backend, open_store
 from tfio_store.storage.retry import Retry
 from tfio_store.storage.store import Store
 
-__all__ = ["Storage", "check_storage", "for_writing", "given_storage"]
+__all__ = ["Storage", "check_storage", "for_writing", "given_storage", "with_index_dir"]
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -34,6 +35,8 @@ class Storage:
         cache (str | PathLike | LocalCache | None): A folder on a local disk that keeps what readers
             fetch from distant stores, for later epochs and for other processes; see `LocalCache`.
             Default None.
+        index_dir (str | PathLike | None): A folder, or its URL, for the indexes of compressed files
+            beside which nothing can be written; see `build_index`. Default None.
 
     Raises:
         TypeError: An argument is of another type.
@@ -51,6 +54,7 @@ class Storage:
     retry: Retry | None
     backend: str
     cache: LocalCache | None
+    index_dir: str | None
 
     def __init__(
         self,
@@ -59,6 +63,7 @@ class Storage:
         retry: Retry | None = None,
         backend: str = "fsspec",
         cache: str | os.PathLike[str] | LocalCache | None = None,
+        index_dir: str | os.PathLike[str] | None = None,
     ) -> None:
         check_options(options, "options")
         if retry is not None and not isinstance(retry, Retry):
@@ -73,6 +78,7 @@ class Storage:
         object.__setattr__(self, "retry", retry)
         object.__setattr__(self, "backend", backend)
         object.__setattr__(self, "cache", kept)
+        object.__setattr__(self, "index_dir", check_index_dir(index_dir))
 
     def __repr__(self) -> str:
         names = ", ".join(f"{name!r}: ..." for name in self.options or ())
@@ -80,6 +86,7 @@ class Storage:
         told += [] if self.retry is None else [f"retry={self.retry}"]
         told += [] if self.backend == "fsspec" else [f"backend={self.backend!r}"]
         told += [] if self.cache is None else [f"cache={self.cache}"]
+        told += [] if self.index_dir is None else [f"index_dir={redacted(self.index_dir)!r}"]
         return f"Storage({', '.join(told)})"
 
     def _repr_html_(self) -> str:
@@ -131,6 +138,15 @@ def given_storage(
     return Storage(storage_options) if storage_options else storage
 
 
+def with_index_dir(
+    storage: Storage | None, index_dir: str | os.PathLike[str] | None
+) -> Storage | None:
+    """The same, with another folder for indexes if one is given."""
+    if index_dir is None:
+        return storage
+    return replace(storage or Storage(), index_dir=index_dir)
+
+
 def for_writing(storage: Storage | None) -> Storage:
     """The same without its cache, which is of readers only."""
     return Storage() if storage is None else replace(storage, cache=None)
@@ -143,6 +159,17 @@ def check_storage(storage: object, name: str) -> None:
         raise TypeError(
             f"{name}= takes a tfio_store.Storage, not {kind}; of a dict, tfio_store.Storage(…)"
         )
+
+
+def check_index_dir(index_dir: object) -> str | None:
+    """A folder's path or URL as text. Raises TypeError for anything else."""
+    found = os.fspath(index_dir) if isinstance(index_dir, os.PathLike) else index_dir
+    if found is None:
+        return None
+    if not isinstance(found, str) or not found:
+        raise TypeError(f"index_dir= takes a folder's path or URL, not {index_dir!r}")
+    # it is sent to processes that stand in other folders
+    return found if "://" in found else os.path.abspath(found)
 
 
 def check_options(options: object, name: str) -> None:

@@ -26,6 +26,7 @@ def to_json(storage: Storage) -> str:
         "retry": storage.retry and asdict(storage.retry),
         "backend": storage.backend,
         "cache": storage.cache and asdict(storage.cache),
+        "index_dir": storage.index_dir,
     }
     try:
         return json.dumps(plain, sort_keys=True)
