@@ -148,8 +148,8 @@ class BlockTable:
     stand behind the data of the records before block b, 4 bytes each. ``crcs`` are these masked
     CRCs, beside ``starts``. Both are None where nobody knows.
 
-    ``checkpoints`` are of a stream that others compressed: its blocks are found by these, and overlap
-    by a few stored bytes. None for blocks that are compressed by themselves.
+    ``checkpoints`` are of a stream that others compressed: its blocks are found by these, and
+    overlap by a few stored bytes. None for blocks that are compressed by themselves.
 
     A table that is not ``whole`` is of a part of its shard, as `tfio_store.dataset.part` cuts it.
     It has some of the blocks, and numbers the records of the part. The first block may hold

@@ -133,8 +133,8 @@ def _found(dataset: Dataset, shard: Shard, known: _Listed) -> Shard | None:
         if indexed is not None:
             return indexed
         warn(
-            f"{shard.url}: its index {store.url(path)} is of another version of the file, and is not "
-            "used; write it anew with tfio_store.build_index"
+            f"{shard.url}: its index {store.url(path)} is of another version of the file, and is "
+            "not used; write it anew with tfio_store.build_index"
         )
     return None
 

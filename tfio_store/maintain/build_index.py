@@ -3,20 +3,22 @@ random."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from tfio_store.dataset.block_tables import ShardInfo
 from tfio_store.dataset.checks import check_name
 from tfio_store.dataset.folder import Folder
-from tfio_store.dataset.header_walk import format_idx, frame_offsets, indexed_shard
+from tfio_store.dataset.header_walk import codec_of, format_idx, frame_offsets, indexed_shard
 from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.model import Dataset
 from tfio_store.dataset.names import DatasetNames, new_tag, split_url
-from tfio_store.dataset.source import Source, open_dataset
+from tfio_store.dataset.source import Source, open_dataset, reached
+from tfio_store.maintain.stream_index import index_stream
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, crc32c
 from tfio_store.storage import Storage, Store
 from tfio_store.storage.read_ahead import Fetch, ReadAhead, split_range
@@ -38,36 +40,49 @@ def build_index(
     record_positions: bool | None = None,
     storage_options: Mapping[str, Any] | None = None,
     storage: Storage | None = None,
+    index_dir: str | os.PathLike[str] | None = None,
     memory_budget: int = _BUDGET,
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
     on_progress: OnProgress | None = None,
 ) -> DatasetManifest:
-    r"""Make a dataset of raw files that were written elsewhere.
+    r"""Index files that were written elsewhere: raw ones, and GZIP and ZLIB streams.
 
     It finds their blocks, records and checksums. The files are not touched. It reads all bytes
     once, because the manifest keeps a CRC32C of each file. Of the records it checks only the
     headers; `verify` checks them whole.
+
+    For each compressed file it writes an index beside the file: for ``folder/a.gz`` that is
+    ``folder/_a.gz.checkpoints``. It tells how to begin to inflate about every MiB, and takes up to
+    3 % of the file. From then on the file has blocks, under its own name, for all that read it. If
+    the file is replaced, its index is passed by with a warning. What has a sound index already is
+    not inflated again.
 
     Args:
         source (str | PathLike | list): The files, as for `RecordReader`.
         save_as (str | None): The URL that the dataset shall have, in the files' own folder: for
             ``s3://b/old/part-*`` perhaps ``s3://b/old/train``. Index and manifest are written
             there. From then on ``RecordSource("s3://b/old/train")`` and all others know the blocks.
-            Default None: the manifest is only returned.
+            Default None: the manifest is only returned. Compressed files are indexed all the same.
         record_positions (bool | None): See `ShardedWriter`. Default None.
         storage_options (dict | None): See `RecordReader`. Default None.
         storage (Storage | None): See `RecordReader`. Default None.
+        index_dir (str | PathLike | None): A folder, or its URL, in which the indexes of compressed
+            files are written instead, for example if the bucket is read-only. Readers take the same
+            ``index_dir=``, or ``Storage(index_dir=…)``. Default None: beside the files.
         memory_budget (int): Bytes that may be in flight. Default 256 MiB.
         max_record_bytes (int): See `RecordReader`. Default 1 GiB.
         on_progress (Callable | None): Called with the `Progress` after each file. Default None.
 
     Returns:
-        DatasetManifest: With the block table of each file.
+        DatasetManifest: With the block table of each raw file.
 
     Raises:
-        ValueError: A file is compressed, does not lie in the folder of ``save_as``, is named twice,
-            or has a name that no manifest can hold (with one of ``% : ? # \`` in it).
-        CorruptRecordError: A header is damaged.
+        ValueError: A file is ZSTD, of another compression than the others, does not lie in the
+            folder of ``save_as``, is named twice, or has a name that no manifest can hold (with one
+            of ``% : ? # \`` in it).
+        ImportError: A file is compressed, and the compiled core is missing.
+        PermissionError: Nothing may be written beside a compressed file; pass ``index_dir``.
+        CorruptRecordError: A header is damaged, or data does not decompress.
         TruncatedRecordError: A file ends inside a record.
         RecordTooLargeError: A header claims more than ``max_record_bytes``.
         FileExistsError: ``save_as`` has a manifest.
@@ -80,20 +95,27 @@ def build_index(
         4
         >>> tfs.RecordSource("train")[3]
         b'two'
+
+        >>> with tfs.TFRecordWriter("a.gz", options="GZIP") as writer:
+        ...     writer.write_batch([b"one", b"two"])
+        >>> tfs.build_index("a.gz").records
+        2
+        >>> tfs.RecordSource("a.gz")[1]
+        b'two'
     """
     if record_positions is not None and not isinstance(record_positions, bool):
         raise TypeError(f"record_positions= takes None, True or False, not {record_positions!r}")
     check_on_progress(on_progress)
-    storage = given_storage(storage_options, storage)
-    dataset = open_dataset(source, storage)
+    dataset = open_dataset(source, reached(source, storage_options, storage, index_dir))
     _check_whole(dataset)
     place = None if save_as is None else for_writing(dataset.storage).open(save_as)
     names = _names(dataset, _common_folder(dataset, place))
     share = memory_budget // _SHARDS_AT_ONCE
     describe = partial(_describe, dataset, share, max_record_bytes, record_positions)
     with Threads(_SHARDS_AT_ONCE, thread_name_prefix="tfio_store-index") as pool:
-        shards = tuple(_told(pool.map(describe, names, range(len(names))), on_progress))
-    return DatasetManifest(shards, None) if place is None else _save(shards, place)
+        found = list(_told(pool.map(describe, names, range(len(names))), on_progress))
+    manifest = DatasetManifest(tuple(info for info, _ in found), _common_codec(dataset, found))
+    return manifest if place is None else _save(manifest, place)
 
 
 def _check_whole(dataset: Dataset) -> None:
@@ -104,14 +126,31 @@ def _check_whole(dataset: Dataset) -> None:
             )
 
 
-def _told(shards: Iterable[ShardInfo], on_progress: OnProgress | None) -> Iterator[ShardInfo]:
+def _common_codec(dataset: Dataset, found: list[tuple[ShardInfo, str | None]]) -> str | None:
+    """The compression of all files. ValueError if they differ."""
+    codecs = [codec for _, codec in found]
+    for shard, codec in zip(dataset.shards, codecs, strict=True):
+        if codec != codecs[0]:
+            first, this = codecs[0] or "raw", codec or "raw"
+            raise ValueError(
+                f"{shard.url}: is {this}, and {dataset.shards[0].url} is {first}; a dataset has one "
+                "compression, so index the files of each by themselves"
+            )
+    return codecs[0] if codecs else None
+
+
+_Described: TypeAlias = tuple[ShardInfo, "str | None"]
+"""A file and its compression."""
+
+
+def _told(shards: Iterable[_Described], on_progress: OnProgress | None) -> Iterator[_Described]:
     """The shards as they come, each with a word to the caller."""
     records = nbytes = 0
-    for done, shard in enumerate(shards, 1):
+    for done, (shard, codec) in enumerate(shards, 1):
         records, nbytes = records + shard.records, nbytes + shard.nbytes
         if on_progress is not None:
             on_progress(Progress(records, nbytes, done))
-        yield shard
+        yield shard, codec
 
 
 def _common_folder(dataset: Dataset, place: tuple[Store, str] | None) -> str:
@@ -149,8 +188,11 @@ def _describe(
     record_positions: bool | None,
     name: str,
     index: int,
-) -> ShardInfo:
+) -> _Described:
     shard = dataset.shards[index]
+    codec = codec_of(dataset, index)
+    if codec is not None:
+        return _describe_stream(dataset, memory_budget, max_record_bytes, name, index, codec), codec
     if shard.blocks is None or (record_positions and shard.blocks.starts is None):
         shard = indexed_shard(
             dataset,
@@ -159,24 +201,51 @@ def _describe(
             max_record_bytes=max_record_bytes,
             record_positions=record_positions,
         )
-    if shard.blocks is None or shard.compression is not None:
-        raise ValueError(
-            f"{shard.url}: is compressed; only raw files can be indexed where they are. "
-            "copy it with tfio_store.copy(), which compresses in blocks"
-        )
+    assert shard.blocks is not None
     blocks = shard.blocks if record_positions is not False else replace(shard.blocks, starts=None)
     crc = object_crc32c(dataset, index, memory_budget=memory_budget)
-    return ShardInfo(name, shard.nbytes, int(blocks.records[-1]), crc, blocks)
+    return ShardInfo(name, shard.nbytes, int(blocks.records[-1]), crc, blocks), None
 
 
-def _save(shards: tuple[ShardInfo, ...], place: tuple[Store, str]) -> DatasetManifest:
+def _describe_stream(
+    dataset: Dataset,
+    memory_budget: int,
+    max_record_bytes: int,
+    name: str,
+    index: int,
+    codec: str,
+) -> ShardInfo:
+    """A compressed file, whose blocks an index of its own tells."""
+    shard = dataset.shards[index]
+    if codec == "ZSTD":
+        raise ValueError(
+            f"{shard.url}: is a ZSTD stream, inside of which no decoder can begin: copy it with "
+            "tfio_store.copy(), which compresses in blocks"
+        )
+    if shard.blocks is not None and shard.records is not None:
+        crc = object_crc32c(dataset, index, memory_budget=memory_budget)
+        return ShardInfo(name, shard.nbytes, shard.records, crc)
+    known = dataset.with_shards({index: shard.known(compression=codec)})
+    try:
+        indexed, crc = index_stream(
+            known, index, memory_budget=memory_budget, max_record_bytes=max_record_bytes
+        )
+    except PermissionError as error:
+        raise PermissionError(
+            error.errno,
+            f"{error.strerror or error}; pass index_dir=, a folder in which the index can be written",
+            error.filename or shard.url,
+        ) from error
+    assert indexed.records is not None
+    return ShardInfo(name, shard.nbytes, indexed.records, crc)
+
+
+def _save(manifest: DatasetManifest, place: tuple[Store, str]) -> DatasetManifest:
     store, path = place
     parent, name = split_url(path)
     folder, names = Folder(store, parent), DatasetNames(name)
     # tagged, because until the manifest is there the plain name may be another index's
-    parts = put_parts(
-        Place(folder, names, new_tag()), DatasetManifest(shards, None), (), plain=False
-    )
+    parts = put_parts(Place(folder, names, new_tag()), manifest, (), plain=False)
     try:
         folder.put(names.manifest, parts.manifest.to_bytes(), if_absent=True)
     except FileExistsError:
