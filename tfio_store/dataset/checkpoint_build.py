@@ -2,8 +2,9 @@
 
 Each block but the first begins at a checkpoint: between two symbols of the deflate stream, as close
 before a record as possible. How the stream was made does not matter: neither where deflate's own
-blocks are, nor its members. A block ends with the record that makes it 1 MiB long. It is longer where
-the index would else take too large a part of the file, as where a MiB is compressed to a kilobyte.
+blocks are, nor its members. A block ends with the record that makes it 1 MiB long. It is longer
+where the index would else take too large a part of the file, as where a MiB is compressed to a
+kilobyte.
 """
 
 from __future__ import annotations

@@ -116,8 +116,9 @@ def _places(dataset: Dataset, shard: Shard) -> Iterator[tuple[Store, str]]:
         yield dataset.open_url(f"{folder}/{beside}" if folder else beside)
 
 
-def _found(dataset: Dataset, shard: Shard, known: _Listed) -> Shard | None:
-    """The shard, with the blocks that its index tells. None without one that can be trusted."""
+def _found(dataset: Dataset, shard: Shard, known: _Listed, *, silent: bool = False) -> Shard | None:
+    """The shard, with the blocks that its index tells. None without one that can be trusted.
+    ``silent``: without a word about the others."""
     for store, path in _places(dataset, shard):
         try:
             info = known.look(store, path)
@@ -125,13 +126,16 @@ def _found(dataset: Dataset, shard: Shard, known: _Listed) -> Shard | None:
         except (PermissionError, FileNotFoundError):
             continue
         except ManifestError as error:
-            warn(f"{shard.url} is read without its index: {error}")
+            if not silent:
+                warn(f"{shard.url} is read without its index: {error}")
             continue
         if found is None:
             continue
         indexed = _indexed(dataset, shard, found)
         if indexed is not None:
             return indexed
+        if silent:
+            continue
         warn(
             f"{shard.url}: its index {store.url(path)} is of another version of the file, and is "
             "not used; write it anew with tfio_store.build_index"
@@ -199,7 +203,7 @@ def save_index(dataset: Dataset, index: int, built: BuiltIndex) -> Shard:
     """
     shard = dataset.shards[index]
     outside = Dataset((), for_writing(dataset.storage))
-    found = _found(dataset, shard, _Listed())
+    found = _found(dataset, shard, _Listed(), silent=True)
     if found is not None:
         return found
     places = _places(outside, shard)

@@ -10,10 +10,10 @@ It lies in an object of its own, beside the file or in a folder of the user's. L
     the etag
     u64 bytes from nbytes up to here  u32 CRC32C of the first 16 bytes and of these  "CKPE"
 
-``nbytes`` are the file's, ``place`` is a digest of its URL, and the etag is that of the version that
-was indexed. A file of the same URL must still have this etag. Of a file that was copied elsewhere,
-together with its index, nobody can ask that: each block is checked by its CRC32C. The other columns
-are those of `BlockTable` and `Checkpoints`.
+``nbytes`` are the file's, ``place`` is a digest of its URL, and the etag is that of the version
+that was indexed. A file of the same URL must still have this etag. Of a file that was copied
+elsewhere, together with its index, nobody can ask that: each block is checked by its CRC32C. The
+other columns are those of `BlockTable` and `Checkpoints`.
 """
 
 from __future__ import annotations

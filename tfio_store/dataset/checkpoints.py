@@ -35,10 +35,10 @@ class Restart(NamedTuple):
 class Checkpoints:
     """One checkpoint for each block of a table.
 
-    Block b is inflated from bit ``bits[b]`` of the stored object on, and its bytes begin ``skips[b]``
-    bytes later. It needs what is stored before byte ``stops[b]``. ``crcs`` are CRC32C of the blocks'
-    bytes. Its seed is bytes ``seeds[b]:seeds[b + 1]`` of the object ``address``, which holds the
-    index.
+    Block b is inflated from bit ``bits[b]`` of the stored object on, and its bytes begin
+    ``skips[b]`` bytes later. It needs what is stored before byte ``stops[b]``. ``crcs`` are CRC32C
+    of the blocks' bytes. Its seed is bytes ``seeds[b]:seeds[b + 1]`` of the object ``address``,
+    which holds the index.
     """
 
     bits: Int64Array

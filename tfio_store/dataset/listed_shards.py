@@ -141,9 +141,7 @@ def pack_shards(shards: Sequence[Shard]) -> bytes:
         _planes([table.records for table in known]),
         b"".join(t.sums.astype("<u4").tobytes() for t in known if t.sums is not None),
     )
-    points = [
-        None if t is None or t.checkpoints is None else _points(t.checkpoints) for t in tables
-    ]
+    points = [_points(table) for table in tables]
     return zlib.compress(pickle.dumps((facts, heads, columns, points)))
 
 
@@ -163,8 +161,11 @@ def _head(table: BlockTable) -> tuple[Any, ...]:
     return len(table), int(table.offsets[0]), raw, *table.bounds, summed
 
 
-def _points(points: Checkpoints) -> tuple[Any, ...]:
-    """What `_with_points` adds to a table again."""
+def _points(table: BlockTable | None) -> tuple[Any, ...] | None:
+    """The checkpoints that `_with_points` adds to a table again."""
+    points = None if table is None else table.checkpoints
+    if points is None:
+        return None
     wide = (points.bits, points.stops, points.seeds)
     starts = [(max(len(array) - 1, 0), int(array[0]) if len(array) else 0) for array in wide]
     narrow = (points.skips.astype("<u4").tobytes(), points.crcs.astype("<u4").tobytes())

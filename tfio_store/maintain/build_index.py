@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from tfio_store.dataset.block_tables import ShardInfo
+from tfio_store.dataset.checkpoint_files import checkpointed
 from tfio_store.dataset.checks import check_name
 from tfio_store.dataset.folder import Folder
 from tfio_store.dataset.header_walk import codec_of, format_idx, frame_offsets, indexed_shard
@@ -133,8 +134,8 @@ def _common_codec(dataset: Dataset, found: list[tuple[ShardInfo, str | None]]) -
         if codec != codecs[0]:
             first, this = codecs[0] or "raw", codec or "raw"
             raise ValueError(
-                f"{shard.url}: is {this}, and {dataset.shards[0].url} is {first}; a dataset has one "
-                "compression, so index the files of each by themselves"
+                f"{shard.url}: is {this}, and {dataset.shards[0].url} is {first}; a dataset has "
+                "one compression, so index the files of each by themselves"
             )
     return codecs[0] if codecs else None
 
@@ -222,10 +223,12 @@ def _describe_stream(
             f"{shard.url}: is a ZSTD stream, inside of which no decoder can begin: copy it with "
             "tfio_store.copy(), which compresses in blocks"
         )
+    known = dataset.with_shards({index: checkpointed(dataset, shard.known(compression=codec))})
+    shard = known.shards[index]
     if shard.blocks is not None and shard.records is not None:
         crc = object_crc32c(dataset, index, memory_budget=memory_budget)
-        return ShardInfo(name, shard.nbytes, shard.records, crc)
-    known = dataset.with_shards({index: shard.known(compression=codec)})
+        own = shard.blocks if shard.blocks.checkpoints is None else None
+        return ShardInfo(name, shard.nbytes, shard.records, crc, own)
     try:
         indexed, crc = index_stream(
             known, index, memory_budget=memory_budget, max_record_bytes=max_record_bytes
@@ -233,7 +236,7 @@ def _describe_stream(
     except PermissionError as error:
         raise PermissionError(
             error.errno,
-            f"{error.strerror or error}; pass index_dir=, a folder in which the index can be written",
+            f"{error.strerror or error}; pass index_dir=, a folder for the index",
             error.filename or shard.url,
         ) from error
     assert indexed.records is not None

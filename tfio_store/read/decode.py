@@ -332,7 +332,8 @@ def _inflated_from(
     codec: str | None, block: Block, data: BytesLike, seed: BytesLike
 ) -> tuple[BytesLike, str | None]:
     """The bytes of a block that is inflated from a checkpoint on, and what is wrong with them."""
-    assert block.restart is not None and codec is not None
+    assert block.restart is not None
+    assert codec is not None
     nbytes = block.raw_stop - block.raw_start
     return inflate_from(block.restart.point, seed, data, codec, start=block.start, nbytes=nbytes)
 

@@ -1,9 +1,10 @@
 """Checkpoints of an inflater: where one can begin inside of a GZIP or ZLIB stream. No I/O.
 
-Whoever wants bytes from the middle of a stream needs three things: the bit at which a symbol begins,
-the Huffman codes that hold there, and those of the 32 KiB before it that are copied. The last two are
-the checkpoint's *seed*: the first bits of the deflate block, as they stand in the file, and the window.
-Bytes of the window that nothing copies are zeros, which hardly take room. A seed is packed by zlib::
+Whoever wants bytes from the middle of a stream needs three things: the bit at which a symbol
+begins, the Huffman codes that hold there, and what is copied of the 32 KiB before it. The last two
+are the checkpoint's *seed*: the first bits of the deflate block, as they stand in the file, and the
+window. It begins with the first byte that is copied, and bytes that are not are zeros, which hardly
+take room. A seed is packed by zlib::
 
     u16 bits of the header    its bytes, from bit 0 on    the window, up to 32 KiB
 
