@@ -63,11 +63,12 @@ def with_checkpoints(dataset: Dataset) -> Dataset:
     return dataset.with_shards(indexed) if indexed else dataset
 
 
-def checkpointed(dataset: Dataset, shard: Shard) -> Shard:
-    """A shard of a dataset whose codec is known, with its blocks if it has an index."""
+def checkpointed(dataset: Dataset, shard: Shard, *, silent: bool = False) -> Shard:
+    """A shard of a dataset whose codec is known, with its blocks if it has an index. ``silent``:
+    without a word about one that is not used."""
     if not _may_have(dataset, shard):
         return shard
-    return _found(dataset, shard, _Listed()) or shard
+    return _found(dataset, shard, _Listed(), silent=silent) or shard
 
 
 def _may_have(dataset: Dataset, shard: Shard) -> bool:

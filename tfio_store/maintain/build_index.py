@@ -223,7 +223,9 @@ def _describe_stream(
             f"{shard.url}: is a ZSTD stream, inside of which no decoder can begin: copy it with "
             "tfio_store.copy(), which compresses in blocks"
         )
-    known = dataset.with_shards({index: checkpointed(dataset, shard.known(compression=codec))})
+    known = dataset.with_shards(
+        {index: checkpointed(dataset, shard.known(compression=codec), silent=True)}
+    )
     shard = known.shards[index]
     if shard.blocks is not None and shard.records is not None:
         crc = object_crc32c(dataset, index, memory_budget=memory_budget)

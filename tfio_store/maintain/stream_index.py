@@ -18,7 +18,7 @@ __all__ = ["index_stream"]
 def index_stream(
     dataset: Dataset, index: int, *, memory_budget: int, max_record_bytes: int
 ) -> tuple[Shard, int]:
-    """A GZIP or ZLIB shard with its blocks, and the CRC32C of its stored bytes. Its index is written.
+    """A GZIP or ZLIB shard with its blocks, and its stored CRC32C. Its index is written.
 
     DataLossError if it does not inflate to records; its records' data is not checked."""
     shard = dataset.shards[index]

@@ -34,6 +34,7 @@ from tfio_store.tf.dataset.options import (
 )
 from tfio_store.tf.dataset.record_rows import map_in_parallel, map_in_place, map_that_waits
 from tfio_store.tf.dataset.request import Blocks
+from tfio_store.tf.dataset.runtime import codec_text
 from tfio_store.tf.dataset.spans import Spans, block_spans, coarse_block_spans
 
 __all__ = [
@@ -185,7 +186,7 @@ class BlockReader:
         window: int = 1,
     ) -> None:
         files = [shard.address for shard in dataset.shards]
-        codecs = [shard.compression or "" for shard in dataset.shards]
+        codecs = [codec_text(shard) for shard in dataset.shards]
         versions = [shard.version.etag or "" for shard in dataset.shards]
         # make the tensors once: functions capture them, and no call copies them
         self._blocks = Blocks(

@@ -73,7 +73,8 @@ class Blocks:
     """The blocks of a dataset, and the groups in which a pipeline asks for them.
 
     files: string [f]. URLs or paths.
-    codecs: string [f]. "" (raw), "GZIP", "ZLIB" or "ZSTD".
+    codecs: string [f]. "" (raw), "GZIP", "ZLIB" or "ZSTD"; with "@index" behind it if the blocks
+        are those of an index of checkpoints.
     versions: string [f]. The etags of the files when their blocks were found; "" where unknown.
     table: int64 [blocks, 8]. File; stored bytes from, to; uncompressed bytes from, to; records; the
         sums of the records before the block and up to its end, or -1.

@@ -12,10 +12,13 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from tfio_store.dataset.block_tables import BlockTable
+from tfio_store.dataset.checkpoint_files import checkpointed
+from tfio_store.dataset.checkpoints import Restart
 from tfio_store.dataset.header_walk import is_remote
 from tfio_store.dataset.model import Block, Dataset, Shard
 from tfio_store.dataset.source import not_there
@@ -37,7 +40,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
 
-__all__ = ["BlockSkips", "begin_block", "classify", "inflate", "read_block"]
+__all__ = ["BlockSkips", "begin_block", "classify", "codec_text", "inflate", "read_block"]
 
 
 # Tracks what is skipped in files whose blocks are read one by one. Knows no TensorFlow.
@@ -351,6 +354,15 @@ def _answer(
 
 _skips = BlockSkips()
 
+_INDEXED = "@index"
+
+
+def codec_text(shard: Shard) -> str:
+    """What the ops are told of a shard's compression, and hand on to these functions."""
+    codec = shard.compression or ""
+    indexed = shard.blocks is not None and shard.blocks.checkpoints is not None
+    return codec + _INDEXED if indexed else codec
+
 
 def _then(first: Future[BytesLike], change: Callable[[BytesLike], BytesLike]) -> Future[BytesLike]:
     """What ``change`` makes of the result of ``first``. As many threads as cores do that work."""
@@ -391,8 +403,51 @@ class _Stored(NamedTuple):
         fetched = store.read(path, self.start, self.stop, etag=self.version or None)
         if not codec:
             return Fetch(fetched)  # the op takes what is there
+        name, block = self.block(codec, raw)
+        inflate = partial(inflate_block, redacted(self.url), name, block)
+        if block.restart is None:
+            return Fetch(_then(fetched, inflate))
+        seed = self.seed(block.restart)
+        return Fetch(_then(fetched, lambda data: inflate(data, seed.result())))
+
+    def block(self, codec: str, raw: tuple[int, int]) -> tuple[str, Block]:
+        """The plain name of a codec, and the block. ReplacedError if its index no longer has it."""
+        name, indexed, _ = codec.partition(_INDEXED)
         block = Block(0, self.start, self.stop, *raw, 0)
-        return Fetch(_then(fetched, partial(inflate_block, redacted(self.url), codec, block)))
+        if not indexed:
+            return name, block
+        table = _table(self.url, name, self.version, self.options)
+        at = -1 if table is None else int(table.raw_offsets[:-1].searchsorted(raw[0]))
+        if table is None or not 0 <= at < len(table) or _bounds(table, at) != (self[2:4], raw):
+            raise ReplacedError(
+                errno.ESTALE,
+                "the index of this file was replaced or removed since the dataset was made; make "
+                "it again",
+                redacted(self.url),
+            )
+        assert table.checkpoints is not None
+        return name, replace(block, restart=table.checkpoints[at])
+
+    def seed(self, restart: Restart) -> Future[BytesLike]:
+        """Begin to read what the inflater of a block needs."""
+        store, path = from_json(self.options).open(restart.address)
+        return store.read(path, restart.start, restart.stop, etag=restart.version)
+
+
+def _bounds(table: BlockTable, at: int) -> tuple[tuple[int, int], tuple[int, int]]:
+    """The stored and the uncompressed bytes of a block, from and to."""
+    stored = int(table.offsets[at]), int(table.stops[at])
+    return stored, (int(table.raw_offsets[at]), int(table.raw_offsets[at + 1]))
+
+
+@lru_cache(maxsize=256)
+def _table(url: str, codec: str, version: str, options: str) -> BlockTable | None:
+    """The blocks of a file, as its index tells them. It is read once."""
+    storage = from_json(options)
+    store, path = storage.open(url)
+    nbytes = store.info(path).size
+    shard = Shard.at(store, path, nbytes, compression=codec, version=Version(version or None))
+    return checkpointed(Dataset((), storage), shard).blocks
 
 
 def begin_block(
@@ -442,11 +497,23 @@ def read_block(
         damaged = ""
     if not skip_corrupt:
         return data
-    told = None if sums[1] < 0 else sums
-    block = Block(0, *(stored if damaged else raw), *raw, 0, sums=told)  # where `data` is from
+    told, seed = None if sums[1] < 0 else sums, memoryview(b"")
     shown = redacted(url)
+    if damaged:
+        damaged, block = wanted.block(damaged, raw)
+        block = replace(block, sums=told)
+        if block.restart is not None:
+            seed = memoryview(wanted.seed(block.restart).result())
+    else:
+        block = Block(0, *raw, *raw, 0, sums=told)  # where `data` is from
     batch, regions = recover_block(
-        shown, damaged or None, block, data, verify=verify, max_record_bytes=max_record_bytes
+        shown,
+        damaged or None,
+        block,
+        data,
+        verify=verify,
+        max_record_bytes=max_record_bytes,
+        seed=seed,
     )
     way = (options, version, verify, max_record_bytes)
     _skips.read(way, shown, (stored[0], file_blocks), len(batch), regions)
