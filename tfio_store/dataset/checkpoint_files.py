@@ -39,13 +39,17 @@ _GUESS_BYTES = 64 << 10
 """Bytes at the end of an index that are read at once: its table takes 48 for each block."""
 
 
-def with_checkpoints(dataset: Dataset) -> Dataset:
+def with_checkpoints(dataset: Dataset, *, whatever_name: bool = False) -> Dataset:
     """The dataset, with the blocks of those streams that have an index. One is looked for where a
     file's compression or its name tells that it may have one, or where there is a folder for
-    indexes."""
+    indexes; or ``whatever_name`` it has."""
     if dataset.paged is not None:
         return dataset
-    asked = [(i, shard) for i, shard in enumerate(dataset.shards) if _may_have(dataset, shard)]
+    asked = [
+        (i, shard)
+        for i, shard in enumerate(dataset.shards)
+        if _may_have(dataset, shard, whatever_name)
+    ]
     if not asked:
         return dataset
     known = _Listed.of(dataset, [shard for _, shard in asked])
@@ -71,12 +75,12 @@ def checkpointed(dataset: Dataset, shard: Shard, *, silent: bool = False) -> Sha
     return _found(dataset, shard, _Listed(), silent=silent) or shard
 
 
-def _may_have(dataset: Dataset, shard: Shard) -> bool:
+def _may_have(dataset: Dataset, shard: Shard, whatever_name: bool = False) -> bool:
     if shard.blocks is not None or shard.compression not in ("auto", "GZIP", "ZLIB"):
         return False
     if shard.compression != "auto" or dataset.storage.index_dir is not None:
         return True
-    return shard.url.lower().endswith(_COMPRESSED)
+    return whatever_name or shard.url.lower().endswith(_COMPRESSED)
 
 
 class _Listed:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
@@ -21,6 +21,7 @@ from tfio_store.read.decode import NO_OFFSET, Decoding, Located, OnCorrupt, Skip
 from tfio_store.read.epoch import Course, Rest, course_of, course_of_rest
 from tfio_store.read.fetch import decode, fetch_blocks
 from tfio_store.read.long_records import LocatedList, fetch_records_of_files
+from tfio_store.read.on_read import OnRead
 from tfio_store.read.order import (
     Pieces,
     Share,
@@ -33,6 +34,7 @@ from tfio_store.read.order import (
 )
 from tfio_store.read.plan import Units
 from tfio_store.read.shuffle import shuffled
+from tfio_store.read.state import position_of
 from tfio_store.read.stream import FileStream
 from tfio_store.records.framing import RecordBatch, RecordIterator
 
@@ -211,6 +213,7 @@ class ReaderOptions:
     max_record_bytes: int
     steps: tuple[Step, ...] = ()
     epoch: int = 0
+    index_on_read: bool = False
 
     def __post_init__(self) -> None:
         check_positive("memory_budget", self.memory_budget)
@@ -227,6 +230,12 @@ class ReaderOptions:
                 "even= needs every record, and on_corrupt= may leave some out; pass "
                 'on_corrupt="raise", and repair the dataset with tfio_store.salvage'
             )
+        if isinstance(step, Share) and self.index_on_read:
+            raise ValueError(
+                'build_index="on_read" is for a reader of all records: those of other shares would '
+                "cut the files in another way as soon as one index is there; index them with "
+                "tfio_store.build_index before you share them out"
+            )
         epoch = self.epoch if epoch is None else epoch
         check_from_0("epoch", epoch)
         return replace(self, steps=(*self.steps, step), epoch=epoch)
@@ -238,10 +247,27 @@ class Shared:
     blocks of files without an index finds them for all."""
 
     dataset: Dataset
+    later: Dataset | None = None
+    """The same for the epochs behind this one, if more is known of it by now."""
 
     def with_blocks(self, options: ReaderOptions) -> Dataset:
         self.dataset = index_raw_shards(self.dataset, **options.limits._asdict())
         return self.dataset
+
+    def others(self) -> Iterator[Shared]:
+        """The same data as it may have been known when a state was taken: without checkpoints, or
+        with them."""
+        if self.later is not None:
+            yield Shared(self.later)
+        newest = self.later or self.dataset
+        streams = {
+            i: shard.known(blocks=None)
+            for i, shard in enumerate(newest.shards if newest.paged is None else ())
+            if shard.blocks is not None and shard.blocks.checkpoints is not None
+            if not shard.is_part
+        }
+        if streams:
+            yield Shared(newest.with_shards(streams), newest)
 
 
 class Traversal:
@@ -257,7 +283,8 @@ class Traversal:
         """How many epochs have ended."""
         self.closed = False
         self.skips = Skips(options.on_corrupt)
-        self._shared = shared
+        self.shared = shared
+        self._on_read = OnRead(shared.dataset) if options.index_on_read else None
         self._options = options
         self._file = file
         self._pipeline: Iterator[Located | LocatedList] | None = None
@@ -268,7 +295,7 @@ class Traversal:
         """Made on first use, because finding the blocks may take reading."""
         options = self._options
         streams = not options.steps or options.on_corrupt != "raise"
-        dataset = self._shared.dataset if streams else self._shared.with_blocks(options)
+        dataset = self.shared.dataset if streams else self.shared.with_blocks(options)
         route = Route(dataset, options.steps, streams=streams)
         if route.shuffle is not None:
             route.shuffle.check_room(route.window_most(), options.memory_budget)
@@ -285,7 +312,7 @@ class Traversal:
 
     @cached_property
     def _route_in_blocks(self) -> Route:
-        return Route(self._shared.with_blocks(self._options), (), streams=False)
+        return Route(self.shared.with_blocks(self._options), (), streams=False)
 
     def num_records(self) -> int | None:
         """How many records the position's epoch has, if that is known in advance."""
@@ -293,7 +320,7 @@ class Traversal:
             return None
         rest = self.position.rest
         if not self._options.steps and rest is None:
-            return self._shared.dataset.num_records
+            return self.shared.dataset.num_records
         return self.route_of(rest).course(self.position.epoch, rest).num_records()
 
     def next_batch(self) -> RecordBatch | None:
@@ -319,10 +346,39 @@ class Traversal:
             self.stop()
             self.position = Position(epoch=self.position.epoch + 1)
             self.passes += 1
+            self._learn()
             return None
         self.current = located
         self.position = self.position.at(located, len(located.batch))
         return located.batch
+
+    def _learn(self) -> None:
+        """Go on with what is known of the data by now."""
+        known = self.shared.later or self.shared.dataset
+        if self._on_read is not None and self._on_read.shards:
+            known = known.with_shards(self._on_read.shards)
+            self._on_read = OnRead(known)
+        if known is not self.shared.dataset:
+            self._take(Shared(known))
+
+    def _take(self, shared: Shared) -> None:
+        self.shared = shared
+        for name in ("route", "_route_in_blocks"):
+            self.__dict__.pop(name, None)
+
+    def find(self, state: Mapping[str, Any]) -> Position:
+        """The position of a state. If it was taken when more or less was known of the same streams,
+        its epoch is gone through as it was then. Raises as `position_of`."""
+        try:
+            return position_of(state, self.route_of)
+        except ValueError:
+            for other in self.shared.others():
+                way = Traversal(other, self._options, self.position, self._file)
+                with suppress(ValueError):
+                    found = position_of(state, way.route_of)
+                    self._take(other)
+                    return found
+            raise
 
     def stop(self) -> None:
         """Give up what is in flight. Idempotent."""
@@ -345,7 +401,7 @@ class Traversal:
         options, position = self._options, self.position
         route = self.route_of(position.rest)
         skips = None if options.on_corrupt == "raise" else self.skips
-        how = Decoding(options.verify, options.max_record_bytes, skips)
+        how = Decoding(options.verify, options.max_record_bytes, skips, self._on_read)
         course = route.course(position.epoch, position.rest)
         order = course.read.numbers
         start = max(position.offset, 0)

@@ -24,6 +24,7 @@ from tfio_store.errors import (
     SchemaError,
     TruncatedRecordError,
 )
+from tfio_store.read.on_read import OnRead
 from tfio_store.read.order import Cut
 from tfio_store.records.checkpoint import inflate_from
 from tfio_store.records.compression import StreamError, decompress_block
@@ -188,6 +189,8 @@ class Decoding:
     verify: bool
     max_record_bytes: int
     skips: Skips | None = None
+    on_read: OnRead | None = None
+    """Where streams are indexed as they are read."""
 
 
 class Standing(Protocol):

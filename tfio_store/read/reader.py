@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal
 
+from tfio_store.dataset.checkpoint_files import with_checkpoints
 from tfio_store.dataset.model import MEMORY_BUDGET, Dataset
-from tfio_store.dataset.source import Source, open_dataset
+from tfio_store.dataset.source import Source, open_dataset, reached
 from tfio_store.read.cursor import Iterated, Position, ReaderOptions, Shared, Traversal
 from tfio_store.read.decode import OnCorrupt, check_policy
 from tfio_store.read.order import Share, Shuffle, Step, steps_text
-from tfio_store.read.state import position_of, state_of
+from tfio_store.read.state import state_of
 from tfio_store.read.stream import FileStream, is_file_object
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.storage import Storage
-from tfio_store.storage.storage import given_storage
 
 __all__ = ["OnCorrupt", "RecordReader"]
 
@@ -45,6 +46,12 @@ class RecordReader(Iterated):
             Default None: fsspec finds the credentials, for example in the environment.
         storage (Storage | None): How storage is reached, instead of ``storage_options``: with
             which options, how patiently, by what, and with which cache. Default None.
+        index_dir (str | PathLike | None): A folder, or its URL, with the indexes of compressed
+            files beside which none can be written; see `build_index`. It stands for
+            ``Storage(index_dir=…)``, which all functions take. Default None.
+        build_index (str | None): "on_read" indexes GZIP and ZLIB files while they are read, as
+            `build_index` does. From the next epoch on they have blocks. If an index cannot be
+            written, a warning says so. Not for a reader that is shared out. Default None.
         memory_budget (int): Bytes that may be in flight, wait to be decoded, or be held for
             shuffling. Default 256 MiB.
         max_record_bytes (int): A longer record is refused before memory is allocated for it.
@@ -85,20 +92,30 @@ class RecordReader(Iterated):
         on_corrupt: OnCorrupt = "raise",
         storage_options: Mapping[str, Any] | None = None,
         storage: Storage | None = None,
+        index_dir: str | os.PathLike[str] | None = None,
+        build_index: Literal["on_read"] | None = None,
         memory_budget: int = MEMORY_BUDGET,
         max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
     ) -> None:
-        options = ReaderOptions(verify, check_policy(on_corrupt), memory_budget, max_record_bytes)
+        options = ReaderOptions(
+            verify,
+            check_policy(on_corrupt),
+            memory_budget,
+            max_record_bytes,
+            index_on_read=_indexes(build_index, on_corrupt, is_file_object(source)),
+        )
         if is_file_object(source):
             file = FileStream(source, compression)
             self._set(Shared(file.dataset), options, Position(), file)
             return
         dataset = open_dataset(
             source,
-            given_storage(storage_options, storage),
+            reached(source, storage_options, storage, index_dir),
             compression=compression,
             limits=options.limits,
         )
+        if options.index_on_read:
+            dataset = with_checkpoints(dataset, whatever_name=True)
         self._set(Shared(dataset), options, Position())
 
     @classmethod
@@ -141,7 +158,6 @@ class RecordReader(Iterated):
         cursor: Position,
         file: FileStream | None = None,
     ) -> None:
-        self._shared = shared
         self._options = options
         self._file = file
         self._way = Traversal(shared, options, cursor, file)
@@ -150,12 +166,12 @@ class RecordReader(Iterated):
     def __repr__(self) -> str:
         at = ", closed" if self._way.closed else f", epoch {self._way.position.epoch}"
         order = f", {steps_text(self._options.steps)}" if self._options.steps else ""
-        return f"<RecordReader of {self._shared.dataset.summary()}{order}{at}>"
+        return f"<RecordReader of {self._way.shared.dataset.summary()}{order}{at}>"
 
     @property
     def dataset(self) -> Dataset:
         """The shards and blocks that this reader reads (Dataset)."""
-        return self._shared.dataset
+        return self._way.shared.dataset
 
     @property
     def skipped(self) -> int:
@@ -243,7 +259,7 @@ class RecordReader(Iterated):
             (False, True)
         """
         step = Shuffle(seed, window)
-        step.check_room(self._shared.dataset.nbytes, self._options.memory_budget)
+        step.check_room(self._way.shared.dataset.nbytes, self._options.memory_budget)
         return self._with_step(step, epoch)
 
     def _with_step(self, step: Step, epoch: int | None = None) -> RecordReader:
@@ -252,7 +268,7 @@ class RecordReader(Iterated):
                 "source= is a file object: only sources named by path can be cut into blocks"
             )
         options = self._options.with_step(step, epoch)
-        return RecordReader._made(self._shared, options, Position(epoch=options.epoch))
+        return RecordReader._made(self._way.shared, options, Position(epoch=options.epoch))
 
     # Coming back
 
@@ -305,7 +321,7 @@ class RecordReader(Iterated):
             ValueError: The state is of another source or another order, or the reader is closed.
         """
         self._way.check_open()
-        self._leave(position_of(state, self._way.route_of))
+        self._leave(self._way.find(state))
 
     def _leave(self, cursor: Position) -> None:
         """Give up what is in flight, and what is left of the batch that records are given from."""
@@ -318,4 +334,19 @@ class RecordReader(Iterated):
             raise TypeError(
                 "a reader of an open file object does not pickle; name the file by its path"
             )
-        return RecordReader._made, (self._shared, self._options, self._stands_at())
+        return RecordReader._made, (self._way.shared, self._options, self._stands_at())
+
+
+def _indexes(build_index: object, on_corrupt: OnCorrupt, is_file: bool) -> bool:
+    """Whether to index what is read. ValueError for what does not go together."""
+    if build_index is None:
+        return False
+    if build_index != "on_read":
+        raise ValueError(f'build_index= takes None or "on_read", not {build_index!r}')
+    if is_file:
+        raise ValueError("build_index= needs a source that is named by path, not a file object")
+    if on_corrupt != "raise":
+        raise ValueError(
+            'build_index="on_read" needs on_corrupt="raise": an index is of sound files'
+        )
+    return True

@@ -13,6 +13,7 @@ from typing_extensions import Buffer as BytesLike, TypeIs
 from tfio_store.dataset.model import Dataset, Shard
 from tfio_store.errors import CorruptRecordError, ManifestError, TruncatedRecordError
 from tfio_store.read.decode import Decoding, Located, end_of, other_records
+from tfio_store.read.on_read import IndexedStream
 from tfio_store.read.plan import StreamPart
 from tfio_store.records.compression import Decompressor, StreamError, codec_name
 from tfio_store.records.framing import HEADER_BYTES, Buffer, RecordBatch, RecordDecoder, crc32c
@@ -37,7 +38,7 @@ class StreamReader:
 
     def __init__(self, shard: Shard, part: StreamPart, how: Decoding) -> None:
         self._shard = shard
-        self._position = part.position
+        self._number, self._position = part.shard, part.position
         self._how = how
         self._skips_before = 0 if how.skips is None else how.skips.count
         self._start, self._stored = max(part.start, part.wanted), part.start
@@ -47,7 +48,7 @@ class StreamReader:
         self._known = self._codec != "auto"
         if self._start:
             self._codec, self._known = None, True
-        self._inflater: _Inflater | RecoveringDecompressor | None = None
+        self._inflater: _Inflater | IndexedStream | RecoveringDecompressor | None = None
         self._contradiction = ""
         """Say how the first bytes contradict the named codec, to append to an error."""
         self._told = _Told(shard, part, how)
@@ -85,8 +86,11 @@ class StreamReader:
             self._contradiction = _contradiction(self._codec, data)
         yield from self._inflated(self._inflater.feed(data))
 
-    def _begin_inflating(self, codec: str) -> _Inflater | RecoveringDecompressor:
+    def _begin_inflating(self, codec: str) -> _Inflater | IndexedStream | RecoveringDecompressor:
         if self._how.skips is None:
+            if self._how.on_read is not None and codec in ("GZIP", "ZLIB"):
+                limit = self._how.max_record_bytes
+                return self._how.on_read.stream(self._number, codec, limit)
             return _Inflater(codec)
         # a damaged member gives wrong bytes before it fails: only the records' checksums tell
         how = replace(self._how, verify=True)
@@ -125,6 +129,8 @@ class StreamReader:
                 self._told.compare_all(self._frames)
             if self._start == 0:
                 self._check_count()
+            if isinstance(self._inflater, IndexedStream):
+                self._inflater.save()
         if self._how.skips is not None:
             whole = self._start == 0
             self._how.skips.read(self._shard.url, self._records, parts=1, whole=whole)
