@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from tfio_store.dataset.checkpoint_index import (
     END_BYTES,
@@ -19,7 +20,7 @@ from tfio_store.dataset.checkpoint_index import (
     encoded_index,
     table_bytes,
 )
-from tfio_store.dataset.model import Dataset, Shard
+from tfio_store.dataset.model import Block, Dataset, Shard
 from tfio_store.dataset.names import split_url
 from tfio_store.errors import ManifestError
 from tfio_store.records.warning import warn
@@ -27,7 +28,10 @@ from tfio_store.storage import ObjectInfo, Store, Version
 from tfio_store.storage.storage import for_writing
 from tfio_store.storage.threads import Threads
 
-__all__ = ["checkpointed", "index_url", "load_index", "save_index", "with_checkpoints"]
+if TYPE_CHECKING:
+    from typing_extensions import Buffer as BytesLike
+
+__all__ = ["checkpointed", "load_index", "read_seed", "save_index", "with_checkpoints"]
 
 _SUFFIX = ".checkpoints"
 _COMPRESSED = (".gz", ".gzip", ".bgz", ".zlib", ".zz", ".deflate")
@@ -194,10 +198,13 @@ def load_index(store: Store, path: str, info: ObjectInfo) -> FoundIndex:
         raise ManifestError(f"{store.url(path)}: not an index of checkpoints: {error}") from error
 
 
-def index_url(dataset: Dataset, shard: Shard) -> str | None:
-    """Where the index of a shard is written. None: there is no place for it."""
-    place = next(_places(dataset, shard), None)
-    return None if place is None else place[0].url(place[1])
+def read_seed(dataset: Dataset, block: Block) -> BytesLike:
+    """What the inflater of a block needs. Empty for a block that needs nothing."""
+    if block.restart is None or block.restart.start == block.restart.stop:
+        return b""
+    store, path = dataset.open_url(block.restart.address)
+    at, end, version = block.restart.start, block.restart.stop, block.restart.version
+    return store.read(path, at, end, etag=version).result()
 
 
 def save_index(dataset: Dataset, index: int, built: BuiltIndex) -> Shard:

@@ -321,6 +321,16 @@ class Dataset(DatasetPart):
         shards = tuple(known.get(i, shard) for i, shard in enumerate(self.shards))
         return replace(self, shards=shards)
 
+    def without_checkpoints(self) -> Dataset:
+        """This dataset, with whole streams that others compressed in place of their blocks."""
+        streams = {
+            i: shard.known(blocks=None)
+            for i, shard in enumerate(self.shards if self.paged is None else ())
+            if shard.blocks is not None and shard.blocks.checkpoints is not None
+            if not shard.is_part
+        }
+        return self.with_shards(streams) if streams else self
+
     def _open(self, storage: Storage | None, compression: str | None, limits: Limits) -> Dataset:
         del limits  # what they limit was done when it was opened
         dataset = self if storage is None else replace(self, storage=storage)

@@ -260,14 +260,9 @@ class Shared:
         if self.later is not None:
             yield Shared(self.later)
         newest = self.later or self.dataset
-        streams = {
-            i: shard.known(blocks=None)
-            for i, shard in enumerate(newest.shards if newest.paged is None else ())
-            if shard.blocks is not None and shard.blocks.checkpoints is not None
-            if not shard.is_part
-        }
-        if streams:
-            yield Shared(newest.with_shards(streams), newest)
+        streams = newest.without_checkpoints()
+        if streams is not newest:
+            yield Shared(streams, newest)
 
 
 class Traversal:

@@ -31,6 +31,10 @@ from tfio_store.records._pure_batch import (
     masked_crc32c as masked_crc32c,
     prepend as prepend,
 )
+from tfio_store.records._pure_inflate import (
+    Inflater as Inflater,
+    inflate_block as inflate_block,
+)
 from tfio_store.records.arrays import Int64Array
 
 HEADER_BYTES = 12

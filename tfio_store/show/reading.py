@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import Buffer as BytesLike
 
+from tfio_store.dataset.checkpoint_files import read_seed
 from tfio_store.dataset.model import Dataset
 from tfio_store.errors import DataLossError, ManifestError, RecordTooLargeError
 from tfio_store.read.decode import Decoding, Skips, decode_block, part_of, recover_block
@@ -265,7 +266,11 @@ class Reading:
     def _block(self, pick: BlockPick, data: BytesLike) -> Piece:
         block, shard = pick.block, self._dataset.shard(pick.shard)
         first = pick.first
-        limits: dict[str, Any] = {"verify": True, "max_record_bytes": self._limit}
+        limits: dict[str, Any] = {
+            "verify": True,
+            "max_record_bytes": self._limit,
+            "seed": read_seed(self._dataset, block),
+        }
         try:
             batch = decode_block(shard, block, data, **limits)
             offsets = block.raw_start + batch.offsets - HEADER_BYTES
