@@ -3,7 +3,7 @@ STRICT := -std=c11 -g -Wall -Wextra -Wconversion -Wsign-compare -Werror
 HEADERS := $(filter %.h,$(EXT_FILES)) $(wildcard tests/c*/*.h) tests/fuzz/oracle.h
 PYTHON_H = $(shell $(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("include"))')
 
-CORE_C := $(wildcard ext/crc32c/*.c ext/tfrecord/*.c ext/memory/*.c)
+CORE_C := $(wildcard ext/crc32c/*.c ext/inflate/*.c ext/tfrecord/*.c ext/memory/*.c)
 EXAMPLE_C := $(wildcard ext/example/example_*.c)
 BLOCKS_C := ext/tensorflow/failure.c $(addprefix ext/tensorflow/ops/,part.c chunk.c) $(CORE_C)
 

@@ -18,6 +18,8 @@ int main(void) {
         printf("%s: %s%s\n", crc32c_active->name, failures ? "FAILED" : "ok",
                crc32c_active == chosen ? ", chosen here" : "");
     }
+    test_inflate();
+    printf("inflate: %s\n", failures ? "FAILED" : "ok");
     test_pool();
     printf("pool: %s\n", failures ? "FAILED" : "ok");
     return failures != 0;

@@ -78,6 +78,10 @@ class IndexingInflater:
         self._crc = 0
         """Of the bytes of the block that is open."""
 
+    def __del__(self) -> None:
+        if hasattr(self, "_seeds"):
+            self._seeds.close()
+
     def feed(self, data: BytesLike) -> Iterator[bytes]:
         """What more comes of these bytes. StreamError for damage."""
         self._inflater.feed(data)

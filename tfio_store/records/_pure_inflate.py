@@ -1,8 +1,8 @@
 """Inflating from a checkpoint on, by Python's zlib.
 
 It has no way to begin at a bit, or inside of a deflate block. So it is given another stream: the
-first bits of that block, and then those of the symbols that are wanted. Stored blocks begin at bytes,
-so the bits must stand in their bytes as they did: empty blocks in front of all see to that.
+first bits of that block, and then those of the symbols that are wanted. Stored blocks begin at
+bytes, so the bits must stand in their bytes as they did: empty blocks in front of all see to that.
 """
 
 from __future__ import annotations

@@ -144,7 +144,7 @@ def with_index_dir(
     """The same, with another folder for indexes if one is given."""
     if index_dir is None:
         return storage
-    return replace(storage or Storage(), index_dir=index_dir)
+    return replace(storage or Storage(), index_dir=check_index_dir(index_dir))
 
 
 def for_writing(storage: Storage | None) -> Storage:
