@@ -389,20 +389,20 @@ static inline uint8_t *copied(uint8_t *out, size_t distance, size_t length) {
     return end;
 }
 
-/* As far as neither input nor output can end within a step. FULL: the careful loop goes on. */
-static inflate_status fast_symbols(work *w) {
+/* As far as neither input nor output can end within a step, or to a symbol that is wrong: the careful
+ * loop meets it again, and says why. */
+static void fast_symbols(work *w) {
     enum { INPUT = 16, OUTPUT = 258 + 3 };
     inflater *state = w->state;
     const uint32_t *literals = state->literals, *distances = state->distances;
-    if (w->size < INPUT || w->limit < OUTPUT) return INFLATE_FULL;
+    if (w->size < INPUT || w->limit < OUTPUT) return;
     const uint8_t *in = w->in + (state->bit >> 3), *in_end = w->in + w->size - INPUT;
     uint8_t *out = w->out + w->at, *floor = w->out + w->floor;
     const uint8_t *out_end = w->out + w->limit - OUTPUT;
-    if (in > in_end || out > out_end) return INFLATE_FULL;
+    if (in > in_end || out > out_end) return;
     uint64_t bits = load64(in) >> (state->bit & 7);
     uint32_t held = 64 - (uint32_t)(state->bit & 7);
     in += 8;
-    inflate_status found = INFLATE_FULL;
 #define REFILL()                         \
     do {                                 \
         bits |= load64(in) << held;      \
@@ -445,25 +445,24 @@ static inflate_status fast_symbols(work *w) {
                 if (BASE(entry)) {
                     TAKE(entry);
                     state->phase = state->last ? TRAILER : BLOCK;
-                } else {
-                    found = bad(w, "invalid literal/length code");
                 }
                 break;
             }
         }
         uint64_t before = bits;
+        const uint32_t held_before = held;
         TAKE(entry);
         const size_t length = BASE(entry) + (size_t)((before & mask(TAKES(entry))) >> CODE(entry));
         entry = look_up(distances, DISTANCE_BITS, bits);
         if (entry & EXCEPTION) {
-            found = bad(w, "invalid distance code");
+            held = held_before;
             break;
         }
         before = bits;
         TAKE(entry);
         const size_t distance = BASE(entry) + (size_t)((before & mask(TAKES(entry))) >> CODE(entry));
         if (distance > (size_t)(out - floor)) {
-            found = bad(w, "invalid distance too far back");
+            held = held_before;
             break;
         }
         out = copied(out, distance, length);
@@ -472,7 +471,6 @@ static inflate_status fast_symbols(work *w) {
 #undef TAKE
     w->at = (size_t)(out - w->out);
     state->bit = 8 * (uint64_t)(in - w->in) - held;
-    return found;
 }
 
 /* Symbol by symbol, to the end of the block, of the input or of the room. */
@@ -524,8 +522,8 @@ static inflate_status symbols(work *w, size_t begin) {
         if (since < INFLATE_WINDOW) return careful_symbols(w, w->at - since);
         state->marks = NULL;
     }
-    inflate_status found = fast_symbols(w);
-    return found != INFLATE_FULL || state->phase != SYMBOLS ? found : careful_symbols(w, 0);
+    fast_symbols(w);
+    return state->phase != SYMBOLS ? INFLATE_FULL : careful_symbols(w, 0);
 }
 
 /* ---- a call --------------------------------------------------------------------------------------- */
