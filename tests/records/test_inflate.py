@@ -112,7 +112,7 @@ def test_what_no_inflater_was_marked_as_is_refused(core: Any) -> None:
     data = KINDS["GZIP level 6"](RAW)
     _, mark, _ = marks("GZIP", data, 7001)[1]
     for wrong in ({"header": b""}, {"header_bits": 3000}, {"bit": 8 * len(data) + 1}):
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError, match="marked so"):
             core.inflate_block(data, "GZIP", **{**mark, **wrong}, skip=0, nbytes=10)
 
 

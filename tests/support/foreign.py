@@ -43,7 +43,7 @@ def _member(raw: bytes) -> bytes:
 
 
 def _flushed(raw: bytes, mode: int, wbits: int = 31) -> bytes:
-    """As pigz (a sync flush for each 128 KiB) and ``gzip --rsyncable`` (now and then a full one)."""
+    """As pigz (sync flushes), or as ``gzip --rsyncable`` (full ones now and then)."""
     packer, found, chosen = zlib.compressobj(6, zlib.DEFLATED, wbits), b"", random.Random(3)
     at = 0
     while at < len(raw):
