@@ -1,0 +1,103 @@
+"""Files that TensorFlow compressed, once they are indexed, in tf.data."""
+
+from __future__ import annotations
+
+import os
+from itertools import chain, islice
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+
+import tfio_store as tfs
+from tests.support.foreign import texts
+from tfio_store.records.framing import backend
+
+pytestmark = pytest.mark.skipif(
+    backend().core == "pure", reason="only the compiled core builds indexes"
+)
+
+RECORDS = texts(400)
+
+
+def written(folder: Path, codec: str) -> str:
+    path = str(folder / "a.gz")
+    options = tf.io.TFRecordOptions(compression_type=codec)
+    with tf.io.TFRecordWriter(path, options) as writer:
+        for record in RECORDS:
+            writer.write(record)
+    return path
+
+
+@pytest.mark.parametrize("codec", ["GZIP", "ZLIB"])
+def test_every_pipeline(tmp_path: Path, codec: str) -> None:
+    path = written(tmp_path, codec)
+    tfs.build_index(path)
+    assert os.path.getsize(tmp_path / "_a.gz.checkpoints") <= 0.03 * os.path.getsize(path)
+    assert tfs.RecordSource(path)[:] == RECORDS
+
+    whole = tfs.TFRecordDataset(path)
+    assert whole.cardinality().numpy() == len(RECORDS)
+    assert list(whole.as_numpy_iterator()) == RECORDS
+    shuffled = list(tfs.TFRecordDataset(path, shuffle=True).as_numpy_iterator())
+    assert shuffled != RECORDS
+    assert sorted(shuffled) == sorted(RECORDS)
+    batches = tfs.TFRecordDataset(path).batch(32)
+    assert list(chain.from_iterable(batches.as_numpy_iterator())) == RECORDS
+    mixed = tfs.TFRecordDataset(path).shuffle(100).batch(32)
+    assert sorted(chain.from_iterable(mixed.as_numpy_iterator())) == sorted(RECORDS)
+    shares = [tfs.TFRecordDataset(path).shard(3, i).as_numpy_iterator() for i in range(3)]
+    assert sorted(chain.from_iterable(shares)) == sorted(RECORDS)
+    part = tfs.TFRecordDataset(tfs.slice(path, "50:333"))
+    assert list(part.as_numpy_iterator()) == RECORDS[50:333]
+
+
+def test_in_a_folder_of_the_users(tmp_path: Path) -> None:
+    path = written(tmp_path, "GZIP")
+    tfs.build_index(path, index_dir=tmp_path / "indexes")
+    dataset = tfs.TFRecordDataset(tfs.open(path, index_dir=tmp_path / "indexes"))
+    assert dataset.cardinality().numpy() == len(RECORDS)
+    assert list(dataset.as_numpy_iterator()) == RECORDS
+
+
+def test_a_checkpoint_of_the_iterator(tmp_path: Path) -> None:
+    path = written(tmp_path, "GZIP")
+    tfs.build_index(path)
+    dataset = tfs.TFRecordDataset(path, shuffle=True)
+    iterator = iter(dataset)
+    for _ in islice(iterator, 123):
+        pass
+    saved = tf.train.Checkpoint(iterator=iterator).write(str(tmp_path / "saved"))
+    expected = [record.numpy() for record in iterator]
+    other = iter(tfs.TFRecordDataset(path, shuffle=True))
+    tf.train.Checkpoint(iterator=other).read(saved)
+    rest = [record.numpy() for record in other]
+    assert len(rest) == len(expected) == len(RECORDS) - 123
+
+
+def test_damage_is_passed_over(tmp_path: Path) -> None:
+    path = written(tmp_path, "GZIP")
+    tfs.build_index(path)
+    blocks = tfs.open(path).shards[0].blocks
+    assert blocks is not None
+    status = os.stat(path)
+    with open(path, "r+b") as file:
+        file.seek(int(blocks.offsets[1] + blocks.offsets[2]) // 2)
+        file.write(b"\xff\xff\xff")
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    with pytest.raises(tf.errors.DataLossError, match=r"a\.gz"):
+        list(tfs.TFRecordDataset(path))
+    found = list(tfs.TFRecordDataset(path, on_corrupt="skip").as_numpy_iterator())
+    begin, end = blocks.records[1:3].tolist()
+    assert found[:begin] == RECORDS[:begin]
+    assert found[-(len(RECORDS) - end) :] == RECORDS[end:]
+    assert set(found) < set(RECORDS)
+
+
+def test_an_index_that_went_away_is_an_error(tmp_path: Path) -> None:
+    path = written(tmp_path, "GZIP")
+    tfs.build_index(path)
+    dataset = tfs.TFRecordDataset(path)
+    os.remove(tmp_path / "_a.gz.checkpoints")
+    with pytest.raises(tf.errors.OpError, match=r"a\.gz"):
+        list(dataset)
