@@ -410,7 +410,8 @@ def test_an_index_that_cannot_be_written_is_a_warning(tmp_path: Path, monkeypatc
 def test_damage_in_the_first_pass_comes_behind_the_good_records(tmp_path: Path) -> None:
     path = written(tmp_path)
     damaged(path, os.path.getsize(path) // 2)
-    plain, found = [], []
+    plain: list[bytes] = []
+    found: list[bytes] = []
     with pytest.raises(tfs.DataLossError) as expected:
         plain.extend(tfs.RecordReader(path))
     reader = iter(tfs.RecordReader(path, build_index="on_read"))

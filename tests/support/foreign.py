@@ -61,8 +61,8 @@ def _with_name(raw: bytes) -> bytes:
 
 
 KINDS: dict[str, Callable[[bytes], bytes]] = {
-    **{f"GZIP level {i}": lambda raw, i=i: packed(raw, 31, i) for i in range(10)},  # type: ignore[misc]
-    **{f"ZLIB level {i}": lambda raw, i=i: packed(raw, 15, i) for i in (0, 1, 6, 9)},  # type: ignore[misc]
+    **{f"GZIP level {i}": lambda raw, i=i: packed(raw, 31, i) for i in range(10)},
+    **{f"ZLIB level {i}": lambda raw, i=i: packed(raw, 15, i) for i in (0, 1, 6, 9)},
     "GZIP of fixed codes, one block": lambda raw: packed(raw, 31, 6, zlib.Z_FIXED),
     "ZLIB of Huffman codes alone": lambda raw: packed(raw, 15, 6, zlib.Z_HUFFMAN_ONLY),
     "GZIP with a name": _with_name,
