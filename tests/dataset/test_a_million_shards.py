@@ -115,7 +115,7 @@ def test_opening_takes_one_round(many: tuple[str, int], rounds: Rounds) -> None:
     assert len(tfs.RecordSource(url)) == shards * BLOCKS
     assert rounds.now == 1
     rounds.clear()
-    assert tfs.RecordReader(url)._shared.dataset.num_records == shards * BLOCKS
+    assert tfs.RecordReader(url).dataset.num_records == shards * BLOCKS
     assert rounds.now == 1
 
 

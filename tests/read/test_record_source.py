@@ -216,8 +216,12 @@ class TestBuildIndex:
 
     def test_compressed(self, tmp_path: Path) -> None:
         (tmp_path / "x").write_bytes(gzip.compress(framed([b"1"])))
-        with pytest.raises(ValueError, match="compressed"):
-            tfs.build_index(str(tmp_path / "x"))
+        if tfs.backend().core == "pure":
+            with pytest.raises(ImportError, match="compiled core"):
+                tfs.build_index(str(tmp_path / "x"))
+            return
+        assert tfs.build_index(str(tmp_path / "x")).records == 1
+        assert sorted(os.listdir(tmp_path)) == ["_x.checkpoints", "x"]
 
 
 class TestTextIndex:
@@ -367,4 +371,4 @@ class TestOfADataset:
         place.put("f", framed([b"1"]))
         dataset = tfs.RecordReader(place.url("f"), storage_options=place.storage_options)
         with pytest.raises(ValueError, match="index the dataset first"):
-            tfs.RecordSource.of(dataset._shared.dataset)
+            tfs.RecordSource.of(dataset.dataset)

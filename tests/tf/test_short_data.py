@@ -80,7 +80,7 @@ def test_blocks_that_are_missing_are_skipped_with_a_word(
         str(tmp_path / "train"), num_shards=1, compression=compression
     ) as writer:
         writer.write_batch(records)
-    manifest = tfs.RecordReader(str(tmp_path / "train"))._shared.dataset.shards[0]
+    manifest = tfs.RecordReader(str(tmp_path / "train")).dataset.shards[0]
     assert manifest.blocks is not None
     path = tmp_path / writer.manifest.shards[0].name
     cuts = [int(offset) for offset in manifest.blocks.offsets[:-1]]
