@@ -37,8 +37,10 @@ def test_a_function_that_goes_works_and_warns_at_the_callers_line() -> None:
 
 def test_an_argument_with_a_new_name() -> None:
     @renamed({"files": "source"}, since="1.2", goes="1.4")
-    def count(source: str) -> str:
+    def named(source: str) -> str:
         return source
+
+    count: Any = named
 
     answer, (warning,) = caught(lambda: count(files="a"))
     assert answer == "a"

@@ -20,8 +20,8 @@ from tests.support.framed import framed
 from tests.support.layouts import LAYOUTS, Layout, laid_out
 from tfio_store.dataset.model import Dataset
 from tfio_store.read.choices import Choices
-from tfio_store.read.cursor import ReaderOptions, Shared
 from tfio_store.read.mixed import MixedPosition, Part
+from tfio_store.read.traversal import ReaderOptions, Shared
 
 SOURCES = st.lists(st.tuples(LAYOUTS, st.sampled_from([1.0, 1.5, 4.0])), min_size=1, max_size=3)
 

@@ -62,6 +62,7 @@ def numbers(records: Any) -> list[int]:
 
 def document(name: str) -> dict[str, Any]:
     """What a state's file holds."""
+    told: dict[str, Any]
     if name == "mixture":
         made, told, count = mixture(), {"mixed": True}, 25
     elif name == "resharded":

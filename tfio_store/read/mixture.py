@@ -10,7 +10,6 @@ from tfio_store.dataset.checks import check_positive
 from tfio_store.dataset.model import MEMORY_BUDGET
 from tfio_store.dataset.source import Source, open_dataset
 from tfio_store.read.choices import Choices, weighted
-from tfio_store.read.cursor import Iterated, ReaderOptions, Shared
 from tfio_store.read.decode import OnCorrupt, check_policy
 from tfio_store.read.mixed import (
     MixedPosition,
@@ -22,6 +21,7 @@ from tfio_store.read.mixed import (
     mixture_state,
 )
 from tfio_store.read.order import Share, Shuffle, Step
+from tfio_store.read.traversal import Iterated, ReaderOptions, Shared
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.storage import Storage
 from tfio_store.storage.storage import given_storage

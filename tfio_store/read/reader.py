@@ -9,11 +9,12 @@ from typing import Any, BinaryIO, Literal
 from tfio_store.dataset.checkpoint_files import with_checkpoints
 from tfio_store.dataset.model import MEMORY_BUDGET, Dataset
 from tfio_store.dataset.source import Source, open_dataset, reached
-from tfio_store.read.cursor import Iterated, Position, ReaderOptions, Shared, Traversal
+from tfio_store.read.cursor import Position
 from tfio_store.read.decode import OnCorrupt, check_policy
 from tfio_store.read.order import Share, Shuffle, Step, steps_text
 from tfio_store.read.state import state_of
 from tfio_store.read.stream import FileStream, is_file_object
+from tfio_store.read.traversal import Iterated, ReaderOptions, Shared, Traversal
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.storage import Storage
 

@@ -1,0 +1,385 @@
+"""A reader's way through its data.
+
+The reader and its iterators both hold this, and so do not hold each other. So a dropped object
+goes at once, not when the garbage collector finds a cycle.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Protocol
+
+from typing_extensions import Self
+
+from tfio_store.dataset.checks import check_positive
+from tfio_store.dataset.header_walk import index_raw_shards
+from tfio_store.dataset.model import Dataset, Limits
+from tfio_store.read.cursor import Position, Route
+from tfio_store.read.decode import NO_OFFSET, Decoding, Located, OnCorrupt, Skips, within
+from tfio_store.read.epoch import Rest
+from tfio_store.read.fetch import decode, fetch_blocks
+from tfio_store.read.long_records import LocatedList, fetch_records_of_files
+from tfio_store.read.on_read import OnRead
+from tfio_store.read.order import (
+    Share,
+    Step,
+    check_from_0,
+)
+from tfio_store.read.shuffle import shuffled
+from tfio_store.read.state import position_of
+from tfio_store.read.stream import FileStream
+from tfio_store.records.framing import RecordBatch, RecordIterator
+
+__all__ = ["Iterated", "ReaderOptions", "Shared", "Traversal"]
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderOptions:
+    """A reader's arguments. Its pickle holds these and the dataset."""
+
+    verify: bool
+    on_corrupt: OnCorrupt
+    memory_budget: int
+    max_record_bytes: int
+    steps: tuple[Step, ...] = ()
+    epoch: int = 0
+    index_on_read: bool = False
+
+    def __post_init__(self) -> None:
+        check_positive("memory_budget", self.memory_budget)
+
+    @property
+    def limits(self) -> Limits:
+        """Those within which files without an index are walked."""
+        return Limits(self.memory_budget, self.max_record_bytes)
+
+    def with_step(self, step: Step, epoch: int | None = None) -> ReaderOptions:
+        """These, with one more step. ValueError for even shares of what may be left out."""
+        if isinstance(step, Share) and step.even is not None and self.on_corrupt != "raise":
+            raise ValueError(
+                "even= needs every record, and on_corrupt= may leave some out; pass "
+                'on_corrupt="raise", and repair the dataset with tfio_store.salvage'
+            )
+        if isinstance(step, Share) and self.index_on_read:
+            raise ValueError(
+                'build_index="on_read" is for a reader of all records: those of other shares would '
+                "cut the files in another way as soon as one index is there; index them with "
+                "tfio_store.build_index before you share them out"
+            )
+        epoch = self.epoch if epoch is None else epoch
+        check_from_0("epoch", epoch)
+        return replace(self, steps=(*self.steps, step), epoch=epoch)
+
+
+@dataclass(slots=True)
+class Shared:
+    """The dataset of a reader, and of all readers made from it. The first of them that needs the
+    blocks of files without an index finds them for all."""
+
+    dataset: Dataset
+    later: Dataset | None = None
+    """The same for the epochs behind this one, if more is known of it by now."""
+
+    def with_blocks(self, options: ReaderOptions) -> Dataset:
+        self.dataset = index_raw_shards(self.dataset, **options.limits._asdict())
+        return self.dataset
+
+    def others(self) -> Iterator[Shared]:
+        """The same data as it may have been known when a state was taken: without checkpoints, or
+        with them."""
+        if self.later is not None:
+            yield Shared(self.later)
+        newest = self.later or self.dataset
+        streams = newest.without_checkpoints()
+        if streams is not newest:
+            yield Shared(streams, newest)
+
+
+class Traversal:
+    """Batches from a position on, epoch after epoch; after a fork it goes on by itself."""
+
+    def __init__(
+        self, shared: Shared, options: ReaderOptions, position: Position, file: FileStream | None
+    ) -> None:
+        self.position = position
+        self.current: Located | LocatedList | None = None
+        """The last batch given."""
+        self.passes = 0
+        """How many epochs have ended."""
+        self.closed = False
+        self.skips = Skips(options.on_corrupt)
+        self.shared = shared
+        self._on_read = OnRead(shared.dataset) if options.index_on_read else None
+        self._options = options
+        self._file = file
+        self._pipeline: Iterator[Located | LocatedList] | None = None
+        self._pid = os.getpid()
+
+    @cached_property
+    def route(self) -> Route:
+        """Made on first use, because finding the blocks may take reading."""
+        options = self._options
+        streams = not options.steps or options.on_corrupt != "raise"
+        dataset = self.shared.dataset if streams else self.shared.with_blocks(options)
+        route = Route(dataset, options.steps, streams=streams)
+        if route.shuffle is not None:
+            route.shuffle.check_room(route.window_most(), options.memory_budget)
+        return route
+
+    def route_of(self, rest: Rest | None) -> Route:
+        """The way through the rest of an epoch. Rests are cut into blocks, even for a reader that
+        goes in order."""
+        if rest is None or self._options.steps or self._options.on_corrupt != "raise":
+            return self.route
+        if self._file is not None:
+            raise ValueError("state= is of several readers, and source= is a file object")
+        return self._route_in_blocks
+
+    @cached_property
+    def _route_in_blocks(self) -> Route:
+        return Route(self.shared.with_blocks(self._options), (), streams=False)
+
+    def num_records(self) -> int | None:
+        """How many records the position's epoch has, if that is known in advance."""
+        if self._options.on_corrupt != "raise" or self._file is not None:
+            return None
+        rest = self.position.rest
+        if not self._options.steps and rest is None:
+            return self.shared.dataset.num_records
+        return self.route_of(rest).course(self.position.epoch, rest).num_records()
+
+    def next_batch(self) -> RecordBatch | None:
+        """The next batch, behind which the position moves; None at the end of the epoch. ValueError
+        once closed."""
+        found = self._next(single=False)
+        return RecordBatch.from_records(found) if isinstance(found, list) else found
+
+    def next_records(self) -> RecordBatch | list[bytes] | None:
+        """The same, or a list of records, for a caller who wants them one by one."""
+        return self._next(single=True)
+
+    def _next(self, *, single: bool) -> RecordBatch | list[bytes] | None:
+        self.check_open()
+        if self._pipeline is None or self._pid != os.getpid():
+            self._pipeline, self._pid = self._start(single), os.getpid()
+        try:
+            located = next(self._pipeline, None)
+        except BaseException:
+            self.stop()  # so that the next call meets the same fault again, not an early end
+            raise
+        if located is None:
+            self.stop()
+            self.position = Position(epoch=self.position.epoch + 1)
+            self.passes += 1
+            self._learn()
+            return None
+        self.current = located
+        self.position = self.position.at(located, len(located.batch))
+        return located.batch
+
+    def _learn(self) -> None:
+        """Go on with what is known of the data by now."""
+        known = self.shared.later or self.shared.dataset
+        if self._on_read is not None and self._on_read.shards:
+            known = known.with_shards(self._on_read.shards)
+            self._on_read = OnRead(known)
+        if known is not self.shared.dataset:
+            self._take(Shared(known))
+
+    def _take(self, shared: Shared) -> None:
+        self.shared = shared
+        for name in ("route", "_route_in_blocks"):
+            self.__dict__.pop(name, None)
+
+    def find(self, state: Mapping[str, Any]) -> Position:
+        """The position of a state. If it was taken when more or less was known of the same streams,
+        its epoch is gone through as it was then. Raises as `position_of`."""
+        try:
+            return position_of(state, self.route_of)
+        except ValueError:
+            for other in self.shared.others():
+                way = Traversal(other, self._options, self.position, self._file)
+                with suppress(ValueError):
+                    found = position_of(state, way.route_of)
+                    self._take(other)
+                    return found
+            raise
+
+    def stop(self) -> None:
+        """Give up what is in flight. Idempotent."""
+        pipeline, self._pipeline, self.current = self._pipeline, None, None
+        if pipeline is not None and self._pid == os.getpid():
+            pipeline.close()  # type: ignore[attr-defined]
+        self.skips.say()
+
+    def close(self) -> None:
+        """Stop for good. Idempotent."""
+        self.stop()
+        self.closed = True
+
+    def check_open(self) -> None:
+        if self.closed:
+            raise ValueError("the reader is closed")
+
+    def _start(self, single: bool) -> Iterator[Located | LocatedList]:
+        """Make the pipeline from the position on. It must not hold this object, which holds it."""
+        options, position = self._options, self.position
+        route = self.route_of(position.rest)
+        skips = None if options.on_corrupt == "raise" else self.skips
+        how = Decoding(options.verify, options.max_record_bytes, skips, self._on_read)
+        course = route.course(position.epoch, position.rest)
+        order = course.read.numbers
+        start = max(position.offset, 0)
+        if self._file is not None:
+            located = decode(route.dataset, self._file.parts(start), how)
+        else:
+            # one window is gathered while the one before it is still in use
+            budget = options.memory_budget - 2 * route.window_most()
+            at = position.position
+            plain = not options.steps and position.rest is None
+            if single and skips is None and plain and _is_frame(position):
+                return fetch_records_of_files(
+                    route.units,
+                    order,
+                    how,
+                    budget=budget,
+                    position=at,
+                    start=start,
+                    records=position.records,
+                )
+            located = fetch_blocks(route.units, order, how, budget=budget, position=at, start=start)
+        located = within(located, course.read.cuts)
+        if route.shuffle is not None and course.windows is not None:
+            located = shuffled(located, route.shuffle, course.windows, epoch=position.epoch)
+            located = within(located, course.given)
+        return position.resume(located)
+
+
+def _is_frame(position: Position) -> bool:
+    """Whether reading can begin right at this position, with nothing to drop before it."""
+    return position.records == 0 or position.offset != NO_OFFSET
+
+
+# Iterators over a way, each to the end of the epoch in which it was made.
+
+
+class Way(Protocol):
+    """What is iterated: a way through a source, or through a mixture."""
+
+    passes: int
+
+    def next_batch(self) -> RecordBatch | None: ...
+    def next_records(self) -> RecordBatch | list[bytes] | None: ...
+
+
+class _ToTheEnd:
+    """Goes to the end of the epoch. No generator, which an error would end early."""
+
+    def __init__(self, way: Way) -> None:
+        self._way = way
+        self._pass = way.passes
+
+    @property
+    def ended(self) -> bool:
+        """Whether the epoch has ended, whoever has read the last of it."""
+        return self._pass != self._way.passes
+
+
+class _Batches(_ToTheEnd, Iterator[RecordBatch]):
+    """The batches."""
+
+    def __next__(self) -> RecordBatch:
+        batch = None if self.ended else self._way.next_batch()
+        if batch is None:
+            raise StopIteration
+        return batch
+
+
+class Records(_ToTheEnd, Iterator["RecordBatch | list[bytes]"]):
+    """What is given out record by record."""
+
+    def __next__(self) -> RecordBatch | list[bytes]:
+        found = None if self.ended else self._way.next_records()
+        if found is None:
+            raise StopIteration
+        return found
+
+
+class RestFirst(Iterator[RecordBatch]):
+    """The batches, but first of all what a record iterator has left of its own, which ``take_rest``
+    gives."""
+
+    def __init__(self, way: Way, take_rest: Callable[[], RecordBatch | None]) -> None:
+        self._take_rest = take_rest
+        self._batches = _Batches(way)
+
+    def __next__(self) -> RecordBatch:
+        rest = None if self._batches.ended else self._take_rest()
+        return next(self._batches) if rest is None else rest
+
+
+class Iterated:
+    """The part that readers and mixtures share: iterating, and ending."""
+
+    _way: Any
+
+    def _begin_records(self) -> None:
+        self._batches = Records(self._way)
+        self._records = RecordIterator(self._batches)
+
+    def __iter__(self) -> Iterator[bytes]:
+        self._way.check_open()
+        if self._batches.ended:
+            self._begin_records()
+        return self._records
+
+    def batches(self) -> Iterator[RecordBatch]:
+        """Iterate the records as batches, to the end of the epoch.
+
+        Records that a ``for`` loop has left of its batch come first.
+
+        Yields:
+            RecordBatch: About a block of records (1 MiB), not copied; of a mixture up to a few
+                thousand, of all sources.
+
+        Raises:
+            ValueError: The reader or mixture is closed.
+
+        Example:
+            >>> _ = tfs.write_table({"x": [1, 2, 3]}, "train")
+            >>> [len(batch) for batch in tfs.RecordReader("train").batches()]
+            [3]
+        """
+        self._way.check_open()
+        return RestFirst(self._way, lambda: self._records.take_rest())
+
+    def close(self) -> None:
+        """Stop reading, and drop what is in flight.
+
+        `state` still tells where it stood. A second call does nothing.
+
+        Example:
+            >>> _ = tfs.write_table({"x": [1, 2, 3]}, "train")
+            >>> reader = tfs.RecordReader("train")
+            >>> reader.close()
+        """
+        self._leave(self._stands_at())
+        self._way.close()
+
+    def _stands_at(self) -> Any:
+        """The position behind the last record that was given out."""
+        raise NotImplementedError
+
+    def _leave(self, position: Any) -> None:
+        """Give up what is in flight, and go to a position."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
