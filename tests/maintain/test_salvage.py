@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -118,3 +119,23 @@ class TestSalvage:
         assert report.records == len(ITEMS)
         saved = tfs.RecordReader(written.url("saved"), **options(written))
         assert len(list(saved)) == len(ITEMS)
+
+
+def test_schema_and_metadata_stay(tmp_path: Path) -> None:
+    """A repaired dataset has the columns that it had."""
+    url = f"{tmp_path}/train"
+    with tfs.ShardedWriter(url, num_shards=2, metadata={"made": "here"}) as writer:
+        writer.write_batch({"x": i} for i in range(100))
+    shard = tmp_path / "train-00000-of-00002.tfrecord"
+    data = bytearray(shard.read_bytes())
+    data[len(data) // 2] ^= 0x20
+    shard.write_bytes(data)
+    before = tfs.open(url)
+    assert before.schema is not None
+    assert not tfs.salvage(url, url, if_exists="overwrite").ok
+    repaired = tfs.open(url)
+    assert repaired.schema == before.schema
+    assert repaired.metadata == {"made": "here"}
+    assert tfs.verify(url).records == 99
+    tfs.salvage(url, url, if_exists="append")
+    assert tfs.verify(url).records == 198

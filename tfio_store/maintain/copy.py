@@ -11,10 +11,9 @@ from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.model import Dataset, Limits
 from tfio_store.dataset.source import Source, open_dataset, repeatable
 from tfio_store.dataset.source_names import numbered_target
-from tfio_store.maintain.salvage import held_to, usual_codec
+from tfio_store.maintain.salvage import described, held_to, usual_codec
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
-from tfio_store.records.warning import warn
 from tfio_store.storage import Storage
 from tfio_store.storage.storage import check_storage, given_storage
 from tfio_store.tables.count import counted
@@ -95,7 +94,7 @@ def copy(
     limits = Limits(max_record_bytes=max_record_bytes)
     dataset = open_dataset(names, storage, compression=compression, limits=limits)
     _, num_shards, _ = numbered_target(target, num_shards)
-    kept = _described(dataset)
+    kept = described(dataset)
     placed: dict[str, Any] = {"num_shards": num_shards, "max_shard_bytes": max_shard_bytes}
     if shuffle_seed is not None:
         placed["shuffle_seed"] = shuffle_seed
@@ -124,18 +123,6 @@ def copy(
 
 def _codec(dataset: Dataset, wanted: str | None) -> str | None:
     return usual_codec(dataset) if wanted == "same" else wanted
-
-
-def _described(dataset: Dataset) -> dict[str, Any]:
-    """The schema and the metadata that all sources share."""
-    kept: dict[str, Any] = {}
-    for what in ("schema", "metadata"):
-        each = [getattr(told, what) for told in dataset.told]
-        if any(one != each[0] for one in each):
-            warn(f"the sources differ in their {what}, so it is not copied")
-        elif each and each[0] is not None:
-            kept[what] = each[0]
-    return kept
 
 
 def _with_whole(

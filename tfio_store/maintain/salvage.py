@@ -24,6 +24,7 @@ from tfio_store.read.decode import of_source
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, FRAME_OVERHEAD, RecordBatch
 from tfio_store.records.recovery import SkippedRegion
+from tfio_store.records.warning import warn
 from tfio_store.storage import Storage
 from tfio_store.storage.storage import check_storage, given_storage
 from tfio_store.storage.threads import mapped
@@ -31,7 +32,7 @@ from tfio_store.write.commit import KEEP_REPLACED, IfExists
 from tfio_store.write.progress import OnProgress, Progress, check_on_progress
 from tfio_store.write.sharded_writer import ShardedWriter
 
-__all__ = ["VerifyReport", "held_to", "salvage", "usual_codec", "verify"]
+__all__ = ["VerifyReport", "described", "held_to", "salvage", "usual_codec", "verify"]
 
 
 # Holds records to the schema of the dataset that they are appended to.
@@ -236,16 +237,19 @@ def salvage(
     report = VerifyReport()
     codec = usual_codec(dataset) if target_compression == "same" else target_compression
     there = _look_at_objects(dataset, report)
+    kept = described(dataset)
     with ShardedWriter(
         target,
         num_shards=num_shards or max(len(dataset.shards), 1),
         compression=codec,
         if_exists=if_exists,
         keep_replaced=keep_replaced,
+        **kept,
         storage=target_storage or dataset.storage,
     ) as writer:
         sound = _sound_batches(there, report, max_record_bytes, on_progress)
-        for batch in held_to(writer._kept(), sound, source):
+        kept_by = None if "schema" in kept else writer._kept()
+        for batch in held_to(kept_by, sound, source):
             writer.write_batch(batch)
     return report
 
@@ -266,6 +270,18 @@ def _plain(shard: Shard) -> Shard:
     table = shard.blocks
     blocks = None if table is None else replace(table.without_starts(), sums=None)
     return shard.known(blocks=blocks, crc32c=None)
+
+
+def described(dataset: Dataset) -> dict[str, Any]:
+    """The schema and the metadata that all sources share."""
+    kept: dict[str, Any] = {}
+    for what in ("schema", "metadata"):
+        each = [getattr(told, what) for told in dataset.told]
+        if any(one != each[0] for one in each):
+            warn(f"the sources differ in their {what}, so it is not copied")
+        elif each and each[0] is not None:
+            kept[what] = each[0]
+    return kept
 
 
 def usual_codec(dataset: Dataset) -> str | None:
