@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 from pathlib import Path
 
@@ -81,9 +82,27 @@ def test_text_indexes(run: Run, tmp_path: Path) -> None:
 
 
 def test_index_asks_which(run: Run, tmp_path: Path) -> None:
-    answer = run("index", tmp_path)
+    (tmp_path / "raw").write_bytes(framed(RECORDS))
+    for more in ([], ["--index-dir", tmp_path]):
+        answer = run("index", tmp_path / "raw", *more)
+        assert answer.code == 2
+        assert "--idx" in answer.err
+    answer = run("index", tmp_path / "raw", "--idx", "--index-dir", tmp_path)
     assert answer.code == 2
-    assert "--idx" in answer.err
+    assert "leave --as and --index-dir out" in answer.err
+
+
+def test_index_of_files_that_others_compressed(run: Run, tmp_path: Path) -> None:
+    with gzip.open(tmp_path / "a.gz", "wb") as file:
+        file.write(framed(RECORDS))
+    aside = tmp_path / "aside"
+    aside.mkdir()
+    answer = run("index", tmp_path / "a.gz", "--index-dir", aside)
+    assert answer.out == f"{tmp_path / 'a.gz'}: {len(RECORDS)} records in 1 file\n"
+    assert [path.name[:5] for path in aside.iterdir()] == ["a.gz."]
+    assert run("index", tmp_path / "a.gz").code == 0
+    assert (tmp_path / "_a.gz.checkpoints").exists()
+    assert tfs.RecordSource(tmp_path / "a.gz")[1] == RECORDS[1]
 
 
 def test_clean_removes_when_told(run: Run, tmp_path: Path) -> None:

@@ -95,18 +95,39 @@ def salvage(
 @click.argument("urls", nargs=-1, required=True, metavar="URL...")
 @click.option("--as", "save_as", metavar="URL", help="The dataset's name, in the files' folder.")
 @click.option("--idx", is_flag=True, help="Write a text index beside each file, as DALI reads it.")
+@click.option(
+    "--index-dir",
+    metavar="URL",
+    help="Write the indexes of compressed files there, not beside the files.",
+)
 @common
-def index(session: Session, urls: tuple[str, ...], save_as: str | None, idx: bool) -> None:
-    """Make a dataset of raw files that were written elsewhere, or text indexes of them.
+def index(
+    session: Session,
+    urls: tuple[str, ...],
+    save_as: str | None,
+    idx: bool,
+    index_dir: str | None,
+) -> None:
+    """Index files that were written elsewhere. The files stay as they are.
 
-    The files stay as they are.
+    GZIP and ZLIB files get an index each. From then on they are read by many threads, and any
+    record by its number. Raw files become a dataset (--as), or get text indexes (--idx).
     """
+    from tfio_store.dataset.source import open as open_source
     from tfio_store.maintain.build_index import build_index, write_idx_files
+    from tfio_store.maintain.salvage import usual_codec
     from tfio_store.storage.redaction import redacted
 
-    if idx == (save_as is not None):
-        raise click.UsageError("pass --as URL for an index and a manifest, or --idx for text files")
-    source = urls if len(urls) > 1 else urls[0]
+    if idx and (save_as is not None or index_dir is not None):
+        raise click.UsageError("--idx writes text files only: leave --as and --index-dir out")
+    source: Any = urls if len(urls) > 1 else urls[0]
+    if not idx and save_as is None:
+        source = open_source(source, storage=session.storage)
+        if usual_codec(source) is None:
+            raise click.UsageError(
+                "these files are raw: pass --as URL for an index and a manifest, or --idx for text "
+                "files"
+            )
     if idx:
         written = write_idx_files(source, storage=session.storage)
         if session.json:
@@ -116,8 +137,11 @@ def index(session: Session, urls: tuple[str, ...], save_as: str | None, idx: boo
                 output.line(each)
         return
     with progress(session) as on_progress:
-        manifest = build_index(source, save_as, on_progress=on_progress, storage=session.storage)
-    named = redacted(save_as or "")
+        storage = None if save_as is None else session.storage  # else the source has it
+        manifest = build_index(
+            source, save_as, index_dir=index_dir, on_progress=on_progress, storage=storage
+        )
+    named = redacted(save_as or " ".join(urls))
     facts = {"records": manifest.records, "num_shards": len(manifest.shards), "url": named}
     if session.json:
         output.document("index", facts)
