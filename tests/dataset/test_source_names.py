@@ -400,7 +400,7 @@ def test_wide_numbers(tmp_path: Path) -> None:
 # --- what it costs --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", FILES[:3])
+@pytest.mark.parametrize("name", [*FILES[:3], "a/plain.tfrecord"])
 def test_plain_names_take_one_look(
     memory: Place, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
@@ -416,7 +416,9 @@ def test_plain_names_take_one_look(
 
         monkeypatch.setattr(store, method, counted)
     tfs.open(memory.url(name))
-    assert asked in (["look"], ["look", "info"])
+    looks = 1 + name.endswith(".gz")  # also for the index that a compressed file may have
+    assert asked.count("look") == looks
+    assert set(asked) <= {"look", "info"}
 
 
 # --- writers --------------------------------------------------------------------------------------

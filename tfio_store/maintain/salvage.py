@@ -20,7 +20,6 @@ from tfio_store.example.codec import infer_feature_lists, infer_features
 from tfio_store.example.feature import ROW_LENGTHS
 from tfio_store.example.schema import Schema
 from tfio_store.maintain.build_index import object_crc32c
-from tfio_store.read.decode import of_source
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, FRAME_OVERHEAD, RecordBatch
 from tfio_store.records.recovery import SkippedRegion
@@ -28,6 +27,7 @@ from tfio_store.records.warning import warn
 from tfio_store.storage import Storage
 from tfio_store.storage.storage import check_storage, given_storage
 from tfio_store.storage.threads import mapped
+from tfio_store.tables.source_errors import of_source
 from tfio_store.write.commit import KEEP_REPLACED, IfExists
 from tfio_store.write.progress import OnProgress, Progress, check_on_progress
 from tfio_store.write.sharded_writer import ShardedWriter

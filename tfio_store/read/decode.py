@@ -5,23 +5,20 @@ skipped.
 from __future__ import annotations
 
 import errno
-import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from typing_extensions import Buffer as BytesLike
 
 from tfio_store.dataset.model import Block, Shard
-from tfio_store.dataset.source import is_one
 from tfio_store.errors import (
     CorruptRecordError,
     DataLossWarning,
     ManifestError,
-    SchemaError,
     TruncatedRecordError,
 )
 from tfio_store.read.on_read import OnRead
@@ -41,7 +38,6 @@ from tfio_store.records.recovery import (
     SkippedRegion,
 )
 from tfio_store.storage import ReplacedError
-from tfio_store.storage.redaction import redacted
 
 __all__ = [
     "NO_OFFSET",
@@ -55,7 +51,6 @@ __all__ = [
     "decode_block",
     "end_of",
     "inflate_block",
-    "of_source",
     "other_records",
     "part_of",
     "recover_block",
@@ -431,30 +426,3 @@ def _restarted(
     if came < block.raw_stop - block.raw_start:
         batches.append(decoder.interrupt(why or "", len(memoryview(data))))
     return batches
-
-
-# Names the source of records in errors that are raised where records alone are known.
-
-
-_IN_BATCH = re.compile(r"record (\d+) of the batch")
-
-
-@contextmanager
-def of_source(source: object, first: int = 0) -> Iterator[None]:
-    """Errors name the source, if it is one name, and count its records; ``first`` is the number of
-    the first record of the batch at hand."""
-    try:
-        yield
-    except CorruptRecordError as error:
-        if error.path != "<buffer>" or not is_one(source):
-            raise
-        reason = _IN_BATCH.sub(lambda found: f"record {first + int(found[1])}", error.reason)
-        path = redacted(str(source))
-        raise CorruptRecordError(reason, path=path, offset=-1) from error.__cause__
-    except SchemaError as error:
-        raise SchemaError(
-            error.reason,
-            feature=error.feature,
-            record=first + error.record,
-            path=redacted(str(source)) if is_one(source) else "",
-        ) from error.__cause__

@@ -19,12 +19,12 @@ from tfio_store.example import decode_examples
 from tfio_store.example.codec import Records, infer_feature_lists, infer_features
 from tfio_store.example.feature import ROW_LENGTHS, Feature
 from tfio_store.example.schema import Schema, schema_to_read
-from tfio_store.read.decode import of_source
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
 from tfio_store.storage import Storage
 from tfio_store.storage.redaction import redacted
 from tfio_store.storage.storage import given_storage
+from tfio_store.tables.source_errors import of_source
 
 __all__ = [
     "EMPTY_EXAMPLES",

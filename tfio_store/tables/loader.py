@@ -13,12 +13,12 @@ from tfio_store.example import decode_examples
 from tfio_store.example.codec import SchemaToRead
 from tfio_store.example.ragged import joined_columns
 from tfio_store.example.schema import Schema, column_names, schema_to_read
-from tfio_store.read.decode import of_source
 from tfio_store.read.mixture import Mixture, parts_of
 from tfio_store.read.reader import RecordReader
 from tfio_store.read.record_source import RecordSource
 from tfio_store.records.framing import RecordBatch
 from tfio_store.tables.infer import telling
+from tfio_store.tables.source_errors import of_source
 
 __all__ = ["Blocks", "Gathering", "LoaderContent", "Reader", "reader_of", "wanted_schema"]
 

@@ -20,12 +20,12 @@ from tfio_store.example.arrow_types import zoned
 from tfio_store.example.feature import Feature
 from tfio_store.example.ragged import valid_rows
 from tfio_store.example.schema import Schema
-from tfio_store.read.decode import of_source
 from tfio_store.read.reader import RecordReader
 from tfio_store.read.record_source import RecordSource
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
 from tfio_store.storage import Storage
 from tfio_store.tables.infer import first_schema, schema_of_records
+from tfio_store.tables.source_errors import of_source
 from tfio_store.tables.texts import iso_texts
 
 __all__ = ["Selection", "opened", "parse_numbers", "rows_of"]

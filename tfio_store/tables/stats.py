@@ -20,7 +20,6 @@ from tfio_store.errors import SchemaError
 from tfio_store.example import Nullable, Ragged, decode_examples
 from tfio_store.example.codec import infer_feature_lists, infer_features
 from tfio_store.example.ragged import valid_rows
-from tfio_store.read.decode import of_source
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
 from tfio_store.records.lookalike import looks_like
@@ -29,6 +28,7 @@ from tfio_store.storage.storage import given_storage
 from tfio_store.tables.held_numbers import Budget, Held, quantiles
 from tfio_store.tables.infer import schema_of_records
 from tfio_store.tables.rows import opened
+from tfio_store.tables.source_errors import of_source
 from tfio_store.tables.texts import iso_texts
 from tfio_store.write.progress import OnProgress, Progress, check_on_progress
 

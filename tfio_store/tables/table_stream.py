@@ -20,12 +20,12 @@ from tfio_store.example.arrow_types import as_type, with_room
 from tfio_store.example.codec import SchemaToRead, decode_columns
 from tfio_store.example.decoding import Nulls, most_room
 from tfio_store.example.schema import Schema, schema_to_read
-from tfio_store.read.decode import of_source
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
 from tfio_store.storage import Storage, threads
 from tfio_store.storage.storage import given_storage
 from tfio_store.tables.infer import schema_of_source, telling
+from tfio_store.tables.source_errors import of_source
 
 __all__ = ["arrow_types", "decoded", "iter_tables", "rows_of", "table_batches", "whole_schema"]
 
