@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import uuid
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -21,9 +23,12 @@ EXAMPLES = 512
 
 
 @pytest.fixture
-def root(s3: Place) -> str:
+def root(s3: Place) -> Iterator[str]:
     register_filesystem("s3", storage_options=s3.storage_options)
-    return s3.url(uuid.uuid4().hex[:8])
+    yield s3.url(uuid.uuid4().hex[:8])
+    # A writer of summaries that is garbage is closed by whoever collects it. Closing it asks the
+    # store, so the thread of the store's requests would wait for itself.
+    gc.collect()
 
 
 def write_examples(path: str) -> None:
