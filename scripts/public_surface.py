@@ -68,12 +68,11 @@ class Package:
         node = self._bound(module).get(name)
         if isinstance(node, ast.ImportFrom):
             (alias,) = (each for each in node.names if (each.asname or each.name) == name)
-            if not (node.module or "").startswith(self._folder.name):
+            home = node.module or ""
+            if not home.startswith(self._folder.name):
                 return Found(module, name, node)
-            inner = f"{node.module}.{alias.name}"
-            return (
-                Found(inner, "", None) if self._file(inner) else self.find(node.module, alias.name)
-            )
+            inner = f"{home}.{alias.name}"
+            return Found(inner, "", None) if self._file(inner) else self.find(home, alias.name)
         match node:
             case ast.Assign(value=ast.Attribute(value=ast.Name(id=holder), attr=attribute)):
                 held = self.find(module, holder)

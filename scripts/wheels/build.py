@@ -83,8 +83,8 @@ def _settle(sdist: Path) -> None:
                 member.uname, member.gname, member.pax_headers = "", "", {}
                 member.mode = 0o755 if member.isdir() or member.mode & 0o100 else 0o644
                 again.addfile(member, file)
-    with sdist.open("wb") as raw, gzip.GzipFile("", "wb", 9, raw, int(epoch())) as file:
-        file.write(packed.getvalue())
+    with sdist.open("wb") as raw, gzip.GzipFile("", "wb", 9, raw, int(epoch())) as out:
+        out.write(packed.getvalue())
 
 
 def build_wheel(sdist: Path, python: str, version: str, target: Target, to: Path) -> Path:
