@@ -12,7 +12,6 @@ import math
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -30,6 +29,7 @@ except ModuleNotFoundError as _error:
 from tfio_store.errors import CorruptRecordError, DataLossWarning
 from tfio_store.example.kinds import encoding_of
 from tfio_store.example.schema import Schema
+from tfio_store.storage.threads import Threads, mapped
 
 __all__ = ["decode", "pixels"]
 
@@ -218,10 +218,7 @@ def decode_into(
         return how[places[i].shape[2]].into(batch[i], places[i])
 
     threads = min(threads or os.cpu_count() or 1, len(batch))
-    if threads <= 1:
-        return all(map(one, range(len(batch))))
-    with ThreadPoolExecutor(threads, "tfio_store.image") as pool:
-        return all(pool.map(one, range(len(batch))))
+    return all(mapped(one, range(len(batch)), threads))
 
 
 def check_images(images: Any) -> dict[str, _How]:
@@ -527,7 +524,7 @@ def _each(one: Callable[[int, _Memory], None], count: int, threads: int) -> None
     if threads <= 1:
         some()
         return
-    with ThreadPoolExecutor(threads - 1, "tfio_store.image") as pool:
+    with Threads(threads - 1, "tfio_store.image") as pool:
         others = [pool.submit(some) for _ in range(threads - 1)]
         try:
             some()
