@@ -200,7 +200,7 @@ def test_arrays(run: Run, place: Place, order: Any) -> None:
 
 
 def test_one_array_in_pieces(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tfio_store.tables.array_files._BYTES", 1000)
+    monkeypatch.setattr("tfio_store.tables.formats.array_files._BYTES", 1000)
     array = np.arange(3000, dtype=np.int64).reshape(1000, 3)
     np.save(tmp_path / "a.npy", array)
     assert run("convert", tmp_path / "a.npy", tmp_path / "t").code == 0

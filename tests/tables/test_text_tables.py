@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tfio_store as tfs
-from tfio_store.tables import json_lines
+from tfio_store.tables.formats import json_lines
 
 pytest.importorskip("pyarrow")
 

@@ -24,12 +24,18 @@ from tfio_store.storage import Storage
 from tfio_store.storage.redaction import redacted
 from tfio_store.storage.storage import check_storage, for_writing, given_storage
 from tfio_store.storage.stored_file import OutputFile
-from tfio_store.tables.array_files import ImageFolder, read_arrays
-from tfio_store.tables.formats import FORMATS, format_of, read_tables, without_query, write_tables
+from tfio_store.tables.formats.array_files import ImageFolder, read_arrays
+from tfio_store.tables.formats.table_files import (
+    FORMATS,
+    format_of,
+    read_tables,
+    without_query,
+    write_tables,
+)
+from tfio_store.tables.formats.tar_samples import read_samples, write_samples
 from tfio_store.tables.rows import Selection, rows_of
 from tfio_store.tables.table import write_table
 from tfio_store.tables.table_stream import iter_tables
-from tfio_store.tables.tar_samples import read_samples, write_samples
 from tfio_store.tables.texts import JsonNumbers, as_json_line
 from tfio_store.write.progress import OnProgress
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from tfio_store.example.feature import Feature
-from tfio_store.tables import json_lines
-from tfio_store.tables.json_lines import as_whole, float64_holds
+from tfio_store.tables.formats import json_lines
+from tfio_store.tables.formats.json_lines import as_whole, float64_holds
 
 __all__ = ["as_type", "as_values"]
 

@@ -13,8 +13,8 @@ from tfio_store.example import decode_examples
 from tfio_store.example.feature import Feature
 from tfio_store.example.kinds import ClassLabel
 from tfio_store.example.schema import Schema
-from tfio_store.tables import csv_texts, json_lines
-from tfio_store.tables.json_lines import as_whole, check_range
+from tfio_store.tables.formats import csv_texts, json_lines
+from tfio_store.tables.formats.json_lines import as_whole, check_range
 from tfio_store.tables.texts import from_iso
 
 __all__ = ["Piece", "text_tables"]

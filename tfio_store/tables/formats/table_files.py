@@ -11,8 +11,8 @@ from typing import Any
 from tfio_store.dataset.model import Dataset
 from tfio_store.example.schema import Schema
 from tfio_store.storage.stored_file import OutputFile, StoredFile
-from tfio_store.tables import csv_texts, json_lines
-from tfio_store.tables.text_tables import Piece, text_tables
+from tfio_store.tables.formats import csv_texts, json_lines
+from tfio_store.tables.formats.text_tables import Piece, text_tables
 
 __all__ = ["FORMATS", "format_of", "read_tables", "without_query", "write_tables"]
 

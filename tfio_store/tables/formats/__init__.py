@@ -1,0 +1,1 @@
+"""Formats of files: of tables, of arrays and images, and WebDataset's tar files."""
