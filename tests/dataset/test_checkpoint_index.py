@@ -12,8 +12,8 @@ import pytest
 
 from tests.support.foreign import KINDS, codec_of, packed, texts
 from tests.support.framed import framed
-from tfio_store.dataset.checkpoint_build import IndexingInflater
-from tfio_store.dataset.checkpoint_index import (
+from tfio_store.dataset.inflate.build import IndexingInflater
+from tfio_store.dataset.inflate.index import (
     END_BYTES,
     HEAD_BYTES,
     FoundIndex,

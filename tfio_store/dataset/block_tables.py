@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tfio_store.dataset.checkpoints import Checkpoints
+from tfio_store.dataset.inflate.checkpoints import Checkpoints
 from tfio_store.records.arrays import Int64Array
 from tfio_store.records.framing import FRAME_OVERHEAD, RecordBatch, crc32c
 

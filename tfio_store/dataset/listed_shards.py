@@ -16,8 +16,8 @@ from typing import Any, overload
 import numpy as np
 
 from tfio_store.dataset.block_tables import BlockTable, ShardInfo
-from tfio_store.dataset.checkpoints import Checkpoints
 from tfio_store.dataset.folder import Folder
+from tfio_store.dataset.inflate.checkpoints import Checkpoints
 from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.model import LazyShards, Shard
 from tfio_store.dataset.paged_shards import PagedShards, Places

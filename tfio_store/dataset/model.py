@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from tfio_store.dataset.checkpoints import Restart
+from tfio_store.dataset.inflate.checkpoints import Restart
 from tfio_store.dataset.manifest import BlockTable, DatasetManifest
 from tfio_store.dataset.paged_shards import PagedShards, Places
 from tfio_store.example.schema import Schema

@@ -11,10 +11,10 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from tfio_store.dataset.block_tables import ShardInfo
-from tfio_store.dataset.checkpoint_files import checkpointed
 from tfio_store.dataset.checks import check_name
 from tfio_store.dataset.folder import Folder
 from tfio_store.dataset.header_walk import codec_of, format_idx, frame_offsets, indexed_shard
+from tfio_store.dataset.inflate.files import checkpointed
 from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.model import Dataset
 from tfio_store.dataset.names import DatasetNames, new_tag, split_url

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from contextlib import closing
 
-from tfio_store.dataset.checkpoint_build import IndexingInflater
-from tfio_store.dataset.checkpoint_files import save_index
+from tfio_store.dataset.inflate.build import IndexingInflater
+from tfio_store.dataset.inflate.files import save_index
 from tfio_store.dataset.model import Dataset, Shard
 from tfio_store.errors import CorruptRecordError, TruncatedRecordError
 from tfio_store.records.compression import StreamError

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from tfio_store.dataset.checkpoint_build import IndexingInflater
-from tfio_store.dataset.checkpoint_files import save_index
+from tfio_store.dataset.inflate.build import IndexingInflater
+from tfio_store.dataset.inflate.files import save_index
 from tfio_store.dataset.model import Dataset, Shard
 from tfio_store.records.warning import warn
 

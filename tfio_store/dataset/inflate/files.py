@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from tfio_store.dataset.checkpoint_index import (
+from tfio_store.dataset.inflate.index import (
     END_BYTES,
     HEAD_BYTES,
     BuiltIndex,

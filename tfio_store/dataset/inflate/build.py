@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from tfio_store.dataset.checkpoint_index import BuiltIndex
 from tfio_store.dataset.header_walk import BLOCK_BYTES, HeaderWalker
+from tfio_store.dataset.inflate.index import BuiltIndex
 from tfio_store.errors import DataLossError, RecordTooLargeError
 from tfio_store.records.checkpoint import MOST_SKIP, pack_seed
 from tfio_store.records.compression import StreamError

@@ -1,0 +1,1 @@
+"""Compressed files of others: where an inflater can begin in them, and the index that says so."""
