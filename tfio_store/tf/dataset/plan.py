@@ -46,7 +46,6 @@ from tensorflow.python.data.ops import debug_mode
 from tensorflow.python.eager import context
 from tensorflow.python.framework import random_seed
 
-from tfio_store.tf.dataset.iterators import with_clear_errors
 from tfio_store.tf.dataset.record_function import (
     NotElementwise,
     RecordFunction,
@@ -55,6 +54,7 @@ from tfio_store.tf.dataset.record_function import (
     read_function,
 )
 from tfio_store.tf.dataset.source import ListedFiles, NotFused, Source
+from tfio_store.tf.iterators import with_clear_errors
 
 __all__ = ["Plan", "PlannedDataset"]
 
