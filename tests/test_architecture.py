@@ -10,6 +10,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -56,6 +57,9 @@ KEEPERS = {
 }
 """Third-party packages, and the only rooms that may know them."""
 
+
+MOST_FILES = 20
+"""Of a room, without the rooms below it."""
 
 MODULE = r"tfio_store(\.\w+)+"
 
@@ -144,6 +148,11 @@ def test_imports_go_down(module: str) -> None:
         if target == "" and module:
             continue  # a format's or a logger's name, or the package's own version
         assert complaint(module, target) is None
+
+
+def test_a_room_can_be_seen_at_a_glance() -> None:
+    files = Counter(path.parent for path in PACKAGE.rglob("*.py"))
+    assert [f"{room}: {n} files" for room, n in files.items() if n > MOST_FILES] == []
 
 
 def test_nothing_goes_round() -> None:
