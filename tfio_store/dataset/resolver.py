@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import compress
 from typing import NamedTuple, TypeAlias
 
 from tfio_store.dataset.folder import Folder, Found, begin_to_find, find_manifest
@@ -43,7 +44,7 @@ from tfio_store.errors import ManifestError
 from tfio_store.records.warning import warn
 from tfio_store.storage import ObjectInfo, Store, Version
 from tfio_store.storage.store import early, listed
-from tfio_store.storage.threads import Threads
+from tfio_store.storage.threads import mapped
 
 __all__ = ["NOTHING", "OneSource", "Resolved", "Resolver"]
 
@@ -124,18 +125,13 @@ class Resolver:
     def _round(self, work: _Taken) -> _Taken:
         """Each name looked for, or taken apart by one step."""
         self._few = len(work) <= _FEW
-        far = [each for each in work if isinstance(each, _Wanted) and each.is_far]
-        if len(far) < 2:
-            return [found for each in work for found in self._take(each)]
-        with Threads(min(_LOOKUPS_AT_ONCE, len(far))) as pool:
-            taken = pool.map(self._take, far)
-            return [
-                found
-                for each in work
-                for found in (
-                    next(taken) if isinstance(each, _Wanted) and each.is_far else self._take(each)
-                )
-            ]
+        far = [isinstance(each, _Wanted) and each.is_far for each in work]
+        taken = mapped(self._take, compress(work, far), _LOOKUPS_AT_ONCE)
+        return [
+            found
+            for each, is_far in zip(work, far, strict=True)
+            for found in (next(taken) if is_far else self._take(each))
+        ]
 
     def _take(self, wanted: Resolved | _Wanted) -> _Taken:
         if isinstance(wanted, Resolved):
@@ -244,12 +240,9 @@ class Resolver:
         paths = [name for name, _ in named]
         known = listed(store, paths, among=len(paths)) if len(paths) > 1 else {}
         missing = [name for name in paths if name not in known]
-        if len(missing) > 1 and store.in_flight >= _FAR:
-            with Threads(min(_LOOKUPS_AT_ONCE, len(missing))) as pool:
-                known |= zip(missing, pool.map(store.info, missing), strict=True)
-        infos = [(known.get(name) or store.info(name), records) for name, records in named]
+        known |= zip(missing, mapped(store.info, missing, _lookups(store)), strict=True)
         return Resolved(
-            [replace(self._shard(store, info), records=records) for info, records in infos]
+            [replace(self._shard(store, known[name]), records=records) for name, records in named]
         )
 
     def _in_folder(self, store: Store, path: str) -> Resolved:
@@ -401,11 +394,13 @@ class Resolver:
     def _looked_at(store: Store, stem: str, shards: Numbered) -> list[ObjectInfo]:
         at, count = replace(shards, prefix=stem), shards.count or 0
         paths = [at.file(number) for number in range(count)]
-        if store.in_flight < _FAR or len(paths) < 2:
-            looked = map(store.look, paths)
-            return [info for info in looked if info is not None]
-        with Threads(min(_LOOKUPS_AT_ONCE, len(paths))) as pool:
-            return [info for info in pool.map(store.look, paths) if info is not None]
+        looked = mapped(store.look, paths, _lookups(store))
+        return [info for info in looked if info is not None]
+
+
+def _lookups(store: Store) -> int:
+    """How many objects of a store are looked up at once."""
+    return _LOOKUPS_AT_ONCE if store.in_flight >= _FAR else 1
 
 
 def _visible(found: list[ObjectInfo], pattern: str) -> list[ObjectInfo]:

@@ -41,7 +41,7 @@ from tfio_store.example.codec import decode_examples
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import FRAME_OVERHEAD, HEADER_BYTES, crc32c, walk
 from tfio_store.storage import Storage
-from tfio_store.storage.threads import Threads
+from tfio_store.storage.threads import mapped
 
 __all__ = ["ShardSteps", "decode_index", "encode_index", "index_name", "load_index", "steps_of"]
 
@@ -232,10 +232,8 @@ def _made(dataset: Dataset, leaves: Sequence[Leaf]) -> list[ShardSteps]:
             "shape that varies"
         )
     numbers = range(len(dataset.shards))
-    if not any(is_remote(dataset.shard(i).url) for i in numbers):
-        return [steps_of(dataset, i, counted) for i in numbers]
-    with Threads(_SHARDS_AT_ONCE, thread_name_prefix="tfio_store-steps") as pool:
-        return list(pool.map(lambda i: steps_of(dataset, i, counted), numbers))
+    at_once = _SHARDS_AT_ONCE if any(is_remote(dataset.shard(i).url) for i in numbers) else 1
+    return list(mapped(lambda i: steps_of(dataset, i, counted), numbers, at_once))
 
 
 def steps_of(dataset: Dataset, number: int, counted: Sequence[Leaf]) -> ShardSteps:

@@ -4,7 +4,7 @@ random."""
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -24,7 +24,7 @@ from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, crc32c
 from tfio_store.storage import Storage, Store
 from tfio_store.storage.read_ahead import Fetch, ReadAhead, split_range
 from tfio_store.storage.storage import for_writing, given_storage
-from tfio_store.storage.threads import Threads
+from tfio_store.storage.threads import mapped
 from tfio_store.write.parts import Place, put_parts
 from tfio_store.write.progress import OnProgress, Progress, check_on_progress
 
@@ -112,9 +112,9 @@ def build_index(
     place = None if save_as is None else for_writing(dataset.storage).open(save_as)
     names = _names(dataset, _common_folder(dataset, place))
     share = memory_budget // _SHARDS_AT_ONCE
-    describe = partial(_describe, dataset, share, max_record_bytes, record_positions)
-    with Threads(_SHARDS_AT_ONCE, thread_name_prefix="tfio_store-index") as pool:
-        found = list(_told(pool.map(describe, names, range(len(names))), on_progress))
+    describe = partial(_describe, dataset, share, max_record_bytes, record_positions, names)
+    described = mapped(describe, range(len(names)), _SHARDS_AT_ONCE)
+    found = list(_told(described, on_progress))
     manifest = DatasetManifest(tuple(info for info, _ in found), _common_codec(dataset, found))
     return manifest if place is None else _save(manifest, place)
 
@@ -187,10 +187,10 @@ def _describe(
     memory_budget: int,
     max_record_bytes: int,
     record_positions: bool | None,
-    name: str,
+    names: Sequence[str],
     index: int,
 ) -> _Described:
-    shard = dataset.shards[index]
+    shard, name = dataset.shards[index], names[index]
     codec = codec_of(dataset, index)
     if codec is not None:
         return _describe_stream(dataset, memory_budget, max_record_bytes, name, index, codec), codec

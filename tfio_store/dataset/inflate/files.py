@@ -26,7 +26,7 @@ from tfio_store.errors import ManifestError
 from tfio_store.records.warning import warn
 from tfio_store.storage import ObjectInfo, Store, Version
 from tfio_store.storage.storage import for_writing
-from tfio_store.storage.threads import Threads
+from tfio_store.storage.threads import mapped
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
@@ -61,12 +61,8 @@ def with_checkpoints(dataset: Dataset, *, whatever_name: bool = False) -> Datase
     def find(shard: Shard) -> Shard | None:
         return _found(dataset, shard, known)
 
-    far = any("://" in shard.url for _, shard in asked)
-    if len(asked) == 1 or not far:
-        found = [find(shard) for _, shard in asked]
-    else:
-        with Threads(min(_LOOKUPS_AT_ONCE, len(asked))) as pool:
-            found = list(pool.map(find, [shard for _, shard in asked]))
+    at_once = _LOOKUPS_AT_ONCE if any("://" in shard.url for _, shard in asked) else 1
+    found = mapped(find, [shard for _, shard in asked], at_once)
     indexed = {i: shard for (i, _), shard in zip(asked, found, strict=True) if shard is not None}
     return dataset.with_shards(indexed) if indexed else dataset
 

@@ -15,7 +15,7 @@ import numpy as np
 from tfio_store.dataset.block_tables import BlockTable
 from tfio_store.dataset.header_walk import block_table, frame_bounds, frame_offsets
 from tfio_store.dataset.model import Dataset
-from tfio_store.storage.threads import Threads
+from tfio_store.storage.threads import mapped
 
 __all__ = [
     "Int64Array",
@@ -153,8 +153,7 @@ def _all_frames(
             max_record_bytes=max_record_bytes,
         )
 
-    with Threads(cores, thread_name_prefix="tfio_store-index") as pool:
-        yield from pool.map(walk, range(len(dataset.shards)))
+    return mapped(walk, range(len(dataset.shards)), cores)
 
 
 def _batches(dataset: Dataset, table: Int64Array, batch_size: int) -> Spans:
