@@ -19,7 +19,7 @@ import hypothesis
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from tests.servers import azurite, ceph as ceph_server, shared
+from tests.servers import azurite, ceph as ceph_server, moto, shared
 from tests.servers.moto import KEY, SECRET
 from tests.servers.place import Place
 from tests.servers.shaping_proxy import Shaped, shaped as shaping_proxy
@@ -175,9 +175,11 @@ def s3_server() -> str:
 
 
 @pytest.fixture
-def s3(s3_server: str) -> Place:
+def s3(s3_server: str) -> Iterator[Place]:
     """A fresh bucket."""
-    return fresh_bucket(s3_server)
+    place = fresh_bucket(s3_server)
+    yield place
+    moto.forget(s3_server, place.root.removeprefix("s3://"))
 
 
 @pytest.fixture

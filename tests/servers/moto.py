@@ -7,11 +7,13 @@ not check the checksums it is sent: what depends on those belongs on Ceph.
 from __future__ import annotations
 
 import contextlib
+import http.client
 import io
 import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 from tests.servers.process import free_port, running
 
@@ -26,14 +28,41 @@ def moto() -> Iterator[str]:
         yield f"http://127.0.0.1:{port}"
 
 
+def forget(endpoint: str, bucket: str) -> None:
+    """A test's bucket with all that is in it. Else moto keeps each object until the run ends."""
+    connection = http.client.HTTPConnection(urlsplit(endpoint).netloc, timeout=60)
+    with contextlib.closing(connection):
+        connection.request("PURGE", f"/{bucket}")
+        connection.getresponse().read()
+
+
+def purge(bucket: str) -> None:
+    """What `forget` asks the server for."""
+    from moto.s3.models import s3_backends
+
+    for account in s3_backends.values():
+        for region in account.values():
+            region.buckets.pop(bucket, None)
+    s3_backends.bucket_accounts.pop(bucket, None)
+
+
+class Untracked(list[Any]):
+    """moto appends each object to a list, and so keeps what was overwritten or deleted."""
+
+    def append(self, _: Any) -> None:
+        """Nothing: it goes when its bucket lets go of it."""
+
+
 def serve(port: int) -> None:
     from moto.moto_server.werkzeug_app import (
         DomainDispatcherApplication,
         MotoRequestHandler,
         create_backend_app,
     )
+    from moto.s3.models import FakeKey, FakeMultipart
     from werkzeug.serving import make_server
 
+    FakeKey.instances_tracked, FakeMultipart.instances_tracked = Untracked(), Untracked()
     anything, s3 = DomainDispatcherApplication(create_backend_app), create_backend_app("s3")
     turn = threading.Lock()
 
@@ -43,6 +72,11 @@ def serve(port: int) -> None:
         body = environ["wsgi.input"].read(length) if length else b""
         if len(body) < length:
             raise ConnectionError("the request was cut off")
+        if environ["REQUEST_METHOD"] == "PURGE":
+            with turn:
+                purge(environ["PATH_INFO"].strip("/"))
+            start_response("204 No Content", [])
+            return []
         if length:
             environ["wsgi.input"] = io.BytesIO(body)
         # to find whom a request is for takes the dispatcher as long as to answer it
