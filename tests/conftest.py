@@ -19,7 +19,7 @@ import hypothesis
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from tests.servers import azurite, ceph as ceph_server, moto, shared
+from tests.servers import azurite, ceph as ceph_server, gcs as gcs_emulator, moto, shared
 from tests.servers.moto import KEY, SECRET
 from tests.servers.place import Place
 from tests.servers.shaping_proxy import Shaped, shaped as shaping_proxy
@@ -215,13 +215,14 @@ def gcs_server() -> str:
 
 
 @pytest.fixture
-def gcs(gcs_server: str) -> Place:
+def gcs(gcs_server: str) -> Iterator[Place]:
     """A fresh bucket on Google Cloud Storage."""
     bucket = f"test-{uuid.uuid4().hex[:16]}"
     options = {"endpoint_url": gcs_server, "token": "anon", "project": "test"}
     place = Place(f"gs://{bucket}", options, gcs_server)
     place.fs.mkdir(bucket)
-    return place
+    yield place
+    gcs_emulator.forget(gcs_server, bucket)
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,7 @@ a download tells its generation, one from behind the end is refused, and a listi
 from __future__ import annotations
 
 import contextlib
+import http.client
 import http.server
 import json
 import os
@@ -16,6 +17,7 @@ import sys
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 from tests.servers.process import free_port, running
 
@@ -32,6 +34,14 @@ def gcs() -> Iterator[str]:
     port = free_port()
     with running([sys.executable, "-m", "tests.servers.gcs", str(port)], port=port):
         yield f"http://127.0.0.1:{port}"
+
+
+def forget(endpoint: str, bucket: str) -> None:
+    """A test's bucket with all that is in it, which the emulator would keep until the run ends."""
+    connection = http.client.HTTPConnection(urlsplit(endpoint).netloc, timeout=60)
+    with contextlib.closing(connection):
+        connection.request("DELETE", f"/storage/v1/b/{bucket}?force=true")
+        connection.getresponse().read()
 
 
 class Conditions:
@@ -125,6 +135,21 @@ def name_of(described: dict[str, Any]) -> str:
     return str(described["name"])
 
 
+def emptied(handler: Callable[..., Any]) -> Callable[..., Any]:
+    """``force``: the bucket goes with its objects and unfinished uploads."""
+
+    def wrapped(request: Any, response: Any, storage: Any, *args: Any, **kwargs: Any) -> Any:
+        if "force" in request.query:
+            bucket = request.params["bucket_name"]
+            storage.objects.pop(bucket, None)
+            for upload, state in list(storage.resumable.items()):
+                if state.get("bucket") == bucket:
+                    storage.delete_resumable_file_obj(upload)
+        return handler(request, response, storage, *args, **kwargs)
+
+    return wrapped
+
+
 def cancel(request: Any, response: Any, *args: Any, **kwargs: Any) -> None:
     """The service's own status for a resumable upload that its client has given up."""
     response.status = types.SimpleNamespace(value=499, phrase="Client Closed Request")
@@ -132,14 +157,18 @@ def cancel(request: Any, response: Any, *args: Any, **kwargs: Any) -> None:
 
 def serve(port: int) -> None:
     from gcp_storage_emulator import server
-    from gcp_storage_emulator.handlers import objects
+    from gcp_storage_emulator.handlers import buckets, objects
+    from gcp_storage_emulator.storage import Storage
 
+    # it would write down the names of all objects at each change, in memory too
+    Storage._write_config_to_file = lambda self: None
     conditions = Conditions()
     wrappers = {
         objects.insert: conditions.insert,
         objects.upload_partial: conditions.upload,
         objects.download: conditions.download,
         objects.ls: paged,
+        buckets.delete: emptied,
     }
     for _, methods in server.HANDLERS:
         for method, handler in list(methods.items()):
