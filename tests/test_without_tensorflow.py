@@ -43,6 +43,28 @@ def test_help() -> None:
     assert "pip install 'tfio-store[tensorflow]'" in run(program)
 
 
+def test_help_is_that_of_the_real_ones() -> None:
+    """Signatures, arguments and examples can be read before TensorFlow is installed."""
+    program = """
+import inspect, tfio_store as t
+for name, word in {
+    "TFRecordDataset": "filenames", "load": "url", "save": "dataset", "list_files": "pattern",
+    "register_filesystem": "schemes", "mix_datasets": "datasets", "accelerate": "",
+}.items():
+    made = getattr(t, name)
+    text = inspect.getdoc(made)
+    assert text.startswith(f"tfio_store.{name} needs tensorflow"), text
+    assert "Example" in text or "    >>> " in text, text
+    assert word in str(inspect.signature(made)), (name, inspect.signature(made))
+assert "batch_size: int | None = None" in str(inspect.signature(t.TFRecordDataset))
+assert "exact" in inspect.getdoc(t.TFRecordDataset.cardinality)
+help(t.TFRecordDataset)
+"""
+    shown = run(program)
+    assert "TFRecordDataset(filenames: Any, compression_type: Any = None," in shown
+    assert "buffer_size (int | None)" in shown
+
+
 @pytest.mark.parametrize(
     "call",
     [

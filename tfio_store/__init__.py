@@ -312,7 +312,7 @@ if not TYPE_CHECKING:  # to which the names above are known, and no others
             from tfio_store.tf.missing import is_missing, stand_in
 
             if is_missing("tensorflow"):
-                return stand_in(name, "tensorflow")
+                return stand_in(name, "tensorflow", _TENSORFLOW[name])
         elif name not in _HOMES:
             raise AttributeError(f"module 'tfio_store' has no attribute {name!r}")
         try:

@@ -29,6 +29,7 @@ except ModuleNotFoundError as _error:
 from tfio_store.errors import CorruptRecordError, DataLossWarning
 from tfio_store.example.kinds import encoding_of
 from tfio_store.example.schema import Schema
+from tfio_store.records.misspelled import unknown
 from tfio_store.storage.threads import Threads, mapped
 
 __all__ = ["decode", "pixels"]
@@ -175,7 +176,7 @@ def decode_columns(
     made = dict(columns)
     for name, how in images.items():
         if name not in made:
-            raise KeyError(f"images= names {name!r}, and the columns are {list(made)}")
+            raise KeyError(f"images= names {name!r}: {unknown('column', name, made)}")
         column = made[name]
         if not isinstance(column, np.ndarray) or column.dtype != object or column.ndim != 1:
             raise ValueError(f"images=: column {name!r} must hold one byte string in each row")
@@ -246,7 +247,7 @@ def images_of(images: Any, schema: Schema | None) -> dict[str, _How]:
         if schema is None:
             raise ValueError("images= names features, and nothing tells them: pass schema=")
         if name not in schema:
-            raise KeyError(f"images= names {name!r}, and the features are {list(schema)}")
+            raise KeyError(f"images= names {name!r}: {unknown('feature', name, schema)}")
         feature = schema[name]
         if feature.dtype != "bytes" or feature.shape or feature.nullable or feature.sequence:
             raise ValueError(

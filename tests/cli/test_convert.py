@@ -149,7 +149,7 @@ def test_what_cannot_be_converted(run: Run, tmp_path: Path) -> None:
         ([source, tmp_path / "x.csv"], "one side must be TFRecord"),
         ([tmp_path / "none", tmp_path / "x"], "tfio-store copy makes a dataset of datasets"),
         ([source, tmp_path / "x.csv", tmp_path / "t"], "several formats"),
-        ([source, tmp_path / "t", "-c", "nope"], "there is no column 'nope'; there are id, "),
+        ([source, tmp_path / "t", "-c", "nope"], "no column 'nope'; there are id, "),
         ([wrong, tmp_path / "t"], f"{wrong}: cannot be read as parquet"),
         ([source, tmp_path / "t", "--schema", "x"], "--schema: this is no JSON object"),
     ):

@@ -236,7 +236,7 @@ def test_what_is_no_array(run: Run, tmp_path: Path) -> None:
         assert text in answer.err
         assert str(tmp_path / name) in answer.err
     answer = run("convert", tmp_path / "lengths.npz", tmp_path / "t", "-c", "z")
-    assert "there is no column 'z'; there are x, y" in answer.err
+    assert "no column 'z'; there are x, y" in answer.err
     answer = run("convert", tmp_path / "lengths.npz", tmp_path / "t", "-c", "x")
     assert answer.code == 0
 

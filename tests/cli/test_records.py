@@ -139,7 +139,12 @@ def test_bytes_and_numbers_that_json_lacks(run: Run, tmp_path: Path) -> None:
     row = {"image": image, "floats": [0.1, float("nan"), float("inf"), -float("inf")]}
     path.write_bytes(framed([tfs.encode_example(row)]))
     encoded = base64.b64encode(image).decode()
-    for how, shown in (("utf8", {"base64": encoded}), ("base64", encoded), ("size", {"bytes": 3})):
+    for how, shown in (
+        ("utf8", {"base64": encoded}),
+        ("base64", encoded),
+        ("size", {"bytes": 3}),
+        ("short", {"bytes": 3}),
+    ):
         (found,) = run("cat", path, "--bytes", how).lines
         assert found == {"image": shown, "floats": [0.1, "NaN", "Infinity", "-Infinity"]}
 
@@ -214,3 +219,19 @@ def test_cells_tell_nulls_and_images() -> None:
         assert as_cell(data, "base64").startswith(base64.b64encode(data[:3]).decode())
     cells = [as_cell(value, "utf8") for value in (None, [], [None], "", b"", b"\xff")]
     assert cells == ["null", "[]", "[null]", "", "", "<1 B>"]
+
+
+def test_no_screen_of_base64(run: Run, tmp_path: Path) -> None:
+    """What a person looks at shows a text as text, and of other bytes their number. `cat`, which
+    programs read, loses nothing."""
+    path, image = tmp_path / "f", b"\xff\xd8\xff" + bytes(10_000)
+    path.write_bytes(framed([tfs.encode_example({"image": [image, b"a text"], "id": 1})]))
+    for command in (["head"], ["tail"], ["sample"], ["get", "0"]):
+        answer = run(command[0], path, *command[1:])
+        assert answer.lines == [{"image": [{"bytes": 10_003}, "a text"], "id": 1}]
+        document = run(command[0], path, *command[1:], "--json").document
+        assert document["records"] == answer.lines
+        (found,) = run(command[0], path, *command[1:], "--bytes", "utf8").lines
+        assert base64.b64decode(found["image"][0]["base64"]) == image
+    (found,) = run("cat", path).lines
+    assert base64.b64decode(found["image"][0]["base64"]) == image

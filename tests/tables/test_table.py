@@ -150,7 +150,7 @@ def test_a_schema_says_how_columns_are_written(tmp_path):
     schema = infer_schema(f"{tmp_path}/t")
     assert schema == Schema({"p": "float32", "q": "float32"})
     assert read_table(f"{tmp_path}/t")["p"].tolist() == np.float32([0.1, 0.2]).tolist()  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="names 'z', which is no column"):
+    with pytest.raises(ValueError, match="schema= names 'z': no column 'z'; there are"):
         write_table({"p": [1]}, f"{tmp_path}/u", schema={"z": "int64"})
 
 

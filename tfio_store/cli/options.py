@@ -18,6 +18,7 @@ __all__ = [
     "common",
     "common_with_output",
     "duration",
+    "examples",
     "features",
     "into_target",
     "max_record_bytes",
@@ -77,6 +78,11 @@ def _with_session(function: Command, given: Sequence[Command]) -> Command:
     for option in reversed(given):
         with_session = option(with_session)
     return with_session
+
+
+def examples(*lines: str) -> str:
+    """The end of a command's help: what one may type."""
+    return "\n".join(["\b", "Examples:", *(f"  tfio-store {line}" for line in lines)])
 
 
 _STORAGE = "KEY=VALUE|JSON|@FILE"

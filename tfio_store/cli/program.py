@@ -6,7 +6,6 @@ import sys
 import traceback
 import warnings
 from collections.abc import Sequence
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
@@ -16,6 +15,7 @@ from tfio_store import __version__
 from tfio_store.cli import failures
 from tfio_store.cli.exits import INTERRUPTED, Signalled, of_signal
 from tfio_store.cli.failures import for_stream, in_the_shell
+from tfio_store.cli.misspelled import in_our_words, meant_command
 from tfio_store.cli.options import Session
 from tfio_store.cli.output import without_reader
 
@@ -45,8 +45,8 @@ COMMANDS = {
 """Each command, the module that holds it, and what it does, so that the help imports no module."""
 
 
-ALIASES = {"inspect": "info"}
-"""What people type from habit, and the command that does it."""
+_ALIASES = {"inspect": "info"}
+"""Other names that work."""
 
 
 class _BrokenStoreError(Exception):
@@ -71,11 +71,10 @@ class Program(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        args = [ALIASES.get(args[0], args[0]), *args[1:]]
-        alike = [] if args[0] in COMMANDS else get_close_matches(args[0], [*COMMANDS, *ALIASES])
-        if alike:
-            said = " or ".join(dict.fromkeys(ALIASES.get(name, name) for name in alike))
-            ctx.fail(f"No such command '{args[0]}'; did you mean {said}?")
+        args = [_ALIASES.get(args[0], args[0]), *args[1:]]
+        meant = "" if args[0] in COMMANDS else meant_command(args[0], [*COMMANDS, *_ALIASES])
+        if meant:
+            ctx.fail(f"No such command '{args[0]}'{meant}")
         return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -143,11 +142,9 @@ def _failed(error: Exception, session: Session | None, arguments: Sequence[str])
     if "--debug" in arguments:
         traceback.print_exc()
     command = next((each for each in arguments if each in COMMANDS), "")
-    if isinstance(error, click.NoSuchOption) and error.option_name[1:2].isdecimal():
-        error = click.UsageError(f"{error.option_name} looks like an option; put -- before it")
     if isinstance(error, click.UsageError):
         name = f"{command} --help" if command else "--help"
-        error = click.UsageError(f"{error.format_message().rstrip('.')} (see tfio-store {name})")
+        error = click.UsageError(f"{in_our_words(error)} (see tfio-store {name})")
     as_json = session.json if session is not None else "--json" in arguments
     found = program.get_command(click.Context(program), command)
     failures.tell(error, command, as_json=as_json, speak=lambda text: in_the_shell(text, found))

@@ -22,6 +22,7 @@ from tfio_store.example.kinds import decoded_image
 from tfio_store.example.ragged import Ragged
 from tfio_store.example.schema import Schema
 from tfio_store.records.framing import RecordBatch
+from tfio_store.records.misspelled import unknown
 
 __all__ = [
     "Episode",
@@ -89,9 +90,7 @@ class Images:
         options: dict[str, Mapping[str, Any] | None] = {}
         for name, asked in images.items():
             if known.get(name) not in pictures:
-                raise ValueError(
-                    f"images= names {name!r}, and the images are {', '.join(pictures) or 'none'}"
-                )
+                raise ValueError(f"images= names {name!r}: {unknown('image', name, pictures)}")
             if asked == "bytes":
                 options[known[name]] = None
                 continue

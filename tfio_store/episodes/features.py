@@ -21,6 +21,7 @@ from tfio_store.errors import ManifestError
 from tfio_store.example.feature import Feature
 from tfio_store.example.kinds import ClassLabel, Image
 from tfio_store.example.schema import Schema
+from tfio_store.records.misspelled import unknown
 
 __all__ = ["STEPS", "Leaf", "Tree", "nested"]
 
@@ -183,8 +184,8 @@ class Tree:
         for key in keys:
             found = [leaf.name for leaf in self.leaves if _is_named(leaf, key)]
             if not found:
-                names = ", ".join(leaf.short for leaf in self.leaves)
-                raise ValueError(f"keys= names {key!r}, and the features are {names}")
+                said = unknown("feature", key, [leaf.short for leaf in self.leaves])
+                raise ValueError(f"keys= names {key!r}: {said}")
             wanted.update(found)
         return Tree(tuple(leaf for leaf in self.leaves if leaf.name in wanted), self.document)
 

@@ -31,6 +31,7 @@ from tfio_store.example.ragged import Nullable, Ragged
 from tfio_store.example.schema import RECORD, Schema, WholeRecords, written_schema
 from tfio_store.records.compiled import load
 from tfio_store.records.framing import RecordBatch
+from tfio_store.records.misspelled import alike, listed
 
 if TYPE_CHECKING:
     from tfio_store.example import _example
@@ -395,10 +396,22 @@ def decode_columns(
         raise ValueError(f"strings must be 'object' or 'batch', got {strings!r}")
     if isinstance(schema, WholeRecords):
         return {RECORD: batch if strings == "batch" else _objects(batch)}
-    columns = _decode_context(batch, schema, strings, nulls)
-    if schema.sequence:
-        columns |= _decode_lists(batch, schema, strings, nulls)
+    try:
+        columns = _decode_context(batch, schema, strings, nulls)
+        if schema.sequence:
+            columns |= _decode_lists(batch, schema, strings, nulls)
+    except SchemaError as error:
+        reason = error.reason + _meant(error.feature, batch[error.record])
+        raise SchemaError(reason, feature=error.feature, record=error.record) from None
     return {name: columns[name] for name in schema}
+
+
+def _meant(feature: str, record: bytes) -> str:
+    """The end of an error about a feature that the record lacks: what it has instead."""
+    there = {**infer_features(record), **infer_feature_lists(record)}
+    if feature in there:
+        return ""
+    return alike(feature, there) or f"; the record has {listed(there)}"
 
 
 def _objects(batch: RecordBatch) -> Any:

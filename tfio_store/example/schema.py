@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from tfio_store.example.feature import ROW_LENGTHS, Feature, Shape
+from tfio_store.records.misspelled import unknown
 from tfio_store.records.notebook import html_table
 
 __all__ = ["RECORD", "Schema", "WholeRecords", "column_names", "schema_to_read", "written_schema"]
@@ -125,7 +126,7 @@ class Schema(Mapping[str, Feature]):
         names = column_names(columns)
         for name in names:
             if name not in self:
-                raise KeyError(f"no feature {name!r}; there are {', '.join(self)}")
+                raise KeyError(unknown("feature", name, self))
         return Schema({name: self[name] for name in names}, arrow=self.arrow)
 
     def to_json(self) -> dict[str, Any]:

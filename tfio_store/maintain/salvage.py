@@ -22,6 +22,7 @@ from tfio_store.example.schema import Schema
 from tfio_store.maintain.build_index import object_crc32c
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, FRAME_OVERHEAD, RecordBatch
+from tfio_store.records.misspelled import alike
 from tfio_store.records.recovery import SkippedRegion
 from tfio_store.records.warning import warn
 from tfio_store.storage import Storage
@@ -65,7 +66,8 @@ def _check(batch: RecordBatch, schema: Schema) -> None:
         for number, record in enumerate(batch):
             for name in {**infer_features(record), **infer_feature_lists(record)}:
                 if name not in known:
-                    raise SchemaError("is not in the schema", feature=name, record=number)
+                    reason = f"is not in the schema{alike(name, schema)}"
+                    raise SchemaError(reason, feature=name, record=number)
     except SchemaError as error:
         raise SchemaError(
             error.reason + _WHOSE, feature=error.feature, record=error.record

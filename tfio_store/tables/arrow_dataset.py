@@ -18,6 +18,7 @@ from tfio_store.example.codec import SchemaToRead
 from tfio_store.example.schema import Schema
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
+from tfio_store.records.misspelled import unknown
 from tfio_store.storage import Storage
 from tfio_store.storage.redaction import redacted
 from tfio_store.storage.storage import given_storage
@@ -118,7 +119,7 @@ class Scan:
         self._batch_size = batch_size
         for name in () if isinstance(self._columns, Mapping) else self._columns:
             if name not in names:
-                raise KeyError(f"no column {name!r}; there are {', '.join(names)}")
+                raise KeyError(unknown("column", name, names))
         self.projected_schema = self._applied(self.dataset_schema.empty_table()).schema
         self._needed = [name for name in names if self._needs(name)]
 

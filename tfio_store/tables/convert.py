@@ -20,6 +20,7 @@ from tfio_store.dataset.source import (
 from tfio_store.example.codec import SchemaLike
 from tfio_store.example.feature import Feature
 from tfio_store.example.schema import Schema
+from tfio_store.records.misspelled import unknown
 from tfio_store.storage import Storage
 from tfio_store.storage.redaction import redacted
 from tfio_store.storage.storage import check_storage, for_writing, given_storage
@@ -248,7 +249,7 @@ def _raw_if_wide(of: Any) -> Any:
 def _chosen(features: dict[str, Feature], columns: list[str]) -> dict[str, Feature]:
     for name in columns:
         if name not in features:
-            raise ValueError(f"there is no column {name!r}; there are {', '.join(features)}")
+            raise ValueError(unknown("column", name, features))
     return {name: features[name] for name in columns}
 
 

@@ -23,6 +23,7 @@ from tfio_store.example.schema import Schema
 from tfio_store.read.reader import RecordReader
 from tfio_store.read.record_source import RecordSource
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
+from tfio_store.records.misspelled import unknown
 from tfio_store.storage import Storage
 from tfio_store.tables.infer import first_schema, schema_of_records
 from tfio_store.tables.source_errors import of_source
@@ -239,8 +240,7 @@ def _rows(
     names = list({**scalars, **schema} if columns is None else columns)
     for name in names:
         if name not in schema and name not in scalars:
-            there = ", ".join([*schema, *(each for each in scalars if each not in schema)])
-            raise ValueError(f"there is no feature {name!r}; there are {there}")
+            raise ValueError(unknown("feature", name, [*dict.fromkeys([*schema, *scalars])]))
     present = schema.select([name for name in names if name in schema])
     decoded = decode_examples(batch, Schema(present), labels="names")
     single = {n for n in names if scalars.get(n) and n in present and not present[n].sequence}

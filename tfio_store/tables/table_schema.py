@@ -15,6 +15,7 @@ from tfio_store.example.feature import Feature
 from tfio_store.example.ragged import Nullable, Ragged, apart
 from tfio_store.example.schema import Schema
 from tfio_store.records.framing import RecordBatch
+from tfio_store.records.misspelled import unknown
 from tfio_store.records.warning import warn
 from tfio_store.tables.table_parts import Part
 
@@ -92,7 +93,9 @@ class TableSchema:
     ) -> None:
         for name in chosen:
             if name not in first.columns:
-                raise ValueError(f"schema= names {name!r}, which is no column")
+                raise ValueError(
+                    f"schema= names {name!r}: {unknown('column', name, first.columns)}"
+                )
         self._chosen = chosen
         self._exact = exact
         self.narrowed: set[str] = set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import math
 import re
@@ -27,8 +28,9 @@ def as_json_line(row: Mapping[str, Any], how: str = "utf8") -> str:
 
 
 def as_json_value(value: Any, how: str = "utf8") -> Any:
-    """``how``: what becomes of byte strings. "utf8" makes text of those that are UTF-8, and
-    ``{"base64": ...}`` of others; "base64" makes base64 of all; "size" tells their lengths."""
+    """``how``: what becomes of byte strings. "utf8" and "short" make text of those that are UTF-8.
+    Of others "utf8" makes ``{"base64": ...}``, and "short" ``{"bytes": LENGTH}``. "base64" makes
+    base64 of all, and "size" ``{"bytes": LENGTH}``."""
     if isinstance(value, list):
         return [as_json_value(item, how) for item in value]
     if isinstance(value, bytes):
@@ -41,13 +43,13 @@ def as_json_value(value: Any, how: str = "utf8") -> Any:
 def _bytes(value: bytes, how: str) -> Any:
     if how == "size":
         return {"bytes": len(value)}
+    if how != "base64":
+        with contextlib.suppress(UnicodeDecodeError):
+            return value.decode()
+    if how == "short":
+        return {"bytes": len(value)}
     encoded = base64.b64encode(value).decode()
-    if how == "base64":
-        return encoded
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return {"base64": encoded}
+    return encoded if how == "base64" else {"base64": encoded}
 
 
 class JsonNumbers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -87,7 +88,7 @@ class ProgressBar:
 
     It counts records against the whole, where that is known; or shards, if only their number is.
     The bar ends when the whole is there, at `close`, or at the end of its ``with``. One bar serves
-    one call.
+    one call. It shows nothing where stderr is no terminal, such as in a log file.
 
     It needs tqdm: ``pip install 'tfio_store[progress]'``.
 
@@ -110,6 +111,7 @@ class ProgressBar:
         except ImportError as fault:
             raise ImportError("ProgressBar needs: pip install 'tfio_store[progress]'") from fault
         self._make: Any = tqdm
+        self._in_notebook = any(one.__name__ == "tqdm_notebook" for one in tqdm.__mro__)
         self._description = description
         self._bar: Any = None
 
@@ -118,7 +120,12 @@ class ProgressBar:
         done, whole = (now.shards, now.whole_shards) if by_shards else (now.records, now.whole)
         if self._bar is None:
             unit = " shards" if by_shards else " records"
-            self._bar = self._make(desc=self._description or None, unit=unit, unit_scale=True)
+            self._bar = self._make(
+                desc=self._description or None,
+                unit=unit,
+                unit_scale=True,
+                disable=not (sys.stderr.isatty() or self._in_notebook),
+            )
         if self._bar.total != whole:
             self._bar.total = whole
             self._bar.refresh()

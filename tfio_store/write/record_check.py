@@ -15,6 +15,7 @@ from tfio_store.example.learned import appended, joined_states, learned_schema, 
 from tfio_store.example.record_fit import fit_record
 from tfio_store.example.schema import Schema, written_schema
 from tfio_store.records.framing import RecordBatch
+from tfio_store.records.misspelled import alike
 from tfio_store.write.runs import Run, encoded
 
 __all__ = [
@@ -186,7 +187,8 @@ class RecordCheck:
             if not isinstance(record, Mapping):
                 continue
             for name in record.keys() - self._known:
-                raise SchemaError("is not in the schema", feature=str(name), record=first + i)
+                reason = f"is not in the schema{alike(name, schema)}"
+                raise SchemaError(reason, feature=str(name), record=first + i)
             fit[i] = fit_record(record, schema, first + i)
             numbers.append(i)
         try:

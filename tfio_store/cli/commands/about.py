@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfio_store.cli import output
-from tfio_store.cli.options import Session, common, max_record_bytes, size
+from tfio_store.cli.options import Session, common, examples, max_record_bytes, size
 from tfio_store.cli.progress import progress
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ __all__ = ["count", "info", "schema", "stats"]
 urls = click.argument("urls", nargs=-1, required=True, metavar="URL...")
 
 
-@click.command()
+@click.command(epilog=examples("info s3://bucket/train", "info --shards 'old/*.tfrecord'"))
 @urls
 @click.option("--shards", is_flag=True, help="List the files too.")
 @common
@@ -79,7 +79,7 @@ def _row(shard: ShardFacts) -> tuple[str, ...]:
     return (f"{shard.nbytes:,}", *known, shard.compression or "none", shard.url)
 
 
-@click.command()
+@click.command(epilog=examples("count s3://bucket/train", "count --per-shard 'old/*.tfrecord'"))
 @urls
 @click.option("--per-shard", is_flag=True, help="Count each file by itself.")
 @max_record_bytes
@@ -107,7 +107,7 @@ def count(session: Session, urls: tuple[str, ...], per_shard: bool, **limits: An
         output.line(str(records))
 
 
-@click.command()
+@click.command(epilog=examples("schema s3://bucket/train", "schema --format tf old/a.tfrecord"))
 @click.argument("url")
 @click.option(
     "--format",
@@ -162,7 +162,7 @@ def schema(session: Session, url: str, form: str, sample: int, full: bool, **lim
         output.table(("feature", "dtype", "shape", "kind", "default", "in"), rows)
 
 
-@click.command()
+@click.command(epilog=examples("stats s3://bucket/train", "stats --sample 1GiB old/a.tfrecord"))
 @urls
 @click.option(
     "--sample",

@@ -12,6 +12,7 @@ from tfio_store.cli.exits import DAMAGED
 from tfio_store.cli.options import (
     Session,
     common,
+    examples,
     features,
     into_target,
     max_record_bytes,
@@ -30,7 +31,12 @@ _MAX_SHARD_BYTES = click.option(
 )
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "copy train s3://bucket/copy --num-shards 16 --compression GZIP",
+        "copy train more/train all/train",
+    )
+)
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
 @click.argument("target")
 @click.option("--num-shards", type=click.IntRange(min=1), help="So many files.")
@@ -69,7 +75,7 @@ def copy(session: Session, sources: tuple[str, ...], target: str, **how: Any) ->
         output.line(f"{redacted(target)}: {inside}, {output.human_bytes(made.nbytes)}")
 
 
-@click.command()
+@click.command(epilog=examples("diff train s3://bucket/train", "diff --unordered train more/train"))
 @click.argument("source")
 @click.argument("other")
 @click.option("--unordered", is_flag=True, help="Another order is no difference.")
@@ -113,7 +119,12 @@ def diff(
 WRITTEN = ["tfrecord", "parquet", "csv", "jsonl", "arrow", "webdataset"]
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "convert train rows.parquet -c id,name",
+        'convert table.csv s3://bucket/table --schema \'{"price": "float32"}\'',
+    )
+)
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
 @click.argument("target")
 @click.option(

@@ -9,7 +9,14 @@ import click
 from tfio_store.cli import output
 from tfio_store.cli.exits import DAMAGED, NO_DATASET
 from tfio_store.cli.failures import in_the_shell
-from tfio_store.cli.options import Session, common, duration, into_target, max_record_bytes
+from tfio_store.cli.options import (
+    Session,
+    common,
+    duration,
+    examples,
+    into_target,
+    max_record_bytes,
+)
 from tfio_store.cli.progress import progress
 from tfio_store.dataset.checks import held
 
@@ -19,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["clean", "index", "salvage", "verify"]
 
 
-@click.command()
+@click.command(epilog=examples("verify s3://bucket/train", "verify --quick train"))
 @click.argument("urls", nargs=-1, required=True, metavar="URL...")
 @click.option("--quick", is_flag=True, help="Compare sizes and the store's checksums only.")
 @max_record_bytes
@@ -54,7 +61,11 @@ def _is_something_else(report: VerifyReport) -> bool:
     return looks_so and not report.records
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "salvage old/damaged.tfrecord s3://bucket/good", "salvage train train --if-exists overwrite"
+    )
+)
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
 @click.argument("target")
 @click.option("--num-shards", type=click.IntRange(min=1), help="As many as there were, if not set.")
@@ -91,7 +102,7 @@ def salvage(
     return NO_DATASET if _is_something_else(report) else 0
 
 
-@click.command()
+@click.command(epilog=examples("index old/a.tfrecord --as old/train", "index old/b.tfrecord.gz"))
 @click.argument("urls", nargs=-1, required=True, metavar="URL...")
 @click.option("--as", "save_as", metavar="URL", help="The dataset's name, in the files' folder.")
 @click.option("--idx", is_flag=True, help="Write a text index beside each file, as DALI reads it.")
@@ -149,7 +160,7 @@ def index(
         output.line(f"{named}: {held(manifest.records, len(manifest.shards), 'file')}")
 
 
-@click.command()
+@click.command(epilog=examples("clean s3://bucket/train", "clean train --yes --older-than 2h"))
 @click.argument("url")
 @click.option("--yes", is_flag=True, help="Remove what is found. Without it nothing is removed.")
 @click.option(

@@ -6,12 +6,12 @@ import click
 
 from tfio_store.cli import output
 from tfio_store.cli.exits import DAMAGED
-from tfio_store.cli.options import Session, common
+from tfio_store.cli.options import Session, common, examples
 
 __all__ = ["completion", "doctor"]
 
 
-@click.command()
+@click.command(epilog=examples("doctor", "doctor s3://bucket/train"))
 @click.argument("url", required=False)
 @common
 def doctor(session: Session, url: str | None) -> int:
@@ -46,7 +46,7 @@ def doctor(session: Session, url: str | None) -> int:
     return 0 if found.crc32c_agrees else DAMAGED
 
 
-@click.command()
+@click.command(epilog=examples("completion bash", "completion fish"))
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
     """Print what makes SHELL complete commands and options.

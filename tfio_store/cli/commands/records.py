@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfio_store.cli import output
-from tfio_store.cli.options import Session, common, max_record_bytes
+from tfio_store.cli.options import Session, common, examples, max_record_bytes
 from tfio_store.cli.values import as_cell
 
 if TYPE_CHECKING:
@@ -18,18 +18,21 @@ if TYPE_CHECKING:
 __all__ = ["cat", "get", "head", "sample", "tail"]
 
 
-def shown(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Gives a command the options that say how records are shown."""
+def shown(function: Callable[..., Any], how: str = "short") -> Callable[..., Any]:
+    """Gives a command the options that say how records are shown, byte strings ``how``."""
     options = (
         click.option("-c", "--columns", help="Features to show, with commas between."),
         click.option("--raw", is_flag=True, help="Print the records' bytes, and nothing between."),
         click.option(
             "--bytes",
             "how",
-            type=click.Choice(["utf8", "base64", "size"]),
-            default="utf8",
+            type=click.Choice(["short", "utf8", "base64", "size"]),
+            default=how,
             show_default=True,
-            help='How byte strings are shown. What is not UTF-8 becomes {"base64": ...}.',
+            help="How JSON shows byte strings. short and utf8 show UTF-8 as text; other bytes are "
+            '{"bytes": 1740} by short, and {"base64": "..."} by utf8. base64 encodes all, size '
+            "counts all. A terminal shows 200 characters at most, and an image as "
+            "<JPEG 96x96, 1.7 KiB>.",
         ),
         max_record_bytes,
         common,
@@ -37,6 +40,11 @@ def shown(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(options):
         function = option(function)
     return function
+
+
+def whole(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same for a command whose output another program reads: byte strings lose nothing."""
+    return shown(function, "utf8")
 
 
 number = click.option(
@@ -50,7 +58,7 @@ number = click.option(
 url = click.argument("url")
 
 
-@click.command()
+@click.command(epilog=examples("head -n 3 s3://bucket/train", "head -c id,name train"))
 @url
 @number
 @shown
@@ -59,7 +67,7 @@ def head(session: Session, url: str, count: int, **how: Any) -> None:
     _print(session, url, lambda source: source.first(count), **how)
 
 
-@click.command()
+@click.command(epilog=examples("tail -n 2 s3://bucket/train", "tail --raw -n 1 train"))
 @url
 @number
 @shown
@@ -68,7 +76,7 @@ def tail(session: Session, url: str, count: int, **how: Any) -> None:
     _print(session, url, lambda source: source.last(count), **how)
 
 
-@click.command()
+@click.command(epilog=examples("sample -n 5 --seed 1 train", "sample -c name s3://bucket/train"))
 @url
 @number
 @click.option(
@@ -80,16 +88,16 @@ def sample(session: Session, url: str, count: int, seed: int | None, **how: Any)
     _print(session, url, lambda source: source.sample(count, seed), **how)
 
 
-@click.command()
+@click.command(epilog=examples("cat s3://bucket/train", "cat -c label old/a.tfrecord"))
 @click.argument("urls", nargs=-1, required=True, metavar="URL...")
-@shown
+@whole
 def cat(session: Session, urls: tuple[str, ...], **how: Any) -> None:
-    """Print every record, as JSON lines."""
+    """Print every record, as JSON lines. Nothing is left out, and convert reads them."""
     source = urls if len(urls) > 1 else urls[0]
     _print(session, source, lambda source: source.all(), lines=True, **how)
 
 
-@click.command()
+@click.command(epilog=examples("get train 0,2:5", "get train -- -1"))
 @url
 @click.argument("numbers")
 @shown

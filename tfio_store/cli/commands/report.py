@@ -9,7 +9,7 @@ import click
 
 from tfio_store.cli import output
 from tfio_store.cli.exits import DAMAGED
-from tfio_store.cli.options import Session, common_with_output, max_record_bytes
+from tfio_store.cli.options import Session, common_with_output, examples, max_record_bytes
 from tfio_store.cli.progress import progress
 
 if TYPE_CHECKING:
@@ -22,7 +22,9 @@ _LEVELS: tuple[Level, ...] = ("error", "warning", "note")
 _STDOUT = "-"
 
 
-@click.command()
+@click.command(
+    epilog=examples("report s3://bucket/train -o train.html", "report train --full --fail-on error")
+)
 @click.argument("urls", nargs=-1, required=True, metavar="URL...")
 @click.option(
     "-o",

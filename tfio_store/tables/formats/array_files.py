@@ -20,6 +20,7 @@ from tfio_store.dataset.checks import counted
 from tfio_store.dataset.model import Dataset
 from tfio_store.example.feature import Feature
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
+from tfio_store.records.misspelled import unknown
 from tfio_store.records.warning import warn
 from tfio_store.storage import Storage
 from tfio_store.storage.store import ObjectInfo, Store
@@ -110,7 +111,7 @@ def _arrays(
 def _check(columns: Sequence[str] | None, names: list[str]) -> None:
     for name in columns or ():
         if name not in names:
-            raise ValueError(f"there is no column {name!r}; there are {', '.join(names)}")
+            raise ValueError(unknown("column", name, names))
 
 
 def _rows(arrays: dict[str, _Array]) -> Iterator[dict[str, Any]]:

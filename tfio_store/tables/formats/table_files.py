@@ -10,6 +10,7 @@ from typing import Any
 
 from tfio_store.dataset.model import Dataset
 from tfio_store.example.schema import Schema
+from tfio_store.records.misspelled import unknown
 from tfio_store.storage.stored_file import OutputFile, StoredFile
 from tfio_store.tables.formats import csv_texts, json_lines
 from tfio_store.tables.formats.text_tables import Piece, text_tables
@@ -122,7 +123,7 @@ def _selected(batch: Any, columns: list[str] | None) -> Any:
 def _check(columns: list[str] | None, names: list[str]) -> None:
     for name in columns or ():
         if name not in names:
-            raise ValueError(f"there is no column {name!r}; there are {', '.join(names)}")
+            raise ValueError(unknown("column", name, names))
 
 
 def write_tables(batches: Any, form: str, file: OutputFile) -> int:

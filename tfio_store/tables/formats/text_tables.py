@@ -13,6 +13,7 @@ from tfio_store.example import decode_examples
 from tfio_store.example.feature import Feature
 from tfio_store.example.kinds import ClassLabel
 from tfio_store.example.schema import Schema
+from tfio_store.records.misspelled import unknown
 from tfio_store.tables.formats import csv_texts, json_lines
 from tfio_store.tables.formats.json_lines import as_whole, check_range
 from tfio_store.tables.texts import from_iso
@@ -39,7 +40,7 @@ def text_tables(
     names = list(types) if columns is None else columns
     for name in names:
         if name not in types:
-            raise ValueError(f"there is no column {name!r}; there are {', '.join(types)}")
+            raise ValueError(unknown("column", name, types))
     begun = False
     for url, rows, piece in pieces():
         if rows and not types:
