@@ -8,9 +8,11 @@ import random
 import zlib
 from collections.abc import Callable
 
+import pytest
+
 from tests.support.framed import framed
 
-__all__ = ["KINDS", "codec_of", "many_members", "texts"]
+__all__ = ["KINDS", "codec_of", "many_members", "short_blocks", "texts"]
 
 
 def texts(count: int, most: int = 20_000, seed: int = 1) -> list[bytes]:
@@ -85,3 +87,9 @@ def codec_of(kind: str) -> str:
 
 def foreign(kind: str, records: list[bytes]) -> bytes:
     return KINDS[kind](framed(records))
+
+
+def short_blocks(patch: pytest.MonkeyPatch) -> None:
+    """From here on, an index has a checkpoint for each 4 KiB of a file, however much that takes."""
+    patch.setattr("tfio_store.dataset.checkpoint_build.BLOCK_BYTES", 4096)
+    patch.setattr("tfio_store.dataset.checkpoint_build._SHARE", 0)

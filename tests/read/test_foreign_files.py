@@ -1,0 +1,175 @@
+"""The golden files of gzip, pigz, bgzip, Java and Hadoop, by every door that needs no framework."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import pickle
+import shutil
+from itertools import chain, islice
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import tfio_store as tfs
+from tests.support.foreign import short_blocks
+from tests.support.framed import framed
+from tests.vectors.make_foreign import COUNT, EMPTY, FILES, FOLDER, records
+from tfio_store.cli import main
+from tfio_store.records.framing import backend
+
+RECORDS = records()
+
+compiled = pytest.mark.skipif(
+    backend().core == "pure", reason="only the compiled core builds indexes"
+)
+
+
+@pytest.fixture
+def path(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return str(shutil.copy(FOLDER / request.param, tmp_path))
+
+
+@pytest.fixture
+def indexed(path: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The file with an index of many blocks."""
+    short_blocks(monkeypatch)
+    assert tfs.build_index(path).records == COUNT
+    blocks = tfs.open(path).shards[0].blocks
+    assert blocks is not None
+    assert len(blocks) > 20
+    return path
+
+
+each = pytest.mark.parametrize("path", FILES, indirect=True)
+
+
+@each
+def test_as_a_stream(path: str) -> None:
+    assert list(tfs.RecordReader(path)) == RECORDS
+    assert tfs.count(path) == COUNT
+    assert tfs.verify(path).ok
+    with open(path, "rb") as file:
+        assert list(tfs.RecordReader(file)) == RECORDS
+
+
+@compiled
+@each
+def test_in_any_order(indexed: str) -> None:
+    source = tfs.RecordSource(indexed)
+    assert len(source) == COUNT
+    assert source[:] == RECORDS
+    assert [source[i] for i in range(0, COUNT, 7)] == RECORDS[::7]
+    assert list(tfs.RecordReader(indexed)) == RECORDS
+    reader = tfs.RecordReader(indexed).shuffle(1)
+    first, second = list(reader), list(reader)
+    assert sorted(first) == sorted(second) == sorted(RECORDS)
+    assert first != second
+    shares = [list(tfs.RecordReader(indexed).shuffle(2).shard(i, 3)) for i in range(3)]
+    assert all(shares)
+    assert sorted(chain.from_iterable(shares)) == sorted(RECORDS)
+    assert list(tfs.RecordReader(tfs.slice(indexed, "25%:75%"))) == RECORDS[100:300]
+
+
+@compiled
+@each
+def test_from_a_state_on(indexed: str) -> None:
+    expected = list(tfs.RecordReader(indexed).shuffle(3))
+    for stop in (1, 123, 399):
+        reader = tfs.RecordReader(indexed).shuffle(3)
+        assert list(islice(reader, stop)) == expected[:stop]
+        other = tfs.RecordReader(indexed).shuffle(3)
+        other.restore(json.loads(json.dumps(reader.state())))
+        assert list(other) == expected[stop:]
+
+
+@compiled
+@each
+def test_as_partitions_and_tables(indexed: str) -> None:
+    parts = pickle.loads(pickle.dumps(tfs.partitions(indexed, num_partitions=4)))
+    assert len(parts) == 4
+    assert [record for part in parts for record in part.reader()] == RECORDS
+    assert tfs.read_table(indexed, ["i"])["i"].to_pylist() == list(range(COUNT))
+    found = tfs.arrow_dataset(indexed).to_table(columns=["i"])["i"].to_pylist()
+    assert sorted(found) == list(range(COUNT))
+
+
+@compiled
+@each
+def test_whole_files(indexed: str, tmp_path: Path) -> None:
+    assert tfs.verify(indexed).ok
+    tfs.copy(indexed, str(tmp_path / "copied"), compression="ZSTD")
+    assert sorted(tfs.RecordReader(str(tmp_path / "copied"))) == sorted(RECORDS)
+    tfs.salvage(indexed, str(tmp_path / "salvaged.tfrecord"))
+    assert list(tfs.RecordReader(str(tmp_path / "salvaged.tfrecord"))) == RECORDS
+
+
+@compiled
+@each
+def test_on_the_command_line(path: str) -> None:
+    def said(*argv: str) -> str:
+        done = CliRunner().invoke(main, [*argv])
+        assert done.exit_code == 0, done.output
+        return done.output
+
+    assert said("count", path).split()[0] == str(COUNT)
+    said("index", path)
+    assert '"i": 399' in said("head", path, "-n", "400", "--format", "json").splitlines()[-1]
+    said("verify", path)
+
+
+@compiled
+@each
+def test_the_first_pass_indexes(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    short_blocks(monkeypatch)
+    assert list(tfs.RecordReader(path, build_index="on_read")) == RECORDS
+    assert tfs.RecordSource(path)[[399, 0]] == [RECORDS[399], RECORDS[0]]
+
+
+@compiled
+@each
+@pytest.mark.parametrize("share", [0.3, 0.6])
+def test_a_flipped_bit_loses_what_is_between_two_checkpoints(indexed: str, share: float) -> None:
+    blocks = tfs.open(indexed).shards[0].blocks
+    assert blocks is not None
+    data = bytearray(Path(indexed).read_bytes())
+    at = int(len(data.rstrip(b"\0")) * share)
+    data[at] ^= 8
+    spoiled = Path(indexed).with_name("spoiled")
+    spoiled.mkdir()
+    (spoiled / Path(indexed).name).write_bytes(data)
+    for index in Path(indexed).parent.glob("_*.checkpoints"):
+        shutil.copy(index, spoiled)
+    with pytest.warns(tfs.DataLossWarning):
+        found = set(
+            tfs.RecordReader(str(spoiled / Path(indexed).name), on_corrupt="skip")
+        )
+    assert found < set(RECORDS)
+    hit = [b for b in range(len(blocks)) if blocks[b].start <= at < blocks[b].stop]
+    assert set(RECORDS) - found <= {RECORDS[i] for b in hit for i in range(*blocks.records[b:b + 2])}
+
+
+@pytest.mark.parametrize("path", EMPTY, indirect=True)
+def test_without_a_record(path: str) -> None:
+    assert list(tfs.RecordReader(path)) == []
+    assert tfs.count(path) == 0
+    assert tfs.verify(path).ok
+    if backend().core != "pure":
+        assert tfs.build_index(path).records == 0
+        assert tfs.RecordSource(path)[:] == []
+        assert list(tfs.RecordReader(path).shuffle(1).shard(1, 2)) == []
+
+
+@compiled
+def test_one_byte(tmp_path: Path) -> None:
+    path = tmp_path / "a.gz"
+    path.write_bytes(gzip.compress(framed([b"x"])))
+    tfs.build_index(str(path))
+    assert tfs.RecordSource(str(path))[:] == [b"x"]
+    path.write_bytes(gzip.compress(b"x"))
+    with pytest.raises(tfs.TruncatedRecordError, match=r"a\.gz"), pytest.warns(RuntimeWarning):
+        tfs.build_index(str(path))
+    path.write_bytes(b"\x1f")
+    with pytest.raises(tfs.DataLossError, match=r"a\.gz"):
+        list(tfs.RecordReader(str(path)))
