@@ -91,5 +91,5 @@ def foreign(kind: str, records: list[bytes]) -> bytes:
 
 def short_blocks(patch: pytest.MonkeyPatch) -> None:
     """From here on, an index has a checkpoint for each 4 KiB of a file, however much that takes."""
-    patch.setattr("tfio_store.dataset.checkpoint_build.BLOCK_BYTES", 4096)
-    patch.setattr("tfio_store.dataset.checkpoint_build._SHARE", 0)
+    patch.setattr("tfio_store.dataset.inflate.build.BLOCK_BYTES", 4096)
+    patch.setattr("tfio_store.dataset.inflate.build._SHARE", 0)

@@ -1,8 +1,9 @@
-"""Files that TensorFlow compressed, once they are indexed, in tf.data."""
+"""Files that TensorFlow compressed, and other programs, once they are indexed, in tf.data."""
 
 from __future__ import annotations
 
 import os
+import shutil
 from itertools import chain, islice
 from pathlib import Path
 
@@ -10,7 +11,8 @@ import pytest
 import tensorflow as tf
 
 import tfio_store as tfs
-from tests.support.foreign import texts
+from tests.support.foreign import short_blocks, texts
+from tests.vectors.make_foreign import COUNT, FILES, FOLDER, records
 from tfio_store.records.framing import backend
 
 pytestmark = pytest.mark.skipif(
@@ -101,3 +103,23 @@ def test_an_index_that_went_away_is_an_error(tmp_path: Path) -> None:
     os.remove(tmp_path / "_a.gz.checkpoints")
     with pytest.raises(tf.errors.OpError, match=r"a\.gz"):
         list(dataset)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_files_of_others(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, wanted = str(shutil.copy(FOLDER / name, tmp_path)), records()
+    assert list(tfs.TFRecordDataset(path).as_numpy_iterator()) == wanted
+    short_blocks(monkeypatch)
+    tfs.build_index(path)
+    assert list(tfs.TFRecordDataset(path).as_numpy_iterator()) == wanted
+    shuffled = list(tfs.TFRecordDataset(path, shuffle=True).as_numpy_iterator())
+    assert shuffled != wanted
+    assert sorted(shuffled) == sorted(wanted)
+    parsed = (
+        tfs.TFRecordDataset(path)
+        .shuffle(100)
+        .batch(32)
+        .map(lambda each: tf.io.parse_example(each, {"i": tf.io.FixedLenFeature((), tf.int64)}))
+    )
+    found = chain.from_iterable(batch["i"] for batch in parsed.as_numpy_iterator())
+    assert sorted(found) == list(range(COUNT))

@@ -1,10 +1,11 @@
-"""Writes the golden files in ``foreign/``: ``.venv-engines/bin/python -m tests.vectors.make_foreign``.
+"""Writes the golden files in ``foreign/``: ``python -m tests.vectors.make_foreign``.
 
 Each holds the same Examples, compressed by another program: gzip, pigz, bgzip, Java's
 GZIPOutputStream, and Hadoop's codecs by the jars of PySpark. They are committed, so that the tests
 need none of these. `FILES` says how each is made, and `records` what it holds.
 
-On Debian, ``apt-get install pigz tabix default-jdk-headless`` brings the programs.
+On Debian, ``apt-get install pigz tabix default-jdk-headless`` brings the programs. PySpark lies in
+``.venv-engines``.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ FILES = {
     "gzip-1.gz": "gzip -1 -c {raw} > {out}",
     "gzip-9.gz": "gzip -9 -c {raw} > {out}",
     "gzip-rsyncable.gz": "gzip --rsyncable -c {raw} > {out}",
-    "gzip-named.gz": "cp {raw} {folder}/train.tfrecord && gzip -N -c {folder}/train.tfrecord > {out}",
+    "gzip-named.gz": "cp {raw} {folder}/train && gzip -N -c {folder}/train > {out}",
     "gzip-members.gz": _THIRDS + "for each in {folder}/third-*; do gzip -c $each; done > {out}",
     "gzip-zeros.gz": "(gzip -c {raw}; head -c 1000 /dev/zero) > {out}",
     "pigz.gz": "pigz -n -p 2 -b 32 -c {raw} > {out}",
