@@ -17,7 +17,6 @@ from scripts.wheels.target import Target
 __all__ = ["Facts", "check_wheel"]
 
 MOST_BYTES = 2 << 20
-MODULES = 3
 GLIBC = (2, 17)
 """What a manylinux2014 system has."""
 
@@ -41,13 +40,20 @@ def check_wheel(wheel: Path, target: Target) -> Facts:
         names = archive.namelist()
         modules = {name: archive.read(name) for name in names if name.endswith(".so")}
     assert "tfio_store/py.typed" in names, f"{wheel.name} has no py.typed"
-    assert len(modules) == MODULES, f"{wheel.name} holds {sorted(modules)}"
+    stubs = {_module(name) for name in names if name.endswith(".pyi")}
+    built = set(map(_module, modules))
+    assert built == stubs, f"{wheel.name} holds {sorted(built)}, where stubs say {sorted(stubs)}"
     needed = [_check_module(name, code, target) for name, code in modules.items()]
     total = sum(map(len, modules.values()))
     assert total < MOST_BYTES, f"the extensions of {wheel.name} take {total} bytes"
     newest = max((version for each in needed for version in each), default=())
     assert newest <= GLIBC, f"{wheel.name} needs glibc {newest}, where its name promises {GLIBC}"
     return Facts(wheel.stat().st_size, total, ".".join(map(str, newest)))
+
+
+def _module(file: str) -> str:
+    """The dotted name of what is in it: a compiled module's, or that which a stub describes."""
+    return file.partition(".")[0].replace("/", ".")
 
 
 def _check_module(name: str, code: bytes, target: Target) -> list[tuple[int, ...]]:
