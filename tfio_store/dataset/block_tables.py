@@ -312,7 +312,12 @@ def details_of(table: BlockTable) -> list[npt.NDArray[np.uint32]]:
 
 def decode_tables(data: BytesLike, shards: Sequence[ShardInfo]) -> list[BlockTable | None]:
     """The tables of ``shards``; ValueError says why ``data`` is not their index."""
-    body = _checked_body(memoryview(data).cast("B"))
+    view = memoryview(data).cast("B")
+    if len(view) < HEADER.size + CRC.size or bytes(view[:8]) != MAGIC:
+        raise ValueError("it does not begin as an index does")
+    body = view[: -CRC.size]
+    if crc32c(body) != CRC.unpack(view[-CRC.size :])[0]:
+        raise ValueError("its checksum does not hold")
     _, version, count = HEADER.unpack_from(body)
     if version not in _VERSIONS:
         raise ValueError(f"it has version {version}, and this library reads {_VERSIONS}")
@@ -333,15 +338,6 @@ def decode_tables(data: BytesLike, shards: Sequence[ShardInfo]) -> list[BlockTab
     if position != len(body):
         raise ValueError(f"{len(body) - position} bytes follow its tables")
     return tables
-
-
-def _checked_body(data: memoryview) -> memoryview:
-    if len(data) < HEADER.size + CRC.size or bytes(data[:8]) != MAGIC:
-        raise ValueError("it does not begin as an index does")
-    body = data[: -CRC.size]
-    if crc32c(body) != CRC.unpack(data[-CRC.size :])[0]:
-        raise ValueError("its checksum does not hold")
-    return body
 
 
 def table_at(

@@ -354,6 +354,9 @@ def _parse(document: Any, folder: Ranges | None) -> DatasetManifest:
             f"it has version {document.get('version')!r}, and this library reads {VERSION} and "
             f"{LONG_VERSION}; a newer tfio_store may read it"
         )
+    history = document.get("history", [])
+    if not isinstance(history, list) or not all(isinstance(one, str) for one in history):
+        raise ValueError('"history" is no list of generations')
     manifest = DatasetManifest(
         shards=_parse_shards(document, folder),
         compression=_typed(document, "compression", str, type(None)),
@@ -361,7 +364,7 @@ def _parse(document: Any, folder: Ranges | None) -> DatasetManifest:
         metadata=_typed(document, "metadata", dict, type(None)),
         index=_typed(document, "index", str, type(None)),
         generation=_typed(document, "generation", str, type(None)),
-        history=_parse_history(document.get("history", [])),
+        history=tuple(history),
         shard_template=_typed(document, "shard_template", str, type(None)),
         replaced=tuple(map(_parse_replaced, document.get("replaced", []))),
     )
@@ -369,10 +372,8 @@ def _parse(document: Any, folder: Ranges | None) -> DatasetManifest:
         raise ValueError(f'"compression" is {manifest.compression!r}')
     if manifest.index is not None:
         check_name(manifest.index)
-    if not isinstance(manifest.shards, PagedShards):
-        _check_shards(manifest)
-    elif manifest.index is not None:
-        raise ValueError('"index" is no index of a list of shards that is apart')
+        if isinstance(manifest.shards, PagedShards):
+            raise ValueError('"index" is no index of a list of shards that is apart')
     for total in ("records", "nbytes"):
         if _count(document, total) != getattr(manifest, total):
             raise ValueError(f'"{total}" is not the sum over the shards')
@@ -380,23 +381,15 @@ def _parse(document: Any, folder: Ranges | None) -> DatasetManifest:
 
 
 def _parse_shards(document: dict[str, Any], folder: Ranges | None) -> Sequence[ShardInfo]:
+    raw = document.get("compression") is None
     if document["version"] == LONG_VERSION:
-        refs = pages_from_json(_typed(document, "shards", dict))
-        return PagedShards(refs, folder, raw=document.get("compression") is None)
-    return tuple(_parse_shard(shard) for shard in _typed(document, "shards", list))
-
-
-def _check_shards(manifest: DatasetManifest) -> None:
-    if len({shard.name for shard in manifest.shards}) != len(manifest.shards):
+        return PagedShards(pages_from_json(_typed(document, "shards", dict)), folder, raw=raw)
+    shards = tuple(map(_parse_shard, _typed(document, "shards", list)))
+    if len({shard.name for shard in shards}) != len(shards):
         raise ValueError("two shards have the same name")
-    for shard in manifest.shards:
-        check_room(shard, raw=manifest.compression is None)
-
-
-def _parse_history(history: Any) -> tuple[str, ...]:
-    if not isinstance(history, list) or not all(isinstance(one, str) for one in history):
-        raise ValueError('"history" is no list of generations')
-    return tuple(history)
+    for shard in shards:
+        check_room(shard, raw=raw)
+    return shards
 
 
 def _parse_replaced(replaced: Any) -> Replaced:

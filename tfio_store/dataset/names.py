@@ -80,7 +80,13 @@ class DatasetNames:
     template: str = ""
 
     def __post_init__(self) -> None:
-        _check_dataset_name(self.name)
+        name = self.name
+        if not name or name[0] in "_." or re.search(r"[\x00-\x1f\x7f/\\*?\[\]:#%]", name):
+            raise ValueError(
+                "a dataset's URL must end in its name, such as s3://bucket/folder/train; "
+                f"{redacted(name)!r} is empty, begins with '_' or '.', or has one of "
+                "/ \\ * ? [ ] : # % in it"
+            )
         if not self.template:
             chosen = ROLLING_TEMPLATE if self.num_shards is None else FIXED_TEMPLATE
             object.__setattr__(self, "template", chosen)
@@ -154,8 +160,9 @@ class DatasetNames:
         return tagged.group(1) if tagged else None
 
     def _pattern(self) -> str:
+        fields = {"name": f"{re.escape(self.name)}{_INFIX}"}
         return "".join(
-            re.escape(literal) + _field_pattern(field, self.name)
+            re.escape(literal) + ("" if field is None else fields.get(field, "[0-9]{1,20}"))
             for literal, field, _, _ in Formatter().parse(self.template)
         )
 
@@ -178,21 +185,6 @@ def split_url(url: str) -> tuple[str, str]:
 
 def _with_tag(name: str, tag: str | None) -> str:
     return f"{name}.{tag}" if tag else name
-
-
-def _field_pattern(field: str | None, name: str) -> str:
-    if field is None:
-        return ""
-    return f"{re.escape(name)}{_INFIX}" if field == "name" else "[0-9]{1,20}"
-
-
-def _check_dataset_name(name: str) -> None:
-    if not name or name[0] in "_." or re.search(r"[\x00-\x1f\x7f/\\*?\[\]:#%]", name):
-        raise ValueError(
-            "a dataset's URL must end in its name, such as s3://bucket/folder/train; "
-            f"{redacted(name)!r} is empty, begins with '_' or '.', or has one of "
-            "/ \\ * ? [ ] : # % in it"
-        )
 
 
 def _check_template(names: DatasetNames) -> None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import errno
 import glob
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import compress
 from typing import NamedTuple, TypeAlias
 
-from tfio_store.dataset.folder import Folder, Found, begin_to_find, find_manifest
+from tfio_store.dataset.folder import Folder, begin_to_find, find_manifest
 from tfio_store.dataset.listed_shards import committed_shards
 from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.model import Dataset, DatasetPart, Limits, Shard, Told, common_told
@@ -101,7 +101,7 @@ class Resolver:
         self._compression = compression
         self._limits = limits
         self._storage = dataset.storage
-        self._open = dataset.open_url
+        self._open = dataset.storage.open
         self._few = True
         self.by_pattern = False
         """Whether some files were found by a pattern, which no manifest bounds."""
@@ -115,23 +115,19 @@ class Resolver:
         work: _Taken = [_Wanted(name) for name in names]
         try:
             while any(isinstance(each, _Wanted) for each in work):
-                work = self._round(work)
+                self._few = len(work) <= _FEW
+                far = [isinstance(each, _Wanted) and each.is_far for each in work]
+                taken = mapped(self._take, compress(work, far), _LOOKUPS_AT_ONCE)
+                work = [
+                    found
+                    for each, is_far in zip(work, far, strict=True)
+                    for found in (next(taken) if is_far else self._take(each))
+                ]
         except NotFound as missing:
             error = missing.error
         else:
             return [each for each in work if isinstance(each, Resolved)]
         raise error()
-
-    def _round(self, work: _Taken) -> _Taken:
-        """Each name looked for, or taken apart by one step."""
-        self._few = len(work) <= _FEW
-        far = [isinstance(each, _Wanted) and each.is_far for each in work]
-        taken = mapped(self._take, compress(work, far), _LOOKUPS_AT_ONCE)
-        return [
-            found
-            for each, is_far in zip(work, far, strict=True)
-            for found in (next(taken) if is_far else self._take(each))
-        ]
 
     def _take(self, wanted: Resolved | _Wanted) -> _Taken:
         if isinstance(wanted, Resolved):
@@ -207,21 +203,16 @@ class Resolver:
     def _exactly(self, store: Store, path: str) -> Resolved | None:
         """The file of this path, or else the dataset."""
         look = early(store, store.look, path)
-        find = self._begin_to_find(store, path.rstrip("/"))
+        name = path.rstrip("/")
+        # files of records mostly have a suffix, and need no questions for a manifest
+        begun = begin_to_find(store, name) if self._few and "." not in _name(name) else None
         info = look()
         if info is not None:
             return Resolved([self._shard(store, info)])
-        found = find()
+        found = find_manifest(store, name) if begun is None else begun()
         if found is None:
-            return self._tfds(store, path.rstrip("/"))
+            return self._tfds(store, name)
         return self._known(store, path, found)
-
-    def _begin_to_find(self, store: Store, path: str) -> Callable[[], Found]:
-        """The search for a manifest: begun early if the name looks like a dataset's. Files of
-        records mostly have a suffix, and need no such questions."""
-        if self._few and "." not in _name(path):
-            return begin_to_find(store, path)
-        return partial(find_manifest, store, path)
 
     def _known(self, store: Store, path: str, found: tuple[Folder, DatasetManifest]) -> Resolved:
         """The shards of a dataset, or of a folder, that a manifest describes."""

@@ -71,9 +71,11 @@ def with_known_blocks(dataset: Dataset, *, by_pattern: bool = False) -> Dataset:
         return dataset  # a manifest tells of all of them
     named: dict[tuple[str, str], list[int]] = {}
     for i, shard in enumerate(dataset.shards):
-        of = _dataset_of(shard)
-        if of is not None and shard.blocks is None:
-            named.setdefault(of, []).append(i)
+        name = split_url(shard.url)[1]
+        match = _SHARD_NAME.fullmatch(name) if shard.blocks is None else None
+        if match is not None:  # by the folder and the name of the dataset that it may belong to
+            place = shard.address.rpartition(name)[0], match["dataset"]
+            named.setdefault(place, []).append(i)
     found: dict[int, Shard] = {}
     for (_, stem), numbers in named.items():
         known = _shards_beside(dataset, numbers, stem)
@@ -82,7 +84,9 @@ def with_known_blocks(dataset: Dataset, *, by_pattern: bool = False) -> Dataset:
         for i in numbers:
             shard = dataset.shards[i]
             committed = known.get(shard.url)
-            if committed is not None and _is_that(shard, committed):
+            if committed is None or shard.nbytes != committed.nbytes:
+                continue  # it is not the file that the manifest means
+            if shard.compression in ("auto", committed.compression):
                 found[i] = committed.known(version=shard.version)
     return dataset.with_shards(found) if found else dataset
 
@@ -105,13 +109,6 @@ def _warn_of_others(
     )
 
 
-def _dataset_of(shard: Shard) -> tuple[str, str] | None:
-    """The folder and the name of the dataset that a file may belong to."""
-    name = split_url(shard.url)[1]
-    match = _SHARD_NAME.fullmatch(name)
-    return (shard.address.rpartition(name)[0], match["dataset"]) if match else None
-
-
 def _shards_beside(dataset: Dataset, files: Sequence[int], stem: str) -> dict[str, Shard]:
     """The shards of the dataset of that name in the folder of these files, by URL. Of a long list,
     only those that are these files."""
@@ -126,11 +123,6 @@ def _shards_beside(dataset: Dataset, files: Sequence[int], stem: str) -> dict[st
         warn(f"read without its manifest: {error}")
         return {}
     return {shard.url: shard for shard in shards}
-
-
-def _is_that(shard: Shard, committed: Shard) -> bool:
-    """Whether a file is what the manifest means, as far as size and compression tell."""
-    return shard.nbytes == committed.nbytes and shard.compression in ("auto", committed.compression)
 
 
 Source: TypeAlias = "OneSource | Iterable[OneSource]"

@@ -16,7 +16,6 @@ from tfio_store.read.decode import NO_OFFSET, Located, Standing
 from tfio_store.read.epoch import Course, Rest, course_of, course_of_rest
 from tfio_store.read.order import (
     Pieces,
-    Shuffle,
     Step,
     last_shuffle,
     rearrange,
@@ -100,26 +99,23 @@ class Route:
     def __init__(self, dataset: Dataset, steps: tuple[Step, ...], *, streams: bool) -> None:
         self.dataset = dataset
         self.steps = steps
+        self.shuffle = last_shuffle(steps)
+        """The step that shuffles records."""
         self.units = Units(dataset, streams=streams)
         self._last: tuple[tuple[int, Rest | None], Course] | None = None
 
     def course(self, epoch: int, rest: Rest | None = None) -> Course:
         """What a reader gives in an epoch, or of the rest of one. The last one is kept."""
-        if self._last is None or self._last[0] != (epoch, rest):
-            self._last = (epoch, rest), self._course(epoch, rest)
-        return self._last[1]
-
-    def _course(self, epoch: int, rest: Rest | None) -> Course:
+        if self._last is not None and self._last[0] == (epoch, rest):
+            return self._last[1]
         units = self.units
         if rest:
-            return course_of_rest(units, self.steps, rest, epoch)
-        pieces = rearrange(Pieces(range(len(units))), units, self.steps, epoch)
-        return course_of(units, pieces, self.shuffle)
-
-    @property
-    def shuffle(self) -> Shuffle | None:
-        """The step that shuffles records."""
-        return last_shuffle(self.steps)
+            course = course_of_rest(units, self.steps, rest, epoch)
+        else:
+            pieces = rearrange(Pieces(range(len(units))), units, self.steps, epoch)
+            course = course_of(units, pieces, self.shuffle)
+        self._last = (epoch, rest), course
+        return course
 
     def window_most(self) -> int:
         """The most bytes of memory that windows are meant to take: the last block of one may be

@@ -15,7 +15,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 
 from tfio_store.dataset.block_tables import BlockTable
-from tfio_store.dataset.model import Block, Dataset, Shard
+from tfio_store.dataset.model import Block, Dataset
 from tfio_store.dataset.paged_shards import PagedShards
 from tfio_store.read.order import ArrayCounts, Numbers, Order, Pieces, Running
 from tfio_store.read.record_runs import MERGE_GAP, MOST_WASTE
@@ -317,7 +317,9 @@ def _stream_fetches(
     store, path = dataset.open(index)
     shard = dataset.shard(index)
     stop = max(start, shard.nbytes)
-    wanted, table = start, _summed_table(shard)
+    wanted, table = start, shard.blocks
+    summed = shard.compression is None and table is not None and table.sums is not None
+    table = table if summed else None
     if table is not None:  # its blocks are checked from their first record on
         start = int(table.offsets[table.offsets.searchsorted(start, side="right") - 1])
     for begin, end in _stream_ranges(start, stop, table, store.range_bytes):
@@ -327,12 +329,6 @@ def _stream_fetches(
         yield Fetch(store, path, begin, ask, part, ask - begin, shard.version)
         if missing:
             return
-
-
-def _summed_table(shard: Shard) -> BlockTable | None:
-    """The table by which a raw shard is checked as a stream."""
-    table = shard.blocks
-    return table if shard.compression is None and table and table.sums is not None else None
 
 
 def _stream_ranges(

@@ -67,24 +67,21 @@ class StreamReader:
         if not self._missing:  # else the file has ended before
             self._stored += nbytes
             self._told.feed(data)
-            yield from self._feed(data)
+            if not self._known:
+                self._codec, self._known = detect(data), True
+            if self._codec is None:
+                batch = self._frames.feed(data)
+                self._held += self._located(batch)
+                skipped = 0 if self._how.skips is None else self._how.skips.count
+                if self._told.compare(self._frames, self._stored, skipped):
+                    held, self._held = self._held, []
+                    yield from held
+            else:
+                if self._inflater is None:
+                    self._inflater = self._begin_inflating(self._codec)
+                    self._contradiction = _contradiction(self._codec, data)
+                yield from self._inflated(self._inflater.feed(data))
         self._missing += part.stop - part.start - nbytes
-
-    def _feed(self, data: BytesLike) -> Iterator[Located]:
-        if not self._known:
-            self._codec, self._known = detect(data), True
-        if self._codec is None:
-            batch = self._frames.feed(data)
-            self._held += self._located(batch)
-            skipped = 0 if self._how.skips is None else self._how.skips.count
-            if self._told.compare(self._frames, self._stored, skipped):
-                held, self._held = self._held, []
-                yield from held
-            return
-        if self._inflater is None:
-            self._inflater = self._begin_inflating(self._codec)
-            self._contradiction = _contradiction(self._codec, data)
-        yield from self._inflated(self._inflater.feed(data))
 
     def _begin_inflating(self, codec: str) -> _Inflater | IndexedStream | RecoveringDecompressor:
         if self._how.skips is None:

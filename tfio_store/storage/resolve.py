@@ -30,6 +30,9 @@ EXTRAS = {
 
 BUCKETS = ("s3", "s3a", "gs", "gcs")
 
+_CHAIN = re.compile(r"[A-Za-z][\w+.-]*(://.*)?::[A-Za-z][\w+.-]*://", re.DOTALL)
+"""One of fsspec's chains, as in ``simplecache::s3://bucket/key``."""
+
 OWN_SCHEMES = frozenset({*EXTRAS, "file", "http", "https", "memory"})
 """What no plugin takes over; nor is the list of plugins read for them."""
 
@@ -58,7 +61,7 @@ def open_store(
     text = os.fsdecode(os.fspath(url))
     if not text:
         raise ValueError("url: pass a path or URL, not an empty string")
-    if is_chained(text):
+    if "://" in text and "::" in text and _CHAIN.match(text):
         return open_chain(text, storage_options or {}, retry or USUAL_RETRY)
     scheme = scheme_of(text)
     factory = factory_of(scheme, backend)
@@ -110,13 +113,6 @@ def scheme_of(url: str) -> str:
     if found is None:
         return "file"
     return "file" if found[1].lower() == "local" else found[1].lower()
-
-
-def is_chained(url: str) -> bool:
-    """Whether this is one of fsspec's chains, as in ``simplecache::s3://bucket/key``."""
-    if "://" not in url or "::" not in url:
-        return False
-    return re.match(r"[A-Za-z][\w+.-]*(://.*)?::[A-Za-z][\w+.-]*://", url, re.DOTALL) is not None
 
 
 def split(scheme: str, url: str) -> tuple[str, dict[str, Any], Origin | None]:

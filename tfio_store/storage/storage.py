@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,6 +16,8 @@ from tfio_store.storage.retry import Retry
 from tfio_store.storage.store import Store
 
 __all__ = ["Storage", "check_storage", "for_writing", "given_storage", "with_index_dir"]
+
+_BUCKET = re.compile("(?:s3a?|gcs|gs)://([^/]+)/")
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -55,6 +58,8 @@ class Storage:
     backend: str
     cache: LocalCache | None
     index_dir: str | None
+    _of_buckets: dict[str, Store] = field(init=False, compare=False)
+    """The stores that were found. They hold connections, and do not pickle with this."""
 
     def __init__(
         self,
@@ -79,6 +84,15 @@ class Storage:
         object.__setattr__(self, "backend", backend)
         object.__setattr__(self, "cache", kept)
         object.__setattr__(self, "index_dir", check_index_dir(index_dir))
+        object.__setattr__(self, "_of_buckets", {})
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self.options, self.retry, self.backend, self.cache, self.index_dir
+
+    def __setstate__(self, state: Sequence[Any]) -> None:
+        names = ("options", "retry", "backend", "cache", "index_dir")
+        for name, value in zip((*names, "_of_buckets"), (*state, {}), strict=True):
+            object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
         names = ", ".join(f"{name!r}: ..." for name in self.options or ())
@@ -112,12 +126,17 @@ class Storage:
             >>> store.url(path)
             'memory://folder/x'
         """
+        bucket = _BUCKET.match(url) if isinstance(url, str) and "::" not in url else None
+        if bucket is not None and bucket[0] in self._of_buckets:
+            return self._of_buckets[bucket[0]], bucket.string[bucket.start(1) :].strip("/")
         store, path = open_store(url, self.options, retry=self.retry, backend=self.backend)
-        if self.cache is None:
-            return store, path
-        from tfio_store.storage.cache.store import cached
+        if self.cache is not None:
+            from tfio_store.storage.cache.store import cached
 
-        return cached(store, self.cache), path
+            store = cached(store, self.cache)
+        if bucket is not None:
+            self._of_buckets[bucket[0]] = store
+        return store, path
 
 
 def given_storage(

@@ -177,12 +177,9 @@ def _begun(
         folder, names, generation, plain=plain and found is None, copies=plan.copies
     )
     etag = found.etag if found else None
-    return Attempt(folder, names, plan, generation, is_plain, etag, _appends_to(found, plan))
-
-
-def _appends_to(found: FoundManifest | None, plan: Plan) -> dict[str, Any] | None:
-    manifest = found.manifest if found is not None and plan.append else None
-    return manifest.schema if manifest is not None and manifest.records else None
+    kept = found.manifest if found is not None and plan.append else None
+    appends_to = kept.schema if kept is not None and kept.records else None
+    return Attempt(folder, names, plan, generation, is_plain, etag, appends_to)
 
 
 def _check_replaceable(

@@ -96,7 +96,8 @@ class Pipeline:
         self._on_failure = on_failure
         self._changed = threading.Condition()
         self._cpu = Threads(os.cpu_count() or 1, "tfio_store-compress")
-        self._io = Threads(min(shards, _UPLOAD_THREADS), "tfio_store-upload")
+        self.io = Threads(min(shards, _UPLOAD_THREADS), "tfio_store-upload")
+        """Of `SerialQueue`: one for each shard's uploads."""
 
     def reserve(self, nbytes: int) -> None:
         """Wait until ``nbytes`` more fit into the budget (a single larger block may pass alone)."""
@@ -134,14 +135,10 @@ class Pipeline:
         """Run ``task`` in a thread that is meant for work without the GIL."""
         return self._cpu.submit(task)
 
-    def serial(self) -> SerialQueue:
-        """Make a queue for one shard's uploads."""
-        return SerialQueue(self._io)
-
     def shut_down(self) -> None:
         """End the threads after their current work. What waits is dropped."""
         self._cpu.shutdown(wait=False, cancel_futures=True)
-        self._io.shutdown(wait=False, cancel_futures=True)
+        self.io.shutdown(wait=False, cancel_futures=True)
 
 
 class SerialQueue:

@@ -12,7 +12,7 @@ from tfio_store.records.framing import FrameWriter
 from tfio_store.storage.faults import may_arrive
 from tfio_store.write.claim import Pulse
 from tfio_store.write.integrity import check_stored, read_back
-from tfio_store.write.pipeline import Pipeline
+from tfio_store.write.pipeline import Pipeline, SerialQueue
 from tfio_store.write.shard_layout import Piece, ShardLayout, make_piece
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class ShardStream:
         self._etag: str | None = None
         self.may_be_visible = False
         self._layout = ShardLayout(compressor, record_positions=record_positions)
-        self._queue = pipeline.serial()
+        self._queue = SerialQueue(pipeline.io)
 
     def push(self) -> int:
         """Hand over the records that wait in ``frames`` as one block. Returns its bytes before

@@ -69,11 +69,6 @@ class Mark:
 # Shell patterns over the flat names of an object store.
 
 
-def literal_prefix(pattern: str) -> str:
-    """What every match begins with: the pattern up to its first ``*``, ``?`` or ``[``."""
-    return re.split(r"[*?\[]", pattern, maxsplit=1)[0]
-
-
 def matcher(pattern: str) -> re.Pattern[str]:
     """``*``, ``?``, ``[seq]`` within a name, ``**`` across folders, as fsspec's glob does."""
     from fsspec.utils import glob_translate
@@ -160,7 +155,7 @@ class BucketStore(ABC):
         return self._listed(folder.rstrip("/") + "/", deep=True)
 
     def glob(self, pattern: str) -> builtins.list[ObjectInfo]:
-        prefix, matches = literal_prefix(pattern), matcher(pattern)
+        prefix, matches = re.split(r"[*?\[]", pattern, maxsplit=1)[0], matcher(pattern)
         if "/" not in prefix:
             raise ValueError(f"{self.url(pattern)}: no patterns in the name of a bucket")
         deep = "/" in pattern[len(prefix) :] or "**" in pattern
