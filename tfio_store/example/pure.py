@@ -224,7 +224,14 @@ class Spans:
         return np.array([feature is not None for feature in self._rows[column]], bool)
 
     def _flat(
-        self, column: int, kind: int, splits: Any, width: int, fallback: Any, valid: Any
+        self,
+        column: int,
+        kind: int,
+        *,
+        splits: Any = None,
+        width: int = 1,
+        fallback: Any = None,
+        valid: Any = None,
     ) -> list[Any]:
         flat: list[Any] = []
         if fallback is not None and len(fallback) != width:
@@ -248,60 +255,26 @@ class Spans:
             flat += row
         return flat
 
-    def floats(
-        self,
-        column: int,
-        *,
-        splits: Any = None,
-        width: int = 1,
-        fallback: Any = None,
-        valid: Any = None,
-    ) -> npt.NDArray[np.float32]:
-        return np.array(self._flat(column, FLOAT, splits, width, fallback, valid), np.float32)
+    def floats(self, column: int, **wanted: Any) -> npt.NDArray[np.float32]:
+        return np.array(self._flat(column, FLOAT, **wanted), np.float32)
 
-    def int64s(
-        self,
-        column: int,
-        *,
-        splits: Any = None,
-        width: int = 1,
-        fallback: Any = None,
-        valid: Any = None,
-    ) -> Int64Array:
-        return np.array(self._flat(column, INT64, splits, width, fallback, valid), np.int64)
+    def int64s(self, column: int, **wanted: Any) -> Int64Array:
+        return np.array(self._flat(column, INT64, **wanted), np.int64)
 
-    def objects(
-        self,
-        column: int,
-        *,
-        splits: Any = None,
-        width: int = 1,
-        fallback: Any = None,
-        valid: Any = None,
-    ) -> npt.NDArray[Any]:
-        flat = self._flat(column, BYTES, splits, width, fallback, valid)
+    def objects(self, column: int, **wanted: Any) -> npt.NDArray[Any]:
+        flat = self._flat(column, BYTES, **wanted)
         out = np.empty(len(flat), object)
         out[:] = [bytes(value) for value in flat]
         return out
 
-    def spans(
-        self, column: int, *, splits: Any = None, width: int = 1, valid: Any = None
-    ) -> tuple[Int64Array, Int64Array]:
-        flat = self._flat(column, BYTES, splits, width, None, valid)
+    def spans(self, column: int, **wanted: Any) -> tuple[Int64Array, Int64Array]:
+        flat = self._flat(column, BYTES, **wanted)
         base = _address(self._data)
         offsets = [_address(value) - base if len(value) else 0 for value in flat]
         return np.array(offsets, np.int64), np.array([len(value) for value in flat], np.int64)
 
-    def joined(
-        self,
-        column: int,
-        *,
-        splits: Any = None,
-        width: int = 1,
-        fallback: Any = None,
-        valid: Any = None,
-    ) -> tuple[npt.NDArray[np.uint8], Int64Array]:
-        flat = self._flat(column, BYTES, splits, width, fallback, valid)
+    def joined(self, column: int, **wanted: Any) -> tuple[npt.NDArray[np.uint8], Int64Array]:
+        flat = self._flat(column, BYTES, **wanted)
         offsets = np.zeros(len(flat) + 1, np.int64)
         np.cumsum([len(value) for value in flat], out=offsets[1:])
         return np.frombuffer(b"".join(flat), np.uint8), offsets
