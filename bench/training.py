@@ -34,7 +34,7 @@ import tensorflow as tf
 
 import tfio_store as tfs
 from bench.timing import machine, medians, table
-from tfio_store.tf.dataset.options import DEFAULT_MEMORY_BUDGET
+from tfio_store.dataset.model import MEMORY_BUDGET
 
 NATIVE_SHUFFLE = 10_000
 SCALARS = 10
@@ -283,7 +283,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=memory) as folder:
         lines = measure_all(folder, given.mib << 20, given.rounds)
     head = ["work", "TensorFlow, M rows/s", "ours", "times", "goal", "of the limit", "memory, MiB"]
-    print(machine(), "load", *os.getloadavg(), f"memory_budget {DEFAULT_MEMORY_BUDGET >> 20} MiB")
+    print(machine(), "load", *os.getloadavg(), f"memory_budget {MEMORY_BUDGET >> 20} MiB")
     print(table(f"Training batches beside TensorFlow {tf.__version__}'s own", head, lines))
 
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from tfio_store.dataset.checks import check_positive, whole_number
+from tfio_store.dataset.model import CACHE_BUDGET, MEMORY_BUDGET
 from tfio_store.dataset.source import Source as AnySource
 from tfio_store.example.codec import SchemaToRead
 from tfio_store.example.ragged import Nullable, Ragged
@@ -45,8 +46,8 @@ def source(
     storage_options: Mapping[str, Any] | None = None,
     storage: Storage | None = None,
     idx: Sequence[str] | None = None,
-    cache_bytes: int = 64 << 20,
-    memory_budget: int = 256 << 20,
+    cache_bytes: int = CACHE_BUDGET,
+    memory_budget: int = MEMORY_BUDGET,
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
 ) -> Batches:
     """Make a callable that gives a DALI pipeline batches of a source's records.

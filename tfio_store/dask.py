@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Literal
 
 from tfio_store.dataset.manifest import DatasetManifest
+from tfio_store.dataset.names import DEFAULT_SHARD_BYTES
 from tfio_store.dataset.source import Source, open_dataset
 from tfio_store.dataset.source_names import refuse_number
 from tfio_store.example.codec import SchemaLike, SchemaToRead
@@ -186,7 +187,7 @@ def to_tfrecords(
     if_exists: IfExists = "error",
     keep_replaced: float = KEEP_REPLACED,
     names: Names = "tagged",
-    max_shard_bytes: int = 256 << 20,
+    max_shard_bytes: int = DEFAULT_SHARD_BYTES,
     compute: bool = True,
     storage_options: Mapping[str, Any] | None = None,
     storage: Storage | None = None,

@@ -20,7 +20,7 @@ import tfio_store as tfs
 from tests.servers.place import Place
 from tests.servers.web import web_server
 from tests.support.framed import framed
-from tests.support.named import FILES, MEANINGS, MISTAKES, file_names, put_all
+from tests.support.named import FILES, MEANINGS, MISTAKES, file_names, put_all, put_in
 from tfio_store.cli.entry import main
 from tfio_store.dataset import source_names
 from tfio_store.dataset.shards_by_name import grouped
@@ -206,15 +206,7 @@ def test_shards_are_in_the_order_of_their_numbers() -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
-    root = tmp_path_factory.mktemp("named")
-
-    def put(name: str, data: bytes) -> None:
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-
-    put_all(put)
-    return str(root)
+    return put_in(tmp_path_factory.mktemp("named"))
 
 
 def by_reader(name: str) -> list[str]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import tfio_store as tfs
 from tests.support.framed import framed
 
-__all__ = ["FILES", "MEANINGS", "MISTAKES", "file_names", "put_all"]
+__all__ = ["FILES", "MEANINGS", "MISTAKES", "file_names", "put_all", "put_in"]
 
 DEEPVARIANT = [f"dv/examples.tfrecord-{i:05d}-of-00003.gz" for i in range(3)]
 YDF = [f"ydf/ds-{i:05d}-of-00002" for i in range(2)]
@@ -110,6 +111,18 @@ def put_all(put: Callable[[str, bytes], object]) -> None:
         put(name, framed([tfs.encode_example({"name": name})]))
     for name in BESIDE:
         put(name, b"{}")
+
+
+def put_in(root: Path) -> str:
+    """The same on this machine. Returns the folder."""
+
+    def put(name: str, data: bytes) -> None:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+
+    put_all(put)
+    return str(root)
 
 
 def file_names(records: Any) -> list[str]:

@@ -11,20 +11,12 @@ import tensorflow as tf
 
 import tfio_store as tfs
 from tests.support.framed import framed
-from tests.support.named import MEANINGS, MISTAKES, file_names, put_all
+from tests.support.named import MEANINGS, MISTAKES, file_names, put_in
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
-    root = tmp_path_factory.mktemp("named")
-
-    def put(name: str, data: bytes) -> None:
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-
-    put_all(put)
-    return str(root)
+    return put_in(tmp_path_factory.mktemp("named"))
 
 
 def records(dataset: tf.data.Dataset) -> list[bytes]:

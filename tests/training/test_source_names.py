@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.named import MEANINGS, MISTAKES, put_all
+from tests.support.named import MEANINGS, MISTAKES, put_in
 
 SCHEMA: dict[str, Any] = {"name": "str"}
 MEANT = {
@@ -21,15 +21,7 @@ MISTAKEN = ("{}dv/exmaples.tfrecord@3.gz", "{}holes/x@4", "{}basenji", "{}basenj
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
-    root = tmp_path_factory.mktemp("named")
-
-    def put(name: str, data: bytes) -> None:
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-
-    put_all(put)
-    return str(root)
+    return put_in(tmp_path_factory.mktemp("named"))
 
 
 def by_torch(name: str) -> list[str]:

@@ -28,6 +28,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from tfio_store.beam.blocks import check_url, codec_of, decoder_of, is_told, told
 from tfio_store.dataset.checks import check_positive
+from tfio_store.dataset.names import DEFAULT_SHARD_BYTES
 from tfio_store.dataset.source_names import numbered_target, refuse_number
 from tfio_store.example.codec import SchemaLike
 from tfio_store.example.schema import Schema
@@ -255,7 +256,7 @@ class WriteToTFRecord(beam.PTransform):  # type: ignore[misc]
         if_exists: IfExists = "error",
         keep_replaced: float = KEEP_REPLACED,
         names: Names = "tagged",
-        max_shard_bytes: int = 256 << 20,
+        max_shard_bytes: int = DEFAULT_SHARD_BYTES,
         storage_options: Mapping[str, Any] | None = None,
         storage: Storage | None = None,
     ) -> None:

@@ -153,6 +153,9 @@ MEMORY_BUDGET = 256 << 20
 TASK_BUDGET = 64 << 20
 """Those of a task of an engine, many of which share a machine."""
 
+CACHE_BUDGET = 64 << 20
+"""Bytes of blocks that a source of single records keeps, if the caller does not say."""
+
 
 class Limits(NamedTuple):
     """The limits of whoever opens a source. Files without an index are walked within them, where

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from tfio_store.dataset.checks import check_positive
 from tfio_store.dataset.folder import Folder
-from tfio_store.dataset.model import Dataset, DatasetPart, Limits
+from tfio_store.dataset.model import MEMORY_BUDGET, Dataset, DatasetPart, Limits
 from tfio_store.dataset.paged_shards import MemoryCache
 from tfio_store.dataset.source import OneSource, open_dataset
 from tfio_store.dataset.tfds import tfds_split
@@ -135,7 +135,7 @@ class Episodes(Sequence[dict[str, Any]]):
         storage_options: Mapping[str, Any] | None = None,
         storage: Storage | None = None,
         cache_bytes: int = 256 << 20,
-        memory_budget: int = 256 << 20,
+        memory_budget: int = MEMORY_BUDGET,
         max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
         save_index: bool = True,
     ) -> None:

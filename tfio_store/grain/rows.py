@@ -14,7 +14,7 @@ from typing import Any
 import grain
 import numpy as np
 
-from tfio_store.dataset.model import MEMORY_BUDGET
+from tfio_store.dataset.model import CACHE_BUDGET, MEMORY_BUDGET
 from tfio_store.dataset.source import Source
 from tfio_store.example.codec import SchemaToRead
 from tfio_store.example.schema import Schema
@@ -50,7 +50,7 @@ def source(
     storage_options: Mapping[str, Any] | None = None,
     storage: Storage | None = None,
     idx: Sequence[str] | None = None,
-    cache_bytes: int = 64 << 20,
+    cache_bytes: int = CACHE_BUDGET,
     memory_budget: int = MEMORY_BUDGET,
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
 ) -> Rows:

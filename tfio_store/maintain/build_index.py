@@ -14,12 +14,14 @@ from tfio_store.dataset.block_tables import ShardInfo
 from tfio_store.dataset.checks import check_name
 from tfio_store.dataset.folder import Folder
 from tfio_store.dataset.header_walk import codec_of, format_idx, frame_offsets, indexed_shard
-from tfio_store.dataset.inflate.files import checkpointed
+from tfio_store.dataset.inflate.build import IndexingInflater
+from tfio_store.dataset.inflate.files import checkpointed, save_index
 from tfio_store.dataset.manifest import DatasetManifest
-from tfio_store.dataset.model import Dataset
+from tfio_store.dataset.model import MEMORY_BUDGET, Dataset, Shard
 from tfio_store.dataset.names import DatasetNames, new_tag, split_url
 from tfio_store.dataset.source import Source, open_dataset, reached
-from tfio_store.maintain.stream_index import index_stream
+from tfio_store.errors import CorruptRecordError, TruncatedRecordError
+from tfio_store.records.compression import StreamError
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, crc32c
 from tfio_store.storage import Storage, Store
 from tfio_store.storage.read_ahead import Fetch, ReadAhead, split_range
@@ -30,7 +32,6 @@ from tfio_store.write.progress import OnProgress, Progress, check_on_progress
 
 __all__ = ["build_index", "object_crc32c", "write_idx", "write_idx_files"]
 
-_BUDGET = 256 << 20
 _SHARDS_AT_ONCE = 4
 
 
@@ -42,7 +43,7 @@ def build_index(
     storage_options: Mapping[str, Any] | None = None,
     storage: Storage | None = None,
     index_dir: str | os.PathLike[str] | None = None,
-    memory_budget: int = _BUDGET,
+    memory_budget: int = MEMORY_BUDGET,
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
     on_progress: OnProgress | None = None,
 ) -> DatasetManifest:
@@ -259,7 +260,41 @@ def _save(manifest: DatasetManifest, place: tuple[Store, str]) -> DatasetManifes
     return parts.manifest
 
 
-def object_crc32c(dataset: Dataset, index: int, *, memory_budget: int = _BUDGET) -> int:
+def index_stream(
+    dataset: Dataset, index: int, *, memory_budget: int, max_record_bytes: int
+) -> tuple[Shard, int]:
+    """A GZIP or ZLIB shard with its blocks, and its stored CRC32C. Its index is written.
+
+    DataLossError if it does not inflate to records; its records' data is not checked."""
+    shard = dataset.shards[index]
+    assert shard.compression is not None
+    store, path = dataset.open(index)
+    inflater = IndexingInflater(shard.compression, url=shard.url, max_record_bytes=max_record_bytes)
+    ranges = (
+        Fetch(store, path, start, stop, None, stop - start, shard.version)
+        for start, stop in split_range(0, shard.nbytes, store.range_bytes)
+    )
+    crc = 0
+    try:
+        with closing(ReadAhead(ranges, budget=memory_budget)) as ahead:
+            for _, data in ahead:
+                crc = crc32c(data, crc)
+                for _ in inflater.feed(data):
+                    if inflater.failure is not None:
+                        raise inflater.failure
+        for _ in inflater.finish():
+            pass
+    except StreamError as error:
+        kind = TruncatedRecordError if error.truncated else CorruptRecordError
+        raise kind(str(error), path=shard.url, offset=inflater.offset) from error
+    built = inflater.built()
+    if built is None:
+        assert inflater.failure is not None
+        raise inflater.failure
+    return save_index(dataset, index, built), crc
+
+
+def object_crc32c(dataset: Dataset, index: int, *, memory_budget: int = MEMORY_BUDGET) -> int:
     """CRC32C of all stored bytes of a shard."""
     shard = dataset.shards[index]
     store, path = dataset.open(index)
@@ -311,7 +346,9 @@ def write_idx(
     _check_whole(dataset)
     (shard,) = dataset.shards
     store, path = dataset.open(0)
-    frames = frame_offsets(store, path, shard, budget=_BUDGET, max_record_bytes=max_record_bytes)
+    frames = frame_offsets(
+        store, path, shard, budget=MEMORY_BUDGET, max_record_bytes=max_record_bytes
+    )
     target, target_path = for_writing(dataset.storage).open(idx)
     target.put(target_path, format_idx(frames, shard.nbytes))
 

@@ -10,6 +10,7 @@ from ray.data.block import Block
 from ray.data.datasource import WriteResult
 
 from tfio_store.dataset.manifest import DatasetManifest
+from tfio_store.dataset.names import DEFAULT_SHARD_BYTES
 from tfio_store.dataset.source_names import refuse_number
 from tfio_store.example.codec import SchemaLike
 from tfio_store.ray.tensors import columns_of_block
@@ -61,7 +62,7 @@ class TFRecordDatasink(Datasink[WrittenTable]):  # type: ignore[misc]
         if_exists: IfExists = "error",
         keep_replaced: float = KEEP_REPLACED,
         names: Names = "tagged",
-        max_shard_bytes: int = 256 << 20,
+        max_shard_bytes: int = DEFAULT_SHARD_BYTES,
         min_rows_per_file: int | None = None,
         storage_options: Mapping[str, Any] | None = None,
         storage: Storage | None = None,
@@ -210,7 +211,7 @@ def write_tfrecords(
     if_exists: IfExists = "error",
     keep_replaced: float = KEEP_REPLACED,
     names: Names = "tagged",
-    max_shard_bytes: int = 256 << 20,
+    max_shard_bytes: int = DEFAULT_SHARD_BYTES,
     min_rows_per_file: int | None = None,
     concurrency: int | None = None,
     ray_remote_args: Mapping[str, Any] | None = None,

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from tfio_store.dataset.checks import check_positive
 from tfio_store.dataset.header_walk import index_raw_shards, with_idx
-from tfio_store.dataset.model import MEMORY_BUDGET, Dataset, Limits, facts_of
+from tfio_store.dataset.model import CACHE_BUDGET, MEMORY_BUDGET, Dataset, Limits, facts_of
 from tfio_store.dataset.paged_shards import MemoryCache
 from tfio_store.dataset.source import Source, open_dataset, reached
 from tfio_store.read.cursor import Route
@@ -156,7 +156,7 @@ class RecordSource(Sequence[bytes]):
         storage: Storage | None = None,
         index_dir: str | os.PathLike[str] | None = None,
         idx: Sequence[str] | None = None,
-        cache_bytes: int = 64 << 20,
+        cache_bytes: int = CACHE_BUDGET,
         memory_budget: int = MEMORY_BUDGET,
         max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
     ) -> None:
@@ -183,7 +183,7 @@ class RecordSource(Sequence[bytes]):
         dataset: Dataset,
         *,
         verify: bool = True,
-        cache_bytes: int = 64 << 20,
+        cache_bytes: int = CACHE_BUDGET,
         memory_budget: int = MEMORY_BUDGET,
         max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
     ) -> RecordSource:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tfio_store.dataset.names import DEFAULT_SHARD_BYTES
 from tfio_store.example.schema import Schema
 from tfio_store.storage import Retry, Storage
 from tfio_store.storage.redaction import redacted
@@ -119,7 +120,7 @@ class WriteOptions:
             record_type=record_type,
             schema=schema,
             if_exists=given.take("ifExists", _if_exists(overwrite), default=_by_mode(overwrite)),
-            max_shard_bytes=given.take("maxShardBytes", _count, default=256 << 20),
+            max_shard_bytes=given.take("maxShardBytes", _count, default=DEFAULT_SHARD_BYTES),
             job=job | {"storage": given.storage()},
         )
         given.refuse_others("writing")

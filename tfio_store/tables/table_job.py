@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from tfio_store.dataset.manifest import DatasetManifest
+from tfio_store.dataset.names import DEFAULT_SHARD_BYTES
 from tfio_store.example.arrow_types import without_open
 from tfio_store.example.codec import SchemaLike, encode_rows
 from tfio_store.example.feature import Feature
@@ -231,7 +232,7 @@ class TableJob:
         schema: SchemaLike | Literal["bytes"] | None = None,
         exact: bool = False,
         nan_as_null: bool = False,
-        max_shard_bytes: int = 256 << 20,
+        max_shard_bytes: int = DEFAULT_SHARD_BYTES,
     ) -> None:
         self._job = job
         self._chosen = chosen_schema(schema)

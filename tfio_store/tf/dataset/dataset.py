@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfio_store.dataset.model import Limits
+from tfio_store.dataset.model import MEMORY_BUDGET, Limits
 from tfio_store.dataset.source import open_dataset
 from tfio_store.example.schema import Schema
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
@@ -21,7 +21,6 @@ from tfio_store.tf.dataset.columns import with_raw_features
 from tfio_store.tf.dataset.filenames import known_names
 from tfio_store.tf.dataset.listed import OFTEN, TURNS, ListedNames, Reading, note
 from tfio_store.tf.dataset.options import (
-    DEFAULT_MEMORY_BUDGET,
     Options,
     check_buffer_size,
     check_compression,
@@ -133,7 +132,7 @@ class TFRecordDataset(PlannedDataset):
         deterministic: bool | None = None,
         verify: bool = True,
         on_corrupt: str = "raise",
-        memory_budget: int = DEFAULT_MEMORY_BUDGET,
+        memory_budget: int = MEMORY_BUDGET,
         max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
         schema: Any = None,
     ) -> None:

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import tensorflow as tf
 
+from tfio_store.dataset.model import MEMORY_BUDGET
 from tfio_store.example.schema import Schema
 from tfio_store.records.compression import codec_name
 from tfio_store.tf.dataset import ops
@@ -157,9 +158,6 @@ def parse_record(string: tf.Tensor, spec: Spec) -> dict[str, Any]:
 # The checked arguments of a `TFRecordDataset`.
 
 
-DEFAULT_MEMORY_BUDGET = 256 << 20
-
-
 @dataclass(frozen=True, slots=True)
 class Options:
     """Keyword options of `TFRecordDataset`; see there."""
@@ -172,7 +170,7 @@ class Options:
     reshuffle_each_iteration: bool = True
     shard: tuple[int, int] | None = None
     deterministic: bool | None = None
-    memory_budget: int = DEFAULT_MEMORY_BUDGET
+    memory_budget: int = MEMORY_BUDGET
     feature_spec: Spec | None = None
     least_mixed: int | None = None
     """The ``n`` of `Dataset.shuffle(n)`, if that is what is done: no window has fewer records."""
