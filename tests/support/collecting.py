@@ -161,6 +161,23 @@ def tensorflow_writer(url: str, options: dict[str, Any]) -> Any:
     return writer
 
 
+def summary_writer(url: str, options: dict[str, Any]) -> Any:
+    """As a thread leaves it that trained: it has an event that was not flushed."""
+    tf = registered(url, options)
+    writer = tf.summary.create_file_writer(f"{url}/logs")
+
+    def train() -> None:
+        writer.set_as_default()
+        tf.summary.scalar("loss", 1.0, step=1)
+        writer.flush()
+        tf.summary.scalar("loss", 0.5, step=2)
+
+    thread = threading.Thread(target=train)
+    thread.start()
+    thread.join()
+    return writer
+
+
 def dataset_iterator(url: str, options: dict[str, Any]) -> Any:
     registered(url, options)
     source = written(f"{url}/reader", options, compression="GZIP")
@@ -180,7 +197,8 @@ KINDS: dict[str, Make] = {
 TENSORFLOW_KINDS: dict[str, Make] = {
     make.__name__: make
     for make in (
-        written_gfile, appended_gfile, read_gfile, tensorflow_writer, dataset_iterator
+        written_gfile, appended_gfile, read_gfile, tensorflow_writer, summary_writer,
+        dataset_iterator,
     )
 }  # fmt: skip
 

@@ -16,9 +16,9 @@ from fsspec.asyn import get_loop
 from fsspec.dircache import DirCache
 
 from tfio_store.storage.faults import unopened
-from tfio_store.storage.threads import Owner
+from tfio_store.storage.threads import Owner, collects_here
 
-__all__ = ["Connection", "check_may_wait", "on_loop"]
+__all__ = ["Connection", "check_may_wait", "may_wait", "on_loop"]
 
 T = TypeVar("T")
 
@@ -148,6 +148,12 @@ def on_loop() -> bool:
         return asyncio.get_running_loop() is get_loop()
     except RuntimeError:
         return False
+
+
+def may_wait() -> bool:
+    """Whether this thread may wait for a request: not on the loop, nor while it collects garbage.
+    The collector runs in the middle of anything, inside a lock that a request needs too."""
+    return not on_loop() and not collects_here()
 
 
 def check_may_wait(url: str | None = None) -> None:

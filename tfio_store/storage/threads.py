@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import sys
 import threading
@@ -13,7 +14,7 @@ from typing import Generic, ParamSpec, TypeVar
 
 from tfio_store.storage.faults import SHUTTING_DOWN, is_shutdown
 
-__all__ = ["Owner", "PerProcess", "Threads", "mapped", "pool", "quietly", "start_daemon"]
+__all__ = ["Owner", "PerProcess", "Threads", "collects_here", "mapped", "pool", "quietly", "start_daemon"]
 
 
 # Says which process an object belongs to, and lets go of objects that nobody wants any more.
@@ -136,6 +137,33 @@ def quietly(work: Work) -> None:
 
 _afterwards = Afterwards()
 os.register_at_fork(after_in_child=_afterwards.forget)
+
+
+# Whether the garbage collector runs, and where. It runs in one thread at a time.
+
+
+class Collector:
+    """What the collector tells at its start and at its end."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """A forked child may have another thread of the same number."""
+        self.thread = 0
+
+    def __call__(self, phase: str, _: object) -> None:
+        self.thread = threading.get_ident() if phase == "start" else 0
+
+
+_collector = Collector()
+gc.callbacks.append(_collector)
+os.register_at_fork(after_in_child=_collector.forget)
+
+
+def collects_here() -> bool:
+    """Whether this thread is in the middle of a collection, so that a finalizer is asking."""
+    return _collector.thread == threading.get_ident()
 
 
 # Threads that outlive calls: one executor for each kind of work, in each process.

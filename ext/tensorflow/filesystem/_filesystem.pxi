@@ -310,7 +310,7 @@ cdef public void host_write(void *file, const char *data, size_t size,
                             failure *error) noexcept with gil:
     writer = <object>file
     try:
-        writer.write(data[:size])
+        host.write(writer, data[:size])
     except BaseException as fault:
         set_error(error, fault, writer.url)
 
@@ -318,7 +318,7 @@ cdef public void host_write(void *file, const char *data, size_t size,
 cdef public void host_sync(void *file, failure *error) noexcept with gil:
     writer = <object>file
     try:
-        writer.sync()
+        host.sync(writer)
     except BaseException as fault:
         set_error(error, fault, writer.url)
 
@@ -338,4 +338,4 @@ cdef public void host_release_writer(void *file, const char *data, size_t size) 
     try:
         host.release_writer(writer, data[:size])
     except BaseException as fault:
-        host.report_lost(writer.url, fault)
+        host.report_lost(writer, fault)

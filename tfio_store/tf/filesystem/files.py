@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -77,6 +78,8 @@ class WriteFile:
     sync writes it anew with what came since. To keep that from taking quadratic time, a file of
     over `SMALL_SYNC` bytes is written anew only once it has grown by a quarter; the rest is seen at
     a later sync, or when the file is finished.
+
+    What is done to it is a row of steps. Those that a finalizer asks for are left to a thread.
     """
 
     def __init__(
@@ -95,21 +98,46 @@ class WriteFile:
         self._failed = False
         self._finished = False
         self._lock = threading.RLock()
+        self._steps: deque[Callable[[], None]] = deque()
+
+    def do(self, step: Callable[[], None]) -> None:
+        """Take one of the steps below, behind those that were left."""
+        with self._lock:
+            self.catch_up()
+            step()
+
+    def put_off(self, step: Callable[[], None]) -> None:
+        """Leave a step to whoever comes next. It takes no lock, and waits for nothing."""
+        self.owner.check("the file")
+        self._steps.append(step)
+
+    def catch_up(self) -> None:
+        """Take the steps that were left. Those behind one that fails would fail too, and go."""
+        with self._lock:
+            while self._steps:
+                step = self._steps.popleft()
+                try:
+                    step()
+                except BaseException:
+                    self._steps.clear()
+                    raise
 
     def write(self, data: bytes) -> None:
-        with self._lock, self._working():
+        with self._working():
             self._opened().write(data)
             self.position += len(data)
 
     def sync(self) -> None:
-        with self._lock, self._working():
+        with self._working():
             self._synced = True
             if self._worth_showing():
                 self._publish()
 
-    def finish(self) -> None:
-        """Make the file visible, whole."""
-        with self._lock, self._working():
+    def finish(self, data: bytes) -> None:
+        """Make the file visible, whole, with its last bytes."""
+        if data:
+            self.write(data)
+        with self._working():
             if not self._finished and (self._output or self._published is None):
                 self._publish()
             self._finished = True
@@ -118,13 +146,15 @@ class WriteFile:
     def is_finished(self) -> bool:
         return self._finished
 
+    @property
+    def is_shown(self) -> bool:
+        """Whether others see something of it."""
+        return self._published is not None
+
     def end_with(self, data: bytes) -> None:
-        """Write the last bytes of a file that nobody closed, and finish it."""
-        with self._lock:
-            if not self._finished:
-                if data:
-                    self.write(data)
-                self.finish()
+        """Finish a file that nobody closed. If a step has failed before, that was told."""
+        if not self._finished and not self._failed:
+            self.finish(data)
 
     def leave(self) -> bool:
         """At exit, show what an event file has. False for a file that was not finished, and is now
@@ -132,8 +162,9 @@ class WriteFile:
         if not self.owner.is_here:
             return True
         with self._lock:
+            self.catch_up()
             if self._synced and not self._failed:
-                self.finish()
+                self.finish(b"")
             lost = not self._finished
             self._abort()
             return not lost

@@ -13,13 +13,13 @@ import logging
 import os
 import threading
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from tfio_store.storage import Storage
-from tfio_store.storage.connection import check_may_wait, on_loop
+from tfio_store.storage.connection import check_may_wait, may_wait
 from tfio_store.storage.store import ObjectInfo, Store
 from tfio_store.storage.threads import mapped
 from tfio_store.tf.filesystem.files import APPEND_LIMIT, ReadFile, WriteFile
@@ -79,30 +79,44 @@ class Host:
         self._hints.clear()
         return writer
 
+    def write(self, writer: WriteFile, data: bytes) -> None:
+        self._take(writer, partial(writer.write, data))
+
+    def sync(self, writer: WriteFile) -> None:
+        self._take(writer, writer.sync)
+
     def finish_writer(self, writer: WriteFile, data: bytes) -> None:
-        """Make a file visible, with its last bytes. Some of TensorFlow's own finalizers close files
-        (a record writer's does). If they must not wait, the file counts as dropped."""
-        if on_loop():
-            self.release_writer(writer, data)
-            return
-        if data:
-            writer.write(data)
-        writer.finish()
+        """Make a file visible, with its last bytes."""
+        self._take(writer, partial(writer.finish, data))
 
     def release_writer(self, writer: WriteFile, data: bytes) -> None:
-        """Handle a dropped file. An unclosed file is not lost: a thread finishes it, because this
-        may be a finalizer. From now on every call on a path waits for it."""
-        if writer.is_finished or not writer.owner.is_here:
-            return
+        """Handle a dropped file. One that nobody closed is not lost: it is finished."""
+        if not writer.is_finished and writer.owner.is_here:
+            self._leave_to_thread(writer, partial(writer.end_with, data))
+
+    def _take(self, writer: WriteFile, step: Callable[[], None]) -> None:
+        """TensorFlow's own finalizers write to files, sync and close them: those of a record writer
+        and of a writer of summaries. They can't wait: the thread that runs them may be the one that
+        answers all requests, or be inside a lock. So what they ask for counts as done, and a
+        failure is logged."""
+        if may_wait():
+            writer.do(step)
+        else:
+            self._leave_to_thread(writer, step)
+
+    def _leave_to_thread(self, writer: WriteFile, step: Callable[[], None]) -> None:
+        """Let a thread take this step. From now on each call on a path waits for it, each step of
+        the file comes behind it, and so does the end of the program."""
+        writer.put_off(step)
         ended: Future[None] = Future()
         self._ending.add(ended)
-        writer.owner.later(partial(self._end, writer, data, ended))
+        writer.owner.later(partial(self._catch_up, writer, ended))
 
-    def _end(self, writer: WriteFile, data: bytes, ended: Future[None]) -> None:
+    def _catch_up(self, writer: WriteFile, ended: Future[None]) -> None:
         try:
-            writer.end_with(data)
+            writer.catch_up()
         except Exception as fault:
-            self.report_lost(writer.url, fault)
+            self.report_lost(writer, fault)
         finally:
             self._ending.discard(ended)
             ended.set_result(None)
@@ -269,10 +283,11 @@ class Host:
         words = fault.strerror if isinstance(fault, OSError) and fault.strerror else str(fault)
         return code_of(fault), f"{path}: {explained(fault, words)}".encode("utf-8", "replace")
 
-    def report_lost(self, url: str, fault: BaseException | None = None) -> None:
-        """Log that a file which nobody closed could not be finished. Nobody else can be told."""
+    def report_lost(self, writer: WriteFile, fault: BaseException | None = None) -> None:
+        """Log that a file could not be finished. Nobody else can be told."""
+        what = "nothing of it was kept" if not writer.is_shown else "what is new in it was lost"
         why = f": {fault}" if fault else ", since it was still open when the program ended"
-        log.error("%s: nothing of it was kept%s", url, why)
+        log.error("%s: %s%s", writer.url, what, why)
 
     def leave(self) -> None:
         """The interpreter is ending: show what event files have, and drop half-written files."""
@@ -282,9 +297,9 @@ class Host:
         for writer in writers:
             try:
                 if not writer.leave():
-                    self.report_lost(writer.url)
+                    self.report_lost(writer)
             except Exception as fault:
-                self.report_lost(writer.url, fault)
+                self.report_lost(writer, fault)
 
     def _store(self, url: str) -> tuple[Store, str]:
         return self._mount(url).open(url)
