@@ -19,7 +19,7 @@ import numpy as np
 from tfio_store.errors import CorruptRecordError, SchemaError
 from tfio_store.example.exactness import refuse_float
 from tfio_store.example.ragged import Ragged
-from tfio_store.example.learned import common_shape, raise_two_kinds, raise_two_units
+from tfio_store.example.learned import as_floats, common_shape, raise_two_kinds, raise_two_units
 from tfio_store.example.values import check_keys, expand, plain, refuse_null_step, shape_of, unit_of
 
 include "_encode.pxi"

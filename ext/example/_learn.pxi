@@ -28,11 +28,12 @@ cdef class Learner:
     cdef dict forms             # of mappings so far, by their names
     cdef _Form last
     cdef dict shapes, nested
+    cdef dict mixed             # features that hold integers, and floats in an earlier record
     cdef int64_t records, others
 
     def __cinit__(self):
         self.numbers, self.names, self.forms, self.last = {}, [], {}, _Form()
-        self.shapes, self.nested = {}, {}
+        self.shapes, self.nested, self.mixed = {}, {}, {}
 
     def __dealloc__(self):
         free(self.seen)
@@ -65,12 +66,16 @@ cdef class Learner:
                 ready = _features_of(<dict> mapping, None)
                 record = _example_of(ready)
                 self.meet(ready, order)
+            if self.mixed:
+                return self.encode(self.as_floats(mapping))
             self.learn(ready)
             return record
         expanded = expand(mapping)
         ready = _features_of(expanded, None)
         record = _example_of(ready)
         self.meet(ready, list(expanded))
+        if self.mixed:
+            return self.encode(self.as_floats(mapping))
         self.learn(ready)
         for name, value in mapping.items():
             if isinstance(value, Ragged):
@@ -96,6 +101,8 @@ cdef class Learner:
             number = self.numbers.get(ready.names[i])
             if number is not None:
                 self.check_kind(ready, i, <Py_ssize_t> number)
+        if self.mixed:
+            return 0
         for name in order:
             self.place(name)
         form.places = <size_t *> malloc((<size_t> ready.count + 1) * sizeof(size_t))
@@ -119,9 +126,18 @@ cdef class Learner:
         cdef ex_feature *item = &ready.items[i]
         cdef _Seen *one = &self.seen[at]
         if item.kind and not item.absent and one.kind and one.kind != item.kind:
+            if item.kind == EX_INT64 and one.kind == EX_FLOAT:
+                self.mixed[ready.names[i]] = one.first
+                return 0
+            self.mixed = {}
             number = self.records + self.others
             raise_two_kinds(ready.names[i], item.kind, number, one.kind, one.first)
         return 0
+
+    cdef object as_floats(self, mapping):
+        """The mapping with floats for the integers of `mixed`, which others have as floats."""
+        mixed, self.mixed = self.mixed, {}
+        return as_floats(mapping, mixed, self.records + self.others)
 
     cdef int learn(self, _Features ready) except -1:
         cdef Py_ssize_t i

@@ -292,3 +292,51 @@ def test_a_table_goes_behind_mappings(tmp_path: Path) -> None:
     for odd in ({**table, "x": ["a"]}, {**table, "e": [["a"]]}):
         with pytest.raises(TypeError, match=r"feature '[xe]'"):
             tfs.write_table(odd, url, if_exists="append")
+
+
+def test_whole_numbers_among_floats(tmp_path: Path) -> None:
+    """A whole number goes into a feature that holds floats, where float32 has it exactly."""
+    ones = [0, -3, 1 << 24, np.int64(7), np.uint8(9), 2.5]
+    rows = [[1.5, 2.5], [1, 2], (3, 4), np.array([5, 6]), np.array([7, 8], np.uint16), [1, 0.5]]
+    mappings = [{"x": 0.5, "pair": [0.5, 0.5], "n": 1}]
+    mappings += [{"x": x, "pair": p, "n": 1} for x, p in zip(ones, rows, strict=True)]
+    mappings.append({"n": 1, "pair": [9, 9], "x": 9})  # in another order
+    mappings.append({"n": 1, "x": 10, "pair": [1.0, 1.0], "more": 1})  # and with another feature
+    manifest = written(tmp_path / "train", mappings)
+    schema = manifest.schema
+    assert schema is not None
+    read = tfs.read_table(tmp_path / "train")
+    assert (read.schema["x"].dtype, read.schema["pair"].dtype) == ("float32", "float32")
+    assert (read.schema["pair"].shape, read.schema["n"].dtype) == ((2,), "int64")
+    assert read["x"].tolist() == [0.5, *map(float, ones), 9.0, 10.0]
+    assert read["pair"].tolist() == [[0.5, 0.5], *([*row] for row in rows), [9, 9], [1, 1]]
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        ((1 << 24) + 1, r"record 1: feature 'x' holds the integer 16777217, which no float32 is"),
+        ([1, (1 << 53) + 1], r"holds the integer 9007199254740993, .* schema=\{'x': 'float64'\}"),
+        (True, r"holds int64 values, and float32 in record 0; write one kind"),
+        ([True], "holds int64 values, and float32 in record 0"),
+        (np.timedelta64(1, "s"), "holds int64 values, and float32 in record 0"),
+        (tfs.Ragged.from_rows([[1, 2]]), "holds int64 values, and float32 in record 0"),
+    ],
+)
+def test_what_no_float_is(tmp_path: Path, value: Any, says: str) -> None:
+    """The record that is refused leaves nothing behind: the next one is written."""
+    with tfs.ShardedWriter(tmp_path / "train", num_shards=1) as writer:
+        writer.write({"x": 0.5, "n": 1})
+        with pytest.raises(tfs.SchemaError, match=says):
+            writer.write({"x": value, "n": 1})
+        writer.write({"x": 2, "n": 1})
+    assert tfs.read_table(tmp_path / "train")["x"].tolist() == [0.5, 2.0]
+
+
+def test_floats_among_whole_numbers_name_the_remedy(tmp_path: Path) -> None:
+    says = r"holds float32 values, and int64 in record 0; .*schema=\{'x': 'float32'\}, which takes"
+    with pytest.raises(tfs.SchemaError, match=says):
+        written(tmp_path / "train", [{"x": 1}, {"x": 0.5}])
+    with tfs.ShardedWriter(tmp_path / "train", num_shards=1, schema={"x": "float32"}) as writer:
+        writer.write_batch([{"x": 1}, {"x": 0.5}])
+    assert tfs.read_table(tmp_path / "train")["x"].tolist() == [1.0, 0.5]

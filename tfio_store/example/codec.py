@@ -76,7 +76,8 @@ def encode_example(features: Mapping[str, Any]) -> bytes:
             int64, floats float32 (float64 is rounded, as ``tf.train.FloatList`` does), strings
             bytes, numpy's times and durations int64, the number of their unit. Arrays are flattened
             in C order; the schema knows shape and unit. A `Ragged` becomes its values and a second
-            feature, NAME/row_lengths. An empty list becomes a feature without values. A null (None,
+            feature, NAME/row_lengths. Integers among floats in a list become floats, if float32 has
+            them exactly. An empty list becomes a feature without values. A null (None,
             ``pandas.NA``, NaT, ``numpy.ma.masked``) is left out.
 
     Returns:

@@ -6,13 +6,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
 
+import numpy as np
+import numpy.typing as npt
+
 from tfio_store.errors import SchemaError
 from tfio_store.example.arrow_types import united
+from tfio_store.example.exactness import rounded
 from tfio_store.example.feature import ROW_LENGTHS, Feature
 from tfio_store.example.schema import Schema
 
 __all__ = [
     "appended",
+    "as_floats",
     "checked_state",
     "common_shape",
     "joined_states",
@@ -29,6 +34,7 @@ records have it, the fewest and the most values, whether one was a scalar and on
 of arrays, how many were `Ragged`, and the dtype of times."""
 
 _KINDS = ("unknown", "bytes", "float32", "int64")
+_FLOAT, _INT64 = 2, 3
 
 
 def common_shape(shapes: Sequence[Shape]) -> list[Shape]:
@@ -51,6 +57,35 @@ def raise_two_kinds(name: str, kind: int, record: int, known: int, first: int) -
         f"choose it by {choice}" + (", which takes whole numbers too" if numbers else "")
     )
     raise SchemaError(reason, feature=name, record=record)
+
+
+def as_floats(mapping: Mapping[str, Any], firsts: Mapping[str, int], record: int) -> dict[str, Any]:
+    """``mapping`` with floats in place of whole numbers, in features that an earlier record has as
+    floats: ``firsts`` tells which record. SchemaError for a number that no float32 is."""
+    made = dict(mapping)
+    for name, first in firsts.items():
+        numbers = _whole_numbers(mapping[name])
+        if numbers is None:
+            raise_two_kinds(name, _INT64, record, _FLOAT, first)
+        floats = numbers.astype(np.float32)
+        odd = rounded(numbers, floats)
+        if odd.any():
+            reason = (
+                f"holds the integer {numbers[odd].flat[0]}, which no float32 is, and floats in "
+                f"record {first}; choose by schema={{{name!r}: 'float64'}}, which holds both, or "
+                "write a float, which is rounded"
+            )
+            raise SchemaError(reason, feature=name, record=record)
+        made[name] = floats if floats.ndim else float(floats)
+    return made
+
+
+def _whole_numbers(value: Any) -> npt.NDArray[Any] | None:
+    """The integers of an int, of lists of these, or of NumPy's; None for what is something else,
+    such as a bool, a duration or a `Ragged`."""
+    plain = type(value) in (int, list, tuple, np.ndarray) or isinstance(value, np.integer)
+    array = np.asarray(value) if plain else np.array(None)
+    return array if array.dtype.kind in "iu" else None
 
 
 def raise_two_units(name: str, unit: str, record: int, known: str) -> NoReturn:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tfio_store.example.learned import common_shape, raise_two_kinds, raise_two_units
+from tfio_store.example.learned import as_floats, common_shape, raise_two_kinds, raise_two_units
 from tfio_store.example.ragged import Ragged
 from tfio_store.example.values import (
     check_keys,
@@ -214,10 +214,15 @@ class Learner:
         expanded = expand(mapping)
         number = self._records + self._others
         ready = {name: plain(name, expanded[name]) for name in sorted(expanded)}
+        mixed = {}
         for name, value in ready.items():
             kind, known = _kind_of(value), self._columns.get(name, [0])[0]
-            if kind and known and kind != known:
+            if (kind, known) == (INT64, FLOAT):
+                mixed[name] = self._firsts[name]
+            elif kind and known and kind != known:
                 raise_two_kinds(name, kind, number, known, self._firsts[name])
+        if mixed:
+            return self.encode(as_floats(mapping, mixed, number))
         for name in expanded:
             self._columns.setdefault(name, [0, 0, 0, 0, 0, 0, [], 0, []])
         for name, value in ready.items():

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from tfio_store.example.exactness import float32s, is_null, null_flags, number_kind
+from tfio_store.example.exactness import float32s, is_null, null_flags, number_kind, rounded
 from tfio_store.example.feature import ROW_LENGTHS
 from tfio_store.example.ragged import Ragged
 
@@ -192,6 +192,8 @@ def _plain_list(name: str, items: list[Any] | tuple[Any, ...]) -> Any:
             "which keeps their lengths, or give one flat list"
         )
     kinds = sorted({_kind_of(part) for part in parts})
+    if kinds == ["float32", "int64"] and not any(isinstance(item, bool) for item in items):
+        return np.concatenate([_as_floats(name, part.ravel()) for part in parts])
     if len(kinds) > 1:
         raise TypeError(f"feature {name!r}: the list mixes {' and '.join(kinds)} values")
     if kinds == ["tuple"]:
@@ -199,6 +201,18 @@ def _plain_list(name: str, items: list[Any] | tuple[Any, ...]) -> Any:
     if kinds == ["bytes"]:
         return [item for part in parts for item in part]
     return np.concatenate([part.ravel() for part in parts])
+
+
+def _as_floats(name: str, numbers: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    """ValueError for an integer that would be another number."""
+    floats = numbers.astype(np.float32)
+    odd = rounded(numbers, floats) if numbers.dtype.kind == "i" else np.False_
+    if odd.any():
+        raise ValueError(
+            f"feature {name!r}: the list holds floats and the integer {numbers[odd][0]}, which no "
+            f"float32 is; schema={{{name!r}: 'float64'}} keeps both"
+        )
+    return floats
 
 
 def _times(name: str, items: list[Any] | tuple[Any, ...]) -> npt.NDArray[Any]:
