@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import tensorflow as tf
@@ -9,8 +10,9 @@ import tensorflow as tf
 import tfio_store as tfs
 from tests.differential import oracle
 from tests.differential.draw import Draw, hold, same
-from tests.differential.sources import World, make_source
+from tests.differential.sources import File, World, make_source
 from tests.differential.tfdata import plain
+from tests.servers.place import Place
 
 
 def check_damage(draw: Draw, world: World) -> None:
@@ -21,7 +23,7 @@ def check_damage(draw: Draw, world: World) -> None:
         if not file.data:
             return
         data = damaged(draw, file.data)
-        made.place.put(file.url.rpartition("/")[2], data)
+        damage(made.place, file, data)
         before = [r for f in made.files[:at] for r in f.records]
         behind = [r for f in made.files[at + 1 :] for r in f.records]
         skip = draw.chance("skip", 0.6)
@@ -33,6 +35,15 @@ def check_damage(draw: Draw, world: World) -> None:
             whole = [*before, *file.records, *behind]
             hold(is_subsequence(found, whole), "records that nobody wrote, or in another order")
             hold(skip or found == whole or error, "records are missing, and nobody said so")
+
+
+def damage(place: Place, file: File, data: bytes) -> None:
+    """Put these bytes in place of the file's. On a disk, its index is still of this version if it
+    is as long as before."""
+    before = None if "://" in file.url else os.stat(file.url)
+    place.put(file.url.rpartition("/")[2], data)
+    if before is not None:
+        os.utime(file.url, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
 def damaged(draw: Draw, data: bytes) -> bytes:

@@ -205,7 +205,9 @@ def check_source(draw: Draw, world: World) -> None:
 def indexed(draw: Draw, made: Made, options: dict[str, Any]) -> tfs.RecordSource:
     """The source by its own files, by text indexes, or by an index that was built."""
     files: list[Any] = made.source if isinstance(made.source, list) else []
-    how = draw.one("index", "", "", "idx", "built") if files and not made.committed else ""
+    forms = ["", "", *(["built"] if len(made.codecs) == 1 else [])]
+    forms += ["idx"] if made.codecs == {None} else []
+    how = draw.one("index", *forms) if files and not made.committed else ""
     where = {"storage_options": options["storage_options"]}
     if how == "built":
         wrong = len(set(files)) < len(files) or any("%" in url for url in files)

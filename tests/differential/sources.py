@@ -6,6 +6,7 @@ import contextlib
 import json
 import shutil
 import uuid
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -59,6 +60,8 @@ class File:
     records: list[bytes]
     codec: str | None
     data: bytes
+    indexed: bool = False
+    """Whether an index of checkpoints tells its blocks."""
 
 
 @dataclass
@@ -81,7 +84,7 @@ class Made:
     @property
     def has_blocks(self) -> bool:
         """Whether every record can be reached by its number."""
-        return self.committed or self.codecs <= {None}
+        return self.committed or all(f.codec is None or f.indexed for f in self.files)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -95,6 +98,8 @@ def small_blocks(draw: Draw) -> Iterator[None]:
     window = property(lambda self: self.window * nbytes)
     with (
         patch("tfio_store.dataset.header_walk.BLOCK_BYTES", nbytes),
+        patch("tfio_store.dataset.inflate.build.BLOCK_BYTES", nbytes),
+        patch("tfio_store.dataset.inflate.build._SHARE", 0),
         patch("tfio_store.write.pipeline._LEAST_BLOCK", nbytes),
         patch("tfio_store.write.pipeline._MOST_BLOCK", nbytes),
         patch.object(Shuffle, "window_bytes", window),
@@ -105,7 +110,7 @@ def small_blocks(draw: Draw) -> Iterator[None]:
 def make_records(draw: Draw, most: int = 60) -> list[bytes]:
     """Records that differ, but for empty ones."""
     count = draw.one("records", 0, 1, 2, draw.random.randint(0, most), most)
-    sizes = draw.one("sizes", (0, 0), (1, 30), (0, 300), (200, 200), (0, 3000))
+    sizes = draw.one("sizes", (0, 0), (1, 30), (0, 300), (200, 200), (0, 3000), (0, 9000))
     rng = draw.random
     records = []
     for i in range(count):
@@ -147,6 +152,7 @@ def write_files(
         data = encode(draw, part, codec)
         name = f"{i:02d}-{draw.random.choice(NAMES)}"
         files.append(File(place.put(name, data), part, codec, data))
+    index_some(draw, place, files)
     if count > 1 and draw.chance("empty file", 0.2):
         at = draw.random.randrange(count)
         url = place.put(f"{at:02d}~empty", b"")
@@ -164,8 +170,27 @@ def write_files(
     return Made(urls, files, place)
 
 
+def index_some(draw: Draw, place: Place, files: list[File]) -> None:
+    """Checkpoints for the streams, for all or some of them."""
+    share = draw.one("indexed", 0, 0.5, 1, 1)
+    for file in files:
+        if file.codec in ("GZIP", "ZLIB") and draw.random.random() < share:
+            tfs.build_index(file.url, storage_options=place.storage_options or None)
+            file.indexed = True
+
+
 def encode(draw: Draw, records: list[bytes], codec: str | None) -> bytes:
     """A file of one member or, where all readers take it, several."""
+    if codec in ("GZIP", "ZLIB") and draw.chance("by zlib", 0.6):
+        level, memory = draw.number("level", 0, 9), draw.number("memory", 1, 9)
+        strategy = draw.one("strategy", 0, 0, zlib.Z_FILTERED, zlib.Z_HUFFMAN_ONLY, zlib.Z_FIXED)
+        packer = zlib.compressobj(
+            level, zlib.DEFLATED, 31 if codec == "GZIP" else 15, memory, strategy
+        )
+        flush = draw.one("flush", zlib.Z_NO_FLUSH, zlib.Z_SYNC_FLUSH, zlib.Z_FULL_FLUSH)
+        frames = map(oracle.frame, records)
+        parts = [packer.compress(frame) + packer.flush(flush) for frame in frames]
+        return b"".join(parts) + packer.flush()
     if codec in ("GZIP", "ZSTD") and len(records) > 1 and draw.chance("members", 0.3):
         half = len(records) // 2
         parts = (oracle.write(records[:half]), oracle.write(records[half:]))
