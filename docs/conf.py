@@ -28,7 +28,10 @@ exclude_patterns = ["_build"]
 default_role = "py:obj"  # `RecordReader` in a docstring leads to it
 autodoc_typehints = "none"
 # The frameworks behind the doors: their packages are large, and only the docstrings are wanted.
-autodoc_mock_imports = ["torch", "grain", "datasets", "ray", "dask", "pyspark", "apache_beam"]
+autodoc_mock_imports = [
+    "torch", "grain", "datasets", "ray", "dask", "pandas", "pyarrow", "pyspark", "apache_beam",
+    "simplejpeg", "PIL",
+]  # fmt: skip
 # A mock holds no items, and this one is given some.
 _collate = types.ModuleType("torch.utils.data._utils.collate")
 _collate.__dict__.update(default_collate_fn_map={}, collate=None)
