@@ -13,7 +13,7 @@ is shared out anew in the same way.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -183,8 +183,3 @@ class Share:
     def _global(self, numbers: Int64Array) -> Int64Array:
         left = self.order.left
         return numbers if left is None else left[numbers]
-
-
-def stages_from(values: Sequence[Mapping[str, Any]]) -> tuple[Stage, ...]:
-    """The stages of a state."""
-    return tuple(Stage.from_json(value) for value in values)
