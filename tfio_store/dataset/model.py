@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -46,9 +46,6 @@ __all__ = [
 # What a manifest tells of a dataset's records, beside where they are.
 
 
-_T = TypeVar("_T")
-
-
 class Told(NamedTuple):
     """``schema`` (as JSON) and ``metadata`` hold for all records; each is None if nobody tells.
     ``generation`` is the manifest's."""
@@ -64,11 +61,8 @@ class Told(NamedTuple):
 
 def common_told(told: Sequence[Told]) -> Told:
     """What all of several sources have in common."""
-    return Told(*map(_common, zip(*told, strict=True))) if told else Told()
-
-
-def _common(values: Sequence[_T | None]) -> _T | None:
-    return values[0] if all(value == values[0] for value in values) else None
+    each = zip(*told, strict=True)
+    return Told(*(said[0] if said.count(said[0]) == len(said) else None for said in each))
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,8 +67,6 @@ def with_known_blocks(dataset: Dataset, *, by_pattern: bool = False) -> Dataset:
     manifest that is not to be trusted is passed by with a warning, since nobody named it. So is one
     that names other shards than those that were found ``by_pattern``.
     """
-    if isinstance(dataset.shards, ListedShards):
-        return dataset  # a manifest tells of all of them
     named: dict[tuple[str, str], list[int]] = {}
     for i, shard in enumerate(dataset.shards):
         name = split_url(shard.url)[1]
@@ -172,7 +170,8 @@ def open_dataset(
     if not isinstance(shards, LazyShards):
         shards = tuple(shards)
     dataset = replace(empty, shards=shards, told=_told(found))
-    dataset = with_checkpoints(with_known_blocks(dataset, by_pattern=resolver.by_pattern))
+    if not dataset.has_blocks:
+        dataset = with_checkpoints(with_known_blocks(dataset, by_pattern=resolver.by_pattern))
     if storage.cache is not None and len(shards) <= _LOOKED_AT_FIRST:
         hold_versions(dataset)
     return dataset

@@ -74,7 +74,7 @@ class Storage:
         if retry is not None and not isinstance(retry, Retry):
             raise TypeError(f"retry= takes a tfio_store.Retry, not {type(retry).__name__}")
         check_backend(backend)
-        kept = cache_of(cache)
+        kept = None if cache is None else cache_of(cache)
         if kept is not None:
             from tfio_store.storage.cache.folder import folder_of
 

@@ -57,9 +57,9 @@ class LocalCache:
         object.__setattr__(self, "path", os.path.abspath(os.path.expanduser(path)))
 
 
-def cache_of(cache: str | os.PathLike[str] | LocalCache | None) -> LocalCache | None:
+def cache_of(cache: str | os.PathLike[str] | LocalCache) -> LocalCache:
     """The value of a ``cache=`` argument. TypeError or ValueError that names it."""
-    if cache is None or isinstance(cache, LocalCache):
+    if isinstance(cache, LocalCache):
         return cache
     if not isinstance(cache, (str, os.PathLike)):
         raise TypeError(
