@@ -216,7 +216,7 @@ class Dataset(DatasetPart):
 
     def open(self, shard: int) -> tuple[Store, str]:
         """The store of a shard and the shard's path there."""
-        return self.open_url(self.shard(shard).address)
+        return self.storage.open(self.shard(shard).address)
 
     def shard(self, number: int) -> Shard:
         """One shard, of a long dataset without its block table."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import repeat
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -41,53 +41,6 @@ _COST_OF_EMPTY = (FRAME_OVERHEAD + RECORD_COST) // FRAME_OVERHEAD
 """The most memory that records take for each byte of their frames."""
 
 
-class _Numbers(Protocol):
-    """Which units are whose."""
-
-    def __len__(self) -> int: ...
-
-    def shard_of(self, number: int) -> tuple[int, int]:
-        """A unit's shard, and the number of that shard's first unit."""
-
-    def first(self, shard: int) -> int:
-        """The number of a shard's first unit."""
-
-
-class _Counted:
-    """How many units each shard has is known."""
-
-    def __init__(self, counts: list[int]) -> None:
-        self._starts = np.zeros(len(counts) + 1, np.int64)
-        np.cumsum(counts, out=self._starts[1:])
-
-    def __len__(self) -> int:
-        return int(self._starts[-1])
-
-    def shard_of(self, number: int) -> tuple[int, int]:
-        shard = int(np.searchsorted(self._starts, number, side="right")) - 1
-        return shard, self.first(shard)
-
-    def first(self, shard: int) -> int:
-        return int(self._starts[shard])
-
-
-class _Paged:
-    """The list of shards is asked as far as it is needed. Every block is a unit."""
-
-    def __init__(self, paged: PagedShards) -> None:
-        self._paged = paged
-
-    def __len__(self) -> int:
-        return self._paged.blocks
-
-    def shard_of(self, number: int) -> tuple[int, int]:
-        shards, firsts = self._paged.shards_of("blocks", np.array([number], np.int64))
-        return int(shards[0]), int(firsts[0])
-
-    def first(self, shard: int) -> int:
-        return self._paged.first_of("blocks", shard)
-
-
 class Units:
     """The units of a dataset, numbered in its order.
 
@@ -100,28 +53,36 @@ class Units:
         self._streams = streams
 
     @cached_property
-    def _numbers(self) -> _Numbers:
+    def _starts(self) -> Order | PagedShards:
+        """int64 [n_shards + 1]: how many units stand before each shard. Of the blocks of a long
+        dataset its list of shards, which is asked as far as it is needed."""
         paged = self.dataset.paged
         if paged is None:
             counts = [1 if table is None else len(table) for table in self.tables()]
-            return _Counted(counts)
-        if self._streams and paged.raw:
-            return _Counted([1] * len(paged))
-        return _Paged(paged)
+            return np.cumsum([0, *counts], dtype=np.int64)
+        return np.arange(len(paged) + 1) if self.is_stream(0) else paged
 
     def __len__(self) -> int:
-        return len(self._numbers)
+        starts = self._starts
+        return starts.blocks if isinstance(starts, PagedShards) else int(starts[-1])
 
     def __getitem__(self, number: int) -> tuple[int, Block | None]:
         """A unit's shard, and which block of it; None for a shard that is read as one stream."""
-        shard, first = self._numbers.shard_of(number)
-        if self.is_stream(shard):
-            return shard, None
-        return shard, self.dataset.block(shard, number - first)
+        starts = self._starts
+        if isinstance(starts, PagedShards):
+            shards, firsts = starts.shards_of("blocks", np.array([number], np.int64))
+            shard, first = int(shards[0]), int(firsts[0])
+        else:
+            shard = int(starts.searchsorted(number, side="right")) - 1
+            first = int(starts[shard])
+        return shard, None if self.is_stream(shard) else self.dataset.block(shard, number - first)
 
     def first(self, shard: int) -> int:
         """The number of a shard's first unit."""
-        return self._numbers.first(shard)
+        starts = self._starts
+        if isinstance(starts, PagedShards):
+            return starts.first_of("blocks", shard)
+        return int(starts[shard])
 
     def begin(self, numbers: Numbers) -> None:
         """Begin to fetch what tells where these units are, which are asked for soon."""

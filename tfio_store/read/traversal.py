@@ -241,7 +241,9 @@ class Traversal:
             budget = options.memory_budget - 2 * route.window_most()
             at = position.position
             plain = not options.steps and position.rest is None
-            if single and skips is None and plain and _is_frame(position):
+            # reading can begin right there, with nothing to drop before it
+            at_frame = position.records == 0 or position.offset != NO_OFFSET
+            if single and skips is None and plain and at_frame:
                 return fetch_records_of_files(
                     route.units,
                     order,
@@ -257,11 +259,6 @@ class Traversal:
             located = shuffled(located, route.shuffle, course.windows, epoch=position.epoch)
             located = within(located, course.given)
         return position.resume(located)
-
-
-def _is_frame(position: Position) -> bool:
-    """Whether reading can begin right at this position, with nothing to drop before it."""
-    return position.records == 0 or position.offset != NO_OFFSET
 
 
 # Iterators over a way, each to the end of the epoch in which it was made.
