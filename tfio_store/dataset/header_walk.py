@@ -207,7 +207,7 @@ def with_idx(dataset: Dataset, idx: Sequence[str]) -> Dataset:
         raise ValueError(f"idx= takes a list of {len(dataset.shards)} files, one for each shard")
     known = {}
     for i, (url, shard) in enumerate(zip(idx, dataset.shards, strict=True)):
-        store, path = dataset.open_url(url)
+        store, path = dataset.storage.open(url)
         data, _ = store.get(path)
         frames = parse_idx(data, nbytes=shard.nbytes, path=store.url(path))
         table = block_table(frames, shard.nbytes, record_positions=None)

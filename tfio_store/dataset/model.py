@@ -229,10 +229,6 @@ class Dataset(DatasetPart):
         """The list of shards of a long dataset. Of any other, all is known at once."""
         return self.shards.paged if isinstance(self.shards, LazyShards) else None
 
-    def open_url(self, url: str) -> tuple[Store, str]:
-        """The store of any URL, and the URL's path there. It is reached as the shards are."""
-        return self.storage.open(url)
-
     @property
     def num_records(self) -> int | None:
         """The records of all shards. None where the count of one is not known."""

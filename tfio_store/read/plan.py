@@ -332,7 +332,7 @@ def _continues(dataset: Dataset, run: list[Block], wanted: int, block: Block) ->
 def _run_fetches(dataset: Dataset, position: int, run: list[Block]) -> Iterator[Fetch[Part]]:
     first, last = run[0].restart, run[-1].restart
     if first is not None and last is not None and first.start < last.stop:
-        index, at = dataset.open_url(first.address)
+        index, at = dataset.storage.open(first.address)
         begin, end = first.start, last.stop
         yield Fetch(index, at, begin, end, SeedRun(begin), end - begin, first.version)
     start, stop, shard = run[0].start, run[-1].stop, run[0].shard

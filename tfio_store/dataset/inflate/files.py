@@ -99,7 +99,7 @@ class _Listed:
         for url, (store, count) in folders.items():
             if count > _FEW and "://" in url and not set("*?[") & {*url}:
                 with suppress(OSError):
-                    _, path = dataset.open_url(url)
+                    _, path = dataset.storage.open(url)
                     found = store.glob(f"{path.rstrip('/')}/*{_SUFFIX}")
                     listed._folders[url] = {info.path: info for info in found}
         return listed
@@ -115,10 +115,10 @@ def _places(dataset: Dataset, shard: Shard) -> Iterator[tuple[Store, str]]:
     if dataset.storage.index_dir is not None:
         digest = hashlib.sha256(shard.url.encode()).hexdigest()[:_DIGEST]
         chosen = dataset.storage.index_dir.rstrip("/")
-        yield dataset.open_url(f"{chosen}/{name}.{digest}{_SUFFIX}")
+        yield dataset.storage.open(f"{chosen}/{name}.{digest}{_SUFFIX}")
     if shard.secret_url is None and "?" not in shard.url:  # a signature is of one object
         beside = f"_{name}{_SUFFIX}"
-        yield dataset.open_url(f"{folder}/{beside}" if folder else beside)
+        yield dataset.storage.open(f"{folder}/{beside}" if folder else beside)
 
 
 def _found(dataset: Dataset, shard: Shard, known: _Listed, *, silent: bool = False) -> Shard | None:
@@ -152,7 +152,7 @@ def _indexed(dataset: Dataset, shard: Shard, found: FoundIndex) -> Shard | None:
     """The shard with what its index tells, or None if that is not of this file."""
     etag = shard.version.etag
     if etag is None:
-        store, path = dataset.open_url(shard.address)
+        store, path = dataset.storage.open(shard.address)
         with suppress(OSError):
             info = store.info(path)
             shard.version.hold(info.etag, shard.url)
@@ -198,7 +198,7 @@ def read_seed(dataset: Dataset, block: Block) -> BytesLike:
     """What the inflater of a block needs. Empty for a block that needs nothing."""
     if block.restart is None or block.restart.start == block.restart.stop:
         return b""
-    store, path = dataset.open_url(block.restart.address)
+    store, path = dataset.storage.open(block.restart.address)
     at, end, version = block.restart.start, block.restart.stop, block.restart.version
     return store.read(path, at, end, etag=version).result()
 
