@@ -75,6 +75,26 @@ def test_shards_swapped(tmp_path: Path, kind: str, how: str) -> None:
     assert not (tmp_path / "_train-copy.manifest.json").exists()  # nothing is laundered
 
 
+@pytest.mark.parametrize("how", [how for how in READS if how != "skip"])
+def test_a_shorter_shard_of_as_many_records(tmp_path: Path, how: str) -> None:
+    """None of its records is given, though the file might as well have been cut."""
+    for seed, folder in enumerate(("now", "then")):
+        sizes = random.Random(0)
+        with tfs.ShardedWriter(str(tmp_path / folder / "train"), num_shards=2) as writer:
+            writer.write_batch(
+                [b"%d" % seed * sizes.randrange(900 - 100 * seed) for _ in range(1_200)]
+            )
+    first = shards(tmp_path / "now")[0]
+    shutil.copyfile(shards(tmp_path / "then")[0], first)
+    given: list[bytes] = []
+    with pytest.raises((ReplacedError, tfs.DataLossError)) as error:
+        if how == "records":
+            given.extend(tfs.RecordReader(str(tmp_path / "now" / "train")))
+        READS[how](str(tmp_path / "now" / "train"))
+    assert not given
+    assert str(first) in str(error.value)
+
+
 @pytest.mark.parametrize("codec", CODECS)
 def test_a_shard_from_a_backup(tmp_path: Path, codec: str | None) -> None:
     write(tmp_path / "now", "long", seed=1, compression=codec)

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import fsspec
+import numpy as np
 import pytest
 
 tf = pytest.importorskip("tensorflow")
@@ -269,3 +271,28 @@ def test_in_tensorflow_s_own_ops(tmp_path: Path, made: Path) -> None:
         made=str(made),
         timeout=250,
     )
+
+
+@pytest.mark.parametrize("scheme", ["", "memory://"])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"batch_size": 7}, {"shuffle": True}, {"num_parallel_reads": 2}, {"shard": (1, 0)}],
+    ids=str,
+)
+def test_a_shorter_shard_of_as_many_records(
+    tmp_path: Path, scheme: str, options: dict[str, Any]
+) -> None:
+    """Its counts are as the index tells, and it ends before the block does."""
+    root = f"{scheme}{tmp_path}"
+    for word, size in (("now", 300), ("then", 200)):
+        with tfs.ShardedWriter(f"{root}/{word}/train", num_shards=2) as writer:
+            writer.write_batch([word.encode() * size] * 1_200)
+    now, then = (tfs.open(f"{root}/{word}/train").shards[0].url for word in ("now", "then"))
+    with fsspec.open(then, "rb") as source, fsspec.open(now, "wb") as target:
+        target.write(source.read())
+    given = []
+    with pytest.raises(tf.errors.DataLossError, match="bytes are missing") as error:
+        for element in tfs.TFRecordDataset(f"{root}/now/train", **options):
+            given += np.ravel(element.numpy()).tolist()
+    assert now in str(error.value)
+    assert set(given) <= {b"now" * 300}  # of the other shard

@@ -115,7 +115,8 @@ class StreamReader:
             raise kind(reason, path=self._shard.url, offset=self._frames.offset) from error
 
     def finish(self) -> Iterator[Located]:
-        yield from self._held
+        if not self.must_end:  # else nobody can tell whose records those of the last block are
+            yield from self._held
         if self._inflater is not None:
             yield from self._inflated(self._inflater.finish())
         yield from self._located(self._frames.finish())

@@ -21,10 +21,20 @@ static bool fail_fault(failure *why, const record_search *wanted, const tfrecord
     return fail(why, TF_DATA_LOSS, "%s: %s (offset %" PRId64 ")", wanted->url, reason, offset);
 }
 
-/* Whether a block holds the records that its index tells of. */
-static bool is_as_told(const tfrecord_cursor *at, const record_search *wanted, failure *why) {
-    if (!wanted->whole || wanted->sums.behind < 0 || (int64_t)at->sum == wanted->sums.behind)
-        return true;
+static bool is_known(const record_search *wanted) {
+    return wanted->whole && wanted->sums.behind >= 0;
+}
+
+/* Whether a block of so many bytes holds the records that its index tells of. */
+static bool is_as_told(const tfrecord_cursor *at, const record_search *wanted, size_t size,
+                       failure *why) {
+    if (!is_known(wanted)) return true;
+    if (size < wanted->size)
+        return fail(why, TF_DATA_LOSS,
+                    "%s: the data ends inside a block: %zu of its bytes are missing (offset %" PRId64
+                    ")",
+                    wanted->url, wanted->size - size, wanted->base + (int64_t)size);
+    if ((int64_t)at->sum == wanted->sums.behind) return true;
     return fail(why, TF_FAILED_PRECONDITION,
                 "%s: does not hold the records that its index tells of (block at offset %" PRId64
                 "): this file or its manifest was replaced; make the dataset again to read what is "
@@ -57,11 +67,13 @@ bool part_search(record_part *found, const record_search *wanted, failure *why) 
     if (passed)
         tfrecord_scan(&at, bytes->data, bytes->size, wanted->limit, wanted->verify, found->offsets,
                       found->lengths, take);
-    found->count = passed ? at.count : 0;
+    /* of a block that is cut off, nobody can tell whether these are its records */
+    const bool cut = bytes->size < wanted->size && is_known(wanted);
+    found->count = passed && !cut ? at.count : 0;
     found->end = at.offset;
     if (at.fault != TFRECORD_OK || (wanted->whole && at.need > 0))
         return fail_fault(why, wanted, &at);
-    if (bytes->size < wanted->size || is_as_told(&at, wanted, why)) return true;
+    if (is_as_told(&at, wanted, bytes->size, why)) return true;
     found->count = 0;
     return false;
 }
