@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from tfio_store.dataset.checks import check_name
-from tfio_store.dataset.folder import Folder
+from tfio_store.dataset.folder import Folder, Stored
 from tfio_store.dataset.model import DatasetPart
 from tfio_store.errors import ManifestError
 from tfio_store.example.feature import Feature
@@ -28,7 +28,7 @@ def tfds_shards(store: Store, path: str) -> list[tuple[str, int]] | None:
     """
     folder, _, split = path.rpartition("/")
     for where, wanted in ((path, None), (folder, split)):
-        stored = Folder(store, where).read("dataset_info.json") if where else None
+        stored = _description(store, where) if where else None
         if stored is not None:
             found = _described(store, where, stored[0])
             return [(f"{where}/{name}", n) for name, n in _chosen(found, wanted, store.url(where))]
@@ -38,12 +38,21 @@ def tfds_shards(store: Store, path: str) -> list[tuple[str, int]] | None:
 def tfds_split(store: Store, path: str) -> str | None:
     """The name of a folder's only split; None if TFDS wrote no such folder. Raises as
     `tfds_shards`."""
-    stored = Folder(store, path).read("dataset_info.json")
+    stored = _description(store, path)
     if stored is None:
         return None
     found = _described(store, path, stored[0])
     _chosen(found, None, store.url(path))
     return next(iter(found))
+
+
+def _description(store: Store, folder: str) -> Stored:
+    try:
+        return Folder(store, folder).read("dataset_info.json")
+    except PermissionError as error:  # about a file of which nobody has thought
+        words = "the folder can't be read; check its permissions or your credentials"
+        said = f"{words} ({error.strerror or error})"
+        raise PermissionError(error.errno, said, store.url(folder)) from error
 
 
 def _described(store: Store, folder: str, data: bytes) -> dict[str, list[tuple[str, int]]]:

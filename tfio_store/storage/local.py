@@ -139,12 +139,15 @@ class LocalStore:
 
         with naming(pattern):
             found = LocalFileSystem(auto_mkdir=False).glob(os.path.abspath(pattern))
-            return [
+            infos = [
                 info
                 for path in sorted(found)
                 if final_name(os.path.basename(path)) is None
                 and (info := described_file(path)) is not None
             ]
+        if not found:
+            refuse_unreadable(re.split(r"[*?[]", os.path.abspath(pattern))[0])
+        return infos
 
     def open_output(
         self, path: str, *, part_bytes: int | None = None, if_match: str | None = None
@@ -370,6 +373,12 @@ def files_below(folder: str, *, temporary: bool = False, deep: bool = True) -> I
             path = os.path.join(parent, name)
             if (final_name(name) is not None) == temporary and os.path.isfile(path):
                 yield path
+
+
+def refuse_unreadable(path: str) -> None:
+    """PermissionError if the folder of ``path`` can't be listed: a glob takes it for empty."""
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        os.scandir(os.path.dirname(path)).close()
 
 
 def unless_missing(fault: OSError) -> None:
