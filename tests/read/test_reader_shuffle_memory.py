@@ -69,8 +69,16 @@ def test_a_window_of_the_budget_stays_in_it(tmp_path: Path) -> None:
 def test_a_window_over_the_budget_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(framed([bytes(1 << 16)] * 1000))
     reader = tfs.RecordReader(tmp_path / "x", memory_budget=16 * MIB)
-    with pytest.raises(ValueError, match=r"window=16 .* memory_budget="):
+    says = (
+        r"window=16 takes up to [1-9][\d,]+ bytes .* memory_budget= allows 16,777,216 bytes in all"
+    )
+    with pytest.raises(ValueError, match=says):
         reader.shuffle(1)
+    small = tfs.RecordReader(tmp_path / "x", memory_budget=1000)
+    with pytest.raises(
+        ValueError, match="memory_budget= allows 1,000 bytes in all: pass a smaller"
+    ):
+        small.shuffle(1)
     assert len(list(reader.shuffle(1, window=8))) == 1000
 
 

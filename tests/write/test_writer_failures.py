@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import tfio_store as tfs
 from tests.servers.place import Place
 from tests.support.sharded import sharded
 
@@ -85,3 +86,17 @@ def test_a_memory_budget_holds_back_the_caller(
     thread.join(60)
     writer.close()
     assert writer.manifest.records == 100
+
+
+def test_who_is_overtaken_reads_what_to_do_next(tmp_path: Path) -> None:
+    url = f"{tmp_path}/train"
+    slow = tfs.ShardedWriter(url, num_shards=1)
+    slow.write(b"slow")
+    with tfs.ShardedWriter(url, num_shards=1) as quick:
+        quick.write(b"quick")
+    with pytest.raises(FileExistsError) as caught:
+        slow.close()
+    said = str(caught.value)
+    assert 'read that one, or write again with if_exists="append" to have both' in said
+    assert said.endswith(f"'{url}'")
+    assert list(tfs.RecordReader(url)) == [b"quick"]
