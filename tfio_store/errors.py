@@ -6,7 +6,7 @@
     │   └── TruncatedRecordError    the data ends inside a record
     ├── RecordTooLargeError     a record is longer than the limit: .path, .offset, .length, .limit
     ├── SchemaError             a record does not hold what the schema says: .record, .feature
-    ├── NoRecordsError          there is no record to tell what the schema is
+    ├── NoRecordsError          there is no record to learn the schema from
     └── ManifestError           a manifest or index is unreadable, or contradicts its dataset
 
     DataLossWarning             what ``on_corrupt="skip"`` passed over in a file
@@ -42,7 +42,7 @@ class DataLossError(TFIOStoreError):
         reason (str): One sentence.
         path (str): The file's path or URL; ``"<buffer>"`` for bytes in memory.
         offset (int): The byte of the uncompressed stream at which the damaged record begins. -1
-            where only the record's number is known, which the reason tells.
+            where only the record's number is known, which the reason names.
 
     Example:
         >>> with tfs.TFRecordWriter("a.tfrecord") as writer:
@@ -136,11 +136,11 @@ class ManifestError(TFIOStoreError):
 
 
 class NoRecordsError(TFIOStoreError, ValueError):
-    """A source has no records, so that they tell no schema."""
+    """A source has no records to learn a schema from."""
 
 
 class DataLossWarning(RuntimeWarning):
-    """Damaged bytes of a file were skipped. It tells how many, and the first reason."""
+    """Damaged bytes of a file were skipped. It says how many, and the first reason."""
 
 
 def _rebuild_data_loss(

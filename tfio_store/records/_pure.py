@@ -217,7 +217,7 @@ def _check_record(
 
 
 def _record_view(record: BytesLike) -> memoryview:
-    """The memory of an array does not tell its dtype and shape, so it makes no record."""
+    """An array's memory does not contain its dtype and shape, so it makes no record."""
     if hasattr(record, "dtype") and not isinstance(record, bytes):
         raise TypeError(
             f"record must be bytes-like, not an array of {record.dtype}; give a dict with the "

@@ -25,7 +25,7 @@ _FIXED_EMPTY, _FIXED_BITS = 0b010, 10
 
 @final
 class Inflater:
-    """What the compiled core has: only there can an inflater tell how to go on."""
+    """The compiled core alone has an inflater that can be resumed."""
 
     def __init__(self, codec: str) -> None:
         raise ImportError(

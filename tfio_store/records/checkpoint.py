@@ -98,5 +98,5 @@ def inflate_from(
     except ValueError as error:
         raise StreamError(f"its checkpoint in the index is damaged ({error})") from None
     if why is None and crc32c(raw) != point.crc32c:
-        why = "the data inflates to other bytes than its index tells of"
+        why = "the data inflates to other bytes than its index says"
     return raw, why

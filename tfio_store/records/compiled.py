@@ -12,13 +12,13 @@ __all__ = ["ADVICE", "load", "running"]
 ADVICE = "install a wheel, or install again where there is a C compiler"
 
 running: dict[str, str] = {}
-"""What `load` took for each name: "compiled" or "pure"."""
+"""The kind of module that `load` took for each name: "compiled" or "pure"."""
 
 
 def load(name: str, compiled: str, pure: str) -> Any:
     """Import ``compiled``, or ``pure`` if it is missing or TFIO_STORE_CORE asks for it.
 
-    A RuntimeWarning tells of the first one that is missing.
+    A RuntimeWarning names the first one that is missing.
     """
     choice = os.environ.get("TFIO_STORE_CORE", "")
     if choice not in ("", "compiled", "pure"):

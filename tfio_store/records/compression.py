@@ -131,7 +131,7 @@ class Compressor:
         return _adler32_combine(checksum, of_block, block_bytes) if self.codec == "ZLIB" else 1
 
     def trailer(self, checksum: int, *, empty: bool) -> bytes:
-        """What ends a shard; ``empty``: no block was written, and it must still be a valid file."""
+        """The end of a shard. ``empty``: no block was written, yet the file must be valid."""
         if self.codec == "ZLIB":
             return _ZLIB_LAST_BLOCK + checksum.to_bytes(4, "big")
         return bytes(self.compress(b"")) if empty else b""
@@ -211,7 +211,7 @@ def decompress_block(data: BytesLike, codec: str | None, *, nbytes: int) -> Byte
 
 def _inflate_known(data: BytesLike, nbytes: int) -> BytesLike:
     view = memoryview(data)
-    # libdeflate allocates what a member's last four bytes claim, so they must first tell the truth.
+    # libdeflate allocates what a member's last four bytes claim, so they are checked first.
     plausible = nbytes <= _MAX_DEFLATE_RATIO * len(view)
     if len(view) >= 18 and plausible and int.from_bytes(view[-4:], "little") == nbytes:
         try:
@@ -367,7 +367,7 @@ def new_member(codec: str, *, copyable: bool = False) -> Any:
 
 @lru_cache(maxsize=4)
 def codec_errors(codec: str) -> tuple[type[Exception], ...]:
-    """What a codec's decoders raise for bytes that do not decode."""
+    """The exceptions that a codec's decoders raise for bytes that do not decode."""
     if codec == "ZSTD":
         return (_zstandard().ZstdError,)
     return (zlib.error,) if _isal is None else (zlib.error, _isal.IsalError)

@@ -75,7 +75,7 @@ walk_file = core.walk_file
 
 
 class Backend(NamedTuple):
-    """What does the work in this process."""
+    """The core, kernel and codec that do the work in this process."""
 
     core: str
     """"compiled" or "pure": what frames records and finds them."""
@@ -85,12 +85,12 @@ class Backend(NamedTuple):
 
     @property
     def example(self) -> str:
-        """What encodes and decodes Examples: "compiled" or "pure"."""
+        """The codec of Examples: "compiled" or "pure"."""
         return running.get("example", "pure")
 
 
 def backend() -> Backend:
-    """Tell which core, CRC kernel and Example codec run in this process.
+    """Return which core, CRC kernel and Example codec run in this process.
 
     Returns:
         Backend: A named tuple of ``core`` ("compiled" or "pure") and ``crc32c`` ("portable",

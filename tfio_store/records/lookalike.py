@@ -9,7 +9,7 @@ from typing_extensions import Buffer as BytesLike
 __all__ = ["HEAD_BYTES", "LOOKS_LIKE", "hint", "looks_like"]
 
 HEAD_BYTES = 512
-"""How many first bytes are enough to tell."""
+"""This many first bytes are enough to recognize a format."""
 
 _MAGIC = (
     (0, b"\x89PNG\r\n\x1a\n", "a PNG image"),

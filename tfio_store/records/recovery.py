@@ -26,7 +26,7 @@ __all__ = ["Gap", "RecoveringDecoder", "RecoveringDecompressor", "SkippedRegion"
 
 # Decompression past damage: as far as the data inflate, then from the next member on.
 #
-# What comes out of a damaged member is handed over too. The member's checksum says that some byte
+# The output of a damaged member is handed over too. The member's checksum says that some byte
 # is wrong, and the records' own checksums say which records are hit. The next member is found by
 # its magic bytes. It must inflate for a while before it is believed.
 
@@ -206,7 +206,7 @@ class RecoveringDecompressor:
 
 
 def _decompress(member: Any, piece: BytesLike, limit: int) -> tuple[bytes, bytes]:
-    """What comes out of a piece, and what is left of it."""
+    """The output of a piece, and the rest of its input."""
     limits = (limit,) if hasattr(member, "copy") else ()
     out: bytes = member.decompress(piece, *limits)
     left: bytes = member.unused_data if member.eof else member.unconsumed_tail
@@ -232,7 +232,7 @@ class SkippedRegion:
         path (str): The file's path or URL.
         offset (int): Where the region begins, in bytes of the uncompressed stream. Behind a gap of
             unknown length it counts only the bytes that came out.
-        length (int | None): Bytes of the uncompressed stream. None if nobody knows how many are
+        length (int | None): Bytes of the uncompressed stream. None if it is unknown how many are
             missing, because compressed data does not decompress.
         reason (str): What is wrong.
         stored_length (int): The compressed bytes that do not decompress. Default 0.
@@ -287,7 +287,7 @@ class RecoveringDecoder:
     ) -> None:
         self._on_skip = on_skip
         self.summed = summed
-        """What `scan` calls the sum of the records that were returned."""
+        """The name that `scan` has for the sum of the records that were returned."""
         self._verify = verify
         self._max = max_record_bytes
         self._path = path
@@ -310,7 +310,7 @@ class RecoveringDecoder:
         return self._decode(data, final=False)
 
     def finish(self) -> RecordBatch:
-        """Records that only the end of the data tells apart from damage."""
+        """Records that may be damage: the end of the data decides."""
         batch = self._decode(b"", final=True)
         if self._damage is not None:
             self._report(self._base)

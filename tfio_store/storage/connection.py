@@ -28,7 +28,7 @@ _inherited: list[Connection] = []
 
 
 def _keep_inherited() -> None:
-    """What a parent has open must be neither collected nor closed in its child. See Connection."""
+    """A child must neither collect nor close what its parent has open. See Connection."""
     for connection in list(_connections):
         _inherited.append(connection)
         for _, fs in connection._by_process.values():
@@ -46,7 +46,7 @@ class Connection:
     listings. Our instance is not shared, and caches nothing. A forked child can neither use nor
     close its parent's sockets and loop, because the two share one epoll set. So it makes its own
     instance, and leaves the other alone. An instance waits for its loop when it closes. So a thread
-    closes one that nobody wants any more (see `tfio_store.storage.threads`).
+    closes one that is no longer used (see `tfio_store.storage.threads`).
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Connection:
         try:
             self.opened(url)
         except BaseException:
-            work.close()  # or Python warns that nobody awaits it
+            work.close()  # or Python warns that it was never awaited
             raise
 
     @property
@@ -136,7 +136,7 @@ class Connection:
         future = self.start(work)
         try:
             return future.result()
-        except BaseException:  # KeyboardInterrupt too: nobody is left to want the answer
+        except BaseException:  # KeyboardInterrupt too: no caller is left
             future.cancel()
             raise
 

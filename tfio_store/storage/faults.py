@@ -116,7 +116,7 @@ NO_CREDENTIALS_TYPES = frozenset(
         ("botocore", "PartialCredentialsError"), ("google", "DefaultCredentialsError"),
     }
 )  # fmt: skip
-"""What clients raise who have not even asked the store."""
+"""Exceptions of clients that have not even asked the store."""
 
 # Faults that no second attempt mends, although their types say otherwise.
 PERMANENT_TYPES = frozenset(
@@ -166,7 +166,7 @@ NO_MORE_WORK = (
     "cannot schedule new futures after", "can't start new thread at interpreter shutdown",
     "can't create new thread at interpreter shutdown",
 )  # fmt: skip
-"""What executors and threads say at that time, in a RuntimeError that clients may wrap."""
+"""The words of executors and threads then, in a RuntimeError that clients may wrap."""
 
 NO_CREDENTIALS = (
     "no credentials were found; give them in the environment or as storage_options=, where s3fs "
@@ -233,7 +233,7 @@ def lacks_credentials(fault: BaseException) -> bool:
 
 
 def is_refused(fault: BaseException) -> bool:
-    """Whether nobody takes the connection. Another attempt soon will hardly do better."""
+    """Whether the connection is refused. Another attempt soon will hardly do better."""
     return any(
         isinstance(each, ConnectionRefusedError | socket.gaierror)
         or errno_in(each) == errno.ECONNREFUSED
@@ -294,7 +294,7 @@ def explanation(
 
 
 def unopened(fault: Exception, url: str, options: Mapping[str, Any]) -> Exception:
-    """What to raise for the ``fault`` of making a client with ``options``: `named`, but a mistake
+    """The error for the ``fault`` of making a client with ``options``: `named`, but a mistake
     in the options keeps its kind, and a local file that is missing its name. Neither it nor its
     chain shows a secret of these options."""
     secrets = secrets_in(options)
@@ -344,15 +344,15 @@ def may_arrive(failure: BaseException, store: Store) -> bool:
     """Whether the failed request, or a copy of it before this one, may have been carried out or may
     yet be.
 
-    A refusal tells of one copy. Our own attempts are counted. But an HTTP client or a proxy may
-    have sent another one by itself, and that may still be under way. Only where nobody does so is a
+    A refusal answers one copy. Our own attempts are counted. But an HTTP client or a proxy may
+    have sent another one by itself, and that may still be under way. Only where none does so is a
     refusal final. An object that is in the way refuses the other copies as well.
     """
     if not isinstance(failure, OSError) or failure.errno not in REFUSED:
         return True
     if getattr(failure, "attempts", 1) > 1:
         return True
-    asks_once = getattr(store, "asks_once", False)  # stores of others may not tell
+    asks_once = getattr(store, "asks_once", False)  # plug-in stores may lack it
     return not asks_once and failure.errno != errno.EEXIST
 
 

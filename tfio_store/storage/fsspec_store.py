@@ -40,7 +40,7 @@ LOOKS = 4
 """How often an object that changes while it is read is read again."""
 
 CHANGED = ("mtime", "modified", "last_modified", "LastModified", "modifiedTime", "updated")
-"""The names under which filesystems tell when a file was changed."""
+"""Keys under which filesystems say when a file was changed."""
 
 
 class FsspecStore:
@@ -98,7 +98,7 @@ class FsspecStore:
             return None
 
     def get(self, path: str, *, most: int | None = None) -> tuple[bytes, ObjectInfo]:
-        """Between two looks that find the same object: fsspec tells no version with the bytes."""
+        """Between two looks that find the same object: fsspec gives no version with the bytes."""
         info = self.info(path)
         for _ in range(LOOKS):
             check_size(info.size, most, self.url(path))
@@ -307,7 +307,7 @@ class SpooledOutput:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A range of a filesystem that tells neither size nor version with the bytes. After the bytes
+    """A range of a filesystem that gives neither size nor version with the bytes. After the bytes
     have come, a look at the object checks them."""
 
     path: str
@@ -349,13 +349,13 @@ class Wanted:
 def object_info(path: str, found: Mapping[str, Any], url: str) -> ObjectInfo:
     if found.get("type") == "directory":
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), url)
-    told = (seconds_of(found.get(name)) for name in CHANGED)
-    modified = next((when for when in told if when is not None), None)
+    times = (seconds_of(found.get(name)) for name in CHANGED)
+    modified = next((when for when in times if when is not None), None)
     return ObjectInfo(path, int(found["size"]), version_of(found), modified=modified)
 
 
 def version_of(found: Mapping[str, Any]) -> str | None:
-    """What tells an object's versions apart: the filesystem's own mark, or else when and where it
+    """The mark of an object's version: the filesystem's own, or else when and where it
     was written."""
     etag = next((found[key] for key in ("ETag", "etag", "generation") if found.get(key)), None)
     if etag:
@@ -367,7 +367,7 @@ def version_of(found: Mapping[str, Any]) -> str | None:
 # fsspec's in-memory filesystem: one dict, shared by the whole process, gone with it.
 
 
-# Between a look and a write nobody else of this process writes.
+# Between a look and a write no other thread of this process writes.
 _turn = threading.RLock()
 
 

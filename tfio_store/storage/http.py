@@ -27,7 +27,7 @@ STORED_BYTES = {"Accept-Encoding": "identity"}
 class HTTPStore(FsspecStore):
     """A `Store` of URLs. Its paths are the URLs. `url` leaves out their signatures."""
 
-    service = ""  # the path tells it
+    service = ""  # the path contains it
 
     def info(self, path: str) -> ObjectInfo:
         return self._connection.wait(self._retry.run(lambda: self._look(path), self.url(path)))
@@ -54,7 +54,7 @@ class HTTPStore(FsspecStore):
         size = size_of(answer)
         if size is None:
             raise OSError(
-                errno.ESPIPE, "the server does not tell the size; download it first", self.url(path)
+                errno.ESPIPE, "the server does not say the size; download it first", self.url(path)
             )
         modified = seconds_of(answer.headers.get("Last-Modified"))
         return ObjectInfo(path, size, version_of(answer), modified=modified)
@@ -100,7 +100,7 @@ def size_of(answer: Answer) -> int | None:
 
 
 def version_of(answer: Answer) -> str | None:
-    """What tells an object's versions apart: its ETag, or else when it was changed."""
+    """The mark of an object's version: its ETag, or else when it was changed."""
     etag = answer.headers.get("ETag")
     return etag.strip('"') if etag else answer.headers.get("Last-Modified")
 

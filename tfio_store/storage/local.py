@@ -53,7 +53,7 @@ def final_name(name: str) -> str | None:
 
 
 NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS)
-"""What filesystems without hard links answer (FAT, some network filesystems)."""
+"""Errors of filesystems without hard links (FAT, some network filesystems)."""
 
 LOOKS = 10
 """How often a file is read again if somebody writes into it meanwhile."""
@@ -382,7 +382,7 @@ def refuse_unreadable(path: str) -> None:
 
 
 def unless_missing(fault: OSError) -> None:
-    """os.walk drops errors unless it is told otherwise. A missing folder counts as empty."""
+    """os.walk drops errors unless this raises them. A missing folder counts as empty."""
     if not isinstance(fault, (FileNotFoundError, NotADirectoryError)):
         raise fault
 

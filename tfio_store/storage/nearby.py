@@ -25,7 +25,8 @@ _MOST = 10_000
 
 def names_in(store: Store, folder: str, beginning: str = "") -> list[str]:
     """Names right in ``folder``; those of folders end in "/". Of a long folder only some, those
-    that begin as ``beginning`` among them. Empty if there is no such folder, or nobody can say."""
+    that begin as ``beginning`` among them. Empty if there is no such folder, or it can't be
+    listed."""
     try:
         return list(dict.fromkeys(islice(_names(store, folder, beginning), _MOST)))
     except (OSError, ValueError, NotImplementedError):

@@ -20,7 +20,7 @@ __all__ = [
 ]
 
 
-# What we need of Azure's SDK, which adlfs uses, and have no public way to get.
+# Private names of Azure's SDK, which adlfs uses. No public name does the same.
 
 
 def proxies(service: Any) -> Any:
@@ -28,7 +28,7 @@ def proxies(service: Any) -> Any:
     return service._config.proxy_policy.proxies
 
 
-# What we need of gcsfs and have no public way to get.
+# Private names of gcsfs. No public name does the same.
 
 
 async def open_session(fs: Any) -> None:
@@ -59,7 +59,7 @@ def uses_mtls(fs: Any) -> bool:
     return bool(getattr(fs, "_use_client_cert", False))  # older gcsfs can't
 
 
-# What we need of s3fs, and of the aiobotocore client below it, and have no public way to get.
+# Private names of s3fs, and of the aiobotocore client below it. No public name does the same.
 
 
 def bucket_and_key(fs: Any, path: str) -> tuple[str, str]:

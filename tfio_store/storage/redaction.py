@@ -14,15 +14,15 @@ NAMES = (
     rf"(?:[\w.-]|%(?!26|23|3F|3D))*(?:{WORDS}|delegation|session|cookie|assertion|hmac)"
     r"(?:[\w.-]|%(?!26|23|3F|3D))*|code|sas|pw|otp"
 )
-"""Of what lets somebody in: parameters of URLs, and options."""
+"""Names of secrets: parameters of URLs, and options."""
 
 PARAMETER = re.compile(
     rf"(?i)((?:[?&;#](?:{NAMES})|^[\w.%-]*(?:{WORDS})[\w.%-]*)=)"
     r"(?:[^&#\s'\";,)>]|[,)](?=[\w%])|;(?![\w.%-]+=))+"
     rf"|((?:%3F|%26|%23)(?:{NAMES})%3D)(?:(?!%26|%23)[\w.%~+-])+"
 )
-"""Of a URL's query or fragment, of a URL that is quoted in another one's, or of a connection
-string."""
+"""A name and its value: in a URL's query or fragment, in a URL that is quoted in another one's, or
+in a connection string."""
 
 OPTION = re.compile(rf"(?i)(?:{NAMES}|connection_string)$")
 """An option whose value is a secret."""
@@ -35,14 +35,14 @@ USER_INFO = re.compile(
 HEADER = re.compile(r"(?i)\b((?:bearer|basic|sharedkey)\s+)[\w+/=.:~-]{6,}|(\bsignature=)[0-9a-f]+")
 
 FILE = re.compile(r"[/\\].*\.\w{1,5}$")
-"""What is no secret but a file that keeps one: an error must name it."""
+"""Options that are no secret but name a file that keeps one: an error must name it."""
 
 WORD = 6
 """Shorter secrets are hidden where they stand alone: each may be a part of many words."""
 
 
 class ClientError(Exception):
-    """Takes the place of an exception that tells a secret. It says the rest of what that said."""
+    """Takes the place of an exception that shows a secret. It says the rest of what that said."""
 
 
 def redacted(text: str, secrets: re.Pattern[str] | None = None) -> str:
@@ -91,7 +91,7 @@ def _secret_texts(options: Any, named: bool = False) -> Iterator[str]:
 
 
 def without_secrets(fault: BaseException, secrets: re.Pattern[str] | None = None) -> BaseException:
-    """``fault``, or what takes its place if it tells a secret. The same goes for its chain."""
+    """``fault``, or what takes its place if it shows a secret. The same goes for its chain."""
     return _mended(fault, secrets, {})
 
 

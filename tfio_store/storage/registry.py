@@ -15,7 +15,7 @@ from tfio_store.storage.threads import PerProcess
 __all__ = ["AzureOrigin", "Factory", "Origin", "options_of", "shared_store", "surroundings"]
 
 
-# What a URL says of a place beside the path: an account, a host, or the rest of a chain.
+# The parts of a URL beside the path: an account, a host, or the rest of a chain.
 #
 # A store's paths lack it. It is kept, so that a path becomes a URL again which opens the same
 # place.
@@ -53,7 +53,7 @@ class AzureOrigin:
 
 
 def surroundings(url: str, path: str) -> Surroundings | None:
-    """What is around ``path`` in ``url``. None if the path is not a part of it as it stands."""
+    """The text around ``path`` in ``url``. None if the path is not a part of it as it stands."""
     start = url.index("://") + len("://")
     ends = [found for mark in ("::", "?", "#") if (found := url.find(mark, start)) >= 0]
     for end in [*ends, len(url)]:  # names may hold those marks
@@ -122,8 +122,8 @@ def shared_store(
     with _lock.here:
         store = _stores.get(key)
         if store is None:
-            told = () if origin is None else (origin,)
-            store = _stores[key] = checked(factory(scheme, options, retry, *told), scheme)
+            more = () if origin is None else (origin,)
+            store = _stores[key] = checked(factory(scheme, options, retry, *more), scheme)
             if len(_stores) > KEPT_STORES:
                 _stores.popitem(last=False)
         _stores.move_to_end(key)

@@ -34,7 +34,7 @@ _CHAIN = re.compile(r"[A-Za-z][\w+.-]*(://.*)?::[A-Za-z][\w+.-]*://", re.DOTALL)
 """One of fsspec's chains, as in ``simplecache::s3://bucket/key``."""
 
 OWN_SCHEMES = frozenset({*EXTRAS, "file", "http", "https", "memory"})
-"""What no plugin takes over; nor is the list of plugins read for them."""
+"""Schemes that no plug-in replaces. The list of plug-ins is not even read for them."""
 
 
 def open_store(
@@ -133,7 +133,7 @@ def split(scheme: str, url: str) -> tuple[str, dict[str, Any], Origin | None]:
         path, options = cls._strip_protocol(url), cls._get_kwargs_from_urls(url)
     except ValueError:
         options = None
-    if options is None:  # outside the handler: the fault tells parts of a password
+    if options is None:  # outside the handler: the fault shows parts of a password
         raise ValueError(
             f"{redacted(url)}: is no URL; of a user or password write #, ?, /, @ and : as %23, "
             "%3F, %2F, %40 and %3A"
@@ -173,7 +173,7 @@ def split_azure(scheme: str, url: str) -> tuple[str, dict[str, Any], Origin | No
 
 
 def factory_of(scheme: str, backend: str) -> Factory:
-    """What makes stores of this scheme. Imports the client that it needs."""
+    """The function that makes stores of this scheme. Imports the client that it needs."""
     if scheme == "file":
         from tfio_store.storage.local import LocalStore
 
@@ -189,7 +189,7 @@ def factory_of(scheme: str, backend: str) -> Factory:
     return fsspec_factory(scheme)
 
 
-@cache  # so that the log tells of each scheme once
+@cache  # so that the log names each scheme once
 def takes_obstore(scheme: str) -> bool:
     """Whether "auto" reads this scheme by obstore, whose stores themselves leave to fsspec what
     obstore would not do as fsspec does."""

@@ -34,7 +34,7 @@ class Retry:
     These are timeouts, resets, 408/429/5xx answers and short bodies. Other faults are raised at
     once. Before attempt n + 1 a request waits a random time of up to ``min(max_delay, base_delay *
     2**(n - 1))`` seconds ("full jitter": it spreads clients that a store has turned away together).
-    The logger ``tfio_store`` tells of each repeated attempt, at level INFO.
+    The logger ``tfio_store`` logs each repeated attempt, at level INFO.
 
     Args:
         attempts (int): How often a request is made at most. Default 8.
@@ -42,7 +42,7 @@ class Retry:
         max_delay (float): Seconds: the longest wait of all. Default 10.
         timeout (float): Seconds for one attempt, and more for many bytes. Filesystems without an
             asynchronous interface keep to their own timeouts. Default 30.
-        refused (float): Seconds for which an address is tried at which nobody answers (a refused
+        refused (float): Seconds for which an address is tried that does not answer (a refused
             connection, an unknown name). Default 5.
 
     Raises:
@@ -79,12 +79,12 @@ class Retry:
         Returns:
             float: Seconds.
         """
-        # 2**failures without an overflow: nobody waits longer than max_delay anyway
+        # 2**failures without an overflow: no wait is longer than max_delay anyway
         ceiling = min(self.max_delay, self.base_delay * 2.0 ** min(failures - 1, 64))
         return random.uniform(0, ceiling)
 
     def limit(self, nbytes: int) -> float:
-        """Tell how long one attempt may take.
+        """Return how long one attempt may take.
 
         Args:
             nbytes (int): The bytes that it moves.

@@ -96,12 +96,12 @@ class Storage:
 
     def __repr__(self) -> str:
         names = ", ".join(f"{name!r}: ..." for name in self.options or ())
-        told = [f"{{{names}}}"] if names else []
-        told += [] if self.retry is None else [f"retry={self.retry}"]
-        told += [] if self.backend == "fsspec" else [f"backend={self.backend!r}"]
-        told += [] if self.cache is None else [f"cache={self.cache}"]
-        told += [] if self.index_dir is None else [f"index_dir={redacted(self.index_dir)!r}"]
-        return f"Storage({', '.join(told)})"
+        shown = [f"{{{names}}}"] if names else []
+        shown += [] if self.retry is None else [f"retry={self.retry}"]
+        shown += [] if self.backend == "fsspec" else [f"backend={self.backend!r}"]
+        shown += [] if self.cache is None else [f"cache={self.cache}"]
+        shown += [] if self.index_dir is None else [f"index_dir={redacted(self.index_dir)!r}"]
+        return f"Storage({', '.join(shown)})"
 
     def _repr_html_(self) -> str:
         rows = [
@@ -142,7 +142,7 @@ class Storage:
 def given_storage(
     storage_options: Mapping[str, Any] | None, storage: Storage | None
 ) -> Storage | None:
-    """What a caller passed as ``storage_options=`` or in its place as ``storage=``.
+    """The storage that a caller passed as ``storage_options=`` or as ``storage=``.
 
     None if that is nothing: then an opened source is reached as it was opened, and any other as
     ``Storage()`` says. Raises TypeError or ValueError that names the argument.

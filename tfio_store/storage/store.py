@@ -1,4 +1,4 @@
-"""What the library asks of a place that keeps objects: the `Store` protocol.
+"""The `Store` protocol: what the library needs of a place that keeps objects.
 
 A store is bound to one scheme and one set of storage options. Its *paths* are
 what `open_store` gives beside it (``bucket/key``, ``/folder/file``); `Store.url` turns one
@@ -58,14 +58,14 @@ class ConditionRefusedError(PermissionError):
     def of(cls, url: str) -> ConditionRefusedError:
         return cls(
             errno.EPERM,
-            "the store refuses to replace this object, although nobody else has: it is leased or "
+            "the store refuses to replace this object, although no one else has: it is leased or "
             "locked, or the store's conditions do not hold here (Ceph's versioned buckets)",
             url,
         )
 
 
 class Version:
-    """One version of an object, known by its etag. The first answer tells the etag, and from then
+    """One version of an object, known by its etag. The first answer has the etag, and from then
     on it stays. All ranges that belong together share one Version, so that none has to wait: the
     first answer decides, and the others must agree. It pickles with what is known.
     """
@@ -87,7 +87,7 @@ class Version:
 
     def hold(self, etag: str | None, url: str) -> None:
         """Take the etag of an answer. Raises ReplacedError if another etag is known. An answer
-        without an etag tells nothing."""
+        without an etag is no evidence."""
         if etag is not None and self._known.setdefault("etag", etag) != etag:  # setdefault: atomic
             raise self.replaced(url)
 
@@ -104,7 +104,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
-    """One stored object. ``crc32c`` is what the store computed or checked; None if it tells
+    """One stored object. ``crc32c`` is what the store computed or checked; None if it says
     none. ``modified`` is when it was last written, in seconds since 1970, if `Store.info` asked
     and the store tells."""
 
@@ -122,7 +122,7 @@ class PendingUpload:
     path: str
     token: str
     begun: float | None = None
-    """When, in Unix time. None if nobody knows."""
+    """When, in Unix time. None if unknown."""
 
 
 class Output(Protocol):
@@ -169,13 +169,13 @@ class Store(Protocol):
 
     @property
     def lists_cheaply(self) -> bool:
-        """Whether a listing is one small request, which nobody regrets, and which does not keep
+        """Whether a listing is one small request, which costs little, and which does not keep
         other requests waiting."""
 
     @property
     def service(self) -> str | None:
-        """What tells this service from another that has the same URLs; not to show. None if the
-        store can't tell it, or can't tell versions: then nothing of it is cached."""
+        """A mark of this service, as another may have the same URLs; not to show. None if the
+        store has none, or has no versions: then nothing of it is cached."""
 
     def address(self, path: str) -> str:
         """The URL that `open_store` turns into this path and this place, whatever account or host
@@ -188,7 +188,7 @@ class Store(Protocol):
         """FileNotFoundError, IsADirectoryError, PermissionError."""
 
     def look(self, path: str) -> ObjectInfo | None:
-        """What `info` tells, or None if there is no object: one request, where `info` may make a
+        """The answer of `info`, or None if there is no object: one request, where `info` may make a
         second one to tell a folder from nothing."""
 
     def get(self, path: str, *, most: int | None = None) -> tuple[bytes, ObjectInfo]:
@@ -276,14 +276,14 @@ def early(
             answer.set_exception(error)
 
     try:
-        # a daemon, since nobody waits for an answer that was dropped: not at exit either
+        # a daemon, since no one waits for an answer that was dropped, not even at exit
         threading.Thread(target=run, name="tfio_store-early", daemon=True).start()
     except RuntimeError:  # the interpreter is on its way out
         return later
     return answer.result
 
 
-# What a store tells of many objects: by listing them, where that takes less time than to ask for
+# Metadata of many objects: by listing them, where that takes less time than to ask for
 # each.
 
 
@@ -295,7 +295,7 @@ _LISTED_AT_ONCE = 1000
 
 
 def listed(store: Store, paths: Sequence[str], *, among: int) -> dict[str, ObjectInfo]:
-    """What a listing of their folder tells of these objects, by path. It may leave some out.
+    """The metadata that a listing of their folder has of these objects, by path. It may lack some.
 
     ``among``: about how many objects such a listing has. Nothing comes where to ask for each,
     `LOOKS_AT_ONCE` at a time, is faster, where a listing has its price, or where it is refused.
@@ -311,19 +311,19 @@ def listed(store: Store, paths: Sequence[str], *, among: int) -> dict[str, Objec
     return {}
 
 
-# When an object was last written: stores and filesystems tell a date, seconds, or a text.
+# When an object was last written: stores and filesystems give a date, seconds, or a text.
 
 
-def seconds_of(told: object) -> float | None:
-    """Seconds since 1970, UTC. None for what tells no time."""
-    if isinstance(told, str):
-        told = _read(told)
-    if isinstance(told, datetime):
-        known = told if told.tzinfo is not None else told.replace(tzinfo=timezone.utc)
+def seconds_of(given: object) -> float | None:
+    """Seconds since 1970, UTC. None for what is no time."""
+    if isinstance(given, str):
+        given = _read(given)
+    if isinstance(given, datetime):
+        known = given if given.tzinfo is not None else given.replace(tzinfo=timezone.utc)
         return known.timestamp()
-    if isinstance(told, bool) or not isinstance(told, (int, float)) or not math.isfinite(told):
+    if isinstance(given, bool) or not isinstance(given, (int, float)) or not math.isfinite(given):
         return None
-    return float(told)
+    return float(given)
 
 
 def _read(text: str) -> datetime | None:

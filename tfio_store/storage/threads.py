@@ -14,10 +14,19 @@ from typing import Generic, ParamSpec, TypeVar
 
 from tfio_store.storage.faults import SHUTTING_DOWN, is_shutdown
 
-__all__ = ["Owner", "PerProcess", "Threads", "collects_here", "mapped", "pool", "quietly", "start_daemon"]
+__all__ = [
+    "Owner",
+    "PerProcess",
+    "Threads",
+    "collects_here",
+    "mapped",
+    "pool",
+    "quietly",
+    "start_daemon",
+]
 
 
-# Says which process an object belongs to, and lets go of objects that nobody wants any more.
+# Which process an object belongs to; and letting go of objects that are no longer used.
 #
 # A forked child inherits every object, and nothing of what stands behind some of them: threads,
 # uploads, temporary files, a place in a store. Those stay the parent's.
@@ -131,7 +140,7 @@ class Afterwards:
 
 
 def quietly(work: Work) -> None:
-    with contextlib.suppress(Exception):  # nobody is left to be told
+    with contextlib.suppress(Exception):  # no caller is left
         work()
 
 
@@ -143,7 +152,7 @@ os.register_at_fork(after_in_child=_afterwards.forget)
 
 
 class Collector:
-    """What the collector tells at its start and at its end."""
+    """The collector calls this at its start and at its end."""
 
     def __init__(self) -> None:
         self.forget()
@@ -186,7 +195,7 @@ class Threads(ThreadPoolExecutor):
 
 
 def mapped(work: Callable[[A], T], items: Iterable[A], at_once: int) -> Iterator[T]:
-    """What ``work`` gives of each item, in order, by threads that end with the iteration. A single
+    """``work`` of each item, in order, by threads that end with the iteration. A single
     item needs none."""
     every = list(items)
     if min(at_once, len(every)) < 2:

@@ -4,7 +4,7 @@
     PATH/v1/writing/…                   a range on its way to its name, by rename
     PATH/v1/total                       the bytes of all ranges (`room.py`)
 
-Names of folders are digests, so that they tell neither URLs nor what is in them.
+Names of folders are digests, so that they show neither URLs nor what is in them.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ __all__ = ["DIGEST_BYTES", "CacheFolder", "Found", "KeptRanges", "folder_of"]
 DIGEST_BYTES = 20
 PIECE_BYTES = 64 << 10
 STEP_BYTES = 4 * PIECE_BYTES
-"""What is read and then checked while it is in the processor's cache."""
+"""Bytes that are read and then checked while they are in the processor's cache."""
 
 _MAGIC = b"TFIOSRNG"
 _HEAD = struct.Struct(f"<8s{DIGEST_BYTES}sQQ")
@@ -76,7 +76,7 @@ class Entry:
         return _HEAD.size + _CRC.size * (pieces + 1)
 
     def header(self, data: BytesLike) -> bytes:
-        """What stands before the range's ``data``."""
+        """The header before the range's ``data``."""
         view = memoryview(data).cast("B")
         pieces = range(0, len(view), PIECE_BYTES)
         crcs = b"".join(_CRC.pack(crc32c(view[at : at + PIECE_BYTES])) for at in pieces)
@@ -152,7 +152,7 @@ class KeptRanges:
             del self._ranges[at]
 
     def holding(self, at: int) -> Range | None:
-        """Of the ranges that hold byte ``at``, the one that goes furthest."""
+        """The range that holds byte ``at`` and goes furthest."""
         best: Range | None = None
         for number in range(bisect_right(self._ranges, (at, 1 << 63)) - 1, -1, -1):
             start, stop = self._ranges[number]
@@ -163,7 +163,7 @@ class KeptRanges:
         return best
 
     def ending(self, at: int) -> Range | None:
-        """Of the ranges that hold the byte before ``at``, the one that begins first."""
+        """The range that holds the byte before ``at`` and begins first."""
         best: Range | None = None
         for number in range(bisect_right(self._ranges, (at - 1, 1 << 63)) - 1, -1, -1):
             start, stop = self._ranges[number]
@@ -186,7 +186,7 @@ class LostError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a cache has of a range: its beginning, and its end behind the ``gap``. None: all."""
+    """The cached parts of a range: its beginning, and its end behind the ``gap``. None: all."""
 
     before: list[memoryview]
     gap: Range | None
@@ -195,7 +195,7 @@ class Found:
 
 @dataclass(slots=True)
 class Known:
-    """What is known of an object's folder, since when."""
+    """The facts about an object's folder, and since when they are known."""
 
     kept: KeptRanges = field(default_factory=KeptRanges)
     looked: float = float("-inf")
@@ -216,7 +216,7 @@ class CacheFolder:
         self._lock = threading.Lock()
         self._objects: dict[bytes, Known] = {}
         self._stopped = False
-        self._damage_told = False
+        self._warned_of_damage = False
         self._open()
 
     def _open(self) -> None:
@@ -287,8 +287,8 @@ class CacheFolder:
         with contextlib.suppress(OSError):
             os.unlink(path)
         with self._lock:
-            told, self._damage_told = self._damage_told, True
-        if not told:
+            warned, self._warned_of_damage = self._warned_of_damage, True
+        if not warned:
             warn(
                 f"{path}: {error}: this range of the cache is dropped and fetched again, and so is "
                 "any other damaged one, without another warning"
@@ -304,8 +304,8 @@ class CacheFolder:
             self._write(entry, view, self._room.begin(entry.nbytes))
         except OSError as error:
             with self._lock:
-                told, self._stopped = self._stopped, True
-            if not told:
+                warned, self._stopped = self._stopped, True
+            if not warned:
                 warn(f"cache={self._base!r}: nothing more is kept in this process: {error}")
             return
         known = self._known(digest)

@@ -18,7 +18,7 @@ class LocalCache:
     processes may share a folder, and any of them may be killed. When there is no room for more, the
     ranges unused for longest go. If the disk is full, nothing more is kept, with one warning, and
     reading goes on. The folder is made for its owner alone, and holds data, but no names of objects
-    and no credentials. Delete it whenever nobody reads.
+    and no credentials. Delete it whenever no reader runs.
 
     An epoch in order through a dataset larger than the cache finds nothing in it: give it room for
     the whole dataset, or for a worker's share.

@@ -26,7 +26,7 @@ KEPT_SHARE = 0.9
 """How much of the limit is left after old files went: a look at all files is dear."""
 
 STALE_SECONDS = 3600.0
-"""A temporary file this old belongs to nobody."""
+"""A temporary file this old has no living writer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ _turns: PerProcess[list[threading.Lock]] = PerProcess(lambda: [threading.Lock() 
 
 
 def cached(store: Store, cache: LocalCache) -> Store:
-    """The store, read through the cache. Or the store itself, if it is near, or if it can't tell
+    """The store, read through the cache. Or the store itself, if it is near, or if it can't name
     its service and the versions of its objects from all others: as most of fsspec's filesystems."""
     if store.in_flight < DISTANT or store.service is None:
         return store
@@ -36,7 +36,7 @@ class CachedStore:
     """Reads ranges of a known version from the cache if they are there, and keeps those that it
     fetches. All else is the store's.
 
-    Of a `Version` that knows no etag yet, the store is first asked for it. If the store tells none,
+    If a `Version` knows no etag yet, the store is first asked for it. If the store has none,
     or one that two versions may share, or if the caller takes any version, nothing is kept.
     """
 

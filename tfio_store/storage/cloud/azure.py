@@ -187,7 +187,7 @@ SHORTEST_ID = 16
 class AzureStore(AzureCopies):
     """A `Store` of block blobs. Its paths are ``container/name``.
 
-    Nobody sees blocks that were staged and never committed, and nobody can delete them. The service
+    Blocks that were staged and never committed are invisible, and can't be deleted. The service
     forgets them after a week.
     """
 
@@ -249,11 +249,11 @@ class AzureStore(AzureCopies):
             if status_of(fault) == 412:
                 raise
             return nothing_there(start, info)
-        # the SDK asks for large ranges in several, the first of which tells where the blob ends
+        # the SDK asks for large ranges in several; the first answer says where the blob ends
         first, _, size = answers[0].get("Content-Range", "").rpartition("/")
-        told = f"bytes {start}-{start + len(data) - 1}/{size}"
+        span = f"bytes {start}-{start + len(data) - 1}/{size}"
         return whole_range(
-            data, None, told if first.startswith(f"bytes {start}-") else "", start, stop
+            data, None, span if first.startswith(f"bytes {start}-") else "", start, stop
         )
 
     async def _page(

@@ -1,4 +1,4 @@
-"""What S3, GCS and Azure have in common: buckets of keys behind an asynchronous client."""
+"""The common part of S3, GCS and Azure: buckets of keys behind an asynchronous client."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Mark:
 
     @property
     def metadata(self) -> dict[str, str]:
-        """What the object is written with."""
+        """The metadata that the object is written with."""
         return {self._key: self.text}
 
     def is_on(self, metadata: Mapping[str, Any] | None) -> bool:
@@ -201,7 +201,7 @@ class BucketStore(ABC):
         self._wait(path, self._delete_version(path, etag))
 
     def pending_uploads(self, folder: str, *, deep: bool = True) -> builtins.list[PendingUpload]:
-        del deep  # one listing tells of all
+        del deep  # one listing has all
         return self._wait(folder, self._pending(folder.rstrip("/") + "/"))
 
     def abort_uploads(self, uploads: Iterable[PendingUpload]) -> None:

@@ -74,7 +74,7 @@ class ByteGate:
 
 
 _gate = PerProcess(partial(ByteGate, BYTES_IN_FLIGHT))
-"""What travels in a parent does not travel in its child."""
+"""Uploads of a parent do not go on in its child."""
 
 
 class MultipartOutput:

@@ -77,7 +77,7 @@ def meaning(fault: Exception, url: str) -> OSError:
 # A process that used obstore ends only when Rust's threads have nothing left to do.
 #
 # They drop what Python lent them a moment after they have answered. One that does so while the
-# interpreter ends is stopped inside Rust, which aborts the process. Nobody tells when they are
+# interpreter ends is stopped inside Rust, which aborts the process. Nothing says when they are
 # done, but on Linux one can see them sleep.
 
 
@@ -208,8 +208,8 @@ class ObstoreReads(BucketStore):
             return nothing_there(span[0], info)
         version.hold(self._etag(answer.meta), self.url(path))
         first, end = answer.range
-        told = f"bytes {first}-{end - 1}/{answer.meta['size']}"
-        return whole_range(data, None, told, *span)
+        content_range = f"bytes {first}-{end - 1}/{answer.meta['size']}"
+        return whole_range(data, None, content_range, *span)
 
     def _etag(self, meta: Mapping[str, Any]) -> str | None:
         etag = meta.get("e_tag")

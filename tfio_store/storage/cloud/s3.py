@@ -294,7 +294,7 @@ class S3Store(S3Copies):
             objects = {"Objects": [{"Key": key} for key in named], "Quiet": True}
             try:
                 answer = await self._client.call("delete_objects", Bucket=bucket, Delete=objects)
-            except Exception:  # whatever it is, each object's own request tells
+            except Exception:  # whatever it is, each object's own request shows it
                 left += named.values()
             else:
                 left += [

@@ -107,7 +107,7 @@ class S3Upload:
         del last
         if self._beginning is None:
             self._beginning = asyncio.ensure_future(self._begin())
-        # shielded: that one part is cancelled must not leave an upload whose name nobody learns
+        # shielded: the cancelled part must not leave an upload whose name is lost
         params = {**self._object, "UploadId": await asyncio.shield(self._beginning)}
         checksum = {"ChecksumCRC32C": as_checksum(crc32c)} if self._checksums else {}
         answer = await self._retry.run(
@@ -165,7 +165,7 @@ class S3Upload:
         return upload
 
     async def _confirmed(self, answer: Mapping[str, Any], size: int) -> ObjectInfo:
-        """Look at the stored object: some stores (Ceph 16) do not tell on completion."""
+        """Look at the stored object: some stores (Ceph 16) do not answer this on completion."""
         try:
             found = await self._retry.run(
                 lambda: self._client.head(*self._object.values()), self.url
@@ -220,7 +220,7 @@ class S3CopiedUpload(S3Upload):
         self._parts[number] = {"PartNumber": number + 1, "ETag": etag}
 
     async def _begin(self) -> str:
-        """Without a checksum, which nobody here has of the parts."""
+        """Without a checksum: none is known of the parts."""
         params = {**self._object, "Metadata": self._client.metadata(self._mark.metadata)}
         self._checksums = False
         answer = await self._retry.run(
