@@ -9,7 +9,7 @@ from tfio_store.example.codec import (
     encode_sequence_example,
 )
 from tfio_store.example.ragged import Nullable, Ragged
-from tfio_store.records.framing import backend  # from here, since it tells of `codec` too
+from tfio_store.records.framing import backend  # from here, since it names `codec` too
 
 __all__ = [
     "Examples",

@@ -146,8 +146,8 @@ def united(kept: bytes, new: bytes) -> bytes:
 
 
 def without_open(data: bytes, decided: Collection[str]) -> bytes | None:
-    """The stream without the types of those ``decided`` columns of which nobody has told more than
-    that there are nulls, or lists of nobody knows what. None if no column is left."""
+    """The stream without the types of those ``decided`` columns that hold only nulls, or lists of
+    an unknown type. None if no column is left."""
     import pyarrow as pa
 
     schema, dictionaries = unpacked(data)
@@ -163,7 +163,7 @@ def without_open(data: bytes, decided: Collection[str]) -> bytes | None:
 
 
 def _is_open(pa: Any, kind: Any) -> bool:
-    """Whether nobody knows what the values are. There was none."""
+    """Whether the type of the values is unknown: there was none."""
     if pa.types.is_dictionary(kind) or _is_list(pa, kind):
         return _is_open(pa, kind.value_type)
     return bool(pa.types.is_null(kind))
@@ -233,7 +233,7 @@ def _common_list(pa: Any, known: Any, new: Any) -> Any:
 
 
 def _family(kind: Any) -> str:
-    """What types of parts must share, to be parts of one column. Sizes and widths are not of it:
+    """The part of a type that parts of one column must share. Sizes and widths are not in it:
     these the schema holds together."""
     import pyarrow as pa
 

@@ -174,7 +174,7 @@ def encode_rows(
 ) -> RecordBatch:
     """As `encode_examples`, for rows of a longer table. Errors count from its ``first_row``. Of
     ``exact`` columns the schema may not change a value. ``untyped`` ones are lists without values,
-    of which nobody knows the type yet: records hold them so that any type reads them."""
+    whose type is unknown yet: records hold them so that any type reads them."""
     context, lists, rows = core_table(columns, schema, first_row, exact, untyped)
     if lists:
         buffer, offsets = _example.encode_sequence_columns(context, lists, rows)
@@ -184,7 +184,7 @@ def encode_rows(
 
 
 def new_learner() -> Any:
-    """What encodes mappings and learns their columns; see `tfio_store.example.learned`."""
+    """Make an encoder of mappings that learns their columns; see `tfio_store.example.learned`."""
     return _example.Learner()
 
 
@@ -353,8 +353,8 @@ def decode_sequence_examples(
 
 
 def infer_features(record: bytes) -> dict[str, tuple[str | None, int]]:
-    """What one serialized Example holds, or the context of a SequenceExample: name to (wire dtype,
-    or None if it is empty; number of values)."""
+    """The features of one serialized Example, or of a SequenceExample's context: name to (wire
+    dtype, or None if it is empty; number of values)."""
     return {_text(key): (_DTYPES[kind], count) for key, kind, count in _example.describe(record)}
 
 
@@ -391,7 +391,7 @@ def _text(key: bytes) -> str:
 def decode_columns(
     batch: RecordBatch, schema: Schema, strings: Strings, nulls: _How
 ) -> dict[str, Any]:
-    """As `decode_examples`, with a `Nullable` in place of each masked array. ``nulls`` tells how
+    """As `decode_examples`, with a `Nullable` in place of each masked array. ``nulls`` says how
     those of each feature come."""
     if strings not in ("object", "batch"):
         raise ValueError(f"strings must be 'object' or 'batch', got {strings!r}")

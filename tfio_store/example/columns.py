@@ -2,7 +2,7 @@
 
 The codec takes (key, values, row_splits or None, width, valid or None) with flat values: a float32
 or int64 array, a list of bytes and str, (buffer, offsets, lengths) of byte strings, or None for no
-values of no type. ``valid`` tells which rows are not null.
+values of no type. ``valid`` marks the rows that are not null.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ def _both(name: str, values: Any, valid: BoolArray) -> Nullable:
 
 
 def _from_series(name: str, column: Any) -> Any:
-    """What pandas calls missing is null, but for NaN among floats."""
+    """Make nulls of what pandas calls missing, but for NaN among floats."""
     numbers = isinstance(column.dtype, np.dtype) and column.dtype.kind not in "OmM"
     if numbers or type(column.dtype).__name__ == "SparseDtype":
         return _normal(name, np.asarray(column))
@@ -258,8 +258,8 @@ def _list(name: str, rows: list[Any]) -> Any:
     if not any(isinstance(row, (list, tuple, np.ndarray)) for row in rows):
         return _list_of_scalars(name, rows)
     shapes = {np.shape(row) if isinstance(row, np.ndarray) else _list_shape(row) for row in rows}
-    told = len(shapes) == 1 and not any(shape is None or 0 in shape for shape in shapes)
-    if told or _is_all_arrays(rows, shapes):
+    known = len(shapes) == 1 and not any(shape is None or 0 in shape for shape in shapes)
+    if known or _is_all_arrays(rows, shapes):
         return np.array(rows, object) if _has_strings(rows[0]) else _numbers(name, rows)
     try:
         return Ragged.from_rows(rows)
@@ -268,7 +268,7 @@ def _list(name: str, rows: list[Any]) -> Any:
 
 
 def _is_all_arrays(rows: list[Any], shapes: set[tuple[int, ...] | None]) -> bool:
-    """Whether they are arrays of one shape. Unlike lists, they tell a type without values too."""
+    """Whether they are arrays of one shape. Unlike lists, they have a type without values too."""
     return len(shapes) == 1 and all(isinstance(row, np.ndarray) for row in rows)
 
 
@@ -410,7 +410,7 @@ def is_narrowed(column: Any) -> bool:
 
 
 def undecided(column: Any) -> bool:
-    """Whether no row of a normal column tells of its type: all are null or lists without values, or
+    """Whether no row of a normal column shows its type: all are null or lists without values, or
     there is none."""
     values, valid = apart(column)
     lists = isinstance(values, Ragged)

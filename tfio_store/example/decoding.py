@@ -51,7 +51,7 @@ def decode_column(spans: Any, column: int, feature: Feature, buffer: Any, string
     if feature.raw:
         return _raw(spans, column, feature)
     if feature.width == 0:
-        strings = "object"  # a batch of no strings can't tell its rows
+        strings = "object"  # a batch of no strings doesn't know its rows
     if not feature.ragged:
         values = _values(spans, column, feature, buffer, strings, None)
         if isinstance(values, RecordBatch):
@@ -251,7 +251,7 @@ Nulls = Literal["mask", "nan", "default"]
 _MOST_ROOM = 1 << 32
 """Bytes of nulls and defaults in the columns of one batch."""
 _WIRE_BYTES = {"bytes": 16, "float32": 4, "int64": 8}
-"""What a reader sets aside for each value; for a byte string, where it lies."""
+"""Bytes that a reader sets aside for each value; for a byte string, for its place."""
 
 
 def check_nulls(nulls: str) -> None:
@@ -331,7 +331,7 @@ def check_room(spans: Any, columns: Mapping[str, tuple[int, Feature]]) -> None:
 
 
 def _room(feature: Feature) -> int:
-    """What a record without the feature takes."""
+    """The values of a record without the feature."""
     if feature.ragged or feature.sequence or not (feature.nullable or feature.default is not None):
         return 0
     return feature.width * max(feature.item_dtype().itemsize, _WIRE_BYTES[feature.wire])
@@ -357,7 +357,7 @@ def _masked(values: npt.NDArray[Any], valid: BoolArray, feature: Feature) -> Any
 
 
 def null_fill(name: str, feature: Feature, strings: str, nulls: str) -> Any:
-    """What stands in the place of nulls. ValueError if ``nulls`` asks for what is not there."""
+    """The values in place of nulls. ValueError if ``nulls`` asks for what is not there."""
     if strings == "batch" and feature.wire == "bytes" and not (feature.raw or feature.ragged):
         if nulls == "mask":
             return None
@@ -400,7 +400,7 @@ def check_apart(context: Mapping[str, Feature], steps: Mapping[str, Feature]) ->
     for name in [name for name, feature in (*context.items(), *steps.items()) if feature.sequence]:
         raise ValueError(
             f"feature {name!r}: sequence=True is for the one schema of decode_examples; here "
-            "feature_lists= tells what a step holds"
+            "feature_lists= says what a step holds"
         )
     for name, feature in steps.items():
         if feature.nested:

@@ -97,7 +97,7 @@ def refuse_float(name: str, value: Any) -> NoReturn:
     )
 
 
-# What stands for a null in the values and arrays that users have.
+# The nulls in the values and arrays that users have.
 
 
 _NULLS = ("NoneType", "NAType", "NaTType", "MaskedConstant")

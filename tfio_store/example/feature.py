@@ -23,7 +23,7 @@ from tfio_store.example.kinds import (
 __all__ = ["EXACT", "ROW_LENGTHS", "Feature", "Shape"]
 
 ROW_LENGTHS = "/row_lengths"
-"""What a nested ragged feature's second feature is called, after the feature's own name."""
+"""The end of the name of a nested ragged feature's second feature."""
 
 Shape = tuple[int | None, ...]
 
@@ -250,7 +250,7 @@ class Feature:
         return self.shape == (None, None)
 
     def step(self) -> Feature:
-        """Tell what one step of a feature list holds.
+        """Return the feature that one step of a feature list is.
 
         Returns:
             Feature: Of the shape behind the steps.
@@ -263,7 +263,7 @@ class Feature:
 
     @property
     def wire(self) -> str:
-        """What the record holds: "int64", "float32" or "bytes" (str)."""
+        """The type in the record: "int64", "float32" or "bytes" (str)."""
         if self.raw or self.dtype in _STRINGS:
             return "bytes"
         return "float32" if self.dtype in _FLOATS else "int64"
@@ -280,7 +280,7 @@ class Feature:
         return math.prod(self.row_shape)
 
     def item_dtype(self) -> np.dtype[Any]:
-        """Tell the dtype of the decoded values.
+        """Return the dtype of the decoded values.
 
         Returns:
             numpy.dtype: object for "bytes" and "str".

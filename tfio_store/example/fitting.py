@@ -38,7 +38,7 @@ def blank(feature: Feature, rows: int) -> Any:
 
 def levelled(name: str, column: Any, feature: Feature) -> Any:
     """The column, whose ragged levels must be those of a nested feature, or of one that is not."""
-    if 0 in feature.shape and not feature.ragged:  # lists tell no shape without values
+    if 0 in feature.shape and not feature.ragged:  # lists without values have no shape
         without = evened(column, feature) if isinstance(column, Ragged) else None
         if without is not None:
             return without
@@ -80,7 +80,7 @@ def wrong_levels(name: str, feature: Feature, *, nested: bool) -> ValueError:
 
 
 def _is_empty(values: Any) -> bool:
-    """Whether there is no value, and no shape that tells more than that rows are empty."""
+    """Whether there is no value, and no shape but that rows are empty."""
     if not isinstance(values, np.ndarray):
         return not len(values)
     return not values.size and values.ndim < 3
@@ -88,7 +88,7 @@ def _is_empty(values: Any) -> bool:
 
 def fitted(name: str, column: Any, feature: Feature, first_row: int, *, exact: bool = False) -> Any:
     """The column's values as the feature has them; its rows begin at ``first_row`` of the table.
-    ``exact``: nobody has chosen the feature, and so it must neither round nor recode.
+    ``exact``: the feature was not chosen by the user, and so it must neither round nor recode.
 
     TypeError where the column is of another kind; ValueError where rows have another shape, or a
     value would change.

@@ -59,7 +59,7 @@ def written(name: str, column: Any, valid: Valid, feature: Feature, first_row: i
 
 
 def _changed(column: Any, change: Callable[..., Any], at: Callable[[int], bool]) -> Any:
-    """The column with its values changed. ``at`` tells whether the value of an index counts."""
+    """The column with its values changed. ``at`` says whether the value of an index counts."""
     if isinstance(column, Ragged):
         return Ragged(_changed(column.values, change, at), column.row_splits)
     return change(column, at)
@@ -133,7 +133,7 @@ def meant(
 
 
 def meant_schema(schema: Schema, labels: str) -> Schema:
-    """What the columns of `meant` are."""
+    """The schema of the columns of `meant`."""
     features = {
         name: feature
         if _shown(feature, labels, False) is None
@@ -144,7 +144,7 @@ def meant_schema(schema: Schema, labels: str) -> Schema:
 
 
 def _shown(feature: Feature, labels: str, images: bool) -> Callable[[Any], Any] | None:
-    """What makes of a value what it means, if that is asked for."""
+    """The function that turns a value into its meaning, if that is asked for."""
     kind = feature.kind
     if isinstance(kind, ClassLabel) and labels == "names":
         return lambda number: _name(kind, number)

@@ -1,4 +1,4 @@
-"""What a feature's values mean: classes and images, and pixels to and from encoded images."""
+"""The meaning of a feature's values: classes and images, and pixels to and from encoded images."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ class ClassLabel:
     names: tuple[str, ...]
 
     def __repr__(self) -> str:
-        """Of many names the first ones."""
+        """The first names, if there are many."""
         shown = ", ".join(map(repr, self.names[:_SHOWN]))
         more = f", … ({len(self.names)} names)" if len(self.names) > _SHOWN else ""
         return f"ClassLabel({shown}{more})"
 
 
 def class_label(names: object) -> ClassLabel:
-    """What a user or a file gives as names. TypeError or ValueError for what is none."""
+    """Names that a user or a file gives. TypeError or ValueError for what is none."""
     if isinstance(names, (str, bytes)) or not isinstance(names, Iterable):
         raise TypeError(f"names must be a list of str, got {names!r}")
     found = tuple(names)
@@ -89,7 +89,7 @@ Kind = ClassLabel | Image
 
 
 def kind_to_json(kind: Kind) -> dict[str, Any]:
-    """What JSON can hold of a kind."""
+    """A kind as JSON can hold it."""
     if isinstance(kind, ClassLabel):
         return {"class_label": {"names": list(kind.names)}}
     return {"image": {"encoding": kind.encoding}}
@@ -109,7 +109,7 @@ def kind_from_json(value: Mapping[str, Any] | None) -> Kind | None:
 
 _MODES = ("L", "LA", "RGB", "RGBA")
 _WITHOUT_ALPHA = ("jpeg", "bmp")
-"""A BMP of 32 bits is read as RGB: its plain header does not tell what the fourth byte is."""
+"""A BMP of 32 bits is read as RGB: its plain header does not say what the fourth byte is."""
 _MOST_SIDE = {"jpeg": 65_500, "webp": 16_383, "gif": 65_535}
 """The widest and highest images of an encoding; libjpeg's limit is below that of the format."""
 

@@ -1,4 +1,4 @@
-"""What a writer learns of its columns while it encodes mappings, and the schema that it makes."""
+"""The columns that a writer learns while it encodes mappings, and the schema that it makes."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def raise_two_kinds(name: str, kind: int, record: int, known: int, first: int) -
 
 def as_floats(mapping: Mapping[str, Any], firsts: Mapping[str, int], record: int) -> dict[str, Any]:
     """``mapping`` with floats in place of whole numbers, in features that an earlier record has as
-    floats: ``firsts`` tells which record. SchemaError for a number that no float32 is."""
+    floats: ``firsts`` says which record. SchemaError for a number that no float32 is."""
     made = dict(mapping)
     for name, first in firsts.items():
         numbers = _whole_numbers(mapping[name])
@@ -118,7 +118,7 @@ def checked_state(document: Any) -> State | None:
         kind, records, least, most, scalar, listed, shapes, nested, units = column
         numbers = [kind, records, least, most, scalar, listed, nested]
         if not all(type(n) is int and n >= 0 for n in numbers) or kind > 3:
-            raise ValueError("it tells of no columns")
+            raise ValueError("it describes no columns")
         Feature("int64", tuple(shapes[0]) if shapes else ())
         for unit in units:
             Feature(unit)
@@ -146,12 +146,12 @@ def _feature(column: Sequence[Any], total: int, *, nested: bool) -> Feature:
     return Feature(dtype, shape, nullable=records < total)
 
 
-def joined_states(told: Iterable[tuple[str, State]]) -> State | None:
-    """What all tasks have learned, each of which has a name for errors. SchemaError where a feature
-    has two kinds."""
+def joined_states(learned: Iterable[tuple[str, State]]) -> State | None:
+    """The columns that all tasks have learned. Each task has a name for errors. SchemaError where a
+    feature has two kinds."""
     joined: State | None = None
     firsts: dict[str, str] = {}
-    for task, state in told:
+    for task, state in learned:
         if joined is None:
             joined = {"records": 0, "others": 0, "columns": {}}
         joined["records"] += state["records"]
@@ -191,7 +191,7 @@ def _both(name: str, known: Sequence[Any], new: Sequence[Any], first: str, task:
 def widened(kept: Schema, new: Schema) -> Schema:
     """The schema of a dataset and of appended records of which ``new`` was learned. A feature that
     one part lacks is nullable, and lists that are not of one length are of any. ValueError for a
-    feature that no schema tells of in both."""
+    feature that no schema describes in both."""
     if kept.sequence:
         return kept
     features = {}
@@ -213,9 +213,9 @@ def wider(name: str, known: Feature, new: Feature) -> Feature:
     """The feature of both parts. ValueError if there is none."""
     nullable = known.nullable or (new.nullable and known.default is None)
     if known.dtype == "unknown" or new.dtype == "unknown":
-        told, other = (new, known) if known.dtype == "unknown" else (known, new)
-        shape = told.shape if told.ragged or not other.shape else (None,)
-        return replace(told, shape=shape, nullable=nullable)
+        found, other = (new, known) if known.dtype == "unknown" else (known, new)
+        shape = found.shape if found.ragged or not other.shape else (None,)
+        return replace(found, shape=shape, nullable=nullable)
     if known.wire != new.wire or ("64[" in new.dtype and new.dtype != known.dtype):
         raise ValueError(
             f"feature {name!r} is {known.dtype} in the dataset, and {new.dtype} in what is "

@@ -111,7 +111,7 @@ def _steps(name: str, value: Any, feature: Feature, number: int) -> Any:
 
 
 def _reason(error: Exception) -> str:
-    """What is wrong. A column of one row names itself and the row too."""
+    """The end of an error: what is wrong. A column of one row names itself and the row too."""
     text = str(error)
     reason = text.removeprefix("feature '': ")
     if reason.startswith("row 0 "):

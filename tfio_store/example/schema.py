@@ -16,7 +16,7 @@ from tfio_store.records.notebook import html_table
 __all__ = ["RECORD", "Schema", "WholeRecords", "column_names", "schema_to_read", "written_schema"]
 
 RECORD = "record"
-"""The column of whole records, where nothing tells what they hold or bytes are wanted."""
+"""The column of whole records, where their contents are unknown or bytes are wanted."""
 
 _COLUMNS = ("feature", "dtype", "shape", "default")
 
@@ -40,7 +40,7 @@ class Schema(Mapping[str, Feature]):
 
     Attributes:
         records_seen (int | None): How many records `infer_schema` looked at, of which it is the
-            schema. None: nobody had to look.
+            schema. None: no record had to be looked at.
 
     Raises:
         TypeError: A name or a value is of another type. The error names the feature.
@@ -331,7 +331,7 @@ def _is_json(value: object) -> bool:
 
 
 class WholeRecords(Schema):
-    """What ``schema="bytes"`` asks for: one column, the records as they are. Only readers have
+    """The schema of ``schema="bytes"``: one column, the records as they are. Only readers have
     it."""
 
     def __init__(self) -> None:
@@ -342,8 +342,8 @@ class WholeRecords(Schema):
 
 
 def schema_to_read(value: object) -> Schema:
-    """What a reader is told by ``schema=``: "bytes", or what `Schema.of` takes. Of "auto" others
-    know more."""
+    """The schema that ``schema=`` asks a reader for: "bytes", or what `Schema.of` takes. Of "auto"
+    others know more."""
     if isinstance(value, str):
         if value == "bytes":
             return WholeRecords()
@@ -356,7 +356,8 @@ def schema_to_read(value: object) -> Schema:
 
 def written_schema(value: object) -> Schema:
     """The schema by which a user wants to write. "float64" is memory there: whoever says it wants
-    no rounding. What `Schema.to_json` returned tells of records that are there, and stays as it is.
+    no rounding. What `Schema.to_json` returned describes records that are there, and stays as it
+    is.
 
     As `Schema.of` otherwise; and ValueError for a float64 that has no raw form.
     """

@@ -1,4 +1,4 @@
-"""What a feature's value may be.
+"""The values that a feature may have.
 
 A feature holds int64, float32 or bytes, and nothing else. `plain` turns a user's value into one of
 these three. It loses only what float32 always loses: digits, not the number's size. If a value
@@ -57,7 +57,7 @@ def expand(mapping: Any) -> dict[str, Any]:
 
 
 def is_string(kind: type) -> bool:
-    """Whether values of the type are one byte string or text each. Of a memoryview its format tells
+    """Whether values of the type are one byte string or text each. A memoryview's format decides
     it, see `plain_string`."""
     return issubclass(kind, (str, bytes, bytearray, memoryview))
 
@@ -216,7 +216,7 @@ def _as_floats(name: str, numbers: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
 
 
 def _times(name: str, items: list[Any] | tuple[Any, ...]) -> npt.NDArray[Any]:
-    """Of one unit."""
+    """An array of times, which have one unit."""
     if len({getattr(item, "dtype", np.dtype(object)).kind for item in items}) > 1:
         raise TypeError(f"feature {name!r}: the list mixes times and other values")
     return np.array(items)

@@ -34,7 +34,7 @@ Keys: TypeAlias = "np.ndarray[Any, np.dtype[np.uint64]]"
 
 
 def weighted(argument: str, given: Any) -> list[tuple[Any, float]]:
-    """What is mixed, and its weights. TypeError or ValueError unless they are pairs."""
+    """The mixed sources, and their weights. TypeError or ValueError unless they are pairs."""
     takes = f"{argument}= takes pairs of what is mixed and its weight"
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
         raise TypeError(f"{takes}, not a {type(given).__name__}")

@@ -80,7 +80,7 @@ class Position:
                 )
 
     def _counted_on(self, batches: Iterator[Located]) -> Iterator[Located]:
-        """What comes from ``offset`` on, with the records before it counted."""
+        """The batches from ``offset`` on, with the records before it counted."""
         for located in batches:
             if located.position == self.position:
                 located = replace(located, records=located.records + self.records)
@@ -105,7 +105,7 @@ class Route:
         self._last: tuple[tuple[int, Rest | None], Course] | None = None
 
     def course(self, epoch: int, rest: Rest | None = None) -> Course:
-        """What a reader gives in an epoch, or of the rest of one. The last one is kept."""
+        """The records of an epoch, or of the rest of one. The last one is kept."""
         if self._last is not None and self._last[0] == (epoch, rest):
             return self._last[1]
         units = self.units
@@ -124,7 +124,7 @@ class Route:
             return 0
         return min(int(self.units.most().sum()), self.shuffle.window_bytes)
 
-    # What a state is checked against
+    # Checks of a state
 
     @cached_property
     def source(self) -> str:
@@ -166,7 +166,7 @@ class Route:
             return NO_OFFSET
         if shard.compression not in ("auto", None):
             return NO_OFFSET
-        return shard.nbytes or sys.maxsize  # of a file object, nobody knows the size
+        return shard.nbytes or sys.maxsize  # the size of a file object is unknown
 
 
 def _digest(units: Units) -> str:

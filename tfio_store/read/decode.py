@@ -74,12 +74,12 @@ class FileSkips:
     nbytes: int = 0
     stored: int = 0
     first: SkippedRegion | None = None
-    told: int = 0
+    reported: int = 0
 
     @property
     def untold(self) -> bool:
         """Whether there are regions that `say` has not reported."""
-        return self.regions > self.told
+        return self.regions > self.reported
 
     def add(self, region: SkippedRegion) -> None:
         self.regions += 1
@@ -102,7 +102,7 @@ class FileSkips:
     def say(self) -> None:
         """Warn of all that was skipped, if part of it is untold."""
         if self.untold:
-            self.told = self.regions
+            self.reported = self.regions
             warnings.warn(str(self), DataLossWarning, stacklevel=2)
 
     def __str__(self) -> str:
@@ -118,7 +118,7 @@ class FileSkips:
 
 class Skips:
     """Called with each damaged region. If the user gave a function, it is called, and nothing more.
-    Otherwise each file gives one `DataLossWarning`, when it was read to its end or nobody reads on.
+    Otherwise each file gives one `DataLossWarning`, when it was read to its end or reading stopped.
     A file in which nothing could be read is an error.
     """
 
@@ -223,7 +223,7 @@ class Located:
 
 
 def within(batches: Iterable[Located], cuts: Mapping[int, Cut]) -> Iterator[Located]:
-    """Of the batches at the positions of ``cuts`` only the records inside of these, which are
+    """Keep only the records selected by ``cuts``, in the batches at their positions. They are
     counted from there on. No offset leads to them."""
     if not cuts:
         return iter(batches)
@@ -265,7 +265,7 @@ def decode_block(
     is inflated from a checkpoint on.
 
     DataLossError with the shard's URL and the offset of the damage in the uncompressed stream;
-    ReplacedError if it holds other records than its index tells of; ManifestError if another number
+    ReplacedError if it holds other records than its index says; ManifestError if another number
     of them.
     """
     decoder = RecordDecoder(
@@ -290,10 +290,10 @@ def decode_block(
 
 
 def other_records(url: str, offset: int) -> ReplacedError:
-    """The error for a file that holds other records than its index tells of, from this byte on."""
+    """The error for a file that holds other records than its index says, from this byte on."""
     return ReplacedError(
         errno.ESTALE,
-        f"it holds other records than its manifest and index tell of (from byte {offset} on): the "
+        f"it holds other records than its manifest and index say (from byte {offset} on): the "
         "file or the manifest was replaced; open the source again, and if that does not help, see "
         "tfio_store.verify",
         url,
@@ -350,7 +350,7 @@ def recover_block(
 
     A compressed block is decompressed as far as it goes, and its records are always verified. If
     the file ends too soon, the missing bytes are a region too. It uses only the block's places,
-    stored and in the uncompressed stream, and its sums: ReplacedError where these tell that the
+    stored and in the uncompressed stream, and its sums: ReplacedError where these show that the
     block is not damaged, but another.
     """
     skipped: list[SkippedRegion] = []
@@ -378,14 +378,14 @@ def recover_block(
 
 
 def _is_another(decoder: RecoveringDecoder, block: Block, skipped: list[SkippedRegion]) -> bool:
-    """Whether a block that is all there holds other records than its index tells of: they are
+    """Whether a block that is all there holds other records than its index says: they are
     sound, or go on behind its end from where it begins. Damage moves no records: if the first one
     is damaged, those behind it still end with the block."""
     assert block.sums is not None
     if not skipped:
         return decoder.summed != block.sums[1]
     if decoder.cut is None or any(region.length is None for region in skipped):
-        return False  # behind a gap nobody knows where records lie
+        return False  # behind a gap it is unknown where records lie
     return skipped[0].offset in (decoder.cut, block.raw_start)
 
 

@@ -1,4 +1,4 @@
-"""What a reader gives in one epoch, and the rest of an epoch that other readers began."""
+"""The records of one epoch, and the rest of an epoch that other readers began."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 
-# What a reader gives in one epoch: pieces of units, or windows of these, in its order.
+# One epoch of a reader: pieces of units, or windows of these, in its order.
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class Course:
         return (total if cut[1] is None else cut[1]) - cut[0]
 
     def tail(self, position: int, records: int) -> Course:
-        """What lies behind so many records of a position. ValueError if there is no such place."""
+        """The place so many records behind a position. ValueError if there is no such place."""
         if position == records == 0:
             return self
         if position == len(self) and not records:
@@ -225,8 +225,8 @@ def _cursor(found: Any) -> Cursor:
 
 
 def course_of_rest(units: Units, steps: tuple[Step, ...], rest: Rest, epoch: int) -> Course:
-    """What a reader of these steps gives of the rest of an epoch. ValueError for a cursor that
-    stands nowhere."""
+    """The share of the rest of an epoch that a reader of these steps gives. ValueError for a cursor
+    that stands nowhere."""
     course = _first(units, rest[0], epoch)
     for stage in rest[1:]:
         course = _later(course, stage, epoch)
@@ -234,7 +234,7 @@ def course_of_rest(units: Units, steps: tuple[Step, ...], rest: Rest, epoch: int
 
 
 def _first(units: Units, stage: Stage, epoch: int) -> Course:
-    """What the readers of a dataset had not given."""
+    """The records that the readers of a dataset had not given."""
     shuffle = last_shuffle(stage.steps)
     pieces, alike = Pieces(range(len(units))), 0
     while alike < len(stage.steps) and isinstance(stage.steps[alike], Shuffle):
@@ -267,7 +267,7 @@ def _in_blocks(units: Units, cursor: tuple[int, int]) -> tuple[int, int]:
 
 
 def _later(course: Course, stage: Stage, epoch: int) -> Course:
-    """What the readers of a rest had not given."""
+    """The records that the readers of a rest had not given."""
     shares = enumerate(stage.cursors)
     return Course.joined(
         [_tail(_shared(course, steps_at(stage.steps, i), epoch), cursor) for i, cursor in shares]

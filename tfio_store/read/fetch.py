@@ -65,7 +65,7 @@ def fetch_records(
     units: Units, numbers: Numbers, frames: Frames, how: Decoding, *, budget: int
 ) -> Iterator[Located]:
     """Batches of the units of these numbers, as `fetch_blocks` gives them, and behind them batches
-    of the single records that ``frames`` tell of. Positions count the units and then the records;
+    of the single records that ``frames`` name. Positions count the units and then the records;
     a batch of records begins at its position. All is one round of requests."""
     singles = record_fetches(units.dataset, frames, how, position=len(numbers))
     ranges = chain[Fetch[Any]](fetches(units, numbers), singles)
@@ -185,7 +185,7 @@ class _BlockDecoders:
         return _Decoded(Located(batch, position, 0), block, shard, skipped)
 
 
-# Some blocks of a dataset, told apart: for engines that split a task while it runs.
+# Some blocks of a dataset, one by one: for engines that split a task while it runs.
 
 
 class BlockBatch(NamedTuple):

@@ -141,7 +141,7 @@ def _long_records(dataset: Dataset, index: int, place: _Place, how: Decoding) ->
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """Bytes to read at a time. ``sums`` tell what a whole block holds; see `BlockTable`."""
+    """Bytes to read at a time. ``sums`` say what a whole block holds; see `BlockTable`."""
 
     start: int
     stop: int
@@ -154,7 +154,7 @@ class _Run:
 
 
 def _run_from(shard: Shard, start: int) -> _Run | None:
-    """What to read from a byte on. A block is checked whole: None if that is not done here."""
+    """The ranges to read from a byte on. A block is checked whole: None if not done here."""
     table = shard.blocks
     if table is None or table.sums is None:
         return _Run(start, shard.nbytes, _ENOUGH)
@@ -195,7 +195,7 @@ def _read(descriptor: int, run: _Run, how: Decoding) -> tuple[list[bytes], int, 
 def _rest(
     units: Units, order: Numbers, how: Decoding, budget: int, place: _Place
 ) -> Iterator[Located]:
-    """What `fetch_blocks` gives from ``place`` on, the records before it counted."""
+    """The batches of `fetch_blocks` from ``place`` on, the records before it counted."""
     end, counts = place, place.start > 0  # else fetch_blocks counts
     for located in fetch_blocks(
         units, order, how, budget=budget, position=place.position, start=place.start

@@ -61,7 +61,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class MixedPosition:
-    """``place`` is that of the next record among the choices of the epoch. ``ended`` tells which
+    """``place`` is that of the next record among the choices of the epoch. ``ended`` says which
     sources were given whole, ``sources`` where each stands. ``begin`` is the place at which the
     epoch began: other than 0 for the rest of an epoch that others began."""
 

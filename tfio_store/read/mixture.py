@@ -208,7 +208,7 @@ class Mixture(Iterated):
     # Coming back
 
     def state(self, *, unread: int = 0) -> dict[str, Any]:
-        """Tell where the mixture stands. `restore` goes on with the very next record.
+        """Return where the mixture stands. `restore` goes on with the very next record.
 
         Args:
             unread (int): See `RecordReader.state`. Default 0.

@@ -50,7 +50,7 @@ Numbers: TypeAlias = "Order | range"
 """Numbers of items, in the order of a reader. A range takes no memory, however many there are."""
 
 Cut: TypeAlias = "tuple[int, int | None]"
-"""From which record of an item to which one. None: to its end, where nobody knows its records."""
+"""First and last record of an item. None: to its end, where its records are unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class Pieces:
 
     def counts(self, held: Order) -> Order:
         """int64 [n]: how many records each piece gives, by how many each item holds. -1 where
-        nobody knows."""
+        it is unknown."""
         among = self.numbers
         if isinstance(among, range):
             counts: Order = held[among.start : among.stop : among.step].copy()
@@ -288,7 +288,7 @@ class Shuffle:
 
 
 Step: TypeAlias = "Share | Shuffle"
-"""What a reader does to the order."""
+"""The steps that a reader applies to the order."""
 
 
 def rearrange(pieces: Pieces, counts: Counts, steps: tuple[Step, ...], epoch: int) -> Pieces:

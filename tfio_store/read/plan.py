@@ -85,14 +85,14 @@ class Units:
         return int(starts[shard])
 
     def begin(self, numbers: Numbers) -> None:
-        """Begin to fetch what tells where these units are, which are asked for soon."""
+        """Begin to fetch the tables of these units, which are asked for soon."""
         paged = self.dataset.paged
         if paged is not None and len(numbers) and not self.is_stream(0):
             shards, _ = paged.shards_of("blocks", np.asarray(numbers, np.int64))
             paged.begin_tables(dict.fromkeys(shards.tolist()))
 
     def records(self, numbers: Numbers) -> Iterator[int | None]:
-        """How many records each of these units holds, in any order. None where nobody knows."""
+        """How many records each of these units holds, in any order. None where it is unknown."""
         paged = self.dataset.paged
         if paged is not None and len(numbers) and not self.is_stream(0):
             return _records_of_blocks(paged, np.asarray(numbers, np.int64))
@@ -149,7 +149,7 @@ class Units:
         for number in np.asarray(pieces.numbers, np.int64)[pieces.counts(self.counts) < 0][:1]:
             shard = self.dataset.shard(self[int(number)][0])
             raise ValueError(
-                f"even=: {shard.url} is one {shard.compression} stream, of which nobody knows the "
+                f"even=: {shard.url} is one {shard.compression} stream, with an unknown number of "
                 "records; copy it with tfio_store.copy(), which compresses in blocks"
             )
         return ArrayCounts(self.counts).running(pieces)
@@ -179,7 +179,7 @@ def _is_all(pieces: Pieces, count: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _PagedTotals:
-    """All blocks of a long dataset in their order. The pages tell the totals."""
+    """All blocks of a long dataset in their order. The pages have the totals."""
 
     paged: PagedShards
 
@@ -216,8 +216,8 @@ def _costs(table: BlockTable) -> Order:
 
 @dataclass(frozen=True, slots=True)
 class StreamPart:
-    """What one range is for: a part of a stream, bytes ``start:stop`` of its shard. ``first`` and
-    ``last`` mark the stream's ends. ``position`` is where it stands in the reader's order.
+    """The purpose of one range: a part of a stream, bytes ``start:stop`` of its shard. ``first``
+    and ``last`` mark the stream's ends. ``position`` is where it stands in the reader's order.
     Records that begin before byte ``wanted`` are read to be checked, and dropped."""
 
     position: int
@@ -231,8 +231,8 @@ class StreamPart:
 
 @dataclass(frozen=True, slots=True)
 class BlockRun:
-    """What one range is for: whole blocks of a shard that lie close together. ``position`` is where
-    the first stands in the reader's order; the others follow."""
+    """The purpose of one range: whole blocks of a shard that lie close together. ``position`` is
+    where the first stands in the reader's order; the others follow."""
 
     position: int
     blocks: tuple[Block, ...]
@@ -240,7 +240,7 @@ class BlockRun:
 
 @dataclass(frozen=True, slots=True)
 class SeedRun:
-    """What one range is for: the seeds of the blocks of the run that follows. It begins at byte
+    """The purpose of one range: the seeds of the blocks of the run that follows. It begins at byte
     ``start`` of their index."""
 
     start: int
@@ -295,7 +295,7 @@ def _stream_fetches(
 def _stream_ranges(
     start: int, stop: int, table: BlockTable | None, nbytes: int
 ) -> Iterator[tuple[int, int]]:
-    """Consecutive ranges of about ``nbytes``, which end where blocks do if a table tells."""
+    """Consecutive ranges of about ``nbytes``, which end where blocks do if there is a table."""
     most = nbytes + nbytes // _STRETCH
     while table is not None and start < stop:
         at = int(table.offsets.searchsorted(start + most, side="right")) - 1

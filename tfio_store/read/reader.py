@@ -274,7 +274,7 @@ class RecordReader(Iterated):
     # Coming back
 
     def state(self, *, unread: int = 0) -> dict[str, Any]:
-        """Tell where the reader stands. `restore` goes on with the very next record.
+        """Return where the reader stands. `restore` goes on with the very next record.
 
         Any process may restore the state, with any memory budget.
 

@@ -41,7 +41,7 @@ MOST_WASTE = 5
 """One byte between the wanted ones is read for this many of those, at most."""
 
 UNKNOWN = -1
-"""Stands for a frame's place where the index does not tell it."""
+"""Stands for a frame's place that the index does not have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +76,8 @@ def frames_of(table: BlockTable, numbers: Int64Array, blocks: Int64Array) -> Int
 
 @dataclass(frozen=True, slots=True)
 class RecordRun:
-    """What one range is for: records of one shard. ``pieces`` are the first byte, the end and the
-    number of those that lie behind one another; what is between pieces was not asked for.
+    """The purpose of one range: records of one shard. ``pieces`` are the first byte, the end and
+    the number of those that lie behind one another; what is between pieces was not asked for.
     ``position`` is where the first record stands in the reader's order; the others follow.
     ``summed`` is the sum of all of them alone, or `UNKNOWN`."""
 
@@ -90,7 +90,7 @@ class RecordRun:
 def record_fetches(
     dataset: Dataset, frames: Frames, how: Decoding, *, position: int
 ) -> Iterator[Fetch[RecordRun]]:
-    """The ranges of the records that ``frames`` tell of, in the order of their shards and bytes.
+    """The ranges of the records that ``frames`` name, in the order of their shards and bytes.
 
     RecordTooLargeError before anything is read of a record that is too large.
     """
@@ -200,6 +200,6 @@ def _scan_piece(
         decoder.feed(view[found.end : stop - base])
         decoder.finish()  # raises what the fault is called
     raise ManifestError(
-        f"{url}: bytes {start} to {stop} do not hold the {count} records that the index tells of; "
+        f"{url}: bytes {start} to {stop} do not hold the {count} records that the index says; "
         "rebuild the index with tfio_store.build_index"
     )

@@ -96,7 +96,7 @@ _STARTS_SHARE = 8
 index."""
 
 _ENTRY_BYTES = 128
-"""What a record that is cached alone takes beside its bytes."""
+"""Bytes that a record which is cached alone takes beside its own."""
 
 
 class RecordSource(Sequence[bytes]):
@@ -112,7 +112,7 @@ class RecordSource(Sequence[bytes]):
     records' places too. Numbers that go on where the last question ended, as in a loop, read whole
     blocks. A source is safe to use from several threads. It pickles as names and numbers, and a
     forked child makes its own connections. It serves as a PyTorch map-style dataset and as a Grain
-    data source. ``repr`` tells two sources apart by the names, sizes and records of their files.
+    data source. ``repr`` distinguishes two sources by the names, sizes and records of their files.
 
     Args:
         source (str | PathLike | list): A path or URL, a glob, a dataset's prefix or folder with a
@@ -266,7 +266,7 @@ class RecordSource(Sequence[bytes]):
         return [found[row] for row in rows.tolist()]
 
     _getitems = __getitems__
-    """What Grain calls with a batch."""
+    """The method that Grain calls with a batch."""
 
     def _follow(self, numbers: npt.NDArray[np.int64]) -> bool:
         """Whether somebody reads on where the last question ended, as a loop does."""
@@ -345,7 +345,7 @@ class RecordSource(Sequence[bytes]):
 
     def __repr__(self) -> str:
         # Grain compares this when it restores a state, perhaps on a machine that has the files in
-        # another folder. So it does not tell where they lie.
+        # another folder. So it does not say where they lie.
         first = self._dataset.shard(0).url.rsplit("/", 1)[-1] if self._dataset.shards else "none"
         return f"<RecordSource of {self._dataset.held()}, {first}, {self._digest}>"
 
@@ -354,13 +354,13 @@ class RecordSource(Sequence[bytes]):
 
     @cached_property
     def _digest(self) -> str:
-        """Of the names and sizes of the files, as in a reader's state."""
+        """A digest of the names and sizes of the files, as in a reader's state."""
         return Route(self._dataset, (), streams=False).source
 
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """Of each wanted record: its block's number, its place in that block, how many records the
+    """For each wanted record: its block's number, its place in that block, how many records the
     block holds, and the record's frame."""
 
     blocks: npt.NDArray[np.int64]

@@ -45,7 +45,7 @@ def reshard_state(states: Sequence[Mapping[str, Any]], count: int) -> list[dict[
 
     Raises:
         ValueError: The states are not all of the shares of one reader, or ``count`` is below 1. It
-            tells what differs.
+            says what differs.
 
     Example:
         >>> _ = tfs.write_table({"x": list(range(100))}, "train", max_shard_bytes=100)
@@ -146,7 +146,7 @@ def _passes(states: list[Mapping[str, Any]], begun: list[bool]) -> list[Mapping[
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """What a state tells."""
+    """A state, taken apart."""
 
     source: str
     versions: str
@@ -166,8 +166,8 @@ class _Taken:
         place = numbers["position"], numbers["records"]
         rest = parse_rest(state["rest"])
         versions = state.get("versions")
-        told = versions if isinstance(versions, str) else ""
-        return cls(source, told, blocks, parse_steps(order), rest, numbers["epoch"], place)
+        text = versions if isinstance(versions, str) else ""
+        return cls(source, text, blocks, parse_steps(order), rest, numbers["epoch"], place)
 
     def cursor(self, epoch: int) -> Cursor:
         return self.place if self.epoch == epoch else None

@@ -19,20 +19,20 @@ __all__ = ["MOST", "differing", "made_state", "numbers_of", "position_of", "stat
 
 # Which versions of its files a state was taken of, as text.
 #
-# A manifest tells a shard's CRC32C, which a copy of the dataset has too. Of another file the store
-# tells an etag. That says something only while the file lies where it lay: of a file with another
-# URL, or reached another way, nobody knows whether it is a copy.
+# A manifest has a shard's CRC32C, which a copy of the dataset has too. For another file the store
+# has an etag. That says something only while the file lies where it lay: of a file with another
+# URL, or reached another way, it is unknown whether it is a copy.
 
 
 MOST_NAMED = 64
-"""The versions of so many files are told one by one. Of more, all are told by one number."""
+"""The versions of so many files are kept one by one. Of more, one number stands for all."""
 
 _UNKNOWN = "?"
 
 
 def versions_text(dataset: Dataset) -> str:
-    """What `differing` compares: a digest of where the files lie, and a mark of each. Nothing of a
-    long dataset, the list of which has CRCs of its own."""
+    """The marks that `differing` compares: a digest of where the files lie, and a mark of each.
+    Nothing of a long dataset, the list of which has CRCs of its own."""
     if dataset.paged is not None:
         return ""
     place = zlib.crc32(dataset.storage.backend.encode())
@@ -58,7 +58,7 @@ def _mark(shard: Shard) -> str:
 
 
 def differing(theirs: str, ours: str) -> int | None:
-    """The number of the first file of which two texts tell different versions, or None."""
+    """The number of the first file whose version differs in two texts, or None."""
     there, *others = theirs.split(" ")
     here, *marks = ours.split(" ")
     kinds = "ce" if there == here else "c"
@@ -136,7 +136,7 @@ def numbers_of(state: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _check_versions(state: Mapping[str, Any], dataset: Dataset) -> None:
-    theirs = state.get("versions", "")  # earlier releases did not tell
+    theirs = state.get("versions", "")  # earlier releases had none
     found = differing(theirs, versions_text(dataset)) if isinstance(theirs, str) else None
     if found is None:
         return

@@ -89,7 +89,7 @@ class StreamReader:
                 limit = self._how.max_record_bytes
                 return self._how.on_read.stream(self._number, codec, limit)
             return _Inflater(codec)
-        # a damaged member gives wrong bytes before it fails: only the records' checksums tell
+        # a damaged member gives wrong bytes before it fails: only the records' checksums show it
         how = replace(self._how, verify=True)
         self._frames = _frame_decoder(how, self._shard.url, 0)
         return RecoveringDecompressor(codec)
@@ -136,7 +136,7 @@ class StreamReader:
     def _end_early(self) -> None:
         text = (
             f"the file ends at byte {self._stored}, {self._missing} bytes before the end that its "
-            "listing or manifest tells of"
+            "listing or manifest says"
         )
         if self._how.skips is None:
             raise TruncatedRecordError(text, path=self._shard.url, offset=self._frames.offset)
@@ -171,9 +171,9 @@ class StreamReader:
 
 
 class _Told:
-    """Compares a shard's stream with what its manifest and index tell of it.
+    """Compares a shard's stream with what its manifest and index say.
 
-    An index that has sums tells what is in each block. Without, the CRC32C of all bytes is taken.
+    An index that has sums knows what is in each block. Without, the CRC32C of all bytes is taken.
     """
 
     def __init__(self, shard: Shard, part: StreamPart, how: Decoding) -> None:
@@ -208,8 +208,8 @@ class _Told:
             self._crc = crc32c(data, self._crc)
 
     def compare(self, frames: RecordDecoder | RecoveringDecoder, offset: int, skipped: int) -> bool:
-        """Whether the records before this byte are as told, or nobody knows. False if the end of
-        their block will tell. Raise if they are others. Of damage, the decoder tells, and
+        """Whether the records before this byte are as expected, or unknown. False if the end of
+        their block will decide. Raise if they are others. The decoder reports damage, and
         ``skipped`` counts it."""
         if self._sums is None or (isinstance(frames, RecordDecoder) and frames.failed):
             return True

@@ -265,7 +265,7 @@ class Traversal:
 
 
 class Way(Protocol):
-    """What is iterated: a way through a source, or through a mixture."""
+    """The cursor of an iterator: through a source, or through a mixture."""
 
     passes: int
 
@@ -297,7 +297,7 @@ class _Batches(_ToTheEnd, Iterator[RecordBatch]):
 
 
 class Records(_ToTheEnd, Iterator["RecordBatch | list[bytes]"]):
-    """What is given out record by record."""
+    """The batch that is given out record by record."""
 
     def __next__(self) -> RecordBatch | list[bytes]:
         found = None if self.ended else self._way.next_records()
@@ -357,7 +357,7 @@ class Iterated:
     def close(self) -> None:
         """Stop reading, and drop what is in flight.
 
-        `state` still tells where it stood. A second call does nothing.
+        `state` still says where it stood. A second call does nothing.
 
         Example:
             >>> _ = tfs.write_table({"x": [1, 2, 3]}, "train")

@@ -38,11 +38,11 @@ class RequestWindow:
     up to the store's most. If a doubling does not bring more bytes a second, it is taken back, and
     it was the last.
 
-    The caller tells the time, in seconds from any moment. No clock is looked at here.
+    The caller passes the time, in seconds from any moment. No clock is looked at here.
     """
 
     def __init__(self, usual: int, most: int) -> None:
-        self.limits = usual, most  # as the store tells them
+        self.limits = usual, most  # as the store has them
         self.usual = min(usual, most)
         self.most = most
         self.size = min(self.usual, max(2, usual // 2))
@@ -54,7 +54,7 @@ class RequestWindow:
         """The reader wanted the next answer at the time ``asked``, and had it when it ``came``."""
         if self.size < self.usual:
             self._grow(self.usual)
-        elif self._early:  # it was asked for before the window grew, and tells nothing of that
+        elif self._early:  # it was asked for before the window grew, and says nothing of that
             self._early -= 1
             if not self._early:
                 self._begin(came)
@@ -164,7 +164,7 @@ class ReadAhead(Iterator[tuple[Fetch[Tag], "BytesLike"]]):
         if not self._may_be_short:
             raise TruncatedRecordError(
                 f"the file ends at byte {end}, before the byte {fetch.stop} that its listing, "
-                "manifest or index tells of",
+                "manifest or index says",
                 path=fetch.store.url(fetch.path),
                 offset=end,
             )

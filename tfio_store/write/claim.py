@@ -42,7 +42,7 @@ BEAT_SECONDS = 300.0
 
 
 class Pulse:
-    """Calls ``beat``, which renews a claim, now and then, until `stop`, or until nobody holds this
+    """Calls ``beat``, which renews a claim, now and then, until `stop`, or until nothing holds this
     any more. Forked children do not inherit it: what the parent does, the parent shows."""
 
     def __init__(self, beat: Callable[[], None]) -> None:
@@ -121,12 +121,12 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a claim object tells."""
+    """The contents of a claim object."""
 
     generation: str
     names: DatasetNames
     plain: bool = False
-    """Whether it claims the plain names. (Its own name tells.)"""
+    """Whether it claims the plain names. (Its own name says so.)"""
     copies: bool = False
     """Whether the writer will copy its shards to plain names."""
     state: State = "open"
@@ -224,9 +224,9 @@ def put_claim(
     folder: Folder, names: DatasetNames, generation: str, *, plain: bool, copies: bool = False
 ) -> bool:
     """Put a claim. Returns whether it claims the plain names; if not, it claims tagged names. The
-    plain names are the writer's if it wants them, if nobody else claims them or will copy to them,
+    plain names are the writer's if it wants them, if no one else claims them or will copy to them,
     and if there is neither a manifest nor a file with a plain shard's name. (With the claim put,
-    nobody can change that.) ``copies``: whether this writer will copy to them.
+    no one can change that.) ``copies``: whether this writer will copy to them.
     """
     claim = Claim(generation, names, copies=copies, alive=time.time())
     if plain and _put(folder, names.claim(None), claim.to_bytes()):

@@ -6,9 +6,10 @@
     append, one that comes second, one that finds what a dead writer left) draws a tag, puts
     ``_train.claim.TAG``, and has the tag in all its names. So two writers never write the same
     object, and no writer writes an object that a manifest names.
-2.  *Shards and index.* They become visible one by one; nobody looks for them yet. Copies of a job's
+2.  *Shards and index.* They become visible one by one; no reader looks for them yet. Copies of a
+job's
     shards under plain names, if they are wanted, are noted in the claim first (`plain_names`).
-    A job's tasks write under names that only a manifest tells of.
+    A job's tasks write under names that only a manifest contains.
 3.  *Decision.* The claim changes from open to committing, and holds the manifest from then on.
     Nobody aborts the writer any more; anybody can finish what it began.
 4.  *Manifest.* One conditional put. The first manifest goes in if there is none, and a later one
@@ -19,7 +20,7 @@
     have opened it. Objects whose time is over are deleted now, and the claim last.
 
 A writer that dies before 3 has changed nothing for readers. One that dies after 3 has left
-everything that is needed to finish. Either leaves its claim, which tells `clean` what to do.
+everything that is needed to finish. Either leaves its claim, from which `clean` knows what to do.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ __all__ = [
 ]
 
 
-# What a writer does at its commit.
+# The steps of a commit.
 
 
 IfExists = Literal["error", "overwrite", "append"]
@@ -80,7 +81,7 @@ KEEP_REPLACED = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a writer does at its commit."""
+    """The steps of a commit."""
 
     if_exists: IfExists
     codec: str | None
@@ -219,7 +220,7 @@ class Attempt:
             FileExistsError: another writer was first.
             NamesTakenError: other objects have the copies' names.
             ClaimLostError: the attempt was aborted, or cleaned up behind.
-            UncertainCommitError: nobody knows whether the manifest has landed or may yet.
+            UncertainCommitError: it is unknown whether the manifest has landed or may yet.
             OSError: a shard is not in the store as it was written, or the store failed.
         """
         try:
@@ -244,7 +245,7 @@ class Attempt:
         if landed is not None:
             return landed
         claim = None if withdrawn else self.claim.read()
-        # What was proposed to replace a manifest that is gone can't land, whoever puts it.
+        # A proposal to replace a manifest that is gone can't land, whoever puts it.
         is_lost = self._lost and claim is not None and claim.proposal == self._proposed
         if claim is not None and claim.state == "committing" and not is_lost:
             self.undecided = True  # another process is about to put the manifest
@@ -330,7 +331,7 @@ class Attempt:
         return landed
 
     def kept(self) -> DatasetManifest | None:
-        """What there is now to append to. Until the commit others may append too."""
+        """The manifest to append to, as it is now. Until the commit others may append too."""
         if not self.plan.append:
             return None
         found = self.folder.manifest(self.names.manifest, index=False)
@@ -342,7 +343,7 @@ class Attempt:
         return found.manifest if found is not None and self._is_part_of(found) else None
 
     def _is_part_of(self, found: FoundManifest) -> bool:
-        """Whether this attempt has landed: the history tells, or, as it forgets the oldest, the
+        """Whether this attempt has landed: the history shows it, or, as it forgets the oldest, the
         names of the shards. An attempt whose claim is open has not come that far."""
         manifest = found.manifest
         if manifest is None or found.holds(self.generation):
@@ -383,7 +384,7 @@ class Attempt:
             return
         if shared:
             given_up = self.claim.give_up()
-        else:  # nobody but this writer could commit it; and a full disk takes no new claim
+        else:  # only this writer could commit it; and a full disk takes no new claim
             claim = self.claim.read()
             given_up = claim is not None and claim.state != "committing"
         if not given_up and self.claim.read() is not None:
@@ -403,7 +404,7 @@ class Attempt:
         claim = self.claim.read() if self.plan.copies else None
         settled = self._without_copies(claim, found)
         if settled and not (self.plain and any(shard.etag is None for shard in shards)):
-            self.claim.release()  # if not, it tells of what may appear yet
+            self.claim.release()  # if not, it names what may appear yet
 
     def _leave_no_copies(self) -> None:
         """If another process has given this writer up, it did not know of all copies."""

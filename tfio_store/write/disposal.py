@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 
-# What manifests name: that of a dataset, and those of its neighbours in the folder.
+# Objects that manifests name: a dataset's, and those of its neighbours in the folder.
 #
 # Nobody knows what a manifest names if a page of its list of shards is damaged or missing. Then
 # nothing may be deleted that it could name, and that is any object in the folder.
@@ -64,7 +64,7 @@ def manifest_and_names(folder: Folder, name: str) -> tuple[DatasetManifest, set[
 
 
 def named_by_neighbours(folder: Folder, names: DatasetNames) -> set[str]:
-    """What the other manifests in the folder name. ManifestError: nobody knows."""
+    """Objects that the other manifests in the folder name. ManifestError: one can't be read."""
     named: set[str] = set()
     for name in _neighbours(folder, names):
         try:
@@ -76,7 +76,7 @@ def named_by_neighbours(folder: Folder, names: DatasetNames) -> set[str]:
 
 
 def parts_of_neighbours(folder: Folder, names: DatasetNames) -> set[str]:
-    """What the other manifests name beside shards. ManifestError: nobody knows."""
+    """Objects that they name beside shards. ManifestError: one can't be read."""
     named: set[str] = set()
     for name in _neighbours(folder, names):
         try:
@@ -103,7 +103,7 @@ def _unknown(folder: Folder, name: str, error: ManifestError) -> ManifestError:
 # Decides what a dataset's writers may delete, and deletes it.
 #
 # A name is this dataset's own if one of its templates makes it. A tagged name proves whose it is,
-# because nobody else draws tags. A plain one (``train-00000-of-00016.tfrecord``) proves nothing,
+# because only writers draw tags. A plain one (``train-00000-of-00016.tfrecord``) proves nothing,
 # because TensorFlow uses such names too. It is deleted only if it has the size and CRC32C that its
 # writer noted. An object that another manifest in the folder names stays in any case.
 
@@ -156,8 +156,8 @@ def replaced_by(
 def replaced_parts(
     new: DatasetManifest, old: DatasetManifest, names: DatasetNames
 ) -> tuple[Fingerprint, ...]:
-    """What `replaced_by` tells of a manifest that ``new`` was appended to. All shards of that stay,
-    and so none of them is looked at."""
+    """The answer of `replaced_by` for a manifest that ``new`` was appended to. All shards of that
+    stay, and so none of them is looked at."""
     known = patterns(names, [old.shard_template])
     gone = sorted(old.parts() - new.parts())
     return tuple(Fingerprint(name) for name in gone if tag_in(name, known) is not None)
@@ -167,10 +167,10 @@ def dispose(
     folder: Folder, names: DatasetNames, doomed: Sequence[Fingerprint], current: DatasetManifest
 ) -> None:
     """Delete what a landed manifest has doomed, except objects of others, and objects in use.
-    ManifestError: nobody knows what another manifest in the folder names, and nothing is
+    ManifestError: another manifest in the folder can't be read, and nothing is
     deleted."""
-    # Of a long dataset an append replaces the last page. Whether that is still named, the manifests
-    # tell themselves, and no list is read.
+    # An append to a long dataset replaces the last page. The manifests themselves say whether it is
+    # still named, and no list is read.
     lists = {one.name for one in doomed if names.is_list(one.name)}
     if lists:
         stays = current.parts() | current.replaced_names() | parts_of_neighbours(folder, names)

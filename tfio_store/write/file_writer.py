@@ -141,7 +141,7 @@ class TFRecordWriter(Lifecycle):
     def flush(self) -> None:
         """Hand on every record written so far, as a block of its own, and wait until it is taken.
 
-        A file object then has the bytes, and is flushed. Of a path nobody sees anything before
+        A file object then has the bytes, and is flushed. At a path nothing appears before
         `close`, on any storage: a local file keeps its temporary name, and an object store keeps
         the parts it was sent (8 MiB or more each; less than that waits in memory).
 

@@ -28,7 +28,7 @@ class WrongContentError(OSError):
 
 
 def check_stored(stored: ObjectInfo, url: str, *, nbytes: int, crc: int) -> None:
-    """WrongContentError unless ``stored`` has that size, and that CRC32C if it tells one."""
+    """WrongContentError unless ``stored`` has that size, and that CRC32C if it has one."""
     if stored.size != nbytes:
         raise WrongContentError(
             errno.EIO, f"{nbytes} bytes were written, and the store holds {stored.size}", url
@@ -50,11 +50,11 @@ def check_shards(
 ) -> None:
     """FileNotFoundError or WrongContentError unless the store holds every shard as written.
 
-    A listing tells of a thousand by one request, of the ``among`` shards that the dataset has had.
+    A listing has a thousand in one request, of the ``among`` shards that the dataset has had.
     Where that is less work than to ask for each, only what it leaves open is asked for. ``made``:
     objects that this process has seen to appear, by name.
     """
-    told = listed(folder.store, [folder.join(shard.name) for shard in shards], among=among)
+    found = listed(folder.store, [folder.join(shard.name) for shard in shards], among=among)
 
     def check(shard: ShardInfo, stored: ObjectInfo) -> None:
         check_stored(stored, folder.url(shard.name), nbytes=shard.nbytes, crc=shard.crc32c)
@@ -64,7 +64,7 @@ def check_shards(
 
     unknown = []
     for shard in shards:
-        stored = told.get(folder.join(shard.name))
+        stored = found.get(folder.join(shard.name))
         # under a plain name, others may have written as many bytes
         own = shard.name.startswith("_") or (
             stored is not None and shard.name in made and stored.etag == made[shard.name].etag

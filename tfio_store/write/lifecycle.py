@@ -36,7 +36,7 @@ class Lifecycle:
     _ended = False  # a plain attribute: `write` looks at it for each record
     _failure: BaseException | None = None
     _shown = "?"
-    """What is written, for people's eyes."""
+    """A short text of what is written, for people to read."""
 
     def __repr__(self) -> str:
         state = "open" if not self._ended else "closed" if self._failure is None else "failed"
@@ -195,7 +195,7 @@ def _check_replaceable(
         )
     if found.etag is None:
         raise io.UnsupportedOperation(
-            f"{url}: this store tells no version of an object, without which a "
+            f"{url}: this store gives no version of an object, without which a "
             "dataset can't be replaced safely; write it under another name"
         )
     if plan.append and found.manifest is not None:

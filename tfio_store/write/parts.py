@@ -1,5 +1,5 @@
-"""What a writer puts beside its shards before it proposes a manifest: the index, or the list of
-shards with its indexes.
+"""The objects that a writer puts beside its shards before it proposes a manifest: the index, or the
+list of shards with its indexes.
 
 A dataset of few shards has one index, and the manifest lists the shards. A long one has them apart,
 so that a reader of a part of it reads a part of them. An append to a long one writes the tables of

@@ -97,7 +97,7 @@ class Pipeline:
         self._changed = threading.Condition()
         self._cpu = Threads(os.cpu_count() or 1, "tfio_store-compress")
         self.io = Threads(min(shards, _UPLOAD_THREADS), "tfio_store-upload")
-        """Of `SerialQueue`: one for each shard's uploads."""
+        """Make a `SerialQueue`: one for each shard's uploads."""
 
     def reserve(self, nbytes: int) -> None:
         """Wait until ``nbytes`` more fit into the budget (a single larger block may pass alone)."""
@@ -114,12 +114,12 @@ class Pipeline:
             self._changed.notify_all()
 
     def fail(self, failure: BaseException) -> None:
-        """Remember the first failure, tell the writer of it, and wake the caller."""
+        """Remember the first failure, report it to the writer, and wake the caller."""
         with self._changed:
             first, self._failure = self._failure is None, self._failure or failure
             self._changed.notify_all()
-        if first and (tell := self._on_failure()) is not None:
-            tell(failure)
+        if first and (report := self._on_failure()) is not None:
+            report(failure)
 
     @property
     def failed(self) -> bool:

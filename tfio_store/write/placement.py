@@ -57,7 +57,7 @@ def push(stream: ShardStream, tally: Tally) -> None:
     """Hand a full block on."""
     tally.count(stream.frames)
     stream.push()
-    tally.tell()
+    tally.report()
 
 
 class FixedShards:
@@ -208,7 +208,7 @@ class RollingShards:
         full = self.streams[-1]
         self._tally.count(full.frames)
         self._on_full(full)
-        self._tally.tell()
+        self._tally.report()
         self.streams.append(self._open_stream(len(self.streams)))
         self._nbytes = self._records = 0
 
@@ -228,7 +228,7 @@ class Extent(NamedTuple):
 
 @contextmanager
 def _naming_the_disk() -> Iterator[None]:
-    """The file has no name. So an error tells its folder, and how to choose another."""
+    """The file has no name. So an error names its folder, and how to choose another."""
     try:
         yield
     except OSError as error:

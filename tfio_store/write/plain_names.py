@@ -1,6 +1,6 @@
 """Plain names for a job's shards: copies, for readers that glob.
 
-Tasks write under private names, because nobody knows which of them will count. At the commit the
+Tasks write under private names, because it is unknown which of them will count. At the commit the
 store copies what counts to ``train-00000-of-00016.tfrecord`` and so on, and the manifest names the
 copies. They appear before the manifest does, one after the other, after the claim has noted them.
 So whoever ends a dead writer finds them.
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Made", "NamesTakenError", "PlainCopies", "check_free", "plain_copies", "remove_copies"]
 
-_TOLD = 5
-"""Names that an error tells."""
+_LISTED = 5
+"""An error lists so many names."""
 
 Made = dict[str, Fingerprint]
 """The copies that this process has seen to be made, by name, with their etags."""
@@ -53,10 +53,10 @@ class NamesTakenError(FileExistsError):
     @classmethod
     def of(cls, folder: Folder, taken: Iterable[str]) -> NamesTakenError:
         names = sorted(taken)
-        told = ", ".join(names[:_TOLD]) + (", …" if len(names) > _TOLD else "")
+        listed = ", ".join(names[:_LISTED]) + (", …" if len(names) > _LISTED else "")
         return cls(
             errno.EEXIST,
-            f"{len(names)} of the plain names are taken by other objects ({told}); remove or "
+            f"{len(names)} of the plain names are taken by other objects ({listed}); remove or "
             "rename these (tfio_store.clean, if a writer that died left them) and commit again, "
             'commit(results, names="tagged"), or write with another shard_template',
             folder.url(names[0]),
@@ -174,7 +174,7 @@ def _claims(place: Place, present: Iterable[str]) -> list[Claim]:
 
 
 def _noted_by(claims: Iterable[Claim], generation: str) -> set[str]:
-    """The names of copies that this writer's claim tells of."""
+    """The names of copies that are in this writer's claim."""
     return {one.name for claim in claims if claim.generation == generation for one in claim.landing}
 
 
@@ -199,7 +199,7 @@ def remove_copies(
     made: Made,
 ) -> bool:
     """Delete those copies, noted or made here, that no manifest names. Returns whether none may
-    appear any more. If not, the claim must stay, because it tells of them."""
+    appear any more. If not, the claim must stay, because it names them."""
     known = {**{one.name: one for one in noted}, **made}
     if not known:
         return True
@@ -220,7 +220,7 @@ def _names(name: str, template: str, total: int) -> DatasetNames:
 
 
 def _of(manifest: DatasetManifest | None) -> set[str]:
-    """What a manifest names, and keeps for readers of what was before."""
+    """The objects that a manifest names, or keeps for readers of what was before."""
     if manifest is None:
         return set()
     return manifest.names() | manifest.replaced_names()

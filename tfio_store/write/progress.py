@@ -73,9 +73,9 @@ class Tally:
     def landed(self) -> None:
         """One more shard has been taken."""
         self._shards += 1
-        self.tell()
+        self.report()
 
-    def tell(self) -> None:
+    def report(self) -> None:
         if self._on_progress is not None:
             self._on_progress(Progress(self.records, self._nbytes, self._shards))
 

@@ -27,17 +27,17 @@ __all__ = [
 ]
 
 
-# What may be appended to a committed dataset.
+# Records that may be appended to a committed dataset.
 
 
 _UNKNOWN: dict[str, Any] = {"features": {}, "learned": False}
-"""The schema of records some of which nobody has looked into. No manifest holds it."""
+"""The schema of records some of which were not looked into. No manifest holds it."""
 
 
-def schema_as_learned(told: Iterable[tuple[str, dict[str, Any] | None]]) -> dict[str, Any] | None:
+def schema_as_learned(tasks: Iterable[tuple[str, dict[str, Any] | None]]) -> dict[str, Any] | None:
     """The schema that a writer's tasks have learned, as JSON; None of no records. SchemaError where
     a feature has two kinds."""
-    state = joined_states((task, state) for task, state in told if state is not None)
+    state = joined_states((task, state) for task, state in tasks if state is not None)
     if state is None:
         return None
     schema = learned_schema(state)
@@ -45,7 +45,7 @@ def schema_as_learned(told: Iterable[tuple[str, dict[str, Any] | None]]) -> dict
 
 
 def not_looked_into(records: int) -> dict[str, Any] | None:
-    """The state of what was learned of records that nobody tells of."""
+    """The learned state of records that nothing is known of."""
     return {"records": 0, "others": records, "columns": {}} if records else None
 
 
@@ -58,7 +58,7 @@ def check_learned(kept: Mapping[str, Any], state: dict[str, Any]) -> None:
 
 
 def check_appendable(kept: DatasetManifest | None) -> None:
-    """ValueError unless the dataset tells of its records what those to append must be."""
+    """ValueError unless the dataset says what records to append must be."""
     if kept is not None and kept.records and kept.schema is None:
         raise ValueError(
             "the dataset to append to has records and no schema. They may not be what the new "
@@ -67,10 +67,10 @@ def check_appendable(kept: DatasetManifest | None) -> None:
 
 
 def schema_of_both(kept: DatasetManifest | None, new: dict[str, Any] | None) -> Any:
-    """The schema of a dataset with the records appended that ``new`` tells of, as JSON. It is the
-    dataset's own where nothing tells of them.
+    """The schema of a dataset with the appended records, which ``new`` describes, as JSON. It is
+    the dataset's own where nothing describes them.
 
-    ValueError or TypeError if no schema tells of both.
+    ValueError or TypeError if no schema describes both.
     """
     if kept is None or (new is not None and not kept.records):
         return None if new == _UNKNOWN else new
@@ -200,7 +200,7 @@ class RecordCheck:
 
 
 def _refuse_examples(record: object) -> None:
-    """SchemaError for a mapping that holds a record which nobody chose to write as a feature. All
+    """SchemaError for a mapping that holds a record that was not meant to be a feature. All
     others of a stream are like the first one."""
     from tfio_store.example.codec import is_example
 

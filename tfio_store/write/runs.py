@@ -100,7 +100,7 @@ def record_nbytes(record: Any, number: int | None = None) -> int:
 
 
 def _not_a_record(record: Any, number: int | None = None) -> TypeError:
-    """What to tell of something that is neither bytes nor a mapping."""
+    """The error for something that is neither bytes nor a mapping."""
     which = "record" if number is None else f"records[{number}]"
     remedy = "; encode text, such as by .encode()" if isinstance(record, str) else ""
     return TypeError(

@@ -70,7 +70,7 @@ class RecordPositions:
         self._crcs.append(crcs_of(batch))
 
     def starts(self) -> StartsArray | None:
-        """What `BlockTable` keeps of it."""
+        """The block's row in a `BlockTable`."""
         return np.concatenate(self._blocks) if self._blocks else None
 
     def crcs(self) -> CrcsArray | None:
@@ -146,7 +146,7 @@ class ShardLayout:
         return trailer
 
     def info(self, name: str) -> ShardInfo:
-        """What the finished shard holds."""
+        """The contents of the finished shard."""
         offsets = np.array(self._offsets, np.int64)
         plain = self._compressor.codec is None
         table = BlockTable(

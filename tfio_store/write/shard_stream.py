@@ -151,7 +151,7 @@ class ShardStream:
         return Fingerprint(self.name, self._layout.nbytes, self._layout.crc32c, self._etag)
 
     def info(self) -> ShardInfo:
-        """What the shard holds, once it has ended."""
+        """The contents of the shard, once it has ended."""
         return self._layout.info(self.name)
 
     def abort(self) -> Future[None]:

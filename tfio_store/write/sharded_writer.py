@@ -201,7 +201,7 @@ class ShardedWriter(ShardWriter):
 
     @property
     def manifest(self) -> DatasetManifest:
-        """What was committed (DatasetManifest). ValueError before `close`."""
+        """The manifest that was committed (DatasetManifest). ValueError before `close`."""
         if self._manifest is None:
             raise ValueError("the dataset is not committed; close() the writer first")
         return self._manifest

@@ -30,7 +30,7 @@ _BYTES_A_RECORD = 32
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TaskResult:
-    """What one task of a `WriteJob` has written. `WriteJob.commit` takes it.
+    """The shards that one task of a `WriteJob` has written. `WriteJob.commit` takes it.
 
     It pickles, and `to_json` makes what JSON can hold. Both take a few KiB: for each shard its
     name, its totals, and 2 to 16 bytes for each of its blocks.
@@ -39,7 +39,7 @@ class TaskResult:
         job (str): The job's random tag.
         attempt (str): The attempt's random tag.
         order (int | str | tuple[int, ...] | None): Where its records come in the dataset, as
-            `WriteJob.open` was told.
+            `WriteJob.open` was given.
         shards (tuple[ShardInfo, ...]): What it has written, in order. None of them is part of a
             dataset before the commit.
         learned (dict | None): What its mappings show of the columns. Default None.
@@ -61,7 +61,7 @@ class TaskResult:
 
     @property
     def _task(self) -> object:
-        """What results of the same task have alike: their order, or, without one, the attempt."""
+        """The key of results of the same task: their order, or, without one, the attempt."""
         return self.attempt if self.order is None else ("order", self.order)
 
     def __repr__(self) -> str:
@@ -83,7 +83,7 @@ class TaskResult:
         return sum(shard.nbytes for shard in self.shards)
 
     def to_json(self) -> dict[str, Any]:
-        """Tell all of it by what JSON can hold.
+        """Turn the result into what JSON can hold.
 
         Returns:
             dict: What `from_json` takes.
@@ -101,7 +101,7 @@ class TaskResult:
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> TaskResult:
-        """Make the result again that `to_json` told of.
+        """Make the result again from what `to_json` returned.
 
         Args:
             document (dict): What `to_json` returned, perhaps by way of JSON.

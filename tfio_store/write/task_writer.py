@@ -38,7 +38,7 @@ OPEN_SHARDS = 2
 
 @dataclass(frozen=True)
 class Task:
-    """What all tasks of a job have in common. It pickles with the job."""
+    """The settings that all tasks of a job share. They pickle with the job."""
 
     attempt: Attempt
     compressor: Compressor
@@ -64,7 +64,7 @@ class Task:
 
     def check_open(self) -> None:
         """OSError if the job has ended, or its commit has begun. Whoever ends after that is not
-        counted, and may find nobody who removes what it wrote."""
+        counted, and what it wrote may never be removed."""
         claim = self.attempt.claim.look()
         if claim is None or claim.state != "open":
             raise OSError(
@@ -161,7 +161,7 @@ class TaskWriter(ShardWriter):
 
     @property
     def result(self) -> TaskResult:
-        """What `close` returned (TaskResult). ValueError before that."""
+        """The result that `close` returned (TaskResult). ValueError before that."""
         if self._result is None:
             raise ValueError("the task has no result; close() its writer first")
         return self._result

@@ -259,7 +259,7 @@ class WriteJob:
         A job without results, or without records in them, makes an empty dataset, of one empty
         shard; and an append of no records adds no shard.
 
-        Every object must be there with its size, and with its CRC32C where the store tells that.
+        Every object must be there with its size, and with its CRC32C where the store has that.
         The listings that serve for many shards seldom do; each upload was checked when it ended. A
         second call, in this process or another, changes nothing, and returns the manifest that the
         first one landed.
@@ -351,8 +351,8 @@ class WriteJob:
                 (f"shard {number}", info.learned or not_looked_into(info.records))
                 for number, info in enumerate(found)
             )
-        told = counted_results(results, self._attempt.generation)
-        return schema_as_learned((_task_name(result), result.learned) for result in told)
+        counted = counted_results(results, self._attempt.generation)
+        return schema_as_learned((_task_name(result), result.learned) for result in counted)
 
     def _by_number(self, infos: Iterable[Any], num_shards: int) -> list[ShardInfo]:
         names = self._attempt.names
@@ -386,7 +386,7 @@ class WriteJob:
             self._attempt.abandon(shared=True)
 
     def _stop_pulse(self) -> None:
-        """From here on the job's life depends on nobody in this process."""
+        """From here on the job's life does not depend on this process."""
         if self._pulse is not None:
             self._pulse.stop()
 
