@@ -307,7 +307,8 @@ cdef class RecordIterator:
 
     @property
     def batch(self):
-        return self.owned if self.current is None else self.current
+        with cython.critical_section(self):
+            return self.owned if self.current is None else self.current
 
     @property
     def position(self):
@@ -316,6 +317,7 @@ cdef class RecordIterator:
     def __iter__(self):
         return self
 
+    @cython.critical_section
     def __next__(self):
         cdef bytes record
         while True:
@@ -330,6 +332,7 @@ cdef class RecordIterator:
         self.next_index += 1
         return record
 
+    @cython.critical_section
     def take_rest(self):
         """The current batch's records that were not given, which will not be; None if there are
         none."""

@@ -41,6 +41,7 @@ cdef class Inflater:
         pool_give(self.marked, self.marked_bytes)
         pool_give(self.out, self.out_bytes)
 
+    @cython.critical_section
     def feed(self, data):
         """Take the next bytes. They must not change until they are read."""
         cdef uint64_t used = self.state.bit >> 3
@@ -58,6 +59,7 @@ cdef class Inflater:
         """The bit of the file where the next symbol, or the next member, begins."""
         return 8 * self.before + self.state.bit
 
+    @cython.critical_section
     def read(self, limit, *, bint exact=False):
         """The next bytes. `status` says why there are no more of them: the "limit", "more" input is
         needed, a "member" has ended, or all data has, at its "end". ``exact``: end at the last symbol
@@ -104,6 +106,7 @@ cdef class Inflater:
         self.out, self.out_bytes, self.room = out, capacity, most
         return 0
 
+    @cython.critical_section
     def mark(self):
         """What `inflate_block` needs to begin here, but for the `window`: the bit, and the header and how
         many bits that has. From now on it is watched which bytes of the window are used."""
@@ -121,6 +124,7 @@ cdef class Inflater:
         """Whether all that may copy bytes of the window has been read."""
         return self.state.since_mark >= INFLATE_WINDOW or self.status == "end"
 
+    @cython.critical_section
     def window(self):
         """The bytes before the mark, from the first one on that what follows copies. Those between that
         nothing copies are zeros."""

@@ -42,6 +42,7 @@ cdef class FrameWriter:
         """Records waiting."""
         return self.count
 
+    @cython.critical_section
     def write(self, record):
         """Frame one record; returns the framed bytes now waiting."""
         cdef Group group
@@ -54,6 +55,7 @@ cdef class FrameWriter:
             drop(&group)
         return self.size
 
+    @cython.critical_section
     def write_many(self, records):
         """Frame every record of an iterable; returns the framed bytes now waiting."""
         cdef Group group
@@ -77,6 +79,7 @@ cdef class FrameWriter:
             self.busy = False
         return self.size
 
+    @cython.critical_section
     def write_some(self, list records not None, Py_ssize_t start, enough):
         """Frame records of a list from ``start`` on, until ``enough`` framed bytes wait; returns the
         number of the next one."""
@@ -110,6 +113,7 @@ cdef class FrameWriter:
             raise ValueError("offsets must hold one offset more than there are records, got none")
         return self.write_batch(RecordBatch(data, bounds[:-1], np.diff(bounds)))
 
+    @cython.critical_section
     def write_batch(self, RecordBatch batch not None):
         """Frame every record of a batch; returns the framed bytes now waiting."""
         cdef size_t nbytes = <size_t> total(batch) + TFRECORD_OVERHEAD * <size_t> batch.count
@@ -123,6 +127,7 @@ cdef class FrameWriter:
         self.count += batch.count
         return self.size
 
+    @cython.critical_section
     def take(self):
         """The framed bytes, read-only, and start afresh. The view owns its memory."""
         cdef Buffer taken = Buffer.__new__(Buffer, 0)

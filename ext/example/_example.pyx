@@ -1,5 +1,6 @@
 """The Example codec. The contract is tfio_store/example/_example.pyi, the wire ext/example/example.h."""
 
+cimport cython
 from cpython.buffer cimport PyBuffer_IsContiguous
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.long cimport PyLong_AsLongLongAndOverflow

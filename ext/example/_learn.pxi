@@ -54,6 +54,7 @@ cdef class Learner:
         self.count += 1
         return <Py_ssize_t> self.count - 1
 
+    @cython.critical_section
     def encode(self, mapping, /):
         cdef _Features ready
         if type(mapping) is dict and not any_ragged(<dict> mapping):
@@ -182,9 +183,11 @@ cdef class Learner:
             known[1].append(unit)
         return 0
 
+    @cython.critical_section
     def skip(self, Py_ssize_t records, /):
         self.others += records
 
+    @cython.critical_section
     def state(self):
         columns = {}
         for at, name in enumerate(self.names):
