@@ -40,7 +40,7 @@ def test_names_are_there() -> None:
 
 def test_help() -> None:
     program = "import tfio_store; help(tfio_store); help(tfio_store.TFRecordDataset)"
-    assert "pip install 'tfio-store[tensorflow]'" in run(program)
+    assert "pip install 'tfio_store[tensorflow]'" in run(program)
 
 
 def test_help_is_that_of_the_real_ones() -> None:
@@ -83,4 +83,4 @@ try:
 except ModuleNotFoundError as error:
     print(error)
 """
-    assert "pip install 'tfio-store[tensorflow]'" in run(program)
+    assert "pip install 'tfio_store[tensorflow]'" in run(program)

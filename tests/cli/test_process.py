@@ -56,7 +56,7 @@ def test_without_the_extra_it_says_what_to_install() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
     assert done.returncode == 2
-    assert done.stderr == "tfio-store: needs rich: pip install 'tfio-store[cli]'\n"
+    assert done.stderr == "tfio-store: needs rich: pip install 'tfio_store[cli]'\n"
 
 
 def test_as_a_module(path: Path) -> None:

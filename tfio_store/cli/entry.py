@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     missing = [name for name in ("click", "rich") if find_spec(name) is None]
     if missing:
         needed = " and ".join(missing)
-        print(f"tfio-store: needs {needed}: pip install 'tfio-store[cli]'", file=sys.stderr)
+        print(f"tfio-store: needs {needed}: pip install 'tfio_store[cli]'", file=sys.stderr)
         return USAGE
     from tfio_store.cli.program import run
 

@@ -28,7 +28,7 @@ def stand_in(name: str, package: str, home: str) -> Any:
     its docstring are those of the real one, read from the text of ``home``, its module."""
     needs = (
         f"tfio_store.{name} needs {package}, which is not installed: "
-        f"pip install 'tfio-store[{package}]'"
+        f"pip install 'tfio_store[{package}]'"
     )
 
     found = _definition(name, home)

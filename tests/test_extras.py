@@ -1,0 +1,96 @@
+"""Extras: what a message or a page tells somebody to install is there to be installed."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+NAMED = re.compile(r"tfio[-_]store\[([a-z,-]+)\]")
+HIDDEN = [
+    "s3fs", "gcsfs", "adlfs", "obstore", "tensorflow", "zstandard", "pyarrow", "simplejpeg", "PIL",
+    "tqdm", "torch", "grain", "datasets", "ray", "apache_beam", "pyspark", "dask",
+]  # fmt: skip
+CALLS = {
+    "s3": "tfs.open('s3://bucket/train')",
+    "gcs": "tfs.open('gs://bucket/train')",
+    "azure": "tfs.open('az://bucket/train', storage_options={'account_name': 'a'})",
+    "tensorflow": "tfs.TFRecordDataset('train')",
+    "zstd": "tfs.ShardedWriter('memory://a/b', num_shards=1, compression='ZSTD').write(b'')",
+    "arrow": "tfs.RecordBatch.from_records([b'a']).to_arrow()",
+    "images": "import tfio_store.image",
+    "progress": "tfs.ProgressBar()(1, 2)",
+    "torch": "import tfio_store.torch",
+    "grain": "import tfio_store.grain",
+    "hf": "import tfio_store.hf",
+    "ray": "import tfio_store.ray",
+    "beam": "import tfio_store.beam",
+    "spark": "import tfio_store.spark",
+    "dask": "import tfio_store.dask",
+}
+PROGRAM = """
+import json, sys
+
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {hidden}:
+            raise ModuleNotFoundError("No module named " + repr(name), name=name)
+
+sys.meta_path.insert(0, Hidden())
+import tfio_store as tfs
+
+said = {{}}
+for extra, call in {calls}.items():
+    try:
+        exec(call)
+    except ImportError as error:
+        said[extra] = str(error)
+print(json.dumps(said))
+"""
+
+
+@pytest.fixture(scope="module")
+def said() -> dict[str, str]:
+    """What each call says where no extra is installed."""
+    program = PROGRAM.format(hidden=HIDDEN, calls=CALLS)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("extra", CALLS)
+def test_a_message_names_the_extra(said: dict[str, str], extra: str) -> None:
+    assert f"pip install 'tfio_store[{extra}]'" in said[extra].replace('"', "'")
+
+
+@pytest.mark.parametrize("suffix", ["py", "md", "toml"])
+def test_extras_that_are_named_are_there(suffix: str) -> None:
+    begun = PROJECT.index("[project.optional-dependencies]")
+    section = PROJECT[begun : PROJECT.index("\n[project.scripts]")]
+    there = set(re.findall(r"^([a-z0-9-]+) = \[", section, re.MULTILINE))
+    pages = [*ROOT.glob(f"*.{suffix}")]
+    for folder in ("tfio_store", "docs", "conda"):
+        pages += (ROOT / folder).rglob(f"*.{suffix}")
+    named = {
+        extra
+        for page in pages
+        for found in NAMED.findall(page.read_text(encoding="utf-8"))
+        for extra in found.split(",")
+    }
+    assert named
+    assert named <= there
+
+
+def test_before_there_is_a_release_the_readme_says_how_to_install() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    published = "[project.urls]" in PROJECT
+    assert ("There is no release yet" in readme) != published
+    assert published or "type\n`pip install '.[cli]'` there" in readme
