@@ -4,11 +4,13 @@ random."""
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
+
+from typing_extensions import Buffer as BytesLike
 
 from tfio_store.dataset.block_tables import ShardInfo
 from tfio_store.dataset.checks import check_name
@@ -268,16 +270,11 @@ def index_stream(
     DataLossError if it does not inflate to records; its records' data is not checked."""
     shard = dataset.shards[index]
     assert shard.compression is not None
-    store, path = dataset.open(index)
     inflater = IndexingInflater(shard.compression, url=shard.url, max_record_bytes=max_record_bytes)
-    ranges = (
-        Fetch(store, path, start, stop, None, stop - start, shard.version)
-        for start, stop in split_range(0, shard.nbytes, store.range_bytes)
-    )
     crc = 0
     try:
-        with closing(ReadAhead(ranges, budget=memory_budget)) as ahead:
-            for _, data in ahead:
+        with closing(_stored(dataset, index, memory_budget)) as pieces:
+            for data in pieces:
                 crc = crc32c(data, crc)
                 for _ in inflater.feed(data):
                     if inflater.failure is not None:
@@ -296,17 +293,23 @@ def index_stream(
 
 def object_crc32c(dataset: Dataset, index: int, *, memory_budget: int = MEMORY_BUDGET) -> int:
     """CRC32C of all stored bytes of a shard."""
+    crc = 0
+    for data in _stored(dataset, index, memory_budget):
+        crc = crc32c(data, crc)
+    return crc
+
+
+def _stored(dataset: Dataset, index: int, memory_budget: int) -> Generator[BytesLike, None, None]:
+    """All stored bytes of a shard, in pieces."""
     shard = dataset.shards[index]
     store, path = dataset.open(index)
     ranges = (
         Fetch(store, path, start, stop, None, stop - start, shard.version)
         for start, stop in split_range(0, shard.nbytes, store.range_bytes)
     )
-    crc = 0
     with closing(ReadAhead(ranges, budget=memory_budget)) as ahead:
         for _, data in ahead:
-            crc = crc32c(data, crc)
-    return crc
+            yield data
 
 
 def write_idx(
