@@ -43,7 +43,7 @@ from tfio_store.dataset.tfds import tfds_shards
 from tfio_store.errors import ManifestError
 from tfio_store.records.warning import warn
 from tfio_store.storage import ObjectInfo, Store, Version
-from tfio_store.storage.store import early, listed
+from tfio_store.storage.store import LOOKS_AT_ONCE, early, listed
 from tfio_store.storage.threads import mapped
 
 __all__ = ["NOTHING", "OneSource", "Resolved", "Resolver"]
@@ -51,7 +51,6 @@ __all__ = ["NOTHING", "OneSource", "Resolved", "Resolver"]
 OneSource: TypeAlias = "str | os.PathLike[str] | DatasetPart"
 """What a list of sources may hold."""
 
-_LOOKUPS_AT_ONCE = 32
 
 _LOOKED_FOR = 1000
 """So many shards at most are looked for one by one, in a store that does not list cheaply."""
@@ -117,7 +116,7 @@ class Resolver:
             while any(isinstance(each, _Wanted) for each in work):
                 self._few = len(work) <= _FEW
                 far = [isinstance(each, _Wanted) and each.is_far for each in work]
-                taken = mapped(self._take, compress(work, far), _LOOKUPS_AT_ONCE)
+                taken = mapped(self._take, compress(work, far), LOOKS_AT_ONCE)
                 work = [
                     found
                     for each, is_far in zip(work, far, strict=True)
@@ -391,7 +390,7 @@ class Resolver:
 
 def _lookups(store: Store) -> int:
     """How many objects of a store are looked up at once."""
-    return _LOOKUPS_AT_ONCE if store.in_flight >= _FAR else 1
+    return LOOKS_AT_ONCE if store.in_flight >= _FAR else 1
 
 
 def _visible(found: list[ObjectInfo], pattern: str) -> list[ObjectInfo]:

@@ -15,11 +15,10 @@ from tfio_store.dataset.source import Source, open_dataset
 from tfio_store.example.schema import Schema
 from tfio_store.storage import Storage
 from tfio_store.storage.storage import given_storage
+from tfio_store.storage.store import LOOKS_AT_ONCE
 from tfio_store.storage.threads import mapped
 
 __all__ = ["DatasetInfo", "ShardFacts", "info"]
-
-_LOOKUPS_AT_ONCE = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +135,7 @@ def info(
 
 def _codecs(dataset: Dataset) -> list[str | None]:
     """Of every file. Those without a manifest are looked at, many at once."""
-    at_once = 1 if dataset.paged is not None else _LOOKUPS_AT_ONCE
+    at_once = 1 if dataset.paged is not None else LOOKS_AT_ONCE
     return list(mapped(partial(codec_of, dataset), range(len(dataset.shards)), at_once))
 
 

@@ -27,6 +27,7 @@ from tfio_store.records.recovery import SkippedRegion
 from tfio_store.records.warning import warn
 from tfio_store.storage import Storage
 from tfio_store.storage.storage import check_storage, given_storage
+from tfio_store.storage.store import LOOKS_AT_ONCE
 from tfio_store.storage.threads import mapped
 from tfio_store.tables.source_errors import of_source
 from tfio_store.write.commit import KEEP_REPLACED, IfExists
@@ -72,9 +73,6 @@ def _check(batch: RecordBatch, schema: Schema) -> None:
         raise SchemaError(
             error.reason + _WHOSE, feature=error.feature, record=error.record
         ) from error
-
-
-_LOOKUPS_AT_ONCE = 32
 
 
 @dataclass
@@ -260,7 +258,7 @@ def _look_at_objects(dataset: Dataset, report: VerifyReport, *, quick: bool = Fa
     """Report each object that is not what its manifest says. Returns the dataset of those that are
     there, of which a reader expects nothing: it has been told."""
     look = partial(_object_problem, dataset, quick=quick)
-    found = list(mapped(look, range(len(dataset.shards)), _LOOKUPS_AT_ONCE if quick else 1))
+    found = list(mapped(look, range(len(dataset.shards)), LOOKS_AT_ONCE if quick else 1))
     report.problems += [problem for problem, _ in found if problem is not None]
     if all(problem is None for problem, _ in found):
         return dataset

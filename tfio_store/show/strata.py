@@ -18,6 +18,7 @@ from tfio_store.dataset.header_walk import codec_of
 from tfio_store.dataset.model import Block, Dataset
 from tfio_store.records.arrays import Int64Array
 from tfio_store.show.model import counted, number
+from tfio_store.storage.store import LOOKS_AT_ONCE
 from tfio_store.storage.threads import mapped
 
 __all__ = ["SPOT_BYTES", "BlockPick", "FilePick", "Pick", "Plan", "SpotPick", "chosen"]
@@ -32,7 +33,6 @@ _MOST_BYTES = 512 << 20
 _MOST_BLOCK_BYTES = 64 << 20
 """Blocks of more are of one huge record, which would not fit into a sample's memory."""
 
-_LOOKUPS_AT_ONCE = 32
 _ROUNDS = 8
 
 
@@ -247,7 +247,7 @@ class _Loose:
             except OSError as error:
                 return error
 
-        found = dict(zip(shards, mapped(look, shards, _LOOKUPS_AT_ONCE), strict=True))
+        found = dict(zip(shards, mapped(look, shards, LOOKS_AT_ONCE), strict=True))
         self._unreadable = {i: e for i, e in found.items() if isinstance(e, OSError)}
         self._codecs = {i: c for i, c in found.items() if not isinstance(c, OSError)}
 

@@ -26,6 +26,7 @@ from tfio_store.errors import ManifestError
 from tfio_store.records.warning import warn
 from tfio_store.storage import ObjectInfo, Store, Version
 from tfio_store.storage.storage import for_writing
+from tfio_store.storage.store import LOOKS_AT_ONCE
 from tfio_store.storage.threads import mapped
 
 if TYPE_CHECKING:
@@ -35,7 +36,6 @@ __all__ = ["checkpointed", "load_index", "read_seed", "save_index", "with_checkp
 
 _SUFFIX = ".checkpoints"
 _COMPRESSED = (".gz", ".gzip", ".bgz", ".zlib", ".zz", ".deflate")
-_LOOKUPS_AT_ONCE = 32
 _FEW = 8
 """So many files of a folder at most are asked for one by one. Of more, the folder is listed."""
 _DIGEST = 16
@@ -61,7 +61,7 @@ def with_checkpoints(dataset: Dataset, *, whatever_name: bool = False) -> Datase
     def find(shard: Shard) -> Shard | None:
         return _found(dataset, shard, known)
 
-    at_once = _LOOKUPS_AT_ONCE if any("://" in shard.url for _, shard in asked) else 1
+    at_once = LOOKS_AT_ONCE if any("://" in shard.url for _, shard in asked) else 1
     found = mapped(find, [shard for _, shard in asked], at_once)
     indexed = {i: shard for (i, _), shard in zip(asked, found, strict=True) if shard is not None}
     return dataset.with_shards(indexed) if indexed else dataset
