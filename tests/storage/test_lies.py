@@ -50,6 +50,15 @@ def test_one_lie_is_asked_again(lied: Lied, lie: str) -> None:
     assert liar.told[lie] == 1
 
 
+@pytest.mark.parametrize("lie", ["short", "503"])
+def test_one_lie_on_a_whole_object_is_asked_again(lied: Lied, lie: str) -> None:
+    place, liar = lied
+    store, path = place.open("x", retry=QUICK)
+    told: list[str | None] = [lie]
+    liar.lie = lambda: told.pop() if told else None
+    assert store.get(path)[0] == DATA
+
+
 @pytest.mark.parametrize("lie", LIES)
 def test_a_lasting_lie_is_an_error(lied: Lied, lie: str) -> None:
     place, liar = lied
@@ -59,6 +68,7 @@ def test_a_lasting_lie_is_an_error(lied: Lied, lie: str) -> None:
         data = bytes(store.read(path, 1000, 200_000).result())
     except OSError as fault:
         assert fault.filename == store.url(path)  # noqa: PT017
+        assert isinstance(fault, ConnectionError)  # noqa: PT017
     else:  # a client that goes on where a capped answer ended
         assert lie in ("capped", "short")
         assert data == DATA[1000:200_000]

@@ -216,6 +216,11 @@ def is_transient(fault: BaseException) -> bool:
         return False
     if code_of(fault) in TRANSIENT_CODES or status_of(fault) in TRANSIENT_STATUS:
         return True
+    if ("azure", "HttpResponseError") in types and status_of(fault) is None:
+        # the answer broke off: adlfs gets this in place of what its client says of it
+        inner = getattr(fault, "inner_exception", None)
+        if inner is not None and inner is not fault and is_transient(inner):
+            return True
     passing = (TimeoutError, ConnectionError, EOFError)
     if isinstance(fault, passing) or types & TRANSIENT_TYPES:
         return True
