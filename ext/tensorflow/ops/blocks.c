@@ -13,61 +13,84 @@ enum { ATTEMPT = REQUEST_INPUT_COUNT, AWAIT_INPUT_COUNT };
 
 typedef struct {
     const read_settings *settings;
-    size_t spans;
-    span_run *runs; /* of the spans read so far */
-    size_t run_count;
+    size_t lanes;
+    size_t *bounds; /* of the lanes, in `runs` */
+    span_run *runs;
+    size_t run_count; /* of the spans begun so far */
+    bool *broken;     /* lanes … */
+    failure *why;     /* … and what is wrong behind their good records */
 } blocks_reading;
+
+static void reading_release(blocks_reading *all) {
+    for (size_t i = 0; i < all->run_count; i++) run_release(&all->runs[i]);
+    free(all->bounds);
+    free(all->runs);
+    free(all->broken);
+    free(all->why);
+}
 
 static bool count_span(kernel_call *now, const blocks_request *asked, const span_row *span,
                        void *state) {
-    blocks_reading *all = state;
+    size_t *spans = state;
     (void)now, (void)asked, (void)span;
-    all->spans++;
+    (*spans)++;
     return true;
 }
 
-/* False leaves the good records before the damage. */
-static bool read_span(kernel_call *now, const blocks_request *asked, const span_row *span,
-                      void *state) {
-    blocks_reading *all = state;
-    return run_read(now, asked, span, all->settings, &all->runs[all->run_count++]);
+/* Room for what the call asks for. Groups without lanes are one, all together. */
+static bool reading_begin(kernel_call *now, const blocks_request *asked, blocks_reading *all) {
+    size_t spans = 0;
+    all->lanes = asked->lanes > 0 ? (size_t)asked->lanes : 1;
+    if (asked->lanes > 0 && asked->wanted_rows > 1)
+        return fail(&now->why, TF_INVALID_ARGUMENT, "groups of lanes are wanted one by one");
+    if (!each_span(now, asked, count_span, &spans)) return false;
+    all->bounds = calloc(all->lanes + 1, sizeof *all->bounds);
+    all->runs = calloc(spans + 1, sizeof *all->runs);
+    all->broken = calloc(all->lanes, sizeof *all->broken);
+    all->why = calloc(all->lanes, sizeof *all->why);
+    return (all->bounds && all->runs && all->broken && all->why) ||
+           fail(&now->why, TF_RESOURCE_EXHAUSTED, "out of memory");
 }
 
-static record_list *join_runs(const blocks_reading *all, failure *why) {
-    size_t total = 0;
-    for (size_t i = 0; i < all->run_count; i++) total += all->runs[i].found.count;
-    record_list *records = records_new(total, why);
-    for (size_t i = 0; i < all->run_count && records != NULL; i++) {
-        if (records_add(records, &all->runs[i].found, why)) continue;
-        records_delete(records);
-        records = NULL;
+/* False, with now->why: what is behind the damage is not read. */
+static bool read_spans(kernel_call *now, const blocks_request *asked, blocks_reading *all,
+                       int64_t first, int64_t last) {
+    for (int64_t s = first; s < last; s++)
+        if (!run_read(now, asked, &asked->spans[s], all->settings, &all->runs[all->run_count++]))
+            return false;
+    return true;
+}
+
+/* False: the call fails. With `partial`, damage ends only the lane that has it. */
+static bool read_lanes(kernel_call *now, const blocks_request *asked, blocks_reading *all) {
+    for (int64_t i = 0; i < asked->wanted_rows; i++) {
+        size_t lanes = 0;
+        if (asked->wanted[i] < 0) continue;
+        const int64_t *bounds = group_lanes(asked, asked->wanted[i], &lanes);
+        for (size_t lane = 0; lane < lanes && !all->broken[lane]; lane++) {
+            if (!read_spans(now, asked, all, bounds[lane], bounds[lane + 1])) {
+                if (!all->settings->partial) return false;
+                all->broken[lane] = true;
+                all->why[lane] = now->why;
+                now->why.code = TF_OK;
+            }
+            all->bounds[lane + 1] = all->run_count;
+        }
     }
-    return records;
+    return true;
 }
 
 /* The records as far as they are good, whose bytes `all` holds; with `partial`, damage behind some of
  * them goes to `late`. NULL: the call fails. */
 static record_list *read_all(kernel_call *now, const blocks_request *asked, blocks_reading *all,
                              failure *late) {
-    failure why;
-    all->runs = calloc(all->spans + 1, sizeof *all->runs);
-    if (all->runs == NULL) {
-        fail(&now->why, TF_RESOURCE_EXHAUSTED, "out of memory");
-        return NULL;
-    }
-    bool good = each_span(now, asked, read_span, all);
-    record_list *records = NULL;
-    if (good || all->settings->partial) records = join_runs(all, good ? &now->why : &why);
-    if (!good && records != NULL && records_count(records) > 0) {
-        *late = now->why;
-        now->why.code = TF_OK;
-    }
+    size_t stopped = all->lanes;
+    if (!read_lanes(now, asked, all)) return NULL;
+    record_list *records =
+        runs_join(all->runs, all->bounds, all->lanes, all->broken, &stopped, &now->why);
+    if (records == NULL || stopped == all->lanes) return records;
+    *(records_count(records) > 0 ? late : &now->why) = all->why[stopped];
     return records;
-}
-
-static void reading_release(blocks_reading *all) {
-    for (size_t i = 0; i < all->run_count; i++) run_release(&all->runs[i]);
-    free(all->runs);
 }
 
 /* "15:what happened", as TfioStoreRaise reads it. */
@@ -93,7 +116,7 @@ void read_blocks(void *kernel, TF_OpKernelContext *context) {
     failure late;
     late.code = TF_OK;
     if (call_begin(&now, context, READ_INPUT_COUNT) && input_request(&now, &asked) &&
-        each_span(&now, &asked, count_span, &all)) {
+        reading_begin(&now, &asked, &all)) {
         record_list *records = read_all(&now, &asked, &all, &late);
         if (now.why.code == TF_OK) output_read(&now, records, &late);
         records_delete(records);

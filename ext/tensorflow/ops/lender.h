@@ -50,4 +50,9 @@ typedef struct {
 
 extern tf_lender lender; /* set by the module */
 
+/* Whether the ops read the file themselves. */
+static inline bool is_raw_local(const char *url, const char *codec, const read_settings *settings) {
+    return codec[0] == '\0' && !settings->skip_corrupt && local_path(url) != NULL;
+}
+
 #endif

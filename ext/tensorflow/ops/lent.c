@@ -224,6 +224,14 @@ bool lent_await(const block_request *asked, const read_settings *settings) {
     return here;
 }
 
+static bool load_local(const block_request *asked, chunk *bytes, failure *why) {
+    local_file file;
+    if (!local_open(&file, asked->url, asked->version, why)) return false;
+    const bool had = local_read(&file, (uint64_t)asked->start, (uint64_t)asked->stop, bytes, why);
+    local_close(&file);
+    return had;
+}
+
 /* Fetches the block and looks its records up; one thread does, the others wait. */
 static void load(lent_block *block, const block_request *asked, const read_settings *settings,
                  void *fetch) {
@@ -237,7 +245,9 @@ static void load(lent_block *block, const block_request *asked, const read_setti
                          .limit = settings->limit,
                          .size = (size_t)(asked->raw_stop - asked->raw_start),
                          .sums = asked->sums};
-    bool had = lender.read_block(asked, settings, fetch, &found, &why);
+    bool had = is_raw_local(asked->url, asked->codec, settings)
+                   ? load_local(asked, &found.bytes, &why)
+                   : lender.read_block(asked, settings, fetch, &found, &why);
     if (had && !settings->skip_corrupt) part_search(&found, &all, &why);
     pthread_mutex_lock(&lock);
     block->found = found;

@@ -1,4 +1,4 @@
-/* Blocks that Python fetches and decompresses, for the calls of the ops that each take some of their
+/* Blocks that Python fetches and decompresses, or that lie in raw local files, for the calls of the ops that each take some of their
  * records: fetched ahead, decompressed and checked once, and let go when the last record was taken.
  * There is no other place where blocks are kept.
  *

@@ -8,9 +8,12 @@ enum { TABLE_COLUMNS = 8, SPAN_COLUMNS = 3 };
 
 bool input_request(kernel_call *now, blocks_request *asked) {
     const int64_t *table = NULL, *spans = NULL;
+    const bool rows = tf.NumDims(now->inputs[GROUPS]) == 2;
+    const int64_t bounds = rows ? tf.Dim(now->inputs[GROUPS], 1) : 1;
+    asked->lanes = rows ? bounds - 1 : 0;
     if (!input_rows(now, TABLE, TABLE_COLUMNS, &table, &asked->table_rows) ||
         !input_rows(now, SPANS, SPAN_COLUMNS, &spans, &asked->span_rows) ||
-        !input_rows(now, GROUPS, 1, &asked->groups, &asked->group_rows) ||
+        !input_rows(now, GROUPS, bounds, &asked->groups, &asked->group_rows) ||
         !input_rows(now, WANTED, 1, &asked->wanted, &asked->wanted_rows))
         return false;
     asked->table = (const block_row *)(const void *)table;
@@ -23,12 +26,20 @@ bool group_spans(kernel_call *now, const blocks_request *asked, int64_t group, i
     *first = *last = 0;
     if (group < 0)
         return true; /* nothing: what `TfioStoreRaise` needs to get behind the last block */
-    if (group >= asked->group_rows - 1)
+    if (group >= asked->group_rows - (asked->lanes > 0 ? 0 : 1))
         return fail(&now->why, TF_INVALID_ARGUMENT, "there is no group %" PRId64, group);
-    *first = asked->groups[group];
-    *last = asked->groups[group + 1];
-    bool right = 0 <= *first && *first <= *last && *last <= asked->span_rows;
+    size_t lanes = 0;
+    const int64_t *bounds = group_lanes(asked, group, &lanes);
+    *first = bounds[0];
+    *last = bounds[lanes];
+    bool right = 0 <= *first && *last <= asked->span_rows;
+    for (size_t i = 0; i < lanes; i++) right = right && bounds[i] <= bounds[i + 1];
     return right || fail(&now->why, TF_INVALID_ARGUMENT, "group %" PRId64 " makes no sense", group);
+}
+
+const int64_t *group_lanes(const blocks_request *asked, int64_t group, size_t *lanes) {
+    *lanes = asked->lanes > 0 ? (size_t)asked->lanes : 1;
+    return asked->groups + group * (asked->lanes > 0 ? asked->lanes + 1 : 1);
 }
 
 /* A table claims what it likes: nothing is allocated for more records than its bytes can hold. */
@@ -86,8 +97,4 @@ bool input_block(kernel_call *now, const blocks_request *asked, const span_row *
     return input_text(now, FILES, row->file, named->url, sizeof named->url) &&
            input_text(now, CODECS, row->file, named->codec, sizeof named->codec) &&
            input_text(now, VERSIONS, row->file, named->version, sizeof named->version);
-}
-
-bool is_raw_local(const char *url, const char *codec, const read_settings *settings) {
-    return codec[0] == '\0' && !settings->skip_corrupt && local_path(url) != NULL;
 }

@@ -19,7 +19,7 @@ typedef struct {
     block_sums sums;
 } block_row;
 
-/* Records [skip, skip + take) of a block. */
+/* Records [skip, skip + take) of a block. In a lane, take = 0: `skip` turns that give nothing. */
 typedef struct {
     int64_t block, skip, take;
 } span_row;
@@ -28,7 +28,8 @@ typedef struct {
 typedef struct {
     const block_row *table;
     const span_row *spans;
-    const int64_t *groups; /* group g is spans [groups[g], groups[g + 1]) */
+    const int64_t *groups; /* group g is spans [groups[g], groups[g + 1]) … */
+    int64_t lanes;         /* … or, if not 0, a row of the bounds of so many lanes, which take turns */
     const int64_t *wanted; /* numbers of groups; negative: nothing */
     int64_t table_rows, span_rows, group_rows, wanted_rows;
 } blocks_request;
@@ -38,6 +39,9 @@ bool input_request(kernel_call *now, blocks_request *asked);
 /* The spans of a group: [*first, *last), none for a negative number. They are not checked. */
 bool group_spans(kernel_call *now, const blocks_request *asked, int64_t group, int64_t *first,
                  int64_t *last);
+
+/* The bounds of the lanes of a group that `group_spans` found. Without lanes it is one. */
+const int64_t *group_lanes(const blocks_request *asked, int64_t group, size_t *lanes);
 
 /* Whether a span and its block make sense. */
 bool check_span(kernel_call *now, const blocks_request *asked, const span_row *span);
@@ -63,8 +67,5 @@ int64_t file_blocks(const blocks_request *asked, int64_t block);
 
 bool input_block(kernel_call *now, const blocks_request *asked, const span_row *span,
                  named_block *named);
-
-/* Whether the op reads the file itself. */
-bool is_raw_local(const char *url, const char *codec, const read_settings *settings);
 
 #endif

@@ -11,6 +11,7 @@ struct record_window {
     int64_t first; /* of its spans in the request */
     int64_t expected;
     size_t spans, begun, done;
+    size_t lanes, *bounds; /* of its spans */
     size_t failed; /* the first span that could not be read whole; `spans`: none */
     bool ready;
     record_list *records;
@@ -20,22 +21,22 @@ struct record_window {
 
 /* --- its life ----------------------------------------------------------------------------------- */
 
-static bool join(record_window *of, const uint64_t *seed) {
-    size_t total = 0, spans = of->failed < of->spans ? of->failed + 1 : of->spans;
+/* Up to the first damage; of lanes, no records if there is any. */
+static void join(record_window *of, const uint64_t *seed) {
+    const bool whole = of->failed == of->spans;
+    const size_t until[2] = {0, whole ? of->spans : of->failed + 1}, none[2] = {0, 0};
+    size_t stopped = 0;
     failure why;
-    for (size_t i = 0; i < spans; i++) total += of->runs[i].found.count;
-    of->records = records_new(total, &why);
-    for (size_t i = 0; i < spans && of->records != NULL; i++)
-        if (!records_add(of->records, &of->runs[i].found, &why)) {
-            records_delete(of->records);
-            of->records = NULL;
-        }
-    if (of->records == NULL) {
+    if (of->lanes == 1)
+        of->records = runs_join(of->runs, until, 1, NULL, &stopped, &why);
+    else if (whole)
+        of->records = runs_join(of->runs, of->bounds, of->lanes, NULL, &stopped, &why);
+    else
+        of->records = runs_join(of->runs, none, 1, NULL, &stopped, &why);
+    if (of->records == NULL)
         of->why = why;
-        return false;
-    }
-    if (seed != NULL) records_shuffle(of->records, *seed);
-    return true;
+    else if (seed != NULL)
+        records_shuffle(of->records, *seed);
 }
 
 /* The last span was read: what is needed from here on are the bytes and the list. */
@@ -47,6 +48,14 @@ static void finish(record_window *of, const uint64_t *seed) {
     pthread_cond_broadcast(&of->now_ready);
 }
 
+static bool copy_bounds(record_window *of, const blocks_request *asked, int64_t group) {
+    const int64_t *bounds = group_lanes(asked, group, &of->lanes);
+    of->bounds = calloc(of->lanes + 1, sizeof *of->bounds);
+    for (size_t i = 0; i <= of->lanes && of->bounds != NULL; i++)
+        of->bounds[i] = (size_t)(bounds[i] - bounds[0]);
+    return of->bounds != NULL;
+}
+
 record_window *window_new(kernel_call *now, const blocks_request *asked, int64_t group) {
     int64_t first = 0, last = 0, expected = 0;
     if (!group_spans(now, asked, group, &first, &last)) return NULL;
@@ -55,10 +64,12 @@ record_window *window_new(kernel_call *now, const blocks_request *asked, int64_t
         expected += span_records(asked, &asked->spans[s]);
     }
     record_window *of = calloc(1, sizeof *of + (size_t)(last - first) * sizeof *of->runs);
-    if (of == NULL) {
+    if (of == NULL || (group >= 0 && !copy_bounds(of, asked, group))) {
+        free(of);
         fail(&now->why, TF_RESOURCE_EXHAUSTED, "out of memory");
         return NULL;
     }
+    if (group < 0) of->lanes = 1;
     pthread_mutex_init(&of->lock, NULL);
     pthread_cond_init(&of->now_ready, NULL);
     of->first = first;
@@ -72,6 +83,7 @@ void window_delete(record_window *of) {
     if (of == NULL) return;
     for (size_t i = 0; i < of->spans; i++) run_release(&of->runs[i]);
     records_delete(of->records);
+    free(of->bounds);
     pthread_mutex_destroy(&of->lock);
     pthread_cond_destroy(&of->now_ready);
     free(of);

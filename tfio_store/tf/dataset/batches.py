@@ -16,7 +16,7 @@ from tfio_store.errors import DataLossError, RecordTooLargeError
 from tfio_store.records.framing import walk
 from tfio_store.records.magic import detect
 from tfio_store.tf.dataset import ops, order
-from tfio_store.tf.dataset.blocks import BlockReader, element_count, mixed_blocks, parsed
+from tfio_store.tf.dataset.blocks import BlockReader, element_count, finish, mixed_blocks, parsed
 from tfio_store.tf.dataset.options import Options, fused_columns
 from tfio_store.tf.dataset.record_rows import MAPS_CAN_END, map_in_place
 from tfio_store.tf.dataset.spans import (
@@ -26,6 +26,7 @@ from tfio_store.tf.dataset.spans import (
     block_spans,
     cut,
     exact_batch_spans,
+    turn_spans,
 )
 
 __all__ = [
@@ -36,7 +37,9 @@ __all__ = [
     "frame_bytes",
     "raw_local",
     "shuffled_dataset",
+    "takes_turns",
     "too_small",
+    "turns_dataset",
     "window_spans",
 ]
 
@@ -120,7 +123,11 @@ def batch_dataset(dataset: Dataset, options: Options) -> tf.data.Dataset:
     if options.drop_remainder and int(spans.records.sum()) % options.batch_size:
         count -= 1
     reader = BlockReader(dataset, spans, options, partial=False)
-    numbers = order.numbers(count, options)
+    return _batches(reader, order.numbers(count, options), options)
+
+
+def _batches(reader: BlockReader, numbers: tf.data.Dataset, options: Options) -> tf.data.Dataset:
+    """Each group of ``numbers`` a batch."""
     columns = None if options.feature_spec is None else fused_columns(options.feature_spec)
     if columns is not None:
         begun = reader.begun(numbers)
@@ -145,6 +152,51 @@ def _spans(dataset: Dataset, batch_size: int, options: Options) -> Spans:
                 raise
             # by the manifest's blocks, so that reading notices what is missing
     return batch_spans(dataset, batch_size)
+
+
+# Files in turns, as TensorFlow's ``num_parallel_reads`` reads them.
+
+
+def takes_turns(dataset: Dataset, options: Options, parallel_reads: Any) -> bool:
+    """Whether the ops read these files in turns: all counts hold, and memory has room for a block
+    of each file that is read at once."""
+    if not isinstance(parallel_reads, int) or parallel_reads < 1 or not dataset.has_blocks:
+        return False
+    if options.shuffle is not False or options.settings.skip_corrupt or ops.bridge() != "native":
+        return False
+    tables = [shard.blocks for shard in dataset.shards if shard.blocks is not None]
+    largest = max((int(np.diff(each.raw_offsets).max(initial=0)) for each in tables), default=0)
+    return min(parallel_reads, len(tables)) * largest <= options.memory_budget // 4
+
+
+def turns_dataset(
+    dataset: Dataset, options: Options, parallel_reads: int
+) -> tuple[tf.data.Dataset, int]:
+    """Records (or batches, or parsed batches) of files in turns, and how many there are."""
+    count, index = options.shard or (1, 0)
+    options = replace(options, shard=None)
+    blocks = block_spans(dataset)
+    per_block = max(1, int(blocks.records.sum()) // max(1, blocks.count))
+    size = options.batch_size
+    whole = size is not None and not too_small(dataset, options)
+    chosen = range(index, len(dataset.shards), count)
+    in_group = size if size is not None and whole else per_block
+    spans = turn_spans(blocks, chosen, parallel_reads, in_group)
+    total = int(spans.spans[:, 2].sum())
+    elements = (
+        total if size is None else total // size if options.drop_remainder else -(-total // size)
+    )
+    reader = BlockReader(dataset, spans, options, partial=not whole)
+    groups = elements if whole else spans.count
+    # groups that share blocks stay together
+    numbers = order.stretches(groups, max(1, parallel_reads * per_block // in_group))
+    if whole:
+        return _batches(reader, numbers, options), elements
+    runs = reader.read(order.in_order(numbers, 1))
+    if size is None:
+        return finish(order.until_error(runs), options), elements
+    found = order.batches(runs, size, drop_remainder=options.drop_remainder)
+    return parsed(found, options), elements
 
 
 # Decides which records are shuffled together, and in which batches they come. No TensorFlow.

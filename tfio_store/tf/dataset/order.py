@@ -32,6 +32,7 @@ __all__ = [
     "seeds",
     "shuffler",
     "slices",
+    "stretches",
     "then",
     "until_error",
 ]
@@ -53,6 +54,21 @@ def numbers(count: int, options: Options) -> tf.data.Dataset:
         seed=options.seed,
         reshuffle_each_iteration=options.reshuffle_each_iteration,
     )
+
+
+def stretches(count: int, length: int) -> tf.data.Dataset:
+    """int64 []: the numbers below ``count``, in runs of ``length``, which tf.data service hands out
+    whole."""
+    if count <= length:
+        return tf.data.Dataset.range(count)
+    variant = tf.raw_ops.FlatMapDataset(
+        input_dataset=tf.data.experimental.to_variant(tf.data.Dataset.range(0, count, length)),
+        other_arguments=[tf.constant(length, tf.int64), tf.constant(count, tf.int64)],
+        f=_stretch(),
+        output_types=[tf.int64],
+        output_shapes=[tf.TensorShape([])],
+    )
+    return tf.data.experimental.from_variant(variant, tf.TensorSpec([], tf.int64))
 
 
 def in_order(found: tf.data.Dataset, window: int) -> tf.data.Dataset:
@@ -183,6 +199,16 @@ def concrete(function: Any, *specs: tf.TensorSpec) -> Any:
 
 _TEXT = tf.TensorSpec([], tf.string)
 _RUN = tf.TensorSpec([None], tf.string)
+
+
+@lru_cache(maxsize=1)
+def _stretch() -> Any:
+    def step(start: tf.Tensor, length: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
+        return tf.data.experimental.to_variant(
+            tf.data.Dataset.range(start, tf.minimum(start + length, count))
+        )
+
+    return concrete(step, *[tf.TensorSpec([], tf.int64)] * 3)
 
 
 @lru_cache(maxsize=8)

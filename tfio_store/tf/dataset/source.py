@@ -28,7 +28,9 @@ from tfio_store.tf.dataset.batches import (
     frame_bytes,
     raw_local,
     shuffled_dataset,
+    takes_turns,
     too_small,
+    turns_dataset,
 )
 from tfio_store.tf.dataset.blocks import block_dataset, interleaved
 from tfio_store.tf.dataset.filenames import (
@@ -189,30 +191,36 @@ class Source:
         if options.settings.skip_corrupt:
             raise NotFused('with on_corrupt="skip" nobody knows which records there are')
         reads = None if options.shuffle is not False else self.parallel_reads
-        if reads is not None:
-            raise NotFused("num_parallel_reads takes records from several files in turns")
         try:
-            return self._fused(options)
+            return self._fused(options, reads)
         except (OSError, TFIOStoreError) as error:
             raise NotFused(f"the blocks of the files are not known ({error})") from error
 
-    def _fused(self, options: Options) -> Built:
+    def _fused(self, options: Options, reads: int | None) -> Built:
         dataset = self.dataset
         assert dataset is not None
         if not dataset.has_blocks:
             self._may_walk(dataset)
             raw = raw_local(dataset)
+            if raw is None and reads is not None:
+                raise NotFused(
+                    "num_parallel_reads of compressed files without an index reads streams"
+                )
             if raw is None:
                 return self._packed(dataset, options)
             self._may_call(raw, options)
-            if can_batch(options, None):
+            if can_batch(options, reads):
                 hold_versions(raw)
                 return _from_blocks(raw, options, None)
             dataset = index_raw_shards(dataset, **self.limits._asdict(), instead=None)
             self.dataset = dataset
         self._may_call(dataset, options)
+        if reads is not None and not takes_turns(dataset, options, reads):
+            raise NotFused(
+                "memory_budget= has no room for a block of each of num_parallel_reads= files"
+            )
         hold_versions(dataset)
-        return _from_blocks(dataset, options, None)
+        return _from_blocks(dataset, options, reads)
 
     def _may_walk(self, dataset: Dataset) -> None:
         if any(is_remote(shard.url) for shard in dataset.shards):
@@ -320,6 +328,9 @@ def _from_blocks(dataset: Dataset, options: Options, parallel_reads: int | None)
         _warn_of_workers()
     # without blocks these are raw files, whose batches are known to be large enough
     whole = not dataset.has_blocks or not too_small(dataset, options)
+    if takes_turns(dataset, options, parallel_reads):
+        assert parallel_reads is not None
+        return *turns_dataset(dataset, options, parallel_reads), sharded
     if can_batch(options, parallel_reads) and whole:
         return batch_dataset(dataset, options), None, sharded
     if can_shuffle(options, parallel_reads) and whole:

@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
+import heapq
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -25,6 +26,7 @@ __all__ = [
     "coarse_block_spans",
     "cut",
     "exact_batch_spans",
+    "turn_spans",
 ]
 
 Int64Array: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
@@ -41,6 +43,7 @@ class Spans:
     A block's records are those that are meant. ``table`` tells behind its six columns how many more
     the block holds before and behind them; `held` and `placed` count these too. Its last two
     columns are what the index tells of the records, up to the block and up to its end, or -1.
+    Groups of lanes, int64 [g, lanes + 1], take a record of each lane in turn.
     """
 
     table: Int64Array
@@ -51,7 +54,7 @@ class Spans:
     @property
     def count(self) -> int:
         """How many groups there are."""
-        return len(self.groups) - 1
+        return len(self.groups) - (self.groups.ndim == 1)
 
     @property
     def records(self) -> Int64Array:
@@ -71,7 +74,7 @@ class Spans:
         """int64 [spans, 3]: the spans, as records of the whole block."""
         found: Int64Array = self.spans.copy()
         blocks = self.table[found[:, 0]]
-        found[:, 1] += blocks[:, _BEFORE]
+        found[:, 1] += np.where(found[:, 2] > 0, blocks[:, _BEFORE], 0)
         most = np.where(blocks[:, _BEHIND] > 0, blocks[:, _RECORDS] - self.spans[:, 1], _ALL)
         found[:, 2] = np.minimum(found[:, 2], most)
         return found
@@ -94,6 +97,8 @@ class Spans:
             return 0
         sizes = (self.table[:, _RAW_STOP] - self.table[:, _RAW_START])[self.spans[:, 0]]
         totals = np.append(0, np.cumsum(sizes))[self.groups]
+        if totals.ndim > 1:
+            totals = totals[:, [0, -1]]
         return int(np.max(np.diff(totals), initial=0))
 
 
@@ -174,6 +179,132 @@ def cut(table: Int64Array, bounds: Int64Array, files: int) -> Spans:
     spans = np.stack([blocks, at - begins[blocks], until - at], axis=1)
     groups = np.searchsorted(at, bounds)
     return Spans(table, spans, groups.astype(np.int64), files)
+
+
+# Records of several files in turns, as an interleave of the files gives them, one from each.
+#
+# Each of so many *lanes* has files, one after the other: the next file goes to the lane in whose
+# turn one has ended. That turn gives no record. So a lane is a line of turns, some without a
+# record, and the records come by turn and lane.
+
+
+@dataclass(frozen=True, slots=True)
+class _Lane:
+    """The turns of one lane: pieces that begin at ``turns``, and the turn at which it ends."""
+
+    blocks: Int64Array
+    """The block of each piece, or -1 where turns give nothing."""
+    turns: Int64Array
+    end: int
+
+    @classmethod
+    def of(cls, files: list[tuple[int, int, int]], starts: Int64Array, ends: Int64Array) -> _Lane:
+        """Of ``files`` (its turn, its first block and the one behind its last), whose blocks
+        begin and end at these records."""
+        blocks, turns, end = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], 0
+        for turn, first, last in files:
+            if first == last or starts[first] == ends[last - 1]:
+                continue
+            if turn > end:
+                blocks.append(np.array([-1]))
+                turns.append(np.array([end]))
+            blocks.append(np.arange(first, last))
+            turns.append(turn + starts[first:last] - starts[first])
+            end = turn + int(ends[last - 1] - starts[first])
+        return cls(np.concatenate(blocks), np.concatenate(turns), end)
+
+    def given(self, turns: Int64Array) -> Int64Array:
+        """How many records it has given before each turn."""
+        held = np.diff(np.append(self.turns, self.end)) * (self.blocks >= 0)
+        before = np.append(0, np.cumsum(held))
+        at = np.searchsorted(self.turns, turns, side="right") - 1
+        inside = np.minimum(turns, self.end) - self.turns[at]
+        found: Int64Array = before[at] + np.where(self.blocks[at] >= 0, inside, 0)
+        return found
+
+    def gives(self, turns: Int64Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        at = np.searchsorted(self.turns, turns, side="right") - 1
+        return (self.blocks[at] >= 0) & (turns < self.end)
+
+
+def _lanes(spans: Spans, chosen: Sequence[int], count: int) -> list[_Lane]:
+    """The lanes that have any records, of the ``chosen`` files."""
+    starts = spans.shard_starts
+    ends = np.cumsum(spans.records)
+    begins = ends - spans.records
+    sizes = np.append(0, ends)[starts]
+    files: list[list[tuple[int, int, int]]] = []
+    free: list[tuple[int, int]] = []
+    """The turn in which a lane's file ends, and the lane."""
+    for number, file in enumerate(chosen):
+        if number < count:
+            turn, lane = 0, number
+            files.append([])
+        else:
+            ended, lane = heapq.heappop(free)
+            turn = ended + 1
+        files[lane].append((turn, int(starts[file]), int(starts[file + 1])))
+        heapq.heappush(free, (turn + int(sizes[file + 1] - sizes[file]), lane))
+    found = [_Lane.of(each, begins, ends) for each in files]
+    return [lane for lane in found if lane.end]
+
+
+def turn_spans(spans: Spans, files: Sequence[int], lanes: int, size: int) -> Spans:
+    """The records of ``spans``, whole blocks, from so many of the ``files`` in turns; ``size`` in a
+    group."""
+    found = _lanes(spans, files, lanes)
+    count = len(found)
+    total = sum(int(lane.given(np.array([lane.end]))[0]) for lane in found)
+    if not total:
+        return Spans(spans.table, spans.spans[:0], np.zeros((0, 2), np.int64), spans.files)
+    cuts = np.append(np.arange(0, total, size), total)
+    turn, first = _turns_of(found, cuts)
+    pieces, groups, places = [], [], []
+    for number, lane in enumerate(found):
+        # the lanes before the group's first one had their turn
+        until = np.minimum(turn + (number < first), lane.end)
+        at = _merged(lane.turns, until)
+        at = at[at < lane.end]
+        piece = np.searchsorted(lane.turns, at, side="right") - 1
+        block, skip = lane.blocks[piece], at - lane.turns[piece]
+        behind = np.append(at[1:], lane.end)
+        none = block < 0
+        pieces.append(
+            np.stack(
+                [
+                    np.where(none, 0, block),
+                    np.where(none, behind - at, skip),
+                    np.where(none, 0, behind - at),
+                ],
+                axis=1,
+            )
+        )
+        group = np.searchsorted(until, at, side="right") - 1
+        groups.append(group)
+        places.append((number - first[group]) % count)
+    group, place = np.concatenate(groups), np.concatenate(places)
+    order = np.lexsort((place, group))
+    lane_of = group[order] * count + place[order]
+    bounds = np.searchsorted(lane_of, np.arange((len(cuts) - 1) * count + 1))
+    rows = np.arange(len(cuts) - 1)[:, None] * count + np.arange(count + 1)
+    table = np.concatenate(pieces)[order].astype(np.int64)
+    return Spans(spans.table, table, bounds[rows].astype(np.int64), spans.files)
+
+
+def _turns_of(lanes: list[_Lane], numbers: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """The turn and the lane of each record of the whole."""
+    changes = _merged(*(np.append(lane.turns, lane.end) for lane in lanes))
+    given = np.sum([lane.given(changes) for lane in lanes], axis=0)
+    at = np.searchsorted(given, numbers, side="right") - 1
+    active = np.stack([lane.gives(changes) for lane in lanes], axis=1)
+    at = np.minimum(at, len(changes) - 1)
+    several = np.maximum(1, active.sum(axis=1))[at]
+    left = numbers - given[at]
+    turns = changes[at] + left // several
+    # the lane is the active one with so many active before it
+    ranks = np.cumsum(active, axis=1)[at]
+    lane = np.argmax(ranks > (left % several)[:, None], axis=1)
+    return turns.astype(np.int64), lane.astype(np.int64)
 
 
 def _merged(*numbers: np.ndarray[Any, Any]) -> Int64Array:
