@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import io
+import os
 import sys
 import threading
 from collections.abc import Iterator
@@ -24,7 +25,9 @@ KEY, SECRET = "testkey", "testsecret"
 def moto() -> Iterator[str]:
     """A server's endpoint URL, while the block runs."""
     port = free_port()
-    with running([sys.executable, "-m", "tests.servers.moto", str(port)], port=port):
+    # each of its threads would keep memory of its own for what it has freed
+    env = {**os.environ, "MALLOC_ARENA_MAX": "1"}
+    with running([sys.executable, "-m", "tests.servers.moto", str(port)], port=port, env=env):
         yield f"http://127.0.0.1:{port}"
 
 
