@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
 import textwrap
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.servers.place import Place
-from tfio_store.storage import Retry, open_store, registry, resolve
+from tfio_store.storage import Retry, Storage, open_store, registry, resolve
 from tfio_store.storage.local import LocalStore
 
 
@@ -81,6 +82,32 @@ def test_equal_options_share_a_store() -> None:
     assert open_store("s3://b/y", {**options, "client_kwargs": {"region_name": "r"}})[0] is first
     assert open_store("s3://b/y", {**options, "secret": "c"})[0] is not first
     assert open_store("s3://b/y", options, retry=Retry(attempts=2))[0] is not first
+
+
+@pytest.mark.parametrize(
+    "url", ["s3://b/x", "s3://b/a@b:c//d/", "s3://b/a?b#c", "s3://b/", "S3://b/x", "gs://b/x"]
+)
+def test_a_storage_that_has_found_a_bucket_finds_the_same_again(url: str) -> None:
+    storage = Storage({"anon": True})
+    expected = open_store(url, storage.options)
+    assert [storage.open(url) for _ in range(3)] == [expected] * 3
+    copy = pickle.loads(pickle.dumps(storage))
+    assert copy == storage
+    assert len(pickle.dumps(copy)) == len(pickle.dumps(Storage({"anon": True})))
+    assert copy.open(url) == expected
+
+
+def test_a_storage_that_has_found_a_bucket_takes_no_other_name_for_it() -> None:
+    storage = Storage({"anon": True})
+    storage.open("s3://b/x")
+    assert storage.open("s3://other/x")[1] == "other/x"
+    assert storage.open("s3a://b/x")[0] is not storage.open("s3://b/x")[0]
+    with pytest.raises(ValueError, match="no '@' or ':'"):
+        storage.open("s3://b:c@d/x")
+    with pytest.raises(ValueError, match="nosuch"):
+        storage.open("s3://b/x::nosuch://y")
+    with pytest.raises(TypeError, match="url must be a path or URL"):
+        storage.open(7)  # type: ignore[arg-type]
 
 
 def test_stores_do_not_pile_up() -> None:
