@@ -23,6 +23,7 @@ from tfio_store.records.framing import (
     DEFAULT_MAX_RECORD_BYTES,
     FRAME_OVERHEAD,
     HEADER_BYTES,
+    REASONS,
     walk,
     walk_file,
 )
@@ -338,7 +339,7 @@ class HeaderWalker:
                 path=self.url, offset=self.next_header, length=length, limit=self._max
             )
         raise CorruptRecordError(
-            "the checksum of a record's length does not hold" + self._hint(at),
+            REASONS["length_crc"] + self._hint(at),
             path=self.url,
             offset=self.next_header,
         )

@@ -39,7 +39,7 @@ from tfio_store.errors import (
 )
 from tfio_store.example.codec import decode_examples
 from tfio_store.read.reader import RecordReader
-from tfio_store.records.framing import FRAME_OVERHEAD, HEADER_BYTES, crc32c, walk
+from tfio_store.records.framing import FRAME_OVERHEAD, HEADER_BYTES, REASONS, crc32c, walk
 from tfio_store.storage import Storage
 from tfio_store.storage.threads import mapped
 
@@ -286,9 +286,7 @@ def _frame_end(ranges: Ranges, shard: Shard, at: int) -> int:
     # a limit that nothing reaches: a header's CRC and the file's end say enough
     offsets, end, fault = walk(header, start=0, max_record_bytes=1 << 62)
     if fault is not None or not len(offsets):
-        raise CorruptRecordError(
-            "the checksum of a record's length does not hold", path=shard.url, offset=at
-        )
+        raise CorruptRecordError(REASONS["length_crc"], path=shard.url, offset=at)
     if at + end > shard.nbytes:
         raise TruncatedRecordError("the data ends inside a record", path=shard.url, offset=at)
     return at + end

@@ -24,6 +24,7 @@ __all__ = [
     "DEFAULT_MAX_RECORD_BYTES",
     "FRAME_OVERHEAD",
     "HEADER_BYTES",
+    "REASONS",
     "Backend",
     "Buffer",
     "FrameWriter",
@@ -105,10 +106,13 @@ def backend() -> Backend:
 
 
 _EMPTY = RecordBatch(b"", (), ())
-_REASONS = {
+REASONS = {
     "length_crc": "the checksum of a record's length does not hold",
     "data_crc": "the checksum of a record's data does not hold",
+    "too_large": "a record claims more bytes than max_record_bytes allows",
+    "truncated": "the data ends inside a record",
 }
+"""What errors and regions say of each fault."""
 
 
 class RecordDecoder:
@@ -257,7 +261,7 @@ class RecordDecoder:
             )
         elif found.fault:
             # at the very beginning, this may be no TFRecord file at all
-            reason = _REASONS[found.fault] + ("" if self._offset else hint(view))
+            reason = REASONS[found.fault] + ("" if self._offset else hint(view))
             self._error = CorruptRecordError(reason, path=self._path, offset=self._offset)
         return found
 

@@ -15,6 +15,7 @@ from tfio_store.records.framing import (
     DEFAULT_MAX_RECORD_BYTES,
     FRAME_OVERHEAD,
     HEADER_BYTES,
+    REASONS,
     RecordBatch,
     find_record,
     scan,
@@ -216,14 +217,6 @@ def _decompress(member: Any, piece: BytesLike, limit: int) -> tuple[bytes, bytes
 # Reading on past damage: a decoder that loses the damaged bytes only, and says which.
 
 
-_REASONS = {
-    "length_crc": "the checksum of a record's length does not hold",
-    "data_crc": "the checksum of a record's data does not hold",
-    "too_large": "a record claims more bytes than max_record_bytes allows",
-    "truncated": "the data ends inside a record",
-}
-
-
 @dataclass(frozen=True, slots=True)
 class SkippedRegion:
     """Bytes of a damaged file that were passed over.
@@ -375,7 +368,7 @@ class RecoveringDecoder:
     def _begin_damage(self, buffer: memoryview, at: int, fault: str) -> None:
         # at the very beginning, this may be no TFRecord file at all
         what = "" if self._base + at else hint(buffer)
-        self._damage = (self._base + at, _REASONS[fault] + what)
+        self._damage = (self._base + at, REASONS[fault] + what)
 
     def _search(self, buffer: memoryview, at: int, final: bool) -> int:
         """Find the next frame that checks out: it ends the damage. Or say where to search on

@@ -20,7 +20,14 @@ from tfio_store.read.decode import Decoding, Skips, decode_block, part_of, recov
 from tfio_store.read.plan import StreamPart
 from tfio_store.read.stream import StreamReader
 from tfio_store.records.arrays import Int64Array
-from tfio_store.records.framing import FRAME_OVERHEAD, HEADER_BYTES, RecordBatch, find_record, scan
+from tfio_store.records.framing import (
+    FRAME_OVERHEAD,
+    HEADER_BYTES,
+    REASONS,
+    RecordBatch,
+    find_record,
+    scan,
+)
 from tfio_store.records.recovery import SkippedRegion
 from tfio_store.show.strata import BlockPick, FilePick, Pick, SpotPick
 from tfio_store.storage import ReplacedError
@@ -41,12 +48,6 @@ __all__ = ["Piece", "Reading"]
 
 MOST_SPOT_BYTES = 32 << 20
 """So much is read at a spot at most, to find one whole record."""
-
-_REASONS = {
-    "length_crc": "the checksum of a record's length does not hold",
-    "data_crc": "the checksum of a record's data does not hold",
-    "too_large": "a record claims more bytes than max_record_bytes allows",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +130,7 @@ def _runs(
             return
         at, sound = find_record(view, start=found.end + 1, max_record_bytes=limit)
         end = at if sound else len(view)
-        yield found.batch, (found.end, end, _REASONS[found.fault])
+        yield found.batch, (found.end, end, REASONS[found.fault])
         if not sound:
             return
 
