@@ -15,7 +15,7 @@ from tfio_store.errors import ManifestError
 from tfio_store.example.feature import Feature
 from tfio_store.storage import Storage, Store
 
-__all__ = ["tfds_features", "tfds_shards", "tfds_split"]
+__all__ = ["at_keys", "shape_of", "tfds_features", "tfds_shards", "tfds_split"]
 
 _TEMPLATE = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"
 
@@ -143,12 +143,12 @@ def _features(
 ) -> Iterator[tuple[str, Feature]]:
     """The features below a node, by their names in Examples. What is not ``single`` is the steps of
     a sequence: their number varies."""
-    inner = _at(node, "featuresDict", "features")
+    inner = at_keys(node, "featuresDict", "features")
     if isinstance(inner, Mapping) and len(path) < 50:  # deep nodes must not end the stack
         for key, child in inner.items():
             yield from _features(folder, child, (*path, key), single=single)
         return
-    step = _at(node, "sequence", "feature")
+    step = at_keys(node, "sequence", "feature")
     if isinstance(step, Mapping) and "sequence" not in step:
         yield from _features(folder, step, path, single=False)
         return
@@ -167,21 +167,21 @@ def _features(
 
 def _feature(folder: Folder, node: Any, path: tuple[str, ...]) -> Feature | None:
     """One value of the node."""
-    if _at(node, "classLabel") is not None:
+    if at_keys(node, "classLabel") is not None:
         names = _names(folder, path)
         return Feature.class_label(names) if names else None
-    if _at(node, "text") is not None:
+    if at_keys(node, "text") is not None:
         return Feature.text()
-    image = _at(node, "image")
+    image = at_keys(node, "image")
     if isinstance(image, Mapping):
         # Floats are images of other numbers: four bytes of each are the channels of one pixel.
-        plain = _at(image, "dtype") in (None, "uint8", "uint16")
-        return Feature.image(_at(image, "encodingFormat") or None) if plain else None
-    tensor = _at(node, "tensor")
+        plain = at_keys(image, "dtype") in (None, "uint8", "uint16")
+        return Feature.image(at_keys(image, "encodingFormat") or None) if plain else None
+    tensor = at_keys(node, "tensor")
     if not isinstance(tensor, Mapping) or tensor.get("encoding", "none") != "none":
         return None
     dtype = str(tensor.get("dtype"))
-    return Feature(_DTYPES.get(dtype, dtype), _shape(tensor))
+    return Feature(_DTYPES.get(dtype, dtype), shape_of(tensor))
 
 
 def _names(folder: Folder, path: tuple[str, ...]) -> list[str]:
@@ -191,12 +191,13 @@ def _names(folder: Folder, path: tuple[str, ...]) -> list[str]:
     return [line.strip() for line in lines if line.strip()]
 
 
-def _shape(tensor: Mapping[str, Any]) -> tuple[int | None, ...]:
-    dims = _at(tensor, "shape", "dimensions") or []
+def shape_of(tensor: Mapping[str, Any]) -> tuple[int | None, ...]:
+    """The shape that a feature's description tells; None for lengths that vary."""
+    dims = at_keys(tensor, "shape", "dimensions") or []
     return tuple(int(dim) if int(dim) >= 0 else None for dim in dims)
 
 
-def _at(node: Any, *keys: str) -> Any:
+def at_keys(node: Any, *keys: str) -> Any:
     """What lies under keys of nested mappings; None where there is none."""
     for key in keys:
         node = node.get(key) if isinstance(node, Mapping) else None

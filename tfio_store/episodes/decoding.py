@@ -18,6 +18,7 @@ from tfio_store.episodes.features import Leaf, Tree, nested
 from tfio_store.errors import CorruptRecordError, SchemaError
 from tfio_store.example.codec import decode_examples
 from tfio_store.example.feature import Feature
+from tfio_store.example.kind_values import objects_of
 from tfio_store.example.kinds import decoded_image
 from tfio_store.example.ragged import Ragged
 from tfio_store.example.schema import Schema
@@ -194,7 +195,7 @@ def _column(leaf: Leaf, raw: Mapping[str, Any], place: Place) -> Any:
         if leaf.dtype == "bytes" and leaf.shape:
             if leaf.width == 0 or (leaf.width and count % leaf.width):
                 raise place.odd(leaf, f"holds {count} texts, which are not of shape {leaf.shape}")
-            strings = _objects(values.tolist())
+            strings = objects_of(values.tolist())
             if not leaf.levels:
                 values = _one_shape(leaf, strings, place)
             elif leaf.width is not None:
@@ -286,7 +287,7 @@ def values_at(
         return frames_at([(episode, row) for row in rows.tolist()], leaf, images, threads)
     column = episode.columns[leaf.name]
     if isinstance(column, Ragged):
-        return _objects([_of_ragged(episode, leaf, column, int(row), images) for row in rows])
+        return objects_of([_of_ragged(episode, leaf, column, int(row), images) for row in rows])
     return _plain(episode, leaf, column, rows)
 
 
@@ -350,7 +351,7 @@ def _of_ragged(episode: Episode, leaf: Leaf, column: Ragged, row: int, images: I
     inner = column.values
     if isinstance(inner, Ragged):
         inside = [_of_ragged(episode, leaf, inner, i, images) for i in range(start, stop)]
-        return _objects(inside)
+        return objects_of(inside)
     if leaf.kind == "image" and not images.stays_encoded(leaf):
         data = [inner[i] for i in range(start, stop)]
         return _pixels(leaf, data, images, None, lambda _: (episode.place, row))
@@ -363,7 +364,7 @@ def _plain(episode: Episode, leaf: Leaf, column: Any, rows: Rows) -> Any:
         return _tensors(episode, leaf, column, rows)
     if not isinstance(column, RecordBatch):
         return column[rows]  # of strings an array of objects
-    return _objects([column[row] for row in rows.tolist()])
+    return objects_of([column[row] for row in rows.tolist()])
 
 
 def _tensors(episode: Episode, leaf: Leaf, column: Any, rows: Rows) -> Any:
@@ -469,14 +470,7 @@ def _together(arrays: Sequence[Any], leaf: Leaf) -> Any:
         return np.zeros((0, *shape), leaf.dtype)
     if all(array.shape == arrays[0].shape for array in arrays):
         return np.stack(arrays)
-    return _objects(arrays)
-
-
-def _objects(items: Sequence[Any]) -> Any:
-    found = np.empty(len(items), object)
-    for i, item in enumerate(items):  # numpy would look into arrays of one shape
-        found[i] = item
-    return found
+    return objects_of(arrays)
 
 
 def context_of(episode: Episode, tree: Tree, images: Images) -> dict[tuple[str, ...], Any]:

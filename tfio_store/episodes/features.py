@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from tfio_store.dataset.tfds import at_keys, shape_of
 from tfio_store.errors import ManifestError
 from tfio_store.example.feature import Feature
 from tfio_store.example.kinds import ClassLabel, Image
@@ -136,7 +137,7 @@ class Tree:
             document = json.loads(data)
         except (ValueError, RecursionError) as error:
             raise ManifestError(f"{url}: is no JSON: {error}") from error
-        if not isinstance(_at(document, "featuresDict", "features"), Mapping):
+        if not isinstance(at_keys(document, "featuresDict", "features"), Mapping):
             raise ManifestError(f"{url}: does not describe a dict of features")
         unknown: list[str] = []
         try:
@@ -217,15 +218,15 @@ def _leaves(
 ) -> Iterator[Leaf]:
     if len(path) + len(levels) > _DEEPEST:
         raise ValueError(f"{'/'.join(path[:3])}… lies deeper than {_DEEPEST} levels")
-    inner = _at(node, "featuresDict", "features")
+    inner = at_keys(node, "featuresDict", "features")
     if isinstance(inner, Mapping):
         for key, child in sorted(inner.items()):
             key.encode()  # JSON has strings that are no text
             yield from _leaves(child, (*path, key), levels, unknown)
         return
-    sequence = _at(node, "sequence") or _at(node, "video", "sequence")
-    if sequence is None and _at(node, "video") is not None:
-        sequence = _at(node, "video")
+    sequence = at_keys(node, "sequence") or at_keys(node, "video", "sequence")
+    if sequence is None and at_keys(node, "video") is not None:
+        sequence = at_keys(node, "video")
     if isinstance(sequence, Mapping) and "feature" in sequence:
         length = int(sequence.get("length", -1))
         more = (*levels, None if length < 0 else length)
@@ -239,21 +240,21 @@ def _leaves(
 
 
 def _leaf(node: Any, path: tuple[str, ...], levels: tuple[int | None, ...]) -> Leaf | None:
-    if _at(node, "text") is not None:
+    if at_keys(node, "text") is not None:
         return Leaf(path, "text", "str", (), levels)
-    label = _at(node, "classLabel")
+    label = at_keys(node, "classLabel")
     if isinstance(label, Mapping):
         return Leaf(path, "label", "int64", (), levels, classes=int(label.get("numClasses", 0)))
-    image = _at(node, "image") or _at(node, "labeledImage")
+    image = at_keys(node, "image") or at_keys(node, "labeledImage")
     if isinstance(image, Mapping):
         dtype = str(image.get("dtype") or "uint8")
         if dtype not in _IMAGE_DTYPES:
             return None
-        shape = _shape(image) or (None, None, 3)
+        shape = shape_of(image) or (None, None, 3)
         return Leaf(path, "image", dtype, shape, levels, image.get("encodingFormat") or None)
-    if _at(node, "boundingBox") is not None:
+    if at_keys(node, "boundingBox") is not None:
         return Leaf(path, "tensor", "float32", (4,), levels)
-    tensor = _at(node, "tensor")
+    tensor = at_keys(node, "tensor")
     if not isinstance(tensor, Mapping):
         return None
     encoding = str(tensor.get("encoding", "none")).lower()
@@ -264,24 +265,13 @@ def _leaf(node: Any, path: tuple[str, ...], levels: tuple[int | None, ...]) -> L
         dtype = "bytes"
     elif np.dtype(dtype).kind not in _WIRES:
         return None
-    shape = _shape(tensor)
+    shape = shape_of(tensor)
     if any(size is not None and size > 1 << 40 for size in shape):
         raise ValueError(f"{'/'.join(path)} has the shape {shape}")
     leaf = Leaf(path, "tensor", dtype, shape, levels, None if encoding == "none" else encoding)
     # TFDS writes neither of these itself: nothing tells the steps apart.
     apart = leaf.width is not None or leaf.encoding is not None or not levels
     return leaf if apart and not (leaf.dynamic and leaf.encoding is None) else None
-
-
-def _shape(node: Mapping[str, Any]) -> tuple[int | None, ...]:
-    dims = _at(node, "shape", "dimensions") or []
-    return tuple(int(dim) if int(dim) >= 0 else None for dim in dims)
-
-
-def _at(node: Any, *keys: str) -> Any:
-    for key in keys:
-        node = node.get(key) if isinstance(node, Mapping) else None
-    return node
 
 
 def _dict_node(features: Mapping[str, Any], path: tuple[str, ...]) -> dict[str, Any]:

@@ -29,6 +29,7 @@ __all__ = [
     "keys_of",
     "masked",
     "most_room",
+    "splits_of",
 ]
 
 KINDS = {"bytes": 1, "float32": 2, "int64": 3}
@@ -58,7 +59,7 @@ def decode_column(spans: Any, column: int, feature: Feature, buffer: Any, string
             return values
         return values.reshape(len(spans), *feature.shape)
     counts = spans.counts(column, KINDS[feature.wire])
-    values = _values(spans, column, feature, buffer, strings, _splits(counts))
+    values = _values(spans, column, feature, buffer, strings, splits_of(counts))
     if feature.nested:
         return _nested(spans, column, values, counts)
     return _rows(spans, column, feature, values, counts)
@@ -75,7 +76,8 @@ def decode_present(
     return values if isinstance(values, RecordBatch) else values.reshape(len(spans), *feature.shape)
 
 
-def _splits(counts: Int64Array) -> Int64Array:
+def splits_of(counts: Int64Array) -> Int64Array:
+    """int64 [n + 1]: where rows of so many values begin and end."""
     splits = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=splits[1:])
     return splits
@@ -94,12 +96,12 @@ def _rows(spans: Any, column: int, feature: Feature, values: Any, counts: Int64A
     if feature.row_shape and not isinstance(values, RecordBatch):
         values = values.reshape(-1, *feature.row_shape)
     width = 1 if isinstance(values, RecordBatch) else feature.width
-    return Ragged(values, _splits(counts) // width)
+    return Ragged(values, splits_of(counts) // width)
 
 
 def _nested(spans: Any, column: int, values: Any, counts: Int64Array) -> Ragged:
     rows = spans.counts(column + 1, KINDS["int64"])
-    outer = _splits(rows)
+    outer = splits_of(rows)
     lengths = spans.int64s(column + 1, splits=outer)
     totals = np.concatenate([[0], np.cumsum(np.clip(lengths, 0, 2**40))])
     wrong = np.flatnonzero((totals[outer[1:]] - totals[outer[:-1]]) != counts)
@@ -111,7 +113,7 @@ def _nested(spans: Any, column: int, values: Any, counts: Int64Array) -> Ragged:
         )
         reason = f"holds row lengths that do not add up to the {counts[record]} values"
         raise SchemaError(reason, feature=_name(spans, column + 1), record=record)
-    return Ragged(Ragged(values, _splits(lengths)), outer)
+    return Ragged(Ragged(values, splits_of(lengths)), outer)
 
 
 def _values(

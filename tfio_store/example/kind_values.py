@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -16,7 +16,7 @@ from tfio_store.example.ragged import Nullable, Ragged, Text, row_of
 from tfio_store.example.schema import Schema
 from tfio_store.records.framing import RecordBatch
 
-__all__ = ["Labels", "check_labels", "meant", "meant_schema", "named", "written"]
+__all__ = ["Labels", "check_labels", "meant", "meant_schema", "named", "objects_of", "written"]
 
 Labels = Literal["numbers", "names"]
 """How classes come."""
@@ -176,7 +176,7 @@ def _without_mask(column: Any) -> Any:
 def _of_batch(column: Any, feature: Feature) -> Any:
     """A batch of byte strings as an array of objects, masked where they are null."""
     values = column.values if isinstance(column, Nullable) else column
-    array = _objects(list(values)).reshape(-1, *feature.row_shape)
+    array = objects_of(list(values)).reshape(-1, *feature.row_shape)
     if not isinstance(column, Nullable):
         return array
     return np.ma.MaskedArray(array, ~column.valid.reshape(array.shape))
@@ -189,11 +189,11 @@ def _each(column: Any, shown: Callable[[Any], Any]) -> Any:
     if isinstance(column, Ragged):
         return Ragged(_each(column.values, shown), column.row_splits)
     if isinstance(column, RecordBatch):
-        column = _objects(list(column))
+        column = objects_of(list(column))
     mask = np.ma.getmaskarray(column)
     items = zip(np.asarray(column).ravel().tolist(), mask.ravel().tolist(), strict=True)
     made = [_one(i, item, masked, shown) for i, (item, masked) in enumerate(items)]
-    array = _objects(made).reshape(column.shape)
+    array = objects_of(made).reshape(column.shape)
     return np.ma.MaskedArray(array, mask) if isinstance(column, np.ma.MaskedArray) else array
 
 
@@ -206,7 +206,8 @@ def _one(index: int, item: Any, masked: bool, shown: Callable[[Any], Any]) -> An
         raise _OddError(index, str(error)) from error
 
 
-def _objects(items: list[Any]) -> Array:
+def objects_of(items: Sequence[Any]) -> Array:
+    """An array of these objects, whatever they are."""
     array = np.empty(len(items), object)
     for i, item in enumerate(items):  # numpy would look into arrays of one shape
         array[i] = item

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from typing_extensions import Buffer as BytesLike
 
 from tfio_store.errors import CorruptRecordError, SchemaError
+from tfio_store.example.decoding import splits_of
 from tfio_store.records.arrays import Int64Array
 from tfio_store.records.compiled import load
 from tfio_store.records.framing import RecordBatch
@@ -199,13 +200,13 @@ class _Decoder:
             if sequence:
                 splits, steps = spans.steps(i)
                 each = steps.counts(0, kind) if kind else np.zeros(len(steps), np.int64)
-                totals = _splits(each)
+                totals = splits_of(each)
                 counts = totals[splits[1:]] - totals[splits[:-1]]
                 values = self._values(steps, 0, kind, totals)
                 lengths: Int64Array | None = np.diff(splits)[has]
             else:
                 counts = spans.counts(i, kind) if kind else np.zeros(len(rows), np.int64)
-                values = self._values(spans, i, kind, _splits(counts))
+                values = self._values(spans, i, kind, splits_of(counts))
                 lengths = None
             yield Column(key, DTYPES[kind], rows[has], counts[has], values, batch.buffer, lengths)
 
@@ -222,9 +223,3 @@ class _Decoder:
         read = spans.floats if kind == _FLOATS else spans.int64s
         found: npt.NDArray[Any] = read(column, splits=splits)
         return found
-
-
-def _splits(counts: Int64Array) -> Int64Array:
-    splits = np.zeros(len(counts) + 1, np.int64)
-    np.cumsum(counts, out=splits[1:])
-    return splits

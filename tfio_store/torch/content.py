@@ -20,7 +20,7 @@ from tfio_store.storage.redaction import redacted
 from tfio_store.tables.loader import LoaderContent, Reader, wanted_schema
 from tfio_store.torch.tensors import rows_of, tensors
 
-__all__ = ["Content", "Fetched", "content_of", "packed"]
+__all__ = ["Content", "Fetched", "content_of", "packed", "transformed"]
 
 
 # Puts the tensors of a batch into one piece of shared memory, as which they leave a worker.
@@ -96,6 +96,16 @@ def content_of(
     return made
 
 
+def transformed(transform: Callable[[Any], Any] | None, made: Any) -> Any:
+    """What the user's function, if there is one, makes of a batch or row."""
+    if transform is None:
+        return made
+    try:
+        return transform(made)
+    except StopIteration as error:  # it would pass for the end of the data
+        raise RuntimeError("transform= raised StopIteration") from error
+
+
 @dataclass(frozen=True, slots=True)
 class Content(LoaderContent):
     """Columns become tensors, and images pixels."""
@@ -121,12 +131,7 @@ class Content(LoaderContent):
 
     def given(self, made: Any) -> Any:
         """What the user's function makes of a batch or row."""
-        if self.transform is None:
-            return made
-        try:
-            return self.transform(made)
-        except StopIteration as error:  # it would pass for the end of the data
-            raise RuntimeError("transform= raised StopIteration") from error
+        return transformed(self.transform, made)
 
     def _shown(self, columns: Mapping[str, Any]) -> Mapping[str, Any]:
         """The columns, with pixels of those that `images` names. Workers share the cores, and so

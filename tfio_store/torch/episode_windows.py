@@ -20,7 +20,7 @@ from tfio_store.episodes.order import Share, Stage
 from tfio_store.episodes.windows import Windows, batches
 from tfio_store.errors import DataLossError, DataLossWarning, SchemaError
 from tfio_store.storage.threads import pool
-from tfio_store.torch.content import packed
+from tfio_store.torch.content import packed, transformed
 from tfio_store.torch.epochs import Epochs, Ranks
 from tfio_store.torch.iterable import Even, TFRecordIterable
 from tfio_store.torch.passes import Nothing, Steps, WholeColumns
@@ -182,14 +182,6 @@ class _Made:
     drop_last: bool
     skips: bool
 
-    def given(self, made: Any) -> Any:
-        if self.transform is None:
-            return made
-        try:
-            return self.transform(made)
-        except StopIteration as error:  # it would pass for the end of the data
-            raise RuntimeError("transform= raised StopIteration") from error
-
 
 @dataclass(frozen=True, slots=True)
 class _Standing:
@@ -274,7 +266,7 @@ class _WindowSteps(Steps):
                 continue
             batch, _ = self._batch(numbers, loading)
             if batch is not None:
-                batch = self._made.given(_nested_tensors(batch))
+                batch = transformed(self._made.transform, _nested_tensors(batch))
             # An error above leaves the batch: the state stands before it, and it is met again.
             self._ahead.popleft()
             self._given += len(numbers)
@@ -299,7 +291,7 @@ class _WindowSteps(Steps):
             else:
                 self._given += len(numbers)
         row, count = self._rows[0]
-        row = self._made.given(row)
+        row = transformed(self._made.transform, row)
         self._rows.popleft()
         self._given += count
         return row

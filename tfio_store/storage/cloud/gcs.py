@@ -16,12 +16,12 @@ from tfio_store.storage.cloud.bucket_store import BucketStore, Mark, Page, check
 from tfio_store.storage.cloud.gcs_client import (
     GCSClient,
     GCSUpload,
-    as_checksum,
     bucket_url,
     described,
     object_url,
     split,
 )
+from tfio_store.storage.cloud.multipart import as_checksum
 from tfio_store.storage.faults import ShortBodyError
 from tfio_store.storage.ranges import check_size, nothing_there, whole_body, whole_range
 from tfio_store.storage.retry import Retry

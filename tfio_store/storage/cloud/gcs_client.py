@@ -12,6 +12,7 @@ from urllib.parse import quote, urlencode
 
 from tfio_store.storage import private
 from tfio_store.storage.cloud.bucket_store import Mark
+from tfio_store.storage.cloud.multipart import as_checksum
 from tfio_store.storage.connection import Connection
 from tfio_store.storage.faults import Answer, ShortBodyError
 from tfio_store.storage.retry import Retry
@@ -85,10 +86,6 @@ def object_url(path: str, service: str = "") -> str:
 
 def bucket_url(path: str, service: str = "") -> str:
     return f"{service}/storage/v1/b/{quote(split(path)[0], safe='')}/o"
-
-
-def as_checksum(crc32c: int) -> str:
-    return base64.b64encode(crc32c.to_bytes(4, "big")).decode()
 
 
 def checksum_of(resource: Mapping[str, Any]) -> int | None:

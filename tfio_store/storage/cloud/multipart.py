@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import errno
 import threading
 from collections.abc import Coroutine, Iterable
@@ -17,7 +18,7 @@ from tfio_store.storage.ranges import well_formed
 from tfio_store.storage.store import ObjectInfo
 from tfio_store.storage.threads import Owner, PerProcess
 
-__all__ = ["DEFAULT_PART_BYTES", "MultipartOutput", "Upload"]
+__all__ = ["DEFAULT_PART_BYTES", "MultipartOutput", "Upload", "as_checksum"]
 
 T = TypeVar("T")
 
@@ -199,3 +200,8 @@ def give_up(travelling: Iterable[Future[None]], connection: Connection, upload: 
     for future in travelling:
         future.cancel()
     connection.wait(upload.discard())
+
+
+def as_checksum(crc32c: int) -> str:
+    """A CRC as S3 and GCS write it in headers."""
+    return base64.b64encode(crc32c.to_bytes(4, "big")).decode()

@@ -270,8 +270,7 @@ class ObstoreAzureStore(ObstoreReads, AzureStore):
     """A `Store` of block blobs, read by obstore."""
 
     def _bucket_and_key(self, path: str) -> tuple[str, str]:
-        bucket, _, key = path.partition("/")
-        return bucket, key
+        return split(path)
 
     async def _make(self, bucket: str) -> Any:
         return await azure_native(self._connection.fs, bucket, self._retry.timeout)

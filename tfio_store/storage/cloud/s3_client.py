@@ -11,7 +11,7 @@ from tfio_store.storage.connection import Connection
 from tfio_store.storage.faults import status_of
 from tfio_store.storage.retry import Retry
 
-__all__ = ["S3Client", "as_checksum", "checksum_of"]
+__all__ = ["S3Client", "checksum_of"]
 
 CONNECTIONS = 64
 """Requests in flight at once. botocore's default of 10 would queue a reader's ranges."""
@@ -87,11 +87,6 @@ def tuned(options: Mapping[str, Any], retry: Retry) -> dict[str, Any]:
 
 def once(fs: Any) -> None:
     fs.retries = 1
-
-
-def as_checksum(crc32c: int) -> str:
-    """A CRC as S3 writes it in headers."""
-    return base64.b64encode(crc32c.to_bytes(4, "big")).decode()
 
 
 def checksum_of(answer: Mapping[str, Any]) -> int | None:

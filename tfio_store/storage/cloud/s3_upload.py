@@ -17,7 +17,8 @@ from typing import Any
 
 from tfio_store.records.framing import crc32c as crc32c_of
 from tfio_store.storage.cloud.bucket_store import Mark
-from tfio_store.storage.cloud.s3_client import S3Client, as_checksum, checksum_of
+from tfio_store.storage.cloud.multipart import as_checksum
+from tfio_store.storage.cloud.s3_client import S3Client, checksum_of
 from tfio_store.storage.faults import ShortBodyError, code_of, status_of
 from tfio_store.storage.retry import Retry
 from tfio_store.storage.store import ObjectInfo

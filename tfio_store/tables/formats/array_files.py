@@ -20,11 +20,11 @@ from tfio_store.dataset.checks import counted
 from tfio_store.dataset.model import Dataset
 from tfio_store.example.feature import Feature
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
-from tfio_store.records.misspelled import unknown
 from tfio_store.records.warning import warn
 from tfio_store.storage import Storage
 from tfio_store.storage.store import ObjectInfo, Store
 from tfio_store.storage.stored_file import StoredFile
+from tfio_store.tables.formats.table_files import check_columns
 
 __all__ = ["ImageFolder", "read_arrays"]
 
@@ -97,21 +97,15 @@ def _arrays(
     file: io.BufferedReader[Any], open_files: ExitStack, columns: Sequence[str] | None
 ) -> dict[str, _Array]:
     if file.peek(2)[:2] != b"PK":
-        _check(columns, ["array"])
+        check_columns(columns, ["array"])
         return {"array": _Array(file)}
     packed = open_files.enter_context(zipfile.ZipFile(file))
     names = [name[: -len(_NPY)] for name in packed.namelist() if name.endswith(_NPY)]
-    _check(columns, names)
+    check_columns(columns, names)
     return {
         name: _Array(open_files.enter_context(packed.open(f"{name}{_NPY}")))
         for name in (names if columns is None else columns)
     }
-
-
-def _check(columns: Sequence[str] | None, names: list[str]) -> None:
-    for name in columns or ():
-        if name not in names:
-            raise ValueError(unknown("column", name, names))
 
 
 def _rows(arrays: dict[str, _Array]) -> Iterator[dict[str, Any]]:

@@ -4,7 +4,7 @@ pyarrow."""
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,7 +15,7 @@ from tfio_store.storage.stored_file import OutputFile, StoredFile
 from tfio_store.tables.formats import csv_texts, json_lines
 from tfio_store.tables.formats.text_tables import Piece, text_tables
 
-__all__ = ["FORMATS", "format_of", "read_tables", "without_query", "write_tables"]
+__all__ = ["FORMATS", "check_columns", "format_of", "read_tables", "without_query", "write_tables"]
 
 FORMATS = ("parquet", "csv", "jsonl", "arrow")
 
@@ -116,11 +116,12 @@ _TEXTS: dict[str, Any] = {"csv": csv_texts, "jsonl": json_lines}
 def _selected(batch: Any, columns: list[str] | None) -> Any:
     if columns is None:
         return batch
-    _check(columns, batch.schema.names)
+    check_columns(columns, batch.schema.names)
     return batch.select(columns)
 
 
-def _check(columns: list[str] | None, names: list[str]) -> None:
+def check_columns(columns: Sequence[str] | None, names: list[str]) -> None:
+    """ValueError unless there are such columns."""
     for name in columns or ():
         if name not in names:
             raise ValueError(unknown("column", name, names))
