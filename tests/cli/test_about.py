@@ -63,7 +63,7 @@ def test_info(run: Run, kept: Kept) -> None:
     assert (found["generation"] is not None) is kept.has_manifest
     assert found["nbytes"] == sum(shard["nbytes"] for shard in found["shards"])
     text = run("info", kept.url, *kept.options, "--shards").out
-    assert f"records      {30 if kept.has_manifest else 'unknown; count tells'}\n" in text
+    assert f"records      {30 if kept.has_manifest else 'unknown; run tfio-store count'}\n" in text
     assert found["shards"][0]["url"] in text
     assert ("features     id, name, score, ids" in text) is kept.has_manifest
 

@@ -18,7 +18,7 @@ from tfio_store.cli.exits import USAGE, Signalled, of_signal
 __all__ = ["main", "script"]
 
 _PATIENCE = 0.8
-"""Seconds that a command has to take back what it began, once it is told to end."""
+"""Seconds that a command has to take back what it began, once it must end."""
 
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 
@@ -43,8 +43,8 @@ def script() -> NoReturn:
     _have_streams()
     try:
         code = main()
-    except Signalled as told:  # while modules are imported, or once more
-        code = of_signal(told.number)
+    except Signalled as ended:  # while modules are imported, or once more
+        code = of_signal(ended.number)
     if code > of_signal(0):
         _leave(code)
     sys.exit(code)
@@ -71,7 +71,7 @@ def _have_streams() -> None:
 
 class _Lossy(io.FileIO):
     """Standard error. What it can't take is not said: a command does its work, and ends with the
-    code that tells of it, where the disk behind its messages is full or their reader is gone."""
+    code that says so, where the disk behind its messages is full or their reader is gone."""
 
     def write(self, data: Any) -> int:
         with contextlib.suppress(OSError):

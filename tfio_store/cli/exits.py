@@ -1,4 +1,4 @@
-"""What a command's exit code says."""
+"""Exit codes of commands."""
 
 __all__ = [
     "DAMAGED",
@@ -33,12 +33,12 @@ INTERRUPTED = 130
 
 
 def of_signal(number: int) -> int:
-    """As shells tell it."""
+    """The exit code that shells use for a signal."""
     return 128 + number
 
 
 class Signalled(BaseException):
-    """The process was told to end. Whoever is at work takes back what it began."""
+    """The process must end. Whoever is at work takes back what it began."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)

@@ -1,4 +1,4 @@
-"""What a command says when it fails: in the words of the shell."""
+"""The errors of commands, in the words of the shell."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ __all__ = [
 ]
 
 
-# What a terminal may be sent: no character of a dataset moves its cursor or renames its window.
+# Text that a terminal may be sent: no character of a dataset moves its cursor or renames its
+# window.
 
 
 def printable(text: str) -> str:
@@ -97,7 +98,7 @@ def in_the_shell(text: str, command: click.Command | None) -> str:
 
 
 def _typed(params: Iterable[click.Parameter]) -> Mapping[str, str]:
-    """What one types for each argument of the library's function."""
+    """The option that one types for each argument of the library's function."""
     by_name = {
         str(param.name): max(param.opts, key=len)
         if isinstance(param, click.Option)
@@ -113,15 +114,15 @@ def _typed(params: Iterable[click.Parameter]) -> Mapping[str, str]:
     return by_name
 
 
-# What a command says and answers when it fails.
+# The error line and the exit code of a command that fails.
 
 
 FORMAT, VERSION = "tfio_store.cli", 1
-"""Of every JSON document that a command prints."""
+"""Format and version of every JSON document that a command prints."""
 
 
 _OF_THE_USER = re.compile(r"feature '|feature names|column|\w=|schema|argument|storage_options|URL")
-"""What a TypeError speaks of that data or options cause. Others are ours."""
+"""Words of a TypeError that data or options cause. Others are ours."""
 
 
 class OutputClosedError(Exception):

@@ -1,4 +1,4 @@
-"""What was meant by a command, an option or a value that does not exist."""
+"""Guesses at a command, an option or a value that does not exist."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def meant_command(typed: str, commands: list[str]) -> str:
 
 
 def in_our_words(error: click.UsageError) -> str:
-    """What an error of click says, and what was meant."""
+    """The text of an error of click, and a guess at what was meant."""
     if isinstance(error, click.NoSuchOption):
         return _no_such_option(error)
     text = error.format_message().rstrip(".")

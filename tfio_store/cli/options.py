@@ -115,7 +115,7 @@ COMMON = (
         type=click.Choice(["auto", "json", "none"]),
         default="auto",
         show_default=True,
-        help="How progress is told on stderr: a bar on a terminal, or JSON lines.",
+        help="How progress is shown on stderr: a bar on a terminal, or JSON lines.",
     ),
     click.option("--debug", is_flag=True, help="Show the traceback of an error."),
 )
@@ -172,7 +172,7 @@ def into_target(function: Command) -> Command:
 
 
 def parse_options(texts: tuple[str, ...]) -> dict[str, Any] | None:
-    """What is typed as storage options. UsageError for what is none; it does not show values."""
+    """The storage options that were typed. UsageError for what is none; it does not show values."""
     found: dict[str, Any] = {}
     for text in texts:
         if text.startswith("@"):

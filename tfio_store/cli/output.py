@@ -29,7 +29,7 @@ def is_terminal() -> bool:
 
 @contextlib.contextmanager
 def without_reader() -> Iterator[None]:
-    """A pipe that nobody reads any more is told from a connection that breaks, and a full disk
+    """A pipe that is no longer read is distinguished from a connection that breaks, and a full disk
     behind the output from one behind a target."""
     try:
         yield
@@ -89,7 +89,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[
 
 
 def _column_width(header: Sequence[str], rows: Sequence[Sequence[str]], room: int) -> int:
-    """What a column may take of a terminal, so that only the longest columns are cut."""
+    """The width that a column may take of a terminal, so that only the longest columns are cut."""
     from rich.cells import cell_len
 
     widths = sorted(max(map(cell_len, column)) for column in zip(header, *rows, strict=True))

@@ -32,7 +32,7 @@ COMMANDS = {
     "sample": ("records", "Some records, by chance."),
     "cat": ("records", "Every record, as JSON lines."),
     "get": ("records", "The records of numbers such as 0,2:5,-1."),
-    "verify": ("health", "Check every checksum; tell each damaged region."),
+    "verify": ("health", "Check every checksum, and list each damaged region."),
     "salvage": ("health", "Copy every sound record to a new dataset."),
     "index": ("health", "Make a dataset of raw files that are there."),
     "clean": ("health", "Find and remove what dead writers left behind."),
@@ -61,7 +61,7 @@ class Program(click.Group):
         try:
             return super().invoke(ctx)
         except BrokenPipeError as error:
-            if error.filename is None:  # a store's tells the URL
+            if error.filename is None:  # a store's has the URL
                 raise failures.OutputClosedError from None
             raise _BrokenStoreError from error
 
@@ -122,7 +122,7 @@ def run(arguments: Sequence[str]) -> int:
             with without_reader():
                 sys.stdout.flush()
             return answer if isinstance(answer, int) else 0
-        except (failures.OutputClosedError, SystemExit):  # by click: nobody read the help
+        except (failures.OutputClosedError, SystemExit):  # by click: the help was not read
             return 0
         except Signalled as signal:
             code = of_signal(signal.number)
@@ -152,7 +152,7 @@ def _failed(error: Exception, session: Session | None, arguments: Sequence[str])
 
 
 def _shown(state: dict[str, Any]) -> Any:
-    """What Python calls with a warning: ours become a line on stderr."""
+    """Make the function that Python calls with a warning: ours become a line on stderr."""
 
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
         session = state["session"]

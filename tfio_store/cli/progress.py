@@ -1,4 +1,4 @@
-"""Tells on stderr how far a command is."""
+"""Shows on stderr how far a command is."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ _EVERY = 0.5
 
 @contextlib.contextmanager
 def progress(session: Session) -> Iterator[Callable[[Progress], object] | None]:
-    """What a function of the library takes as ``on_progress=``; None if nothing is to be told."""
+    """The value for ``on_progress=`` of a function of the library; None if nothing is to be
+    shown."""
     if session.quiet or session.progress == "none":
         yield None
     elif session.progress == "json":

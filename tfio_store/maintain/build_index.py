@@ -56,7 +56,7 @@ def build_index(
     headers; `verify` checks them whole.
 
     For each compressed file it writes an index beside the file: for ``folder/a.gz`` that is
-    ``folder/_a.gz.checkpoints``. It tells how to begin to inflate about every MiB, and takes up to
+    ``folder/_a.gz.checkpoints``. With it inflating can begin about every MiB. It takes up to
     3 % of the file. From then on the file has blocks, under its own name, for all that read it. If
     the file is replaced, its index is passed by with a warning. What has a sound index already is
     not inflated again.
@@ -126,7 +126,7 @@ def _check_whole(dataset: Dataset) -> None:
     for shard in dataset.shards:
         if shard.is_part:
             raise ValueError(
-                f"{shard.url}: source= is a part of this file, and an index tells of whole files"
+                f"{shard.url}: source= is a part of this file, and an index is of whole files"
             )
 
 
@@ -219,7 +219,7 @@ def _describe_stream(
     index: int,
     codec: str,
 ) -> ShardInfo:
-    """A compressed file, whose blocks an index of its own tells."""
+    """A compressed file, whose blocks are in an index of its own."""
     shard = dataset.shards[index]
     if codec == "ZSTD":
         raise ValueError(

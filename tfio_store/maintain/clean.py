@@ -40,7 +40,7 @@ _DELETED_BETWEEN = 1000
 
 @dataclass(frozen=True, slots=True)
 class Leftovers:
-    """What `clean` found, as URLs.
+    """The objects and uploads that `clean` found, as URLs.
 
     Attributes:
         objects (tuple[str]): Shards, indexes and claims that no manifest names.
@@ -94,17 +94,17 @@ def clean(
 
     It never removes what a manifest in the folder names, nor files of others, even if they are
     named as shards are. If a manifest of another dataset in the folder, or its list of shards, is
-    damaged or missing, nobody knows what that names. Then `clean` warns, and removes only uploads.
+    damaged or missing, it is unknown what it names. Then `clean` warns, and removes only uploads.
 
     Args:
         url (str | PathLike): Folder and name of the dataset, as for `ShardedWriter`; or a file that
             was being written.
         older_than (float): Seconds. A writer that gave a sign of life since then is taken to be
-            alive, and keeps everything. Pass 0 when you know that nobody is writing. Default 86400
-            (a day).
-        dry_run (bool): Only tell, and remove nothing. Default False.
+            alive, and keeps everything. Pass 0 when you know that no writer is at work. Default
+            86400 (a day).
+        dry_run (bool): Only list, and remove nothing. Default False.
         keep_replaced (bool): Keep replaced generations for as long as their writers asked. Default
-            True. False removes all of them: then nobody must be reading them.
+            True. False removes all of them: then no reader may use them.
         on_progress (Callable | None): Called, after every thousand objects, with the number of
             those that are removed, and of all that will be. Default None.
         storage_options (dict | None): See `RecordReader`. Default None.
@@ -198,7 +198,8 @@ class _Dead:
 
 
 def _names_of(planned: DatasetManifest) -> set[str]:
-    """What a manifest names that was not put, as far as its list of shards is there."""
+    """Objects that a manifest names and that were not put, as far as its list of shards is
+    there."""
     try:
         return planned.names()
     except (FileNotFoundError, ManifestError):
@@ -216,14 +217,14 @@ class _Found:
     alive: dict[str, str] = field(default_factory=dict)
     """Tags ("" for the plain names) of writers that may be at work, and their claims."""
     named: set[str] = field(default_factory=set)
-    """What the dataset's manifest names."""
+    """Objects that the dataset's manifest names."""
     stays: set[str] = field(default_factory=set)
-    """What manifests name."""
+    """Objects that manifests name."""
     is_known: bool = True
-    """Whether that is all. If not, no object is removed, and no claim that tells of objects."""
+    """Whether that is all. If not, no object is removed, and no claim that names objects."""
     template: str | None = None
     noted: list[Fingerprint] = field(default_factory=list)
-    """What writers noted as theirs and no manifest needs."""
+    """Objects that writers noted as theirs and no manifest needs."""
     known: list[DatasetNames] = field(default_factory=list)
 
     def read_manifest(self) -> DatasetManifest | None:

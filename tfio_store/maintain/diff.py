@@ -110,14 +110,14 @@ def diff(
     with RecordReader.of(first) as one, RecordReader.of(second) as two:
         found = compare(_told_of(one, on_progress, first.num_records), two)
     if not found.different and first.schema is None and second.schema is None:
-        return found  # the first records tell the features, and these may lie in another order
+        return found  # the first records show the features, and these may lie in another order
     return replace(found, features=features)
 
 
 def _told_of(
     reader: RecordReader, on_progress: OnProgress | None, whole: int | None
 ) -> Iterator[bytes]:
-    """The records. It tells of each batch that is done."""
+    """Compare the records. Progress is reported after each batch."""
     records = nbytes = 0
     for batch in reader.batches():
         yield from batch

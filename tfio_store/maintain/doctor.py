@@ -28,7 +28,7 @@ _PACKAGES = (
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What this machine has.
+    """The versions, codecs and backends of this machine.
 
     Attributes:
         python (str): The version of Python.
@@ -74,7 +74,7 @@ def diagnose(
     storage_options: Mapping[str, Any] | None = None,
     storage: Storage | None = None,
 ) -> Diagnosis:
-    """Tell what this machine has of what the library can use. Nothing is written.
+    """List what this machine has of what the library can use. Nothing is written.
 
     Args:
         url (str | PathLike | None): A place to look at too: whether its store can be reached,

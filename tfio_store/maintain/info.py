@@ -23,14 +23,14 @@ __all__ = ["DatasetInfo", "ShardFacts", "info"]
 
 @dataclass(frozen=True, slots=True)
 class ShardFacts:
-    """What is known of one file without reading its records.
+    """The facts about one file that are known without reading its records.
 
     Attributes:
         url (str): Its path or URL.
         nbytes (int): Its bytes, as they are stored.
         compression (str | None): None (raw), "GZIP", "ZLIB" or "ZSTD".
-        records (int | None): Its records. None if no manifest or index tells.
-        blocks (int | None): Its blocks. None if no index tells.
+        records (int | None): Its records. None if no manifest or index has it.
+        blocks (int | None): Its blocks. None if no index has it.
 
     Example:
         >>> _ = tfs.write_table({"x": [1, 2, 3]}, "train", num_shards=1)
@@ -47,7 +47,7 @@ class ShardFacts:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class DatasetInfo:
-    """What a source is.
+    """The facts about a source.
 
     Attributes:
         shards (tuple[ShardFacts]): Its files, in order.
@@ -103,7 +103,7 @@ def info(
     storage_options: Mapping[str, Any] | None = None,
     storage: Storage | None = None,
 ) -> DatasetInfo:
-    """Tell what a source is, by its manifest, its index, and the first bytes of other files.
+    """Describe a source by its manifest, its index, and the first bytes of other files.
 
     Args:
         source (str | PathLike | list): See `RecordReader`.
@@ -134,7 +134,7 @@ def info(
 
 
 def _codecs(dataset: Dataset) -> list[str | None]:
-    """Of every file. Those without a manifest are looked at, many at once."""
+    """The codec of every file. Those without a manifest are looked at, many at once."""
     at_once = 1 if dataset.paged is not None else LOOKS_AT_ONCE
     return list(mapped(partial(codec_of, dataset), range(len(dataset.shards)), at_once))
 

@@ -1,4 +1,4 @@
-"""`verify` tells what is sound in a source. `salvage` copies everything sound."""
+"""`verify` reports what is sound in a source. `salvage` copies everything sound."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _check(batch: RecordBatch, schema: Schema) -> None:
 
 @dataclass
 class VerifyReport:
-    """What a pass over a source found. ``ok`` is the answer; the rest says why.
+    """The result of a pass over a source. ``ok`` is the answer; the rest says why.
 
     Attributes:
         records (int): Sound records. Default 0.
@@ -133,7 +133,7 @@ def verify(
 
     Args:
         source (str | PathLike | list): See `RecordReader`.
-        quick (bool): Only compare sizes, and checksums that the store tells by itself, with those
+        quick (bool): Only compare sizes, and checksums that the store has by itself, with those
             in the manifest. No file is read. Default False.
         compression (str | None): See `RecordReader`. Default "auto".
         storage_options (dict | None): See `RecordReader`. Default None.
@@ -256,7 +256,7 @@ def salvage(
 
 def _look_at_objects(dataset: Dataset, report: VerifyReport, *, quick: bool = False) -> Dataset:
     """Report each object that is not what its manifest says. Returns the dataset of those that are
-    there, of which a reader expects nothing: it has been told."""
+    there, of which a reader expects nothing: they are reported already."""
     look = partial(_object_problem, dataset, quick=quick)
     found = list(mapped(look, range(len(dataset.shards)), LOOKS_AT_ONCE if quick else 1))
     report.problems += [problem for problem, _ in found if problem is not None]
@@ -276,7 +276,7 @@ def described(dataset: Dataset) -> dict[str, Any]:
     """The schema and the metadata that all sources share."""
     kept: dict[str, Any] = {}
     for what in ("schema", "metadata"):
-        each = [getattr(told, what) for told in dataset.told]
+        each = [getattr(each, what) for each in dataset.told]
         if any(one != each[0] for one in each):
             warn(f"the sources differ in their {what}, so it is not copied")
         elif each and each[0] is not None:
@@ -316,7 +316,7 @@ def _read_through(
     on_progress: OnProgress | None,
 ) -> None:
     """Read everything. Streams that others compressed are read as such, as other programs read
-    them: their own checksums count too. If one is damaged, its checkpoints tell what is lost."""
+    them: their own checksums count too. If one is damaged, its checkpoints say what is lost."""
     streams = dataset.without_checkpoints()
     for _ in _sound_batches(streams, report, max_record_bytes, on_progress):
         pass
@@ -352,7 +352,7 @@ def _object_problem(dataset: Dataset, index: int, *, quick: bool) -> tuple[str |
 
 
 def _difference(dataset: Dataset, index: int, *, quick: bool) -> str | None:
-    """How an object differs, or None. ``quick``: as the store tells."""
+    """How an object differs, or None. ``quick``: by the store's own checksum."""
     shard = dataset.shard(index)
     if shard.crc32c is None:
         if quick:
@@ -364,8 +364,8 @@ def _difference(dataset: Dataset, index: int, *, quick: bool) -> str | None:
     info = store.info(path)
     if info.size != shard.nbytes:
         return f"{shard.url}: has {info.size} bytes where the manifest says {shard.nbytes}"
-    told = quick or shard.is_part  # of a part the records are read, and not all of the file
-    crc = info.crc32c if told else object_crc32c(dataset, index)
+    by_store = quick or shard.is_part  # only a part's records are read, and not all of the file
+    crc = info.crc32c if by_store else object_crc32c(dataset, index)
     if crc not in (None, shard.crc32c):
         return f"{shard.url}: has CRC32C {crc:08x} where the manifest says {shard.crc32c:08x}"
     return None

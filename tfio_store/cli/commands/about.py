@@ -1,4 +1,4 @@
-"""What a source is: `info`, `count`, `schema` and `stats`."""
+"""Facts about a source: `info`, `count`, `schema` and `stats`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ urls = click.argument("urls", nargs=-1, required=True, metavar="URL...")
 @click.option("--shards", is_flag=True, help="List the files too.")
 @common
 def info(session: Session, urls: tuple[str, ...], shards: bool) -> None:
-    """Tell on one screen what a source is: records, bytes, files, compression, schema."""
+    """Print on one screen what a source is: records, bytes, files, compression, schema."""
     from tfio_store.maintain.info import info as read_info
 
     found = read_info(urls if len(urls) > 1 else urls[0], storage=session.storage)
@@ -54,14 +54,17 @@ def _facts(found: DatasetInfo) -> list[tuple[str, str]]:
 
     sizes = sorted(shard.nbytes for shard in found.shards)
     lines = [
-        ("records", "unknown; count tells" if found.records is None else f"{found.records:,}"),
+        (
+            "records",
+            "unknown; run tfio-store count" if found.records is None else f"{found.records:,}",
+        ),
         ("bytes", f"{found.nbytes:,} ({output.human_bytes(found.nbytes)})"),
         ("files", f"{len(sizes):,}"),
     ]
     if len(sizes) > 1:
         least, middle, most = sizes[0], int(median(sizes)), sizes[-1]
-        told = (output.human_bytes(each) for each in (least, middle, most))
-        lines.append(("file sizes", "{} least, {} median, {} most".format(*told)))
+        sized = (output.human_bytes(each) for each in (least, middle, most))
+        lines.append(("file sizes", "{} least, {} median, {} most".format(*sized)))
     lines += [
         ("compression", found.compression or "none"),
         ("index", "yes" if found.indexed else "no"),
@@ -70,7 +73,7 @@ def _facts(found: DatasetInfo) -> list[tuple[str, str]]:
     if found.schema is not None:
         lines.append(("features", ", ".join(found.schema) or "none"))
     elif found.records != 0:
-        lines.append(("features", "not in a manifest; schema tells"))
+        lines.append(("features", "not in a manifest; run tfio-store schema"))
     return lines
 
 
@@ -87,8 +90,8 @@ def _row(shard: ShardFacts) -> tuple[str, ...]:
 def count(session: Session, urls: tuple[str, ...], per_shard: bool, **limits: Any) -> None:
     """Print the number of records.
 
-    A manifest or an index tells it at once. Else the headers of raw files are read, and compressed
-    files are decompressed.
+    A manifest or an index has it at once. Otherwise the headers of raw files are read, and
+    compressed files are decompressed.
     """
     from tfio_store.tables.count import count as count_records, count_shards
 
@@ -176,9 +179,10 @@ def schema(session: Session, url: str, form: str, sample: int, full: bool, **lim
 @max_record_bytes
 @common
 def stats(session: Session, urls: tuple[str, ...], sample: int, full: bool, **limits: Any) -> None:
-    """Tell of each feature how many records have it, its range, quantiles, and what it looks like.
+    """Print for each feature how many records have it, its range, quantiles, and what it looks
+    like.
 
-    Of byte strings the lengths are told. Larger sources are sampled, always in the same way.
+    Byte strings are measured by their lengths. Larger sources are sampled, always in the same way.
     """
     import dataclasses
 

@@ -131,7 +131,7 @@ WRITTEN = ["tfrecord", "parquet", "csv", "jsonl", "arrow", "webdataset"]
     "--from",
     "source_format",
     type=click.Choice([*WRITTEN, "images", "numpy"]),
-    help="What SOURCE is, if no name tells. Images have to be told.",
+    help="What SOURCE is, if its name does not say so. Images need it.",
 )
 @click.option(
     "--to",
@@ -163,8 +163,8 @@ def convert(
     """Make a TFRecord dataset of Parquet, CSV, JSON lines or Arrow files, of a WebDataset, a folder
     of images or NumPy's arrays; or a table's file or a WebDataset of a dataset.
 
-    The names' ends tell the formats: .parquet, .csv, .jsonl, .arrow, .tar, .npy, .npz; all else is
-    TFRecord.
+    The ends of the names decide the formats: .parquet, .csv, .jsonl, .arrow, .tar, .npy, .npz; all
+    else is TFRecord.
     """
     from tfio_store.tables.convert import convert as convert_source
 

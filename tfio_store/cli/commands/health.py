@@ -32,7 +32,7 @@ __all__ = ["clean", "index", "salvage", "verify"]
 @max_record_bytes
 @common
 def verify(session: Session, urls: tuple[str, ...], quick: bool, **limits: Any) -> int:
-    """Check every checksum, and tell each damaged region.
+    """Check every checksum, and list each damaged region.
 
     Exit code 1 if there is any, and 5 if the source holds something else than TFRecords.
     """
@@ -79,7 +79,7 @@ def salvage(
     num_shards: int | None,
     **how: Any,
 ) -> int:
-    """Copy every sound record of SOURCE... to a new dataset, and tell what is lost.
+    """Copy every sound record of SOURCE... to a new dataset, and list what is lost.
 
     Exit code 5 if the source holds something else than TFRecords.
     """
@@ -170,7 +170,7 @@ def index(
     show_default=True,
     metavar="TIME",
     help="A writer that gave a sign of life since then is at work. A TIME is such as 30s, 15m, 2h "
-    "or 1d; 0 if nobody writes.",
+    "or 1d; 0 if no writer is at work.",
 )
 @common
 def clean(session: Session, url: str, yes: bool, older_than: float) -> None:

@@ -15,8 +15,9 @@ __all__ = ["completion", "doctor"]
 @click.argument("url", required=False)
 @common
 def doctor(session: Session, url: str | None) -> int:
-    """Tell versions, codecs, backends, and whether the CRC kernel agrees with google-crc32c; of
-    URL, whether its store can be reached, has anything there, and decides conditional writes."""
+    """Print versions, codecs, backends, and whether the CRC kernel agrees with google-crc32c. With
+    URL, also whether its store can be reached, has anything there, and decides conditional
+    writes."""
     import dataclasses
 
     from tfio_store.maintain.doctor import diagnose
