@@ -174,6 +174,9 @@ sbom: .venv-wheels/.ready ## what the archives in dist/ hold and need, as Cyclon
 release-check: .venv-wheels/.ready $(VENV)/.docs .cache/actionlint ## all of a release that this machine can look at, as a list of ok and failed
 	@$(WHEEL_TOOLS) -m scripts.release $(addprefix --tag ,$(TAG)) $(addprefix --only ,$(ONLY))
 
+conda: .venv-wheels/.ready ## conda's package by rattler-build, of a channel made of this Python and PyPI's packages, and its tests
+	@$(WHEEL_TOOLS) -m scripts.release.conda
+
 # The project has no address before it lies somewhere in public.
 repository-url: .venv-wheels/.ready ## URL=https://…: write the address of the repository into the files that name it
 	@$(WHEEL_TOOLS) -m scripts.release.repository $(URL)

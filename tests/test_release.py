@@ -17,7 +17,7 @@ from scripts.release.sbom import bill
 
 ROOT = Path(__file__).parent.parent
 FILES = (
-    "pyproject.toml", "CITATION.cff", "CHANGELOG.md", "conda/meta.yaml", "tfio_store/__init__.py",
+    "pyproject.toml", "CITATION.cff", "CHANGELOG.md", "conda/recipe.yaml", "tfio_store/__init__.py",
     "LICENSE", "README.md", ".github/ISSUE_TEMPLATE/config.yml", ".github/workflows/release.yml",
 )  # fmt: skip
 
@@ -45,6 +45,7 @@ def change(file: Path, old: str, new: str) -> None:
     [
         facts.versions, facts.licences, facts.links, facts.pins,
         lambda root: facts.changelog(root, ""), lambda root: facts.repository(root, ""),
+        lambda root: facts.install(root, ""),
     ],
 )  # fmt: skip
 def test_the_tree_is_in_order(check: Check) -> None:
@@ -56,7 +57,7 @@ def test_the_tree_is_in_order(check: Check) -> None:
     [
         (facts.versions, "CITATION.cff", "version: 0", "version: 9", "they differ"),
         (facts.versions, "pyproject.toml", 'version = "0', 'version = "9', "they differ"),
-        (facts.versions, "conda/meta.yaml", "version: {{ version }}", "version: 1", "conda"),
+        (facts.versions, "conda/recipe.yaml", 'version: "0', 'version: "9', "they differ"),
         (facts.licences, "pyproject.toml", "Apache-2.0 AND ISC", "Apache-2.0", "under ISC"),
         (facts.licences, f"{facts.VENDOR}/d3.min.js", "function", "FUNCTION", "was fetched"),
         (facts.licences, f"{facts.VENDOR}/d3.LICENSE", "Permission", "No", "an unknown"),
@@ -82,12 +83,14 @@ def test_a_heading_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_a_release_has_a_date_its_tag_and_an_address(tree: Path) -> None:
-    for check in (facts.changelog, facts.repository):
+    for check in (facts.changelog, facts.repository, facts.install):
         with pytest.raises(facts.CheckError):
             check(tree, "v0.0.7")
     version = (tree / "CITATION.cff").read_text("utf-8").partition("\nversion: ")[2].split()[0]
     change(tree / "CHANGELOG.md", "(unreleased)", "(2026-12-01)")
     write_address(tree, "https://forge.example.org/group/tfio_store.git/")
+    change(tree / "README.md", "There is no release yet. ", "")
+    assert facts.install(tree, f"v{version}")
     assert "2026-12-01" in facts.changelog(tree, f"v{version}")
     assert "https://forge.example.org/group/tfio_store/issues" in facts.repository(tree, "v1")
 

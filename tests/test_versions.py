@@ -88,8 +88,8 @@ def test_the_page_of_versions_has_each_row_and_names_each_failure() -> None:
 
 
 def test_the_recipe_for_conda_has_the_bounds_of_the_package() -> None:
-    recipe = (ROOT / "conda/meta.yaml").read_text(encoding="utf-8")
-    run = recipe.partition("  run:\n")[2].partition("\ntest:")[0]
+    recipe = (ROOT / "conda/recipe.yaml").read_text(encoding="utf-8")
+    run = recipe.partition("  run:\n")[2].partition("\ntests:")[0]
     wanted = [bound.replace(">=", " >=") for bound in PROJECT["project"]["dependencies"]]
     assert re.findall(r"- (\S+ .+)", run) == wanted
     assert f"  license: {PROJECT['project']['license']}\n" in recipe

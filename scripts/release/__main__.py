@@ -55,6 +55,7 @@ def steps(tag: str) -> dict[str, Callable[[], str]]:
         "versions agree": partial(facts.versions, ROOT),
         "the change log has the section": partial(facts.changelog, ROOT, tag),
         "the repository's address": partial(facts.repository, ROOT, tag),
+        "how to install": partial(facts.install, ROOT, tag),
         "licences of others' files": partial(facts.licences, ROOT),
         "actions are pinned": partial(facts.pins, ROOT),
         "workflows and templates": workflows,

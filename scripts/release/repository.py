@@ -13,6 +13,8 @@ from scripts.wheels.build import ROOT
 
 __all__ = ["write_address"]
 
+RECIPE = "conda/recipe.yaml"
+
 
 def write_address(root: Path, url: str) -> list[str]:
     """The files that were changed. ValueError if the address is none."""
@@ -35,11 +37,11 @@ def write_address(root: Path, url: str) -> list[str]:
     _replace(
         root / "CITATION.cff", r"^repository-code: .+\n", f"repository-code: {url}\n", "license:"
     )
-    recipe = f"  home: {url}\n  dev_url: {url}\n"
-    _replace(root / "conda/meta.yaml", r"^  home: .+\n  dev_url: .+\n", recipe, "  license: ")
+    recipe = f"  homepage: {url}\n  repository: {url}\n"
+    _replace(root / RECIPE, r"^  homepage: .+\n  repository: .+\n", recipe, "  license: ")
     templates = root / ".github/ISSUE_TEMPLATE/config.yml"
     _replace(templates, r"^contact_links:\n(?:  .+\n)+", contact, "")
-    return ["pyproject.toml", "CITATION.cff", "conda/meta.yaml", str(templates.relative_to(root))]
+    return ["pyproject.toml", "CITATION.cff", RECIPE, str(templates.relative_to(root))]
 
 
 def _replace(file: Path, old: str, new: str, before: str) -> None:
