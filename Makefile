@@ -184,6 +184,12 @@ repository-url: .venv-wheels/.ready ## URL=https://…: write the address of the
 test-wheels: .venv-wheels/.ready ## the suite without TensorFlow on the installed wheels
 	$(WHEEL_TOOLS) -m scripts.wheels --here --tests $(addprefix tests/,records example dataset read write tables maintain)
 
+# ROOTS="--root /alpine" tries another Linux that lies there.
+ROOTS ?= stable sid
+
+test-roots: .venv-wheels/.ready ## what `make wheels` made, in empty environments of Debian's stable and newest release (root, debootstrap)
+	$(WHEEL_TOOLS) -m scripts.release.roots $(ROOTS)
+
 test-c-aarch64: build/core-aarch64 ## the C core's tests on ARM, under qemu-user
 	qemu-aarch64 $<
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from scripts.wheels.build import run
 
-__all__ = ["can_unpack", "unpack"]
+__all__ = ["can_unpack", "mirror", "unpack"]
 
 SOURCES = Path("/etc/apt")
 
@@ -35,7 +35,7 @@ def unpack(place: Path, *packages: str, architecture: str = "", suite: str = "")
     if architecture:
         told |= {"APT::Architecture": architecture, "APT::Architectures::": architecture}
     if suite:
-        (place / "sources.list").write_text(f"{_mirror()} {suite} main\n", encoding="utf-8")
+        (place / "sources.list").write_text(f"{mirror()} {suite} main\n", encoding="utf-8")
         told |= {
             "Dir::Etc::sourcelist": place / "sources.list",
             "Dir::Etc::sourceparts": "/dev/null",
@@ -48,7 +48,7 @@ def unpack(place: Path, *packages: str, architecture: str = "", suite: str = "")
     return root
 
 
-def _mirror() -> str:
+def mirror() -> str:
     """From where this machine has its packages, as a line of sources.list begins."""
     texts = [file.read_text(encoding="utf-8") for file in sorted(SOURCES.rglob("*.sources"))]
     for stanza in (part for text in texts for part in text.split("\n\n")):
