@@ -43,6 +43,7 @@ class SlowFileSystem(AsyncFileSystem):  # type: ignore[misc]  # fsspec has no ty
         return self._at(path).read_bytes()[start:end]
 
     async def _info(self, path: str, **_: Any) -> dict[str, Any]:
+        await self._request()
         at = self._at(path)
         found = at.stat()
         kind = "directory" if at.is_dir() else "file"

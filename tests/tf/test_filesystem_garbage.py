@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import tfio_store as tfs
 from tests.tf.run_program import run
 
 pytest.importorskip("tensorflow")
@@ -59,27 +60,26 @@ def steps():
     events = [event_pb2.Event.FromString(found.numpy()) for found in tf.data.TFRecordDataset(path)]
     return [event.step for event in events if event.summary.value]
 
-leave_writer()
 """
+WRITER = f"{BEGIN}\nleave_writer()"
 
 COLLECTS = ["on_the_loop", "by_a_thread_of_ours", "inside_a_lock"]
 
 
 @pytest.mark.parametrize("collect", COLLECTS)
 def test_a_writer_of_summaries_is_flushed_and_closed(tmp_path: Path, collect: str) -> None:
-    code = f"{BEGIN}\n{collect}()\nprint(steps())"
+    code = f"{WRITER}\n{collect}()\nprint(steps())"
     assert run(code, folder=str(tmp_path)) == "[1, 2]\n"
 
 
 def test_what_it_had_is_there_when_the_program_has_ended(tmp_path: Path) -> None:
     """Though its last upload takes a while."""
-    run(f"{BEGIN}\nSlowFileSystem.seconds = 1\non_the_loop()", folder=str(tmp_path), fresh=True)
-    code = BEGIN.replace("leave_writer()\n", "") + "print(steps())"
-    assert run(code, folder=str(tmp_path)) == "[1, 2]\n"
+    run(f"{WRITER}\nSlowFileSystem.seconds = 1\non_the_loop()", folder=str(tmp_path), fresh=True)
+    assert run(f"{BEGIN}\nprint(steps())", folder=str(tmp_path)) == "[1, 2]\n"
 
 
 def test_what_was_lost_is_told_once(tmp_path: Path) -> None:
-    code = f"""{BEGIN}
+    code = f"""{WRITER}
 SlowFileSystem.refuses = True
 on_the_loop()
 print(steps())
@@ -90,3 +90,31 @@ print(steps())
     assert "what is new in it was lost: " in said[0]
     assert "Permission denied" in said[0]
     assert said[1] == "[1]"
+
+
+@pytest.mark.parametrize("reads", ["in the middle of a file", "at the beginning of many"])
+def test_an_iterator_whose_reads_are_under_way(tmp_path: Path, reads: str) -> None:
+    """Destroying it waits for a thread that waits for bytes, which only the loop can bring."""
+    with tfs.TFRecordWriter(str(tmp_path / "data")) as writer:
+        writer.write_batch([bytes(100_000)] * (200 if reads == "in the middle of a file" else 1))
+    code = f"""{BEGIN}
+from tfio_store.tf.filesystem import watch
+watch.PATIENCE, watch.NAP = 0.5, 0.1
+
+def leave_iterator():
+    SlowFileSystem.seconds = 0.2
+    iterator = iter(tf.data.TFRecordDataset(["slow://data"] * 1000).prefetch(100_000))
+    cycle = [iterator, next(iterator)]
+    cycle.append(cycle)
+    while not SlowFileSystem.flying:
+        pass
+
+leave_iterator()
+SlowFileSystem.seconds = 10  # what is asked now is under way until the loop goes on
+on_the_loop()
+SlowFileSystem.seconds = 0
+print(len(list(tf.data.TFRecordDataset("slow://data"))))
+"""
+    said = run(code, folder=str(tmp_path), fresh=True).splitlines()
+    assert said[-1] in ("1", "200")
+    assert all("given up" in line for line in said[:-1])

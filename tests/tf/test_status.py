@@ -32,13 +32,13 @@ CASES = [
 @pytest.mark.parametrize(("error", "code"), CASES, ids=lambda value: type(value).__name__)
 def test_both_faces_give_the_same_code(error: BaseException, code: int) -> None:
     assert classify(error)[0] == code
-    assert Host().status(error, "s3://bucket/x")[0] == code
+    assert Host(lambda reason: None).status(error, "s3://bucket/x")[0] == code
 
 
 def test_the_text_names_the_path_and_the_cause() -> None:
     error = OSError(errno.EIO, "not stored", "x")
     error.__cause__ = RuntimeError("the client's words")
-    assert Host().status(error, "s3://bucket/x")[1] == (
+    assert Host(lambda reason: None).status(error, "s3://bucket/x")[1] == (
         b"s3://bucket/x: not stored (the client's words)"
     )
     assert classify(KeyError("what"))[1] == "KeyError: 'what'"

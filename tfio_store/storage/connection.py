@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import Future
 from functools import partial
+from threading import get_ident
 from typing import Any, TypeVar
 
 from fsspec import AbstractFileSystem
@@ -18,7 +19,14 @@ from fsspec.dircache import DirCache
 from tfio_store.storage.faults import unopened
 from tfio_store.storage.threads import Owner, collects_here
 
-__all__ = ["Connection", "check_may_wait", "may_wait", "on_loop"]
+__all__ = [
+    "Connection",
+    "check_may_wait",
+    "give_up_waiting",
+    "may_wait",
+    "on_loop",
+    "thread_of_requests",
+]
 
 T = TypeVar("T")
 
@@ -134,11 +142,35 @@ class Connection:
             work.close()
             raise
         future = self.start(work)
+        thread = get_ident()
+        _waits[thread] = future
         try:
             return future.result()
         except BaseException:  # KeyboardInterrupt too: no caller is left
             future.cancel()
             raise
+        finally:
+            _waits.pop(thread, None)
+
+
+_waits: dict[int, Future[Any]] = {}
+"""What each thread waits for."""
+
+
+def give_up_waiting(thread: int) -> None:
+    """Let what this thread waits for end with CancelledError."""
+    future = _waits.get(thread)
+    if future is not None:
+        future.cancel()
+
+
+def thread_of_requests() -> int:
+    """The thread of the loop that does all connections' requests."""
+
+    async def ask() -> int:
+        return get_ident()
+
+    return asyncio.run_coroutine_threadsafe(ask(), get_loop()).result()
 
 
 def on_loop() -> bool:

@@ -18,6 +18,7 @@ __all__ = [
     "Owner",
     "PerProcess",
     "Threads",
+    "collection_in",
     "collects_here",
     "mapped",
     "pool",
@@ -159,9 +160,10 @@ class Collector:
 
     def forget(self) -> None:
         """A forked child may have another thread of the same number."""
-        self.thread = 0
+        self.thread = self.count = 0
 
     def __call__(self, phase: str, _: object) -> None:
+        self.count += 1
         self.thread = threading.get_ident() if phase == "start" else 0
 
 
@@ -173,6 +175,11 @@ os.register_at_fork(after_in_child=_collector.forget)
 def collects_here() -> bool:
     """Whether this thread is in the middle of a collection, so that a finalizer is asking."""
     return _collector.thread == threading.get_ident()
+
+
+def collection_in(thread: int) -> int | None:
+    """The number of the collection that this thread is in the middle of, if any."""
+    return _collector.count if _collector.thread == thread else None
 
 
 # Threads that outlive calls: one executor for each kind of work, in each process.

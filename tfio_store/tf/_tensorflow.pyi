@@ -37,5 +37,8 @@ def at_exit(tell: Callable[[], None]) -> None:
     """When the interpreter leaves, no more of TensorFlow's calls are let in. Then call ``tell``,
     which ends what those that are in wait for."""
 
+def abandon_reads(reason: str) -> None:
+    """Let all reads of files that are on their way fail as if the store were away."""
+
 def set_cache_budget(nbytes: int) -> None:
     """Bytes that the blocks of all open files together may take."""

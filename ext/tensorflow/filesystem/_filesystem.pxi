@@ -61,6 +61,14 @@ def set_cache_budget(size_t nbytes):
     fs_cache_set_budget(nbytes)
 
 
+def abandon_reads(reason):
+    """Let all reads that are on their way fail."""
+    cdef bytes text = reason.encode()
+    cdef const char *why = text
+    with nogil:
+        fs_cache_abandon(TF_UNAVAILABLE, why)
+
+
 # ---- forks ----
 
 cdef void _before_fork() noexcept nogil:

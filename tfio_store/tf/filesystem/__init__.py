@@ -125,7 +125,7 @@ def _running_host() -> Host:
         import tensorflow  # noqa: F401  (whose libraries must be loaded)
 
         bridge = bridge_module()
-        host = Host()
+        host = Host(bridge.abandon_reads)
         bridge.serve(host)
         _host = host
     return _host

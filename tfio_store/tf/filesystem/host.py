@@ -14,17 +14,18 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future, wait
+from concurrent.futures import CancelledError, Future, wait
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from tfio_store.storage import Storage
-from tfio_store.storage.connection import check_may_wait, may_wait
+from tfio_store.storage.connection import check_may_wait, give_up_waiting, may_wait
 from tfio_store.storage.store import ObjectInfo, Store
 from tfio_store.storage.threads import mapped
 from tfio_store.tf.filesystem.files import APPEND_LIMIT, ReadFile, WriteFile
 from tfio_store.tf.filesystem.folders import Entry, Folders, folders_of
 from tfio_store.tf.filesystem.patterns import Hints, expand
+from tfio_store.tf.filesystem.watch import GIVEN_UP, watch
 from tfio_store.tf.status import code_of, explained
 
 __all__ = ["Host", "Mount"]
@@ -56,8 +57,11 @@ class Mount:
 class Host:
     """Serves the schemes in ``mounts``."""
 
-    def __init__(self) -> None:
+    def __init__(self, abandon: Callable[[str], None]) -> None:
+        """``abandon`` lets all reads that are on their way fail, for this reason."""
         self.mounts: dict[str, Mount] = {}
+        self._abandon = abandon
+        self._watched = False
         self._hints = Hints()
         self._after_fork()
         os.register_at_fork(after_in_child=self._after_fork)
@@ -66,7 +70,25 @@ class Host:
 
     def open_reader(self, url: str) -> ReadFile:
         store, path = self._store(url)
-        return ReadFile(store, path, url)
+        self._watch_once()
+        thread = threading.get_ident()
+        self._openers.add(thread)
+        try:
+            return ReadFile(store, path, url)
+        except CancelledError as fault:
+            raise ConnectionError(errno.ECONNABORTED, GIVEN_UP, url) from fault
+        finally:
+            self._openers.discard(thread)
+
+    def _watch_once(self) -> None:
+        if not self._watched:
+            self._watched = True
+            watch(self._give_up)
+
+    def _give_up(self) -> None:
+        self._abandon(GIVEN_UP)
+        for thread in self._openers.copy():
+            give_up_waiting(thread)
 
     def open_writer(self, url: str, *, append: bool) -> WriteFile:
         store, path, folders = self._place(url)
@@ -324,6 +346,8 @@ class Host:
         self._lock = threading.Lock()
         self._writers: weakref.WeakSet[WriteFile] = weakref.WeakSet()
         self._ending: set[Future[None]] = set()
+        self._openers: set[int] = set()
+        self._watched = False
         self._hints.after_fork()
 
 
