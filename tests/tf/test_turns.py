@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -196,7 +197,6 @@ def test_lanes_that_make_no_sense_are_refused(files: list[str]) -> None:
     ):
         rows = tf.constant(spans, tf.int64), tf.constant(groups, tf.int64)
         asked = Blocks(*text, table, *rows)
-        read = tf.function(lambda asked=asked, n=wanted: ops.read_blocks(
-            asked, tf.constant(n, tf.int64), Settings()))  # fmt: skip
+        read = partial(ops.read_blocks, asked, tf.constant(wanted, tf.int64), Settings())
         with pytest.raises(tf.errors.InvalidArgumentError):
-            read()
+            tf.function(read)()

@@ -135,6 +135,43 @@ static void read_shuffled(kernel_call *now, const examples_kernel *of,
     windows_give(of->shared, held);
 }
 
+/* --- TfioStoreWindowRows ------------------------------------------------------------------------ */
+
+enum { WINDOW, WINDOW_SEED, WINDOW_SIZES, WINDOW_INPUT_COUNT };
+enum { WINDOWS, PER_WINDOW, IN_LAST, SIZE_COUNT };
+
+static bool input_numbers(kernel_call *now, int input, int64_t count, const int64_t **numbers) {
+    int64_t n = 0;
+    return input_rows(now, input, 1, numbers, &n) &&
+           (n == count ||
+            fail(&now->why, TF_INVALID_ARGUMENT, "input %d is not %" PRId64 " numbers", input, count));
+}
+
+/* [window, batch, seed] for each batch of a window. */
+void window_rows(void *kernel, TF_OpKernelContext *context) {
+    (void)kernel;
+    kernel_call now;
+    const int64_t *window = NULL, *seed = NULL, *sizes = NULL;
+    if (call_begin(&now, context, WINDOW_INPUT_COUNT) && input_numbers(&now, WINDOW, 1, &window) &&
+        input_numbers(&now, WINDOW_SEED, 1, &seed) &&
+        input_numbers(&now, WINDOW_SIZES, SIZE_COUNT, &sizes)) {
+        const bool whole = 0 <= window[0] && window[0] < sizes[WINDOWS];
+        const int64_t batches = sizes[window[0] == sizes[WINDOWS] - 1 ? IN_LAST : PER_WINDOW];
+        const int64_t dims[2] = {whole ? batches : 1, WANTED_COUNT};
+        int64_t *rows = dims[0] < 0 ? NULL : output_tensor(&now, 0, TF_INT64, dims, 2);
+        for (int64_t i = 0; rows != NULL && i < dims[0]; i++) {
+            rows[WANTED_COUNT * i + GROUP] = window[0];
+            rows[WANTED_COUNT * i + BATCH] = i;
+            rows[WANTED_COUNT * i + SEED] = seed[0];
+        }
+        if (rows == NULL && now.why.code == TF_OK)
+            fail(&now.why, TF_INVALID_ARGUMENT, "a window has no %" PRId64 " batches", dims[0]);
+    }
+    call_end(&now);
+}
+
+/* ------------------------------------------------------------------------------------------------ */
+
 void read_examples(void *kernel, TF_OpKernelContext *context) {
     const examples_kernel *of = kernel;
     kernel_call now;

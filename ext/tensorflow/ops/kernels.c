@@ -90,6 +90,15 @@ static const op_definition OPS[] = {
         .destroy = examples_delete,
     },
     {
+        .name = "TfioStoreWindowRows",
+        .inputs = {"window: int64", "seed: int64", "sizes: int64"},
+        .outputs = {"rows: int64"},
+        .infer = infer_unknown,
+        .create = nothing_new,
+        .compute = window_rows,
+        .destroy = nothing_delete,
+    },
+    {
         .name = "TfioStoreBeginBlocks",
         .inputs = {REQUEST_INPUTS},
         .outputs = {"wanted_out: int64"},

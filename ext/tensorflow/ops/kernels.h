@@ -2,6 +2,7 @@
  *
  *   TfioStoreReadBlocks   runs of records of known blocks: any block, any process, any order
  *   TfioStoreReadExamples one batch: of the records of known blocks, shuffled and decoded as asked for
+ *   TfioStoreWindowRows   the batches of a window, for TfioStoreReadExamples
  *   TfioStoreBeginBlocks  has the same blocks fetched, and answers at once
  *   TfioStoreAwaitBlocks  waits a moment for them, and says whether to ask again
  *   TfioStoreReadStream   the next records of files of which no blocks are known
@@ -24,6 +25,7 @@ void read_blocks(void *settings, TF_OpKernelContext *context);
 void *examples_new(TF_OpKernelConstruction *context);
 void read_examples(void *kernel, TF_OpKernelContext *context);
 void examples_delete(void *kernel);
+void window_rows(void *kernel, TF_OpKernelContext *context);
 void begin_blocks(void *settings, TF_OpKernelContext *context);
 void await_blocks(void *settings, TF_OpKernelContext *context);
 void read_stream(void *settings, TF_OpKernelContext *context);

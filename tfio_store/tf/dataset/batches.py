@@ -6,6 +6,7 @@ import math
 import os
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from tfio_store.records.magic import detect
 from tfio_store.tf.dataset import ops, order
 from tfio_store.tf.dataset.blocks import BlockReader, element_count, finish, mixed_blocks, parsed
 from tfio_store.tf.dataset.options import Options, fused_columns
-from tfio_store.tf.dataset.record_rows import MAPS_CAN_END, map_in_place
+from tfio_store.tf.dataset.record_rows import MAPS_CAN_END
 from tfio_store.tf.dataset.spans import (
     Int64Array,
     Spans,
@@ -321,15 +322,20 @@ def _rows(reader: BlockReader, windows: BatchWindows, options: Options, *, ends:
     rest = [windows.count - windows.within] if remains else []
     found = order.then(found, rest, ends=ends)
 
-    def batches(window: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-        in_last = windows.in_last + ends_last
-        last = tf.where(tf.equal(window, windows.count - 1), in_last, windows.per_window)
-        whole = tf.logical_and(window >= 0, window < windows.count)
-        count = tf.where(whole, tf.cast(last, tf.int64), tf.constant(1, tf.int64))
-        return tf.stack([tf.fill([count], window), tf.range(count), tf.fill([count], seed)], 1)
-
     seeded = tf.data.Dataset.zip((reader.begun(found), order.seeds(options)))
-    return order.slices(map_in_place(seeded, batches))
+    sizes = [windows.count, windows.per_window, windows.in_last + ends_last]
+    row = tf.TensorSpec([3], tf.int64)
+    return order.in_place(seeded, _batches_of_window(), [tf.constant(sizes, tf.int64)], row)
+
+
+@lru_cache(maxsize=1)
+def _batches_of_window() -> Any:
+    def step(window: tf.Tensor, seed: tf.Tensor, sizes: tf.Tensor) -> tf.Tensor:
+        rows = ops.window_rows(window, seed, sizes)
+        return tf.data.experimental.to_variant(tf.data.Dataset.from_tensor_slices(rows))
+
+    number = tf.TensorSpec([], tf.int64)
+    return order.concrete(step, number, number, tf.TensorSpec([3], tf.int64))
 
 
 def _calls(spans: Spans, windows: BatchWindows, options: Options) -> int:

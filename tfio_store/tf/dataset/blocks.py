@@ -16,6 +16,7 @@ import math
 import os
 from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import tensorflow as tf
@@ -32,8 +33,13 @@ from tfio_store.tf.dataset.options import (
     parse_batch,
     parse_record,
 )
-from tfio_store.tf.dataset.record_rows import map_in_parallel, map_in_place, map_that_waits
-from tfio_store.tf.dataset.request import Blocks
+from tfio_store.tf.dataset.record_rows import (
+    map_in_parallel,
+    map_in_place,
+    map_that_waits,
+    map_traced_in_parallel,
+)
+from tfio_store.tf.dataset.request import Blocks, Settings
 from tfio_store.tf.dataset.runtime import codec_text
 from tfio_store.tf.dataset.spans import Spans, block_spans, coarse_block_spans
 
@@ -211,15 +217,25 @@ class BlockReader:
         that there are no more."""
         blocks, settings = self._blocks, self._settings
 
-        def read(wanted: tf.Tensor, seed: tf.Tensor | None = None) -> Any:
+        groups = self.begun(groups)
+        if seeds is None:
+            spec = tf.TensorSpec([None], tf.string)
+            return map_traced_in_parallel(
+                groups,
+                _reading(settings, groups.element_spec, blocks.groups.shape.rank),
+                list(blocks.tensors),
+                (spec, tf.TensorSpec([], tf.string)) if settings.partial else spec,
+                self.parallel(),
+                deterministic=self._options.deterministic,
+            )
+        groups = tf.data.Dataset.zip((groups, seeds))
+
+        def read(wanted: tf.Tensor, seed: tf.Tensor) -> Any:
             records, error = ops.read_blocks(blocks, wanted, settings, seed=seed)
             if not settings.partial:
                 return records
             return records, tf.where(tf.reduce_all(wanted == order.NOTHING), order.END, error)
 
-        groups = self.begun(groups)
-        if seeds is not None:
-            groups = tf.data.Dataset.zip((groups, seeds))
         return map_in_parallel(
             groups, read, self.parallel(), deterministic=self._options.deterministic
         )
@@ -275,6 +291,21 @@ class BlockReader:
         # what lies here waits for a core only
         most = _IN_FLIGHT_MOST if self._remote else _CALLS_PER_CORE * (os.cpu_count() or 1)
         return max(1, min(most, self.count, budget // nbytes))
+
+
+@lru_cache(maxsize=16)
+def _reading(settings: Settings, wanted: tf.TensorSpec, rank: int) -> Any:
+    """What reads groups, given the tensors of `Blocks`. Traced once, not for each dataset."""
+
+    def step(wanted: tf.Tensor, *tensors: tf.Tensor) -> Any:
+        records, error = ops.read_blocks(Blocks(*tensors), wanted, settings)
+        if not settings.partial:
+            return records
+        return records, tf.where(tf.reduce_all(wanted == order.NOTHING), order.END, error)
+
+    texts, rows = tf.TensorSpec([None], tf.string), tf.TensorSpec([None, None], tf.int64)
+    bounds = tf.TensorSpec([None] * rank, tf.int64)
+    return order.concrete(step, wanted, texts, texts, texts, rows, rows, bounds)
 
 
 def _runs(

@@ -26,6 +26,7 @@ __all__ = [
     "concrete",
     "in_batches",
     "in_order",
+    "in_place",
     "numbers",
     "records",
     "scanned",
@@ -145,7 +146,25 @@ def in_batches(
 
 def slices(runs: tf.data.Dataset) -> tf.data.Dataset:
     """As ``runs.unbatch()``, but this keeps its input at the end."""
-    return runs.interleave(tf.data.Dataset.from_tensor_slices, cycle_length=1)
+    spec = runs.element_spec
+    return in_place(runs, _slicing(spec), [], tf.TensorSpec(spec.shape[1:], spec.dtype))
+
+
+def in_place(
+    found: tf.data.Dataset, step: Any, given: list[tf.Tensor], spec: tf.TensorSpec
+) -> tf.data.Dataset:
+    """The elements, of ``spec``, of the datasets that a ready step makes of each element of
+    ``found``; this keeps its input at the end."""
+    variant = tf.raw_ops.InterleaveDataset(
+        input_dataset=tf.data.experimental.to_variant(found),
+        other_arguments=given,
+        cycle_length=tf.constant(1, tf.int64),
+        block_length=tf.constant(1, tf.int64),
+        f=step,
+        output_types=[spec.dtype],
+        output_shapes=[spec.shape],
+    )
+    return tf.data.experimental.from_variant(variant, spec)
 
 
 def records(runs: tf.data.Dataset, *, shuffled: bool) -> tf.data.Dataset:
@@ -209,6 +228,14 @@ def _stretch() -> Any:
         )
 
     return concrete(step, *[tf.TensorSpec([], tf.int64)] * 3)
+
+
+@lru_cache(maxsize=64)
+def _slicing(spec: tf.TensorSpec) -> Any:
+    def step(run: tf.Tensor) -> tf.Tensor:
+        return tf.data.experimental.to_variant(tf.data.Dataset.from_tensor_slices(run))
+
+    return concrete(step, spec)
 
 
 @lru_cache(maxsize=8)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,7 @@ __all__ = [
     "map_in_parallel",
     "map_in_place",
     "map_that_waits",
+    "map_traced_in_parallel",
     "sequence_columns",
     "with_rows",
 ]
@@ -87,6 +88,32 @@ def map_in_parallel(
     ``ends``, which needs `MAPS_CAN_END`, OUT_OF_RANGE ends it, and it keeps its input."""
     build = (_ending if ends else _parallel) or tf.data.Dataset.map
     return build(dataset, function, num_parallel_calls=calls, deterministic=deterministic)
+
+
+def map_traced_in_parallel(
+    dataset: tf.data.Dataset,
+    step: Any,
+    given: Sequence[tf.Tensor],
+    spec: Any,
+    calls: int,
+    *,
+    deterministic: bool | None,
+) -> tf.data.Dataset:
+    """As `map_in_parallel`, of a function that was traced before, and takes what is ``given`` as
+    well."""
+    specs = tf.nest.flatten(spec)
+    variant = tf.raw_ops.ParallelMapDatasetV2(
+        input_dataset=tf.data.experimental.to_variant(dataset),
+        other_arguments=list(given),
+        num_parallel_calls=tf.constant(calls, tf.int64),
+        f=step,
+        output_types=[each.dtype for each in specs],
+        output_shapes=[each.shape for each in specs],
+        use_inter_op_parallelism=False,
+        deterministic={None: "default", True: "true", False: "false"}[deterministic],
+        preserve_cardinality=True,
+    )
+    return tf.data.experimental.from_variant(variant, spec)
 
 
 def map_in_place(dataset: tf.data.Dataset, function: Callable[..., Any]) -> tf.data.Dataset:

@@ -79,7 +79,9 @@ class Blocks:
     table: int64 [blocks, 8]. File; stored bytes from, to; uncompressed bytes from, to; records; the
         sums of the records before the block and up to its end, or -1.
     spans: int64 [s, 3]. Block; records to skip; records to take.
-    groups: int64 [g + 1]. Group i is ``spans[groups[i]:groups[i + 1]]``.
+    groups: int64 [g + 1]. Group i is ``spans[groups[i]:groups[i + 1]]``. Or int64 [g, lanes + 1]:
+        lane k of group i is ``spans[groups[i, k]:groups[i, k + 1]]``, and lanes give a record each
+        in turn. In a lane, a span of no records is so many turns as it skips records.
     """
 
     files: tf.Tensor
@@ -89,13 +91,11 @@ class Blocks:
     spans: tf.Tensor
     groups: tf.Tensor
 
+    @property
+    def tensors(self) -> tuple[tf.Tensor, ...]:
+        """All of them, in this order."""
+        return self.files, self.codecs, self.versions, self.table, self.spans, self.groups
+
     def inputs(self, wanted: tf.Tensor) -> dict[str, tf.Tensor]:
-        return {
-            "files": self.files,
-            "codecs": self.codecs,
-            "versions": self.versions,
-            "table": self.table,
-            "spans": self.spans,
-            "groups": self.groups,
-            "wanted": wanted,
-        }
+        names = ("files", "codecs", "versions", "table", "spans", "groups")
+        return {**dict(zip(names, self.tensors, strict=True)), "wanted": wanted}
