@@ -17,14 +17,11 @@ from tests.vectors.make_foreign import COUNT, FOLDER
 pytestmark = pytest.mark.timeout(900)  # on a machine with other work, Spark takes minutes
 
 NAMES = (
-    "{}dv/examples.tfrecord@3.gz",
     "{}dv/examples.tfrecord@*",
     "{}dv",
-    "tfrecordv2+gz:{}ydf/ds@2",
     "tfrecord:{}ydf/ds@2,{}basenji/train-0.tfr",
     "{}basenji/{{train,valid}}-{{1,0}}.tfr",
     "{}lit/a,b",
-    "{}lit/w[0-9]",
 )
 """One of each kind: a job takes a second or more."""
 

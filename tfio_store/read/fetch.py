@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -34,7 +34,13 @@ from tfio_store.read.decode import (
 )
 from tfio_store.read.order import Numbers
 from tfio_store.read.plan import BlockRun, SeedRun, StreamPart, Units, fetches
-from tfio_store.read.record_runs import Frames, RecordRun, decode_run, record_fetches
+from tfio_store.read.record_runs import (
+    Frames,
+    RecordRun,
+    at_hand,
+    decode_run,
+    record_fetches,
+)
 from tfio_store.read.stream import StreamReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
 from tfio_store.records.recovery import SkippedRegion
@@ -66,9 +72,16 @@ def fetch_records(
 ) -> Iterator[Located]:
     """Batches of the units of these numbers, as `fetch_blocks` gives them, and behind them batches
     of the single records that ``frames`` name. Positions count the units and then the records;
-    a batch of records begins at its position. All is one round of requests."""
-    singles = record_fetches(units.dataset, frames, how, position=len(numbers))
-    ranges = chain[Fetch[Any]](fetches(units, numbers), singles)
+    a batch of records begins at its position. What local files have in memory comes first, and all
+    else is one round of requests."""
+    behind, rest = len(numbers), list[slice]()
+    for located in at_hand(units.dataset, frames, how, rest):
+        yield replace(located, position=behind + located.position)
+    singles = (
+        record_fetches(units.dataset, frames[rows], how, position=behind + rows.start)
+        for rows in rest
+    )
+    ranges = chain[Fetch[Any]](fetches(units, numbers), chain.from_iterable(singles))
     with closing(ReadAhead(ranges, budget=budget, may_be_short=True)) as ahead:
         yield from decode(units.dataset, ((fetch.tag, data) for fetch, data in ahead), how)
 
