@@ -38,8 +38,6 @@ from tests.support.framed import framed
 
 TOKENS = 7_000
 STREAM, OWN, BUCKET = "foreign.gz", "own", "bench"
-SHARD = f"{OWN}-00000-of-00001.tfrecord.gz"
-PIECE = 1 << 16
 
 
 class Took(NamedTuple):

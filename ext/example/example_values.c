@@ -124,12 +124,52 @@ ALWAYS_INLINE ex_status take_floats(uint32_t tag, ex_bytes body, float *out, siz
     return EX_OK;
 }
 
+/* The seven low bits of each of a word's bytes, side by side. */
+ALWAYS_INLINE int64_t joined(uint64_t word) {
+    word = (word & 0x007f007f007f007f) | (word & 0x7f007f007f007f00) >> 1;
+    word = (word & 0x00003fff00003fff) | (word & 0x3fff00003fff0000) >> 2;
+    return (int64_t)((word & 0x0fffffff) | (word & 0x0fffffff00000000) >> 4);
+}
+
+/* Takes eight, two or one varints that lie in the next eight bytes, and says how many: none if they
+ * hold no whole one. The ends of two are known at once, so that nothing waits for the first one, and
+ * no branch hangs on how long they are. */
+ALWAYS_INLINE size_t take_word(ex_bytes *in, int64_t *out) {
+    const uint64_t tops = 0x8080808080808080;
+    uint64_t word;
+    memcpy(&word, in->data, sizeof word);
+    uint64_t ends = ~word & tops, second = ends & (ends - 1), last = second ? second : ends;
+    if (UNLIKELY(!ends)) return 0;
+    size_t nbytes = sizeof word, count = nbytes;
+    if (ends == tops) {
+        for (size_t i = 0; i < count; i++) out[i] = in->data[i];
+    } else {
+        uint64_t first = word & (ends ^ (ends - 1));
+        out[0] = joined(first);
+        nbytes = ((size_t)__builtin_ctzll(last) + 1) / 8;
+        count = 1;
+        if (second) {
+            int behind = __builtin_ctzll(ends) + 1;
+            out[1] = joined((word & (second ^ (second - 1))) >> behind);
+            count = 2;
+        }
+    }
+    in->data += nbytes;
+    in->size -= nbytes;
+    return count;
+}
+
 ALWAYS_INLINE ex_status take_int64s(uint32_t tag, ex_bytes body, int64_t *out, size_t room,
                                     size_t *taken) {
     *taken = 0;
     if ((tag & 7) != LENGTH && (tag & 7) != VARINT) return EX_OK;
     size_t n = 0;
     while (body.size) {
+        if (body.size >= 8 && room - n >= 8) {
+            size_t count = take_word(&body, out + n);
+            n += count;
+            if (count) continue;
+        }
         uint64_t value;
         ex_status status = get_varint(&body, &value);
         if (UNLIKELY(status)) return status;

@@ -162,12 +162,17 @@ def check_state(
         if draw.chance("restored late", 0.3):
             next(iter(again), None)
         again.restore(json.loads(json.dumps(state)))
-    same(again.state(), state, "the state of the restored reader")
+    same(stood(again), {**state, "versions": ""}, "the state of the restored reader")
     ended = len(taken) < position
     if not ended:
         same(list(again), epochs[epoch][position:], f"after restoring at {position}")
     if epoch == 0:
         same(list(again), epochs[1], "the epoch after the restored one")
+
+
+def stood(reader: tfs.RecordReader) -> dict[str, Any]:
+    """The state, without the versions of files: a reader learns one when it first reads of it."""
+    return {**reader.state(), "versions": ""}
 
 
 def advance(draw: Draw, reader: tfs.RecordReader, count: int) -> list[bytes]:

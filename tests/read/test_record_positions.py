@@ -104,16 +104,57 @@ def test_any_list_of_any_shards(tmp_path: Path, data: st.DataObject) -> None:
     assert found[:] == items
 
 
-def test_the_narrowest_gaps_are_read_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_narrowest_gaps_are_read_over(memory: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     # frames of 10,000 but for two narrow ones between wanted records
     sizes = [10_000, 100, 10_000, 11_000, 10_000, 500, 10_000]
-    (tmp_path / "x").write_bytes(framed([bytes(size - FRAMING) for size in sizes]))
-    found = tfs.RecordSource(str(tmp_path / "x"))
-    counted = Counted(open_store(tmp_path / "x")[0], monkeypatch)
+    url = memory.put("x", framed([bytes(size - FRAMING) for size in sizes]))
+    found = tfs.RecordSource(url)
+    counted = Counted(memory.open()[0], monkeypatch)
     found[[0, 2, 4, 6]]
     bounds = np.cumsum([0, *sizes])
     assert counted.ranges == [(bounds[0], bounds[3]), (bounds[4], bounds[7])]
     assert counted.nbytes <= 1.25 * 40_000
+
+
+def test_local_records_are_read_without_what_is_between(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file is opened once for all of them, and frames that touch are one piece."""
+    items = [bytes([i]) * 10_000 for i in range(200)]
+    (tmp_path / "x").write_bytes(framed(items))
+    found = tfs.RecordSource(str(tmp_path / "x"))
+    counted = Counted(open_store(tmp_path / "x")[0], monkeypatch)
+    assert found[[9, 2, 3, 100, 9]] == [items[i] for i in (9, 2, 3, 100, 9)]
+    frames = [(10_016 * first, 10_016 * stop) for first, stop in ((2, 4), (9, 10), (100, 101))]
+    assert counted.ranges == frames
+
+
+@pytest.mark.parametrize("how", ["damaged", "replaced", "cut", "cold"])
+def test_what_is_not_as_it_should_be_goes_the_other_way(
+    tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    items = [bytes([i]) * 10_000 for i in range(200)]
+    path = tmp_path / "x"
+    path.write_bytes(framed(items))
+    found = tfs.RecordSource(str(path))
+    before = os.stat(path)
+    if how == "damaged":
+        with open(path, "r+b") as file:
+            file.seek(10_016 * 3 + 500)
+            file.write(b"?")
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+        with pytest.raises(tfs.CorruptRecordError) as caught:
+            found[[1, 3, 9]]
+        assert caught.value.offset == 10_016 * 3
+        return
+    if how == "cold":
+        monkeypatch.setattr("tfio_store.storage.local.pieces_cached", lambda *_, **__: None)
+        assert found[[1, 3, 9]] == [items[1], items[3], items[9]]
+        return
+    (tmp_path / "y").write_bytes(framed(items[::-1] if how == "replaced" else items[:5]))
+    os.replace(tmp_path / "y", path)
+    with pytest.raises(OSError, match="replaced"):
+        found[[1, 3, 9]]
 
 
 def test_a_loop_reads_blocks(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,17 @@ class Counted:
             return read(asked, path, start, stop, **version)
 
         monkeypatch.setattr(type(store), "read", counted)
+        if not hasattr(store, "read_at_hand"):
+            return
+        at_hand: Callable[..., Any] = type(store).read_at_hand
+
+        def all_counted(asked: Any, path: str, pieces: Any, **version: Any) -> Any:
+            found = at_hand(asked, path, pieces, **version)
+            if found is not None:
+                self.ranges += pieces
+            return found
+
+        monkeypatch.setattr(type(store), "read_at_hand", all_counted)
 
     @property
     def nbytes(self) -> int:

@@ -123,7 +123,9 @@ def _batch_at_hand(dataset: Dataset, frames: Frames, how: Decoding) -> RecordBat
     if not isinstance(store, LocalStore) or (lengths > how.max_record_bytes).any():
         return None
     version = dataset.shard(int(frames.shards[0])).version
-    pieces = list(zip(frames.starts.tolist(), frames.stops.tolist(), strict=True))
+    first = np.append(True, frames.starts[1:] != frames.stops[:-1])
+    stops = frames.stops[np.append(first[1:], True)]
+    pieces = list(zip(frames.starts[first].tolist(), stops.tolist(), strict=True))
     data = store.read_at_hand(path, pieces, etag=version)
     if data is None:
         return None
