@@ -103,7 +103,7 @@ def on_a_bad_line(attempts: int, writers: int, seed: int) -> str:
 
 
 def in_crowds(args: argparse.Namespace) -> str:
-    meetings = [(name, False) for name in SITES if installed(name)]
+    meetings = [(name, False) for name in args.sites if installed(name)]
     meetings += [(name, True) for name, _ in meetings if name != "local"]
     seconds = args.minutes * 60 / len(meetings)
     return "".join(in_a_crowd(name, faulty, seconds, args.seed) for name, faulty in meetings)
@@ -127,6 +127,7 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--writers", type=int, default=100)
     parser.add_argument("--minutes", type=float, default=20, help="for the crowds together")
+    parser.add_argument("--sites", nargs="+", choices=SITES, default=list(SITES))
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--report", type=Path)
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))

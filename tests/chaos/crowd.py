@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 import random
+import signal
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -66,6 +68,9 @@ def crowd_at(
     for did, process in cast.values():
         process.join(PATIENCE)
         hangs = process.is_alive()
+        if hangs and process.pid:
+            os.kill(process.pid, signal.SIGUSR1)  # it tells where it stands
+            process.join(5)
         process.kill()
         process.join()
         assert not hangs, f"{did} did not end within {PATIENCE:.0f} s"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import pickle
 import random
+import signal
 import time
 import traceback
 from collections.abc import Callable
@@ -170,6 +172,7 @@ def expected(did: str, error: Exception, crowd: Crowd) -> bool:
 
 def live(did: str, crowd: Crowd, seed: int) -> None:
     """The life of one process."""
+    faulthandler.register(signal.SIGUSR1, all_threads=True)
     diary, dice = Diary(crowd.folder / f"{did}-{os.getpid()}.diary"), random.Random(seed)
     while not (crowd.folder / "stop").exists():
         try:
