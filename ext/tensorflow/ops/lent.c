@@ -26,12 +26,16 @@ struct lent_block {
     time_t used;
     size_t refs; /* calls, and the list */
     lent_block *newer, *older;
+    lent_block *next; /* of its bucket */
 };
+
+enum { BUCKETS = 4096 };
 
 tf_lender lender;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* over all that follows, and all blocks */
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static lent_block *buckets[BUCKETS]; /* the listed blocks, by their hash */
 static lent_block *newest, *oldest;
 static size_t kept;
 
@@ -67,18 +71,35 @@ static bool is_same(const lent_block *known, uint64_t hash, const block_request 
            strcmp(known->options, settings->options) == 0;
 }
 
+/* What a call asks for. The hash is made before the lock is taken. */
+typedef struct {
+    const block_request *block;
+    const read_settings *settings;
+    uint64_t hash;
+} lent_wish;
+
+static lent_wish wish_of(const block_request *block, const read_settings *settings) {
+    return (lent_wish){block, settings, hash_of(block, settings)};
+}
+
 /* --- the list, under the lock ------------------------------------------------------------------- */
 
 static void unlink_block(lent_block *block) {
     *(block->newer != NULL ? &block->newer->older : &newest) = block->older;
     *(block->older != NULL ? &block->older->newer : &oldest) = block->newer;
     block->newer = block->older = NULL;
+    lent_block **at = &buckets[block->hash % BUCKETS];
+    while (*at != block) at = &(*at)->next;
+    *at = block->next;
 }
 
 static void link_newest(lent_block *block) {
     block->older = newest;
     *(newest != NULL ? &newest->newer : &oldest) = block;
     newest = block;
+    lent_block **bucket = &buckets[block->hash % BUCKETS];
+    block->next = *bucket;
+    *bucket = block;
 }
 
 /* The caller's reference goes; answers the block if it was the last, to be freed without the lock. */
@@ -115,11 +136,10 @@ static void make_room(time_t moment, lent_block **unused) {
         forget(oldest, unused);
 }
 
-static lent_block *find(const block_request *block, const read_settings *settings,
-                        lent_block **unused) {
-    uint64_t hash = hash_of(block, settings);
-    lent_block *known = newest;
-    while (known != NULL && !is_same(known, hash, block, settings)) known = known->older;
+static lent_block *find(const lent_wish *wish, lent_block **unused) {
+    lent_block *known = buckets[wish->hash % BUCKETS];
+    while (known != NULL && !is_same(known, wish->hash, wish->block, wish->settings))
+        known = known->next;
     if (known != NULL && now() - known->used >= LENT_SECONDS) {
         forget(known, unused);
         known = NULL;
@@ -127,11 +147,12 @@ static lent_block *find(const block_request *block, const read_settings *setting
     return known;
 }
 
-static lent_block *add(const block_request *block, const read_settings *settings,
-                       lent_block **unused) {
+static lent_block *add(const lent_wish *wish, lent_block **unused) {
+    const block_request *block = wish->block;
+    const read_settings *settings = wish->settings;
     lent_block *added = calloc(1, sizeof *added);
     if (added == NULL) return NULL;
-    added->hash = hash_of(block, settings);
+    added->hash = wish->hash;
     added->url = strdup(block->url);
     added->version = strdup(block->version);
     added->options = strdup(settings->options);
@@ -159,8 +180,9 @@ static lent_block *add(const block_request *block, const read_settings *settings
 
 void lent_begin(const block_request *asked, const read_settings *settings) {
     lent_block *unused = NULL, *added = NULL;
+    const lent_wish wish = wish_of(asked, settings);
     pthread_mutex_lock(&lock);
-    if (find(asked, settings, &unused) == NULL) added = add(asked, settings, &unused);
+    if (find(&wish, &unused) == NULL) added = add(&wish, &unused);
     if (added != NULL) {
         added->refs++;
         added->state = BEGINNING;
@@ -205,9 +227,10 @@ static void wait_a_moment(lent_block *block) {
 
 bool lent_await(const block_request *asked, const read_settings *settings) {
     lent_block *unused = NULL;
+    const lent_wish wish = wish_of(asked, settings);
     lent_begin(asked, settings); /* for it may have been let go */
     pthread_mutex_lock(&lock);
-    lent_block *block = find(asked, settings, &unused);
+    lent_block *block = find(&wish, &unused);
     bool here = block == NULL || !is_coming(block) || block->here;
     if (!here) {
         block->refs++;
@@ -258,10 +281,9 @@ static void load(lent_block *block, const block_request *asked, const read_setti
 }
 
 /* The block, perhaps still to be loaded, with a reference for the caller. */
-static lent_block *claim(const block_request *asked, const read_settings *settings, int64_t taking,
-                         lent_block **unused) {
-    lent_block *block = find(asked, settings, unused);
-    if (block == NULL) block = add(asked, settings, unused);
+static lent_block *claim(const lent_wish *wish, int64_t taking, lent_block **unused) {
+    lent_block *block = find(wish, unused);
+    if (block == NULL) block = add(wish, unused);
     if (block == NULL) return NULL;
     block->refs++;
     block->used = now();
@@ -288,8 +310,9 @@ static void wait_loaded(lent_block *block, const block_request *asked,
 lent_block *lent_take(const block_request *asked, const read_settings *settings, int64_t taking,
                       failure *why) {
     lent_block *unused = NULL;
+    const lent_wish wish = wish_of(asked, settings);
     pthread_mutex_lock(&lock);
-    lent_block *block = claim(asked, settings, taking, &unused);
+    lent_block *block = claim(&wish, taking, &unused);
     if (block != NULL) wait_loaded(block, asked, settings);
     bool had = block != NULL && block->state == LOADED;
     if (block != NULL && !had && is_listed(block))
@@ -322,6 +345,7 @@ void lent_forget(void) {
 void lent_after_fork(void) {
     pthread_mutex_init(&lock, NULL);
     pthread_cond_init(&changed, NULL);
+    memset(buckets, 0, sizeof buckets);
     newest = oldest = NULL; /* lost: to free them would enter Python */
     kept = 0;
 }
