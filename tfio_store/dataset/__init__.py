@@ -1,1 +1,1 @@
-"""What a dataset is: its names, its manifest, its shards and their blocks."""
+"""Datasets: their names, manifests, shards and blocks."""

@@ -74,10 +74,10 @@ CrcsArray = npt.NDArray[np.uint32]
 """uint32 [n]: sums of records, or their masked CRCs; see `BlockTable`."""
 
 START_BYTES = 4
-"""What a start, a CRC or a sum takes in the index."""
+"""Bytes of a start, a CRC or a sum in the index."""
 
 SUMMED_BYTES = 4
-"""What of a record goes into a sum: its masked CRC."""
+"""Bytes of a record that go into a sum: its masked CRC."""
 
 _LEAST_FRAME = 1 << 10
 """From this mean size of frames on, starts take less than half a percent of the data."""
@@ -114,9 +114,9 @@ def frame_stops(starts: StartsArray, offsets: Int64Array, records: Int64Array) -
 
 
 def check_starts(starts: StartsArray, offsets: Int64Array, records: Int64Array) -> None:
-    """ValueError unless the frames that ``starts`` tell of fill each block, one behind the other.
+    """ValueError unless the frames at ``starts`` fill each block, one behind the other.
 
-    The block table is a checked one. Whether a frame is there, only reading it tells.
+    The block table is a checked one. Only reading shows whether a frame is there.
     """
     held = np.diff(records) > 0
     if starts[records[:-1][held]].any():
@@ -141,12 +141,12 @@ class BlockTable:
     Block b is the stored bytes ``offsets[b]:offsets[b + 1]`` of the object; decompressed they are
     bytes ``raw_offsets[b]:raw_offsets[b + 1]`` of the record stream (for uncompressed shards the
     same array) and hold records ``records[b]:records[b + 1]`` of the shard. The first offset is 0,
-    or 2 for ZLIB, whose header belongs to no block. ``starts`` tells of a raw shard where each
+    or 2 for ZLIB, whose header belongs to no block. ``starts`` of a raw shard says where each
     record's frame begins, counted from its block, or is None.
 
-    ``sums`` tell what must be in the blocks: sums[b] is CRC32C over the masked CRCs that
+    ``sums`` say what must be in the blocks: sums[b] is CRC32C over the masked CRCs that
     stand behind the data of the records before block b, 4 bytes each. ``crcs`` are these masked
-    CRCs, beside ``starts``. Both are None where nobody knows.
+    CRCs, beside ``starts``. Both are None where they are unknown.
 
     ``checkpoints`` are of a stream that others compressed: its blocks are found by these, and
     overlap by a few stored bytes. None for blocks that are compressed by themselves.
@@ -188,13 +188,13 @@ class BlockTable:
         return self.whole, self.before, self.behind
 
     def without_starts(self) -> BlockTable:
-        """The table without what it tells of single records."""
+        """The table without the facts about single records."""
         if self.starts is None:
             return self
         return replace(self, starts=None, crcs=None)
 
     def sum_before(self, record: int) -> int | None:
-        """The sum of the records before this one. None where nobody knows."""
+        """The sum of the records before this one. None where it is unknown."""
         if self.sums is None:
             return None
         block = int(np.searchsorted(self.records, record, side="right")) - 1
@@ -282,13 +282,13 @@ def _version_for(kind: int) -> int:
 
 
 def shard_header(shard: ShardInfo) -> bytes:
-    """What stands before a shard's table."""
+    """The header of a shard's table."""
     blocks = 0 if shard.blocks is None else len(shard.blocks)
     return SHARD.pack(shard.nbytes, shard.records, blocks, shard.crc32c, kind_of(shard.blocks))
 
 
 def kind_of(table: BlockTable | None) -> int:
-    """The number by which the index tells how a table is laid out."""
+    """The number in the index that says how a table is laid out."""
     if table is None:
         return NO_TABLE
     summed = 0 if table.sums is None else SUMMED
@@ -322,7 +322,7 @@ def decode_tables(data: BytesLike, shards: Sequence[ShardInfo]) -> list[BlockTab
     if version not in _VERSIONS:
         raise ValueError(f"it has version {version}, and this library reads {_VERSIONS}")
     if count != len(shards) or len(body) < HEADER.size + count * SHARD.size:
-        raise ValueError(f"it tells of {count} shards, and the manifest of {len(shards)}")
+        raise ValueError(f"it has {count} shards, and the manifest {len(shards)}")
     headers = [SHARD.unpack_from(body, HEADER.size + i * SHARD.size) for i in range(len(shards))]
     position = HEADER.size + count * SHARD.size
     tables = []

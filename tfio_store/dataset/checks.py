@@ -1,4 +1,4 @@
-"""What names and numbers may be, and how they are said in a sentence. No I/O."""
+"""Checks of names and numbers, and how they are said in a sentence. No I/O."""
 
 from __future__ import annotations
 
@@ -66,6 +66,6 @@ def counted(count: int, what: str) -> str:
 
 
 def held(records: int | None, files: int, what: str = "shard") -> str:
-    """``3 records in 1 shard``; ``1 shard`` if nobody has counted the records."""
+    """``3 records in 1 shard``; ``1 shard`` if the records are not counted."""
     within = counted(files, what)
     return within if records is None else f"{counted(records, 'record')} in {within}"

@@ -102,7 +102,7 @@ def index_raw_shards(
     """The dataset with the blocks of every raw shard known, and no shard's compression "auto".
 
     Reads the headers of raw shards that have no block table: on a remote store that is reading
-    the shard, unless its records are larger than what one request brings. A warning tells of more
+    the shard, unless its records are larger than what one request brings. A warning names more
     than ``memory_budget`` bytes of that; and where the caller says what it does ``instead``, it is
     not done, and the dataset comes back as it was.
     Compressed streams stay as they are, unless they have an index of checkpoints. ``starts_bytes``:
@@ -170,7 +170,7 @@ def is_remote(url: str) -> bool:
 
 
 def codec_of(dataset: Dataset, index: int) -> str | None:
-    """A shard's codec. Its first bytes tell it, if nobody has looked yet."""
+    """A shard's codec. Its first bytes decide, if it is not known yet."""
     shard = dataset.shard(index)
     if shard.compression != "auto":
         return shard.compression
@@ -199,7 +199,7 @@ def indexed_shard(
 
 
 def with_idx(dataset: Dataset, idx: Sequence[str]) -> Dataset:
-    """The dataset, with the blocks that text index files tell: one file for each of its raw shards.
+    """The dataset, with the blocks that text index files list: one file for each of its raw shards.
 
     ManifestError where a file is not of its shard. ValueError where there are more or fewer files
     than shards.
@@ -221,7 +221,7 @@ def block_table(
 ) -> BlockTable:
     """Blocks of a raw shard: ``frames`` are the byte offsets of its frames, ``nbytes`` its size.
 
-    ``record_positions``: whether it tells where each record begins. None: if that is cheap.
+    ``record_positions``: whether it knows where each record begins. None: if that is cheap.
     """
     records = [0]
     while records[-1] < len(frames):

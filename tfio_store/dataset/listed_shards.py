@@ -39,7 +39,7 @@ class ListedShards(LazyShards):
         self.compression = compression
         self.paged = paged
         self._versions: dict[int, Version] = {}
-        """Of the shards that somebody has asked for: all reads of one share its version."""
+        """Versions of the shards that were asked for: all reads of a shard share one."""
 
     def __len__(self) -> int:
         return len(self.paged)
@@ -126,7 +126,8 @@ class ListedShards(LazyShards):
 
 
 def pack_shards(shards: Sequence[Shard]) -> bytes:
-    """What `unpack_shards` makes the same shards of, without the places of their records."""
+    """Bytes from which `unpack_shards` makes the same shards, without the places of their
+    records."""
     facts = [
         (s.url, s.nbytes, s.compression, s.records, s.crc32c, s.version.etag, s.secret_url)
         for s in shards
@@ -224,7 +225,7 @@ def _running(planes: tuple[int, bytes], starts: Sequence[tuple[int, int]]) -> It
 
 
 def committed_shards(folder: Folder, manifest: DatasetManifest) -> Sequence[Shard]:
-    """What a manifest and its block tables tell of each shard. Of a long list, it is read when
+    """Each shard, from a manifest and its block tables. A long list is read when
     somebody asks."""
     if isinstance(manifest.shards, PagedShards):
         return ListedShards(folder, manifest.compression, manifest.shards)

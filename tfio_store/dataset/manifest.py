@@ -1,8 +1,8 @@
 """A dataset's manifest and index as values, to and from bytes. No I/O.
 
 The manifest is JSON, for people and other programs. The index is binary: the block tables of every
-shard. Of a long dataset the manifest tells only where the list of shards lies (`PagedShards`), and
-that list tells where the tables are. All of them come from outside when they are read. So each
+shard. The manifest of a long dataset says only where the list of shards lies (`PagedShards`), and
+that list says where the tables are. All of them come from outside when they are read. So each
 number is checked against the bytes at hand before memory is allocated for it, and no name may leave
 the dataset's folder.
 """
@@ -29,7 +29,7 @@ from tfio_store.records.framing import crc32c
 __all__ = ["BlockTable", "DatasetManifest", "Fingerprint", "Replaced", "ShardInfo", "describe"]
 
 
-# `Fingerprint`: tells a writer's own object from another one of the same name.
+# `Fingerprint`: distinguishes a writer's own object from another one of the same name.
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class Replaced:
 
 @dataclass(frozen=True, slots=True)
 class DatasetManifest:
-    """What a committed dataset consists of.
+    """The contents of a committed dataset.
 
     Attributes:
         shards (Sequence[ShardInfo]): The shards, in order. Of a long dataset they are read as they
@@ -111,7 +111,7 @@ class DatasetManifest:
     """None, "GZIP", "ZLIB" or "ZSTD"."""
     schema: dict[str, Any] | None = None
     metadata: dict[str, Any] | None = None
-    """What the writer's caller wants kept. JSON can hold it."""
+    """The ``metadata=`` of the writer. JSON can hold it."""
     index: str | None = None
     generation: str | None = None
     """Drawn at random by each writer: no two manifests of a dataset have the same."""
@@ -172,7 +172,7 @@ class DatasetManifest:
         return {each.name for one in self.replaced for each in one.objects}
 
     def history_after(self) -> tuple[str, ...]:
-        """Tell the history of the manifest that comes after this one.
+        """Return the history of the manifest that comes after this one.
 
         Returns:
             tuple[str]: Generations, the newest first, at most 64.
@@ -264,7 +264,7 @@ class DatasetManifest:
         if isinstance(self.shards, PagedShards):
             raise ValueError(
                 f"a dataset of {len(self.shards)} shards in the long form has no index for all of "
-                "them: its list tells where the block table of each shard is"
+                "them: its list says where the block table of each shard is"
             )
 
     def with_index(self, data: BytesLike, *, path: str = "<index>") -> DatasetManifest:
@@ -324,7 +324,7 @@ def _check_crc(document: Any, data: bytes) -> None:
         found = _CRC.search(data)
         if found is None or crc32c(data[: found.start()]) != int(found[1], 16):
             raise ValueError(
-                "its bytes do not have the CRC32C that its last key tells, so it is damaged; if it "
+                "its bytes do not have the CRC32C in its last key, so it is damaged; if it "
                 'was edited by hand, remove "crc32c"'
             )
     elif any(len(key) == 6 and sum(map(ne, key, "crc32c")) == 1 for key in document):

@@ -43,11 +43,11 @@ __all__ = [
 ]
 
 
-# What a manifest tells of a dataset's records, beside where they are.
+# What a manifest says about a dataset's records, beside where they are.
 
 
 class Told(NamedTuple):
-    """``schema`` (as JSON) and ``metadata`` hold for all records; each is None if nobody tells.
+    """``schema`` (as JSON) and ``metadata`` hold for all records; each is None if it is unknown.
     ``generation`` is the manifest's."""
 
     schema: dict[str, Any] | None = None
@@ -60,19 +60,19 @@ class Told(NamedTuple):
 
 
 def common_told(told: Sequence[Told]) -> Told:
-    """What all of several sources have in common."""
+    """The facts that several sources share."""
     each = zip(*told, strict=True)
     return Told(*(said[0] if said.count(said[0]) == len(said) else None for said in each))
 
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """One file of records, or a part of it, which ``blocks`` tell of.
+    """One file of records, or a part of it, which ``blocks`` describe.
 
     ``nbytes`` are the file's. ``compression`` is None (raw), "GZIP", "ZLIB" or "ZSTD", or "auto"
-    while nobody has looked. ``blocks``, ``records`` and ``crc32c`` (of the stored bytes) are None
-    while unknown. All reads of the shard share ``version``, so the bytes of two versions are never
-    mixed.
+    until the file is looked at. ``blocks``, ``records`` and ``crc32c`` (of the stored bytes) are
+    None while unknown. All reads of the shard share ``version``, so the bytes of two versions are
+    never mixed.
     """
 
     url: str
@@ -98,7 +98,7 @@ class Shard:
 
     @property
     def is_part(self) -> bool:
-        """Whether only some of the file's records are meant, those that ``blocks`` tell of."""
+        """Whether only some of the file's records are meant, those that ``blocks`` describe."""
         return self.blocks is not None and not self.blocks.whole
 
     @property
@@ -176,14 +176,14 @@ class DatasetPart(ABC):
 
     @abstractmethod
     def __str__(self) -> str:
-        """What to call it in errors, without secrets."""
+        """Its name in errors, without secrets."""
 
 
 class LazyShards(Sequence[Shard]):
     """Shards of a long dataset, which are read when somebody asks for them."""
 
     paged: PagedShards
-    """Where they are read from. It answers without a request what the root tells."""
+    """Where they are read from. It answers from the root without a request."""
 
     @abstractmethod
     def of(self, shards: Iterable[int]) -> Iterator[Shard]:
@@ -210,7 +210,7 @@ class Dataset(DatasetPart):
     shards: Sequence[Shard]
     storage: Storage = field(default_factory=Storage)
     told: tuple[Told, ...] = field(default=(), compare=False, repr=False)
-    """What manifests tell, of each source that was named. Empty if there is no manifest."""
+    """The facts in the manifest of each source that was named. Empty if there is no manifest."""
     named: object = field(default=None, compare=False, repr=False)
     """The source, if it is one name or one part."""
 
@@ -251,7 +251,7 @@ class Dataset(DatasetPart):
 
     @property
     def schema(self) -> Schema | None:
-        """What manifests say that all records hold."""
+        """The schema of all records, as the manifests say."""
         schema = common_told(self.told).schema
         return None if schema is None else Schema.from_json(schema)
 
@@ -267,7 +267,7 @@ class Dataset(DatasetPart):
         return held if count is None else f"{count} records in {held}"
 
     def summary(self) -> str:
-        """What it holds, and where the first shard lies."""
+        """The number of records and shards, and where the first shard lies."""
         return f"{self.held()}, {self.shard(0).url}" if self.shards else self.held()
 
     @property
@@ -330,7 +330,7 @@ class Dataset(DatasetPart):
         return dataset if compression == "auto" else dataset._of_codec(codec_name(compression))
 
     def _of_codec(self, codec: str | None) -> Dataset:
-        """This dataset, of files of which nobody has looked whether they are of this codec.
+        """This dataset, of files that were not checked to be of this codec.
         ValueError if one is known to be of another."""
         unseen: dict[int, Shard] = {}
         for number in range(len(self.shards)):
@@ -371,7 +371,7 @@ class Dataset(DatasetPart):
 
 
 def facts_of(dataset: Dataset) -> list[tuple[str, str]]:
-    """What a notebook shows of a dataset: names and texts, without secrets. Nothing is read."""
+    """The rows that a notebook shows of a dataset, without secrets. Nothing is read."""
     count, told = dataset.num_records, common_told(dataset.told)
     rows = [
         ("source", redacted(str(dataset))),
@@ -390,11 +390,11 @@ def facts_of(dataset: Dataset) -> list[tuple[str, str]]:
 
 
 def hold_versions(dataset: Dataset) -> None:
-    """Learn the versions that nobody has met yet, which are those of a manifest's shards.
+    """Learn the versions that are unknown yet, which are those of a manifest's shards.
 
     A graph is read by several processes, so none of them may find out by itself. And a cache cannot
-    tell what it has before the version is known. What can't be looked at is left unknown: reading
-    it tells why.
+    know what it has before the version is known. What can't be looked at is left unknown: reading
+    it says why.
     """
     look_at(dataset, [i for i, each in enumerate(dataset.shards) if each.version.etag is None])
 
@@ -402,19 +402,19 @@ def hold_versions(dataset: Dataset) -> None:
 def look_at(dataset: Dataset, shards: list[int]) -> dict[int, ObjectInfo]:
     """Ask the store about these shards' objects, if they exist. Their versions are kept."""
 
-    told: dict[str, ObjectInfo] = {}
+    listed: dict[str, ObjectInfo] = {}
     found: dict[int, ObjectInfo] = {}
 
     def look(index: int) -> None:
         store, path = dataset.open(index)
         with contextlib.suppress(OSError):
-            info = found[index] = told.get(path) or store.info(path)
+            info = found[index] = listed.get(path) or store.info(path)
             dataset.shards[index].version.hold(info.etag, store.url(path))
 
     remote = [i for i in shards if "://" in dataset.shards[i].url]
     if remote:
-        told = _listed(dataset, remote)
-    far = [i for i in remote if dataset.open(i)[1] not in told]
+        listed = _listed(dataset, remote)
+    far = [i for i in remote if dataset.open(i)[1] not in listed]
     for index in sorted(set(shards) - set(far)):  # a thread costs more than the answer
         look(index)
     for _ in mapped(look, far, LOOKS_AT_ONCE):
@@ -423,7 +423,7 @@ def look_at(dataset: Dataset, shards: list[int]) -> dict[int, ObjectInfo]:
 
 
 def _listed(dataset: Dataset, shards: list[int]) -> dict[str, ObjectInfo]:
-    """What a listing tells of these shards, by path, if they lie in one place."""
+    """The metadata that a listing has of these shards, by path, if they lie in one place."""
     opened = [dataset.open(i) for i in shards]
     store, _ = opened[0]
     if any(one is not store for one, _ in opened):

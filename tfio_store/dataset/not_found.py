@@ -1,4 +1,4 @@
-"""What to say where a source names nothing that can be read: one text for each mistake, in every
+"""Errors of sources that name nothing that can be read: one text for each mistake, in every
 door. Names that are alike are looked for only here, when something is an error already."""
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _LEVELS = 2
 
 
 class NotFound(Exception):
-    """A source that is not there. What to say is found out once, when nobody can do otherwise."""
+    """A source that is not there. The text is made once, when nothing else has this name."""
 
     def __init__(self, error: Callable[[], OSError]) -> None:
         super().__init__()
@@ -152,7 +152,7 @@ def _leading_on(store: Store, folder: str, alike: list[str], rest: str) -> list[
 
 
 def _plain_part(path: str) -> str:
-    """What of a path precedes its first folder or name with a pattern, and that without it."""
+    """The part of a path before its first folder or name with a pattern."""
     return re.split(r"[*?\[{]", path, maxsplit=1)[0] if has_magic(path) else path
 
 
@@ -163,7 +163,7 @@ def _names_in(store: Store, folder: str, beginning: str) -> list[str]:
 
 
 def _candidates(names: list[str], *, folders: bool) -> list[str]:
-    """What somebody may have meant in a folder with these names."""
+    """The names in a folder that may have been meant."""
     if folders:
         return [name.rstrip("/") for name in names if name.endswith("/")]
     datasets = [
@@ -196,7 +196,7 @@ def _alike(wanted: str, names: Iterable[str]) -> list[str]:
 
 
 def _stem(name: str) -> str:
-    """What precedes the number of shards, or the kind of file."""
+    """The part before the number of shards, or the kind of file."""
     return re.split(r"@|-?\*|\.", name.lower(), maxsplit=1)[0]
 
 

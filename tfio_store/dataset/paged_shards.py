@@ -1,6 +1,6 @@
 """`PagedShards`: the list of a long dataset's shards, of which only what is asked for is read.
 
-The root of the dataset tells where the pages of the list lie, and the totals of each. So a shard, a
+The root of the dataset says where the pages of the list lie, and the totals of each. So a shard, a
 record or a block is found by at most two ranged requests: its page, and its shard's block table.
 """
 
@@ -64,12 +64,12 @@ class Places(NamedTuple):
         )
 
 
-# What was fetched, kept in memory for later questions: blocks, records, pages, block tables.
+# Caches in memory of what was fetched: blocks, records, pages, block tables.
 
 
 class _Kept:
-    """What one process keeps. A forked child begins anew: a thread of its parent may have held the
-    lock."""
+    """The cache of one process. A forked child begins anew: a thread of its parent may have held
+    the lock."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -78,7 +78,8 @@ class _Kept:
 
 
 class MemoryCache:
-    """What was used last, up to a number of bytes. It pickles empty. Each process has its own.
+    """A cache of the items used last, up to a number of bytes. It pickles empty. Each process has
+    its own.
 
     ``newest``: what was put last stays, alone, though it takes more.
     """
@@ -89,7 +90,7 @@ class MemoryCache:
         self._kept: PerProcess[_Kept] = PerProcess(_Kept)
 
     def get(self, key: Hashable) -> Any:
-        """What was kept by this key, or None."""
+        """The item of this key, or None."""
         kept = self._kept.here
         with kept.lock:
             entry = kept.entries.get(key)
@@ -136,14 +137,14 @@ class Ranges(Protocol):
         """Begin to read bytes ``start:stop`` of an object."""
 
     def url(self, name: str) -> str:
-        """What to call the object in errors."""
+        """The object's name in errors."""
 
     def pages_now(self) -> tuple[PageRef, ...]:
         """The pages that the manifest names by now. None if it is gone, damaged, or not long."""
 
 
 class _Item(NamedTuple):
-    """What is known of one shard. It is kept longer than its page."""
+    """The facts about one shard. They are kept longer than its page."""
 
     listed: Listed
     first: dict[str, int]
@@ -229,7 +230,7 @@ class PagedShards(Sequence[ShardInfo]):
         return (one.shard for one in self.all_listed())
 
     def listed(self, shard: int) -> Listed:
-        """What the list tells of one shard, with the place of its table."""
+        """The row of one shard in the list, with the place of its table."""
         return self._item(shard).listed
 
     def _item(self, shard: int) -> _Item:
@@ -250,7 +251,7 @@ class PagedShards(Sequence[ShardInfo]):
         return item
 
     def all_listed(self, first_page: int = 0) -> Iterator[Listed]:
-        """What the list tells of every shard from a page on. Pages are fetched ahead."""
+        """The rows of every shard from a page on. Pages are fetched ahead."""
         numbers = range(first_page, len(self.refs))
         for number, page in zip(numbers, self._read_pages(numbers), strict=True):
             for i in range(len(page)):
@@ -303,7 +304,7 @@ class PagedShards(Sequence[ShardInfo]):
         return [np.concatenate(none + [page[name] for page in pages]) for name in names]
 
     def page_of(self, shard: int) -> int:
-        """The number of the page that tells of a shard."""
+        """The number of the page that lists a shard."""
         page = bisect_right(self._ends["shards"], shard)
         if shard < 0 or page == len(self.refs):
             raise IndexError(f"{shard} is none of {len(self)} shards")

@@ -2,7 +2,7 @@
 
 Whole blocks stay as they are. A block at the end of a part that is cut stays whole on the store:
 whoever reads it decodes and checks all of it, and drops the records beside the part's. Where the
-index tells the places of a raw shard's records, the block is cut at its bytes instead, and nothing
+index knows the places of a raw shard's records, the block is cut at its bytes instead, and nothing
 is read in vain.
 """
 
@@ -62,7 +62,7 @@ StartsArray: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.uint32]]"
 
 
 def cut_table(table: BlockTable, first: int, stop: int) -> BlockTable:
-    """Records ``first:stop`` of those that a table tells of. None of them are in no block."""
+    """Records ``first:stop`` of those in a table. None of them are in no block."""
     begin = int(np.searchsorted(table.records, first, side="right")) - 1
     if first == stop:
         return _without_blocks(table, begin)
@@ -131,12 +131,12 @@ def cut_shard(shard: Shard, first: int, stop: int) -> Shard:
 
 
 def record_counts(dataset: Dataset) -> Int64Array:
-    """int64 [n_shards]: the records of each shard. ValueError names one of which nobody knows."""
+    """int64 [n_shards]: the records of each shard. ValueError names one where it is unknown."""
     counts = []
     for shard in dataset.shards:
         if shard.records is None:
             raise ValueError(
-                f"{shard.url}: is one {shard.compression} stream, whose records nobody has "
+                f"{shard.url}: is one {shard.compression} stream, whose records were never "
                 "counted, so they have no numbers; copy it with tfio_store.copy(), which writes "
                 "blocks and an index"
             )
@@ -160,7 +160,7 @@ def shards_between(dataset: Dataset, start: int, stop: int) -> Iterator[Shard]:
 class PagedPart(PagedShards):
     """The list of shards of a part. Its first and its last shard may be cut.
 
-    It pickles as the places of the pages that tell of these shards.
+    It pickles as the places of the pages that list these shards.
     """
 
     def __init__(self, base: PagedShards, places: Places) -> None:
@@ -174,7 +174,7 @@ class PagedPart(PagedShards):
 
     @cached_property
     def _narrowed(self) -> tuple[PagedShards, Places]:
-        """The pages that tell of these shards, and where the part lies in them."""
+        """The pages that list these shards, and where the part lies in them."""
         base, (first, stop) = self._base, self._places.shards
         begin, end = base.page_of(first), base.page_of(stop - 1) + 1
         before = (base.before(column, begin) for column in ("shards", "records", "blocks"))

@@ -49,7 +49,7 @@ from tfio_store.storage.threads import mapped
 __all__ = ["NOTHING", "OneSource", "Resolved", "Resolver"]
 
 OneSource: TypeAlias = "str | os.PathLike[str] | DatasetPart"
-"""What a list of sources may hold."""
+"""The types that a list of sources may hold."""
 
 
 _LOOKED_FOR = 1000
@@ -68,11 +68,11 @@ _FEW = 8
 """So many names at most are looked up as files and as datasets at once."""
 
 NOTHING = Told()
-"""Of what no manifest tells."""
+"""The facts about files without a manifest."""
 
 
 class Resolved(NamedTuple):
-    """What one name means."""
+    """The meaning of one name."""
 
     shards: Sequence[Shard]
     told: Told = NOTHING
@@ -166,13 +166,13 @@ class Resolver:
     # --- a name as it stands ----------------------------------------------------------------------
 
     def _plain(self, url: str) -> Resolved:
-        """What has this name. NotFound if nothing has."""
+        """The files of this name. NotFound if there is none."""
         store, path = self._open(url)
         found = self._exactly(store, path)
         if found is not None:
             return found
         try:
-            info = store.info(path)  # which tells a folder from nothing
+            info = store.info(path)  # which distinguishes a folder from nothing
         except IsADirectoryError:
             return self._in_folder(store, path)
         except FileNotFoundError as error:
@@ -182,7 +182,8 @@ class Resolver:
         return Resolved([self._shard(store, info)])
 
     def _literal(self, url: str) -> Resolved | None:
-        """What has this name, though it could mean something else; None if nothing has."""
+        """The files of this very name, though it could mean something else; None if there is
+        none."""
         if len(url) > _LONGEST:
             return None
         try:
@@ -277,7 +278,7 @@ class Resolver:
     def _check_count(
         self, url: str, pattern: Pattern, store: Store, matches: list[ObjectInfo]
     ) -> None:
-        """Of a pattern that stands for all shards: whether each dataset that it finds is whole."""
+        """Whether each dataset is whole that a pattern for all shards finds."""
         if pattern.count is None:
             return
         there: dict[tuple[str, str], list[int]] = {}

@@ -67,7 +67,7 @@ __all__ = [
 #                 zeros up to a multiple of 8, less 4
 #                 u32 CRC32C of the table's bytes before it
 #
-# The list of shards tells where each table lies (see `tfio_store.dataset.shard_page`): whoever
+# The list of shards says where each table lies (see `tfio_store.dataset.shard_page`): whoever
 # wants a table needs the shard's name and size too, so one question answers for both.
 
 
@@ -126,7 +126,7 @@ def decode_table(data: BytesLike, shard: ShardInfo) -> BlockTable:
 
 # Pages: the list of a long dataset's shards, a few thousand at a time. No I/O.
 #
-# A page tells of each shard its name and totals, and where its block table lies. Little-endian, for
+# A page has each shard's name and totals, and says where its block table lies. Little-endian, for
 # n shards whose tables lie in m indexes::
 #
 #     u32 n  u32 m  u32 bytes of all names of shards  u32 bytes of all names of indexes
@@ -136,7 +136,7 @@ def decode_table(data: BytesLike, shard: ShardInfo) -> BlockTable:
 #     u32 CRC32C of all of the above
 #
 # Pages lie one behind the other in objects that begin with "TFIOSLST"  u32 version = 1  u32 pages.
-# The root tells where each page lies, and its totals (see `PageRef`).
+# The root says where each page lies, and its totals (see `PageRef`).
 
 
 PAGE_SHARDS = 2048
@@ -273,7 +273,7 @@ def decode_page(data: BytesLike) -> ShardPage:
         raise ValueError("its checksum does not hold")
     shards, indexes, name_bytes, index_bytes = _PAGE.unpack_from(body)
     if not 1 <= shards <= PAGE_SHARDS or indexes > shards:
-        raise ValueError(f"it tells of {shards} shards in {indexes} indexes")
+        raise ValueError(f"it has {shards} shards in {indexes} indexes")
     columns_bytes = shards * (8 * len(_WIDE) + 4 * len(_NARROW)) + 4 * indexes
     if len(body) != _PAGE.size + columns_bytes + name_bytes + index_bytes:
         raise ValueError(f"its {len(view)} bytes are not those of {shards} shards")
@@ -327,7 +327,7 @@ def _check_places(columns: dict[str, Int64Array], indexes: int, names: tuple[str
         raise ValueError(f"{names[int(hidden.argmax())]} has blocks and no record")
 
 
-# `PageRef`: what the root of a long dataset tells of one page of its list of shards. No I/O.
+# `PageRef`: the root of a long dataset has one for each page of its list of shards. No I/O.
 
 
 _NUMBERS = 8
@@ -369,7 +369,7 @@ def pages_from_json(document: Any) -> tuple[PageRef, ...]:
         check_name(name)
     refs = tuple(_ref(row, objects) for row in rows)
     if sum(ref.totals.blocks for ref in refs) >= _MOST:
-        raise ValueError("its pages tell of more blocks than there can be")
+        raise ValueError("its pages have more blocks than there can be")
     _check_apart(refs)
     return refs
 

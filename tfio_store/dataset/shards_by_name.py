@@ -1,4 +1,4 @@
-"""Which files are the shards of one dataset, as far as their names tell. No I/O.
+"""The files that are the shards of one dataset, by their names. No I/O.
 
 Files that differ in one number only are shards of one dataset, in the order of that number:
 ``train-00000-of-00016.gz`` (TensorFlow, DeepVariant, YDF), ``train-0.tfr`` (Basenji),
@@ -101,6 +101,6 @@ def _count_up(numbers: list[str]) -> bool:
 
 
 def _around(name: str, number: int) -> tuple[str, str]:
-    """What stands before and behind one of the numbers of a name."""
+    """The text before and behind one of the numbers of a name."""
     place = list(re.finditer("[0-9]+", name))[number]
     return name[: place.start()], name[place.end() :]

@@ -120,7 +120,7 @@ class Slice(DatasetPart):
 def slice(source: Source, span: Span) -> Slice:  # noqa: A001 - read as tfs.slice
     """Name some of a source's records. All that takes a source takes the result.
 
-    Nothing is read before it is used. Then the index tells where the records are; raw files without
+    Nothing is read before it is used. Then the index says where the records are; raw files without
     one are walked from header to header. Only blocks that hold some of the records are read, and of
     a block at the end of the slice the rest is dropped. Percentages are rounded down, so that
     "0%:80%" and "80%:" have each record once. Records are in the order of the source: if that is

@@ -52,7 +52,7 @@ __all__ = [
 ]
 
 
-# What a committed manifest tells of shards, also of those that were named as files beside it.
+# The shards in a committed manifest, also of those that were named as files beside it.
 
 
 _SHARD_NAME = re.compile(r"(?P<dataset>.+?)-\d{5,}(?:-of-\d{5,})?\.tfrecord")
@@ -64,8 +64,8 @@ def with_known_blocks(dataset: Dataset, *, by_pattern: bool = False) -> Dataset:
 
     ``train-00000-of-00016.tfrecord`` belongs to a dataset ``train``, if there is one: that is one
     question for each dataset, and its answer makes compressed shards seekable and countable. A
-    manifest that is not to be trusted is passed by with a warning, since nobody named it. So is one
-    that names other shards than those that were found ``by_pattern``.
+    manifest that is not to be trusted is passed by with a warning, since the user did not name it.
+    So is one that names other shards than those that were found ``by_pattern``.
     """
     named: dict[tuple[str, str], list[int]] = {}
     for i, shard in enumerate(dataset.shards):
@@ -126,7 +126,7 @@ def _shards_beside(dataset: Dataset, files: Sequence[int], stem: str) -> dict[st
 Source: TypeAlias = "OneSource | Iterable[OneSource]"
 
 _LOOKED_AT_FIRST = 1000
-"""Of so many shards at most the versions, which a cache must know, are asked for at once. Those of
+"""The versions of so many shards at most, which a cache must know, are asked for at once. Those of
 more are asked for as they are read."""
 
 _LIMITS = Limits()
@@ -139,7 +139,7 @@ def open_dataset(
     compression: str | None = "auto",
     limits: Limits = _LIMITS,
 ) -> Dataset:
-    """Find a source's shards, their sizes, and their blocks where a manifest tells them.
+    """Find a source's shards, their sizes, and their blocks where a manifest has them.
 
     Args:
         source: see the module's text.
@@ -163,7 +163,7 @@ def open_dataset(
     empty = Dataset((), storage, named=source if is_one(source) else None)
     resolver = Resolver(codec, empty, limits)
     found = resolver.resolve(names)
-    if len(found) == 1:  # which may be a long list that nobody reads whole
+    if len(found) == 1:  # which may be a long list that is never read whole
         shards = found[0].shards
     else:
         shards = [shard for one in found for shard in one.shards]
@@ -187,7 +187,7 @@ def files_of(source: Source, storage: Storage | None) -> list[str]:
 
 
 def not_there(name: str, storage: Storage, error: OSError) -> OSError:
-    """What to say where a name was taken for that of a file, and ``error`` came of it."""
+    """The error where a name was taken for that of a file, and ``error`` came of it."""
     try:
         open_dataset(name, storage)
     except OSError as found:
@@ -211,7 +211,7 @@ def open(  # noqa: A001 - read as tfs.open
 
     Names are looked up, and manifests are read, here and not again. What is opened pickles, with
     the storage options. Functions that take it read the files that were found here: one that was
-    replaced since is an error, as far as its store tells versions. They take no
+    replaced since is an error, if its store has versions. They take no
     ``storage_options=``, unless it is to be reached in another way than it was opened.
 
     Args:
@@ -225,7 +225,7 @@ def open(  # noqa: A001 - read as tfs.open
 
     Returns:
         Dataset: It has ``num_records`` and ``nbytes``, ``schema`` and ``metadata`` as its manifest
-        tells them (or None), ``storage``, and ``shards``.
+        has them (or None), ``storage``, and ``shards``.
 
     Raises:
         OSError: The storage fails: FileNotFoundError, PermissionError and others, with the URL.

@@ -49,10 +49,10 @@ MOST_NAMES = 100_000
 """So many names at most come of the braces of one name."""
 
 _MOST_DEPTH = 50
-"""Of braces in braces."""
+"""Levels of braces in braces."""
 
 _MOST_LETTERS = 64 << 20
-"""Of all names together that come of one."""
+"""Characters of all names together that come of one."""
 
 _ANY = re.compile(r"[@,{*?\[]|^tfrecord[a-z0-9+-]*:")
 _KIND = re.compile(r"tfrecord(?:v2)?(?:\+gz)?(?:\+tfe)?:|tfrecord-nocompression:")
@@ -91,7 +91,7 @@ class Numbered:
     count: int | None
     """None: however many there are."""
     suffix: str
-    """What follows the numbers: "", or a dot and more."""
+    """The text after the numbers: "", or a dot and more."""
 
     def file(self, shard: int) -> str:
         """The name of one shard, as DeepVariant and YDF make it. Needs a count."""
@@ -119,7 +119,7 @@ Step = Names | Numbered | Pattern
 
 
 def step(name: str, stage: Stage = Stage.WHOLE) -> Step | None:
-    """What a name stands for if nothing has this name. None: itself alone.
+    """The names that a name stands for if no file has it. None: itself alone.
 
     ValueError for a list with an empty name, and for braces that make more than `MOST_NAMES`.
     """
@@ -172,8 +172,8 @@ def numbered(name: str) -> Numbered | None:
 def numbered_target(
     url: str | os.PathLike[str], num_shards: int | None, template: str = ""
 ) -> tuple[str | os.PathLike[str], int | None, str]:
-    """What a writer makes of ``name@16.gz``: the dataset's URL, the number of its shards, and the
-    template of their names. Any other URL comes back with the arguments as they are.
+    """The parts of ``name@16.gz`` for a writer: the dataset's URL, the number of its shards, and
+    the template of their names. Any other URL comes back with the arguments as they are.
 
     ValueError if the number or the template contradicts an argument.
     """
@@ -279,7 +279,7 @@ class _Counted:
 
     codes: range
     width: int
-    """Of numbers, with leading zeros. 0 for letters."""
+    """The digits of numbers with leading zeros. 0 for letters."""
 
     @property
     def count(self) -> int:
@@ -327,7 +327,7 @@ class _Braces:
 
 
 def _choices(text: str, depth: int) -> tuple[_Braces | _Counted, ...] | None:
-    """What stands between two braces. None if that is neither a list nor from one to another."""
+    """The items between two braces. None if that is neither a list nor a range."""
     parts = _split(text)
     if len(parts) > 1:
         return tuple(_Braces(part, depth + 1) for part in parts)

@@ -49,7 +49,7 @@ def tfds_split(store: Store, path: str) -> str | None:
 def _description(store: Store, folder: str) -> Stored:
     try:
         return Folder(store, folder).read("dataset_info.json")
-    except PermissionError as error:  # about a file of which nobody has thought
+    except PermissionError as error:  # about a file that the user does not know of
         words = "the folder can't be read; check its permissions or your credentials"
         said = f"{words} ({error.strerror or error})"
         raise PermissionError(error.errno, said, store.url(folder)) from error
@@ -93,10 +93,10 @@ def _shards(info: dict[str, Any], split: dict[str, Any]) -> Iterator[tuple[str, 
         yield check_name(name), records
 
 
-# What TensorFlow Datasets wrote of the features of a folder's Examples.
+# The features of a folder's Examples, as TensorFlow Datasets describes them.
 #
 # ``features.json`` lies beside the shards, and the names of the classes of a feature in
-# ``FEATURE.labels.txt``. Kinds of features that are not known here are left out: records tell
+# ``FEATURE.labels.txt``. Kinds of features that are not known here are left out: records show
 # enough to read them.
 
 

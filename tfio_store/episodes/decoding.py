@@ -46,7 +46,7 @@ _MOST_INFLATED = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What errors call a record: the dataset, and the number of the episode."""
+    """The name of a record in errors: the dataset, and the number of the episode."""
 
     path: str
     episode: int
@@ -67,7 +67,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Images:
-    """What is made of encoded images: by the short name of a feature, the options of
+    """How encoded images are decoded: by the short name of a feature, the options of
     `tfio_store.image.decode`. ``encoded``: all others stay as they are, and those whose options are
     None."""
 
@@ -76,7 +76,7 @@ class Images:
 
     @classmethod
     def of(cls, images: object, leaves: Sequence[Leaf]) -> Images:
-        """What ``images=`` asks for. TypeError or ValueError for what it does not take."""
+        """Read ``images=``. TypeError or ValueError for what it does not take."""
         if images is None:
             return cls()
         if images == "bytes":
@@ -117,7 +117,7 @@ class Episode:
 
 
 def schema_of(leaves: Sequence[Leaf]) -> Schema:
-    """What is decoded of a record."""
+    """The features of a record that are decoded."""
     features: dict[str, Feature] = {}
     for leaf in leaves:
         features[leaf.key] = Feature(leaf.wire, (None,))

@@ -266,7 +266,7 @@ class Episodes(Sequence[dict[str, Any]]):
 
         Args:
             url (str | PathLike): A new folder.
-            fps (int): Steps a second, which RLDS does not tell.
+            fps (int): Steps a second, which RLDS does not say.
             robot_type (str | None): What LeRobot calls the robot. Default None.
             task (str | None): The text that names the task. Default None: "language_instruction",
                 or what datasets of Open X-Embodiment have in its place.
@@ -319,7 +319,7 @@ class Episodes(Sequence[dict[str, Any]]):
         return [whole(found[n], self._tree, self._images) for n in numbers.tolist()]
 
     _getitems = __getitems__
-    """What Grain calls with a batch."""
+    """The method that Grain calls with a batch."""
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         group: list[int] = []
@@ -437,13 +437,13 @@ class Episodes(Sequence[dict[str, Any]]):
                 if not _take(ranges, leaf, spans, step, values):
                     return None
         except (UnusualError, IndexError):
-            return None  # the whole record tells what is wrong with it
+            return None  # the whole record shows what is wrong with it
         place = Place(self._path, number, step)
         tree = replace(self._tree, leaves=leaves)
         return decode_episode(example_of(values), tree, schema_of(leaves), place, 1)
 
     def __repr__(self) -> str:
-        # Grain compares this when it restores a state: it does not tell where the files lie.
+        # Grain compares this when it restores a state: it does not say where the files lie.
         return f"<Episodes: {len(self)} of {int(self.bounds[-1])} steps, {self._records._digest}>"
 
 
@@ -454,7 +454,7 @@ def _take(
     step: int,
     values: dict[str, tuple[str, list[bytes]]],
 ) -> bool:
-    """Put one step's values of a leaf into ``values``. False where only the whole record tells
+    """Put one step's values of a leaf into ``values``. False where only the whole record shows
     which these are."""
     if len(leaf.levels) > 2 or leaf.width is None or leaf.key not in spans:
         return False
@@ -574,7 +574,7 @@ def _class_names(folder: Folder, tree: Tree) -> Iterator[tuple[str, tuple[str, .
 
 
 def _kind_of(column: Any) -> tuple[Any, ...] | None:
-    """What arrays must have in common to be taken from at once; None for what is none."""
+    """The type and shape that arrays must share to be taken from at once; None for what is none."""
     return (column.dtype, column.shape[1:]) if isinstance(column, np.ndarray) else None
 
 

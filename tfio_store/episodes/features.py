@@ -56,7 +56,7 @@ class Leaf:
 
     @property
     def name(self) -> str:
-        """What names it: its path below the root."""
+        """Its name: its path below the root."""
         return "/".join(self.path)
 
     @property
@@ -76,7 +76,7 @@ class Leaf:
 
     @property
     def short(self) -> str:
-        """What a user calls it: the path within a step, or within the episode."""
+        """Its name for users: the path within a step, or within the episode."""
         return "/".join(self.within)
 
     @property
@@ -95,7 +95,7 @@ class Leaf:
 
     @property
     def dynamic(self) -> bool:
-        """Whether the record tells the shape of each value."""
+        """Whether the record has the shape of each value."""
         return self.kind == "tensor" and self.shape.count(None) > 1
 
     @property
@@ -116,7 +116,7 @@ class Leaf:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """All features of the record that tell of it."""
+        """All features of the record that belong to it."""
         shapes = () if self.shape_key is None else (self.shape_key,)
         return (self.key, *self.row_keys, *shapes)
 
@@ -124,7 +124,7 @@ class Leaf:
 @dataclass(frozen=True, slots=True)
 class Tree:
     """All features of a dataset. ``unknown`` are the names of those whose kind is not known here:
-    nobody reads them."""
+    they are not read."""
 
     leaves: tuple[Leaf, ...]
     document: Mapping[str, Any]
@@ -132,7 +132,7 @@ class Tree:
 
     @classmethod
     def from_json(cls, data: bytes, *, url: str) -> Tree:
-        """What ``features.json`` says. ManifestError for what is none."""
+        """Read ``features.json``. ManifestError for what is none."""
         try:
             document = json.loads(data)
         except (ValueError, RecursionError) as error:
@@ -148,8 +148,8 @@ class Tree:
 
     @classmethod
     def of(cls, features: object) -> Tree:
-        """What a writer was given: a nested mapping of features, or the tree of another dataset.
-        TypeError or ValueError for anything else."""
+        """Read what a writer was given: a nested mapping of features, or the tree of another
+        dataset. TypeError or ValueError for anything else."""
         if isinstance(features, Tree):
             return features
         if not isinstance(features, Mapping) or not features:
@@ -269,7 +269,7 @@ def _leaf(node: Any, path: tuple[str, ...], levels: tuple[int | None, ...]) -> L
     if any(size is not None and size > 1 << 40 for size in shape):
         raise ValueError(f"{'/'.join(path)} has the shape {shape}")
     leaf = Leaf(path, "tensor", dtype, shape, levels, None if encoding == "none" else encoding)
-    # TFDS writes neither of these itself: nothing tells the steps apart.
+    # TFDS writes neither of these itself: nothing separates the steps.
     apart = leaf.width is not None or leaf.encoding is not None or not levels
     return leaf if apart and not (leaf.dynamic and leaf.encoding is None) else None
 

@@ -216,7 +216,7 @@ class _Video:
 
 @dataclass(slots=True)
 class _Made:
-    """What has been written."""
+    """The totals of what has been written."""
 
     folder: Folder
     columns: list[_Column]
@@ -436,7 +436,7 @@ def _write_tasks(folder: Folder, tasks: Mapping[str, int]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    def told(name: str, kind: str, dtype: str) -> dict[str, Any]:
+    def column(name: str, kind: str, dtype: str) -> dict[str, Any]:
         return {
             "name": name, "field_name": name, "pandas_type": kind, "numpy_type": dtype,
             "metadata": None,
@@ -445,7 +445,7 @@ def _write_tasks(folder: Folder, tasks: Mapping[str, int]) -> None:
     pandas = {
         "index_columns": ["task"],
         "column_indexes": [],
-        "columns": [told("task_index", "int64", "int64"), told("task", "unicode", "object")],
+        "columns": [column("task_index", "int64", "int64"), column("task", "unicode", "object")],
         "pandas_version": "2.0.0",
     }
     table = pa.table(

@@ -67,7 +67,7 @@ class ShardSteps:
 
 
 def index_name(split: str) -> str:
-    """What the index of a split is called."""
+    """The name of a split's index."""
     return f"_{split}.steps"
 
 
@@ -166,7 +166,7 @@ def load_index(
 
 
 def _are_of(shards: Sequence[ShardSteps], dataset: Dataset) -> bool:
-    """Whether the index is of these versions of the shards. Of an unknown one nobody knows."""
+    """Whether the index is of these versions of the shards. False for an unknown version."""
     if len(shards) != len(dataset.shards):
         return False
     for i, steps in enumerate(shards):
@@ -182,7 +182,7 @@ def _save(dataset: Dataset, folder: Folder | None, split: str, made: Sequence[Sh
     """Beside the dataset, or else in the cache. Where neither can be written to, nowhere: the next
     process makes it again."""
     if any(shard.etag is None for shard in made):
-        return  # nobody could tell later of which version it is
+        return  # later it would be unknown of which version it is
     data = encode_index(made)
     for where in _places(folder):
         try:
@@ -228,7 +228,7 @@ def _made(dataset: Dataset, leaves: Sequence[Leaf]) -> list[ShardSteps]:
     counted = [leaf for leaf in leaves if len(leaf.levels) == 1 and leaf.width and not leaf.dynamic]
     if not counted:
         raise ValueError(
-            "no feature of the steps tells their number: each is a sequence in each step, or of a "
+            "no feature of the steps shows their number: each is a sequence in each step, or of a "
             "shape that varies"
         )
     numbers = range(len(dataset.shards))
@@ -260,7 +260,7 @@ def _walked(
     dataset: Dataset, number: int, counted: Sequence[Leaf]
 ) -> tuple[Int64Array, Int64Array]:
     """From header to header of a raw shard, and into each record as far as the first feature that
-    tells the steps."""
+    shows the steps."""
     shard = dataset.shard(number)
     store, path = dataset.open(number)
     chunk = _REMOTE_CHUNK if is_remote(shard.url) else _LOCAL_CHUNK
@@ -310,7 +310,7 @@ def _steps_in(
 
 
 def _read(dataset: Dataset, number: int, counted: Sequence[Leaf]) -> Int64Array:
-    """Of a compressed shard, all of which has to be read."""
+    """The steps of a compressed shard, all of which has to be read."""
     shard = dataset.shard(number)
     steps: list[int] = []
     for batch in RecordReader(_only(dataset, number)).batches():

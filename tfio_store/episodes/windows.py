@@ -24,7 +24,7 @@ Pad = Literal["repeat", "zero", "drop"]
 _PADS = ("repeat", "zero", "drop")
 _OBSERVATION = "observation"
 _OWN = ("mask", "episode_index", "step_index")
-"""What a window has beside the features."""
+"""The keys of a window beside its features."""
 
 _LONGEST = 1 << 20
 _POOL_SHARE = 0.75
@@ -32,7 +32,7 @@ _POOL_SHARE = 0.75
 
 
 class _Source(Protocol):
-    """What windows are cut from."""
+    """The source that windows are cut from."""
 
     @property
     def features(self) -> Tree: ...
@@ -166,7 +166,7 @@ class Windows(Sequence[dict[str, Any]]):
         return [_row(batch, i) for i in range(len(numbers))]
 
     _getitems = __getitems__
-    """What Grain calls with a batch."""
+    """The method that Grain calls with a batch."""
 
     def load(self, numbers: Int64Array) -> dict[int, Episode]:
         """The episodes of these windows, by number, for `batch`."""
@@ -266,10 +266,10 @@ class Windows(Sequence[dict[str, Any]]):
 
     @cached_property
     def digest(self) -> str:
-        """What tells these windows from others: of which episodes, and how they are cut."""
+        """A text that identifies these windows: of which episodes, and how they are cut."""
         cut = f"{sorted((leaf.name, span) for leaf, span in self._spans.items())}"
-        told = f"{self._stride} {self._pad} {cut} {len(self._counts)}"
-        crc = zlib.crc32(self._source.lengths.astype("<i8").tobytes(), zlib.crc32(told.encode()))
+        text = f"{self._stride} {self._pad} {cut} {len(self._counts)}"
+        crc = zlib.crc32(self._source.lengths.astype("<i8").tobytes(), zlib.crc32(text.encode()))
         return f"{self._source!r} {crc:08x}"
 
     def __repr__(self) -> str:

@@ -38,7 +38,7 @@ class EpisodeWriter(Lifecycle):
     The folder is one that ``tfds.builder_from_directory`` opens, and `Episodes` with its index of
     steps. ``dataset_info.json``, which makes it one, is written last. So there is a whole split or
     none: an exception inside ``with`` leaves nothing that a reader sees, and a killed process only
-    shards that nobody names, which the next writer replaces. One process at a time may write a
+    shards that nothing names, which the next writer replaces. One process at a time may write a
     split.
 
     A folder is of one version, and what it names is never replaced: other data go into the folder
@@ -197,7 +197,7 @@ class EpisodeWriter(Lifecycle):
         try:
             info: dict[str, Any] = json.loads(stored[0])
             splits = [split["name"] for split in info["splits"]]
-            told = info["name"], info["version"]
+            there = info["name"], info["version"]
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise ValueError(f"{url}: is there, and describes no dataset: {error!r}") from error
         if self._split in splits:
@@ -205,8 +205,8 @@ class EpisodeWriter(Lifecycle):
                 f"{url}: the split {self._split!r} is there; write into the folder of another "
                 "version"
             )
-        if told != (self._name, self._version):
-            raise ValueError(f"{url}: is of {told[0]} {told[1]}, not of {self._name}")
+        if there != (self._name, self._version):
+            raise ValueError(f"{url}: is of {there[0]} {there[1]}, not of {self._name}")
         features = self._folder.read(_FEATURES)
         if features is None or Tree.from_json(features[0], url=url).leaves != tuple(
             _bare(self._tree)

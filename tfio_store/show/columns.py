@@ -2,7 +2,7 @@
 
 The decoder of `tfio_store.example` refuses a batch if one record is not what was said. Here each
 record may hold what it likes: a feature of two dtypes becomes two columns, and records that are no
-Examples are told apart.
+Examples are distinguished.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ _MOST_SCHEMA = 1000
 
 
 def facts_of(sample: Sample) -> Facts:
-    """What there is to tell of a sample, in bounded lists.
+    """The facts about a sample, in bounded lists.
 
     Args:
         sample (Sample): From `take_sample`.
@@ -152,7 +152,7 @@ def _header(sample: Sample, features: tuple[FeatureFacts, ...]) -> Header:
 
 
 def _written(dataset: Dataset) -> str | None:
-    """A shard that is gone is told elsewhere."""
+    """A shard that is gone is reported elsewhere."""
     if not len(dataset.shards):
         return None
     store, path = dataset.open(len(dataset.shards) - 1)
@@ -172,14 +172,14 @@ def _schema(schema: Schema) -> tuple[tuple[str, str], ...]:
 
 
 def _codec(dataset: Dataset, looked: dict[int, str | None]) -> str:
-    """Of most files first. Of files that nobody looked at, none is told."""
+    """The codecs of files, the most frequent first. Files that were not looked at have none."""
     if dataset.paged is not None:
         found = Counter([dataset.shard(0).compression]) if len(dataset.shards) else Counter()
     else:
         found = Counter(looked.get(i, shard.compression) for i, shard in enumerate(dataset.shards))
     names = ["none" if codec is None else codec for codec, _ in found.most_common()]
-    told = [name for name in names if name != "auto"]
-    return ", ".join(told) or ("none" if not names else "unknown")
+    known = [name for name in names if name != "auto"]
+    return ", ".join(known) or ("none" if not names else "unknown")
 
 
 def _places(

@@ -67,7 +67,7 @@ def _holding(edges: npt.NDArray[np.float64], least: float, most: float) -> npt.N
     return edges
 
 
-# What a feature is drawn as: an image, a class, a text.
+# How a feature is drawn: as an image, a class, a text.
 
 
 Role: TypeAlias = Literal["image", "audio", "text", "bytes", "class", "number", "time", "empty"]
@@ -152,7 +152,7 @@ _MOST_NAME = 200
 
 
 def facts_of_feature(tally: FeatureTally, records: int, *, pixels: bool = False) -> FeatureFacts:
-    """What to tell of a feature of so many records. ``pixels``: it holds images as raw bytes."""
+    """The facts about a feature of so many records. ``pixels``: it holds images as raw bytes."""
     numbers = tally.numbers
     ordered = np.sort(numbers.values)
     mean, std = numbers.moments

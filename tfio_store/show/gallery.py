@@ -33,7 +33,7 @@ from tfio_store.show.thumbnails import Look, look_at, look_at_pixels, pixel_shap
 __all__ = ["Candidate", "Gallery", "single_values", "spread"]
 
 
-# The single values of a record, as captions tell them.
+# The single values of a record, as captions show them.
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ _LOOKS = {"image": 256, "audio": 24, "text": 96}
 """How many candidates of each kind are collected."""
 
 _MOST_PIXELS = 200_000_000
-"""Of all images that are decoded."""
+"""Bytes of all images that are decoded."""
 
 _MOST_INFLATED = 1000
 """Pixels that come out of a byte, at most."""
@@ -136,8 +136,8 @@ _LONGEST_BESIDE = 200
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """What may be shown of a record. ``look`` is of an image. ``group`` is a value by which the
-    shown ones are spread: of a class."""
+    """One thing of a record that may be shown. ``look`` is of an image. ``group`` is a value by
+    which the shown ones are spread: of a class."""
 
     kind: str
     feature: str
@@ -195,7 +195,7 @@ class Gallery:
                 self._audio(RECORD, row, data, found or "", ())
 
     def _kinds(self, column: Column, batch: RecordBatch) -> Iterable[str]:
-        """What the first values of a column may be."""
+        """The kinds that the first values of a column may have."""
         if not len(column.values):
             return
         feature = None if self._schema is None else self._schema.get(name_of(column.key))
@@ -209,7 +209,7 @@ class Gallery:
         elif any(_looks_like_text(head) for head in heads):
             yield "text"
         elif feature is None or not feature.raw:
-            yield "image"  # perhaps raw pixels, whose size is told beside them
+            yield "image"  # perhaps raw pixels, whose size stands beside them
 
     def _drawn(self, column: Column, rows: Int64Array, count: int) -> list[int]:
         """Values of records that stay in the sample, by chance: their places in the column."""
@@ -311,13 +311,13 @@ def _looks_like_text(head: bytes) -> bool:
 
 def _captions(beside: Sequence[RecordValue], name: str) -> tuple[tuple[str, str], ...]:
     """The single values of the record's other features: classes first, then what is short."""
-    told = [
+    captions = [
         (value.feature is None or value.feature.kind is None, value.dtype == "bytes", value)
         for value in beside
         if value.name != name and value.count == 1 and _is_short(value)
     ]
-    told.sort(key=lambda each: each[:2])
-    return tuple((each.name[:80], each.shown(80)) for _, _, each in told[:_MOST_CAPTIONS])
+    captions.sort(key=lambda each: each[:2])
+    return tuple((each.name[:80], each.shown(80)) for _, _, each in captions[:_MOST_CAPTIONS])
 
 
 def _is_short(value: RecordValue) -> bool:

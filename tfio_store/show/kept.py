@@ -24,7 +24,7 @@ from tfio_store.storage.redaction import redacted
 __all__ = ["Kept", "Opened", "open_source"]
 
 
-# What a report is made of: a source that was opened, and what its manifest tells of it.
+# The source of a report: opened, with the facts of its manifest.
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +54,16 @@ def open_source(
     limits = Limits(max_record_bytes=max_record_bytes)
     dataset = open_dataset(source, storage, compression=compression, limits=limits)
     if not dataset.told:
-        told = tfds_features(source, storage)
-        return Opened(source_name(source), dataset, Schema(told) if told else None, None, False)
+        features = tfds_features(source, storage)
+        return Opened(
+            source_name(source), dataset, Schema(features) if features else None, None, False
+        )
     generation = common_told(dataset.told).generation
     return Opened(source_name(source), dataset, dataset.schema, generation, True)
 
 
 def source_name(source: Source) -> str:
-    """What to call a source, without secrets."""
+    """The name of a source, without secrets."""
     if isinstance(source, (str, os.PathLike)):
         return redacted(os.fspath(source))
     if is_one(source):
@@ -136,8 +138,8 @@ class Kept:
         rows = np.full(len(batch), -1, np.int64)
         rows[chosen] = self.count + np.arange(len(chosen))
         shards = np.full(len(chosen), piece.shard, np.int64)
-        told = [shards, numbers[chosen], piece.offsets[chosen], batch.lengths[chosen]]
-        self._columns.append(np.stack(told))
+        row = [shards, numbers[chosen], piece.offsets[chosen], batch.lengths[chosen]]
+        self._columns.append(np.stack(row))
         self._at.append(at[chosen])
         self.count += len(chosen)
         return rows

@@ -1,4 +1,5 @@
-"""Tells images and audio by their first bytes, and makes texts of records harmless to look at."""
+"""Recognizes images and audio by their first bytes, and makes texts of records harmless to look
+at."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 """Categories of characters that are not seen, or that change how others are."""
 
 _JOINERS = "\u200d\u200c\ufe0f"
-"""Of emoji and of scripts that join letters: they are as harmless as they are needed."""
+"""Joiners of emoji and of scripts that join letters: needed, and harmless."""
 
 
 def visible(text: str) -> str:
@@ -95,7 +96,8 @@ def shown_value(value: object, most: int = 100) -> str:
     return str(value)
 
 
-# Tells images and audio by their first bytes: from a short list of what a browser may be shown.
+# Recognizes images and audio by their first bytes: from a short list of what a browser may be
+# shown.
 #
 # SVG, HTML and anything else that runs code are not on it.
 
@@ -114,7 +116,7 @@ _SIGNATURES = (
     (b"OggS", 0, b"", "audio/ogg"),
     (b"ID3", 0, b"", "audio/mpeg"),
 )
-"""First bytes, other bytes at an offset, and what they tell."""
+"""First bytes, other bytes at an offset, and the type that they mean."""
 
 _JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _MOST_SEGMENTS = 1000
@@ -198,7 +200,7 @@ def image_size(data: bytes) -> tuple[int, int] | None:
 
 
 def _jpeg_size(data: bytes) -> tuple[int, int] | None:
-    """A frame's header stands behind segments, each of which tells its length."""
+    """A frame's header stands behind segments, each of which has its length."""
     at = 2
     for _ in range(_MOST_SEGMENTS):
         if len(data) < at + 9 or data[at] != 0xFF:
@@ -224,7 +226,8 @@ def _webp_size(data: bytes) -> tuple[int, int] | None:
 
 
 def _gif_size(data: bytes) -> tuple[int, int]:
-    """Of its screen, or of its first picture where that is larger: then it is drawn whole."""
+    """The size of its screen, or of its first picture where that is larger: then it is drawn
+    whole."""
     width, height = _number(data, 6, 2), _number(data, 8, 2)
     at = 13 + (3 << (data[10] & 7) + 1 if data[10] & 0x80 else 0)
     for _ in range(_MOST_SEGMENTS):

@@ -1,8 +1,8 @@
-"""What a report says, as plain values. A page, a server and a notebook draw the same ones.
+"""The contents of a report, as plain values. A page, a server and a notebook draw the same ones.
 
 The parts are made in this order: `Sample` (records, and where they lie) → `FeatureFacts`,
 `ShardBar`, `Item` → `Finding`. All lists here are bounded, whatever the dataset: `Scope.left_out`
-tells in words what they leave out.
+says what they leave out.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ _EXACT_IN_A_BROWSER = 1 << 53
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where a record lies. ``row`` is its number in the sample; ``number`` that in the source, if
-    an index tells it; ``offset`` is of its frame, in bytes of the uncompressed stream; ``at`` is
+    an index has it; ``offset`` is of its frame, in bytes of the uncompressed stream; ``at`` is
     how far into the source's stored bytes that is, 0 to 1."""
 
     row: int
@@ -97,7 +97,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What was looked at. ``of_blocks`` and ``of_records`` are None where nobody knows; a file
+    """The part that was looked at. ``of_blocks`` and ``of_records`` are None where unknown; a file
     without an index is looked at in spots, and ``spots`` is then true: a block is a spot."""
 
     blocks: int
@@ -114,8 +114,8 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What the source is. ``source`` has no secret in it. ``codec`` is "none", "GZIP", ..., or
-    "GZIP, none" where files differ. ``schema`` is of (name, what it holds)."""
+    """The facts about the source. ``source`` has no secret in it. ``codec`` is "none", "GZIP", ...,
+    or "GZIP, none" where files differ. ``schema`` is of (name, what it holds)."""
 
     source: str
     records: int | None
@@ -126,7 +126,7 @@ class Header:
     schema_source: Literal["manifest", "sample", "none"]
     generation: str | None
     written: str | None
-    """When the last shard was written, if its store tells. ISO 8601, UTC."""
+    """When the last shard was written, if its store has that. ISO 8601, UTC."""
     made: str
     """When this was looked at. ISO 8601, UTC."""
     version: str
@@ -182,7 +182,7 @@ class Top:
 
 @dataclass(frozen=True, slots=True)
 class FeatureFacts:
-    """What the sample tells of one feature.
+    """The facts of the sample about one feature.
 
     ``role`` is what it is drawn as. ``lengths`` counts values for each record that has the feature,
     or bytes of each value for byte strings. ``quantiles`` are those of 0, 1, 5, 25, 50, 75, 95, 99
@@ -201,7 +201,7 @@ class FeatureFacts:
     infinite: int
     zeros: int
     least: int | float | None
-    """Exact, if the values are integers; `Facts.to_json` tells of large ones."""
+    """Exact, if the values are integers; `Facts.to_json` says how large ones are kept."""
     most: int | float | None
     mean: float | None
     std: float | None
@@ -329,7 +329,7 @@ _LEAST_SHARDS = 3
 
 @dataclass(frozen=True, slots=True)
 class ShardSizes:
-    """Of every shard: int64 arrays [n]; ``records`` is -1 where nobody knows."""
+    """Of every shard: int64 arrays [n]; ``records`` is -1 where unknown."""
 
     nbytes: Int64Array
     records: Int64Array
@@ -368,7 +368,7 @@ class ShardSizes:
 
 
 def shard_sizes(dataset: Dataset, counted: dict[int, int]) -> ShardSizes:
-    """As the list of shards tells. ``counted``: records of shards that were read whole."""
+    """From the list of shards. ``counted``: records of shards that were read whole."""
     paged = dataset.paged
     if paged is not None:
         return ShardSizes(*paged.columns("nbytes", "records"))

@@ -59,13 +59,13 @@ def asset(name: str) -> str:
     return files("tfio_store.show").joinpath("static", *name.split("/")).read_text("utf-8")
 
 
-# Facts that fit a page: what there is too much of is left out, and told.
+# Facts that fit a page: what there is too much of is left out, and the page says so.
 
 
 Value = TypeVar("Value")
 
 MOST_BYTES = 8_000_000
-"""Of a page, so that it stays below 10 MB with its scripts."""
+"""Bytes of a page, so that it stays below 10 MB with its scripts."""
 
 _ROOM = {"findings": 0.05, "shards": 0.1, "sizes": 0.05, "damage": 0.05, "schema": 0.05}
 """The part of a page that a list may take. Items get what is left."""
@@ -190,15 +190,15 @@ def plain_html(facts: Facts) -> str:
 
 
 def scope_text(scope: Scope) -> str:
-    """What was looked at, in a sentence or two."""
+    """The part that was looked at, in a sentence or two."""
     known = scope.of_records not in (None, scope.records) and not scope.full
     records = f"{scope.records:,} of {scope.of_records:,}" if known else f"{scope.records:,}"
-    told = f"{records} records, {nbytes_text(scope.nbytes)}"
+    text = f"{records} records, {nbytes_text(scope.nbytes)}"
     if scope.full:
-        return f"All was looked at: {told}."
+        return f"All was looked at: {text}."
     what = "spots" if scope.spots else "blocks"
     of_blocks = "" if scope.of_blocks is None else f" of {scope.of_blocks:,}"
-    return f"From {scope.blocks:,}{of_blocks} {what}: {told}. Seed {scope.seed}."
+    return f"From {scope.blocks:,}{of_blocks} {what}: {text}. Seed {scope.seed}."
 
 
 def short_name(source: str) -> str:
@@ -272,10 +272,10 @@ def _text(text: str) -> str:
 
 
 FIRST_LINES = b"<!doctype html>\n<!-- a report of tfio_store -->\n"
-"""Of every report, by which an older one is known."""
+"""A mark in every report, by which an older one is known."""
 
 _IN_SCRIPT = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
-"""What could end a script element, or a line of one."""
+"""Text that could end a script element, or a line of one."""
 
 
 def page_of(facts: Facts) -> str:

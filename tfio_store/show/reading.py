@@ -137,8 +137,8 @@ def _runs(
 
 # Reads what a plan names: many requests at once, within a budget of memory, past all damage.
 #
-# What can't be read is told, not raised: a damaged region, a shard that is missing, an index that
-# does not fit its shard. Only a source of which nothing can be read is an error.
+# What can't be read is reported, not raised: a damaged region, a shard that is missing, an index
+# that does not fit its shard. Only a source of which nothing can be read is an error.
 
 
 _BUDGET = 32 << 20
@@ -186,7 +186,7 @@ class Reading:
         self.whole: dict[int, int] = {}
         """Files that were read whole without damage, and their records."""
         self._seen: dict[int, int] = {}
-        """Of files that are read in spots, the end of the last record."""
+        """The end of the last record, in files that are read in spots."""
         self._answered = False
         self._extensions = _EXTENSIONS
         self._stream: _Stream | None = None
@@ -349,7 +349,7 @@ class _Stream:
         self._shard = reading._dataset.shard(pick.shard)
         self._regions: list[SkippedRegion] = []
         self._used = 0
-        """Of the regions, those whose bytes have been counted."""
+        """The regions whose bytes have been counted."""
         how = Decoding(True, reading._limit, Skips(self._regions.append))
         part = StreamPart(0, pick.shard, 0, pick.stop, True, True)
         shard = replace(self._shard, compression=pick.codec)

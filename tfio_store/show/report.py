@@ -25,7 +25,7 @@ __all__ = ["Report", "report"]
 
 @dataclass(frozen=True)
 class Report:
-    """What a dataset looks like; notebooks show it as it is.
+    """A report of what a dataset looks like; notebooks show it as it is.
 
     Attributes:
         facts (Facts): All that the page says, as plain values: ``header``, ``scope``,
@@ -42,7 +42,7 @@ class Report:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What is odd, the worst first."""
+        """The findings, the worst first."""
         return self.facts.findings
 
     @property
@@ -109,7 +109,7 @@ def report(
     """See what a dataset holds: images, texts, how values are spread, shards, damage, what is odd.
 
     The source is cut into ``blocks`` equal parts, and one block of each is read by chance. What is
-    damaged is told, and ends nothing. docs/report.md lists what is found odd.
+    damaged is reported, and ends nothing. docs/report.md lists what counts as odd.
 
     Args:
         source (str | PathLike | list): See `RecordReader`.

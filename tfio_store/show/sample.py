@@ -1,6 +1,6 @@
 """`take_sample`: looks at a part of a dataset that stands for all of it.
 
-One pass reads, counts, and keeps: what there is to tell of all that was read is counted while it
+One pass reads, counts, and keeps: facts about all that was read are counted while it
 goes by (`tallies`, `gallery`). The places of a part of the records stay, as the rows of the
 sample.
 """
@@ -40,7 +40,8 @@ _MOST_DAMAGE = 1000
 
 
 class Sample:
-    """What was read of a source. Its rows are the records whose places stay: ``len``, `places`."""
+    """The part of a source that was read. Its rows are the records whose places stay: ``len``,
+    `places`."""
 
     def __init__(self, opened: Opened, plan: Plan, *, seed: int, full: bool) -> None:
         self.opened = opened
@@ -67,7 +68,7 @@ class Sample:
 
     @property
     def scope(self) -> Scope:
-        """What was looked at."""
+        """The part that was looked at."""
         return replace(
             self._scope,
             records=self.records,
@@ -78,7 +79,7 @@ class Sample:
 
     @property
     def of_records(self) -> int | None:
-        """The records of the source: as the manifest tells, or because all were read."""
+        """The records of the source: as the manifest says, or because all were read."""
         known = self.dataset.num_records
         if known is None and len(self.counted) == len(self.dataset.shards):
             return sum(self.counted.values())
@@ -112,7 +113,7 @@ def take_sample(
 ) -> Sample:
     """Look at one block by chance of each of ``blocks`` equal parts of a source, or at all of it.
 
-    Damage, shards that can't be read and whatever features hold is told by the sample, and not
+    Damage, shards that can't be read and whatever features hold is reported by the sample, and not
     raised.
 
     Raises:
@@ -255,7 +256,7 @@ class _Counts:
         self._dataset = dataset
         self._whole = whole
         self._firsts: list[int] = [0]
-        """Of the first shards, as far as it is known, the number of the first record."""
+        """The number of the first record of the first shards, as far as it is known."""
 
     def of(self, piece: Piece) -> Int64Array:
         first = self._first(piece.shard)

@@ -24,8 +24,8 @@ from tfio_store.storage.threads import mapped
 __all__ = ["SPOT_BYTES", "BlockPick", "FilePick", "Pick", "Plan", "SpotPick", "chosen"]
 
 SPOT_BYTES = 256 << 10
-"""What is read at a spot of a file without an index; and the share of a spot in what is read of
-files that have none."""
+"""Bytes that are read at a spot of a file without an index; and the share of a spot in what is read
+of files that have none."""
 
 _MOST_BYTES = 512 << 20
 """Uncompressed bytes of all blocks of a sample."""
@@ -75,7 +75,7 @@ Pick: TypeAlias = "BlockPick | SpotPick | FilePick"
 
 @dataclass(slots=True)
 class Plan:
-    """What to read, in the dataset's order."""
+    """The blocks to read, in the dataset's order."""
 
     picks: Iterable[Pick]
     count: int
@@ -119,7 +119,7 @@ def chosen(dataset: Dataset, *, blocks: int, seed: int, full: bool) -> Plan:
 
 
 def _sizes(dataset: Dataset) -> tuple[Int64Array, npt.NDArray[np.bool_], int | None]:
-    """Of each shard the stored bytes, and whether its blocks are known; and how many blocks there
+    """Each shard's stored bytes, and whether its blocks are known; and how many blocks there
     are in all, if that is."""
     paged = dataset.paged
     if paged is not None:

@@ -14,7 +14,7 @@ from tfio_store.tables.held_numbers import Budget, Held
 __all__ = ["Issue", "Strings"]
 
 _SHORT = 64
-"""Longer strings are told apart by a digest, of which the beginning stays."""
+"""Longer strings are compared by the beginning of a digest."""
 
 _DIGEST = 16
 _EXCERPT = 120
@@ -24,7 +24,7 @@ _MOST_LOOKED_AT = 1 << 20
 
 _LOST = "\N{REPLACEMENT CHARACTER}".encode()
 _TWICE = re.compile("[\u00c2-\u00c3][\u0080-\u00bf]|\u00e2\u20ac[\u0153\u2122\u02dc\u201c]")
-"""What UTF-8 looks like that was read as Latin-1 or cp1252, and written as UTF-8 again."""
+"""Signs of UTF-8 that was read as Latin-1 or cp1252, and written as UTF-8 again."""
 
 _MOST_ROWS = 100
 
@@ -51,15 +51,15 @@ class Strings:
         """Whether every value was given."""
         self.given = 0
         self.lengths = Held(budget, seed)
-        """Of all values. Their owner adds them."""
+        """The number of all values. Their owner adds them."""
         self.counted: Counter[bytes] | None = Counter()
-        """Of each value, or of its digest, how often it occurs. None once there are too many."""
+        """How often each value, or its digest, occurs. None once there are too many."""
         self.letters: Counter[int] = Counter()
         """How often texts of so many characters occur, if few numbers of these do."""
         self.excerpts: dict[bytes, bytes] = {}
         """Of digests."""
         self.repeats: dict[bytes, list[int]] = {}
-        """Of digests that came more than once, the rows."""
+        """The rows of digests that came more than once."""
         self.first_rows: dict[bytes, int] = {}
         self.media: Counter[str] = Counter()
         self.texts = 0

@@ -71,7 +71,7 @@ class Repeats:
 
 
 RECORD = "(record)"
-"""What a record is called as a feature, if it is no Example."""
+"""The name of a record as a feature, if it is no Example."""
 
 _MOST_FEATURES = 1000
 MOST_NAMES = 100_000
@@ -79,7 +79,7 @@ _MOST_CLASSES = 10_000
 _MOST_CLASSES_WITH_ROWS = 200
 _MOST_STRINGS = 8192
 _FEW_STRINGS = 4
-"""Of lists of byte strings, so many in each slice of records are looked at."""
+"""So many lists of byte strings in each slice of records are looked at."""
 
 _MOST_AT_ONCE = 1 << 18
 _SLICE_BYTES = 8 << 20
@@ -102,12 +102,12 @@ class FeatureTally:
     values: int = 0
     dtypes: Counter[str] = field(default_factory=Counter)
     classes: Counter[int] | None = field(default_factory=Counter)
-    """Of integers, how often each occurs. None once there are too many."""
+    """How often each integer occurs. None once there are too many."""
     not_numbers: Issue = field(default_factory=Issue)
     misfits: Issue = field(default_factory=Issue)
     """Records that do not hold what the schema says."""
     misfit: str = ""
-    """What the first of them holds."""
+    """The contents of the first of them."""
     dtype_rows: dict[str, list[int]] = field(default_factory=dict)
     """Some records of each dtype."""
     padded: Issue = field(default_factory=Issue)
@@ -132,7 +132,7 @@ class FeatureTally:
 
 
 class _Owners:
-    """Tells the rows of the records that values are of."""
+    """Finds the rows of the records that values are of."""
 
     def __init__(self, rows: Int64Array, counts: Int64Array) -> None:
         self._rows = rows

@@ -61,7 +61,8 @@ MOST_PIXELS = 64_000_000
 _TOO_MANY_PIXELS = "it has too many pixels"
 NO_PILLOW = "Pillow is not installed"
 MOST_SCANS = 64
-"""Of a JPEG: each takes as long as it has pixels, and a few bytes. Progressive ones have ten."""
+"""Scans of a JPEG: each takes as long as it has pixels, and a few bytes. Progressive ones have
+ten."""
 
 _AS_IT_IS = 12 << 10
 """Files of so few bytes, which are not larger than a thumbnail, are shown as they are."""
@@ -74,9 +75,9 @@ _COLOR_TYPES = {1: 0, 2: 4, 3: 2, 4: 6}
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What an image is like. ``data`` is a file to show, of ``media_type``; empty if there is none
-    to show. ``width``, ``height`` and ``mode`` are those of the image itself, 0 and "" if nobody
-    knows. ``broken`` says why it can't be decoded."""
+    """The look of an image. ``data`` is a file to show, of ``media_type``; empty if there is none
+    to show. ``width``, ``height`` and ``mode`` are those of the image itself, 0 and "" if they are
+    unknown. ``broken`` says why it can't be decoded."""
 
     data: bytes = b""
     media_type: str = ""
@@ -92,7 +93,7 @@ class Look:
 
 
 def refusal(data: bytes) -> str:
-    """Why an image is not decoded, here or in a browser, as far as its header tells. Empty if
+    """Why an image is not decoded, here or in a browser, as far as its header says. Empty if
     nothing speaks against it."""
     width, height = image_size(data) or (0, 0)
     return _too_much(data, width, height)

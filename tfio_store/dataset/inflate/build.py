@@ -38,7 +38,7 @@ _SHARE = 40
 """The index takes one of so many parts of the file, or about that: 2.5 %."""
 
 _ROW_BYTES = 48
-"""What a block takes in the index beside its seed."""
+"""Bytes of a block in the index beside its seed."""
 
 _SEEDS_IN_MEMORY = 16 << 20
 
@@ -74,22 +74,22 @@ class IndexingInflater:
         self._seed_ends = [0, 0]  # of the first block, whose checkpoint needs none
         self._mark: _Mark | None = None
         self._header: tuple[bytes, int] | None = None
-        """Of the last checkpoint, while its window is watched."""
+        """The header of the last checkpoint, while its window is watched."""
         self._crc = 0
-        """Of the bytes of the block that is open."""
+        """CRC of the bytes of the block that is open."""
 
     def __del__(self) -> None:
         if hasattr(self, "_seeds"):
             self._seeds.close()
 
     def feed(self, data: BytesLike) -> Iterator[bytes]:
-        """What more comes of these bytes. StreamError for damage."""
+        """The output of these bytes. StreamError for damage."""
         self._inflater.feed(data)
         self._stored += len(memoryview(data))
         return self._run()
 
     def finish(self) -> Iterator[bytes]:
-        """What comes at the end of the data. StreamError (``truncated``) if it ends too early."""
+        """The output at the end of the data. StreamError (``truncated``) if it ends too early."""
         self._inflater.finish()
         yield from self._run()
         self._end()

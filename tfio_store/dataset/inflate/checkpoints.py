@@ -1,6 +1,6 @@
 """`Checkpoints`: where an inflater begins for each block of a stream that others compressed.
 
-No I/O. `tfio_store.records.checkpoint` tells what a checkpoint is.
+No I/O. `tfio_store.records.checkpoint` says what a checkpoint is.
 """
 
 from __future__ import annotations

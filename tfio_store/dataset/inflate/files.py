@@ -45,7 +45,7 @@ _GUESS_BYTES = 64 << 10
 
 def with_checkpoints(dataset: Dataset, *, whatever_name: bool = False) -> Dataset:
     """The dataset, with the blocks of those streams that have an index. One is looked for where a
-    file's compression or its name tells that it may have one, or where there is a folder for
+    file's compression or its name says that it may have one, or where there is a folder for
     indexes; or ``whatever_name`` it has."""
     if dataset.paged is not None:
         return dataset
@@ -122,7 +122,7 @@ def _places(dataset: Dataset, shard: Shard) -> Iterator[tuple[Store, str]]:
 
 
 def _found(dataset: Dataset, shard: Shard, known: _Listed, *, silent: bool = False) -> Shard | None:
-    """The shard, with the blocks that its index tells. None without one that can be trusted.
+    """The shard, with the blocks of its index. None without one that can be trusted.
     ``silent``: without a word about the others."""
     for store, path in _places(dataset, shard):
         try:
@@ -149,7 +149,7 @@ def _found(dataset: Dataset, shard: Shard, known: _Listed, *, silent: bool = Fal
 
 
 def _indexed(dataset: Dataset, shard: Shard, found: FoundIndex) -> Shard | None:
-    """The shard with what its index tells, or None if that is not of this file."""
+    """The shard with the facts of its index, or None if that is not of this file."""
     etag = shard.version.etag
     if etag is None:
         store, path = dataset.storage.open(shard.address)
@@ -195,7 +195,7 @@ def load_index(store: Store, path: str, info: ObjectInfo) -> FoundIndex:
 
 
 def read_seed(dataset: Dataset, block: Block) -> BytesLike:
-    """What the inflater of a block needs. Empty for a block that needs nothing."""
+    """The state that the inflater of a block needs. Empty for a block that needs none."""
     if block.restart is None or block.restart.start == block.restart.stop:
         return b""
     store, path = dataset.storage.open(block.restart.address)

@@ -12,7 +12,7 @@ It lies in an object of its own, beside the file or in a folder of the user's. L
 
 ``nbytes`` are the file's, ``place`` is a digest of its URL, and the etag is that of the version
 that was indexed. A file of the same URL must still have this etag. Of a file that was copied
-elsewhere, together with its index, nobody can ask that: each block is checked by its CRC32C. The
+elsewhere, together with its index, it can't be asked: each block is checked by its CRC32C. The
 other columns are those of `BlockTable` and `Checkpoints`.
 """
 
@@ -65,7 +65,7 @@ MOST_TABLE_BYTES = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class BuiltIndex:
-    """What a pass over a file has found. ``seeds`` is a file that has them one behind the other."""
+    """The result of a pass over a file. ``seeds`` is a file that has them one behind the other."""
 
     codec: str
     nbytes: int
@@ -81,7 +81,7 @@ class BuiltIndex:
 
 @dataclass(frozen=True, slots=True)
 class FoundIndex:
-    """What an index tells of its file."""
+    """The facts that an index has about its file."""
 
     codec: str
     nbytes: int
@@ -90,7 +90,7 @@ class FoundIndex:
     table: BlockTable
 
     def is_of(self, url: str, nbytes: int, etag: str | None) -> bool:
-        """Whether it is of this version of a file, as far as that can be told."""
+        """Whether it is of this version of a file, as far as that is known."""
         if self.nbytes != nbytes:
             return False
         return not (etag and self.etag and self.place == place_of(url)) or self.etag == etag

@@ -1,4 +1,4 @@
-"""What is odd about a dataset, in sentences with their numbers.
+"""Findings: what is odd about a dataset, in sentences with their numbers.
 
 A finding must be worth a look: nothing here is odd for data as people have them.
 """

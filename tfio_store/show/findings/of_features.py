@@ -31,7 +31,7 @@ _MOST = 0.95
 _LEAST_VALUES = 200
 _LEAST_CHANGES = 50
 _SHUFFLED = 0.2
-"""Of shuffled records, a class changes from record to record about as often as by chance. If it
+"""In shuffled records, a class changes from record to record about as often as by chance. If it
 changes less than this part of that, the records are in its order."""
 
 _LABELS = ("label", "class", "target", "category", "y")
@@ -39,7 +39,7 @@ _NAMED_CLASSES = 5
 
 
 def class_findings(tally: FeatureTally) -> Iterator[Finding]:
-    """What is odd about how often classes come, and where."""
+    """Findings about how often classes come, and where."""
     if role_of(tally) != "class":
         return
     strings = tally.dtype == "bytes"
@@ -152,7 +152,7 @@ _NAMED = 8
 
 
 def feature_findings(sample: Sample) -> Iterator[Finding]:
-    """What is odd about features, whatever they hold."""
+    """Findings about features, whatever they hold."""
     tallies, records = list(sample.tallies.features.values()), sample.tallies.records
     examples = records - sample.tallies.odd.count
     for tally in tallies:
@@ -321,7 +321,7 @@ def _padded(tally: FeatureTally) -> Iterator[Finding]:
 
 
 def string_findings(tally: FeatureTally) -> Iterator[Finding]:
-    """What is odd about the letters of a feature that is text for the most part."""
+    """Findings about the letters of a feature that is text for the most part."""
     strings = tally.strings
     declared = tally.feature is not None and tally.feature.dtype == "str"
     if not strings.looked_at or not (declared or 2 * strings.texts >= strings.looked_at):

@@ -19,7 +19,7 @@ _MOST = 100
 
 
 def file_findings(sample: Sample, sizes: ShardSizes) -> Iterator[Finding]:
-    """What is odd about the files, without a look at their records."""
+    """Findings about the files, without a look at their records."""
     yield from _unreadable(sample)
     yield from _damage(sample)
     for shard, said in list(sample.wrong_index.items())[:1]:
@@ -57,14 +57,14 @@ def _reason(error: OSError) -> str:
 
 def _foreign(sample: Sample) -> dict[int, Damage]:
     """Shards of which nothing is a record, and which are known to be something else; of each the
-    region that tells it."""
+    region that shows it."""
     lost: Counter[int] = Counter()
-    told: dict[int, Damage] = {}
+    worst: dict[int, Damage] = {}
     for region in sample.damage:
         lost[region.shard] += region.nbytes or 0
         if region.offset == 0 and LOOKS_LIKE in region.reason:
-            told[region.shard] = region
-    return {shard: region for shard, region in told.items() if lost[shard] >= region.shard_nbytes}
+            worst[region.shard] = region
+    return {shard: region for shard, region in worst.items() if lost[shard] >= region.shard_nbytes}
 
 
 def _no_records(sample: Sample, foreign: dict[int, Damage]) -> Iterator[Finding]:
@@ -127,12 +127,12 @@ def _ends(cut: list[Damage]) -> Iterator[str]:
 
 
 def _lost(broken: list[Damage]) -> str:
-    """How much, in words. Of what does not decompress, nobody knows it."""
+    """How much, in words. It is unknown for data that do not decompress."""
     known = sum(region.nbytes or 0 for region in broken)
-    told = [size(known)] if known else []
+    parts = [size(known)] if known else []
     if any(region.nbytes is None for region in broken):
-        told.append("compressed data that do not decode")
-    return " and ".join(told) or size(0)
+        parts.append("compressed data that do not decode")
+    return " and ".join(parts) or size(0)
 
 
 def _sizes(sizes: ShardSizes) -> Iterator[Finding]:
@@ -199,7 +199,7 @@ _LEAST_BYTES = 100
 
 
 def record_findings(sample: Sample) -> Iterator[Finding]:
-    """What is odd about records as such."""
+    """Findings about records as such."""
     yield from _no_examples(sample)
     yield from _large(sample)
     yield from _repeated(sample)

@@ -18,7 +18,7 @@ _LEAST = 10
 
 
 def media_findings(sample: Sample) -> Iterator[Finding]:
-    """What is odd about the images that were looked at, and about media that come again."""
+    """Findings about the images that were looked at, and about media that come again."""
     looked: dict[str, list[Candidate]] = {}
     for each in sample.gallery.candidates["image"]:
         if not each.look.passed_over:
