@@ -139,7 +139,7 @@ def source(
 
 
 class Batches:
-    """What `source` makes: DALI calls it for the batches of one shard.
+    """The object that `source` makes: DALI calls it for the batches of one shard.
 
     Calling it with DALI's ``BatchInfo`` gives one output, or a tuple of them, as `outputs` names
     them: an array [n, ...] of a feature with a shape of its own, and else a list of arrays, of
@@ -160,7 +160,7 @@ class Batches:
 
     @property
     def schema(self) -> Schema | None:
-        """What is decoded of the records (Schema | None). None: they come as bytes."""
+        """The features that are decoded (Schema | None). None: records come as bytes."""
         return self._content.schema
 
     @property
@@ -177,7 +177,7 @@ class Batches:
         epoch, iteration = getattr(info, "epoch_idx", None), getattr(info, "iteration", info)
         if epoch is None and self._order.seed is not None:
             raise ValueError(
-                "shuffle=True needs the epoch, and fn.external_source tells the number of the batch"
+                "shuffle=True needs the epoch, and fn.external_source gives the number of the batch"
                 " only: pass batch_info=True to it"
             )
         first = 0 if epoch else self._first
@@ -200,7 +200,7 @@ class Batches:
         return tuple(_arrays(decoded[name]) for name in self.schema)
 
     def state(self, iteration: int, epoch: int = 0) -> dict[str, Any]:
-        """Tell where all shards stand after as many batches.
+        """Return where all shards stand after as many batches.
 
         Args:
             iteration (int): How many batches of the epoch each shard has been given.
@@ -322,7 +322,7 @@ def _check_arrays(schema: Schema | None) -> None:
 
 
 def _arrays(column: Any) -> Any:
-    """What DALI takes of a column: an array, or a list of them."""
+    """A column as DALI takes it: an array, or a list of them."""
     assert not isinstance(column, Nullable)
     if isinstance(column, Ragged):
         return [_plain(row) for row in column]

@@ -163,7 +163,7 @@ _NULLABLE = {
     pa.float32(): pd.Float32Dtype(),
     pa.float64(): pd.Float64Dtype(),
 }
-"""Of types that have no value for a null in pandas' other dtypes. NaN is none: it would be
+"""Dtypes of columns that have no value for a null in pandas' other dtypes. NaN is none: it would be
 written as a number."""
 
 

@@ -53,7 +53,7 @@ def iterable_dataset(
 
     Its shards are the partitions of the source (see `partitions`): workers of a DataLoader and
     ``datasets.distributed.split_dataset_by_node`` share these, and ``shuffle`` changes their order.
-    Blocks are decoded as Arrow tables. ``state_dict`` tells the place of the very next row, and
+    Blocks are decoded as Arrow tables. ``state_dict`` returns the place of the very next row, and
     going on there reads its partition from the partition's start. For tensors, ask for batches:
     ``dataset.with_format("torch").batch(64)`` cuts tables, where a DataLoader's ``batch_size`` asks
     for row after row, which is many times slower.
@@ -83,7 +83,7 @@ def iterable_dataset(
     Raises:
         OSError: The storage fails.
         KeyError: There is no such column.
-        ValueError: ``columns`` are asked for, and nothing tells what the records hold; or a dtype
+        ValueError: ``columns`` are asked for, and nothing says what the records hold; or a dtype
             has no counterpart.
 
     Example:
@@ -108,12 +108,12 @@ def iterable_dataset(
 
 
 def _wanted(full: Schema | None, columns: Sequence[str] | None) -> Schema | None:
-    """What to decode. None: nothing, since nobody knows what the records hold."""
+    """The features to decode. None: it is unknown what the records hold."""
     if columns is None:
         return full
     if full is None:
         raise ValueError(
-            f"columns={list(columns)}: no manifest tells what the records hold; pass schema=, for "
+            f"columns={list(columns)}: no manifest says what the records hold; pass schema=, for "
             "example what tfio_store.infer_schema(source) finds"
         )
     return full.select(columns)
@@ -171,7 +171,7 @@ def _plain(kind: pa.DataType) -> pa.DataType:
 
 
 def _feature(feature: Feature, plain: Any) -> Any:
-    """What the values mean, where an Arrow type does not say it."""
+    """The meaning of values, where an Arrow type does not say it."""
     if feature.kind is not None:
         made: Any = datasets.Image()
         if isinstance(feature.kind, ClassLabel):

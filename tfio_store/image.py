@@ -40,7 +40,7 @@ Mode = Literal["RGB", "L", "RGBA"]
 _CHANNELS = {"RGB": 3, "L": 1, "RGBA": 4}
 _COLORSPACES = {"RGB": "RGB", "L": "GRAY", "RGBA": "RGBA"}
 _TO_RESIZE = {"RGB": "RGBX", "L": "GRAY", "RGBA": "RGBA"}
-"""What the compiled resizing takes."""
+"""The dtypes that the compiled resizing takes."""
 
 _MOST_PIXELS = 100_000_000
 _MOST_SCANS = 500
@@ -80,7 +80,7 @@ def decode(
     twice as large as ``size`` is made smaller while it is decoded, but never below ``size``.
 
     Of an animation, the first picture is taken. Of 16 bits, the upper 8 are taken. Alpha is left
-    out, unless ``mode="RGBA"``. The orientation that EXIF tells is not heeded. A JPEG counts as
+    out, unless ``mode="RGBA"``. The orientation in EXIF is ignored. A JPEG counts as
     damaged as soon as libjpeg-turbo warns of it.
 
     Args:
@@ -93,7 +93,7 @@ def decode(
             Default None: a new array.
         threads (int | None): How many threads decode. Default None: one a core.
         on_corrupt (str): "raise", or "skip": an image of zeros stands in the place of a damaged
-            one, so that other columns stay in line, and one `DataLossWarning` tells of all.
+            one, so that other columns stay in line, and one `DataLossWarning` names all.
             Default "raise".
         max_pixels (int): The most pixels of an image by its header. One with more is refused before
             memory is taken for it. Default 100 million.
@@ -106,7 +106,7 @@ def decode(
 
     Raises:
         ModuleNotFoundError: While importing: simplejpeg or Pillow is not installed.
-        CorruptRecordError: An image is damaged, cut, too large, or none. It tells its number.
+        CorruptRecordError: An image is damaged, cut, too large, or none. It names its number.
         TypeError: ``out`` is no array of uint8.
         ValueError: An argument is not as described.
 
@@ -171,7 +171,7 @@ def decode_columns(
     path: str = "",
     numbers: Sequence[int] | None = None,
 ) -> dict[str, Any]:
-    """What `pixels` does, with ``images`` as `check_images` gives it. ``numbers``: of the records
+    """As `pixels`, with ``images`` as `check_images` gives it. ``numbers``: of the records
     in the source, for errors."""
     made = dict(columns)
     for name, how in images.items():
@@ -223,7 +223,7 @@ def decode_into(
 
 
 def check_images(images: Any) -> dict[str, _How]:
-    """What ``images=`` asks for, by column. ValueError or TypeError for what it does not take."""
+    """Read ``images=``, by column. ValueError or TypeError for what it does not take."""
     if not isinstance(images, Mapping):
         raise TypeError(f'images= takes a dict such as {{"photo": (224, 224)}}, not {images!r}')
     made = {}
@@ -240,12 +240,12 @@ def check_images(images: Any) -> dict[str, _How]:
 
 
 def images_of(images: Any, schema: Schema | None) -> dict[str, _How]:
-    """What ``images=`` of a loader asks for, whose records are decoded by ``schema``. KeyError or
+    """Read ``images=`` of a loader whose records are decoded by ``schema``. KeyError or
     ValueError for what these do not have."""
     made = {} if images is None else check_images(images)
     for name in made:
         if schema is None:
-            raise ValueError("images= names features, and nothing tells them: pass schema=")
+            raise ValueError("images= names features, and no schema has them: pass schema=")
         if name not in schema:
             raise KeyError(f"images= names {name!r}: {unknown('feature', name, schema)}")
         feature = schema[name]
@@ -258,7 +258,7 @@ def images_of(images: Any, schema: Schema | None) -> dict[str, _How]:
 
 @dataclass(frozen=True, slots=True)
 class _How:
-    """What is made of each image."""
+    """The pixels that are made of each image."""
 
     size: tuple[int, int] | None
     crop: bool
@@ -293,7 +293,7 @@ class _How:
 
     @property
     def nbytes(self) -> int:
-        """What an image takes in a batch. 0 for those of their own sizes."""
+        """Bytes of an image in a batch. 0 for those of their own sizes."""
         height, width = self.size or (0, 0)
         return height * width * _CHANNELS[self.mode]
 
@@ -429,7 +429,8 @@ class _How:
 
 
 class _Memory:
-    """What one thread decodes into, again and again: new memory is slow for its first use."""
+    """Memory that one thread decodes into, again and again: new memory is slow for its first
+    use."""
 
     def __init__(self) -> None:
         self._held: Any = np.empty(0, np.uint8)
@@ -471,7 +472,7 @@ def _decoded(
     on_corrupt: str,
     place: Callable[[int], tuple[str, str]],
 ) -> Any:
-    """``place`` tells of an image's number what errors call it, and the path."""
+    """``place`` gives for an image's number its name in errors, and the path."""
     if isinstance(batch, (bytes, bytearray, memoryview, str)):
         raise TypeError(f"batch takes a list of images, not one: [{type(batch).__name__}]")
     if on_corrupt not in ("raise", "skip"):
@@ -503,9 +504,9 @@ def _decoded(
             reason = f"{where}: the image {bad[first]}"
             raise CorruptRecordError(reason, path=path or "<buffer>", offset=-1) from bad[first]
         count = "1 damaged image" if len(bad) == 1 else f"{len(bad)} damaged images"
-        told = f"{path}: {count}" if path else count
+        which = f"{path}: {count}" if path else count
         warnings.warn(
-            f"{told} skipped, zeros stand in their place; the first is {where}: it {bad[first]}",
+            f"{which} skipped, zeros stand in their place; the first is {where}: it {bad[first]}",
             DataLossWarning,
             stacklevel=3,
         )

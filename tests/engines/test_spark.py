@@ -170,7 +170,7 @@ def test_files_without_a_manifest(spark: Any, s3: Place) -> None:
     inferred = reader(spark, s3, inferSchema="true").load([s3.url("f-0.tfrecord")])
     assert dict(inferred.dtypes) == {"a": "bigint", "s": "binary", "x": "array<float>"}
     assert inferred.count() == 25
-    with pytest.raises(Exception, match="no manifest tells what the records hold"):
+    with pytest.raises(Exception, match="no manifest says what the records hold"):
         reader(spark, s3, recordType="Example").load(url)
     ours = json.dumps({"a": "int64", "x": ["float32", [None]]})
     assert reader(spark, s3, schema=ours).load(url).columns == ["a", "x"]

@@ -178,7 +178,7 @@ def message_of(result: Any) -> Any:
 def test_a_message_that_is_lost_stops_the_commit(spark: Any, tmp_path: Path) -> None:
     writer = begun(spark, str(tmp_path / "t"))
     kept = message_of(writer._write(iter([table(1)]), 0))
-    with pytest.raises(ValueError, match=r"tasks \[1\] have told nothing"):
+    with pytest.raises(ValueError, match=r"tasks \[1\] have sent nothing"):
         writer.commit([kept, None])
     writer.abort([kept, None])
     assert Place(str(tmp_path)).names() == []

@@ -81,7 +81,7 @@ def told(given: Any) -> Any:
 
 @dataclass(frozen=True)
 class Give:
-    """What comes of a batch of records."""
+    """The elements of a batch of records."""
 
     coder: Any = None
     batched: bool = False
@@ -90,8 +90,8 @@ class Give:
     with_filename: bool = False
 
     def maker(self, part: Partition) -> Callable[[BlockBatch], Iterator[Any]]:
-        """What makes elements of a batch: records, or Arrow batches of them; behind the file's name
-        if that is wanted."""
+        """The function that makes elements of a batch: records, or Arrow batches of them; behind
+        the file's name if that is wanted."""
         make = self._of_records(part)
         if not self.with_filename:
             return lambda found: make(found.records)
@@ -119,7 +119,7 @@ class Give:
 def _type_of(coder: Any) -> Any:
     try:
         return coder.to_type_hint()
-    except NotImplementedError:  # a coder need not tell
+    except NotImplementedError:  # a coder need not say so
         return Any
 
 

@@ -27,7 +27,7 @@ from tfio_store.tables.partitions import partitions
 __all__ = ["ReadAllFromTFRecord", "ReadFromTFRecord"]
 
 _TASK_BYTES = 64 << 20
-"""Of a task at its beginning. A runner may split it."""
+"""Bytes of a task at its beginning. A runner may split it."""
 
 
 class _Plan(beam.DoFn):  # type: ignore[misc]
@@ -53,7 +53,7 @@ class _Plan(beam.DoFn):  # type: ignore[misc]
 
 
 class _Read(beam.PTransform):  # type: ignore[misc]
-    """What the two have in common."""
+    """The part that the two transforms share."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class _Read(beam.PTransform):  # type: ignore[misc]
             columns=None if columns is None else column_names(columns),
             **give,
         )
-        # Who wants records as they are needs nobody to look into them.
+        # Records that are wanted as they are need no look into them.
         self._told = schema if give["batched"] and self._give.schema is None else "given"
         self._storage = storage
         self._compression = codec_of(compression_type, auto="auto")

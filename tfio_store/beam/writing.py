@@ -43,7 +43,7 @@ from tfio_store.write.write_job import WriteJob
 __all__ = ["RecordTask", "WriteToTFRecord"]
 
 _MOST_RECORDS, _MOST_BYTES = 1024, 1 << 20
-"""Of records that are written in one go."""
+"""Bytes of records that are written in one go."""
 
 
 class RecordTask:
@@ -190,7 +190,7 @@ def _commit(job: WriteJob | TableJob, results: Iterable[Any], begun: _Begin) -> 
 
 
 def _of_no_rows(job: TableJob, schema: Schema) -> list[Any]:
-    """No bundle has told the columns. Once the dataset is there, tasks come too late."""
+    """No bundle has columns. Once the dataset is there, tasks come too late."""
     return [] if job.has_landed() else [job.write([row_types(schema).empty_table()])]
 
 

@@ -1,4 +1,4 @@
-"""What Grain's rows hold: columns of a schema, with pixels in place of encoded images."""
+"""The contents of Grain's rows: columns of a schema, with pixels in place of encoded images."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ __all__ = ["Content", "content_of"]
 def content_of(
     source: Any, schema: Schema | None, images: Mapping[str, Any] | None, *, skips: bool = False
 ) -> Content:
-    """What is given of records of ``schema``. ValueError, KeyError or TypeError for ``images``
-    that these do not have."""
+    """The features that are given of records of ``schema``. ValueError, KeyError or TypeError for
+    ``images`` that these do not have."""
     name = source if isinstance(source, str) else None
     if images is None:
         return Content(schema, name)

@@ -119,7 +119,7 @@ def _mixed(half: npt.NDArray[np.uint64], word: int, mask: np.uint64) -> Any:
 
 @lru_cache(64)
 def _keys(seed: int) -> tuple[int, ...]:
-    """What C++'s ``std::seed_seq{seed}`` generates for the rounds."""
+    """The numbers that C++'s ``std::seed_seq{seed}`` generates for the rounds."""
     keys, count, limit = [0x8B8B8B8B] * _ROUNDS, _ROUNDS, 1 << 32
 
     def mixed(value: int) -> int:

@@ -1,4 +1,4 @@
-"""What Grain reads: the records of a source, decoded many at a time, ahead of who asks one by
+"""The records of a source for Grain, decoded many at a time, ahead of who asks one by
 one.
 """
 
@@ -32,7 +32,7 @@ class Records(Sequence[Any]):
 
     @property
     def schema(self) -> Schema | None:
-        """What is decoded of the records. None: they come as they are."""
+        """The features that are decoded. None: records come as they are."""
         return self._content.schema
 
     @property
@@ -56,7 +56,7 @@ class Records(Sequence[Any]):
         return self._content.shown(decoded, numbers)
 
     def batch(self, part: Any) -> Any:
-        """What a batch of decoded rows is: columns, or an array of records."""
+        """A batch of decoded rows: columns, or an array of records."""
         return part if isinstance(part, dict) else objects(part)
 
     def cut(self, decoded: Any, start: int, stop: int) -> Any:

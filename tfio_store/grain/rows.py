@@ -171,7 +171,7 @@ class Rows(grain.MapDataset[Any]):  # type: ignore[misc]
 
     @property
     def schema(self) -> Schema | None:
-        """What is decoded of the records (Schema | None). None: they come as bytes, or they were
+        """The features that are decoded (Schema | None). None: they come as bytes, or they were
         changed."""
         return None if self._records is None else self._records.schema
 
@@ -198,7 +198,7 @@ class Rows(grain.MapDataset[Any]):  # type: ignore[misc]
         return self._records._getitems(numbers)
 
     def numbers(self, indices: Sequence[int]) -> Any:
-        """The numbers of the records at these places. None: nobody but Grain knows."""
+        """The numbers of the records at these places. None: only Grain knows."""
         if self._order is None or _length(self) != self._order.size:
             return None
         return self._order.at(np.asarray(indices, np.int64))
@@ -321,7 +321,7 @@ def _whole(value: Any) -> Any:
 
 
 def _order(rows: Rows, step: str, argument: Any) -> Order | None:
-    """The order behind one more step. None: nobody but Grain knows."""
+    """The order behind one more step. None: only Grain knows."""
     if rows._order is None:
         return None
     if step == "shuffled":
@@ -347,6 +347,6 @@ def _unchanged(dataset: Any) -> list[Rows]:
 
 
 def identity(dataset: Any) -> str:
-    """What a dataset reads, and in which order, as a state tells it."""
+    """The source and the order of a dataset, as they are in a state."""
     found = [repr(rows._records) for rows in _unchanged(dataset)]
     return ", ".join(found) or "no source of tfio_store"

@@ -32,7 +32,7 @@ class Hosts:
 
     @classmethod
     def of(cls, shard: Any) -> Hosts:
-        """What ``shard=`` means: Grain's options, or (index, count) as in `RecordReader.shard`.
+        """Read ``shard=``: Grain's options, or (index, count) as in `RecordReader.shard`.
         ValueError or TypeError for anything else."""
         if shard is None:
             return cls()
@@ -64,7 +64,7 @@ class Hosts:
         return slice(start, start + each + (self.index < more))
 
 
-# States that tell which source they are of.
+# States that say which source they are of.
 
 
 _SOURCE_KEY = "tfio_store"
@@ -101,9 +101,9 @@ class IdentifiedIterator(grain.DatasetIterator[Any]):  # type: ignore[misc]
     def set_state(self, state: Mapping[str, Any]) -> None:
         found = state.get(_SOURCE_KEY) if isinstance(state, Mapping) else None
         if found != self._identity:
-            told = "no source" if found is None else found
+            whose = "no source" if found is None else found
             raise ValueError(
-                f"the state is of {told}, and the dataset reads {self._identity}: pass a state "
+                f"the state is of {whose}, and the dataset reads {self._identity}: pass a state "
                 "that this pipeline gave"
             )
         self._reading.set_state({name: state[name] for name in state if name != _SOURCE_KEY})
@@ -232,7 +232,7 @@ def _last(shares: Sequence[Standing]) -> int:
 def _all_shares(
     found: Sequence[Standing], source: str, share: Callable[..., Reader]
 ) -> list[Standing]:
-    """The states by their shares. Those at the beginning tell no number."""
+    """The states by their shares. Those at the beginning have no number."""
     begun = {one.index: one for one in found if one.count}
     counts = sorted({one.count for one in found if one.count})
     fresh = [one for one in found if not one.count]

@@ -57,7 +57,7 @@ def stream(
     Rows and batches are as `source` describes them. ``batch``, when nothing was changed before it,
     takes them from decoded blocks.
 
-    ``get_state`` of an iterator tells the place of the very next row, and ``set_state`` goes on
+    ``get_state`` of an iterator returns the place of the very next row, and ``set_state`` goes on
     there with as many hosts and workers. On other numbers of them, ``resume=`` goes on.
 
     Args:
@@ -131,7 +131,7 @@ def stream(
 
 
 class _Course:
-    """What is read, in which order, and by which hosts."""
+    """The source that is read, in which order, and by which hosts."""
 
     def __init__(self, reader: Reader, shuffle: tuple[int, int] | None, hosts: Hosts) -> None:
         self.reader = reader
@@ -158,7 +158,7 @@ class _Course:
 
 
 class Stream(grain.IterDataset[Any]):  # type: ignore[misc]
-    """The rows of a source, or batches of them. Grain's workers tell it by ``set_slice`` which part
+    """The rows of a source, or batches of them. Grain's workers say by ``set_slice`` which part
     is theirs."""
 
     def __init__(
@@ -178,7 +178,7 @@ class Stream(grain.IterDataset[Any]):  # type: ignore[misc]
 
     @property
     def schema(self) -> Schema | None:
-        """What is decoded of the records (Schema | None). None: they come as bytes."""
+        """The features that are decoded (Schema | None). None: records come as bytes."""
         return self._content.schema
 
     def set_slice(self, sl: slice, sequential_slice: bool = False) -> None:
@@ -226,7 +226,7 @@ class _StreamIterator(grain.DatasetIterator[Any]):  # type: ignore[misc]
         self._begun: Standing | None = None
         """Where the share stood when its epoch, or this iterator, began. None: the beginning."""
         self._resumed: Any = None
-        """What a state of the beginning was made of, if that is not what the dataset was given."""
+        """The source of a state of the beginning, if it is not that of the dataset."""
         self._steps: _Steps | None = None
 
     def __next__(self) -> Any:
@@ -292,7 +292,7 @@ def _behind(begun: Standing) -> Standing:
 
 
 class _Steps:
-    """What is left of one epoch: rows, or batches of them. Not a generator: an error would end it,
+    """The rest of one epoch: rows, or batches of them. Not a generator: an error would end it,
     and who asks for the next row would take that for the end of the data."""
 
     def __init__(self, reader: Reader, content: Content, batch: tuple[int, bool] | None) -> None:

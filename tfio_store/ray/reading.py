@@ -27,7 +27,7 @@ from tfio_store.tables.partitions import partitions
 __all__ = ["TFRecordDatasource", "read_tfrecords"]
 
 _BLOCK_BYTES = 16 << 20
-"""Of records that go to Ray as one table. It joins them to larger blocks."""
+"""Bytes of records that go to Ray as one table. It joins them to larger blocks."""
 
 
 class _Plan:
@@ -68,7 +68,7 @@ class _Plan:
 
     @property
     def schema(self) -> Schema | None:
-        """What the source tells that all records hold."""
+        """The schema of all records that the source has."""
         return self._opened.schema
 
     def __getstate__(self) -> dict[str, Any]:  # what is planned can be large, and found again
@@ -124,8 +124,8 @@ class TFRecordDatasource(Datasource):  # type: ignore[misc]
             )
         found = schema is None or schema == "auto"
         self._given = None if found else schema_to_read(schema)
-        told = schema if found else "given"
-        self._plan = _Plan(paths, compression, given_storage(storage_options, storage), told)
+        wanted = schema if found else "given"
+        self._plan = _Plan(paths, compression, given_storage(storage_options, storage), wanted)
         self._schema = self._given or self._plan.schema
         row_types(self._schema, columns)  # KeyError here, if there is no such column
         self._projection_map = None if columns is None else {name: name for name in columns}
@@ -216,7 +216,7 @@ def _reading(
     how: Mapping[str, Any],
     tensors: Sequence[str],
 ) -> Callable[[], Iterator[pa.Table]]:
-    """What a task does. It holds nothing but its own partition."""
+    """The work of a task. It holds nothing but its own partition."""
 
     def read_tfrecords() -> Iterator[pa.Table]:
         for table in _joined(row_batches(part, schema, columns, how)):

@@ -89,7 +89,7 @@ class TFRecordDatasink(Datasink[WrittenTable]):  # type: ignore[misc]
 
     @property
     def manifest(self) -> DatasetManifest:
-        """What was committed (DatasetManifest). ValueError before that."""
+        """The manifest that was committed (DatasetManifest). ValueError before that."""
         if self._manifest is None:
             raise ValueError(f"{type(self).__name__} has committed nothing yet")
         return self._manifest
@@ -122,7 +122,7 @@ class TFRecordDatasink(Datasink[WrittenTable]):  # type: ignore[misc]
 
         Args:
             blocks (Iterable[Block]): Ray's blocks.
-            ctx (TaskContext): Tells the task's number, which is its place in the dataset.
+            ctx (TaskContext): Has the task's number, which is its place in the dataset.
 
         Returns:
             WrittenTable: What the commit needs, a few KiB.
@@ -221,7 +221,7 @@ def write_tfrecords(
     """Write each row of a dataset of Ray as an Example. `read_tfrecords` reads the same rows.
 
     The dataset is there when the last task has ended, whole, or not at all. Tasks that Ray retries
-    or runs twice count once. If the driver dies, nobody sees anything of it, and `tfio_store.clean`
+    or runs twice count once. If the driver dies, nothing of it appears, and `tfio_store.clean`
     removes what is left. All tasks must write the same columns, of the same types.
 
     Args:

@@ -17,7 +17,7 @@ __all__ = ["ReadOptions", "WriteOptions"]
 RECORD_TYPES = ("Example", "SequenceExample", "ByteArray")
 
 _NO_TABLES = (
-    "Spark tells a data source in Python neither the path nor the options of a table in its "
+    "Spark gives a data source in Python neither the path nor the options of a table in its "
     "catalog: make a view instead, CREATE TEMPORARY VIEW name USING tfio_store OPTIONS "
     "(path 'url')"
 )
@@ -25,7 +25,7 @@ _NO_TABLES = (
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What to read, and how."""
+    """The source to read, and how."""
 
     source: str | list[str]
     record_type: str | None
@@ -68,8 +68,8 @@ class ReadOptions:
             storage=given.storage(),
         )
         given.refuse_others("reading")
-        told = made.schema is not None or made.infer_schema
-        if made.record_type == "ByteArray" and told:
+        decoded = made.schema is not None or made.infer_schema
+        if made.record_type == "ByteArray" and decoded:
             raise ValueError(
                 'recordType "ByteArray" gives records as they are: leave it out, or the options '
                 "'schema' and 'inferSchema'"
@@ -78,7 +78,7 @@ class ReadOptions:
 
     @property
     def shown(self) -> str:
-        """What to call the source in errors, without secrets."""
+        """The source's name in errors, without secrets."""
         return redacted(str(self.source))
 
 
@@ -92,7 +92,7 @@ class WriteOptions:
     if_exists: str
     max_shard_bytes: int
     job: dict[str, Any] = field(repr=False)
-    """What `WriteJob` takes besides, with credentials."""
+    """Other arguments of `WriteJob`, with credentials."""
 
     @classmethod
     def of(cls, options: Mapping[str, str], *, overwrite: bool) -> WriteOptions:
@@ -194,10 +194,10 @@ def _object(text: str) -> dict[str, Any]:
 
 
 def _schema(text: str) -> Schema:
-    told = _object(text)
-    if not isinstance(told.get("features"), dict):
-        told = {name: _dtype_and_shape(given) for name, given in told.items()}
-    return Schema.of(told)
+    features = _object(text)
+    if not isinstance(features.get("features"), dict):
+        features = {name: _dtype_and_shape(given) for name, given in features.items()}
+    return Schema.of(features)
 
 
 def _schema_or_word(text: str) -> Any:

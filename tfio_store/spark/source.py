@@ -35,7 +35,8 @@ __all__ = ["TFRecordDataSource", "register"]
 
 
 def found_schema(options: ReadOptions) -> Schema | None:
-    """What the options, the manifest or the records tell of these. None if they come as bytes."""
+    """The schema that the options, the manifest or the records have. None if records come as
+    bytes."""
     if options.record_type == "ByteArray":
         return None
     found = options.schema
@@ -44,7 +45,7 @@ def found_schema(options: ReadOptions) -> Schema | None:
         found = telling(opened, "auto" if options.infer_schema else None).schema
     if found is None and (options.record_type is not None or options.columns is not None):
         raise ValueError(
-            f"{options.shown}: no manifest tells what the records hold. Name the columns by "
+            f"{options.shown}: no manifest says what the records hold. Name the columns by "
             'schema("a bigint, b array<float>"), or set the option "inferSchema" to "true" to read '
             'all records first, or "recordType" to "ByteArray" for their bytes'
         )
@@ -52,7 +53,7 @@ def found_schema(options: ReadOptions) -> Schema | None:
 
 
 def columns_of(schema: Schema | None, options: ReadOptions) -> StructType:
-    """The columns of records that a schema tells of; one of bytes without a schema."""
+    """The columns of records by a schema; one of bytes without a schema."""
     return spark_schema(row_types(schema, options.columns))
 
 
@@ -83,7 +84,9 @@ class TFRecordSourceReader(DataSourceReader):  # type: ignore[misc]
             storage=options.storage,
         )
         for part in found[:1]:
-            if not self._reads_bytes(part):  # what can't be read is told now, and not by each task
+            if not self._reads_bytes(
+                part
+            ):  # what can't be read is an error now, and not in each task
                 types = part.arrow_schema(self._schema_of(part), self._columns.names)
                 check_casts(types, arrow_schema(self._columns))
         return [InputPartition(part) for part in found]
@@ -125,7 +128,7 @@ def _check_names(names: Sequence[str], options: ReadOptions) -> None:
 
 
 def register(spark: SparkSession) -> None:
-    """Tell a session of the format ``tfio_store``.
+    """Register the format ``tfio_store`` in a session.
 
     Spark finds it by itself, unless it first looked for formats before tfio_store was installed.
 
@@ -142,9 +145,9 @@ def register(spark: SparkSession) -> None:
 class TFRecordDataSource(DataSource):  # type: ignore[misc]
     """The format ``tfio_store`` of ``spark.read`` and ``df.write``, by Spark's Python data source.
 
-    What a dataset's manifest tells are its columns. Without a manifest, ``schema("a bigint, b
-    array<float>")`` names them, or there is one column ``record`` of bytes. Spark tells a data
-    source in Python nothing of ``select``: name the columns that are needed by ``schema(…)`` or the
+    A dataset's manifest has its columns. Without a manifest, ``schema("a bigint, b
+    array<float>")`` names them, or there is one column ``record`` of bytes. Spark does not
+    pass ``select`` to a data source in Python: name the columns that are needed by ``schema(…)`` or the
     option ``columns``, and the others are stepped over undecoded.
 
     ``mode("append")`` adds to a dataset, or begins it. ``mode("overwrite")`` replaces it. (Spark
@@ -180,7 +183,7 @@ class TFRecordDataSource(DataSource):  # type: ignore[misc]
 
     @classmethod
     def name(cls) -> str:
-        """Tell the format's name.
+        """Return the format's name.
 
         Returns:
             str: "tfio_store".
@@ -198,7 +201,7 @@ class TFRecordDataSource(DataSource):  # type: ignore[misc]
             StructType: Each column takes nulls.
 
         Raises:
-            ValueError: An option is wrong, or nothing tells the columns.
+            ValueError: An option is wrong, or nothing says what the columns are.
 
         Example:
             >>> TFRecordDataSource({"path": "train"}).schema()  # doctest: +SKIP

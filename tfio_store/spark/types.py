@@ -34,7 +34,7 @@ def arrow_schema(schema: Any) -> Any:
     from pyspark.sql.pandas.types import to_arrow_schema
     from pyspark.sql.types import StructType
 
-    # Spark 4.0 and 4.1 have UTC without being told.
+    # Spark 4.0 and 4.1 have UTC anyway.
     how = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
     fields = []
     for field in schema.fields:
@@ -45,7 +45,7 @@ def arrow_schema(schema: Any) -> Any:
 
 @contextmanager
 def _of_column(name: str, kind: object) -> Iterator[None]:
-    """Spark's errors do not tell the column."""
+    """Spark's errors do not name the column."""
     try:
         yield
     except (TypeError, ValueError) as error:
@@ -84,9 +84,9 @@ def is_bytes(schema: Any) -> bool:
 
 
 def features_of(schema: Any, record_type: str | None, *, every: bool = True) -> Schema:
-    """What records hold whose columns have Spark's types. Every column may lack in a record.
-    ValueError for a type that no feature has; such columns are left out if not ``every`` one
-    counts."""
+    """The schema of records whose columns have Spark's types. Any column may be missing in a
+    record. ValueError for a type that no feature has; such columns are left out if not ``every``
+    one counts."""
     found = {field.name: _feature(field.dataType, record_type) for field in schema.fields}
     for field in schema.fields:
         if every and found[field.name] is None:
@@ -122,7 +122,7 @@ _DTYPES: Mapping[str, str] = {
 
 
 # A record batch of the types that Spark demands. What would lose something, or is a matter of
-# opinion, is an error: a zone that nobody told, the unit of a number that is to be a time.
+# opinion, is an error: a zone that was not given, the unit of a number that is to be a time.
 
 
 def spark_batch(columns: Sequence[Any], types: Any, rows: int) -> Any:
@@ -156,14 +156,14 @@ def _cast(pa: Any, of: Any, column: Any) -> Any:
 
 
 def _check_cast(of: Any, found: Any) -> None:
-    """Times come of the same kind of times alone, or of text that tells them."""
+    """Times come of the same kind of times alone, or of text that has them."""
     from pyarrow import types
 
     one, other = _leaf_type(found), _leaf_type(of.type)
     as_text = types.is_string(one) or types.is_large_string(one) or types.is_string(other)
     if _kind_of_time(one) != _kind_of_time(other) and not as_text and not types.is_null(one):
         raise ValueError(
-            f"column {of.name!r} is {found}, and schema() says {of.type}: nothing tells the unit, "
+            f"column {of.name!r} is {found}, and schema() says {of.type}: nothing says the unit, "
             "or the zone, to make one of the other by; name its own type, and cast it in Spark"
         )
 
@@ -198,7 +198,7 @@ def _plain(kind: Any) -> Any:
 
 
 def _leaf_type(kind: Any) -> Any:
-    """What is in lists of it, or in lists of these."""
+    """The type of the items of its lists, or of lists of these."""
     from pyarrow import types
 
     while types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):

@@ -73,8 +73,8 @@ def _sequences(columns: StructType, options: WriteOptions) -> Schema | None:
     """The feature lists among the columns, if the records are to be SequenceExamples."""
     if options.record_type != "SequenceExample":
         return None
-    told = features_of(columns, options.record_type, every=False)
-    lists = {name: feature for name, feature in told.items() if feature.sequence}
+    known = features_of(columns, options.record_type, every=False)
+    lists = {name: feature for name, feature in known.items() if feature.sequence}
     if not lists:
         raise ValueError(
             'recordType "SequenceExample" writes columns of array<array<…>> as feature lists, and '
@@ -85,7 +85,7 @@ def _sequences(columns: StructType, options: WriteOptions) -> Schema | None:
 
 @dataclass(frozen=True)
 class Written(WriterCommitMessage):  # type: ignore[misc]
-    """What a task tells the driver."""
+    """The message of a task to the driver."""
 
     result: Any
 
@@ -111,7 +111,7 @@ class _Writer(DataSourceArrowWriter):  # type: ignore[misc]
             return
         lost = [number for number, message in enumerate(messages) if message is None]
         if lost:
-            raise ValueError(f"tasks {lost[:20]} have told nothing; what they wrote is not known")
+            raise ValueError(f"tasks {lost[:20]} have sent nothing; what they wrote is not known")
         self._job.commit([message.result for message in messages if message is not None])
 
     def abort(self, messages: list[Written | None]) -> None:
@@ -122,12 +122,12 @@ class _Writer(DataSourceArrowWriter):  # type: ignore[misc]
         raise NotImplementedError
 
     def _of_no_task(self) -> list[Any]:
-        """What the commit gets where no task has run."""
+        """The result for the commit where no task has run."""
         return []
 
 
 class ExampleWriter(_Writer):
-    """Writes rows as Examples. The table without rows tells the types of all tasks, also of those
+    """Writes rows as Examples. The table without rows has the types of all tasks, also of those
     without any. Sessions differ in zones, and in whether offsets of text have 32 bits or 64."""
 
     def __init__(self, job: TableJob, no_rows: Any) -> None:
@@ -140,7 +140,7 @@ class ExampleWriter(_Writer):
         return self._job.write(chain([self._no_rows], same), order)
 
     def _of_no_task(self) -> list[Any]:
-        """It tells the columns. Once the dataset is there, a task comes too late."""
+        """It shows the columns. Once the dataset is there, a task comes too late."""
         return [] if self._job.has_landed() else [self._write(iter(()), 0)]
 
 

@@ -13,7 +13,7 @@ __all__ = ["Site", "StoreTests"]
 
 
 class StoreTests(ReadingTests, WritingTests):
-    """What every store does, as tests for pytest. The library's own stores run them too.
+    """Tests for pytest that every store passes. The library's own stores run them too.
 
     Subclass it in a test module, with a fixture ``site`` that gives each test a fresh `Site`.
 

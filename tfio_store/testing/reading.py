@@ -1,4 +1,4 @@
-"""What every store does, and does the same way, when it is read."""
+"""Tests that every store passes when it is read."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def names_below(store: Store, folder: str) -> list[str]:
 
 
 class ReadingTests:
-    """What every store answers when it is asked, looked at and read."""
+    """Tests of what every store answers when it is asked, looked at and read."""
 
     # Looking
 

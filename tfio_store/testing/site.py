@@ -100,7 +100,7 @@ class Site:
         return store.get(path)[0]
 
     def is_seen(self, name: str) -> bool:
-        """Tell whether `get` finds objects of such a name, as some clients do not.
+        """Say whether `get` finds objects of such a name, as some clients do not.
 
         Args:
             name (str): The name.

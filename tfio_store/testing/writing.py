@@ -1,4 +1,4 @@
-"""What every store does when it writes, and when a process dies or forks."""
+"""Tests that every store passes when it writes, and when a process dies or forks."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def read_into(queue: object, site: Site, store: Store, path: str) -> None:
 
 
 class WritingTests:
-    """What every store does when it writes, and when a process dies or forks."""
+    """Tests that every store passes when it writes, and when a process dies or forks."""
 
     # Writing
 

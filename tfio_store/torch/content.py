@@ -1,4 +1,4 @@
-"""What a DataLoader gives of records: bytes, or tensors, packed as one piece of shared memory."""
+"""Records as a DataLoader gives them: bytes, or tensors, packed as one piece of shared memory."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _replaced(column: Any, moved: Any) -> Any:
     return column
 
 
-# What a DataLoader gives of records: their bytes, or tensors of the features.
+# Records as a DataLoader gives them: their bytes, or tensors of the features.
 
 
 def content_of(
@@ -85,7 +85,7 @@ def content_of(
     *,
     skips: bool = False,
 ) -> Content:
-    """What a user asks for by the arguments of these names. ValueError, KeyError or TypeError for
+    """Read the arguments of these names. ValueError, KeyError or TypeError for
     what cannot be given."""
     name = source if isinstance(source, str) else None
     found = wanted_schema(reader, schema, columns)

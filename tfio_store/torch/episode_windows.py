@@ -175,7 +175,7 @@ class EpisodeWindows(TFRecordIterable):
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """What is made of windows."""
+    """How windows become batches."""
 
     transform: Callable[[Any], Any] | None
     batch_size: int | None
@@ -323,11 +323,11 @@ class _WindowSteps(Steps):
         try:
             self._at.windows.batch(np.array([number]), None, 1)
         except (DataLossError, SchemaError) as error:
-            told = str(error)
-            if told not in self._warned:
-                self._warned.add(told)
+            text = str(error)
+            if text not in self._warned:
+                self._warned.add(text)
                 warnings.warn(
-                    f"{told}; the windows that need it are left out", DataLossWarning, stacklevel=2
+                    f"{text}; the windows that need it are left out", DataLossWarning, stacklevel=2
                 )
             return False
         return True

@@ -49,14 +49,15 @@ class Ranks:
 
     @classmethod
     def given(cls, rank: int | None, world_size: int | None) -> Ranks | None:
-        """What a user passed. None if it is to be found."""
+        """The rank that a user passed. None if it is to be found."""
         if (rank is None) != (world_size is None):
             raise ValueError("rank= and world_size= go together: pass both, or neither")
         return None if rank is None or world_size is None else cls(rank, world_size)
 
     @classmethod
     def found(cls) -> Ranks:
-        """What torch.distributed says, or, before it is initialized, torchrun's environment."""
+        """The rank of torch.distributed, or, before it is initialized, of torchrun's
+        environment."""
         if torch.distributed.is_available() and torch.distributed.is_initialized():
             return cls(torch.distributed.get_rank(), torch.distributed.get_world_size())
         rank, size = os.environ.get("RANK"), os.environ.get("WORLD_SIZE")
@@ -116,10 +117,10 @@ def pipes_of(given: Iterable[Any]) -> frozenset[int]:
 
 # Which epoch each pass over a dataset gives. All workers of a loader agree on it.
 #
-# A loader tells its dataset nothing when a pass begins: it forks or spawns workers, or tells those
-# it has to begin anew. So the workers agree by themselves. All workers of a pass know one number
-# that no other pass has (the loader's base seed), and the first of them that comes takes the next
-# epoch for it. They write this into a file without a name, which the processes share.
+# A loader does not inform its dataset when a pass begins: it forks or spawns workers, or tells
+# those it has to begin anew. So the workers agree by themselves. All workers of a pass know one
+# number that no other pass has (the loader's base seed), and the first of them that comes takes the
+# next epoch for it. They write this into a file without a name, which the processes share.
 #
 # Two loaders that were given the same seed have the same number. So a worker also knows the pipes
 # of the queues that its loader gave to it: one of them all its workers have. Where it finds none,
@@ -149,7 +150,7 @@ class Pass:
     workers: list[int] = field(default_factory=list)
     """Those that have begun it."""
     pipes: list[int] = field(default_factory=list)
-    """Of the worker that came first."""
+    """The seed of the worker that came first."""
 
     def may_be_of(self, worker: Worker) -> bool:
         """Whether the loader of this worker may have begun it. Another loader's workers share no
@@ -161,7 +162,7 @@ class Pass:
 
 @dataclass
 class _Loading:
-    """What one process has read, and will."""
+    """The passes that one process has read, and will."""
 
     next: int
     saved: dict[str, Any] | None = None
@@ -228,7 +229,7 @@ class Epochs:
 
     def begin(self, key: list[int] | None, worker: Worker, at: int | None = None) -> Pass:
         """Begin a pass in a worker; ``key`` None: in the process of the loader itself. ``at``: its
-        epoch, if the worker's own state tells that. ValueError if the others' states tell
+        epoch, if the worker's own state has that. ValueError if the others' states tell
         another."""
         with self._locked(worker.loader) as mine:
             found = None if key is None else mine.joined(key, worker)
@@ -253,7 +254,7 @@ class Epochs:
 
     @contextmanager
     def _locked(self, process: int) -> Iterator[_Loading]:
-        """What a process has read, for a look or a change."""
+        """The passes of a process, for a look or a change."""
         fcntl.lockf(self._file, fcntl.LOCK_EX)
         try:
             kept = self._kept()
@@ -265,8 +266,8 @@ class Epochs:
             fcntl.lockf(self._file, fcntl.LOCK_UN)
 
     def _kept(self) -> dict[str, Any]:
-        """What the file holds of each process. It ends with a line, behind which lies what was
-        longer before."""
+        """The contents of the file for each process. It ends with a line, behind which lies what
+        was longer before."""
         data = os.pread(self._file, os.fstat(self._file).st_size, 0)
         kept: dict[str, Any] = json.loads(data.partition(b"\n")[0] or b"{}")
         return kept

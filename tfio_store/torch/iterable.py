@@ -161,14 +161,14 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
         self._running: tuple[int, int, int, Steps] | None = None
         """The last pass of this process: its epoch, its share of how many, and its steps."""
         self._restored: Saved | None = None
-        """What `load_state_dict` was given in a worker."""
+        """The state that `load_state_dict` was given in a worker."""
         self._started_by: tuple[int, Ranks] | None = None
         """The process that this one was started by, if not forked, and which rank that is."""
         self._share(0, 0, 1).num_records  # noqa: B018 - walks files that need it, here and not in each worker
 
     @property
     def schema(self) -> Schema | None:
-        """What is decoded of the records (Schema | None). None: they come as bytes."""
+        """The features that are decoded (Schema | None). None: records come as bytes."""
         return self._content.schema
 
     def set_epoch(self, epoch: int) -> None:
@@ -253,7 +253,7 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
         return steps
 
     def _place(self) -> Ranks:
-        """The rank of the loader's process, which a worker that is not forked was told."""
+        """The rank of the loader's process, which a worker that is not forked was given."""
         if self._ranks is not None:
             return self._ranks
         if self._started_by is not None and get_worker_info() is not None:
@@ -274,7 +274,7 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
         return Batches(reader, self._content, self._batch_size, self._drop_last)
 
     def state_dict(self) -> dict[str, Any]:
-        """Tell where this process, or this worker, stands. ``StatefulDataLoader`` asks for it.
+        """Return where this process, or this worker, stands. ``StatefulDataLoader`` asks for it.
 
         Returns:
             dict: Small, and JSON can hold it.
@@ -321,7 +321,7 @@ class TFRecordIterable(IterableDataset):  # type: ignore[misc]
         self._epochs.set_next(saved.epoch, saved.to_json())
 
     def __getstate__(self) -> dict[str, Any]:
-        """Of a process that is started: which rank starts it. A worker is of the same rank, and
+        """Which rank starts a process. A worker is of the same rank, and
         cannot find it. Another process is a rank of its own."""
         kept = {**self.__dict__, "_running": None}
         if get_spawning_popen() is not None:

@@ -102,7 +102,7 @@ class TFRecordMap(Dataset):  # type: ignore[misc]
 
     @property
     def schema(self) -> Schema | None:
-        """What is decoded of the records (Schema | None). None: they come as bytes."""
+        """The features that are decoded (Schema | None). None: records come as bytes."""
         return self._content.schema
 
     def __len__(self) -> int:

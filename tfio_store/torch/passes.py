@@ -23,7 +23,7 @@ _PIXELS_AT_ONCE = 4 << 20
 
 
 class Steps(Iterator[Any]):
-    """What a pass gives."""
+    """The records of a pass."""
 
     ended = False
     """Whether everything was given."""
@@ -61,7 +61,7 @@ default_collate_fn_map[WholeColumns] = default_collate_fn_map[WholeRecords] = _r
 
 
 class Nothing(Steps):
-    """What is left of a share that has ended."""
+    """The rest of a share that has ended."""
 
     ended = True
 

@@ -1,5 +1,5 @@
-"""What crosses between a loader's workers and the training process: errors, and objects without
-a copy.
+"""Objects that cross between a loader's workers and the training process: errors, and objects
+without a copy.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from tfio_store.errors import TFIOStoreError
 __all__ = ["Lent", "carrying_errors"]
 
 
-# Errors that cross from a worker to the training process with all they tell.
+# Errors that cross from a worker to the training process with all their attributes.
 #
-# Of an exception in a worker, a DataLoader sends its class and its text, and calls the class with
+# For an exception in a worker, a DataLoader sends its class and its text, and calls the class with
 # the text. Classes that take more than a text, and what they hold, would be lost. So a worker
 # raises an error whose class is made for it, and pickles with it: called with a text, it gives the
 # error. Those of this library go this way, and those of the storage, such as a FileNotFoundError
