@@ -40,7 +40,7 @@ def test_records_that_no_schema_tells_of(part: tfs.Partition, columns: list[str]
     assert rows.num_rows == 3
     if columns != []:
         assert rows["record"].to_pylist() == list(part.reader())
-    with pytest.raises(KeyError, match="no column 'x': no schema tells"):
+    with pytest.raises(KeyError, match="no column 'x': no schema says"):
         rows_maker(None, ["x"], part)
 
 

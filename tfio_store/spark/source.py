@@ -147,8 +147,8 @@ class TFRecordDataSource(DataSource):  # type: ignore[misc]
 
     A dataset's manifest has its columns. Without a manifest, ``schema("a bigint, b
     array<float>")`` names them, or there is one column ``record`` of bytes. Spark does not
-    pass ``select`` to a data source in Python: name the columns that are needed by ``schema(…)`` or the
-    option ``columns``, and the others are stepped over undecoded.
+    pass ``select`` to a data source in Python: name the columns that are needed by ``schema(…)`` or
+    the option ``columns``, and the others are stepped over undecoded.
 
     ``mode("append")`` adds to a dataset, or begins it. ``mode("overwrite")`` replaces it. (Spark
     allows no other mode here.) Either is one commit. Tasks may fail, be retried, or run twice.

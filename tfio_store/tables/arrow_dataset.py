@@ -66,7 +66,7 @@ class ExampleDataset(pds.Dataset):  # type: ignore[misc]
         cache_metadata: bool = True,
         memory_pool: Any = None,
     ) -> Any:
-        """A scan. Those arguments after ``batch_size`` tell pyarrow how to read Arrow files."""
+        """A scan. The arguments after ``batch_size`` say how pyarrow reads Arrow files."""
         if batch_size < 1:
             raise ValueError(f"batch_size must be at least 1, got {batch_size}")
         return Scan(self, columns, filter, batch_size)
@@ -201,7 +201,7 @@ def _table_of(batch: Any) -> Any:
 
 
 def _run(table: Any, step: str, options: Any) -> Any:
-    """What one step of Arrow's engine makes of a table."""
+    """The result of one step of Arrow's engine on a table."""
     source = acero.Declaration("table_source", acero.TableSourceNodeOptions(table))
     plan = acero.Declaration.from_sequence([source, acero.Declaration(step, options)])
     return plan.to_table(use_threads=False).replace_schema_metadata(table.schema.metadata)

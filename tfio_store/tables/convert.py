@@ -55,7 +55,7 @@ _NEITHER = (
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """What `convert` has done.
+    """The result of `convert`.
 
     Attributes:
         target (str): What was written.
@@ -270,7 +270,7 @@ def _format(given: str | None, name: Any, argument: str) -> str:
 
 
 def _told(source: OneSource) -> str:
-    """The format that a file's name tells. Parts are of datasets."""
+    """The format by the end of a file's name. Parts are of datasets."""
     if isinstance(source, DatasetPart):
         return _TFRECORD
     name = os.fspath(source)

@@ -45,10 +45,10 @@ class Budget:
 
 
 class Held:
-    """Numbers, in the order in which they came while ``exact``. What is told of them is of all of
+    """Numbers, in the order in which they came while ``exact``. The figures are of all of
     them, but for `values`.
 
-    NaN (NaT) is counted only, and so are infinite values unless they are told too.
+    NaN (NaT) is counted only, and so are infinite values unless they are kept too.
     """
 
     def __init__(self, budget: Budget, seed: int, *, tells_infinite: bool = False) -> None:
@@ -64,7 +64,7 @@ class Held:
         self.nans = 0
         self.infinite = 0
         self._passed = _Moments()
-        """Of all, once they are not held any more."""
+        """Figures of all numbers, once they are not held any more."""
         self._known: _Moments | None = None
 
     def add(self, values: npt.NDArray[Any]) -> None:
@@ -133,7 +133,7 @@ class Held:
 
     @property
     def values(self) -> npt.NDArray[Any]:
-        """What is held, in order if it is ``exact``."""
+        """The numbers that are held, in order if ``exact``."""
         return self._joined()
 
     @property
@@ -168,7 +168,7 @@ class Held:
 
 @dataclass
 class _Moments:
-    """Of values that came in batches."""
+    """Numbers of values that came in batches."""
 
     count: int = 0
     zeros: int = 0

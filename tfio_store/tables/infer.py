@@ -46,7 +46,7 @@ EMPTY_EXAMPLES = {b"", b"\n\0", b"\x12\0", b"\n\0\x12\0"}
 
 @dataclass
 class _Seen:
-    """What is known of one feature, or of one feature list, so far."""
+    """The facts about one feature, or one feature list, so far."""
 
     first: int
     """The first record that has it."""
@@ -185,23 +185,26 @@ def schema_of_source(
     """The schema of a source's records, with the dtypes, shapes and kinds of its ``features.json``,
     if it has one. Where these records show another thing, they count. Errors do not name the source
     if its records are not ``numbered`` from the first one on."""
-    told = tfds_features(source, storage)
-    records = chain.from_iterable(_compared(batches, told))
+    described = tfds_features(source, storage)
+    records = chain.from_iterable(_compared(batches, described))
     seen = schema_of_records(records, source if numbered else None)
-    found = {n: _joined(seen[n], told[n]) if n in told else seen[n] for n in seen}
+    found = {n: _joined(seen[n], described[n]) if n in described else seen[n] for n in seen}
     return Schema(found)._of_records(seen.records_seen)
 
 
-def _compared(batches: Iterable[Records], told: dict[str, Feature]) -> Iterator[Records]:
-    """The batches. A feature whose values can't be read as it was told is told no more."""
+def _compared(batches: Iterable[Records], described: dict[str, Feature]) -> Iterator[Records]:
+    """The batches. A feature that can't be read as it is described is dropped from
+    ``described``."""
     for batch in batches:
-        while told:
+        while described:
             # The number of rows is not known of a file yet, nor whether they have the feature.
-            rows = {n: replace(f, shape=(None, *f.row_shape)) for n, f in told.items() if _odd(f)}
+            rows = {
+                n: replace(f, shape=(None, *f.row_shape)) for n, f in described.items() if _odd(f)
+            }
             try:
                 decode_examples(batch, rows)
             except SchemaError as error:
-                del told[error.feature]
+                del described[error.feature]
                 continue
             except CorruptRecordError:
                 pass  # who reads the batch says it better
@@ -215,19 +218,19 @@ def _odd(feature: Feature) -> bool:
     return feature.kind is None and not (plain and feature.width == 1)
 
 
-def _joined(seen: Feature, told: Feature) -> Feature:
-    if seen.wire != told.wire or seen.sequence:
+def _joined(seen: Feature, described: Feature) -> Feature:
+    if seen.wire != described.wire or seen.sequence:
         return seen
-    return replace(seen, dtype=told.dtype, shape=_shape(seen, told), kind=told.kind)
+    return replace(seen, dtype=described.dtype, shape=_shape(seen, described), kind=described.kind)
 
 
-def _shape(seen: Feature, told: Feature) -> tuple[int | None, ...]:
+def _shape(seen: Feature, described: Feature) -> tuple[int | None, ...]:
     """Records show numbers of values only, and the first of them may have the same by chance."""
-    if seen.nested or told.nested:
+    if seen.nested or described.nested:
         return seen.shape
-    if told.ragged:
-        return told.shape
-    return told.shape if not seen.ragged and seen.width == told.width else seen.shape
+    if described.ragged:
+        return described.shape
+    return described.shape if not seen.ragged and seen.width == described.width else seen.shape
 
 
 # `infer_schema`: finds the schema of a source's Examples, in the manifest or by a look at some.
@@ -254,12 +257,12 @@ def infer_schema(
     """Find the schema of a dataset: from its manifest, or else from some of its records.
 
     These are the first ones of up to 8 shards, spread over the dataset. ``Schema.records_seen``
-    tells how many they were. A manifest knows, and nothing is read.
+    says how many they were. A manifest knows, and nothing is read.
 
     From records, a feature that always holds one value becomes a scalar, and one that always holds
-    n values gets shape (n,), since a record does not tell (2, 3) from (6,). One that varies gets
-    shape (None,). One that is absent from some of the records is nullable. Strings become "bytes".
-    A feature that never holds a value has no dtype, and is left out. A feature list of a
+    n values gets shape (n,), since a record does not distinguish (2, 3) from (6,). One that varies
+    gets shape (None,). One that is absent from some of the records is nullable. Strings become
+    "bytes". A feature that never holds a value has no dtype, and is left out. A feature list of a
     SequenceExample becomes a feature with ``sequence``: of shape (None,) if each step holds one
     value, (None, n) if each holds n, and (None, None) if they vary. In a folder that TensorFlow
     Datasets wrote, ``features.json`` adds dtypes, shapes, text, images, and the names of classes.
@@ -327,7 +330,7 @@ class _Sample:
     dataset: Dataset
     max_record_bytes: int
     runs: list[tuple[str, int]] = field(default_factory=list)
-    """Of each run of records: the file, and how many there are."""
+    """The file of each run of records, and how many there are."""
 
     def schema(self, sample: int, source: object, storage: Storage | None) -> Schema:
         try:
@@ -381,7 +384,7 @@ class _Sample:
 
 
 def telling(dataset: Dataset, schema: object = None) -> Dataset:
-    """The dataset, whose ``schema`` says what to decode also where no manifest tells it: where
+    """The dataset, whose ``schema`` says what to decode also where no manifest does: where
     TensorFlow Datasets wrote the folder, and where ``schema`` is "auto". None: whole records."""
     if dataset.schema is not None or (dataset.told and schema is None):
         return dataset
@@ -391,7 +394,7 @@ def telling(dataset: Dataset, schema: object = None) -> Dataset:
 
 
 def read_by(schema: object, dataset: Dataset) -> Schema | None:
-    """What to decode of a dataset by ``schema=``. None: nothing tells."""
+    """The features to decode of a dataset by ``schema=``. None: nothing names any."""
     if schema is None or schema == "auto":
         return telling(dataset, schema).schema
     return schema_to_read(schema)

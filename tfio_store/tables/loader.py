@@ -1,4 +1,4 @@
-"""What training loops read: a reader or a mixture, decoded by blocks, with a state behind each
+"""The source of training loops: a reader or a mixture, decoded by blocks, with a state behind each
 batch.
 """
 
@@ -23,7 +23,7 @@ from tfio_store.tables.source_errors import of_source
 __all__ = ["Blocks", "Gathering", "LoaderContent", "Reader", "reader_of", "wanted_schema"]
 
 
-# What a training loop's loader reads: a reader of a source, or a mixture, which is used as one.
+# The source of a training loop's loader: a reader of a source, or a mixture, which is used as one.
 
 
 Reader: TypeAlias = "RecordReader | Mixture"
@@ -46,7 +46,7 @@ def reader_of(source: Any, **options: Any) -> Reader:
 
 
 def known_schema(reader: Reader | RecordSource, schema: object = None) -> Schema | None:
-    """The schema that the source tells by itself, or with "auto" by its records; if there is one.
+    """The schema that the source has by itself, or with "auto" by its records; if there is one.
     ValueError if those of a mixture's sources differ."""
     if not isinstance(reader, Mixture):
         return telling(reader.dataset, schema).schema
@@ -56,14 +56,14 @@ def known_schema(reader: Reader | RecordSource, schema: object = None) -> Schema
     return found[0]
 
 
-# What a training loader gives of records: their bytes, or the features that a schema names.
+# The items of a training loader: records' bytes, or the features that a schema names.
 
 
 def wanted_schema(
     reader: Reader | RecordSource, schema: SchemaToRead | None, columns: Sequence[str] | None
 ) -> Schema | None:
-    """What to decode, by ``schema=`` and ``columns=``. None: records come as they are. ValueError,
-    KeyError or TypeError for what cannot be given."""
+    """The features to decode, by ``schema=`` and ``columns=``. None: records come as they are.
+    ValueError, KeyError or TypeError for what cannot be given."""
     columns = None if columns is None else column_names(columns)
     if schema is None or schema == "auto":
         found = known_schema(reader, schema)
@@ -75,7 +75,7 @@ def wanted_schema(
         found = found.select(columns)
     elif columns is not None:
         raise ValueError(
-            f"columns={list(columns)!r}: nothing tells which features the records hold; pass "
+            f"columns={list(columns)!r}: nothing says which features the records hold; pass "
             "schema=, for example what tfio_store.infer_schema finds"
         )
     if found is not None and not found:
@@ -89,7 +89,7 @@ class LoaderContent:
 
     schema: Schema | None
     source: str | None = None
-    """What errors of a record name."""
+    """The name of a record in errors."""
 
     def decode(self, records: RecordBatch | Iterable[bytes]) -> Any:
         """The columns of records, in which `cut` and `joined` take parts."""
@@ -130,7 +130,7 @@ class Blocks:
         self._content = content
         self._batches = reader.batches()
         self._waiting: RecordBatch | None = None
-        """What is not decoded yet of a block, and won't be if it is damaged."""
+        """The part of a block that is not decoded yet, and won't be if it is damaged."""
         self._rows: Any = None
         self._at = self._count = 0
         self.over = False

@@ -1,4 +1,4 @@
-"""What engines read of a partition: Arrow batches of its Examples, or of its records as bytes."""
+"""Partitions as engines read them: Arrow batches of its Examples, or of its records as bytes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Partition(DatasetPart):
     It pickles small, and any process reads it, with nothing but the pickle: it holds the names of
     its files, where its own blocks lie, and the ``storage_options`` (also credentials that were
     passed so, which ``repr`` never shows). A file without a manifest that was replaced since, as
-    far as its store tells versions, is an error. The shards of a dataset with a manifest are never
+    far as its store has versions, is an error. The shards of a dataset with a manifest are never
     written again by this library. Who deletes them by hand, and writes others of the same names and
     sizes, is not noticed. Functions that read take a partition as a source.
 
@@ -67,7 +67,7 @@ class Partition(DatasetPart):
 
     @property
     def schema(self) -> Schema | None:
-        """What manifests say of the records (Schema | None).
+        """The schema of the records that manifests have (Schema | None).
 
         None if they say nothing, or if those of several sources differ.
         """
@@ -169,7 +169,7 @@ class Partition(DatasetPart):
     def arrow_schema(
         self, schema: SchemaToRead | None = None, columns: Sequence[str] | None = None
     ) -> Any:
-        """Tell the types of `arrow_batches` without reading anything. Needs pyarrow.
+        """Return the types of `arrow_batches` without reading anything. Needs pyarrow.
 
         Args:
             schema (Schema | dict | str | None): What the records hold, or "bytes": they are the
@@ -250,7 +250,7 @@ class Partition(DatasetPart):
         full = self.schema if schema is None else read_by(schema, self.dataset)
         if full is None:
             raise ValueError(
-                f"{self}: no manifest tells what the records hold; pass schema=, for example what "
+                f"{self}: no manifest says what the records hold; pass schema=, for example what "
                 "tfio_store.infer_schema(source) finds"
             )
         return full if columns is None else full.select(columns)
@@ -324,7 +324,7 @@ def row_types(schema: Schema | None, columns: Sequence[str] | None = None) -> An
     for name in names or ():
         if name != RECORD:
             raise KeyError(
-                f"no column {name!r}: no schema tells what the records hold, so that they are "
+                f"no column {name!r}: no schema says what the records hold, so that they are "
                 f"bytes in the column {RECORD!r}; pass schema=, for example what "
                 "tfio_store.infer_schema(source) finds"
             )
@@ -351,8 +351,8 @@ def row_batches(
 def rows_maker(
     schema: Schema | None, columns: Sequence[str] | None, source: object
 ) -> Callable[[RecordBatch], Iterator[Any]]:
-    """What makes Arrow record batches of `row_types` of one batch of records. Errors name the
-    ``source``."""
+    """The function that makes Arrow record batches of `row_types` of one batch of records. Errors
+    name the ``source``."""
     types = row_types(schema, columns)
     if schema is None:
         return lambda batch: iter([_whole_records(batch, types)])

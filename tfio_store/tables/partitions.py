@@ -105,7 +105,7 @@ def partitions(
 
     A partition may begin and end in the middle of a shard, also of a compressed one. Together the
     partitions have each record once, in the order of the source. Nothing is read but the manifest
-    and the index. A file without an index, whose blocks nobody knows, is never cut: it is a
+    and the index. A file without an index, whose blocks are unknown, is never cut: it is a
     partition of its own, unless ``num_partitions`` asks for fewer than there are files.
 
     Args:
@@ -217,7 +217,8 @@ def _sizes(shard: Shard) -> Int64Array:
 
 
 def _running(shards: Iterable[Shard]) -> Iterator[int | None]:
-    """How many records stand before each shard. None behind one of which nobody knows."""
+    """How many records stand before each shard. None after the first shard whose count is
+    unknown."""
     before: int | None = 0
     for shard in shards:
         yield before

@@ -112,7 +112,7 @@ class Selection:
 
     @cached_property
     def dataset(self) -> Dataset:
-        """What the source names."""
+        """The dataset that the source names."""
         limits = Limits(max_record_bytes=self.max_record_bytes)
         return open_dataset(self.source, self.storage, compression=self.compression, limits=limits)
 
@@ -182,7 +182,7 @@ def rows_of(
 ) -> Iterator[Row]:
     """Each record as a mapping of feature names to None, bool, int, float, str, bytes or lists.
 
-    ``known``, the schema of a manifest, says what the features are. Without one, records tell:
+    ``known``, the schema of a manifest, says what the features are. Without one, records decide:
     nothing that they hold is left out, and what is a single value in the first 1,000 records of the
     source is no list. What a record shows does not hang on the records beside it: those features
     of the first 1,000 that it lacks are None, and others it has or has not.
@@ -207,8 +207,8 @@ def rows_of(
 def _scalars(
     source: Source, storage: Storage | None, batch: RecordBatch, max_record_bytes: int
 ) -> dict[str, bool]:
-    """Of each feature, whether a record has a single value of it. Where a first record of the
-    source is no Example, the ``batch`` tells."""
+    """Whether a record has a single value, for each feature. Where a first record of the
+    source is no Example, the ``batch`` decides."""
     try:
         dataset = open_dataset(source, storage, limits=Limits(max_record_bytes=max_record_bytes))
         found = first_schema(dataset, max_record_bytes=max_record_bytes)
@@ -248,12 +248,12 @@ def _rows(
     times = any(feature.dtype.startswith("datetime64") for feature in present.values())
     for name in present.keys() & zoned(schema.arrow) if times and schema.arrow else ():
         values[name] = list(map(_in_utc, values[name]))
-    told = names if columns is not None or not scalars else [n for n in names if n in scalars]
-    others = [name for name in names if name not in told]
+    always = names if columns is not None or not scalars else [n for n in names if n in scalars]
+    others = [name for name in names if name not in always]
     for row in range(len(batch)):
         found = {
             name: _unwrapped(values[name][row], name in single) if name in values else None
-            for name in told
+            for name in always
         }
         for name in others:
             if values[name][row] is not None:
@@ -281,7 +281,7 @@ def _unwrapped(value: Any, single: bool) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Arrays as lists, numpy's scalars as Python's. A float32 has the fewest digits that tell
+    """Arrays as lists, numpy's scalars as Python's. A float32 has the fewest digits that give
     it, and times are ISO 8601 texts."""
     if isinstance(value, Nullable | Ragged | RecordBatch):
         return [plain(row) for row in value]

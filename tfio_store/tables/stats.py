@@ -46,7 +46,7 @@ _QUANTILES = (0.25, 0.5, 0.75)
 
 @dataclass(frozen=True, slots=True)
 class FeatureStats:
-    """What the values of one feature are like.
+    """The statistics of one feature.
 
     Attributes:
         dtype (str): The dtype, as in a `Schema`.
@@ -83,7 +83,7 @@ class FeatureStats:
 
 @dataclass
 class FeatureTally:
-    """What is known of one feature so far. All features share the ``budget``."""
+    """The values of one feature so far. All features share the ``budget``."""
 
     dtype: str
     budget: Budget
@@ -151,7 +151,7 @@ class FeatureTally:
         return iso_texts(np.array(value).view(self.unit))
 
 
-def told(tally: FeatureTally) -> FeatureStats:
+def stats_of(tally: FeatureTally) -> FeatureStats:
     """The answer, from all that was counted."""
     numbers, counts = tally.numbers, tally.counts
     return FeatureStats(
@@ -243,7 +243,8 @@ _LITTLE = 32 << 20
 
 @dataclass(frozen=True, slots=True)
 class Presence:
-    """What the first records show. ``features``: how many of the ``records`` have each of them."""
+    """The features of the first records. ``features``: how many of the ``records`` have each of
+    them."""
 
     records: int
     features: dict[str, int]
@@ -256,7 +257,8 @@ def presence(
     sample: int | None,
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
 ) -> Presence:
-    """Look at the first ``sample`` records that are sound, None for all; a warning tells of others.
+    """Look at the first ``sample`` records that are sound, None for all; a warning counts the
+    others.
 
     CorruptRecordError for one that is no Example.
     """
@@ -284,7 +286,7 @@ _SEED = 0
 
 @dataclass(frozen=True, slots=True)
 class DatasetStats:
-    """What was found in the records that were looked at.
+    """The statistics of the records that were looked at.
 
     Attributes:
         records (int): How many records were looked at.
@@ -315,7 +317,7 @@ def stats(
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
     on_progress: OnProgress | None = None,
 ) -> DatasetStats:
-    """Tell of each feature how many records have it, its range, quantiles and distinct values.
+    """Measure each feature: how many records have it, its range, quantiles and distinct values.
 
     Larger sources are sampled: blocks are read by chance, the same ones each time. Where there are
     millions of values, quantiles are those of a part of them by chance.
@@ -372,12 +374,12 @@ def stats(
             records, nbytes = records + len(batch), nbytes + batch.nbytes
             if on_progress is not None:
                 on_progress(Progress(records, nbytes, 0, None if sampled else dataset.num_records))
-    found = {name: told(tally) for name, tally in sorted(tallies.items())}
+    found = {name: stats_of(tally) for name, tally in sorted(tallies.items())}
     return DatasetStats(records, nbytes, whole, found)
 
 
 def _fits(dataset: Dataset, nbytes: int) -> bool:
-    """Whether the source is surely as small. Nothing tells how small compressed files were."""
+    """Whether the source is surely as small. The size of compressed files is unknown."""
     if dataset.nbytes > nbytes:
         return False
     return all(codec_of(dataset, i) is None for i in range(len(dataset.shards)))

@@ -68,9 +68,9 @@ def write_table(
         schema (Schema | dict | str | None): How to write some or all of the columns. ``{"price":
             "float64"}`` keeps a column exactly, as raw memory, which ``tf.io.decode_raw`` reads.
             "bytes": the table has one column, of records to write as they are. A column of bytes
-            that are serialized Examples is an error if nobody says what it is to become.
-            Default None: as the dtypes say. Such a column is nullable if it has nulls; of the
-            others the schema says so.
+            that are serialized Examples is an error, if ``schema`` does not say what it is to
+            become. Default None: as the dtypes say. Such a column is nullable if it has nulls; of
+            the others the schema says so.
         exact (bool): Keep what int64 and float32 can't hold (float64, uint64, complex) as raw
             memory, in all columns that ``schema`` does not name. Default False: float64 is rounded,
             and what does not fit is an error.

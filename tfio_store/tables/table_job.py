@@ -26,12 +26,12 @@ from tfio_store.write.write_job import WriteJob
 __all__ = ["TableEncoder", "TableJob", "WrittenTable", "chosen_schema", "encoder_of", "needs"]
 
 
-# What the doors of engines have in common.
+# The common part of the doors of engines.
 
 
 @contextmanager
 def needs(extra: str, *packages: str) -> Iterator[None]:
-    """Where one of these packages is not installed, the error tells how to install it."""
+    """Where one of these packages is not installed, the error says how to install it."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -52,7 +52,7 @@ _SLICE_BYTES = 4 << 20
 
 
 def chosen_schema(schema: SchemaLike | Literal["bytes"] | None) -> Schema:
-    """What a writer of tables is told by ``schema=``: "bytes", or as `written_schema`."""
+    """Read ``schema=`` of a writer of tables: "bytes", or as `written_schema`."""
     if isinstance(schema, str) and schema == "bytes":
         return WholeRecords()
     return written_schema({} if schema is None else schema)
@@ -61,15 +61,15 @@ def chosen_schema(schema: SchemaLike | Literal["bytes"] | None) -> Schema:
 def encoder_of(
     first: Part, chosen: Schema, kept: Mapping[str, Feature], *, exact: bool = False
 ) -> TableEncoder | RecordEncoder:
-    """What makes records of tables like the ``first`` part."""
+    """The encoder of tables like the ``first`` part."""
     if isinstance(chosen, WholeRecords):
         return RecordEncoder()
     return TableEncoder(first, chosen, kept, exact=exact)
 
 
 class RecordEncoder:
-    """Takes records that are there already out of tables of one column. It tells no schema, as
-    nobody looks into them."""
+    """Takes records that are there already out of tables of one column. It has no schema, as
+    records are not looked into."""
 
     features = schema = None
     undecided: frozenset[str] = frozenset()
@@ -98,7 +98,7 @@ class RecordEncoder:
 
 
 class TableEncoder:
-    """Encodes one part after another. The first one tells the columns. ``chosen`` features are
+    """Encodes one part after another. The first one has the columns. ``chosen`` features are
     heeded, and the ``kept`` ones are those of the dataset that the table is appended to."""
 
     def __init__(
@@ -110,7 +110,7 @@ class TableEncoder:
 
     @property
     def features(self) -> Schema:
-        """What the parts so far show."""
+        """The schema that the parts so far show."""
         return self._schema.now
 
     @property
@@ -122,7 +122,7 @@ class TableEncoder:
 
     @property
     def undecided(self) -> set[str]:
-        """The columns that held nothing yet that tells of their type."""
+        """The columns that held nothing yet that shows their type."""
         return self._schema.undecided
 
     def batches(self, part: Part) -> Iterator[RecordBatch]:
@@ -160,7 +160,7 @@ Encoder: TypeAlias = TableEncoder | RecordEncoder
 
 @dataclass(frozen=True, slots=True)
 class WrittenTable:
-    """What one task of a `TableJob` has written. It is small, and pickles."""
+    """The result of one task of a `TableJob`. It is small, and pickles."""
 
     result: TaskResult
     schema: TaskSchema | None
@@ -172,8 +172,8 @@ class WrittenTable:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> WrittenTable:
-        told = document["schema"]
-        schema = None if told is None else TaskSchema.from_json(told)
+        kept = document["schema"]
+        schema = None if kept is None else TaskSchema.from_json(kept)
         return cls(TaskResult.from_json(document["result"]), schema)
 
 
@@ -252,7 +252,7 @@ class TableJob:
 
     def write(self, tables: Iterable[Any], order: Order = None) -> WrittenTable:
         """Write the rows of a task's tables, one table after another. Of tables without rows only
-        the last one tells a schema, if no other does."""
+        the last one has a schema, if no other does."""
         task = self.open(order)
         try:
             for table in tables:
@@ -273,7 +273,7 @@ class TableJob:
     def commit(self, written: Iterable[WrittenTable]) -> DatasetManifest:
         """Publish what tasks have written, in the order of their numbers. See `WriteJob.commit`.
 
-        ValueError or TypeError if no schema tells of what all tasks have written.
+        ValueError or TypeError if no schema describes what all tasks have written.
         """
         every = list(written)
         try:
@@ -305,12 +305,12 @@ def _counted(written: Iterable[WrittenTable]) -> list[WrittenTable]:
 
 def _schema_of(written: Sequence[WrittenTable]) -> Schema | None:
     """One schema of all tasks. Those without records count only if none has any: what has no row
-    is often of a type that nobody has chosen."""
+    is often of a type that was not chosen."""
     full = [one for one in written if one.result.num_records] or written
     return joined_schema((_name(one), one.schema) for one in full if one.schema is not None)
 
 
 def _name(one: WrittenTable) -> str:
-    """Of the task, for errors."""
+    """The name of the task, for errors."""
     result = one.result
     return f"attempt {result.attempt}" if result.order is None else f"task {result.order}"

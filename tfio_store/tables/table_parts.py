@@ -27,7 +27,7 @@ class Part:
     dictionaries: dict[str, Any] = field(default_factory=dict)
     metadata: Any = None
     features: Mapping[str, Feature] = field(default_factory=dict)
-    """What decoded columns were. It tells of those that have nothing but nulls."""
+    """The schema of decoded columns. It knows those that have nothing but nulls."""
     flat: bool = False
     """Whether structs become a column for each field."""
 
@@ -226,7 +226,7 @@ def _has_text(values: Iterable[Any]) -> bool:
 
 
 def _pandas_metadata(frame: Any, names: list[str]) -> Any:
-    """What pyarrow keeps of the dtypes."""
+    """The dtypes as pyarrow keeps them."""
     if not names:
         return None
     import pyarrow as pa

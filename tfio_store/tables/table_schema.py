@@ -33,15 +33,15 @@ def common_feature(
 ) -> Feature | None:
     """The feature; None if there is none. Lists that are not of one length are of any.
 
-    An open feature tells of nulls and of lists without values alone: records have no type there, or
+    An open feature stands for nulls and lists without values alone: records have no type there, or
     lack the feature, and any that takes such lists will do.
     """
     nullable = known.nullable or new.nullable
     if known_open or new_open:
-        told, other = (new, known) if known_open else (known, new)
+        closed, other = (new, known) if known_open else (known, new)
         both_open = known_open and new_open
-        shape = _deeper(told.shape, other.shape) if both_open else _of_lists(told, other.shape)
-        return None if shape is None else replace(told, shape=shape, nullable=nullable)
+        shape = _deeper(closed.shape, other.shape) if both_open else _of_lists(closed, other.shape)
+        return None if shape is None else replace(closed, shape=shape, nullable=nullable)
     known, new = replace(known, nullable=nullable), replace(new, nullable=nullable)
     if known == new:
         return known
@@ -57,13 +57,13 @@ def _deeper(shape: Shape, other: Shape) -> Shape:
     return max(shape, other, key=len)
 
 
-def _of_lists(told: Feature, lists: Shape) -> Shape | None:
-    """The shape of what was told, with lists without values among its rows."""
-    if not lists or told.shape == lists:
-        return told.shape
-    if len(lists) > 1 or told.sequence or not (told.nested or _varies(told.shape)):
+def _of_lists(closed: Feature, lists: Shape) -> Shape | None:
+    """The shape of a known feature, with lists without values among its rows."""
+    if not lists or closed.shape == lists:
+        return closed.shape
+    if len(lists) > 1 or closed.sequence or not (closed.nested or _varies(closed.shape)):
         return None
-    return (None, *told.shape[1:])
+    return (None, *closed.shape[1:])
 
 
 def _varies(shape: Shape) -> bool:
@@ -75,7 +75,7 @@ def _varies(shape: Shape) -> bool:
 
 
 def kept_features(kept: DatasetManifest | None) -> Mapping[str, Feature]:
-    """What is known of the records of the dataset to append to."""
+    """The features of the records of the dataset to append to."""
     if kept is None or not kept.records or kept.schema is None:
         return {}
     found = Schema.from_json(kept.schema)
@@ -129,7 +129,7 @@ class TableSchema:
 
     def heed(self, part: Part) -> None:
         """Decide what was undecided, take lists of any length where the part has another one, and
-        allow nulls where it has some that nobody has ruled out. Warn of what float32 rounds."""
+        allow nulls where it has some that nothing rules out. Warn of what float32 rounds."""
         changed = {}
         for name in self._unchosen & part.columns.keys():
             feature = self._of_both(name, part) if name in self._free else self.now[name]
@@ -140,7 +140,7 @@ class TableSchema:
         self._tell_narrowed(part)
 
     def _refuse_examples(self, part: Part) -> None:
-        """ValueError for a column of records that nobody chose to write as a feature."""
+        """ValueError for a column of records that was not meant to be a feature."""
         for name in self._free & part.columns.keys():
             if is_example(_first(part.columns[name])):
                 raise ValueError(
@@ -171,7 +171,7 @@ class TableSchema:
         )
 
     def _of_both(self, name: str, part: Part) -> Feature:
-        """The feature of the part's rows and of earlier ones. What fits no such feature is told of
+        """The feature of the part's rows and of earlier ones. What fits no such feature is an error
         when it is encoded."""
         known, is_open = self.now[name], name in self.undecided
         if not is_open and (known.ragged or not known.shape):
@@ -186,7 +186,7 @@ class TableSchema:
         return both
 
     def _told(self, part: Part, name: str) -> Feature | None:
-        """What the part tells of a column: None if that is nothing."""
+        """The feature of a column in the part: None if it shows none."""
         column = part.columns[name]
         if not undecided(column):
             return self._shown(part, name)
@@ -199,7 +199,7 @@ class TableSchema:
         return schema_of({name: part.columns[name]}, exact=self._exact)[name]
 
     def untyped(self, part: Part) -> set[str]:
-        """The columns of the part whose lists have no values, and of which nobody knows the type
+        """The columns of the part whose lists have no values, and whose type is unknown
         yet."""
         names = self.undecided & part.columns.keys()
         return {name for name in names if isinstance(apart(part.columns[name])[0], Ragged)}
@@ -229,11 +229,11 @@ def _kinds(part: Part) -> dict[str, Feature]:
 
 @dataclass(frozen=True, slots=True)
 class TaskSchema:
-    """What one task's rows show of the columns."""
+    """The columns as one task's rows show them."""
 
     schema: Schema
     undecided: tuple[str, ...] = ()
-    """Columns of nulls and of lists without values alone, which tell no type."""
+    """Columns of nulls and of lists without values alone, which have no type."""
 
     def to_json(self) -> dict[str, Any]:
         return {"schema": self.schema.to_json(), "undecided": sorted(self.undecided)}
@@ -243,7 +243,7 @@ class TaskSchema:
         return cls(Schema.from_json(document["schema"]), tuple(document["undecided"]))
 
 
-def joined_schema(told: Iterable[tuple[str, TaskSchema]]) -> Schema | None:
+def joined_schema(tasks: Iterable[tuple[str, TaskSchema]]) -> Schema | None:
     """The schema of the rows of all tasks, each of which has a name for errors. The columns are in
     the order of the first one. A column that one task has nulls in is nullable, and lists that are
     not of one length are of any. None of no tasks.
@@ -252,7 +252,7 @@ def joined_schema(told: Iterable[tuple[str, TaskSchema]]) -> Schema | None:
     Arrow type is of another kind.
     """
     joined: _Joined | None = None
-    for task, each in _different(told):
+    for task, each in _different(tasks):
         if joined is None:
             joined = _Joined.of(task, each)
         else:
@@ -260,17 +260,17 @@ def joined_schema(told: Iterable[tuple[str, TaskSchema]]) -> Schema | None:
     return None if joined is None else joined.schema
 
 
-def _different(told: Iterable[tuple[str, TaskSchema]]) -> Iterable[tuple[str, TaskSchema]]:
-    """Each schema once, of the first task that tells it. Thousands of tasks have the same."""
+def _different(tasks: Iterable[tuple[str, TaskSchema]]) -> Iterable[tuple[str, TaskSchema]]:
+    """Each schema once, of the first task that has it. Thousands of tasks have the same."""
     found: dict[str, tuple[str, TaskSchema]] = {}
-    for task, each in told:
+    for task, each in tasks:
         found.setdefault(json.dumps(each.to_json(), sort_keys=True), (task, each))
     return found.values()
 
 
 @dataclass
 class _Joined:
-    """What all tasks so far have in common."""
+    """The schema that all tasks so far share."""
 
     first: str
     features: dict[str, Feature]

@@ -34,7 +34,7 @@ __all__ = ["arrow_types", "decoded", "iter_tables", "rows_of", "table_batches", 
 
 
 _MOST_BYTES = 64 << 20
-"""Of records that are decoded ahead of what is asked for."""
+"""Bytes of records that are decoded ahead of what is asked for."""
 
 _MOST_ROOM = 1 << 30
 """Bytes that nulls and defaults may take in what is made of these records."""
@@ -58,7 +58,7 @@ def decoded(
     *,
     room: int = 0,
 ) -> Generator[T, None, None]:
-    """What ``decode`` makes of each batch, in order. An error of reading or decoding comes in its
+    """``decode`` of each batch, in order. An error of reading or decoding comes in its
     place, behind all that was right; one of a record names the ``source``.
 
     A record without any values may take ``room`` bytes when it is decoded. Few bytes of records
@@ -243,7 +243,7 @@ def _lengths(read: Read) -> Iterator[int]:
 def _without_columns(
     pa: Any, types: Any, lengths: Iterator[int], rows: int | None
 ) -> Generator[Any, None, None]:
-    """Batches that tell only how many rows there are. A table has no number of its own."""
+    """Batches that say only how many rows there are. A table has no number of its own."""
     for count in lengths if rows is None else _evenly(lengths, rows):
         empty = pa.Array.from_buffers(pa.struct([]), count, [None])
         yield pa.RecordBatch.from_struct_array(empty).replace_schema_metadata(types.metadata)

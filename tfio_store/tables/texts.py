@@ -79,7 +79,7 @@ class JsonNumbers:
 
 
 def _kinds(value: Any) -> Iterator[bool]:
-    """Of each value in nested lists, whether JSON tells what it is."""
+    """Whether JSON shows what it is, for each value in nested lists."""
     if isinstance(value, list):
         for item in value:
             yield from _kinds(item)
@@ -116,10 +116,10 @@ def iso_texts(values: Any) -> Any:
     return _nested(np.datetime_as_string(values), np.isnat(values), str)
 
 
-def _nested(values: Any, missing: Any, told: Any) -> Any:
+def _nested(values: Any, missing: Any, text: Any) -> Any:
     if np.ndim(missing) == 0:
-        return None if missing else told(values)
-    return [_nested(value, none, told) for value, none in zip(values, missing, strict=True)]
+        return None if missing else text(values)
+    return [_nested(value, none, text) for value, none in zip(values, missing, strict=True)]
 
 
 def _duration(number: int, unit: str) -> str:

@@ -85,7 +85,7 @@ class _Array:
     def _values(self, rows: int) -> npt.NDArray[Any]:
         wanted = rows * self.row_nbytes
         data = bytearray()
-        while len(data) < wanted:  # a header may tell of more than there is
+        while len(data) < wanted:  # a header may claim more than there is
             piece = self._file.read(min(wanted - len(data), _BYTES))
             if not piece:
                 raise EOFError("it ends within an array")
@@ -111,8 +111,8 @@ def _arrays(
 def _rows(arrays: dict[str, _Array]) -> Iterator[dict[str, Any]]:
     lengths = {name: array.rows for name, array in arrays.items()}
     if len(set(lengths.values())) > 1:
-        told = ", ".join(f"{name} has {length}" for name, length in lengths.items())
-        raise ValueError(f"arrays must have the same number of rows: {told}")
+        each = ", ".join(f"{name} has {length}" for name, length in lengths.items())
+        raise ValueError(f"arrays must have the same number of rows: {each}")
     rows = max(lengths.values(), default=0)
     widest = max((array.row_nbytes for array in arrays.values()), default=0)
     step = max(1, _BYTES // max(1, widest))

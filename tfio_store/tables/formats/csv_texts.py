@@ -22,7 +22,7 @@ _LONGEST = 256 << 20
 _LOOK = 4 << 10
 
 _TOO_SMALL = ("straddl", "Empty CSV file or block")
-"""What pyarrow says of a row or a header that is longer than its blocks."""
+"""Pyarrow's error for a row or a header that is longer than its blocks."""
 
 
 def header_of(file: Any) -> tuple[int, list[str]]:
@@ -124,14 +124,14 @@ class _Turn:
 
 
 _NULLS = ("", "NA", "N/A", "n/a", "#N/A", "NULL", "null")
-"""What stands for a null among numbers. Among texts only a cell without quotes and text does."""
+"""Texts that are nulls among numbers. Among texts only a cell without quotes and text does."""
 
 _INTEGER = r"^(0|-?[1-9][0-9]*)$"
 _FRACTION = r"(0|[1-9][0-9]*)\.[0-9]*|\.[0-9]+"
 _NUMBER = rf"^(-?((0|[1-9][0-9]*)([eE][+-][0-9]+)?|({_FRACTION})([eE][+-]?[0-9]+)?)|-?inf|nan|NaN)$"
 """An exponent needs a point or a sign: 12e3 may be a name."""
 _LONG = r"[eE][+-]?[0-9]{3}|.{18}"
-"""What a float may not hold."""
+"""Letters that no float has."""
 _EXACT = 1 << 53
 _TRUTH = r"^(true|false)$"
 

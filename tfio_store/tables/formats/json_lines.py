@@ -26,11 +26,11 @@ __all__ = [
 ]
 
 
-# Whether floats hold the numbers that texts tell.
+# Whether floats hold the numbers that texts say.
 
 
 _DIGITS = 17
-"""As many tell each float64 from all others."""
+"""So many digits distinguish each float64 from all others."""
 _MOST_DIGITS = 767
 """No float64 has more."""
 
@@ -84,7 +84,7 @@ def check_range(value: float, kind: Any) -> None:
 
 
 NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-"""What stands for a number that JSON lacks."""
+"""Texts for numbers that JSON lacks."""
 
 _ROWS = 16 << 10
 _PIECE = 16 << 20

@@ -30,7 +30,7 @@ _ROWS = 16 << 10
 
 
 def format_of(name: str) -> str | None:
-    """The format that a file's name tells; None for all other names."""
+    """The format by the end of a file's name; None for all other names."""
     path = without_query(name).lower()
     return next((form for suffix, form in _SUFFIXES.items() if path.endswith(suffix)), None)
 
@@ -44,7 +44,7 @@ def read_tables(
     dataset: Dataset, form: str, columns: list[str] | None, schema: Schema
 ) -> Iterator[Any]:
     """The rows of all files, as tables of a few rows each. The files must have the same columns.
-    Of texts, ``schema`` tells the types that it names."""
+    The types of texts are those in ``schema``, where it names them."""
     if form in _TEXTS:
         return text_tables(partial(_pieces, dataset, form), form, columns, schema)
     return _typed(dataset, form, columns)
@@ -57,7 +57,7 @@ def _pieces(dataset: Dataset, form: str) -> Iterator[Piece]:
 
 
 def _typed(dataset: Dataset, form: str, columns: list[str] | None) -> Iterator[Any]:
-    """Of each file, first a table without rows: its columns may be all that it has."""
+    """The tables of each file. The first has no rows: columns may be all that a file has."""
     import pyarrow as pa
 
     for url, file in _opened(dataset):

@@ -1,4 +1,4 @@
-"""Tables of formats that tell no types: CSV and JSON lines. They are read twice: all of the values
+"""Tables of formats that have no types: CSV and JSON lines. They are read twice: all of the values
 decide the types, and so none of them changes."""
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def text_tables(
     pieces: Pieces, form: str, columns: list[str] | None, schema: Schema
 ) -> Iterator[dict[str, Any]]:
     """The rows as tables of a few rows each; the first has none. What ``schema`` names gets its
-    type. Of the others the values tell. ValueError where a value would change."""
+    type. The values decide the others. ValueError where a value would change."""
     types = _types(pieces(), form, schema)
     names = list(types) if columns is None else columns
     for name in names:
@@ -53,7 +53,7 @@ def text_tables(
 
 
 def _types(pieces: Iterator[Piece], form: str, schema: Schema) -> Types:
-    """Of each column, the type of all of its values. What ``schema`` names has none."""
+    """The type of all values of each column. What ``schema`` names has none."""
     reader = _READERS[form]
     types: Types = {}
     for url, _, piece in pieces:
@@ -81,7 +81,7 @@ def _check_names(url: str, piece: dict[str, Any], types: Types) -> None:
 
 
 def _of_kind(feature: Feature, form: str) -> bool:
-    """Classes are names or numbers: the values tell."""
+    """Classes are names or numbers: the values decide."""
     return form == "csv" and isinstance(feature.kind, ClassLabel)
 
 
