@@ -44,7 +44,8 @@ _installed = False
 
 
 class Accelerated:
-    """What `accelerate` answers. Behind ``with``, or `undo`, TensorFlow's class is as it was."""
+    """The handle that `accelerate` returns. Behind ``with``, or `undo`, TensorFlow's class is as it
+    was."""
 
     def __init__(self) -> None:
         self._done = False
@@ -118,7 +119,8 @@ def _new(cls: Any, *given: Any, **named: Any) -> Any:
 def _reading(
     reader: Any, filenames: Any = None, compression_type: Any = None, *given: Any, **named: Any
 ) -> Reading:
-    """What one of TensorFlow's own reads. Buffers and parallel reads make no other records."""
+    """The files that one of TensorFlow's own reads. Buffers and parallel reads make no other
+    records."""
     codec = "" if compression_type is None else compression_type
     storage = Storage()
     known = codec if _is_known(codec) else None
@@ -174,7 +176,7 @@ def _planned(
     num_parallel_reads: Any = None,
     name: Any = None,
 ) -> Any:
-    """None where TensorFlow's own must tell what is wrong."""
+    """None where TensorFlow's own must say what is wrong."""
     if workers() > 1 or not _is_known(compression_type) or tf.config.functions_run_eagerly():
         return None
     try:

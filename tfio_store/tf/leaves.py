@@ -150,7 +150,7 @@ def _child(nest: Any, key: Any, spec: Any) -> Any:
 
 
 SHAPE = "/shape"
-"""The ending of the name of a feature that holds a shape which the schema can't tell."""
+"""The ending of the name of a feature that holds a shape which the schema can't have."""
 
 _INTEGERS = (tf.int16, tf.int32, tf.int64, tf.uint16, tf.uint32)
 _HALF_BYTES = {"int4": tf.int8, "uint4": tf.uint8}
@@ -171,12 +171,12 @@ class Stored:
 
     @property
     def empty(self) -> bool:
-        """Of a shape without elements: there is nothing to store."""
+        """Whether the shape has no elements: there is nothing to store."""
         return self.fixed and self.shape.num_elements() == 0
 
     @property
     def rows(self) -> bool:
-        """Whether only the first dimension is open. Then the number of values tells it."""
+        """Whether only the first dimension is open. Then the number of values decides it."""
         if self.fixed or self.shape.rank is None or not self.shape[1:].is_fully_defined():
             return False
         return bool(self.shape[1:].num_elements() != 0)

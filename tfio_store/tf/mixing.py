@@ -38,7 +38,7 @@ def mix_datasets(
         seed (int): Another seed mixes in another order. Default 0.
         stop (str): When it ends; see `mix`. "all" (default) needs each dataset's cardinality, which
             a `TFRecordDataset` with a manifest or an index knows. "first" needs none; but then a
-            dataset without elements ends it at once, unless its cardinality tells that it is empty.
+            dataset without elements ends it at once, unless its cardinality says that it is empty.
         epoch (int): The epoch of `mix` whose order it has, in every iteration. Default 0.
 
     Returns:
@@ -88,7 +88,7 @@ def _end(choices: Choices, epoch: int, counts: list[int]) -> int | None:
         number = counts.index(tf.data.UNKNOWN_CARDINALITY)
         raise ValueError(
             f'stop="all" needs the cardinality of each dataset, and that of number {number} is not '
-            "known: tell it by Dataset.apply(tf.data.experimental.assert_cardinality(n)), or "
+            "known: set it by Dataset.apply(tf.data.experimental.assert_cardinality(n)), or "
             'pass stop="first"'
         )
     if tf.data.INFINITE_CARDINALITY in counts:

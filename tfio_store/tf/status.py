@@ -79,7 +79,7 @@ def code_of(error: BaseException) -> int:
 
 
 def explained(error: BaseException, words: str) -> str:
-    """``words`` of the error, with the kind of one that nobody foresaw, and what the storage's
+    """``words`` of the error, with the kind of one that was not foreseen, and what the storage's
     client said of it."""
     if not words:
         words = type(error).__name__
@@ -96,7 +96,7 @@ def explained(error: BaseException, words: str) -> str:
 # wherever somebody allocates: on the loop that does a store's requests, or inside a lock of
 # `threading`. So a call of an op may neither wait long, nor take a lock that Python code may hold.
 #
-# A thread does what takes long. The call waits a moment for it, at a lock that nobody holds while
+# A thread does what takes long. The call waits a moment for it, at a lock that no one holds while
 # he does anything. What has not come by then is asked for again, by another call.
 #
 # Some calls have to wait until they have an answer. It is CancelledError when the interpreter

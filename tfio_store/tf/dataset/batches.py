@@ -51,7 +51,7 @@ _CALL_BYTES = 16 << 10
 """Bytes that are read in the time of one call."""
 
 _SAMPLE_BYTES = 64 << 10
-"""As many bytes of a file tell how long its records are."""
+"""So many bytes of a file show how long its records are."""
 
 
 def can_batch(options: Options, parallel_reads: int | None) -> bool:
@@ -75,8 +75,8 @@ def too_small(dataset: Dataset, options: Options) -> bool:
 
 
 def frame_bytes(dataset: Dataset) -> float:
-    """The mean length of a frame. Where nobody has counted the records, the head of the first file
-    with any tells."""
+    """The mean length of a frame. Where the records are not counted, the head of the first file
+    with any shows it."""
     records = sum(shard.records or 0 for shard in dataset.shards)
     if records:
         return sum(map(_raw_bytes, dataset.shards)) / records
@@ -314,7 +314,7 @@ def shuffled_dataset(dataset: Dataset, options: Options) -> tuple[tf.data.Datase
 
 
 def _rows(reader: BlockReader, windows: BatchWindows, options: Options, *, ends: bool) -> Any:
-    """int64 [3]: window, batch in it, and the window's seed. Without end where a map can tell the
+    """int64 [3]: window, batch in it, and the window's seed. Without end where a map can see the
     end; see `tfio_store.tf.dataset.order`."""
     remains = windows.rest > 0 and not options.drop_remainder
     ends_last = remains and windows.within  # the last window has the batch that is not full

@@ -318,7 +318,7 @@ def _as(values: tf.Tensor, wanted: tf.DType) -> tf.Tensor:
 
 
 def _dtypes(feature: Feature) -> tuple[tf.DType, tf.DType] | None:
-    """What `tf.io.decode_raw` makes of the memory, and what that stands for. None where TensorFlow
+    """The output of `tf.io.decode_raw` for the memory, and its meaning. None where TensorFlow
     has no such dtype: the feature stays a string."""
     dtype = feature.item_dtype()
     if dtype.kind in "mM":

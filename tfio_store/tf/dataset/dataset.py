@@ -212,7 +212,7 @@ class TFRecordDataset(PlannedDataset):
     def cardinality(self) -> tf.Tensor:
         """Count the elements without reading them.
 
-        The count is exact if a manifest or an index tells it.
+        The count is exact if a manifest or an index has it.
 
         Returns:
             tf.Tensor: int64, shape [].
@@ -257,7 +257,7 @@ def _named_schema(
 
 
 def _decoded(found: tf.data.Dataset, schema: Any, options: Options) -> tf.data.Dataset:
-    """What the ops gave, in the dtypes and shapes of the schema."""
+    """The outputs of the ops, in the dtypes and shapes of the schema."""
     batched = options.batch_size is not None
     if not isinstance(options.feature_spec, SequenceSpec):  # whose rows were cut
         found = with_rows(found, schema, batched=batched)

@@ -3,7 +3,7 @@
 Only ops are known here that treat each element by itself and give the same bits for a batch as for
 one: picking, renaming, casting, IEEE arithmetic, comparing, reshaping, one-hot, texts. A sum, an
 exponential or a matrix product may round differently when there is more of it, so these are not.
-Neither are ops with a state, nor shapes that only running tells.
+Neither are ops with a state, nor shapes that only running shows.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def is_cheap(graph: Any) -> bool:
 
 
 def static_value(tensor: tf.Tensor) -> Any:
-    """What the tensor always holds, as an array. None if that is not known."""
+    """The constant of a tensor, as an array. None if it has none."""
     found = tf.get_static_value(tensor)
     if found is None and tensor.op.type == "Reshape":
         values, shape = map(static_value, tensor.op.inputs)
@@ -141,7 +141,7 @@ def static_value(tensor: tf.Tensor) -> Any:
 def run_on_rows(
     graph: Any, given: Mapping[str, Rows], rows: Callable[[], tf.Tensor]
 ) -> Callable[[tf.Tensor], Rows]:
-    """What makes, in the default graph, `Rows` of any tensor of ``graph``.
+    """The function that makes, in the default graph, `Rows` of any tensor of ``graph``.
 
     ``given`` are those of some of its tensors, by name. ``rows`` is their number, int32 [].
     Raises NotElementwise, as does what it answers.

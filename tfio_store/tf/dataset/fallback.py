@@ -46,7 +46,7 @@ def _call(function: Callable[..., Any], inputs: list[Any], outputs: list[Any]) -
         finally:
             _inside.pop(get_ident(), None)
 
-    # we tell tf.data that it is stateless: otherwise a pipeline could not be saved
+    # for tf.data it is stateless: otherwise a pipeline could not be saved
     return tf.numpy_function(enter, inputs, outputs, stateful=False)
 
 

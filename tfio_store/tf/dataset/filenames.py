@@ -20,9 +20,9 @@ __all__ = ["check_sizes", "for_graph", "known_names", "names_dataset", "names_te
 
 
 def known_names(filenames: Any) -> list[str | DatasetPart] | None:
-    """All the names, and parts of datasets, flat. None if only running the graph tells. TypeError,
-    in TensorFlow's words, if they are no text. ValueError if TensorFlow can't make a tensor of
-    them.
+    """All the names, and parts of datasets, flat. None if only running the graph shows them.
+    TypeError, in TensorFlow's words, if they are no text. ValueError if TensorFlow can't make a
+    tensor of them.
     """
     if isinstance(filenames, tf.data.Dataset):
         return None
@@ -92,7 +92,7 @@ def names_tensor(filenames: Any) -> tf.Tensor:
 
 
 def check_sizes(dataset: Dataset, *, skip_corrupt: bool) -> None:
-    """Check that a manifest's shards are as long as it tells, because a stream ends where its file
+    """Check that a manifest's shards are as long as it says, because a stream ends where its file
     does. TruncatedRecordError for the first shorter one. With ``skip_corrupt`` a warning for each.
     """
     counted = [i for i, shard in enumerate(dataset.shards) if shard.records is not None]
@@ -101,7 +101,7 @@ def check_sizes(dataset: Dataset, *, skip_corrupt: bool) -> None:
         if info.size >= shard.nbytes:
             continue
         error = TruncatedRecordError(
-            f"the file ends before the byte {shard.nbytes} that its manifest tells of",
+            f"the file ends before the byte {shard.nbytes} that its manifest says",
             path=shard.url,
             offset=info.size,
         )

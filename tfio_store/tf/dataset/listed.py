@@ -30,7 +30,7 @@ _READER_OPS = ("If", "StatelessIf", "TfioStorePlainCodec")
 
 @dataclass(frozen=True)
 class Reading:
-    """What a reader was asked to read while a function was traced."""
+    """The files that a reader was asked to read while a function was traced."""
 
     reader: tf.data.Dataset
     filenames: Any
@@ -49,7 +49,7 @@ _notes = _Notes()
 
 
 def note(make: Callable[[], Reading]) -> None:
-    """Tell what a reader reads, if somebody wants to know."""
+    """Note what a reader reads, if it is to be noted."""
     if _notes.lists:
         _notes.lists[-1].append(make())
 
@@ -66,8 +66,8 @@ def _noted() -> Iterator[list[Reading]]:
 def planned(
     names: list[str], traced: Callable[[], tf.data.Dataset], told: str, turns: str
 ) -> tf.data.Dataset:
-    """What ``traced`` makes, which is TensorFlow's `interleave` or `flat_map` over ``names``; with
-    a plan, if it reads nothing but these files.
+    """The dataset of ``traced``, which is TensorFlow's `interleave` or `flat_map` over ``names``;
+    with a plan, if it reads nothing but these files.
 
     ``turns`` says why the records are not in the files' order; "" if they are.
     """

@@ -4,7 +4,7 @@ The bridge (``ext/tensorflow/ops/kernels.c``) is loaded when this module is firs
 it can't be loaded, or ``TFIO_STORE_TF_BRIDGE=off`` forbids it, `tf.numpy_function` calls the same
 code in Python. That gives the same records. But it is slower, its errors are
 `tf.errors.UnknownError`, and tf.data service can't run it, because it is bound to this process. A
-warning says so once. `bridge` tells at any time.
+warning says so once. `bridge` says so at any time.
 
 Some processes run a graph that was made elsewhere, for example a worker of tf.data service. They
 must import this module, or `tfio_store.TFRecordDataset`, before the graph arrives.
@@ -104,7 +104,7 @@ def await_blocks(blocks: Blocks, wanted: tf.Tensor, settings: Settings) -> tf.Te
     begin = tf.constant(0, tf.int64)
     (end,) = tf.while_loop(lambda attempt: attempt >= 0, ask, [begin])
     _keep_whole(end)
-    return wanted + (end + 1)  # which is 0; TensorFlow leaves out a loop whose result nobody takes
+    return wanted + (end + 1)  # which is 0; TensorFlow leaves out a loop whose result is not used
 
 
 def _keep_whole(end: tf.Tensor) -> None:

@@ -60,7 +60,7 @@ class ShuffleWindow:
 
     @classmethod
     def of(cls, shuffle: bool | int | str) -> ShuffleWindow:
-        """What ``shuffle=`` asks for; ValueError if that is nothing."""
+        """Read ``shuffle=``; ValueError for what it does not take."""
         if shuffle is True:
             return cls(DEFAULT_BLOCKS, "blocks")
         found = cls._of_text(shuffle) if isinstance(shuffle, str) else cls(int(shuffle), "blocks")
@@ -88,7 +88,7 @@ class ShuffleWindow:
         return max(Fraction(1), Fraction(self.amount * count, max(1, whole)))
 
 
-# What parses records: the op that reads them, by columns, or TensorFlow's own functions.
+# The parser of records: the op that reads them, by columns, or TensorFlow's own functions.
 
 
 Spec: TypeAlias = "Mapping[str, Any] | SequenceSpec | RecordFunction"
@@ -115,7 +115,7 @@ def schema_or_spec(schema: Any) -> Any:
 
 
 def spec_of(schema: Any) -> Spec | None:
-    """What is parsed by ``schema=``, a feature spec or a `Schema`. Of None, records stay as they
+    """The features of ``schema=``, a feature spec or a `Schema`. By None, records stay as they
     are."""
     if schema is None or isinstance(schema, dict):
         return schema
@@ -123,7 +123,7 @@ def spec_of(schema: Any) -> Spec | None:
 
 
 def fused_columns(spec: Spec) -> FusedColumns | None:
-    """What the op parses; None where TensorFlow must."""
+    """The features that the op parses; None where TensorFlow must."""
     if ops.bridge() != "native":
         return None
     if isinstance(spec, RecordFunction):

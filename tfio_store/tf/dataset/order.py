@@ -3,7 +3,7 @@
 Many stages of tf.data drop their input once it has ended. With it they drop the state of its
 shuffle: an iterator that is saved then has other epochs after the restore than before. Stages also
 read ahead, so the input ends long before somebody takes the last record. Hence numbers never end.
-Behind the last one comes `NOTHING`, again and again. One stage tells the end (`until_error`), and
+Behind the last one comes `NOTHING`, again and again. One stage sees the end (`until_error`), and
 keeps its input.
 """
 

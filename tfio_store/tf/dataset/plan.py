@@ -65,7 +65,7 @@ _FILE = tf.data.experimental.AutoShardPolicy.FILE
 
 @dataclass(frozen=True)
 class Plan:
-    """What is done to the records of ``source``, in the order of the fields."""
+    """The steps of the records of ``source``, in the order of the fields."""
 
     source: Source | ListedFiles | None
     """None if a step of TensorFlow's has changed which records there are, or their order."""
@@ -75,7 +75,7 @@ class Plan:
     batch: tuple[int, bool] | None = None
     """So many records, and whether a last batch that is not full is dropped."""
     calls: tuple[Any, bool | None] = (None, None)
-    """Of the map whose function runs on batches: ``num_parallel_calls`` and ``deterministic``."""
+    """``num_parallel_calls`` and ``deterministic`` of the map whose function runs on batches."""
 
     def built(self) -> tuple[tf.data.Dataset, int | None]:
         """The dataset, and how many elements it has if TensorFlow does not know. NotFused if it is
@@ -296,7 +296,7 @@ class PlannedDataset(tf.data.Dataset):  # type: ignore[misc]
         return super().apply(transformation_func)
 
     def explain(self) -> str:
-        """Tell what is fused, what is not, and why.
+        """Explain what is fused, what is not, and why.
 
         Returns:
             str: A line for each step.
@@ -354,7 +354,7 @@ class PlannedDataset(tf.data.Dataset):  # type: ignore[misc]
         return read_function(traced, single=plan.batch is None)
 
     def _fused_or(self, native: Callable[[], tf.data.Dataset]) -> tf.data.Dataset:
-        """What the plan makes; ``native`` where it makes nothing."""
+        """The dataset that the plan makes; ``native`` where it makes none."""
         plan = self._plan
         if plan is None:
             return native()

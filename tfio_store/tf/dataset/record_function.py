@@ -1,4 +1,4 @@
-"""What a user's function makes of records: it is traced once, and read.
+"""A user's function of records: it is traced once, and read.
 
 If its argument goes into one `tf.io.parse_example` (or `parse_single_example`) whose spec is
 constant, and nowhere else, the op that reads a batch parses it too. The rest of the function runs
@@ -80,7 +80,7 @@ class Traced:
 
 
 def _flat_specs(spec: Any) -> list[tf.TensorSpec]:
-    """Of the tensors that stand for an element between two datasets."""
+    """The specs of the tensors that stand for an element between two datasets."""
     found: list[tf.TensorSpec] = []
     for each in nest.flatten(spec):
         found.extend(each._flat_tensor_specs)
@@ -88,13 +88,14 @@ def _flat_specs(spec: Any) -> list[tf.TensorSpec]:
 
 
 def batched_spec(spec: Any, rows: int | None) -> Any:
-    """The type of batches of elements, as `Dataset.batch` tells it."""
+    """The type of batches of elements, as `Dataset.batch` has it."""
     return nest.map_structure(lambda each: each._batch(rows), spec)
 
 
 @dataclass(frozen=True)
 class RecordFunction:
-    """What is parsed, and what is made of it. Is a spec for `tfio_store.tf.dataset.options`."""
+    """The parsed features, and the function of them. It is a spec for
+    `tfio_store.tf.dataset.options`."""
 
     parse: Any
     """The op ParseExampleV2 of the traced function."""
@@ -117,7 +118,7 @@ class RecordFunction:
         return self.traced[-1].element_spec
 
     def features(self, tensors: Iterable[tf.Tensor], rows: int | None) -> Any:
-        """What the function makes of the op's outputs, or if not ``inline`` what `rest` wants."""
+        """The function of the op's outputs, or if not ``inline`` the inputs of `rest`."""
         left, parsed = iter(tensors), []
         for column in self.columns:
             parsed.append([next(left) for _ in column.dtypes()])
@@ -150,7 +151,7 @@ class RecordFunction:
         return self.rest(*found) if self.inline else tuple(found)
 
     def rest(self, *parsed: tf.Tensor) -> Any:
-        """What the function makes of the outputs of ParseExampleV2."""
+        """The function of the outputs of ParseExampleV2."""
         if self.single:
             return self._on_rows(list(parsed))
         return _imported(self.traced[0], self.parse, list(parsed))
@@ -307,7 +308,8 @@ def _ragged(parts: list[tf.Tensor]) -> tf.RaggedTensor:
 
 
 def read_function(traced: Traced, *, single: bool) -> RecordFunction:
-    """What the function parses. NotElementwise, with the reason, if the op can't do that."""
+    """The features that the function parses. NotElementwise, with the reason, if the op can't do
+    that."""
     graph = traced.graph
     record, *others = graph.inputs[: len(graph.inputs) - len(graph.captures)]
     if others:

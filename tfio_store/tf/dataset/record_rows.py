@@ -222,7 +222,7 @@ def _check(name: str, counts: tf.Tensor, wrong: tf.Tensor, reason: str, batched:
     return tf.debugging.Assert(tf.equal(tf.size(first), 0), [tf.strings.reduce_join(text)])
 
 
-# What is parsed of SequenceExamples: features of the context, and feature lists.
+# The parsed parts of SequenceExamples: features of the context, and feature lists.
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What a pipeline asks the ops for: which blocks, and how to reach the files, as text in a
+"""The request of a pipeline to the ops: which blocks, and how to reach the files, as text in a
 graph.
 """
 
@@ -45,7 +45,7 @@ def from_json(text: str) -> Storage:
     return Storage(**found, retry=retry and Retry(**retry), cache=cache and LocalCache(**cache))
 
 
-# What a pipeline asks the ops for: which blocks, and how to reach the files.
+# The request of a pipeline to the ops: which blocks, and how to reach the files.
 
 
 @dataclass(frozen=True, slots=True)

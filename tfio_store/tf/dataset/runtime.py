@@ -1,5 +1,5 @@
-"""What the ops call for everything but raw local files: blocks, streams, and what was skipped.
-No TensorFlow here.
+"""Functions that the ops call for everything but raw local files: blocks, streams, and what was
+skipped. No TensorFlow here.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ __all__ = ["BlockSkips", "begin_block", "classify", "codec_text", "inflate", "re
 
 
 TELLING_SECONDS = 5.0
-"""After waiting so long for its next block, a pass tells what it has: the rest may never be
+"""After waiting so long for its next block, a pass reports what it has: the rest may never be
 read."""
 OVERLAPPING = 2
 """Passes over one file at a time: the next epoch begins before the last one has ended."""
@@ -90,7 +90,7 @@ class BlockSkips:
         regions: Sequence[SkippedRegion],
     ) -> None:
         """Note the good ``records`` and the damaged ``regions`` of a block: the one at byte
-        ``block[0]`` of the ``block[1]`` that the file has. ``way`` tells how the file is read.
+        ``block[0]`` of the ``block[1]`` that the file has. ``way`` says how the file is read.
 
         Raises CorruptRecordError behind the last block of a file without a good record.
         """
@@ -139,7 +139,7 @@ class BlockSkips:
                 return
             self._watched = True
         work = threading.Thread(target=self._run, name="tfio_store-skips", daemon=True)
-        quietly(work.start)  # if no thread starts any more, `atexit` tells
+        quietly(work.start)  # if no thread starts any more, `atexit` says so
 
     def _run(self) -> None:
         while True:
@@ -160,7 +160,7 @@ class BlockSkips:
                 each for passes in self._passes.values() for each in passes if each.used <= before
             ]
         for each in waiting:
-            quietly(each.file.say)  # nobody here could catch a warning that is made an error
+            quietly(each.file.say)  # no one here could catch a warning that is made an error
 
 
 # Streams of records, for the op that reads them. There is no TensorFlow here.
@@ -171,14 +171,14 @@ class BlockSkips:
 
 STREAMS_KEPT = 256
 IDLE_SECONDS = 30.0
-"""A stream that nobody goes on with gives up its memory after this: an iterator was dropped."""
+"""A stream that is not read on gives up its memory after this: an iterator was dropped."""
 STREAM_BUDGET = 32 << 20
 TWINS = 4
 """Streams that are kept where they stand at the same place of the same file."""
 
 
 class _Stream(NamedTuple):
-    """What tells one stream from another. It knows how to open it."""
+    """The key of a stream. It knows how to open it."""
 
     url: str
     codec: str
@@ -236,7 +236,7 @@ class _Place(NamedTuple):
 
 
 class _Standing(NamedTuple):
-    """What stands at a place: an open stream, or the step that goes on from there."""
+    """The item at a place: an open stream, or the step that goes on from there."""
 
     what: _Open | Step[_Found]
     since: float
@@ -247,8 +247,8 @@ class _Standing(NamedTuple):
 
 
 class _OpenStreams:
-    """What stands where a call ended. Without a lock (see `patience`): each method changes the
-    table by operations that are whole by themselves."""
+    """Open streams by the places where calls ended. Without a lock (see `patience`): each method
+    changes the table by operations that are whole by themselves."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[_Place, int], _Standing] = {}
@@ -346,10 +346,10 @@ def _answer(
     return batch, held, (records, opened.reader.state()["offset"])
 
 
-# What the ops call for everything but raw local files. There is no TensorFlow here.
+# Functions that the ops call for everything but raw local files. There is no TensorFlow here.
 #
 # All functions are stateless in effect: the same arguments give the same records, in any process.
-# `tfio_store.tf.status` tells how they wait.
+# `tfio_store.tf.status` says how they wait.
 
 
 _skips = BlockSkips()
@@ -358,14 +358,14 @@ _INDEXED = "@index"
 
 
 def codec_text(shard: Shard) -> str:
-    """What the ops are told of a shard's compression, and hand on to these functions."""
+    """A shard's compression, as the ops have it and hand it on to these functions."""
     codec = shard.compression or ""
     indexed = shard.blocks is not None and shard.blocks.checkpoints is not None
     return codec + _INDEXED if indexed else codec
 
 
 def _then(first: Future[BytesLike], change: Callable[[BytesLike], BytesLike]) -> Future[BytesLike]:
-    """What ``change`` makes of the result of ``first``. As many threads as cores do that work."""
+    """``change`` of the result of ``first``. As many threads as cores do that work."""
     pool = threads.pool("decode", os.cpu_count() or 1)
     changed: Future[BytesLike] = Future()
 
@@ -389,7 +389,7 @@ def _then(first: Future[BytesLike], change: Callable[[BytesLike], BytesLike]) ->
 
 
 class _Stored(NamedTuple):
-    """The stored bytes of one block: their place, and their version ("" where nobody knows it)."""
+    """The stored bytes of one block: their place, and their version ("" where it is unknown)."""
 
     url: str
     version: str
@@ -442,7 +442,7 @@ def _bounds(table: BlockTable, at: int) -> tuple[tuple[int, int], tuple[int, int
 
 @lru_cache(maxsize=256)
 def _table(url: str, codec: str, version: str, options: str) -> BlockTable | None:
-    """The blocks of a file, as its index tells them. It is read once."""
+    """The blocks of a file by its index, which is read once."""
     storage = from_json(options)
     store, path = storage.open(url)
     nbytes = store.info(path).size
@@ -484,7 +484,7 @@ def read_block(
     of the damage in all of them. ``sums`` are those of its records up to the block and up to its
     end, or negative.
     ReplacedError where the object is no longer of this ``version`` ("" stands for any), or, with
-    ``skip_corrupt``, where the block holds other records than ``sums`` tell of.
+    ``skip_corrupt``, where the block holds other records than ``sums`` say.
     """
     wanted = _Stored(url, version, *stored, options)
     try:
@@ -521,8 +521,8 @@ def read_block(
 
 
 def inflate(stored: bytes, codec: str, limit: int) -> bytes | None:
-    """What a whole file holds, uncompressed. None where its codec can't be told. StreamError where
-    it is damaged, or more than ``limit`` bytes."""
+    """The contents of a whole file, uncompressed. None where its codec is unknown. StreamError
+    where it is damaged, or more than ``limit`` bytes."""
     found = detect(stored) if codec == "auto" else codec_name(codec)
     return None if found is None else decompress(stored, found, limit=limit)
 

@@ -56,7 +56,7 @@ __all__ = ["Built", "ListedFiles", "NotFused", "Source", "workers"]
 _AS_STREAMS = "are read as streams: sharded and shuffled by file, and batched more slowly"
 
 _MOST_WALKED = 4 << 30
-"""Bytes of local files whose headers are read before the first batch if nobody asked for that."""
+"""Bytes of local files whose headers are read before the first batch if that was not asked for."""
 
 _SHARE_MIXED = 8
 """A `Dataset.shuffle` may hold this part of the memory budget as windows, two at once."""
@@ -74,7 +74,7 @@ class NotFused(Exception):
 
 @dataclass
 class Source:
-    """What ``filenames`` name, opened."""
+    """The source that ``filenames`` name, opened."""
 
     filenames: Any
     codec: Any
@@ -82,7 +82,7 @@ class Source:
     parallel_reads: int | None
     names: list[str | DatasetPart] | None
     dataset: Dataset | None
-    """None if only running the graph tells, or what is named can't be opened."""
+    """None if only running the graph shows it, or what is named can't be opened."""
 
     @classmethod
     def open(
@@ -146,7 +146,7 @@ class Source:
         except (DataLossError, RecordTooLargeError) as error:
             if cut:
                 raise  # no stream can be cut
-            # reading will tell, behind the good records, as TensorFlow does
+            # reading will raise, behind the good records, as TensorFlow does
             warn(f"{error}: with damage before their blocks are known, the files {_AS_STREAMS}")
         if cut:
             _refuse_streams(dataset)
@@ -189,7 +189,7 @@ class Source:
         if workers() > 1:
             raise NotFused("TF_CONFIG names several workers, which share out files")
         if options.settings.skip_corrupt:
-            raise NotFused('with on_corrupt="skip" nobody knows which records there are')
+            raise NotFused('with on_corrupt="skip" it is unknown which records there are')
         reads = None if options.shuffle is not False else self.parallel_reads
         try:
             return self._fused(options, reads)
@@ -373,7 +373,7 @@ def _in_turns(dataset: Dataset, options: Options, parallel_reads: int) -> tf.dat
 def _resolve(
     names: list[str | DatasetPart], codec: str, storage: Storage | None, limits: Limits
 ) -> Dataset | None:
-    """None where a file is missing or can't be looked at: reading it will tell, as TensorFlow
+    """None where a file is missing or can't be looked at: reading it will raise, as TensorFlow
     does. Parts are looked up now or never."""
     if not all(names):
         return None

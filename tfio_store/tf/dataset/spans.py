@@ -1,6 +1,6 @@
 """Which records of which blocks go together: block tables, spans and groups, as arrays.
 
-`tfio_store.tf.dataset.request.Blocks` tells their columns. There is no TensorFlow here.
+`tfio_store.tf.dataset.request.Blocks` names their columns. There is no TensorFlow here.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ _SCAN_BYTES = 1 << 20
 _SCANS = 64
 _BEGIN = (0, 0, -1)
 _BUFFER_BYTES = 256 << 10
-"""What `tf.data.TFRecordDataset` takes if nobody asks for more."""
+"""The number that `tf.data.TFRecordDataset` takes if no other is asked for."""
 
 
 def plain_dataset(name: tf.Tensor, codec: Any) -> tf.data.Dataset:
@@ -60,8 +60,8 @@ def records_of(names: tf.Tensor, codec: Any, options: Options) -> tf.data.Datase
 
 @lru_cache(maxsize=8)
 def _streams(settings: Settings) -> Any:
-    """What makes the dataset of any files' streams, as a variant. Traced once, not for each
-    dataset."""
+    """The function that makes the dataset of any files' streams, as a variant. Traced once, not for
+    each dataset."""
 
     def made(names: tf.Tensor, codecs: tf.Tensor) -> tf.Tensor:
         runs = _runs(names, codecs, settings).prefetch(READ_AHEAD)
@@ -121,7 +121,7 @@ def _shared_out(files: tf.data.Dataset) -> tf.data.Dataset:
 
     An interleave does not tell its input which elements are this worker's. A shuffle makes its own
     input late, when it can no longer learn that, and then takes all elements. A concatenation keeps
-    what it was told at the start. It has no end here, or it would drop the shuffle: the map ends,
+    what it was given at the start. It has no end here, or it would drop the shuffle: the map ends,
     and keeps it. (`order.until_error` is a scan, behind which `AutoShardPolicy.FILE` finds no
     files.)
     """
@@ -167,7 +167,7 @@ def _reading(settings: Settings) -> Any:
 
 
 def positions_scanned(step: Any, files: list[tf.Tensor], spec: tf.TensorSpec) -> tf.data.Dataset:
-    """What a `reading_step` reads of ``files``, to their end."""
+    """The records that a `reading_step` reads of ``files``, to their end."""
     steps = tf.data.Dataset.range(np.iinfo(np.int64).max)
     state = [tf.constant(_BEGIN, tf.int64), tf.constant("")]
     return order.scanned(steps, step, state, files, [spec])
@@ -205,7 +205,7 @@ SMALL = 2 << 20
 """Bytes of files for which it takes longer to set these stages up than they spare."""
 
 _MOST_CALLS = 4
-"""Of calls at once: one thread decompresses, and a few keep up with it."""
+"""Calls at once: one thread decompresses, and a few keep up with it."""
 
 _BYTES = tf.TensorSpec([None], tf.uint8)
 _NOTHING = np.zeros(0, np.uint8)

@@ -92,7 +92,7 @@ def _mount(scheme: str, mount: Mount, host: Host) -> None:
 
 
 def _free(scheme: str, host: Host) -> str:
-    """Of Google's storage, whose name is TensorFlow's own, the other name."""
+    """The other name of Google's storage, whose first name is TensorFlow's own."""
     import tensorflow as tf
 
     if scheme != "gs" or "gs" in host.mounts:

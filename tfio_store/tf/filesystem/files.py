@@ -31,7 +31,7 @@ PIECE_BYTES = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A file's size in bytes, and what tells this version of it from any other (None: unknown)."""
+    """A file's size in bytes, and a mark of this version (None: unknown)."""
 
     size: int
     version: str | None
@@ -152,7 +152,7 @@ class WriteFile:
         return self._published is not None
 
     def end_with(self, data: bytes) -> None:
-        """Finish a file that nobody closed. If a step has failed before, that was told."""
+        """Finish a file that was not closed. If a step has failed before, that was reported."""
         if not self._finished and not self._failed:
             self.finish(data)
 

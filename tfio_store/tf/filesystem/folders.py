@@ -17,7 +17,7 @@ from tfio_store.storage.store import ObjectInfo, Store, seconds_of
 __all__ = ["Entry", "Folders", "folders_of"]
 
 
-# What a folder holds: files, and folders.
+# The contents of a folder: files, and folders.
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,7 +112,7 @@ class Host:
         self._take(writer, partial(writer.finish, data))
 
     def release_writer(self, writer: WriteFile, data: bytes) -> None:
-        """Handle a dropped file. One that nobody closed is not lost: it is finished."""
+        """Handle a dropped file. One that was not closed is not lost: it is finished."""
         if not writer.is_finished and writer.owner.is_here:
             self._leave_to_thread(writer, partial(writer.end_with, data))
 
@@ -306,7 +306,7 @@ class Host:
         return code_of(fault), f"{path}: {explained(fault, words)}".encode("utf-8", "replace")
 
     def report_lost(self, writer: WriteFile, fault: BaseException | None = None) -> None:
-        """Log that a file could not be finished. Nobody else can be told."""
+        """Log that a file could not be finished. No caller is left."""
         what = "nothing of it was kept" if not writer.is_shown else "what is new in it was lost"
         why = f": {fault}" if fault else ", since it was still open when the program ended"
         log.error("%s: %s%s", writer.url, what, why)
