@@ -123,11 +123,13 @@ def stream(
     )
     found = wanted_schema(reader, schema, columns)
     content = content_of(source, found, images, skips=on_corrupt != "raise")
-    course = _Course(reader, (seed, window) if shuffle else None, Hosts.of(shard))
-    course.share(0, 0, 1).num_records  # noqa: B018 - walks files that need it, here and not in each worker
-    course.resume = None if resume is None else list(resume)
-    course.begin(course.hosts.index, course.hosts.count)  # so that a wrong state fails at once
-    return Stream(course, content, num_epochs)
+    epoch_order = _Course(reader, (seed, window) if shuffle else None, Hosts.of(shard))
+    epoch_order.share(0, 0, 1).num_records  # noqa: B018 - walks files that need it, here and not in each worker
+    epoch_order.resume = None if resume is None else list(resume)
+    epoch_order.begin(
+        epoch_order.hosts.index, epoch_order.hosts.count
+    )  # so that a wrong state fails at once
+    return Stream(epoch_order, content, num_epochs)
 
 
 class _Course:
@@ -163,14 +165,14 @@ class Stream(grain.IterDataset[Any]):  # type: ignore[misc]
 
     def __init__(
         self,
-        course: _Course,
+        epoch_order: _Course,
         content: Content,
         num_epochs: int | None,
         worker: tuple[int, int] = (0, 1),
         batch: tuple[int, bool] | None = None,
     ) -> None:
         super().__init__()
-        self._course = course
+        self._course = epoch_order
         self._content = content
         self._num_epochs = num_epochs
         self._worker = worker
@@ -214,14 +216,14 @@ class _StreamIterator(grain.DatasetIterator[Any]):  # type: ignore[misc]
 
     def __init__(
         self,
-        course: _Course,
+        epoch_order: _Course,
         content: Content,
         num_epochs: int | None,
         place: tuple[int, int],
         batch: tuple[int, bool] | None,
     ) -> None:
         super().__init__()
-        self._course, self._content, self._num_epochs = course, content, num_epochs
+        self._course, self._content, self._num_epochs = epoch_order, content, num_epochs
         self._place, self._batch = place, batch
         self._begun: Standing | None = None
         """Where the share stood when its epoch, or this iterator, began. None: the beginning."""

@@ -1,4 +1,4 @@
-"""The cursor of a reader: where it stands, and its way through a dataset."""
+"""The position of a reader, and its order through a dataset."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from tfio_store.dataset.model import Dataset
 from tfio_store.read.decode import NO_OFFSET, Located, Standing
-from tfio_store.read.epoch import Course, Rest, course_of, course_of_rest
+from tfio_store.read.epoch import EpochOrder, Rest, epoch_order_of, epoch_order_of_rest
 from tfio_store.read.order import (
     Pieces,
     Step,
@@ -23,10 +23,10 @@ from tfio_store.read.order import (
 )
 from tfio_store.read.plan import Units
 
-__all__ = ["Position", "Route"]
+__all__ = ["Position", "ReaderOrder"]
 
 
-# The place where a reader stands, and the way back to it.
+# The place where a reader stands, and how it gets back to it.
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +87,10 @@ class Position:
             yield located
 
 
-# A reader's way through a dataset: its units in order, and marks that identify the way.
+# A reader's order through a dataset: its units, and marks that identify the order.
 
 
-class Route:
+class ReaderOrder:
     """The units of a dataset after sharing and shuffling.
 
     ``streams``: see `Units`.
@@ -102,20 +102,20 @@ class Route:
         self.shuffle = last_shuffle(steps)
         """The step that shuffles records."""
         self.units = Units(dataset, streams=streams)
-        self._last: tuple[tuple[int, Rest | None], Course] | None = None
+        self._last: tuple[tuple[int, Rest | None], EpochOrder] | None = None
 
-    def course(self, epoch: int, rest: Rest | None = None) -> Course:
+    def epoch_order(self, epoch: int, rest: Rest | None = None) -> EpochOrder:
         """The records of an epoch, or of the rest of one. The last one is kept."""
         if self._last is not None and self._last[0] == (epoch, rest):
             return self._last[1]
         units = self.units
         if rest:
-            course = course_of_rest(units, self.steps, rest, epoch)
+            epoch_order = epoch_order_of_rest(units, self.steps, rest, epoch)
         else:
             pieces = rearrange(Pieces(range(len(units))), units, self.steps, epoch)
-            course = course_of(units, pieces, self.shuffle)
-        self._last = (epoch, rest), course
-        return course
+            epoch_order = epoch_order_of(units, pieces, self.shuffle)
+        self._last = (epoch, rest), epoch_order
+        return epoch_order
 
     def window_most(self) -> int:
         """The most bytes of memory that windows are meant to take: the last block of one may be
@@ -158,11 +158,11 @@ class Route:
     def _stream_blocks(self) -> str:
         return _digest(Units(self.dataset, streams=True))
 
-    def offsets_to(self, position: int, course: Course) -> int:
+    def offsets_to(self, position: int, epoch_order: EpochOrder) -> int:
         """The largest offset from which a reader can go on in a unit, or `NO_OFFSET`."""
-        index, block = self.units[int(course.read.numbers[position])]
+        index, block = self.units[int(epoch_order.read.numbers[position])]
         shard = self.dataset.shard(index)
-        if self.shuffle is not None or block is not None or position in course.read.cuts:
+        if self.shuffle is not None or block is not None or position in epoch_order.read.cuts:
             return NO_OFFSET
         if shard.compression not in ("auto", None):
             return NO_OFFSET

@@ -31,12 +31,12 @@ from tfio_store.read.plan import Units
 from tfio_store.read.shuffle import Windows
 
 __all__ = [
-    "Course",
     "Cursor",
+    "EpochOrder",
     "Rest",
     "Stage",
-    "course_of",
-    "course_of_rest",
+    "epoch_order_of",
+    "epoch_order_of_rest",
     "parse_rest",
     "rest_text",
 ]
@@ -46,7 +46,7 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class Course:
+class EpochOrder:
     """``pieces`` of ``units``, or, if it is shuffled, of windows of these.
 
     A *place* counts pieces. A *position*, which a state holds, counts units in the order in which
@@ -116,7 +116,7 @@ class Course:
             total += stop - start
         return (total if cut[1] is None else cut[1]) - cut[0]
 
-    def tail(self, position: int, records: int) -> Course:
+    def tail(self, position: int, records: int) -> EpochOrder:
         """The place so many records behind a position. ValueError if there is no such place."""
         if position == records == 0:
             return self
@@ -131,20 +131,20 @@ class Course:
         rest = self.pieces[place:]
         return replace(self, pieces=rest.trimmed(0, records, None) if records else rest)
 
-    def empty(self) -> Course:
+    def empty(self) -> EpochOrder:
         """Nothing of it."""
         return replace(self, pieces=self.pieces[:0])
 
-    def share(self, step: Share, epoch: int) -> Course:
+    def share(self, step: Share, epoch: int) -> EpochOrder:
         """The share of a worker, in pieces of the same items."""
         return replace(self, pieces=step.apply(self.pieces, self.counts, epoch))
 
     @staticmethod
-    def joined(courses: Sequence[Course]) -> Course:
+    def joined(courses: Sequence[EpochOrder]) -> EpochOrder:
         """All courses, of the same units, one behind the other."""
         first = courses[0]
-        parts = [course.pieces for course in courses]
-        tables = [course.table for course in courses if course.table is not None]
+        parts = [epoch_order.pieces for epoch_order in courses]
+        tables = [epoch_order.table for epoch_order in courses if epoch_order.table is not None]
         if first.table is None or all(table is first.table for table in tables):
             return replace(first, pieces=Pieces.joined(parts))
         begins = accumulate((len(table) for table in tables), initial=0)
@@ -155,12 +155,12 @@ class Course:
         return replace(first, pieces=Pieces.joined(moved), table=Windows.joined(tables))
 
 
-def course_of(units: Units, pieces: Pieces, shuffle: Shuffle | None) -> Course:
-    """The course of pieces of units, in windows if it is shuffled."""
+def epoch_order_of(units: Units, pieces: Pieces, shuffle: Shuffle | None) -> EpochOrder:
+    """The epoch_order of pieces of units, in windows if it is shuffled."""
     if shuffle is None:
-        return Course(units, pieces)
+        return EpochOrder(units, pieces)
     windows = Windows.of(pieces, units.costs, shuffle.window_bytes)
-    return Course(units, Pieces(range(len(windows))), windows)
+    return EpochOrder(units, Pieces(range(len(windows))), windows)
 
 
 # The rest of an epoch that other readers began: what their shares had not given yet.
@@ -224,16 +224,18 @@ def _cursor(found: Any) -> Cursor:
     return position, records
 
 
-def course_of_rest(units: Units, steps: tuple[Step, ...], rest: Rest, epoch: int) -> Course:
+def epoch_order_of_rest(
+    units: Units, steps: tuple[Step, ...], rest: Rest, epoch: int
+) -> EpochOrder:
     """The share of the rest of an epoch that a reader of these steps gives. ValueError for a cursor
     that stands nowhere."""
-    course = _first(units, rest[0], epoch)
+    epoch_order = _first(units, rest[0], epoch)
     for stage in rest[1:]:
-        course = _later(course, stage, epoch)
-    return _shared(course, steps, epoch)
+        epoch_order = _later(epoch_order, stage, epoch)
+    return _shared(epoch_order, steps, epoch)
 
 
-def _first(units: Units, stage: Stage, epoch: int) -> Course:
+def _first(units: Units, stage: Stage, epoch: int) -> EpochOrder:
     """The records that the readers of a dataset had not given."""
     shuffle = last_shuffle(stage.steps)
     pieces, alike = Pieces(range(len(units))), 0
@@ -243,11 +245,11 @@ def _first(units: Units, stage: Stage, epoch: int) -> Course:
     courses = []
     for index, cursor in enumerate(stage.cursors):
         own = steps_at(stage.steps, index)[alike:]
-        course = course_of(units, rearrange(pieces, units, own, epoch), shuffle)
+        epoch_order = epoch_order_of(units, rearrange(pieces, units, own, epoch), shuffle)
         if not stage.steps and cursor is not None:
             cursor = _in_blocks(units, cursor)
-        courses.append(_tail(course, cursor))
-    return Course.joined(courses)
+        courses.append(_tail(epoch_order, cursor))
+    return EpochOrder.joined(courses)
 
 
 def _in_blocks(units: Units, cursor: tuple[int, int]) -> tuple[int, int]:
@@ -266,20 +268,23 @@ def _in_blocks(units: Units, cursor: tuple[int, int]) -> tuple[int, int]:
     return first + found, records - int(table.records[found])
 
 
-def _later(course: Course, stage: Stage, epoch: int) -> Course:
+def _later(epoch_order: EpochOrder, stage: Stage, epoch: int) -> EpochOrder:
     """The records that the readers of a rest had not given."""
     shares = enumerate(stage.cursors)
-    return Course.joined(
-        [_tail(_shared(course, steps_at(stage.steps, i), epoch), cursor) for i, cursor in shares]
+    return EpochOrder.joined(
+        [
+            _tail(_shared(epoch_order, steps_at(stage.steps, i), epoch), cursor)
+            for i, cursor in shares
+        ]
     )
 
 
-def _tail(course: Course, cursor: Cursor) -> Course:
-    return course.empty() if cursor is None else course.tail(*cursor)
+def _tail(epoch_order: EpochOrder, cursor: Cursor) -> EpochOrder:
+    return epoch_order.empty() if cursor is None else epoch_order.tail(*cursor)
 
 
-def _shared(course: Course, steps: tuple[Step, ...], epoch: int) -> Course:
+def _shared(epoch_order: EpochOrder, steps: tuple[Step, ...], epoch: int) -> EpochOrder:
     for step in steps:
         if isinstance(step, Share):
-            course = course.share(step, epoch)
-    return course
+            epoch_order = epoch_order.share(step, epoch)
+    return epoch_order

@@ -1,8 +1,8 @@
-"""A mixture's way through its sources: the records that are due, source by source.
+"""A mixture's traversal of its sources: the records that are due, source by source.
 
-Each source is a way of its own, and gives its records in its own order. A batch of the mixture ends
-where a source has to fetch. So a state can always stand between any two records of the last batch:
-each source then stands inside its own last batch.
+Each source has a traversal of its own, and gives its records in its own order. A batch of the
+mixture ends where a source has to fetch. So a state can always stand between any two records of the
+last batch: each source then stands inside its own last batch.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tfio_store.records.framing import RecordBatch
 
 __all__ = [
     "MixedPosition",
-    "MixedWay",
+    "MixedTraversal",
     "Part",
     "checked_mixture",
     "first_epoch",
@@ -82,13 +82,13 @@ class _Source:
     """One source, and what is left of its last batch."""
 
     def __init__(self, part: Part, position: Position) -> None:
-        self.way = Traversal(part.shared, part.options, position, None)
+        self.traversal = Traversal(part.shared, part.options, position, None)
         self.begin(position)
 
     def begin(self, position: Position) -> None:
         """Go to a position."""
-        self.way.stop()
-        self.way.position = position
+        self.traversal.stop()
+        self.traversal.position = position
         self._batch: RecordBatch | list[bytes] = []
         self._taken = 0
         self.empty = False
@@ -101,7 +101,7 @@ class _Source:
 
     def load(self) -> bool:
         """Fetch its next batch. False at the end of its epoch, behind which it stands then."""
-        found = self.way.next_records()
+        found = self.traversal.next_records()
         self._batch, self._taken = found or [], 0
         if found is None:
             self.empty, self._fresh = self._fresh, True
@@ -116,11 +116,15 @@ class _Source:
 
     def position(self, unread: int) -> Position:
         """Where it stands, before so many of the records that were taken last."""
-        current, given = self.way.current, self._taken - unread
-        return self.way.position if current is None else self.way.position.at(current, given)
+        current, given = self.traversal.current, self._taken - unread
+        return (
+            self.traversal.position
+            if current is None
+            else self.traversal.position.at(current, given)
+        )
 
 
-class MixedWay:
+class MixedTraversal:
     """Lists of records from a position on, epoch after epoch."""
 
     def __init__(
@@ -154,9 +158,9 @@ class MixedWay:
         self._places = self._chosen = np.zeros(0, np.int64)
 
     @property
-    def ways(self) -> list[Traversal]:
+    def traversals(self) -> list[Traversal]:
         """Those of the sources."""
-        return [source.way for source in self._sources]
+        return [source.traversal for source in self._sources]
 
     def position(self, unread: int = 0) -> MixedPosition:
         """Where it stands, before so many of the last records."""
@@ -253,8 +257,10 @@ class MixedWay:
     def _count(self) -> int | None:
         counts = []
         for part in self.parts:
-            way = Traversal(part.shared, part.options, Position(first_epoch(self._epoch)), None)
-            counts.append(way.num_records())
+            traversal = Traversal(
+                part.shared, part.options, Position(first_epoch(self._epoch)), None
+            )
+            counts.append(traversal.num_records())
         known = [count for count in counts if count is not None]
         if len(known) < len(counts):
             return None
@@ -271,8 +277,8 @@ class MixedWay:
     def close(self) -> None:
         """Stop for good. Idempotent."""
         self.begin(self.position())
-        for way in self.ways:
-            way.close()
+        for traversal in self.traversals:
+            traversal.close()
         self.closed = True
 
     def check_open(self) -> None:
@@ -288,35 +294,39 @@ _FORMAT = 3
 _NUMBERS = ("epoch", "begin", "place")
 
 
-def mixture_state(position: MixedPosition, way: MixedWay) -> dict[str, Any]:
+def mixture_state(position: MixedPosition, traversal: MixedTraversal) -> dict[str, Any]:
     """The state of a mixture that stands at a position."""
     return {
         "format": _FORMAT,
-        "mixture": _marks(way),
+        "mixture": _marks(traversal),
         **{name: getattr(position, name) for name in _NUMBERS},
         "ended": [int(ended) for ended in position.ended],
         "sources": [
-            state_of(at, one.route_of(at.rest))
-            for at, one in zip(position.sources, way.ways, strict=True)
+            state_of(at, one.order_of(at.rest))
+            for at, one in zip(position.sources, traversal.traversals, strict=True)
         ],
     }
 
 
-def _marks(way: MixedWay) -> str:
-    return f"mix(seed={way.choices.seed}, stop={way.stop_at}, weights={way.choices})"
+def _marks(traversal: MixedTraversal) -> str:
+    return (
+        f"mix(seed={traversal.choices.seed}, stop={traversal.stop_at}, weights={traversal.choices})"
+    )
 
 
-def mixed_position(state: Mapping[str, Any], way: MixedWay) -> MixedPosition:
+def mixed_position(state: Mapping[str, Any], traversal: MixedTraversal) -> MixedPosition:
     """The position of a state. ValueError if it is none of this mixture's."""
     checked_mixture(state)
-    if state["mixture"] != _marks(way):
+    if state["mixture"] != _marks(traversal):
         raise ValueError(
-            f"state= was taken of another mixture, {state['mixture']}; this is {_marks(way)}"
+            f"state= was taken of another mixture, {state['mixture']}; this is {_marks(traversal)}"
         )
-    ways, states = way.ways, state["sources"]
-    if len(states) != len(ways):
-        raise ValueError(f"state= holds {len(states)} sources, and the mixture has {len(ways)}")
-    sources = tuple(map(_source_position, states, ways, range(len(ways))))
+    traversals, states = traversal.traversals, state["sources"]
+    if len(states) != len(traversals):
+        raise ValueError(
+            f"state= holds {len(states)} sources, and the mixture has {len(traversals)}"
+        )
+    sources = tuple(map(_source_position, states, traversals, range(len(traversals))))
     for number, at in enumerate(sources):
         if mixture_epoch(at.epoch) != state["epoch"]:
             raise ValueError(f"state= holds another epoch of source {number} than of the mixture")
@@ -325,9 +335,9 @@ def mixed_position(state: Mapping[str, Any], way: MixedWay) -> MixedPosition:
     return MixedPosition(epoch, begin, place, ended, sources)
 
 
-def _source_position(state: Mapping[str, Any], way: Traversal, number: int) -> Position:
+def _source_position(state: Mapping[str, Any], traversal: Traversal, number: int) -> Position:
     try:
-        return position_of(state, way.route_of)
+        return position_of(state, traversal.order_of)
     except ValueError as error:
         raise ValueError(f"source {number} of the mixture: {error}") from error
 

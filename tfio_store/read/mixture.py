@@ -13,7 +13,7 @@ from tfio_store.read.choices import Choices, weighted
 from tfio_store.read.decode import OnCorrupt, check_policy
 from tfio_store.read.mixed import (
     MixedPosition,
-    MixedWay,
+    MixedTraversal,
     Part,
     first_epoch,
     mixed_position,
@@ -117,7 +117,7 @@ class Mixture(Iterated):
         6
     """
 
-    _way: MixedWay
+    _traversal: MixedTraversal
 
     def __init__(self) -> None:
         raise TypeError("tfio_store.mix makes mixtures")
@@ -127,13 +127,13 @@ class Mixture(Iterated):
         cls, choices: Choices, stop: str, parts: Sequence[Part], position: MixedPosition
     ) -> Mixture:
         mixture = cls.__new__(cls)
-        mixture._way = MixedWay(choices, stop, parts, position)
+        mixture._traversal = MixedTraversal(choices, stop, parts, position)
         mixture._begin_records()
         return mixture
 
     def __repr__(self) -> str:
-        datasets = [part.shared.dataset.summary() for part in self._way.parts]
-        return f"<Mixture {self._way.choices} of {'; '.join(datasets)}>"
+        datasets = [part.shared.dataset.summary() for part in self._traversal.parts]
+        return f"<Mixture {self._traversal.choices} of {'; '.join(datasets)}>"
 
     @property
     def num_records(self) -> int | None:
@@ -142,8 +142,8 @@ class Mixture(Iterated):
         None where that of a source cannot be known, and in the rest of an epoch that was resharded.
         See `RecordReader.num_records`.
         """
-        self._way.check_open()
-        return self._way.num_records()
+        self._traversal.check_open()
+        return self._traversal.num_records()
 
     # Order and sharing
 
@@ -192,18 +192,20 @@ class Mixture(Iterated):
             >>> list(mixture) == list(mixture)
             False
         """
-        budget = self._way.parts[0].options.memory_budget
+        budget = self._traversal.parts[0].options.memory_budget
         step = Shuffle(seed, max(min(_WINDOW, budget >> 21), 1) if window is None else window)
-        for part in self._way.parts:
+        for part in self._traversal.parts:
             step.check_room(part.shared.dataset.nbytes, budget)
         return self._with_step(step, epoch)
 
     def _with_step(self, step: Step, epoch: int | None = None) -> Mixture:
-        way, first = self._way, None if epoch is None else first_epoch(epoch)
-        parts = [replace(part, options=part.options.with_step(step, first)) for part in way.parts]
+        traversal, first = self._traversal, None if epoch is None else first_epoch(epoch)
+        parts = [
+            replace(part, options=part.options.with_step(step, first)) for part in traversal.parts
+        ]
         epoch = mixture_epoch(parts[0].options.epoch)
         position = MixedPosition.at_first(epoch, len(parts))
-        return Mixture._made(way.choices, way.stop_at, parts, position)
+        return Mixture._made(traversal.choices, traversal.stop_at, parts, position)
 
     # Coming back
 
@@ -228,16 +230,16 @@ class Mixture(Iterated):
             >>> len(list(other))
             2
         """
-        return mixture_state(self._stands_at(unread), self._way)
+        return mixture_state(self._stands_at(unread), self._traversal)
 
     def _stands_at(self, unread: int = 0) -> MixedPosition:
-        last, given = self._way.last, 0
+        last, given = self._traversal.last, 0
         held = 0 if last is None else len(last)
         if last is not None:
             given = self._records.position if self._records.batch is last else held
         if not 0 <= unread <= given:
             raise ValueError(f"unread={unread}: the last batch has given {given} records")
-        return self._way.position(held - given + unread)
+        return self._traversal.position(held - given + unread)
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go to the place where `state` was taken.
@@ -248,18 +250,23 @@ class Mixture(Iterated):
         Raises:
             ValueError: The state is of another mixture, source or order, or the mixture is closed.
         """
-        self._way.check_open()
-        self._leave(mixed_position(state, self._way))
+        self._traversal.check_open()
+        self._leave(mixed_position(state, self._traversal))
 
     def _leave(self, position: MixedPosition) -> None:
         self._records.take_rest()
-        self._way.begin(position)
+        self._traversal.begin(position)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        way = self._way
-        return Mixture._made, (way.choices, way.stop_at, way.parts, self._stands_at())
+        traversal = self._traversal
+        return Mixture._made, (
+            traversal.choices,
+            traversal.stop_at,
+            traversal.parts,
+            self._stands_at(),
+        )
 
 
 def parts_of(mixture: Mixture) -> tuple[Part, ...]:
     """The sources of a mixture."""
-    return mixture._way.parts
+    return mixture._traversal.parts

@@ -82,7 +82,7 @@ class RecordReader(Iterated):
         >>> reader = tfs.RecordReader("s3://b/train", storage_options=options)  # doctest: +SKIP
     """
 
-    _way: Traversal
+    _traversal: Traversal
 
     def __init__(
         self,
@@ -161,23 +161,23 @@ class RecordReader(Iterated):
     ) -> None:
         self._options = options
         self._file = file
-        self._way = Traversal(shared, options, cursor, file)
+        self._traversal = Traversal(shared, options, cursor, file)
         self._begin_records()
 
     def __repr__(self) -> str:
-        at = ", closed" if self._way.closed else f", epoch {self._way.position.epoch}"
+        at = ", closed" if self._traversal.closed else f", epoch {self._traversal.position.epoch}"
         order = f", {steps_text(self._options.steps)}" if self._options.steps else ""
-        return f"<RecordReader of {self._way.shared.dataset.summary()}{order}{at}>"
+        return f"<RecordReader of {self._traversal.shared.dataset.summary()}{order}{at}>"
 
     @property
     def dataset(self) -> Dataset:
         """The shards and blocks that this reader reads (Dataset)."""
-        return self._way.shared.dataset
+        return self._traversal.shared.dataset
 
     @property
     def skipped(self) -> int:
         """How many damaged regions were passed over so far (int)."""
-        return self._way.skips.count
+        return self._traversal.skips.count
 
     @property
     def num_records(self) -> int | None:
@@ -187,8 +187,8 @@ class RecordReader(Iterated):
         records out. A reader that has been shared out or shuffled finds its blocks for that, as it
         would for the first record. With ``even=`` each share and each epoch has the same number.
         """
-        self._way.check_open()
-        return self._way.num_records()
+        self._traversal.check_open()
+        return self._traversal.num_records()
 
     # Order and sharing
 
@@ -260,7 +260,7 @@ class RecordReader(Iterated):
             (False, True)
         """
         step = Shuffle(seed, window)
-        step.check_room(self._way.shared.dataset.nbytes, self._options.memory_budget)
+        step.check_room(self._traversal.shared.dataset.nbytes, self._options.memory_budget)
         return self._with_step(step, epoch)
 
     def _with_step(self, step: Step, epoch: int | None = None) -> RecordReader:
@@ -269,7 +269,7 @@ class RecordReader(Iterated):
                 "source= is a file object: only sources named by path can be cut into blocks"
             )
         options = self._options.with_step(step, epoch)
-        return RecordReader._made(self._way.shared, options, Position(epoch=options.epoch))
+        return RecordReader._made(self._traversal.shared, options, Position(epoch=options.epoch))
 
     # Coming back
 
@@ -299,18 +299,22 @@ class RecordReader(Iterated):
             2
         """
         position = self._stands_at(unread)
-        return state_of(position, self._way.route_of(position.rest))
+        return state_of(position, self._traversal.order_of(position.rest))
 
     def _stands_at(self, unread: int = 0) -> Position:
         """Behind the last record that was given out, which may be in the midst of a batch, or
         ``unread`` records before it."""
-        current, given = self._way.current, 0
+        current, given = self._traversal.current, 0
         if current is not None:
             one_by_one = self._records.batch is current.batch
             given = self._records.position if one_by_one else len(current.batch)
         if not 0 <= unread <= given:
             raise ValueError(f"unread={unread}: the last batch has given {given} records")
-        return self._way.position.at(current, given - unread) if current else self._way.position
+        return (
+            self._traversal.position.at(current, given - unread)
+            if current
+            else self._traversal.position
+        )
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go to the place where `state` was taken.
@@ -321,21 +325,21 @@ class RecordReader(Iterated):
         Raises:
             ValueError: The state is of another source or another order, or the reader is closed.
         """
-        self._way.check_open()
-        self._leave(self._way.find(state))
+        self._traversal.check_open()
+        self._leave(self._traversal.find(state))
 
     def _leave(self, cursor: Position) -> None:
         """Give up what is in flight, and what is left of the batch that records are given from."""
-        self._way.stop()
+        self._traversal.stop()
         self._records.take_rest()
-        self._way.position = cursor
+        self._traversal.position = cursor
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._file is not None:
             raise TypeError(
                 "a reader of an open file object does not pickle; name the file by its path"
             )
-        return RecordReader._made, (self._way.shared, self._options, self._stands_at())
+        return RecordReader._made, (self._traversal.shared, self._options, self._stands_at())
 
 
 def _indexes(build_index: object, on_corrupt: OnCorrupt, is_file: bool) -> bool:

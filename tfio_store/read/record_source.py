@@ -18,7 +18,7 @@ from tfio_store.dataset.header_walk import index_raw_shards, with_idx
 from tfio_store.dataset.model import CACHE_BUDGET, MEMORY_BUDGET, Dataset, Limits, facts_of
 from tfio_store.dataset.paged_shards import MemoryCache
 from tfio_store.dataset.source import Source, open_dataset, reached
-from tfio_store.read.cursor import Route
+from tfio_store.read.cursor import ReaderOrder
 from tfio_store.read.decode import Decoding
 from tfio_store.read.fetch import fetch_records
 from tfio_store.read.plan import Units
@@ -355,7 +355,7 @@ class RecordSource(Sequence[bytes]):
     @cached_property
     def _digest(self) -> str:
         """A digest of the names and sizes of the files, as in a reader's state."""
-        return Route(self._dataset, (), streams=False).source
+        return ReaderOrder(self._dataset, (), streams=False).source
 
 
 @dataclass(frozen=True, slots=True)

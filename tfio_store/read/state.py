@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tfio_store.dataset.model import Dataset, Shard
-from tfio_store.read.cursor import Position, Route
+from tfio_store.read.cursor import Position, ReaderOrder
 from tfio_store.read.decode import NO_OFFSET
 from tfio_store.read.epoch import Rest, parse_rest, rest_text
 from tfio_store.read.order import Shuffle, Step, parse_steps, place_of, steps_text
@@ -82,11 +82,15 @@ _OTHERS = {
 }
 
 
-def state_of(position: Position, route: Route) -> dict[str, Any]:
+def state_of(position: Position, reader_order: ReaderOrder) -> dict[str, Any]:
     """The state of a reader that stands at a position."""
-    blocks, versions = route.blocks(position.rest), versions_text(route.dataset)
+    blocks, versions = reader_order.blocks(position.rest), versions_text(reader_order.dataset)
     return made_state(
-        position, source=route.source, steps=route.steps, blocks=blocks, versions=versions
+        position,
+        source=reader_order.source,
+        steps=reader_order.steps,
+        blocks=blocks,
+        versions=versions,
     )
 
 
@@ -105,22 +109,24 @@ def made_state(
     }
 
 
-def position_of(state: Mapping[str, Any], route_of: Callable[[Rest | None], Route]) -> Position:
-    """The position of a state. ``route_of``: the reader's way through an epoch's rest.
+def position_of(
+    state: Mapping[str, Any], order_of: Callable[[Rest | None], ReaderOrder]
+) -> Position:
+    """The position of a state. ``order_of``: the reader's way through an epoch's rest.
 
     ValueError if the state is not one of this library's, was taken of another source or order, or
     stands where there is nothing. ReplacedError if it was taken of another version of a file."""
     numbers = numbers_of(state)
     rest = parse_rest(state["rest"])
-    route = route_of(rest)
-    _check_same("source", state, route.source)
-    _check_versions(state, route.dataset)
-    _check_order(state, rest, route.steps)
+    reader_order = order_of(rest)
+    _check_same("source", state, reader_order.source)
+    _check_versions(state, reader_order.dataset)
+    _check_order(state, rest, reader_order.steps)
     if rest == ():
         return _begin(numbers)
-    _check_same("blocks", state, route.blocks(rest))
+    _check_same("blocks", state, reader_order.blocks(rest))
     found = Position(**numbers, rest=rest)
-    _check_place(found, route)
+    _check_place(found, reader_order)
     return found
 
 
@@ -182,25 +188,25 @@ def _shuffles(steps: tuple[Step, ...]) -> list[Step]:
     return [step for step in steps if isinstance(step, Shuffle)]
 
 
-def _check_place(found: Position, route: Route) -> None:
+def _check_place(found: Position, reader_order: ReaderOrder) -> None:
     """ValueError for a position beyond the end, or an offset where there are none."""
     for stage in found.rest or ():
-        if _shuffles(stage.steps) != _shuffles(route.steps):
-            raise _another("order", steps_text(stage.steps), steps_text(route.steps))
+        if _shuffles(stage.steps) != _shuffles(reader_order.steps):
+            raise _another("order", steps_text(stage.steps), steps_text(reader_order.steps))
     if found == Position(epoch=found.epoch):
         return
-    course = route.course(found.epoch, found.rest)
+    epoch_order = reader_order.epoch_order(found.epoch, found.rest)
     if found == Position(epoch=found.epoch, rest=found.rest):
         return
-    most = course.records_at(found.position)
+    most = epoch_order.records_at(found.position)
     if most is None:
         raise ValueError(
             f"state= holds position={found.position}, which is no place to go on from: the "
-            f"order has {len(course)} positions"
+            f"order has {len(epoch_order)} positions"
         )
     if found.records > most:
         raise ValueError(
             f"state= holds records={found.records}, where position {found.position} has {most}"
         )
-    if found.offset > route.offsets_to(found.position, course):
+    if found.offset > reader_order.offsets_to(found.position, epoch_order):
         raise ValueError(f"state= holds offset={found.offset}, which the file does not reach")

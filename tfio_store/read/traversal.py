@@ -1,4 +1,4 @@
-"""A reader's way through its data.
+"""A reader's traversal of its data.
 
 The reader and its iterators both hold this, and so do not hold each other. So a dropped object
 goes at once, not when the garbage collector finds a cycle.
@@ -18,7 +18,7 @@ from typing_extensions import Self
 from tfio_store.dataset.checks import check_positive
 from tfio_store.dataset.header_walk import index_raw_shards
 from tfio_store.dataset.model import Dataset, Limits
-from tfio_store.read.cursor import Position, Route
+from tfio_store.read.cursor import Position, ReaderOrder
 from tfio_store.read.decode import NO_OFFSET, Decoding, Located, OnCorrupt, Skips, within
 from tfio_store.read.epoch import Rest
 from tfio_store.read.fetch import decode, fetch_blocks
@@ -120,28 +120,28 @@ class Traversal:
         self._pid = os.getpid()
 
     @cached_property
-    def route(self) -> Route:
+    def reader_order(self) -> ReaderOrder:
         """Made on first use, because finding the blocks may take reading."""
         options = self._options
         streams = not options.steps or options.on_corrupt != "raise"
         dataset = self.shared.dataset if streams else self.shared.with_blocks(options)
-        route = Route(dataset, options.steps, streams=streams)
-        if route.shuffle is not None:
-            route.shuffle.check_room(route.window_most(), options.memory_budget)
-        return route
+        reader_order = ReaderOrder(dataset, options.steps, streams=streams)
+        if reader_order.shuffle is not None:
+            reader_order.shuffle.check_room(reader_order.window_most(), options.memory_budget)
+        return reader_order
 
-    def route_of(self, rest: Rest | None) -> Route:
-        """The way through the rest of an epoch. Rests are cut into blocks, even for a reader that
+    def order_of(self, rest: Rest | None) -> ReaderOrder:
+        """The order of the rest of an epoch. Rests are cut into blocks, even for a reader that
         goes in order."""
         if rest is None or self._options.steps or self._options.on_corrupt != "raise":
-            return self.route
+            return self.reader_order
         if self._file is not None:
             raise ValueError("state= is of several readers, and source= is a file object")
-        return self._route_in_blocks
+        return self._order_in_blocks
 
     @cached_property
-    def _route_in_blocks(self) -> Route:
-        return Route(self.shared.with_blocks(self._options), (), streams=False)
+    def _order_in_blocks(self) -> ReaderOrder:
+        return ReaderOrder(self.shared.with_blocks(self._options), (), streams=False)
 
     def num_records(self) -> int | None:
         """How many records the position's epoch has, if that is known in advance."""
@@ -150,7 +150,7 @@ class Traversal:
         rest = self.position.rest
         if not self._options.steps and rest is None:
             return self.shared.dataset.num_records
-        return self.route_of(rest).course(self.position.epoch, rest).num_records()
+        return self.order_of(rest).epoch_order(self.position.epoch, rest).num_records()
 
     def next_batch(self) -> RecordBatch | None:
         """The next batch, behind which the position moves; None at the end of the epoch. ValueError
@@ -192,19 +192,19 @@ class Traversal:
 
     def _take(self, shared: Shared) -> None:
         self.shared = shared
-        for name in ("route", "_route_in_blocks"):
+        for name in ("reader_order", "_order_in_blocks"):
             self.__dict__.pop(name, None)
 
     def find(self, state: Mapping[str, Any]) -> Position:
         """The position of a state. If it was taken when more or less was known of the same streams,
         its epoch is gone through as it was then. Raises as `position_of`."""
         try:
-            return position_of(state, self.route_of)
+            return position_of(state, self.order_of)
         except ValueError:
             for other in self.shared.others():
-                way = Traversal(other, self._options, self.position, self._file)
+                traversal = Traversal(other, self._options, self.position, self._file)
                 with suppress(ValueError):
-                    found = position_of(state, way.route_of)
+                    found = position_of(state, traversal.order_of)
                     self._take(other)
                     return found
             raise
@@ -228,24 +228,24 @@ class Traversal:
     def _start(self, single: bool) -> Iterator[Located | LocatedList]:
         """Make the pipeline from the position on. It must not hold this object, which holds it."""
         options, position = self._options, self.position
-        route = self.route_of(position.rest)
+        reader_order = self.order_of(position.rest)
         skips = None if options.on_corrupt == "raise" else self.skips
         how = Decoding(options.verify, options.max_record_bytes, skips, self._on_read)
-        course = route.course(position.epoch, position.rest)
-        order = course.read.numbers
+        epoch_order = reader_order.epoch_order(position.epoch, position.rest)
+        order = epoch_order.read.numbers
         start = max(position.offset, 0)
         if self._file is not None:
-            located = decode(route.dataset, self._file.parts(start), how)
+            located = decode(reader_order.dataset, self._file.parts(start), how)
         else:
             # one window is gathered while the one before it is still in use
-            budget = options.memory_budget - 2 * route.window_most()
+            budget = options.memory_budget - 2 * reader_order.window_most()
             at = position.position
             plain = not options.steps and position.rest is None
             # reading can begin right there, with nothing to drop before it
             at_frame = position.records == 0 or position.offset != NO_OFFSET
             if single and skips is None and plain and at_frame:
                 return fetch_records_of_files(
-                    route.units,
+                    reader_order.units,
                     order,
                     how,
                     budget=budget,
@@ -253,18 +253,22 @@ class Traversal:
                     start=start,
                     records=position.records,
                 )
-            located = fetch_blocks(route.units, order, how, budget=budget, position=at, start=start)
-        located = within(located, course.read.cuts)
-        if route.shuffle is not None and course.windows is not None:
-            located = shuffled(located, route.shuffle, course.windows, epoch=position.epoch)
-            located = within(located, course.given)
+            located = fetch_blocks(
+                reader_order.units, order, how, budget=budget, position=at, start=start
+            )
+        located = within(located, epoch_order.read.cuts)
+        if reader_order.shuffle is not None and epoch_order.windows is not None:
+            located = shuffled(
+                located, reader_order.shuffle, epoch_order.windows, epoch=position.epoch
+            )
+            located = within(located, epoch_order.given)
         return position.resume(located)
 
 
-# Iterators over a way, each to the end of the epoch in which it was made.
+# Iterators over a traversal, each to the end of the epoch in which it was made.
 
 
-class Way(Protocol):
+class AnyTraversal(Protocol):
     """The cursor of an iterator: through a source, or through a mixture."""
 
     passes: int
@@ -276,21 +280,21 @@ class Way(Protocol):
 class _ToTheEnd:
     """Goes to the end of the epoch. No generator, which an error would end early."""
 
-    def __init__(self, way: Way) -> None:
-        self._way = way
-        self._pass = way.passes
+    def __init__(self, traversal: AnyTraversal) -> None:
+        self._traversal = traversal
+        self._pass = traversal.passes
 
     @property
     def ended(self) -> bool:
         """Whether the epoch has ended, whoever has read the last of it."""
-        return self._pass != self._way.passes
+        return self._pass != self._traversal.passes
 
 
 class _Batches(_ToTheEnd, Iterator[RecordBatch]):
     """The batches."""
 
     def __next__(self) -> RecordBatch:
-        batch = None if self.ended else self._way.next_batch()
+        batch = None if self.ended else self._traversal.next_batch()
         if batch is None:
             raise StopIteration
         return batch
@@ -300,7 +304,7 @@ class Records(_ToTheEnd, Iterator["RecordBatch | list[bytes]"]):
     """The batch that is given out record by record."""
 
     def __next__(self) -> RecordBatch | list[bytes]:
-        found = None if self.ended else self._way.next_records()
+        found = None if self.ended else self._traversal.next_records()
         if found is None:
             raise StopIteration
         return found
@@ -310,9 +314,11 @@ class RestFirst(Iterator[RecordBatch]):
     """The batches, but first of all what a record iterator has left of its own, which ``take_rest``
     gives."""
 
-    def __init__(self, way: Way, take_rest: Callable[[], RecordBatch | None]) -> None:
+    def __init__(
+        self, traversal: AnyTraversal, take_rest: Callable[[], RecordBatch | None]
+    ) -> None:
         self._take_rest = take_rest
-        self._batches = _Batches(way)
+        self._batches = _Batches(traversal)
 
     def __next__(self) -> RecordBatch:
         rest = None if self._batches.ended else self._take_rest()
@@ -322,14 +328,14 @@ class RestFirst(Iterator[RecordBatch]):
 class Iterated:
     """The part that readers and mixtures share: iterating, and ending."""
 
-    _way: Any
+    _traversal: Any
 
     def _begin_records(self) -> None:
-        self._batches = Records(self._way)
+        self._batches = Records(self._traversal)
         self._records = RecordIterator(self._batches)
 
     def __iter__(self) -> Iterator[bytes]:
-        self._way.check_open()
+        self._traversal.check_open()
         if self._batches.ended:
             self._begin_records()
         return self._records
@@ -351,8 +357,8 @@ class Iterated:
             >>> [len(batch) for batch in tfs.RecordReader("train").batches()]
             [3]
         """
-        self._way.check_open()
-        return RestFirst(self._way, lambda: self._records.take_rest())
+        self._traversal.check_open()
+        return RestFirst(self._traversal, lambda: self._records.take_rest())
 
     def close(self) -> None:
         """Stop reading, and drop what is in flight.
@@ -365,7 +371,7 @@ class Iterated:
             >>> reader.close()
         """
         self._leave(self._stands_at())
-        self._way.close()
+        self._traversal.close()
 
     def _stands_at(self) -> Any:
         """The position behind the last record that was given out."""
