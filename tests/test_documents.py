@@ -39,6 +39,32 @@ def test_the_readme_is_short_and_leads_to_each_task() -> None:
         assert f"[{heading}](docs/how_to/{page.name})" in text
 
 
+TASKS = {
+    "train with PyTorch on data in S3": ("Train from S3", "PyTorch"),
+    "resume a training run": ("Resume training", "PyTorch"),
+    "use a folder of TFDS": ("Convert a TFDS folder", "Convert it"),
+    "need less memory": ("Memory and speed", "Memory use is too high"),
+    "check a dataset in CI": ("Check a dataset in CI", "A workflow for GitHub Actions"),
+    "repair a damaged file": ("Repair a shard", "Repair in place"),
+}
+"""What people come for; the link that they click, and the heading on the page behind it."""
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_each_task_is_two_clicks_away(task: str) -> None:
+    """By the words of headings alone, from the README and from the site's front page."""
+    link, heading = TASKS[task]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (page,) = re.findall(rf"\[{re.escape(link)}\]\((docs/how_to/\w+\.md)\)", readme)
+    front = (ROOT / "docs/index.md").read_text(encoding="utf-8")
+    assert f"[{link}]({page.removeprefix('docs/')})" in front
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert text.startswith(f"# {link}\n")
+    section = re.search(rf"^## {re.escape(heading)}\n(.*?)(?=^## |\Z)", text, re.M | re.S)
+    assert section is not None
+    assert re.search(r"^```|^\| ", section[1], re.M), "there is nothing to copy below the heading"
+
+
 LINKED = ["README.md", "CONTRIBUTING.md", "SECURITY.md"]
 
 
