@@ -146,7 +146,7 @@ def test_what_cannot_be_converted(run: Run, tmp_path: Path) -> None:
     wrong = tmp_path / "b.parquet"
     wrong.write_bytes(b"no parquet")
     for arguments, text in (
-        ([source, tmp_path / "x.csv"], "one side must be TFRecord"),
+        ([source, tmp_path / "x.csv"], "exactly one side must be TFRecord"),
         ([tmp_path / "none", tmp_path / "x"], "tfio-store copy makes a dataset of datasets"),
         ([source, tmp_path / "x.csv", tmp_path / "t"], "several formats"),
         ([source, tmp_path / "t", "-c", "nope"], "no column 'nope'; there are id, "),

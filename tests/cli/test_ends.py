@@ -166,7 +166,7 @@ def test_an_empty_file_has_no_schema(run: Run, tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"")
     ends(run("schema", tmp_path / "f"), 5, tmp_path / "f", "there are no records")
     ends(run("convert", tmp_path / "f", tmp_path / "x.csv"), 5, tmp_path / "f")
-    ends(run("get", tmp_path / "f", "0"), 2, "record 0 of a source of 0 records")
+    ends(run("get", tmp_path / "f", "0"), 2, "there is no record 0: the source has 0 records")
     assert run("stats", tmp_path / "f", "--json").document["features"] == {}
     assert run("info", tmp_path / "f", "--json").document["nbytes"] == 0
     assert run("diff", tmp_path / "f", tmp_path / "f").code == 0

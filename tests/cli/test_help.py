@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from pathlib import Path
 
 import click
@@ -101,3 +102,18 @@ def test_no_progress_without_a_terminal(
         out = ["-o", tmp_path / "page.html"] if name == "report" else []
         answer = run(name, *(tmp_path / each for each in rest), *out)
         assert (answer.code, answer.err) == (0, "")
+
+
+def test_a_table_without_pyarrow(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n", encoding="utf-8")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    answer = run("convert", tmp_path / "a.csv", tmp_path / "t")
+    assert answer.code == 2
+    assert "pyarrow is needed: pip install 'tfio_store[arrow]'" in answer.err
+
+
+def test_a_table_in_place_of_records(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n3,4\n", encoding="utf-8")
+    answer = run("head", tmp_path / "a.csv")
+    assert answer.code == 5
+    assert "the file looks like CSV; tfio-store convert makes a dataset of it" in answer.err

@@ -88,7 +88,7 @@ def test_a_number_that_no_record_has(run: Run, local: Kept) -> None:
     if local.kind != "foreign GZIP":
         answer = run("get", local.url, "30")
         assert (answer.code, answer.out) == (2, "")
-        assert "record 30 of a source of 30 records" in answer.err
+        assert "there is no record 30: the source has 30 records" in answer.err
 
 
 def test_columns(run: Run, local: Kept) -> None:

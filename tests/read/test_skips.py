@@ -139,6 +139,16 @@ class TestNoTFRecord:
         assert f"looks like {kind}" in str(report)
 
 
+def test_a_table_has_a_remedy(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(OTHERS["CSV"])
+    with pytest.raises(tfs.DataLossError, match=r"looks like CSV; convert\(\) makes a dataset"):
+        list(tfs.RecordReader(tmp_path / "x"))
+
+
+def test_a_sentence_is_no_table() -> None:
+    assert looks_like(b"hello world, this is text\n") == "plain text"
+
+
 def test_records_look_like_nothing() -> None:
     assert looks_like(framed([b"text"])) is None
     assert looks_like(b"") is None

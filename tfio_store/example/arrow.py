@@ -16,13 +16,13 @@ from tfio_store.example.ragged import Nullable, Ragged, Text, spread, valid_rows
 from tfio_store.example.schema import Schema
 from tfio_store.records.framing import RecordBatch
 
-__all__ = ["from_arrow", "to_arrow", "to_pandas"]
+__all__ = ["from_arrow", "needed_pyarrow", "to_arrow", "to_pandas"]
 
 
 def to_arrow(columns: Mapping[str, Any], schema: Schema, wanted: Any = None) -> Any:
     """A Table. Fixed dimensions become fixed-size lists, ragged ones large lists. The types are
     then those of ``wanted``, or of the table that was written, if that is known."""
-    pa = _pyarrow()
+    pa = needed_pyarrow()
     rows = _rows(columns, schema)
     arrays = {}
     for name, column in columns.items():
@@ -71,7 +71,8 @@ def _typed(pa: Any, arrays: dict[str, Any], wanted: Any, dictionaries: Mapping[s
     return pa.Table.from_arrays(list(arrays.values()), schema=schema)
 
 
-def _pyarrow() -> Any:
+def needed_pyarrow() -> Any:
+    """The package. ImportError that says how to install it."""
     try:
         import pyarrow
     except ImportError as error:
@@ -160,7 +161,7 @@ def from_arrow(name: str, column: Any) -> Any:
     """An array, `RecordBatch` or `Ragged` over the column's memory, or a copy where chunks must be
     joined or nulls left out; a `Nullable` if there are nulls. ValueError for nulls inside lists,
     TypeError for types that a feature can't hold."""
-    pa = _pyarrow()
+    pa = needed_pyarrow()
     if pa.types.is_struct(column.type):
         raise TypeError(
             f"feature {name!r}: Arrow type {column.type} can't be encoded; write_table(..., "
@@ -211,7 +212,7 @@ def _items(name: str, column: Any) -> Any:
             f"feature {name!r}: {column.null_count} nulls inside its lists; a row is null as a "
             "whole, or not at all"
         )
-    return _from_column(_pyarrow(), name, column)
+    return _from_column(needed_pyarrow(), name, column)
 
 
 def _from_array(pa: Any, name: str, column: Any) -> Any:

@@ -73,7 +73,7 @@ def record_numbers(indices: Iterable[Any], size: int) -> npt.NDArray[np.int64]:
         return _one_by_one(values, size)
     wrong = (array < -size) | (array >= size)
     if wrong.any():
-        raise IndexError(f"record {array[wrong][0]} of a source of {size} records")
+        raise IndexError(f"there is no record {array[wrong][0]}: the source has {size} records")
     numbers = array.astype(np.int64)
     return np.where(numbers < 0, numbers + size, numbers)
 
@@ -86,7 +86,7 @@ def _one_by_one(values: Iterable[Any], size: int) -> npt.NDArray[np.int64]:
             raise TypeError("indices mix bools and other things; a mask holds bools only")
         number = operator.index(value)
         if not -size <= number < size:
-            raise IndexError(f"record {number} of a source of {size} records")
+            raise IndexError(f"there is no record {number}: the source has {size} records")
         numbers.append(number + size if number < 0 else number)
     return np.array(numbers, np.int64)
 

@@ -46,6 +46,9 @@ _MAGIC = (
 LOOKS_LIKE = "; the file looks like "
 """Stands before what a file seems to be, in the reason of an error."""
 
+_TABLES = ("CSV", "JSON", "a Parquet file", "an Arrow (Feather) file", "an Arrow stream")
+"""What `tfio_store.convert` reads."""
+
 _PRINTABLE = frozenset(string.printable.encode())
 
 
@@ -68,7 +71,7 @@ def _text(data: bytes) -> str | None:
         return "JSON"
     line = text.splitlines()[0]
     for separator, name in ((b",", "CSV"), (b"\t", "tab-separated text"), (b";", "CSV")):
-        if separator in line:
+        if separator in line and separator + b" " not in line:  # a comma of a sentence
             return name
     return "plain text"
 
@@ -88,4 +91,5 @@ def _is_text(data: bytes) -> bool:
 def hint(head: BytesLike) -> str:
     """The answer of `looks_like`, to append to an error's reason; "" if there is none."""
     found = looks_like(head)
-    return "" if found is None else f"{LOOKS_LIKE}{found}"
+    remedy = "; convert() makes a dataset of it" if found in _TABLES else ""
+    return "" if found is None else f"{LOOKS_LIKE}{found}{remedy}"

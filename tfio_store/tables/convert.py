@@ -17,6 +17,7 @@ from tfio_store.dataset.source import (
     open_dataset,
     repeatable,
 )
+from tfio_store.example.arrow import needed_pyarrow
 from tfio_store.example.codec import SchemaLike
 from tfio_store.example.feature import Feature
 from tfio_store.example.schema import Schema
@@ -169,9 +170,11 @@ def convert(
     written = _format(target_format, target, "target_format")
     if (read == _TFRECORD) == (written == _TFRECORD):
         raise ValueError(
-            f"one side must be TFRecord, and not both: source= is {read}, target= is {written}; "
+            f"exactly one side must be TFRecord: source= is {read}, target= is {written}; "
             + (_NEITHER if read == _TFRECORD else "name a dataset")
         )
+    if read in FORMATS:
+        needed_pyarrow()
     wanted = None if columns is None else list(columns)
     if written == _TFRECORD:
         schema = None if schema is None else _of_any_dtype(schema)

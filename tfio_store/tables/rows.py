@@ -150,7 +150,7 @@ def parse_numbers(text: str, size: int) -> list[int]:
             values = []
         if len(values) == 1 and values[0] is not None:
             if not -size <= values[0] < size:
-                raise IndexError(f"record {values[0]} of a source of {size} records")
+                raise IndexError(f"there is no record {values[0]}: the source has {size} records")
             found.append(values[0] % size)
         elif len(values) in (2, 3) and values[2:] != [0]:
             found += range(*slice(*values).indices(size))
