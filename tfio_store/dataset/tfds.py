@@ -198,7 +198,7 @@ def shape_of(tensor: Mapping[str, Any]) -> tuple[int | None, ...]:
 
 
 def at_keys(node: Any, *keys: str) -> Any:
-    """What lies under keys of nested mappings; None where there is none."""
+    """The value under keys of nested mappings; None where there is none."""
     for key in keys:
         node = node.get(key) if isinstance(node, Mapping) else None
     return node
