@@ -317,6 +317,14 @@ bench-reader: $(VENV)/.bench ## an object store through a shaped connection; com
 bench-random: $(VENV)/.bench ## single records of an object store: the same ranges read raw
 	$(BIN)/python -m bench.random_access
 
+.venv-foreign/.ready:
+	@$(PYTHON) -m venv .venv-foreign
+	@.venv-foreign/bin/python -m pip install --quiet --disable-pip-version-check indexed_gzip==1.10.3 rapidgzip==0.16.2
+	@touch $@
+
+bench-foreign: $(VENV)/.bench .venv-foreign/.ready ## a GZIP stream of others, indexed: blocks of GZIP, gzip, indexed_gzip and rapidgzip
+	$(BIN)/python -m bench.foreign --peer-python .venv-foreign/bin/python
+
 BASE ?=
 
 bench-compare: $(VENV)/.bench ## this tree, beside another commit of it: BASE, which is built; the last release
