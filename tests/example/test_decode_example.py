@@ -487,3 +487,33 @@ def test_a_row_of_an_ellipsis_is_an_array():
     assert tfs.Nullable([b"a"], np.array([True]))[0, ...] == b"a"
     with pytest.raises(IndexError):
         column[2, ...]
+
+
+_WIDTHS = st.integers(1, 9).flatmap(lambda n: st.integers(1 << 7 * (n - 1), (1 << 7 * n) - 1))
+"""Numbers whose varints have one to nine bytes, each as often."""
+
+
+@given(st.lists(_WIDTHS | st.sampled_from([0, 1, -1, -(2**63), 2**63 - 1]), max_size=40))
+def test_packed_integers_of_any_length(values: list[int]) -> None:
+    """The compiled codec takes several at once, where eight bytes and eight places are left."""
+    record = wire_example(entry(b"x", int64s(*values)))
+    ragged = decode_examples([record, record], {"x": ("int64", (None,))})["x"]
+    assert [row.tolist() for row in ragged] == [values, values]
+    fixed = decode_examples([record, record], {"x": ("int64", (len(values),))})["x"]
+    assert fixed.tolist() == [values, values]
+    for count in {len(values) + 1, max(0, len(values) - 1)} - {len(values)}:
+        with pytest.raises(SchemaError):
+            decode_examples([record], {"x": ("int64", (count,))})
+
+
+@given(st.lists(st.sampled_from([1, 300, 70_000, 2**40]), min_size=1, max_size=20), st.data())
+def test_packed_integers_that_are_cut(values: list[int], data: st.DataObject) -> None:
+    packed = b"".join(map(varint, values))
+    cut = packed[: data.draw(st.integers(1, len(packed)))]
+    feature = field(3, field(1, cut))
+    if cut[-1] < 0x80:
+        whole = sum(byte < 0x80 for byte in cut)
+        assert decode_one(feature, "int64") == values[:whole]
+    else:
+        with pytest.raises(CorruptRecordError):
+            decode_one(feature, "int64")
