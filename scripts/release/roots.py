@@ -18,7 +18,9 @@ from scripts.release.example import first_example, without_tensorflow
 from scripts.wheels.build import ROOT, run
 from scripts.wheels.debian import mirror
 
-PLACE = ROOT / "build/roots"
+PLACE = Path("/var/tmp/tfio_store-roots")
+"""Not in the tree: setuptools would walk through all of them, and through their links."""
+
 PROGRAM = ROOT / "scripts/wheels/program.py"
 ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/root", "LANG": "C.UTF-8"}
 OF_THIS_MACHINE = ("etc/resolv.conf", "etc/pip.conf", "etc/ssl/certs/ca-certificates.crt")
