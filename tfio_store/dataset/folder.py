@@ -233,7 +233,7 @@ def read_manifest(source: object, storage: Storage | None) -> DatasetManifest | 
     store, path = (storage or Storage()).open(source)
     if any(c in path for c in "*?[") and store.glob(path):
         return None  # a pattern, and not a folder with such a name
-    found = find_manifest(store, path.rstrip("/"), index=False)
+    found = find_manifest(store, path, index=False)
     shards = None if found else numbered(os.fspath(source))
     if shards is not None:
         return read_manifest(shards.prefix, storage)
@@ -249,11 +249,16 @@ def find_manifest(store: Store, path: str, *, index: bool = True) -> Found:
 
 
 def begin_to_find(store: Store, path: str, *, index: bool = True) -> Callable[[], Found]:
-    """`find_manifest`, whose questions are asked early."""
-    parent, stem = split_url(path)
-    named, within = Folder(store, parent), Folder(store, path)
+    """`find_manifest`, whose questions are asked early. The folder is listed only where no manifest
+    has that name: a listing costs as much as a dozen other requests. A "/" at the end says that a
+    folder is meant."""
+    whole = path.rstrip("/")
+    parent, stem = split_url(whole)
+    named, within = Folder(store, parent), Folder(store, whole)
     manifest = named.begin_manifest(manifest_name(stem), index=index) if stem else None
-    listing = early(store, within.names, f"_*{MANIFEST_SUFFIX}")
+    listing: Callable[[], list[str]] = partial(within.names, f"_*{MANIFEST_SUFFIX}")
+    if path != whole:
+        listing = early(store, listing)
 
     def found() -> Found:
         prefix = None if manifest is None else manifest()

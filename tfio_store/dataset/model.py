@@ -284,8 +284,10 @@ class Dataset(DatasetPart):
         return shards, self.record_starts[shards]
 
     def tables(self, shards: Iterable[int]) -> Iterator[BlockTable]:
-        """The block tables of these shards. Needs known blocks."""
-        return map(self._table, shards) if self.paged is None else self.paged.tables(shards)
+        """The block tables of these shards; see `PagedShards.tables`. Needs known blocks."""
+        if self.paged is None:
+            return map(self._table, shards)
+        return self.paged.tables(shards, sums=False)
 
     @cached_property
     def record_starts(self) -> Int64Array:
@@ -362,7 +364,9 @@ class Dataset(DatasetPart):
         return self.summary() if self.named is None else str(self.named)
 
     def _table(self, shard: int) -> BlockTable:
-        table = self.shards[shard].blocks if self.paged is None else self.paged.table(shard)
+        if self.paged is not None:
+            return self.paged.table(shard, sums=False)
+        table = self.shards[shard].blocks
         if table is None:
             raise ValueError(
                 f"{self.shards[shard].url}: its blocks are not known yet; index the dataset first"

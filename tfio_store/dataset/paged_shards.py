@@ -13,7 +13,7 @@ from collections import OrderedDict, deque
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from functools import cached_property, partial
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import Any, NamedTuple, Protocol, overload
 
 import numpy as np
@@ -29,6 +29,7 @@ from tfio_store.dataset.shard_page import (
     decode_page,
     decode_table,
     encode_page,
+    only_block,
     page_crc,
 )
 from tfio_store.errors import ManifestError
@@ -121,7 +122,10 @@ _STARTS_KEPT = 4 << 20
 _ITEMS_KEPT = 2 << 20
 _ITEM_BYTES = 600
 _AHEAD = 8
-"""Pages that are fetched at once by who goes through all of them."""
+"""Requests for pages that are in flight for who goes through all of them."""
+
+_PAGES_TOGETHER = 256 << 10
+"""So many bytes of neighbouring pages come by one request."""
 
 _LOOKS_AGAIN = 64
 """How often the manifest is read again if a page has gone."""
@@ -323,30 +327,60 @@ class PagedShards(Sequence[ShardInfo]):
 
     def _read_pages(self, numbers: Sequence[int]) -> Iterator[ShardPage]:
         """These pages, in this order. Several are in flight."""
-        ahead: deque[tuple[int, ShardPage | Future[BytesLike]]] = deque()
-        waiting = iter(numbers)
+        ahead: deque[tuple[list[int], ShardPage | Future[BytesLike]]] = deque()
+        waiting = self._begun_pages(numbers)
         while True:
-            while len(ahead) < _AHEAD and (number := next(waiting, None)) is not None:
-                ahead.append((number, self._begin_page(number)))
+            ahead.extend(islice(waiting, _AHEAD - len(ahead)))
             if not ahead:
                 return
-            number, begun = ahead.popleft()
-            yield begun if isinstance(begun, ShardPage) else self._end_page(number, begun)
+            run, begun = ahead.popleft()
+            if isinstance(begun, ShardPage):
+                yield begun
+            else:
+                yield from self._end_pages(run, begun)
 
-    def _begin_page(self, number: int) -> ShardPage | Future[BytesLike]:
-        kept: ShardPage | None = self._pages.get(number)
-        if kept is not None:
-            return kept
-        return self._begin(*self.refs[number].place)
+    def _begun_pages(
+        self, numbers: Sequence[int]
+    ) -> Iterator[tuple[list[int], ShardPage | Future[BytesLike]]]:
+        """Pages that are kept, and requests for the others. Neighbours come by one."""
+        run: list[int] = []
+        for number in numbers:
+            kept: ShardPage | None = self._pages.get(number)
+            if run and (kept is not None or not self._go_on(run, number)):
+                yield run, self._begin_run(run)
+                run = []
+            if kept is None:
+                run.append(number)
+            else:
+                yield [number], kept
+        if run:
+            yield run, self._begin_run(run)
 
-    def _end_page(self, number: int, begun: Future[BytesLike]) -> ShardPage:
-        ref = self.refs[number]
+    def _go_on(self, run: list[int], number: int) -> bool:
+        """Whether one request brings a page together with those before it."""
+        first, last, ref = self.refs[run[0]], self.refs[run[-1]], self.refs[number]
+        stop = ref.start + ref.nbytes
+        behind = (ref.name, ref.start) == (last.name, last.start + last.nbytes)
+        return behind and stop - first.start <= _PAGES_TOGETHER
+
+    def _begin_run(self, run: list[int]) -> Future[BytesLike]:
+        first, last = self.refs[run[0]], self.refs[run[-1]]
+        return self._begin(first.name, first.start, last.start + last.nbytes - first.start)
+
+    def _end_pages(self, run: list[int], begun: Future[BytesLike]) -> Iterator[ShardPage]:
+        first = self.refs[run[0]].start
         try:
-            page = self._decoded(ref, begun.result())
+            data, gone = memoryview(begun.result()), None
         except FileNotFoundError as error:
-            page = self._page_of_longer(number, error)
-        self._pages.put(number, page, ref.nbytes)
-        return page
+            data, gone = memoryview(b""), error
+        for number in run:
+            ref = self.refs[number]
+            if gone is None:
+                page = self._decoded(ref, data[ref.start - first : ref.start - first + ref.nbytes])
+            else:
+                page = self._page_of_longer(number, gone)
+            self._pages.put(number, page, ref.nbytes)
+            yield page
 
     def _page_of_longer(self, number: int, gone: FileNotFoundError) -> ShardPage:
         """A page that is no more, because appends put a longer one in its place: the first rows of
@@ -390,18 +424,23 @@ class PagedShards(Sequence[ShardInfo]):
 
     # Block tables
 
-    def table(self, shard: int) -> BlockTable:
-        """Where the blocks of one shard lie."""
-        return next(self.tables([shard]))
+    def table(self, shard: int, *, sums: bool = True) -> BlockTable:
+        """Where the blocks of one shard lie. See `tables`."""
+        return next(self.tables([shard], sums=sums))
 
-    def tables(self, shards: Iterable[int]) -> Iterator[BlockTable]:
-        """The block tables of these shards, in this order. Many are fetched at once."""
+    def tables(self, shards: Iterable[int], *, sums: bool = True) -> Iterator[BlockTable]:
+        """The block tables of these shards, in this order. Many are fetched at once.
+
+        ``sums``: False if nobody misses those of a raw shard of one block. Its list tells the rest,
+        and its own CRC32C, so nothing is fetched.
+        """
         ahead: deque[tuple[Listed, int, BlockTable | Future[BytesLike]]] = deque()
         numbers = iter(shards)
         while True:
             while len(ahead) < _TABLES_AHEAD and (shard := next(numbers, None)) is not None:
                 listed = self.listed(shard)
-                ahead.append((listed, shard, self._begin_table(listed.place, shard)))
+                known = None if sums else only_block(listed, raw=self.raw)
+                ahead.append((listed, shard, known or self._begin_table(listed.place, shard)))
             if not ahead:
                 return
             listed, shard, begun = ahead.popleft()
@@ -415,7 +454,10 @@ class PagedShards(Sequence[ShardInfo]):
         for shard in wanted:
             if self._tables.get(shard) is not None:
                 continue
-            place = self.listed(shard).place
+            listed = self.listed(shard)
+            if only_block(listed, raw=self.raw) is not None:
+                continue
+            place = listed.place
             if room < place.nbytes and room < _TABLES_BEGUN:
                 break
             room -= place.nbytes

@@ -273,10 +273,10 @@ class PagedPart(PagedShards):
     def _range(self, column: str) -> tuple[int, int]:
         return self._places.records if column == "records" else self._places.blocks
 
-    def tables(self, shards: Iterable[int]) -> Iterator[BlockTable]:
+    def tables(self, shards: Iterable[int], *, sums: bool = True) -> Iterator[BlockTable]:
         numbers = list(shards)
         first = self._places.shards[0]
-        found = self._base.tables(first + shard for shard in numbers)
+        found = self._base.tables((first + shard for shard in numbers), sums=sums)
         for shard, table in zip(numbers, found, strict=True):
             records = int(table.records[-1])
             bounds = self._bounds(shard, records)

@@ -205,11 +205,11 @@ class Resolver:
         look = early(store, store.look, path)
         name = path.rstrip("/")
         # files of records mostly have a suffix, and need no questions for a manifest
-        begun = begin_to_find(store, name) if self._few and "." not in _name(name) else None
+        begun = begin_to_find(store, path) if self._few and "." not in _name(name) else None
         info = look()
         if info is not None:
             return Resolved([self._shard(store, info)])
-        found = find_manifest(store, name) if begun is None else begun()
+        found = find_manifest(store, path) if begun is None else begun()
         if found is None:
             return self._tfds(store, name)
         return self._known(store, path, found)

@@ -46,9 +46,11 @@ __all__ = [
     "encode_table",
     "index_of",
     "list_of",
+    "only_block",
     "page_crc",
     "pages_from_json",
     "pages_to_json",
+    "shards_of_a_page",
 ]
 
 
@@ -140,11 +142,18 @@ def decode_table(data: BytesLike, shard: ShardInfo) -> BlockTable:
 
 
 PAGE_SHARDS = 2048
-"""A page of so many shards takes about 200 KB: one request, and the most that an append writes
-again."""
+"""The most shards of a page, which then takes about 200 KB: one request, and the most that an
+append writes again."""
+
+_LEAST_SHARDS = 128
+_USUAL_PAGES = 512
+"""The root tells of so many pages in 32 KB."""
 
 MOST_PAGE_BYTES = 16 << 20
 """No page is longer, however long its names are."""
+
+_ONE_BLOCK_BYTES = 80
+"""The bytes of a table with sums, if it has one block."""
 
 _LEAST_OF_BLOCK = 16
 """Bytes of a table for each block."""
@@ -211,6 +220,24 @@ class ShardPage:
         """In Python's integers, which do not wrap."""
         sums = (sum(self.columns[name].tolist()) for name in ("records", "nbytes", "blocks"))
         return PageTotals(len(self), *sums)
+
+
+def shards_of_a_page(shards: int) -> int:
+    """How many shards a page has in a list of so many. Who wants one of them reads the root and a
+    page: of a shorter list the pages are shorter, so that neither takes much."""
+    size = _LEAST_SHARDS
+    while size < PAGE_SHARDS and size * _USUAL_PAGES < shards:
+        size *= 2
+    return size
+
+
+def only_block(listed: Listed, *, raw: bool) -> BlockTable | None:
+    """The table of a shard, without its sums, if the list tells all else that there is in it: the
+    shard is raw, has one block, and its table has no place for those of more than two records."""
+    if not raw or listed.blocks != 1 or listed.place.nbytes > _ONE_BLOCK_BYTES:
+        return None
+    offsets = np.array([0, listed.shard.nbytes], np.int64)
+    return BlockTable(offsets, offsets, np.array([0, listed.shard.records], np.int64))
 
 
 def list_of(pages: Iterable[bytes]) -> bytes:

@@ -30,6 +30,7 @@ from tfio_store.records.framing import (
     HEADER_BYTES,
     RecordBatch,
     RecordDecoder,
+    crc32c,
 )
 from tfio_store.records.recovery import (
     Gap,
@@ -280,6 +281,8 @@ def decode_block(
     if block.sums is not None and not decoder.failed and decoder.summed != block.sums[1]:
         raise other_records(shard.url, block.start)
     decoder.finish()
+    if block.sums is None and verify and not _is_that_shard(shard, block, data):
+        raise other_records(shard.url, block.start)
     held = block.before + block.records + block.behind
     if len(batch) != held:
         raise ManifestError(
@@ -287,6 +290,13 @@ def decode_block(
             f"its index says {held}; rebuild the index with tfio_store.build_index"
         )
     return part_of(batch, block)
+
+
+def _is_that_shard(shard: Shard, block: Block, data: BytesLike) -> bool:
+    """Whether the bytes are those that the manifest means, if the block is all of the shard."""
+    if shard.crc32c is None or (block.start, block.stop) != (0, shard.nbytes):
+        return True
+    return crc32c(data) == shard.crc32c
 
 
 def other_records(url: str, offset: int) -> ReplacedError:

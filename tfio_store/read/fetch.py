@@ -63,7 +63,9 @@ def fetch_blocks(
     the first unit, if it is a stream of raw records, reading begins.
     """
     ranges = fetches(units, numbers, position=position, start=start)
-    with closing(ReadAhead(ranges, budget=budget, may_be_short=True)) as ahead:
+    # of a long dataset each range may need a page and a table, which take requests themselves
+    first = None if units.dataset.paged is None else 1
+    with closing(ReadAhead(ranges, budget=budget, may_be_short=True, first=first)) as ahead:
         yield from decode(units.dataset, ((fetch.tag, data) for fetch, data in ahead), how)
 
 

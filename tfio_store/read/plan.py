@@ -84,6 +84,13 @@ class Units:
             return starts.first_of("blocks", shard)
         return int(starts[shard])
 
+    def is_of(self, number: int, shard: int) -> bool:
+        """Whether a unit is of this shard, of which a unit was asked for before."""
+        starts = self._starts
+        if isinstance(starts, PagedShards):
+            return 0 <= number - self.first(shard) < starts.listed(shard).blocks
+        return bool(starts[shard] <= number < starts[shard + 1])
+
     def begin(self, numbers: Numbers) -> None:
         """Begin to fetch the tables of these units, which are asked for soon."""
         paged = self.dataset.paged
@@ -190,7 +197,7 @@ class _PagedTotals:
     def find(self, record: int) -> tuple[int, int]:
         shards, firsts = self.paged.shards_of("records", np.array([record], np.int64))
         shard, within = int(shards[0]), record - int(firsts[0])
-        table = self.paged.table(shard)
+        table = self.paged.table(shard, sums=False)
         block = int(np.searchsorted(table.records, within, side="right")) - 1
         return self.paged.first_of("blocks", shard) + block, within - int(table.records[block])
 
@@ -205,7 +212,7 @@ def _records_of_blocks(paged: PagedShards, numbers: Order) -> Iterator[int]:
     order = np.argsort(shards)
     wanted, starts = np.unique(shards[order], return_index=True)
     blocks = np.split((numbers - firsts)[order], starts[1:])
-    for mine, table in zip(blocks, paged.tables(wanted.tolist()), strict=True):
+    for mine, table in zip(blocks, paged.tables(wanted.tolist(), sums=False), strict=True):
         yield from np.diff(table.records)[mine].tolist()
 
 
@@ -256,9 +263,13 @@ def fetches(
     one, if it is a stream of raw records, reading begins."""
     dataset, run, wanted = units.dataset, list[Block](), 0
     for at in range(position, len(order)):
-        if (at - position) % _UNITS_AHEAD == 0:
+        number = int(order[at])
+        if run and not units.is_of(number, run[0].shard):  # before anything is asked for the next
+            yield from _run_fetches(dataset, at - len(run), run)
+            run, wanted = [], 0
+        if (at - position) % _UNITS_AHEAD == 1:  # who wants the first one does not pay for others
             units.begin(order[at : at + 2 * _UNITS_AHEAD])
-        shard, block = units[int(order[at])]
+        shard, block = units[number]
         if run and (block is None or not _continues(dataset, run, wanted, block)):
             yield from _run_fetches(dataset, at - len(run), run)
             run, wanted = [], 0

@@ -32,8 +32,9 @@ WAITING = 0.5
 class RequestWindow:
     """How many requests a reader has in flight: ``size``.
 
-    It begins at half of the store's usual number: a reader that wants three records must not pay
-    for everything that could be in flight. The first answer takes it to the usual number. From
+    It begins at half of the store's usual number, or at ``first``: a reader that wants three
+    records must not pay for everything that could be in flight. The first answer takes it to the
+    usual number. From
     there it is judged by rounds of ``size`` answers. While the reader mostly waits, it is doubled,
     up to the store's most. If a doubling does not bring more bytes a second, it is taken back, and
     it was the last.
@@ -41,11 +42,11 @@ class RequestWindow:
     The caller passes the time, in seconds from any moment. No clock is looked at here.
     """
 
-    def __init__(self, usual: int, most: int) -> None:
+    def __init__(self, usual: int, most: int, first: int | None = None) -> None:
         self.limits = usual, most  # as the store has them
         self.usual = min(usual, most)
         self.most = most
-        self.size = min(self.usual, max(2, usual // 2))
+        self.size = min(self.usual, first or max(2, usual // 2))
         self._settled = usual >= most
         self._slower: tuple[int, float] | None = None  # size and bytes a second before a doubling
         self._begin(0.0)
@@ -53,7 +54,7 @@ class RequestWindow:
     def answered(self, nbytes: int, asked: float, came: float) -> None:
         """The reader wanted the next answer at the time ``asked``, and had it when it ``came``."""
         if self.size < self.usual:
-            self._grow(self.usual)
+            self._early, self.size = self.size, self.usual
         elif self._early:  # it was asked for before the window grew, and says nothing of that
             self._early -= 1
             if not self._early:
@@ -64,10 +65,6 @@ class RequestWindow:
             self._left -= 1
             if not self._left:
                 self._judge(came)
-
-    def _grow(self, most: int) -> None:
-        self._early = self.size
-        self.size = min(2 * self.size, most)
 
     def _begin(self, now: float) -> None:
         """Begin a round."""
@@ -86,7 +83,7 @@ class RequestWindow:
             self._settled = True
         elif self._waited > WAITING * seconds:
             self._slower = self.size, rate
-            self._grow(self.most)
+            self._early, self.size = self.size, min(2 * self.size, self.most)
         else:
             self._slower = None
             self._begin(now)
@@ -116,18 +113,25 @@ class ReadAhead(Iterator[tuple[Fetch[Tag], "BytesLike"]]):
     flight or wait (a single larger range goes alone), in as many requests as `RequestWindow` finds
     worth having. If an object ends before a range does, that is a TruncatedRecordError, or with
     ``may_be_short`` the bytes that exist come, and `Version.end` says where the object ends.
+    ``first``: how many requests begin before the first answer is there, if not as many as usual.
 
     Closing gives up every request; an abandoned iterator closes itself. Neither waits: to cancel a
     future takes its lock, so that is left to a thread.
     """
 
     def __init__(
-        self, ranges: Iterable[Fetch[Tag]], *, budget: int, may_be_short: bool = False
+        self,
+        ranges: Iterable[Fetch[Tag]],
+        *,
+        budget: int,
+        may_be_short: bool = False,
+        first: int | None = None,
     ) -> None:
         self._owner = Owner()
         self._ranges = iter(ranges)
         self._budget = budget
         self._may_be_short = may_be_short
+        self._first = first
         self._window: RequestWindow | None = None
         self._waiting: deque[tuple[Fetch[Tag], Future[BytesLike]]] = deque()
         self._next: Fetch[Tag] | None = None
@@ -154,7 +158,7 @@ class ReadAhead(Iterator[tuple[Fetch[Tag], "BytesLike"]]):
         """The window for the store of the moment: the shards of a dataset may lie in several."""
         window, limits = self._window, (store.in_flight, store.most_in_flight)
         if window is None or window.limits != limits:
-            window = self._window = RequestWindow(*limits)
+            window = self._window = RequestWindow(*limits, self._first)
         return window
 
     def _check(self, fetch: Fetch[Tag], nbytes: int) -> None:

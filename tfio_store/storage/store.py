@@ -193,8 +193,9 @@ class Store(Protocol):
 
     def get(self, path: str, *, most: int | None = None) -> tuple[bytes, ObjectInfo]:
         """Read a small object whole by one request, with the size and etag of exactly these bytes.
-        FileNotFoundError, IsADirectoryError; OSError if it has more than ``most`` bytes. (If only
-        the fsspec class of a filesystem is known, a look is a request of its own.)"""
+        FileNotFoundError, also of a folder where that would be a second question, and else
+        IsADirectoryError; OSError if it has more than ``most`` bytes. (If only the fsspec class of
+        a filesystem is known, a look is a request of its own.)"""
 
     def read(
         self, path: str, start: int, stop: int, *, etag: str | Version | None = None

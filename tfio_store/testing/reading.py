@@ -163,7 +163,7 @@ class ReadingTests:
             store.get(path)
         assert fault.value.filename == store.url(path)
         store.put(path, b"x")
-        with pytest.raises(IsADirectoryError):
+        with pytest.raises((IsADirectoryError, FileNotFoundError)):  # one request tells no folder
             store.get(path.rpartition("/")[0])
 
     def test_get_while_the_object_is_replaced(self, site: Site) -> None:

@@ -27,6 +27,7 @@ from tfio_store.dataset.shard_page import (
     index_of,
     list_of,
     page_crc,
+    shards_of_a_page,
 )
 
 if TYPE_CHECKING:
@@ -103,7 +104,9 @@ class _Long:
         """``kept``: the list to go on with. Of its pages only one that is not full is written
         again."""
         refs = () if kept is None else kept.refs
-        if refs and refs[-1].totals.shards < PAGE_SHARDS:
+        before = 0 if kept is None else len(kept)
+        self._page_shards = min(PAGE_SHARDS, shards_of_a_page(before + len(new)))
+        if refs and refs[-1].totals.shards < self._page_shards:
             refs = refs[:-1]
         listed = iter(()) if kept is None else kept.all_listed(len(refs))
         refs = (*refs, *self._put_pages(self._pages(listed, new)))
@@ -120,7 +123,7 @@ class _Long:
         held = list(listed)
         for one in self._put_tables(new):
             held.append(one)
-            if len(held) == PAGE_SHARDS:
+            if len(held) == self._page_shards:
                 yield encode_page(held)
                 held = []
         if held:

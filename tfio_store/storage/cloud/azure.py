@@ -210,12 +210,9 @@ class AzureStore(AzureCopies):
                 raise self._is_folder(path)
             return data, described(path, stream.properties)
 
-        try:
-            if "/" in path:
-                return await self._ask(path, attempt)
-        except FileNotFoundError:
-            pass
-        raise await self._missing_or_folder(path)
+        if "/" not in path:
+            raise self._is_folder(path)
+        return await self._ask(path, attempt)
 
     async def _read(self, path: str, start: int, stop: int, version: Version) -> BytesLike:
         if stop <= start:

@@ -102,12 +102,9 @@ class GCSStore(GCSCopies):
             check_size(len(data), most, self.url(path))
             return data, ObjectInfo(path, len(data), answer.headers.get("x-goog-generation"))
 
-        try:
-            if split(path)[1]:
-                return await self._ask(path, attempt)
-        except FileNotFoundError:
-            pass
-        raise await self._missing_or_folder(path)
+        if not split(path)[1]:
+            raise self._is_folder(path)
+        return await self._ask(path, attempt)
 
     async def _read(self, path: str, start: int, stop: int, version: Version) -> BytesLike:
         if stop <= start:

@@ -185,10 +185,7 @@ class S3Store(S3Copies):
             check_size(len(data), most, self.url(path))
             return data, ObjectInfo(path, len(data), etag_of(answer))
 
-        try:
-            return await self._ask(path, attempt)
-        except FileNotFoundError as missing:
-            raise await self._missing_or_folder(path) from missing
+        return await self._ask(path, attempt)
 
     async def _read(self, path: str, start: int, stop: int, version: Version) -> BytesLike:
         if stop <= start:
