@@ -24,6 +24,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -134,8 +135,8 @@ def scattered(
     def at_once(source: tfs.RecordSource) -> Took:
         return took(lambda: source[numbers])
 
-    ways = {
-        f"{name}, {how}": lambda way=way, source=source: way(source)
+    ways: dict[str, Callable[[], Took]] = {
+        f"{name}, {how}": partial(way, source)
         for how, way in (("one by one", singly), ("as one list", at_once))
         for name, source in sources.items()
     }

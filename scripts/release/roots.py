@@ -22,7 +22,11 @@ PLACE = Path("/var/tmp/tfio_store-roots")
 """Not in the tree: setuptools would walk through all of them, and through their links."""
 
 PROGRAM = ROOT / "scripts/wheels/program.py"
-ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LANG": "C.UTF-8"}
+ENVIRONMENT = {
+    "PATH": "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "HOME": "/root",
+    "LANG": "C.UTF-8",
+}
 OF_THIS_MACHINE = ("etc/resolv.conf", "etc/pip.conf", "etc/ssl/certs/ca-certificates.crt")
 ASKS = """
 import platform, sys, sysconfig

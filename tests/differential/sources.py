@@ -199,8 +199,8 @@ def encode(draw: Draw, records: list[bytes], codec: str | None) -> bytes:
         return b"".join(parts) + packer.flush()
     if codec in ("GZIP", "ZSTD") and len(records) > 1 and draw.chance("members", 0.3):
         half = len(records) // 2
-        parts = (oracle.write(records[:half]), oracle.write(records[half:]))
-        return b"".join(oracle.compress(part, codec) for part in parts)
+        members = (oracle.write(records[:half]), oracle.write(records[half:]))
+        return b"".join(oracle.compress(member, codec) for member in members)
     return oracle.compress(oracle.write(records), codec)
 
 

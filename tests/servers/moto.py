@@ -65,7 +65,9 @@ def serve(port: int) -> None:
     from moto.s3.models import FakeKey, FakeMultipart
     from werkzeug.serving import make_server
 
-    FakeKey.instances_tracked, FakeMultipart.instances_tracked = Untracked(), Untracked()
+    kinds: list[Any] = [FakeKey, FakeMultipart]
+    for kind in kinds:
+        kind.instances_tracked = Untracked()
     anything, s3 = DomainDispatcherApplication(create_backend_app), create_backend_app("s3")
     turn = threading.Lock()
 

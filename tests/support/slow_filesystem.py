@@ -14,7 +14,7 @@ from fsspec.asyn import AsyncFileSystem
 __all__ = ["SlowFileSystem"]
 
 
-class SlowFileSystem(AsyncFileSystem):  # type: ignore[misc]  # fsspec has no types
+class SlowFileSystem(AsyncFileSystem):
     """``slow://NAME`` is the file ``folder``/NAME. ``flying``: requests under way."""
 
     protocol = "slow"

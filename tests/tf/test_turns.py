@@ -63,7 +63,7 @@ def test_turns_are_those_of_tensorflows_interleave(seed: int) -> None:
     dice = np.random.default_rng(seed)
     files = [dice.choice([1, 2, 3, 7], dice.integers(0, 4)).tolist() for _ in range(seed % 7 + 1)]
     size, lanes = int(dice.choice([1, 2, 5, 50])), int(dice.integers(1, 9))
-    numbers = {}
+    numbers = dict[tuple[int, int], tuple[int, int]]()
     block = 0
     for f, file in enumerate(files):
         before = 0
