@@ -109,6 +109,58 @@ static void output_read(kernel_call *now, record_list *records, const failure *l
     if (output_records(now, 0, records)) output_error(now, 1, late);
 }
 
+/* --- span by span ------------------------------------------------------------------------------- */
+
+typedef struct {
+    const read_settings *settings;
+    int64_t expected;
+    bool raw;            /* all of them lie in local files, which are as long as their blocks claim */
+    TF_TString *strings; /* from the next record on */
+} spans_copying;
+
+static bool expect_span(kernel_call *now, const blocks_request *asked, const span_row *span,
+                        void *state) {
+    spans_copying *all = state;
+    named_block named;
+    if (!input_block(now, asked, span, &named)) return false;
+    all->raw = all->raw && is_raw_local(named.url, named.codec, all->settings);
+    all->expected += span_records(asked, span);
+    return true;
+}
+
+static bool copy_span(kernel_call *now, const blocks_request *asked, const span_row *span,
+                      void *state) {
+    spans_copying *all = state;
+    span_run next = {0};
+    const bool good = run_read(now, asked, span, all->settings, &next);
+    if (good) {
+        part_copy(&next.found, all->strings);
+        all->strings += next.found.count;
+    }
+    run_release(&next);
+    return good;
+}
+
+/* Where all or nothing is wanted of raw local files, in the order of the spans, each span is copied
+ * while it lies in the processor's cache, and the next one is read into the same memory. False: it is
+ * not so, and nothing was done. */
+static bool copy_spans(kernel_call *now, const blocks_request *asked,
+                       const read_settings *settings) {
+    spans_copying all = {.settings = settings, .raw = true};
+    failure none;
+    none.code = TF_OK;
+    if (asked->lanes > 0 || settings->partial || settings->skip_corrupt ||
+        input_count(now, SEED) > 0)
+        return false;
+    if (!each_span(now, asked, expect_span, &all)) return true;
+    if (!all.raw) return false;
+    all.strings = output_tensor(now, 0, TF_STRING, &all.expected, 1);
+    if (all.strings != NULL && each_span(now, asked, copy_span, &all)) output_error(now, 1, &none);
+    return true;
+}
+
+/* ------------------------------------------------------------------------------------------------ */
+
 void read_blocks(void *kernel, TF_OpKernelContext *context) {
     kernel_call now;
     blocks_request asked;
@@ -116,7 +168,7 @@ void read_blocks(void *kernel, TF_OpKernelContext *context) {
     failure late;
     late.code = TF_OK;
     if (call_begin(&now, context, READ_INPUT_COUNT) && input_request(&now, &asked) &&
-        reading_begin(&now, &asked, &all)) {
+        !copy_spans(&now, &asked, kernel) && reading_begin(&now, &asked, &all)) {
         record_list *records = read_all(&now, &asked, &all, &late);
         if (now.why.code == TF_OK) output_read(&now, records, &late);
         records_delete(records);

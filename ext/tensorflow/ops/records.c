@@ -57,6 +57,12 @@ size_t records_count(const record_list *list) { return list->count; }
 
 const ex_bytes *records_all(const record_list *list) { return list->records; }
 
+void part_copy(const record_part *found, TF_TString *strings) {
+    for (size_t i = 0; i < found->count; i++)
+        tf.StringCopy(&strings[i], (const char *)found->bytes.data + found->offsets[i],
+                      (size_t)found->lengths[i]);
+}
+
 void strings_copy(const ex_bytes *bytes, size_t count, TF_TString *strings) {
     for (size_t i = 0; i < count; i++) {
         if (i + STRINGS_AHEAD < count) __builtin_prefetch(bytes[i + STRINGS_AHEAD].data);

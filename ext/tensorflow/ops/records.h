@@ -30,7 +30,9 @@ const ex_bytes *records_all(const record_list *list);
 /* Records are met in any order: so many before its turn, a record is called into the cache. */
 enum { STRINGS_AHEAD = 8 };
 
-/* Copies to as many strings, which are initialised. */
+/* Copies to as many strings, which are initialised: a part's records … */
+void part_copy(const record_part *found, TF_TString *strings);
+/* … or any. */
 void strings_copy(const ex_bytes *bytes, size_t count, TF_TString *strings);
 
 /* NULL is no list. */
