@@ -22,7 +22,7 @@ import sys
 import tempfile
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -60,7 +60,7 @@ def _busy() -> float:
     return sum(each.ru_utime + each.ru_stime for each in sides)
 
 
-def in_turns(ways: dict[str, Callable[[], Took]], rounds: int) -> dict[str, Took]:
+def in_turns(ways: Mapping[str, Callable[[], Took]], rounds: int) -> dict[str, Took]:
     """The medians of so many rounds, in which the ways take turns."""
     found: dict[str, list[Took]] = {name: [] for name in ways}
     for _ in range(rounds):
@@ -171,6 +171,7 @@ def sequential(folder: Path, rounds: int, peer_python: str | None) -> list[list[
         ways["rapidgzip"] = [program, "-dc", stream]
 
     def run(command: list[str], cores: int) -> Took:
+        """On the first so many cores."""
         only = set(sorted(os.sched_getaffinity(0))[:cores])
         call = lambda: subprocess.run(  # noqa: E731
             command,
@@ -180,11 +181,8 @@ def sequential(folder: Path, rounds: int, peer_python: str | None) -> list[list[
         )
         return took(call)
 
-    def runs(command: list[str], cores: int) -> Callable[[], Took]:
-        return lambda: run(command, cores)
-
     times = in_turns(
-        {f"{name} {n}": runs(command, n) for name, command in ways.items() for n in (1, 2)}, rounds
+        {f"{name} {n}": partial(run, way, n) for name, way in ways.items() for n in (1, 2)}, rounds
     )
     nbytes = os.path.getsize(stream)
     rows = []

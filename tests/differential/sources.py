@@ -195,8 +195,8 @@ def encode(draw: Draw, records: list[bytes], codec: str | None) -> bytes:
         )
         flush = draw.one("flush", zlib.Z_NO_FLUSH, zlib.Z_SYNC_FLUSH, zlib.Z_FULL_FLUSH)
         frames = map(oracle.frame, records)
-        parts = [packer.compress(frame) + packer.flush(flush) for frame in frames]
-        return b"".join(parts) + packer.flush()
+        packed = [packer.compress(frame) + packer.flush(flush) for frame in frames]
+        return b"".join(packed) + packer.flush()
     if codec in ("GZIP", "ZSTD") and len(records) > 1 and draw.chance("members", 0.3):
         half = len(records) // 2
         members = (oracle.write(records[:half]), oracle.write(records[half:]))
