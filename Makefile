@@ -325,6 +325,12 @@ bench-random: $(VENV)/.bench ## single records of an object store: the same rang
 bench-foreign: $(VENV)/.bench .venv-foreign/.ready ## a GZIP stream of others, indexed: blocks of GZIP, gzip, indexed_gzip and rapidgzip
 	$(BIN)/python -m bench.foreign --peer-python .venv-foreign/bin/python
 
+bench-requests: $(VENV)/.bench ## what opening a dataset in a bucket asks of it, and its first records
+	$(BIN)/python -m bench.requests
+
+sim-fleet: $(VENV)/.bench ## 1 to 4,096 hosts on a million shards: our policies, a store with limits, and a clock that nobody waits for
+	$(BIN)/python -m bench.fleet
+
 BASE ?=
 
 bench-compare: $(VENV)/.bench ## this tree, beside another commit of it: BASE, which is built; the last release

@@ -3,7 +3,8 @@
     python -m bench.fast_store PORT FOLDER --wait-ms 30
 
 ``FOLDER/bucket/key`` is the object ``s3://bucket/key``. Bytes go from the file to the socket by
-sendfile, in a process of the server's own.
+sendfile, in a process of the server's own. With ``--limit`` it answers so many requests a second,
+and SlowDown to those beyond. With ``--log`` each request becomes a line of JSON.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import email.utils
+import json
 import os
 import re
 import socket
@@ -34,17 +36,44 @@ def options(endpoint: str) -> dict[str, object]:
 
 
 @contextlib.contextmanager
-def fast_store(folder: str | Path, *, wait_ms: float = 0) -> Iterator[str]:
+def fast_store(
+    folder: str | Path, *, wait_ms: float = 0, limit: float = 0, log: str | Path | None = None
+) -> Iterator[str]:
     """The URL of a server of ``folder`` in a process of its own, while the block runs."""
     port = free_port()
     command = [sys.executable, "-m", "bench.fast_store", str(port), str(folder)]
-    with running([*command, "--wait-ms", str(wait_ms)], port=port):
+    command += ["--wait-ms", str(wait_ms), "--limit", str(limit)]
+    command += [] if log is None else ["--log", str(log)]
+    with running(command, port=port):
         yield f"http://127.0.0.1:{port}"
 
 
+class Allowance:
+    """So many requests a second, and a tenth of that at once. 0: any number."""
+
+    def __init__(self, rate: float) -> None:
+        self._rate, self._most = rate, max(1.0, rate / 10)
+        self._left, self._at = self._most, time.monotonic()
+        self._lock = threading.Lock()
+
+    def take(self) -> bool:
+        with self._lock:
+            now = time.monotonic()
+            self._left = min(self._most, self._left + (now - self._at) * self._rate)
+            self._at = now
+            if self._rate and self._left < 1:
+                return False
+            self._left -= 1
+            return True
+
+
 class Connection:
-    def __init__(self, end: socket.socket, folder: Path, wait_s: float) -> None:
+    def __init__(
+        self, end: socket.socket, folder: Path, wait_s: float, allowed: Allowance, log: int | None
+    ) -> None:
         self._end, self._folder, self._wait_s = end, folder, wait_s
+        self._allowed, self._log = allowed, log
+        self._asked: dict[str, object] = {}
 
     def serve(self) -> None:
         self._end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -71,7 +100,11 @@ class Connection:
         bucket, _, key = unquote(url.path).lstrip("/").partition("/")
         asked = {name: values[0] for name, values in parse_qs(url.query).items()}
         path = self._folder / bucket / key
-        if method not in ("GET", "HEAD"):
+        self._asked = {"method": method, "key": key, "prefix": asked.get("prefix")}
+        self._asked |= {"range": headers.get("range"), "at": time.time()}
+        if not self._allowed.take():
+            self._send(503, body=_error("SlowDown", "Please reduce your request rate."))
+        elif method not in ("GET", "HEAD"):
             self._send(405, body=_error("MethodNotAllowed", "This store is for reading."))
         elif not key:
             self._send(200, body=self._listing(bucket, asked).encode(), kind="application/xml")
@@ -113,6 +146,10 @@ class Connection:
         kind: str = "application/xml",
     ) -> None:
         length = len(body) if nbytes is None else nbytes
+        if self._log is not None:
+            got = 0 if nbytes is None or self._asked["method"] == "HEAD" else nbytes
+            line = json.dumps({**self._asked, "status": status, "nbytes": got})
+            os.write(self._log, f"{line}\n".encode())
         lines = [f"HTTP/1.1 {status} -", f"Content-Length: {length}", f"Content-Type: {kind}"]
         lines += [f"{name}: {value}" for name, value in (more or {}).items()]
         self._end.sendall("\r\n".join([*lines, "", ""]).encode() + body)
@@ -176,11 +213,16 @@ def main() -> None:
     parser.add_argument("port", type=int)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--wait-ms", type=float, default=0, help="before each answer")
+    parser.add_argument("--limit", type=float, default=0, help="requests a second; 0: any")
+    parser.add_argument("--log", type=Path, help="a file that gets a line for each request")
     given = parser.parse_args()
+    allowed, log = Allowance(given.limit), None
+    if given.log is not None:
+        log = os.open(given.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     with socket.create_server(("127.0.0.1", given.port), backlog=1024) as listener:
         while True:
             end, _ = listener.accept()
-            connection = Connection(end, given.folder, given.wait_ms / 1000)
+            connection = Connection(end, given.folder, given.wait_ms / 1000, allowed, log)
             threading.Thread(target=connection.serve, daemon=True).start()
 
 

@@ -136,6 +136,8 @@ class _BlockDecoders:
         self._dataset = dataset
         self._how = how
         self._workers = _cores()
+        self._ahead = 0
+        """Blocks under way while one is handed out: none at first, for who waits for the first."""
         self._waiting: deque[Future[_Decoded]] = deque()
         self._seeds, self._seeds_at = memoryview(b""), 0
         """Those of the next run of blocks, and where in their index they begin."""
@@ -152,12 +154,13 @@ class _BlockDecoders:
                 yield from self.drain()
                 yield from self._out(self._decode(position, block, stored))
                 continue
-            while len(self._waiting) >= 2 * self._workers:
-                yield from self._out(self._waiting.popleft().result())
             pool = threads.pool("decode", self._workers)
             self._waiting.append(
                 pool.submit(self._decode, position, block, stored, self._seed_of(block))
             )
+            while len(self._waiting) > self._ahead:
+                yield from self._out(self._waiting.popleft().result())
+            self._ahead = min(self._ahead + 1, 2 * self._workers)
 
     def _seed_of(self, block: Block) -> memoryview:
         if block.restart is None:
