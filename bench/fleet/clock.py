@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-import greenlet
+import greenlet  # type: ignore[import-untyped]
 
 __all__ = ["Answer", "Clock"]
 

@@ -93,6 +93,8 @@ TRANSIENT_CODES = frozenset(
     }
 )  # fmt: skip
 
+SLOW_DOWN = frozenset({"SlowDown", "Throttling", "ThrottlingException"})
+
 # Client exceptions (package, class) that mean that no whole answer has arrived.
 TRANSIENT_TYPES = frozenset(
     {
@@ -225,6 +227,11 @@ def is_transient(fault: BaseException) -> bool:
     if isinstance(fault, passing) or types & TRANSIENT_TYPES:
         return True
     return type(fault) is OSError and fault.errno in TRANSIENT_ERRNO
+
+
+def is_slow_down(fault: BaseException) -> bool:
+    """Whether a store wants to be asked less often."""
+    return code_of(fault) in SLOW_DOWN or status_of(fault) in (429, 503)
 
 
 def types_of(fault: BaseException) -> set[tuple[str, str]]:

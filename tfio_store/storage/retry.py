@@ -9,7 +9,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from tfio_store.storage.faults import is_refused, is_transient, named
+from tfio_store.storage.faults import is_refused, is_slow_down, is_transient, named
+from tfio_store.storage.pace import Pace
 from tfio_store.storage.redaction import redacted
 
 __all__ = ["Retry", "log"]
@@ -27,13 +28,18 @@ SLOWEST_LINK = 256 * 1024
 """Bytes per second below which an attempt that moves many bytes counts as stalled."""
 
 
+SLOWER = 2
+"""A store that wants fewer requests is waited for as if so many attempts more had failed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Retry:
     """How to repeat requests after passing faults.
 
     These are timeouts, resets, 408/429/5xx answers and short bodies. Other faults are raised at
     once. Before attempt n + 1 a request waits a random time of up to ``min(max_delay, base_delay *
-    2**(n - 1))`` seconds ("full jitter": it spreads clients that a store has turned away together).
+    2**(n - 1))`` seconds ("full jitter": it spreads clients that a store has turned away together),
+    and up to four times that where the store answers that it is asked too often (503 SlowDown).
     The logger ``tfio_store`` logs each repeated attempt, at level INFO.
 
     Args:
@@ -108,17 +114,7 @@ class Retry:
         Raises:
             OSError: What stopped the last attempt, with ``url``.
         """
-        import asyncio  # imported late: it takes 20 ms
-
-        trials = Trials(self, url)
-        while True:
-            try:
-                return await asyncio.wait_for(attempt(), self.limit(nbytes))
-            except Exception as fault:
-                pause = trials.after(fault)
-            if isinstance(pause, Exception):
-                raise pause  # outside the handler, which would chain the fault to it as it was
-            await asyncio.sleep(pause)
+        return await repeated(self, attempt, url, nbytes, Pace())
 
     def run_blocking(self, attempt: Callable[[], T], url: str) -> T:
         """Call ``attempt()`` until it succeeds: `run` for a filesystem that blocks.
@@ -144,6 +140,37 @@ class Retry:
             time.sleep(pause)
 
 
+async def repeated(
+    retry: Retry,
+    attempt: Callable[[], Awaitable[T]],
+    url: str,
+    nbytes: int,
+    pace: Pace,
+) -> T:
+    """`Retry.run`, where each attempt begins when the ``pace`` of its store allows it."""
+    import asyncio  # imported late: it takes 20 ms
+
+    trials, now = Trials(retry, url), asyncio.get_running_loop().time
+    number = pace.join()
+    try:
+        while True:
+            while (wait := pace.wait(number, now())) > 0:
+                await asyncio.sleep(wait)
+            begun, slow = now(), False
+            try:
+                return await asyncio.wait_for(attempt(), retry.limit(nbytes))
+            except Exception as fault:
+                slow = is_slow_down(fault)
+                pause = trials.after(fault)
+            finally:
+                pace.ended(now(), begun, refused=slow)
+            if isinstance(pause, Exception):
+                raise pause  # outside the handler, which would chain the fault to it as it was
+            await asyncio.sleep(pause)
+    finally:
+        pace.leave(number)
+
+
 class Trials:
     """The attempts at one request."""
 
@@ -159,7 +186,7 @@ class Trials:
         retry = self._retry
         if self._failures >= retry.attempts or not is_transient(fault):
             return named(fault, self._url, self._failures)
-        pause = retry.delay(self._failures)
+        pause = retry.delay(self._failures + SLOWER * is_slow_down(fault))
         if is_refused(fault):
             self._refused += pause
             if self._refused > retry.refused:

@@ -19,10 +19,11 @@ from typing_extensions import Buffer as BytesLike
 
 from tfio_store.storage.cloud.multipart import MultipartOutput, Upload
 from tfio_store.storage.connection import Connection
+from tfio_store.storage.pace import Pace
 from tfio_store.storage.ranges import well_formed
 from tfio_store.storage.redaction import redacted
 from tfio_store.storage.registry import Origin, shared_store
-from tfio_store.storage.retry import Retry
+from tfio_store.storage.retry import Retry, repeated
 from tfio_store.storage.store import ConditionRefusedError, ObjectInfo, PendingUpload, Version
 
 __all__ = ["DELETES_AT_ONCE", "BucketStore", "Mark", "Page", "at_once", "check_copy", "matcher"]
@@ -116,6 +117,7 @@ class BucketStore(ABC):
         self._options = dict(options)
         self._retry = retry
         self._connection = connection
+        self._pace = Pace()
         self._origin = origin
 
     def __repr__(self) -> str:
@@ -300,7 +302,7 @@ class BucketStore(ABC):
 
     async def _ask(self, path: str, ask: Callable[[], Awaitable[T]], *, nbytes: int = 0) -> T:
         """Await ``ask()``, and repeat it after passing faults."""
-        return await self._retry.run(ask, self.url(path), nbytes=nbytes)
+        return await repeated(self._retry, ask, self.url(path), nbytes, self._pace)
 
     async def _missing_or_folder(self, path: str) -> OSError:
         """Make the exception for a path without an object."""
