@@ -78,9 +78,9 @@ def fleet(
 ) -> Run:
     """Let so many hosts read for some seconds.
 
-    They begin within ``over`` seconds. A share of ``deaths`` of them dies at some time, and two
-    seconds later another process goes on from the host's last state. ``paced``: False for what
-    happens without `Pace`.
+    They begin within ``over`` seconds. A share of ``deaths`` of them dies in the first half of the
+    time, and two seconds later another process goes on from the host's last state. ``paced``: False
+    for what happens without `Pace`.
     """
     random.seed(seed)  # of which the waits of `Retry` are drawn
     clock = Clock()
@@ -114,7 +114,7 @@ def fleet(
         if not paced:
             patched.enter_context(patch.object(Pace, "wait", lambda *_: 0.0))
         for number in range(count):
-            death = dice.uniform(0, seconds) if dice.random() < deaths else 2 * seconds
+            death = dice.uniform(0, seconds / 2) if dice.random() < deaths else 2 * seconds
             clock.host(partial(read, number, death), after=dice.uniform(0, over))
         clock.loop.call_at(seconds, clock.loop.stop)
         clock.loop.run_forever()
