@@ -40,6 +40,8 @@ def real(folder: Path, hosts: int, limit: float) -> Counter[str]:
         code += "host(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))"
         command = [sys.executable, "-c", code, url]
         readers = [subprocess.Popen([*command, str(n), str(hosts)]) for n in range(hosts)]
+        while not log.exists() or not log.stat().st_size:
+            time.sleep(0.1)  # they import what they need
         time.sleep(SECONDS)
         failed = sum(one.poll() is not None for one in readers)
         for one in readers:
@@ -55,14 +57,14 @@ def real(folder: Path, hosts: int, limit: float) -> Counter[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--limit", type=float, default=100)
+    parser.add_argument("--limit", type=float, default=10)
     parser.add_argument("--hosts", type=int, nargs="*", default=[1, 2, 4, 8])
     given = parser.parse_args()
     rows, bucket = [], Bucket(PAGES)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        with tfs.ShardedWriter(str(folder / "bucket/ds/train"), num_shards=16) as writer:
-            for _ in range(16 * 100):
+        with tfs.ShardedWriter(str(folder / "bucket/ds/train"), num_shards=8) as writer:
+            for _ in range(8 * 50):
                 writer.write(bytes(1 << 20))
         for hosts in given.hosts:
             seen = real(folder, hosts, given.limit)
