@@ -12,6 +12,7 @@ import pytest
 from tests.servers.place import Place
 from tests.servers.shaping_proxy import Shaped
 from tfio_store.storage import Retry, open_store
+from tfio_store.storage.faults import StatusError, is_slow_down
 from tfio_store.storage.pace import Pace
 
 
@@ -124,6 +125,13 @@ def test_a_refusal_is_forgotten() -> None:
     assert pace.rate < inf
     assert pace.wait(first, 100.0) == 0
     assert pace.rate == inf
+
+
+def test_a_fault_of_a_server_is_no_wish_for_fewer_requests() -> None:
+    assert is_slow_down(StatusError(429, "Too Many Requests"))
+    assert is_slow_down(StatusError(503, "<Code>SlowDown</Code>"))
+    assert not is_slow_down(StatusError(503, "upstream connect error"))
+    assert not is_slow_down(StatusError(500, "InternalError"))
 
 
 @pytest.mark.parametrize("hosts", [2, 16, 64])

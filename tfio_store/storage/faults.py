@@ -93,7 +93,7 @@ TRANSIENT_CODES = frozenset(
     }
 )  # fmt: skip
 
-SLOW_DOWN = frozenset({"SlowDown", "Throttling", "ThrottlingException"})
+SLOW_DOWN = frozenset({"ServerBusy", "SlowDown", "Throttling", "ThrottlingException"})
 
 # Client exceptions (package, class) that mean that no whole answer has arrived.
 TRANSIENT_TYPES = frozenset(
@@ -230,8 +230,12 @@ def is_transient(fault: BaseException) -> bool:
 
 
 def is_slow_down(fault: BaseException) -> bool:
-    """Whether a store wants to be asked less often."""
-    return code_of(fault) in SLOW_DOWN or status_of(fault) in (429, 503)
+    """Whether a store wants to be asked less often. A 503 that does not say so may be any fault of
+    a server, which fewer requests would not heal."""
+    status = status_of(fault)
+    return (
+        code_of(fault) in SLOW_DOWN or status == 429 or (status == 503 and "SlowDown" in str(fault))
+    )
 
 
 def types_of(fault: BaseException) -> set[tuple[str, str]]:
