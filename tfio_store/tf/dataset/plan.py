@@ -9,6 +9,7 @@ dataset before it. Nothing is built before somebody needs it. Then the rules dec
 | ``map(f)`` | records | waits for `batch`; until then TensorFlow's |
 | ``map(f)`` | records, mapped | the same, if f is element-wise |
 | ``batch(n)`` | records | one call of the op for each batch |
+| ``batch(n)`` | records of files in turns | the same, in TensorFlow's order |
 | ``batch(n)`` | shuffled records | one call of the op for each batch of a window |
 | ``batch(n)`` | mapped records | the same, parsed by columns, and the rest of f on columns |
 | ``map(f)`` | batches of records | parsed by columns, the rest of f on these, as it stands |
