@@ -1,4 +1,4 @@
-#define _GNU_SOURCE /* preadv2 */
+#define _GNU_SOURCE /* syscall */
 #include "tfrecord/tfrecord_file.h"
 
 #include <errno.h>
@@ -8,6 +8,7 @@
 #include <unistd.h>
 #ifdef __linux__
 #include <linux/magic.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/vfs.h>
 #endif
@@ -22,6 +23,18 @@
 #define AHEAD ((off_t)8 << 20)    /* is asked of a disk when a record is not in memory */
 
 #ifdef __linux__
+#ifndef RWF_NOWAIT
+#define RWF_NOWAIT 0x00000008
+#endif
+
+/* preadv2, asked of the kernel: the C libraries of glibc 2.17 and musl 1.2.0, which wheels are for,
+ * do not have it. */
+static ssize_t read_cached(int descriptor, const struct iovec *places, int count, size_t offset,
+                           int flags) {
+    return syscall(SYS_preadv2, descriptor, places, count, (long)offset,
+                   (long)((uint64_t)offset >> 32), flags);
+}
+
 /* Flags of preadv2 that read only what is in memory. */
 static int flags_for_cached(int descriptor) {
     struct statfs filesystem;
@@ -32,7 +45,7 @@ static int flags_for_cached(int descriptor) {
 
 static bool read_cached_header(int descriptor, int flags, uint8_t *header, size_t offset) {
     struct iovec place = {header, TFRECORD_HEADER};
-    return preadv2(descriptor, &place, 1, (off_t)offset, flags) == TFRECORD_HEADER;
+    return read_cached(descriptor, &place, 1, offset, flags) == TFRECORD_HEADER;
 }
 #else
 static int flags_for_cached(int descriptor) {
@@ -97,7 +110,7 @@ typedef struct {
 /* What is in memory comes by one call. Returns the bytes that came. */
 static size_t read_pair_cached(int descriptor, int flags, pair into, size_t offset) {
     struct iovec places[2] = {{into.data, into.size}, {into.tail, into.tail_size}};
-    ssize_t n = preadv2(descriptor, places, 2, (off_t)offset, flags);
+    ssize_t n = read_cached(descriptor, places, 2, offset, flags);
     return n > 0 ? (size_t)n : 0;
 }
 
