@@ -64,6 +64,8 @@ def _check_module(name: str, code: bytes, target: Target) -> list[tuple[int, ...
     assert not debug, f"{name} holds debug information: {debug}"
     for path in (str(ROOT), str(Path.home()), "/tmp/"):
         assert path.encode() not in code, f"{name} names a folder of this machine: {path}"
+    unknown = _unversioned(elf) if target.libc == "gnu" else []
+    assert not unknown, f"{name} uses {unknown}, which its C library does not have"
     used = [
         symbol.name
         for section in elf.iter_sections()
@@ -75,4 +77,17 @@ def _check_module(name: str, code: bytes, target: Target) -> list[tuple[int, ...
         tuple(map(int, symbol.removeprefix("GLIBC_").split(".")))
         for symbol in used
         if symbol.startswith("GLIBC_")
+    ]
+
+
+def _unversioned(elf: ELFFile) -> list[str]:
+    """What it wants of somebody, of no version: Python has none, and a C library gives each."""
+    symbols, versions = (elf.get_section_by_name(part) for part in (".dynsym", ".gnu.version"))
+    return [
+        symbol.name
+        for i, symbol in enumerate(symbols.iter_symbols())
+        if symbol["st_shndx"] == "SHN_UNDEF"
+        and symbol["st_info"]["bind"] == "STB_GLOBAL"
+        and versions.get_symbol(i)["ndx"] in ("VER_NDX_LOCAL", "VER_NDX_GLOBAL")
+        and not symbol.name.startswith(("Py", "_Py"))
     ]
