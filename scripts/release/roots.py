@@ -47,6 +47,8 @@ def make_debian(suite: str) -> Path:
         wanted = "--include=python3,python3-venv,ca-certificates"
         address = mirror().split()[-1]
         run("debootstrap", "--variant=minbase", wanted, suite, root, address)
+        if (root / "proc/self").exists():  # which debootstrap leaves mounted for some releases
+            run("umount", root / "proc")
     for name in OF_THIS_MACHINE:
         if (Path("/") / name).exists():
             shutil.copy(Path("/") / name, root / name)
