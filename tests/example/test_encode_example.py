@@ -119,6 +119,7 @@ def test_numpy_variable_strings():
         (np.array([1, None]), TypeError, "dtype object may hold only bytes and str, not int"),
         (np.array([{}, []], dtype=object), TypeError, "not dict"),
         ([True, 2.5], TypeError, "mixes float32 and int64"),
+        ([[True], [2.5]], TypeError, "mixes float32 and int64"),
         ([(1 << 24) + 1, 2.5], ValueError, "floats and the integer 16777217, which no float32 is"),
         ([1, "a"], TypeError, "mixes bytes and int64"),
         (["a", 1], TypeError, "mixes"),

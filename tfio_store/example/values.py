@@ -192,7 +192,7 @@ def _plain_list(name: str, items: list[Any] | tuple[Any, ...]) -> Any:
             "which keeps their lengths, or give one flat list"
         )
     kinds = sorted({_kind_of(part) for part in parts})
-    if kinds == ["float32", "int64"] and not any(isinstance(item, bool) for item in items):
+    if kinds == ["float32", "int64"] and all(map(_is_number, items)):
         return np.concatenate([_as_floats(name, part.ravel()) for part in parts])
     if len(kinds) > 1:
         raise TypeError(f"feature {name!r}: the list mixes {' and '.join(kinds)} values")
@@ -201,6 +201,10 @@ def _plain_list(name: str, items: list[Any] | tuple[Any, ...]) -> Any:
     if kinds == ["bytes"]:
         return [item for part in parts for item in part]
     return np.concatenate([part.ravel() for part in parts])
+
+
+def _is_number(item: Any) -> bool:
+    return isinstance(item, (int, float, np.number)) and not isinstance(item, bool)
 
 
 def _as_floats(name: str, numbers: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
