@@ -192,7 +192,7 @@ def _plain_list(name: str, items: list[Any] | tuple[Any, ...]) -> Any:
             "which keeps their lengths, or give one flat list"
         )
     kinds = sorted({_kind_of(part) for part in parts})
-    if kinds == ["float32", "int64"] and all(map(_is_number, items)):
+    if kinds == ["float32", "int64"] and not _has_bools(items):
         return np.concatenate([_as_floats(name, part.ravel()) for part in parts])
     if len(kinds) > 1:
         raise TypeError(f"feature {name!r}: the list mixes {' and '.join(kinds)} values")
@@ -203,8 +203,10 @@ def _plain_list(name: str, items: list[Any] | tuple[Any, ...]) -> Any:
     return np.concatenate([part.ravel() for part in parts])
 
 
-def _is_number(item: Any) -> bool:
-    return isinstance(item, (int, float, np.number)) and not isinstance(item, bool)
+def _has_bools(item: Any) -> bool:
+    if isinstance(item, (list, tuple)):
+        return any(map(_has_bools, item))
+    return bool(np.asarray(item).dtype == np.bool_)
 
 
 def _as_floats(name: str, numbers: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
