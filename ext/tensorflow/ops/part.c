@@ -67,14 +67,15 @@ bool part_search(record_part *found, const record_search *wanted, failure *why) 
     if (passed)
         tfrecord_scan(&at, bytes->data, bytes->size, wanted->limit, wanted->verify, found->offsets,
                       found->lengths, take);
-    /* of a block that is cut off, nobody can tell whether these are its records */
-    const bool cut = bytes->size < wanted->size && is_known(wanted);
-    found->count = passed && !cut ? at.count : 0;
+    /* As many records in fewer bytes are those of another shard. Fewer are what is left of a file
+     * that was cut off, and are given before the error. */
+    const bool others = is_known(wanted) && bytes->size < wanted->size && at.count == wanted->take;
+    found->count = passed && !others ? at.count : 0;
     found->end = at.offset;
     if (at.fault != TFRECORD_OK || (wanted->whole && at.need > 0))
         return fail_fault(why, wanted, &at);
     if (is_as_told(&at, wanted, bytes->size, why)) return true;
-    found->count = 0;
+    if (bytes->size >= wanted->size) found->count = 0;
     return false;
 }
 
