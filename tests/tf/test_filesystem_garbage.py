@@ -117,4 +117,5 @@ print(len(list(tf.data.TFRecordDataset("slow://data"))))
 """
     *told, count = run(code, folder=str(tmp_path), fresh=True).splitlines()
     assert count in ("1", "200")
-    assert ["given up" in line for line in told] == [True]
+    # nothing where the last read ended before its iterator did
+    assert ["given up" in line for line in told] in ([True], [])
