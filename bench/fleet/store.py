@@ -17,32 +17,18 @@ import numpy as np
 
 from bench.fleet.clock import Answer, Clock
 from tests.support.framed import framed
+from tests.support.million import BLOCKS, many
 from tfio_store.dataset.block_tables import BlockTable, ShardInfo
-from tfio_store.dataset.manifest import DatasetManifest
-from tfio_store.dataset.paged_shards import PagedShards
-from tfio_store.dataset.shard_page import (
-    INDEX_HEADER_BYTES,
-    LIST_HEADER_BYTES,
-    PAGE_SHARDS,
-    Listed,
-    PageRef,
-    TablePlace,
-    decode_page,
-    encode_page,
-    encode_table,
-    page_crc,
-)
 from tfio_store.storage import ObjectInfo, Retry, Storage, Store, Version
 from tfio_store.storage.cloud.bucket_store import BucketStore, Page
 from tfio_store.storage.faults import StatusError
 
-__all__ = ["BLOCKS", "READS", "Bucket", "HostStore", "Service", "early", "reached"]
+__all__ = ["READS", "Bucket", "HostStore", "Service", "early", "reached"]
 
 T = TypeVar("T")
 
 MIB = 1 << 20
-BLOCKS = 1000
-"""Blocks of a shard, of one record of 1 MiB each."""
+"""The size of each block, which is one record."""
 
 READS = 5500
 """Reads a second that a prefix of S3 answers."""
@@ -63,25 +49,8 @@ class Bucket:
         offsets = np.arange(BLOCKS + 1, dtype=np.int64)
         blocks = BlockTable(offsets * MIB, offsets * MIB, offsets)
         shard = ShardInfo("any", BLOCKS * MIB, BLOCKS, 0, blocks)
-        self._table = encode_table(shard)
-        place = TablePlace("_train.index.0123456789ab-00000000", INDEX_HEADER_BYTES, 0)
-        place = place._replace(nbytes=len(self._table))
-        name = "train-{:05d}-of-1000000.tfrecord"
-        self._page = encode_page(
-            [
-                Listed(ShardInfo(name.format(i), shard.nbytes, BLOCKS, 0), BLOCKS, place)
-                for i in range(PAGE_SHARDS)
-            ]
-        )
-        totals, crc = decode_page(self._page).totals, page_crc(self._page)
-        refs = [
-            PageRef("_train.shards.0123456789ab-00000000", at, len(self._page), totals, crc)
-            for at in range(
-                LIST_HEADER_BYTES, LIST_HEADER_BYTES + pages * len(self._page), len(self._page)
-            )
-        ]
-        shards = PagedShards(refs, None, raw=True)
-        self.manifest = DatasetManifest(shards, None, generation="0123456789ab").to_bytes()
+        made = many(shard, "train-{:05d}-of-1000000.tfrecord", pages)
+        self._table, self._page, self.manifest = made.table, made.page, made.manifest.to_bytes()
 
     def bytes_of(self, path: str, start: int, stop: int) -> memoryview | bytes:
         if ".shards." in path:

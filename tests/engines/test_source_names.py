@@ -11,7 +11,7 @@ import pytest
 
 import tfio_store as tfs
 from tests.support.foreign import short_blocks
-from tests.support.named import MEANINGS, MISTAKES, put_all
+from tests.support.named import MEANINGS, MISTAKES, put_in
 from tests.vectors.make_foreign import COUNT, FOLDER
 
 pytestmark = pytest.mark.timeout(900)  # on a machine with other work, Spark takes minutes
@@ -32,15 +32,7 @@ MISTAKEN = ("{}dv/exmaples.tfrecord@3.gz", "{}holes/x@4")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
-    root = tmp_path_factory.mktemp("named")
-
-    def put(name: str, data: bytes) -> None:
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-
-    put_all(put)
-    return str(root)
+    return put_in(tmp_path_factory.mktemp("named"))
 
 
 def by_ray(names: list[str], column: str, request: pytest.FixtureRequest) -> list[list[Any]]:

@@ -9,7 +9,6 @@ a download tells its generation, one from behind the end is refused, and a listi
 from __future__ import annotations
 
 import contextlib
-import http.client
 import http.server
 import json
 import os
@@ -17,9 +16,8 @@ import sys
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
-from urllib.parse import urlsplit
 
-from tests.servers.process import free_port, running
+from tests.servers.process import ask, free_port, running
 
 # else gcsfs asks for each bucket's type by gRPC, and waits a minute for an emulator to answer
 os.environ.setdefault("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
@@ -38,10 +36,7 @@ def gcs() -> Iterator[str]:
 
 def forget(endpoint: str, bucket: str) -> None:
     """A test's bucket with all that is in it, which the emulator would keep until the run ends."""
-    connection = http.client.HTTPConnection(urlsplit(endpoint).netloc, timeout=60)
-    with contextlib.closing(connection):
-        connection.request("DELETE", f"/storage/v1/b/{bucket}?force=true")
-        connection.getresponse().read()
+    ask(endpoint, "DELETE", f"/storage/v1/b/{bucket}?force=true")
 
 
 class Conditions:

@@ -7,16 +7,14 @@ not check the checksums it is sent: what depends on those belongs on Ceph.
 from __future__ import annotations
 
 import contextlib
-import http.client
 import io
 import os
 import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
-from urllib.parse import urlsplit
 
-from tests.servers.process import free_port, running
+from tests.servers.process import ask, free_port, running
 
 KEY, SECRET = "testkey", "testsecret"
 
@@ -33,10 +31,7 @@ def moto() -> Iterator[str]:
 
 def forget(endpoint: str, bucket: str) -> None:
     """A test's bucket with all that is in it. Else moto keeps each object until the run ends."""
-    connection = http.client.HTTPConnection(urlsplit(endpoint).netloc, timeout=60)
-    with contextlib.closing(connection):
-        connection.request("PURGE", f"/{bucket}")
-        connection.getresponse().read()
+    ask(endpoint, "PURGE", f"/{bucket}")
 
 
 def purge(bucket: str) -> None:

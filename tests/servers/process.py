@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from urllib.parse import urlsplit
 
 
 def free_port() -> int:
@@ -21,6 +23,14 @@ def listens(port: int) -> bool:
     with socket.socket() as probe:
         probe.settimeout(1)
         return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def ask(endpoint: str, method: str, path: str) -> None:
+    """Make a request that no client of a store makes: the server's own orders."""
+    connection = http.client.HTTPConnection(urlsplit(endpoint).netloc, timeout=60)
+    with contextlib.closing(connection):
+        connection.request(method, path)
+        connection.getresponse().read()
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ file.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,17 +31,46 @@ from tfio_store.dataset.shard_page import (
 )
 from tfio_store.records.framing import crc32c
 
-__all__ = ["BLOCKS", "NAME", "record", "write_many"]
+__all__ = ["BLOCKS", "NAME", "many", "record", "write_many"]
 
 BLOCKS = 1000
 """Blocks of each shard, of one record each."""
 
 NAME = "_train-{:05d}-of-1000000.tfrecord.0123456789ab-01234567"
+LIST = "_train.shards.0123456789ab-00000000"
 
 
 def record(number: int) -> bytes:
     """A record of any shard, by its number there."""
     return b"%04d" % number
+
+
+class Many(NamedTuple):
+    """A dataset of equal shards and equal pages, encoded."""
+
+    table: bytes
+    page: bytes
+    listed: list[Listed]
+    """The rows of the page."""
+    manifest: DatasetManifest
+
+
+def many(shard: ShardInfo, name: str, pages: int) -> Many:
+    """The dataset ``train`` of so many full pages, all of whose shards are like this one."""
+    table = encode_table(shard)
+    place = TablePlace("_train.index.0123456789ab-00000000", INDEX_HEADER_BYTES, len(table))
+    listed = [
+        Listed(ShardInfo(name.format(i), shard.nbytes, BLOCKS, shard.crc32c), BLOCKS, place)
+        for i in range(PAGE_SHARDS)
+    ]
+    page = encode_page(listed)
+    totals, crc = decode_page(page).totals, page_crc(page)
+    refs = [
+        PageRef(LIST, LIST_HEADER_BYTES + i * len(page), len(page), totals, crc)
+        for i in range(pages)
+    ]
+    shards = PagedShards(refs, None, raw=True)
+    return Many(table, page, listed, DatasetManifest(shards, None, generation="0123456789ab"))
 
 
 def write_many(folder: Path, pages: int) -> str:
@@ -50,22 +80,9 @@ def write_many(folder: Path, pages: int) -> str:
     data = b"".join(frames)
     blocks = BlockTable(offsets, offsets, np.arange(BLOCKS + 1, dtype=np.int64))
     shard = ShardInfo("any", len(data), BLOCKS, crc32c(data), blocks)
-    table = encode_table(shard)
-    place = TablePlace("_train.index.0123456789ab-00000000", INDEX_HEADER_BYTES, len(table))
-    listed = [
-        Listed(ShardInfo(NAME.format(i), shard.nbytes, BLOCKS, shard.crc32c), BLOCKS, place)
-        for i in range(PAGE_SHARDS)
-    ]
-    page = encode_page(listed)
-    name = "_train.shards.0123456789ab-00000000"
-    totals, crc = decode_page(page).totals, page_crc(page)
-    refs = [
-        PageRef(name, LIST_HEADER_BYTES + i * len(page), len(page), totals, crc)
-        for i in range(pages)
-    ]
-    manifest = DatasetManifest(PagedShards(refs, None, raw=True), None, generation="0123456789ab")
-    (folder / place.name).write_bytes(index_of([table]))
-    with (folder / name).open("wb") as file:
+    table, page, listed, manifest = many(shard, NAME, pages)
+    (folder / listed[0].place.name).write_bytes(index_of([table]))
+    with (folder / LIST).open("wb") as file:
         file.write(list_of([page]))
         for _ in range(pages - 1):
             file.write(page)
