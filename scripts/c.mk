@@ -11,8 +11,10 @@ core_C := $(wildcard tests/c/*.c) $(CORE_C)
 filesystem_C := tests/c_filesystem/stress.c $(addprefix ext/tensorflow/,failure.c gate.c) \
 	$(addprefix ext/tensorflow/filesystem/,cache.c object.c reader.c)
 lent_C := tests/c_tensorflow/lent.c ext/tensorflow/ops/lent.c $(BLOCKS_C)
-windows_C := tests/c_tensorflow/windows.c ext/tensorflow/call.c \
+WINDOWS_C := ext/tensorflow/call.c \
 	$(addprefix ext/tensorflow/ops/,window.c windows.c runs.c records.c request.c lent.c) $(BLOCKS_C)
+windows_C := tests/c_tensorflow/windows.c $(WINDOWS_C)
+lanes_C := tests/c_tensorflow/lanes.c $(WINDOWS_C)
 
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all
 

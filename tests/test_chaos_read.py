@@ -19,7 +19,7 @@ def ranges() -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize(("name", "reads"), [("local", 60), ("memory", 40), ("http", 20)])
+@pytest.mark.parametrize(("name", "reads"), [("local", 30), ("memory", 20), ("http", 10)])
 def test_reads_under_fire(name: str, reads: int) -> None:
     with site(name) as met:
         for seed in range(reads):
@@ -29,7 +29,7 @@ def test_reads_under_fire(name: str, reads: int) -> None:
 def test_foreign_things_in_a_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(faults, "draw", lambda *_, **__: Fault(faults.CACHE))
     with site("http") as met:
-        for seed in range(12):
+        for seed in range(8):
             told = run.one(seed, met, tensorflow=False)
             assert told[2] in ("all records", "some records")
 
@@ -39,7 +39,7 @@ def test_reads_from_s3_under_fire(s3_server: str, name: str) -> None:
     if name.endswith("obstore"):
         pytest.importorskip("obstore")
     with site(name) as met:
-        for seed in range(10):
+        for seed in range(6):
             run.one(seed, met, tensorflow=False)
 
 

@@ -16,7 +16,7 @@ PROGRAM = """
 import json, os, sys, tempfile
 import tfio_store as tfs
 from tfio_store.storage import open_store
-KIND, URL, OPTIONS, HOW = sys.argv[1], sys.argv[2], json.loads(sys.argv[3]), sys.argv[4]
+KIND, URL, OPTIONS, HOWS = sys.argv[1], sys.argv[2], json.loads(sys.argv[3]), sys.argv[4:]
 RECORDS = [bytes([i % 251]) * 50_000 for i in range(400)]
 
 class Spooled:
@@ -44,17 +44,18 @@ def writer():
 
 with writer() as w:
     w.write_batch(RECORDS)
-    pid = os.fork()
-    if pid == 0:
-        if HOW == "exit":
-            sys.exit(7)
-        try:
-            w.write_batch(RECORDS)
-            w.__exit__(None, None, None)
-        except RuntimeError as error:
-            sys.exit(7 if "belongs to process" in str(error) else 8)
-        sys.exit(9)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+    for how in HOWS:
+        pid = os.fork()
+        if pid == 0:
+            if how == "exit":
+                sys.exit(7)
+            try:
+                w.write_batch(RECORDS)
+                w.__exit__(None, None, None)
+            except RuntimeError as error:
+                sys.exit(7 if "belongs to process" in str(error) else 8)
+            sys.exit(9)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
     w.write_batch(RECORDS)
 if KIND == "output":
     store, path = open_store(URL + "/object", OPTIONS)
@@ -97,9 +98,9 @@ def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.mark.parametrize("how", ["exit", "use"])
-def test_a_child_of_a_writer_ends_or_uses_it(kind: str, how: str, forking: Place) -> None:
-    succeeds(PROGRAM, kind, forking.url("folder"), json.dumps(forking.storage_options), how)
+def test_a_child_of_a_writer_ends_or_uses_it(kind: str, forking: Place) -> None:
+    options = json.dumps(forking.storage_options)
+    succeeds(PROGRAM, kind, forking.url("folder"), options, "exit", "use")
 
 
 def test_a_child_of_a_spooled_output_ends(tmp_path: Path) -> None:

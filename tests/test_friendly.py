@@ -76,10 +76,12 @@ def test_secrets_are_not_shown() -> None:
     writer.abort()
 
 
-def test_a_source_tells_names_and_sizes(url: str, tmp_path: Path) -> None:
+def test_a_source_tells_names_sizes_and_contents(url: str, tmp_path: Path) -> None:
     files = sorted(tmp_path.glob("train-*"))
     told = b"".join(b"%s\0%d\0" % (file.name.encode(), file.stat().st_size) for file in files)
-    said = f"3 records in 2 shards, train-00000-of-00002.tfrecord, 2-{zlib.crc32(told):08x}"
+    held = repr([tfs.crc32c(file.read_bytes()) for file in files]).encode()
+    digest = f"2-{zlib.crc32(told):08x}-{zlib.crc32(held):08x}"
+    said = f"3 records in 2 shards, train-00000-of-00002.tfrecord, {digest}"
     assert repr(tfs.RecordSource(url)) == f"<RecordSource of {said}>"
 
 

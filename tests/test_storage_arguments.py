@@ -22,7 +22,7 @@ NO_STORAGE = {
     "FeatureStats", "Finding", "Leftovers", "LocalCache", "ManifestError", "Mixture",
     "NoRecordsError", "Nullable",
     "Partition", "Progress", "ProgressBar", "Ragged",
-    "RecordBatch", "RecordTooLargeError", "Report",
+    "RecordBatch", "RecordTooLargeError", "ReplacedError", "Report",
     "Retry", "Schema", "SchemaError", "ShardCount", "ShardFacts", "ShardInfo", "SkippedRegion",
     "Slice", "Storage", "TFIOStoreError", "TaskResult", "TaskWriter", "TruncatedRecordError",
     "accelerate",

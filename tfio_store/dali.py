@@ -17,6 +17,7 @@ from tfio_store.example.ragged import Nullable, Ragged
 from tfio_store.example.schema import Schema
 from tfio_store.read.order import check_from_0, generator
 from tfio_store.read.record_source import RecordSource
+from tfio_store.read.state import hold_to, versions_text
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.storage import Storage
 from tfio_store.tables.loader import LoaderContent, wanted_schema
@@ -98,6 +99,7 @@ def source(
         ValueError: A shard is a compressed stream that was not written in blocks, DALI has no
             arrays of a feature, ``resume`` is of another source or order, or an argument is not as
             described.
+        ReplacedError: ``resume`` is of another version of a file.
         KeyError: ``columns`` names no feature of the schema.
         DataLossError: When it is called: a record is damaged. It gives path and offset.
 
@@ -228,6 +230,7 @@ class Batches:
         return {
             _KEY: _VERSION,
             "source": repr(self._records),
+            "versions": versions_text(self._records.dataset),
             "seed": self._order.seed,
             "epoch": self._epoch + epoch,
             "record": place,
@@ -243,6 +246,7 @@ class Batches:
                     f"resume= is of {what} {state.get(what)!r}, and this is of {mine!r}: pass a "
                     "state of the same files and order"
                 )
+        hold_to(state.get("versions", ""), self._records.dataset)
         epoch, record = (whole_number(state.get(name)) for name in ("epoch", "record"))
         if epoch is None or record is None or epoch < 0 or not 0 <= record <= self._order.size:
             raise ValueError(f"resume= takes what Batches.state gave, not {state!r}")

@@ -9,6 +9,7 @@
     ├── NoRecordsError          there is no record to learn the schema from
     └── ManifestError           a manifest or index is unreadable, or contradicts its dataset
 
+    ReplacedError               an OSError: a file is no longer the one that reading began with
     DataLossWarning             what ``on_corrupt="skip"`` passed over in a file
 
 Failures of the storage stay what Python calls them (``FileNotFoundError``,
@@ -25,6 +26,7 @@ __all__ = [
     "ManifestError",
     "NoRecordsError",
     "RecordTooLargeError",
+    "ReplacedError",
     "SchemaError",
     "TFIOStoreError",
     "TruncatedRecordError",
@@ -141,6 +143,14 @@ class NoRecordsError(TFIOStoreError, ValueError):
 
 class DataLossWarning(RuntimeWarning):
     """Damaged bytes of a file were skipped. It says how many, and the first reason."""
+
+
+class ReplacedError(OSError):
+    """A file is no longer the one that reading began with, or that its manifest means.
+
+    Its errno is ESTALE, and its filename the path or URL. Open the source again to read what is
+    there now.
+    """
 
 
 def _rebuild_data_loss(

@@ -4,30 +4,36 @@ cdef size_t LEAST_COUNTED = 4096
 
 
 def walk_file(int descriptor, nbytes, *, max_record_bytes=DEFAULT_MAX_RECORD_BYTES):
-    """As ``walk``, over the first ``nbytes`` bytes of an open file. OSError where it can't be read."""
+    """As ``walk``, over the first ``nbytes`` bytes of an open file, and behind that the sums (int64) of
+    the records before each frame, and of all. OSError where it can't be read."""
     cdef uint64_t limit = <uint64_t> to_count(max_record_bytes, TFRECORD_MAX_LIMIT, "max_record_bytes")
     cdef size_t size = <size_t> to_count(nbytes, PY_SSIZE_T_MAX, "nbytes")
     cdef size_t count = 0, room
     cdef tfrecord_cursor cursor
     cdef int error = 0
     cdef _Index larger, index = new_index(FEWEST_ENTRIES)
-    cursor.offset = 0
+    cursor.offset, cursor.sum = 0, 0
     while True:
-        with nogil:  # it goes on at cursor.offset
+        with nogil:  # it goes on at cursor.offset; the sums take the place of lengths
             error = tfrecord_walk_file(
-                &cursor, descriptor, size, limit, index.offsets + count, index.room - count)
+                &cursor, descriptor, size, limit,
+                index.offsets + count, index.lengths + count, index.room - count - 1)
         if error != 0:
             raise OSError(error, os.strerror(error))
         count += cursor.count
-        if count < index.room:
+        if count < index.room - 1:
             break
         # As many as the file will have if it goes on like this, so that it seldom comes here again.
         # But no more than a few times what was found: a file's first records may be its shortest.
         room = <size_t> (1.1 * count * (<double> size / cursor.offset)) + FEWEST_ENTRIES
         larger = new_index(max(min(room, 8 * count), 2 * count))
         memcpy(larger.offsets, index.offsets, count * sizeof(int64_t))
+        memcpy(larger.lengths, index.lengths, count * sizeof(int64_t))
         index = larger
-    return index_array(index, index.offsets, <Py_ssize_t> count), cursor.offset, FAULTS[<int> cursor.fault]
+    index.lengths[count] = cursor.sum
+    return (
+        index_array(index, index.offsets, <Py_ssize_t> count), cursor.offset, FAULTS[<int> cursor.fault],
+        index_array(index, index.lengths, <Py_ssize_t> count + 1))
 
 
 def read_records(

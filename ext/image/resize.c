@@ -44,7 +44,8 @@ static resize_status axis_make(axis *self, size_t size, double from, double to, 
     double reach = scale < 1 ? 1 : scale;
     double shares[RESIZE_TAPS + 2];
     if (reach * 2 + 2 > RESIZE_TAPS) return RESIZE_TOO_MANY;
-    self->taps = ((size_t)(reach * 2) + 2) & ~(size_t)1; /* of `whole`, both ends are rounded alike */
+    self->taps =
+        ((size_t)(reach * 2) + 2) & ~(size_t)1; /* of `whole`, both ends are rounded alike */
     if (out > SIZE_MAX / (self->taps * sizeof(size_t))) return RESIZE_NO_MEMORY;
     self->starts = malloc(out * sizeof *self->starts);
     self->weights = calloc(out * self->taps, sizeof *self->weights);
@@ -145,8 +146,8 @@ static void add_columns(const int16_t *sums, const axis *across, size_t deep, ui
 }
 
 resize_status resize_pixels(const uint8_t *pixels, size_t height, size_t width, size_t deep,
-                     const resize_box *box, uint8_t *out, size_t out_height, size_t out_width,
-                     size_t out_deep) {
+                            const resize_box *box, uint8_t *out, size_t out_height,
+                            size_t out_width, size_t out_deep) {
     axis down = {0}, across = {0};
     int16_t *sums = NULL;
     resize_status status = axis_make(&down, height, box->top, box->bottom, out_height);

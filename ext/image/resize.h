@@ -29,7 +29,7 @@ typedef struct {
  * `out_width` pixels of `out_deep` bytes, the first of those of a pixel; 1 of 1, 3 or 4 of 4.
  * The box lies within the picture, and no size is 0. */
 resize_status resize_pixels(const uint8_t *pixels, size_t height, size_t width, size_t deep,
-                     const resize_box *box, uint8_t *out, size_t out_height, size_t out_width,
-                     size_t out_deep);
+                            const resize_box *box, uint8_t *out, size_t out_height,
+                            size_t out_width, size_t out_deep);
 
 #endif

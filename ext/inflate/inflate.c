@@ -31,13 +31,15 @@ enum { LITERAL_BITS = 11, DISTANCE_BITS = 8, LENGTH_BITS = 7, MOST_BITS = 15 };
 #define CODE(entry) (((entry) >> 8) & 15u)
 #define BASE(entry) ((entry) >> 16)
 
-static const uint16_t LENGTH_BASE[29] = {3,  4,  5,  6,  7,  8,  9,  10, 11,  13,  15,  17,  19,  23, 27,
-                                         31, 35, 43, 51, 59, 67, 83, 99, 115, 131, 163, 195, 227, 258};
+static const uint16_t LENGTH_BASE[29] = {3,  4,  5,  6,   7,   8,   9,   10,  11, 13,
+                                         15, 17, 19, 23,  27,  31,  35,  43,  51, 59,
+                                         67, 83, 99, 115, 131, 163, 195, 227, 258};
 static const uint8_t LENGTH_EXTRA[29] = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2,
                                          2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 0};
-static const uint16_t DISTANCE_BASE[30] = {1,   2,   3,   4,   5,   7,    9,    13,   17,   25,
-                                           33,  49,  65,  97,  129, 193,  257,  385,  513,  769,
-                                           1025, 1537, 2049, 3073, 4097, 6145, 8193, 12289, 16385, 24577};
+static const uint16_t DISTANCE_BASE[30] = {1,    2,    3,    4,     5,     7,    9,    13,
+                                           17,   25,   33,   49,    65,    97,   129,  193,
+                                           257,  385,  513,  769,   1025,  1537, 2049, 3073,
+                                           4097, 6145, 8193, 12289, 16385, 24577};
 static const uint8_t ORDER[19] = {16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15};
 
 typedef enum { LENGTHS, LITERALS, DISTANCES } code_kind;
@@ -63,7 +65,8 @@ static inline uint64_t peek(const work *w) {
     if (w->size >= 8 && byte <= w->size - 8) {
         found = load64(w->in + byte);
     } else {
-        for (uint32_t i = 0; i < 8 && byte + i < w->size; i++) found |= (uint64_t)w->in[byte + i] << (8 * i);
+        for (uint32_t i = 0; i < 8 && byte + i < w->size; i++)
+            found |= (uint64_t)w->in[byte + i] << (8 * i);
     }
     return found >> (w->state->bit & 7);
 }
@@ -85,7 +88,8 @@ static uint32_t entry_of(code_kind kind, uint32_t symbol, uint32_t bits) {
         if (symbol < 256) return symbol << 16 | LITERAL | bits << 8 | bits;
         if (symbol == 256) return END_OF_BLOCK | bits << 8 | bits;
         if (symbol > 285) return NO_CODE | bits << 8 | bits;
-        return (uint32_t)LENGTH_BASE[symbol - 257] << 16 | bits << 8 | (bits + LENGTH_EXTRA[symbol - 257]);
+        return (uint32_t)LENGTH_BASE[symbol - 257] << 16 | bits << 8 |
+               (bits + LENGTH_EXTRA[symbol - 257]);
     }
     if (symbol > 29) return NO_CODE | bits << 8 | bits;
     uint32_t extra = symbol < 4 ? 0 : symbol / 2 - 1;
@@ -99,8 +103,8 @@ static uint32_t reversed(uint32_t code, uint32_t bits) {
 }
 
 /* Make the table of a canonical code. False if there is no such code. */
-static bool make_table(uint32_t *table, uint32_t room, uint32_t main, code_kind kind, const uint8_t *lengths,
-                       uint32_t symbols) {
+static bool make_table(uint32_t *table, uint32_t room, uint32_t main, code_kind kind,
+                       const uint8_t *lengths, uint32_t symbols) {
     uint32_t counts[MOST_BITS + 1] = {0}, starts[MOST_BITS + 2] = {0}, longest = 0;
     uint16_t sorted[320];
     for (uint32_t i = 0; i < symbols; i++) counts[lengths[i]]++;
@@ -141,7 +145,8 @@ static bool make_table(uint32_t *table, uint32_t room, uint32_t main, code_kind 
                 for (uint32_t i = at; i < used; i++) table[i] = NO_CODE;
                 table[prefix] = at << 16 | EXCEPTION | SUBTABLE | sub_bits << 8;
             }
-            for (uint32_t i = first >> main; i < 1u << sub_bits; i += 1u << (bits - main)) table[at + i] = entry;
+            for (uint32_t i = first >> main; i < 1u << sub_bits; i += 1u << (bits - main))
+                table[at + i] = entry;
         }
     }
     return true;
@@ -179,7 +184,8 @@ static inflate_status dynamic_block(work *w) {
     uint32_t table[1 << LENGTH_BITS];
     if (left(w) < 17) return short_of(w);
     uint64_t bits = peek(w) >> 3;
-    uint32_t literals = 257 + (bits & 31), distances = 1 + ((bits >> 5) & 31), count = 4 + ((bits >> 10) & 15);
+    uint32_t literals = 257 + (bits & 31), distances = 1 + ((bits >> 5) & 31),
+             count = 4 + ((bits >> 10) & 15);
     if (literals > 286 || distances > 30) return bad(w, "too many length or distance symbols");
     if (left(w) < 17 + 3 * count) return short_of(w);
     state->bit += 17;
@@ -191,7 +197,8 @@ static inflate_status dynamic_block(work *w) {
     uint32_t i = 0;
     while (found == INFLATE_FULL && i < literals + distances) {
         bits = peek(w);
-        uint32_t entry = table[bits & mask(LENGTH_BITS)], symbol = BASE(entry), takes = TAKES(entry);
+        uint32_t entry = table[bits & mask(LENGTH_BITS)], symbol = BASE(entry),
+                 takes = TAKES(entry);
         uint32_t extra = symbol < 16 ? 0 : symbol == 16 ? 2 : symbol == 17 ? 3 : 7;
         if (takes + extra > left(w)) {
             found = short_of(w);
@@ -204,19 +211,24 @@ static inflate_status dynamic_block(work *w) {
         } else {
             uint32_t times = (symbol == 18 ? 11u : 3u) + (uint32_t)((bits >> takes) & mask(extra));
             uint8_t value = symbol == 16 ? lengths[i - 1] : 0;
-            if (times > literals + distances - i) found = bad(w, "invalid bit length repeat");
-            else memset(lengths + i, value, times), i += times;
+            if (times > literals + distances - i)
+                found = bad(w, "invalid bit length repeat");
+            else
+                memset(lengths + i, value, times), i += times;
         }
         if (found == INFLATE_FULL) state->bit += takes + extra;
     }
     if (found == INFLATE_FULL) {
-        if (lengths[256] == 0) found = bad(w, "invalid code: no end of block");
-        else if (!make_table(state->literals, INFLATE_LITERALS, LITERAL_BITS, LITERALS, lengths, literals))
+        if (lengths[256] == 0)
+            found = bad(w, "invalid code: no end of block");
+        else if (!make_table(state->literals, INFLATE_LITERALS, LITERAL_BITS, LITERALS, lengths,
+                             literals))
             found = bad(w, "invalid literal/lengths set");
-        else if (!make_table(state->distances, INFLATE_DISTANCES, DISTANCE_BITS, DISTANCES, lengths + literals,
-                             distances))
+        else if (!make_table(state->distances, INFLATE_DISTANCES, DISTANCE_BITS, DISTANCES,
+                             lengths + literals, distances))
             found = bad(w, "invalid distances set");
-        else if (!keep_header(w, from)) found = bad(w, "invalid code lengths set");
+        else if (!keep_header(w, from))
+            found = bad(w, "invalid code lengths set");
     }
     if (found != INFLATE_FULL) state->bit = from; /* read again when more is there */
     return found;
@@ -272,8 +284,9 @@ static size_t behind_text(const work *w, size_t at) {
 static inflate_status gzip_header(work *w, size_t at) {
     const uint8_t *head = w->in + at;
     size_t size = w->size - at;
-    if (head[0] != 0x1F) return bad(w, w->state->members ? "other bytes lie behind the end of the gzip data"
-                                                         : "incorrect header check");
+    if (head[0] != 0x1F)
+        return bad(w, w->state->members ? "other bytes lie behind the end of the gzip data"
+                                        : "incorrect header check");
     if (size >= 2 && head[1] != 0x8B) return bad(w, "incorrect header check");
     if (size < 10) return short_of(w);
     if (head[2] != 8) return bad(w, "unknown compression method");
@@ -335,9 +348,11 @@ static inflate_status trailer(work *w) {
     uint64_t at = (state->bit + 7) / 8, end = at + (gzip ? 8 : 4);
     if (end > w->size) return short_of(w);
     state->check = load32(w->in + at);
-    if (gzip) state->length = load32(w->in + at + 4);
-    else state->check = state->check >> 24 | (state->check >> 8 & 0xFF00) | (state->check & 0xFF00) << 8 |
-                        state->check << 24;
+    if (gzip)
+        state->length = load32(w->in + at + 4);
+    else
+        state->check = state->check >> 24 | (state->check >> 8 & 0xFF00) |
+                       (state->check & 0xFF00) << 8 | state->check << 24;
     state->bit = 8 * end;
     state->phase = MEMBER;
     return INFLATE_MEMBER;
@@ -403,11 +418,11 @@ static void fast_symbols(work *w) {
     uint64_t bits = load64(in) >> (state->bit & 7);
     uint32_t held = 64 - (uint32_t)(state->bit & 7);
     in += 8;
-#define REFILL()                         \
-    do {                                 \
-        bits |= load64(in) << held;      \
-        in += (63 - held) >> 3;          \
-        held |= 56;                      \
+#define REFILL()                                                                                   \
+    do {                                                                                           \
+        bits |= load64(in) << held;                                                                \
+        in += (63 - held) >> 3;                                                                    \
+        held |= 56;                                                                                \
     } while (0)
 #define TAKE(entry) (bits >>= TAKES(entry), held -= TAKES(entry))
     if (held == 64) { /* a shift by 64 is undefined */
@@ -435,7 +450,8 @@ static void fast_symbols(work *w) {
             REFILL();
         }
         if (entry & EXCEPTION) {
-            if (entry & SUBTABLE) entry = literals[BASE(entry) + ((bits >> LITERAL_BITS) & mask(CODE(entry)))];
+            if (entry & SUBTABLE)
+                entry = literals[BASE(entry) + ((bits >> LITERAL_BITS) & mask(CODE(entry)))];
             if (entry & LITERAL) {
                 TAKE(entry);
                 *out++ = (uint8_t)BASE(entry);
@@ -460,7 +476,8 @@ static void fast_symbols(work *w) {
         }
         before = bits;
         TAKE(entry);
-        const size_t distance = BASE(entry) + (size_t)((before & mask(TAKES(entry))) >> CODE(entry));
+        const size_t distance =
+            BASE(entry) + (size_t)((before & mask(TAKES(entry))) >> CODE(entry));
         if (distance > (size_t)(out - floor)) {
             held = held_before;
             break;
@@ -479,7 +496,8 @@ static inflate_status careful_symbols(work *w, size_t mark_at) {
     const bool marks = state->marks != NULL;
     while (state->phase == SYMBOLS) {
         if (w->at >= w->limit && !w->exact) return INFLATE_FULL;
-        if (marks && w->at >= mark_at + INFLATE_WINDOW) return INFLATE_FULL; /* nothing is copied from there */
+        if (marks && w->at >= mark_at + INFLATE_WINDOW)
+            return INFLATE_FULL; /* nothing is copied from there */
         const uint64_t have = left(w);
         uint64_t bits = peek(w);
         const uint32_t entry = look_up(state->literals, LITERAL_BITS, bits);
@@ -492,7 +510,8 @@ static inflate_status careful_symbols(work *w, size_t mark_at) {
             continue;
         }
         if (entry & EXCEPTION) {
-            if (!BASE(entry)) return have < MOST_BITS ? short_of(w) : bad(w, "invalid literal/length code");
+            if (!BASE(entry))
+                return have < MOST_BITS ? short_of(w) : bad(w, "invalid literal/length code");
             state->phase = state->last ? TRAILER : BLOCK;
             state->bit += takes;
             break;
@@ -507,7 +526,8 @@ static inflate_status careful_symbols(work *w, size_t mark_at) {
         if (distance > w->at - w->floor) return bad(w, "invalid distance too far back");
         if (w->exact && length > w->limit - w->at) return INFLATE_FULL;
         if (marks) mark(w, mark_at, w->at - distance, length);
-        for (uint8_t *out = w->out + w->at, *end = out + length; out < end; out++) *out = *(out - distance);
+        for (uint8_t *out = w->out + w->at, *end = out + length; out < end; out++)
+            *out = *(out - distance);
         w->at += length;
         state->bit += takes;
     }
@@ -530,12 +550,12 @@ static inflate_status symbols(work *w, size_t begin) {
 
 static inflate_status step(work *w, size_t begin) {
     switch (w->state->phase) {
-        case MEMBER: return member_header(w);
-        case PADDING: return padding(w);
-        case BLOCK: return block_header(w);
-        case STORED: return stored(w);
-        case TRAILER: return trailer(w);
-        default: return symbols(w, begin);
+    case MEMBER: return member_header(w);
+    case PADDING: return padding(w);
+    case BLOCK: return block_header(w);
+    case STORED: return stored(w);
+    case TRAILER: return trailer(w);
+    default: return symbols(w, begin);
     }
 }
 
@@ -544,17 +564,26 @@ static bool is_full(const work *w) {
     const inflater *state = w->state;
     const size_t byte = (size_t)(state->bit >> 3);
     if (state->phase == MEMBER) {
-        return w->at >= w->limit && w->exact && state->members && byte < w->size && w->in[byte] != 0;
+        return w->at >= w->limit && w->exact && state->members && byte < w->size &&
+               w->in[byte] != 0;
     }
     if (state->phase == STORED) return w->at >= w->limit && state->stored;
     return w->at >= w->limit && !w->exact && state->phase == SYMBOLS;
 }
 
-inflate_status inflate_run(inflater *state, const uint8_t *in, size_t size, bool final, uint8_t *out,
-                           size_t *at, size_t limit, bool exact) {
+inflate_status inflate_run(inflater *state, const uint8_t *in, size_t size, bool final,
+                           uint8_t *out, size_t *at, size_t limit, bool exact) {
     const size_t begin = *at;
-    work w = {.state = state, .in = in, .size = size, .bits = 8 * (uint64_t)size, .final = final, .out = out,
-              .at = begin, .limit = limit, .floor = begin - state->reach, .exact = exact};
+    work w = {.state = state,
+              .in = in,
+              .size = size,
+              .bits = 8 * (uint64_t)size,
+              .final = final,
+              .out = out,
+              .at = begin,
+              .limit = limit,
+              .floor = begin - state->reach,
+              .exact = exact};
     inflate_status found = INFLATE_FULL;
     while (found == INFLATE_FULL && !is_full(&w)) {
         const uint64_t bit = state->bit;
@@ -562,7 +591,8 @@ inflate_status inflate_run(inflater *state, const uint8_t *in, size_t size, bool
         const int phase = state->phase;
         found = step(&w, begin);
         /* exact: a symbol goes beyond the limit, and so nothing has moved */
-        if (found == INFLATE_FULL && state->bit == bit && w.at == was && state->phase == phase) break;
+        if (found == INFLATE_FULL && state->bit == bit && w.at == was && state->phase == phase)
+            break;
     }
     state->since_mark += w.at - begin;
     state->reach = w.at - w.floor < INFLATE_WINDOW ? w.at - w.floor : INFLATE_WINDOW;
@@ -576,8 +606,8 @@ void inflate_begin(inflater *state, inflate_container container) {
     state->phase = MEMBER;
 }
 
-bool inflate_resume(inflater *state, inflate_container container, const uint8_t *header, uint32_t bits,
-                    size_t reach) {
+bool inflate_resume(inflater *state, inflate_container container, const uint8_t *header,
+                    uint32_t bits, size_t reach) {
     inflate_begin(state, container);
     state->members = 1;
     if (bits == 0) return true;

@@ -54,6 +54,7 @@ typedef enum TF_DataType {
     TF_UINT8 = 4,
     TF_STRING = 7,
     TF_INT64 = 9,
+    TF_BOOL = 10,
 } TF_DataType;
 
 /* F(return type, name without "TF_", parameters) */

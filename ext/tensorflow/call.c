@@ -71,7 +71,7 @@ bool input_text(kernel_call *now, int input, int64_t index, char *text, size_t s
 
 size_t type_size(TF_DataType type) {
     if (type == TF_STRING) return sizeof(TF_TString);
-    if (type == TF_UINT8) return sizeof(uint8_t);
+    if (type == TF_UINT8 || type == TF_BOOL) return sizeof(uint8_t);
     return type == TF_INT64 ? sizeof(int64_t) : sizeof(int32_t);
 }
 

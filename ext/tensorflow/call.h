@@ -4,7 +4,7 @@
 
 #include "tensorflow/ops/records.h"
 
-enum { MAX_INPUTS = 8 };
+enum { MAX_INPUTS = 9 };
 
 typedef struct {
     TF_OpKernelContext *context;

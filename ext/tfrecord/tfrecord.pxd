@@ -39,7 +39,7 @@ cdef extern from "tfrecord/tfrecord.h" nogil:
 cdef extern from "tfrecord/tfrecord_file.h" nogil:
     int tfrecord_walk_file(
         tfrecord_cursor *cursor, int descriptor, size_t size, uint64_t limit, int64_t *frames,
-        size_t capacity)
+        int64_t *sums, size_t capacity)
     int tfrecord_read_data(
         int descriptor, uint8_t *data, size_t size, uint8_t *tail, size_t tail_size, size_t offset,
         uint32_t *crc, size_t *got)

@@ -43,9 +43,9 @@ static int flags_for_cached(int descriptor) {
     return memory ? 0 : RWF_NOWAIT;
 }
 
-static bool read_cached_header(int descriptor, int flags, uint8_t *header, size_t offset) {
-    struct iovec place = {header, TFRECORD_HEADER};
-    return read_cached(descriptor, &place, 1, offset, flags) == TFRECORD_HEADER;
+static bool read_few_cached(int descriptor, int flags, uint8_t *into, size_t size, size_t offset) {
+    struct iovec place = {into, size};
+    return read_cached(descriptor, &place, 1, offset, flags) == (ssize_t)size;
 }
 #else
 static int flags_for_cached(int descriptor) {
@@ -53,8 +53,8 @@ static int flags_for_cached(int descriptor) {
     return 0;
 }
 
-static bool read_cached_header(int descriptor, int flags, uint8_t *header, size_t offset) {
-    (void)descriptor, (void)flags, (void)header, (void)offset;
+static bool read_few_cached(int descriptor, int flags, uint8_t *into, size_t size, size_t offset) {
+    (void)descriptor, (void)flags, (void)into, (void)size, (void)offset;
     return false;
 }
 #endif
@@ -72,29 +72,48 @@ static int read_window(int descriptor, uint8_t *window, size_t size, size_t offs
 }
 
 int tfrecord_walk_file(tfrecord_cursor *cursor, int descriptor, size_t size, uint64_t limit,
-                       int64_t *frames, size_t capacity) {
-    uint8_t *window = malloc(WINDOW);
-    size_t at = cursor->offset, count = 0;
+                       int64_t *frames, int64_t *sums, size_t capacity) {
+    uint8_t *window = malloc(TFRECORD_FOOTER + WINDOW), *header = window + TFRECORD_FOOTER;
+    size_t at = cursor->offset, count = 0, got = 0;
+    size_t behind = 0; /* bytes before `at` that are not in the sum yet: the last record's footer */
+    uint32_t sum = cursor->sum;
     tfrecord_cursor step = {0};
     bool sparse = false;
     int error = window == NULL ? ENOMEM : 0, flags = flags_for_cached(descriptor);
     while (error == 0 && at < size && count < capacity) {
-        size_t left = size - at, got = TFRECORD_HEADER;
-        if (!sparse || left < TFRECORD_HEADER || !read_cached_header(descriptor, flags, window, at))
-            error = read_window(descriptor, window, left < WINDOW ? left : WINDOW, at, &got);
+        size_t left = size - at, wanted = behind + TFRECORD_HEADER;
+        got = wanted;
+        if (!sparse || left < TFRECORD_HEADER ||
+            !read_few_cached(descriptor, flags, header - behind, wanted, at - behind)) {
+            wanted = behind + (left < WINDOW ? left : WINDOW);
+            error = read_window(descriptor, header - behind, wanted, at - behind, &got);
+        }
+        got -= got < behind ? got : behind;
         step = (tfrecord_cursor){0};
-        if (error == 0) tfrecord_walk(&step, window, got, limit, frames + count, capacity - count);
-        for (size_t i = 0; i < step.count; i++) frames[count + i] += (int64_t)at;
+        if (error == 0) tfrecord_walk(&step, header, got, limit, frames + count, capacity - count);
+        for (size_t i = 0; i < step.count; i++) {
+            int64_t *frame = frames + count + i;
+            if (i > 0 || behind > 0)
+                sum = crc32c_extend(sum, header + *frame - TFRECORD_FOOTER, TFRECORD_FOOTER);
+            sums[count + i] = sum;
+            *frame += (int64_t)at;
+        }
         at += step.offset;
         count += step.count;
         if (step.count == 0) break; /* damage, or the end inside a header */
+        behind = TFRECORD_FOOTER;
         sparse = step.offset / step.count >= LONG;
+    }
+    if (error == 0 && behind > 0 && at <= size) {
+        error = read_window(descriptor, window, TFRECORD_FOOTER, at - TFRECORD_FOOTER, &got);
+        if (got == TFRECORD_FOOTER) sum = crc32c_extend(sum, window, TFRECORD_FOOTER);
     }
     free(window);
     *cursor = (tfrecord_cursor){.offset = at,
                                 .count = count,
                                 .fault = step.fault,
-                                .need = at < size ? step.need : 0};
+                                .need = at < size ? step.need : 0,
+                                .sum = sum};
     return error;
 }
 

@@ -28,8 +28,8 @@ def outcome_of(row: Row, python: str, given: argparse.Namespace) -> Outcome:
 
 def _built(folder: Path, version: str) -> Path | None:
     """The wheel for that Python and this platform."""
-    digits = version.replace(".", "")
-    return next(folder.glob(f"*-cp{digits}-*linux*x86_64.whl"), None)
+    found = folder.glob(f"*-cp{version.replace('.', '')}-*linux*x86_64.whl")
+    return next((wheel for wheel in found if "musllinux" not in wheel.name), None)
 
 
 def main() -> None:

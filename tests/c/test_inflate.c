@@ -59,8 +59,8 @@ static uint32_t crc32_of(const uint8_t *data, size_t size) {
 
 /* Inflate to the end or to what is wrong, from memory of exactly these sizes. The input comes in two
  * pieces, and the output in steps. */
-static inflate_status inflate_all(const uint8_t *data, size_t size, size_t split, size_t step, uint8_t *raw,
-                                  size_t *length) {
+static inflate_status inflate_all(const uint8_t *data, size_t size, size_t split, size_t step,
+                                  uint8_t *raw, size_t *length) {
     static inflater state;
     inflate_begin(&state, INFLATE_GZIP);
     uint8_t *out = copy_of("", 0), *in = copy_of(data, split);
@@ -104,7 +104,8 @@ static void whole_and_in_pieces(void) {
 /* Stop before each byte that a symbol begins at, and go on there in another inflater. */
 static void from_every_symbol_on(void) {
     static inflater state, other;
-    static uint8_t out[INFLATE_WINDOW + ROOM + INFLATE_SPARE], again[INFLATE_WINDOW + ROOM + INFLATE_SPARE];
+    static uint8_t out[INFLATE_WINDOW + ROOM + INFLATE_SPARE],
+        again[INFLATE_WINDOW + ROOM + INFLATE_SPARE];
     static uint8_t raw[ROOM + INFLATE_SPARE];
     uint8_t header[INFLATE_MOST_HEADER];
     size_t length = 0;
@@ -114,9 +115,11 @@ static void from_every_symbol_on(void) {
         inflate_status found = INFLATE_MEMBER;
         inflate_begin(&state, INFLATE_GZIP);
         while (found == INFLATE_MEMBER) {
-            found = inflate_run(&state, STREAM, sizeof STREAM, true, out, &at, INFLATE_WINDOW + stop, true);
+            found = inflate_run(&state, STREAM, sizeof STREAM, true, out, &at,
+                                INFLATE_WINDOW + stop, true);
         }
-        CHECK(found == INFLATE_FULL && at <= INFLATE_WINDOW + stop && at + 258 > INFLATE_WINDOW + stop);
+        CHECK(found == INFLATE_FULL && at <= INFLATE_WINDOW + stop &&
+              at + 258 > INFLATE_WINDOW + stop);
         const uint32_t bits = inflate_header(&state, header);
         const size_t reach = bits ? state.reach : 0;
         const size_t begin = at;
@@ -125,10 +128,12 @@ static void from_every_symbol_on(void) {
         memcpy(again, out, INFLATE_WINDOW + ROOM);
         memset(again, 0xA5, at - reach); /* nothing before is needed */
         for (found = INFLATE_MEMBER; found == INFLATE_MEMBER;) {
-            found = inflate_run(&other, STREAM, sizeof STREAM, true, again, &at, INFLATE_WINDOW + ROOM, false);
+            found = inflate_run(&other, STREAM, sizeof STREAM, true, again, &at,
+                                INFLATE_WINDOW + ROOM, false);
         }
         CHECK(found == INFLATE_END && at == INFLATE_WINDOW + RAW);
-        CHECK(memcmp(again + begin, raw + begin - INFLATE_WINDOW, INFLATE_WINDOW + RAW - begin) == 0);
+        CHECK(memcmp(again + begin, raw + begin - INFLATE_WINDOW, INFLATE_WINDOW + RAW - begin) ==
+              0);
     }
 }
 
@@ -142,7 +147,8 @@ static void damaged(void) {
     for (uint32_t seed = 0; seed < 20000; seed++) {
         uint8_t *bytes = copy_of(STREAM, sizeof STREAM), *chosen = noise(8, seed);
         for (size_t i = 0; i < 1 + seed % 4; i++) {
-            bytes[(chosen[i] * 256u + chosen[i + 1]) % sizeof STREAM] ^= (uint8_t)(1u << chosen[i + 4] % 8);
+            bytes[(chosen[i] * 256u + chosen[i + 1]) % sizeof STREAM] ^=
+                (uint8_t)(1u << chosen[i + 4] % 8);
         }
         inflate_all(bytes, sizeof STREAM, seed % sizeof STREAM, 1 + seed % 999, raw, &length);
         free(bytes);
@@ -151,7 +157,8 @@ static void damaged(void) {
     for (uint32_t seed = 0; seed < 2000; seed++) {
         static inflater state;
         uint8_t *bytes = noise(INFLATE_MOST_HEADER, seed);
-        inflate_resume(&state, INFLATE_ZLIB, bytes, seed % (8 * INFLATE_MOST_HEADER), seed % (INFLATE_WINDOW + 2));
+        inflate_resume(&state, INFLATE_ZLIB, bytes, seed % (8 * INFLATE_MOST_HEADER),
+                       seed % (INFLATE_WINDOW + 2));
         free(bytes);
     }
 }

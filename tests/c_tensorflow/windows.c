@@ -8,26 +8,7 @@ enum { REFUSED = 22, DAMAGED = 37, FROM = 20 };
 
 #include "tensorflow/ops/windows.h"
 #include "stand_in.h"
-
-/* --- TensorFlow --------------------------------------------------------------------------------- */
-
-struct TF_Tensor {
-    int dims;
-    int64_t dim[2];
-    const void *data;
-};
-
-static void *tensor_data(const TF_Tensor *tensor) { return (void *)tensor->data; }
-
-static int tensor_dims(const TF_Tensor *tensor) { return tensor->dims; }
-
-static int64_t tensor_dim(const TF_Tensor *tensor, int index) { return tensor->dim[index]; }
-
-static const char *string_data(const TF_TString *string) {
-    return (const char *)(uintptr_t)string->opaque[0];
-}
-
-static size_t string_size(const TF_TString *string) { return strlen(string_data(string)); }
+#include "tensors.h"
 
 /* --- calls -------------------------------------------------------------------------------------- */
 
@@ -109,11 +90,7 @@ static void check_refusals(void) {
 
 int main(void) {
     pthread_t threads[THREADS];
-    tf.TensorData = tensor_data;
-    tf.NumDims = tensor_dims;
-    tf.Dim = tensor_dim;
-    tf.StringGetDataPointer = string_data;
-    tf.StringGetSize = string_size;
+    use_tensors();
     use_lender();
     url.opaque[0] = (uintptr_t) "memory://blocks";
     codec.opaque[0] = version.opaque[0] = (uintptr_t) "";

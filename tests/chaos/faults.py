@@ -51,7 +51,7 @@ def write_through_faults(
             clean(direct)
             counts["uploads that began after the writer's end"] += 1
         settled = check(direct, current, tried)
-        counts["commits finished by clean"] += settled is not after
+        counts["commits finished by clean"] += settled != after
         assert settled is not current or after is current, "clean took a commit back"
         uncertain = failure is None or "not known" in str(failure)
         assert settled is after or uncertain, "clean landed what had failed"

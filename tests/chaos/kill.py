@@ -41,7 +41,7 @@ def kill_writers(
         after = check(place, current, tried)
         left = clean(place)
         settled = check(place, current, tried)  # `clean` finishes a commit that was decided
-        counts["commits finished by clean"] += settled is not after
+        counts["commits finished by clean"] += settled != after
         assert after is current or settled is not current, "clean took a commit back"
         after = settled
         check_objects(place)

@@ -52,9 +52,12 @@ class Diary:
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("a", buffering=1)
+        self._last = time.monotonic()
 
     def note(self, did: str, outcome: str, version: Version = (), told: str = "") -> None:
-        line = {"did": did, "outcome": outcome, "version": version, "told": told}
+        last, self._last = self._last, time.monotonic()
+        line: dict[str, Any] = {"did": did, "outcome": outcome, "version": version, "told": told}
+        line["took"] = self._last - last
         self._file.write(json.dumps(line) + "\n")
 
 

@@ -30,9 +30,9 @@ ZLIB files; datasets with a manifest, raw, GZIP, ZLIB, ZSTD), a store, a fault a
 unlabelled answers, a lone 416, 503, connections reset, late answers, flipped bits, each now and
 then or always; files cut anywhere or between two records, with flipped bits, overwritten by
 zeros, or gone; damaged or missing indexes, damaged manifests, manifests that claim absurd sizes;
-one shard of another generation of the same sizes, or two swapped, before the read (under "skip"
-only raw ones: of others, what does not decompress may as well be damaged); all objects replaced
-by others of the same sizes, in mid-read; in a cache that held all of the source, before
+one shard of another generation of the same sizes, or two swapped, before the read, and all
+objects replaced by others of the same sizes, in mid-read (under "skip" only raw ones: of others,
+what does not decompress may as well be damaged); in a cache that held all of the source, before
 the read and in the middle of it, pipes, folders, links to these, to nothing, to themselves and to
 devices, and empty, longer, shorter, random and other ranges' files in the place of ranges, and
 pipes, files and links in that of folders, which must not even cause an error.

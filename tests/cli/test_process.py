@@ -88,7 +88,9 @@ def test_a_pipe_that_nobody_reads(path: Path) -> None:
     assert done.stdout.splitlines()[1:] == ["0"]
 
 
-def test_help_that_nobody_reads() -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_help_that_nobody_reads(monkeypatch: pytest.MonkeyPatch, unbuffered: str) -> None:
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
     for command in ("", "--help", "count --help"):
         line = f"{' '.join(COMMAND)} {command} | true; exit ${{PIPESTATUS[0]}}"
         done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)

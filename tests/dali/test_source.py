@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import pickle
 from collections import Counter
 from pathlib import Path
@@ -205,6 +206,31 @@ def test_states_of_others_are_refused(url: str, tmp_path: Path) -> None:
     for wrong in states:
         with pytest.raises(ValueError, match="resume= takes what"):
             source(url, batch_size=10, shuffle=True, resume=wrong)
+
+
+def test_a_state_of_another_generation_of_equal_names_and_sizes_is_refused(tmp_path: Path) -> None:
+    url, states = f"{tmp_path}/train", []
+    for seed in (1, 2):
+        (tmp_path / "_train.manifest.json").unlink(missing_ok=True)
+        for file in tmp_path.glob("*train*"):
+            file.unlink()
+        tfs.write_table({"x": np.full(100, seed, np.float32)}, url, num_shards=2)
+        states.append(source(url, batch_size=10).state(1))
+    with pytest.raises(ValueError, match="resume= is of source"):
+        source(url, batch_size=10, resume=states[0])
+
+
+def test_a_state_of_a_file_that_was_rewritten_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.tfrecord"
+    for when in (1, 2):
+        path.write_bytes(framed([b"%d" % when] * 100))
+        os.utime(path, (when, when))
+        if when == 1:
+            state = source(str(path), batch_size=10).state(1)
+            source(str(path), batch_size=10, resume=state)
+    with pytest.raises(tfs.ReplacedError) as error:
+        source(str(path), batch_size=10, resume=state)
+    assert error.value.filename == str(path)
 
 
 @pytest.mark.parametrize(

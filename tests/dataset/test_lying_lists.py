@@ -19,8 +19,7 @@ import tfio_store as tfs
 import tfio_store.write.parts as parts
 from tests.servers.place import Place
 from tests.support.sharded import sharded
-from tfio_store.errors import DataLossError, ManifestError
-from tfio_store.storage import ReplacedError
+from tfio_store.errors import DataLossError, ManifestError, ReplacedError
 
 RECORDS = [b"%d " % i + bytes(2000) for i in range(14)]
 LIES = (0, (1 << 32) - 1, 1, 1 << 31, 3)

@@ -14,6 +14,7 @@
 #include <sys/uio.h>
 #include <sys/vfs.h>
 
+#include "crc32c/crc32c.h"
 #include "oracle.h"
 #include "tensorflow/call.h"
 #include "tensorflow/ops/kernels.h"
@@ -320,19 +321,25 @@ static void check_stream(uint64_t limit, size_t start, bool packed) {
 }
 
 static void check_walk(uint64_t limit, size_t start, size_t capacity) {
-    static int64_t frames[MOST];
+    static int64_t frames[MOST], sums[MOST];
     tfrecord_cursor cursor = {.offset = start};
     file.failed = false;
-    int error = tfrecord_walk_file(&cursor, DESCRIPTOR, file.size, limit, frames, capacity);
+    int error = tfrecord_walk_file(&cursor, DESCRIPTOR, file.size, limit, frames, sums, capacity);
     HOLD(error == (file.failed ? EIO : 0) && cursor.count <= capacity);
     uint64_t offset = start;
+    uint32_t sum = 0;
     for (size_t i = 0; i < cursor.count; i++) {
         HOLD(frames[i] == (int64_t)offset && offset + TFRECORD_HEADER <= file.size);
         HOLD(header_holds(file.data + offset) && load64(file.data + offset) <= limit);
+        if (i > 0) sum = crc32c_extend(sum, file.data + offset - TFRECORD_FOOTER, TFRECORD_FOOTER);
+        HOLD(sums[i] == (int64_t)sum);
         offset += load64(file.data + offset) + TFRECORD_OVERHEAD;
     }
     HOLD(cursor.offset == offset);
     if (error != 0) return;
+    if (cursor.count > 0 && offset <= file.size)
+        sum = crc32c_extend(sum, file.data + offset - TFRECORD_FOOTER, TFRECORD_FOOTER);
+    HOLD(cursor.sum == sum);
     bool stopped = cursor.count == capacity || offset >= file.size;
     if (!stopped && file.size - offset >= TFRECORD_HEADER)
         HOLD(cursor.fault ==

@@ -7,9 +7,9 @@ import os
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
+from tfio_store.errors import ReplacedError
 from tfio_store.storage import ObjectInfo, PendingUpload
 from tfio_store.storage.cloud.bucket_store import matcher
-from tfio_store.storage.store import ReplacedError
 
 DAY = 86400.0
 FOLDER = "ds"

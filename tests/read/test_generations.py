@@ -7,6 +7,7 @@ import os
 import pickle
 import random
 import shutil
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ import pytest
 
 import tfio_store as tfs
 from tfio_store.dataset.source import open_dataset
-from tfio_store.storage import ReplacedError, Storage
+from tfio_store.errors import ReplacedError
+from tfio_store.storage import Storage
 
 SIZES = {"short": (100, 24_000), "positioned": (3_000, 800), "long": (20_000, 150)}
 CODECS = [None, "GZIP", "ZLIB"]
@@ -272,6 +274,26 @@ def test_skipping_damage_gives_nothing_of_another_generation(
     assert error.value.filename == str(ours[1])
 
 
+@pytest.mark.parametrize("how", SKIPPING)
+def test_a_shorter_generation_is_never_passed_in_silence(tmp_path: Path, how: str) -> None:
+    """Its whole blocks are compared. Of a block that is not all there nobody knows whose it is."""
+    path = equal_sizes(tmp_path, b"a", 1000)[1]
+    regions: list[Any] = []
+    for count in (300, 5000):
+        with tfs.TFRecordWriter(str(path)) as writer:
+            writer.write_batch([b"b%07d" % number + bytes(484) for number in range(count)])
+        reader = tfs.RecordReader(str(tmp_path / "train"), on_corrupt=regions.append)
+        if count == 5000:
+            with pytest.raises(ReplacedError, match="other records"):
+                list(SKIPPING[how](reader))
+            continue
+        list(SKIPPING[how](reader))
+        (region,) = regions
+        assert (region.path, region.offset) == (str(path), 300 * 508)
+        assert region.offset + region.length == 3_048_000
+        assert "replaced by a shorter one" in region.reason
+
+
 @pytest.mark.parametrize("how", [how for how in SKIPPING if how != "a share"])
 def test_damage_in_several_blocks_is_skipped(tmp_path: Path, how: str) -> None:
     first, second = equal_sizes(tmp_path, b"a", 1000)
@@ -303,3 +325,64 @@ def test_a_stream_that_lost_bytes_is_read_on(tmp_path: Path) -> None:
     with pytest.warns(tfs.DataLossWarning):
         found = list(tfs.RecordReader(str(tmp_path / "train"), on_corrupt="skip"))
     assert len(found) == 6_000 - 1
+
+
+# Files whose versions a listing does not tell: each is known from its first read on.
+
+
+def unknown_until_read(count: int, seed: int = 0) -> str:
+    folder = f"memory://versions-{uuid.uuid4().hex}"
+    for number in range(count):
+        rewrite(f"{folder}/{number:03d}.tfrecord", seed)
+    return f"{folder}/*.tfrecord"
+
+
+def rewrite(url: str, seed: int) -> None:
+    with tfs.TFRecordWriter(url) as writer:
+        writer.write_batch([b"%d-%03d" % (seed, number) for number in range(100)])
+
+
+@pytest.mark.parametrize("files", [3, 70])
+def test_a_state_binds_files_that_are_not_read_again_yet(files: int) -> None:
+    url = unknown_until_read(files)
+    reader = tfs.RecordReader(url)
+    records = iter(reader)
+    for _ in range(100 * files - 50):  # into the last file
+        next(records)
+    state = reader.state()
+    restored = tfs.RecordReader(url)
+    restored.restore(state)
+    assert restored.state() == state
+    pickled = pickle.dumps(restored)
+    rewrite(url.replace("*", f"{files - 1:03d}"), seed=1)
+    late = tfs.RecordReader(url)
+    for one in (restored, pickle.loads(pickled), late):
+        with pytest.raises(ReplacedError):
+            if one is late:
+                one.restore(state)
+            next(iter(one))
+    assert len(list(tfs.RecordReader(url))) == 100 * files
+
+
+def test_states_of_shares_know_together_what_each_has_read() -> None:
+    url = unknown_until_read(2)
+    shares = [tfs.RecordReader(url).shard(number, 2) for number in range(2)]
+    for share in shares:
+        next(iter(share))
+    states = [share.state() for share in shares]
+    place, *marks = states[0]["versions"].split(" ")
+    states[0]["versions"] = f"{place} {marks[0]} ?"  # as if neither had walked the other's file
+    states[1]["versions"] = f"{place} ? {marks[1]}"
+    assert {one["versions"] for one in tfs.reshard_state(states, 2)} == {
+        f"{place} {' '.join(marks)}"
+    }
+
+
+def test_states_of_shares_that_read_two_versions_of_a_file() -> None:
+    url = unknown_until_read(1)
+    states = [tfs.RecordReader(url).shard(number, 3).state() for number in range(3)]
+    place, mark = states[0]["versions"].split(" ")
+    states[0]["versions"] = f"{place} ?"
+    states[2]["versions"] = f"{place} {mark[:-1]}{'01'[mark[-1] == '0']}"
+    with pytest.raises(ValueError, match=r"states\[2\] was taken of another version"):
+        tfs.reshard_state(states, 2)

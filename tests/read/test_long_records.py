@@ -19,8 +19,8 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 import tfio_store as tfs
 from tests.support.framed import framed
+from tfio_store.errors import ReplacedError
 from tfio_store.records.framing import masked_crc32c, read_records, walk_file
-from tfio_store.storage import ReplacedError
 
 SIZES = [200_000, 1_300_000, 40_000, 0, 700_000, 33_000, 5, 2_000_000]
 
@@ -258,7 +258,7 @@ def test_a_file_whose_first_records_are_its_shortest(tmp_path: Path) -> None:
         used = psutil.Process().memory_info().vms
         resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 30), limit[1]))
         try:
-            offsets, end, fault = walk_file(file.fileno(), at)
+            offsets, end, fault, _ = walk_file(file.fileno(), at)
         finally:
             resource.setrlimit(resource.RLIMIT_AS, limit)
     assert (len(offsets), end, fault) == (len(lengths), at, None)

@@ -13,13 +13,13 @@ from tests.servers.place import Place
 from tests.servers.shaping_proxy import Shaped
 from tests.support.framed import framed
 
-RECORDS = [b"%05d" % i * 400 for i in range(30_000)]
+RECORDS = [b"%05d" % i * 400 for i in range(15_000)]
 
 
 @pytest.fixture
 def written(s3: Place) -> Place:
     for shard in range(3):
-        s3.put(f"x-{shard}.tfrecord", framed(RECORDS[shard * 10_000 : (shard + 1) * 10_000]))
+        s3.put(f"x-{shard}.tfrecord", framed(RECORDS[shard * 5_000 : (shard + 1) * 5_000]))
     return s3
 
 
@@ -61,7 +61,7 @@ def test_a_lasting_fault_names_the_object(written: Place, shaped: Callable[..., 
 def test_nothing_is_left_running(written: Place) -> None:
     list(tfs.RecordReader(written.url("x-*"), storage_options=written.storage_options))
     before = set(threading.enumerate())
-    for _ in range(40):
+    for _ in range(25):
         reader = tfs.RecordReader(written.url("x-*"), storage_options=written.storage_options)
         next(iter(reader))
         reader.close()

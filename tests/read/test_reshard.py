@@ -57,7 +57,7 @@ def resharded(
     return others
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(
     LAYOUTS,
     st.lists(st.integers(1, 5), min_size=2, max_size=4),
@@ -359,7 +359,7 @@ def test_a_million_blocks_are_quick() -> None:
     assert {reader.num_records for reader in new} == {-(-left // 3)}
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(st.integers(0, 60), st.integers(0, 60), st.booleans(), st.data())
 def test_slices_are_shared_out_as_any_source(
     first: int, length: int, shuffled: bool, data: Any

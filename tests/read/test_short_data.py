@@ -12,7 +12,7 @@ import tfio_store as tfs
 from tests.servers.lying_proxy import lying_proxy
 from tests.servers.place import Place
 from tests.support.framed import framed
-from tfio_store.storage import ReplacedError
+from tfio_store.errors import ReplacedError
 
 RECORDS = [b"%06d" % i * 50 for i in range(5_000)]
 FRAME = 300 + 16

@@ -200,7 +200,12 @@ def test_walk_file_finds_what_walk_finds(core, tmp_path, sizes):
         with path.open("rb") as file:
             found = core.walk_file(file.fileno(), len(data))
         expected = core.walk(changed)
-        assert (found[0].tolist(), *found[1:]) == (expected[0].tolist(), *expected[1:])
+        assert (found[0].tolist(), *found[1:3]) == (expected[0].tolist(), *expected[1:])
+        # the sums are those of a scan that checks no data
+        ends = [*found[0].tolist(), found[1]]
+        assert found[3].tolist() == [
+            core.scan(changed[:end], verify=False).summed for end in ends if end <= len(data)
+        ]
 
 
 @both_cores
@@ -210,14 +215,14 @@ def test_walk_file_says_where_a_shorter_file_ends(core, tmp_path):
     for size in range(len(data)):
         path.write_bytes(data[:size])
         with path.open("rb") as file:
-            frames, end, fault = core.walk_file(file.fileno(), size)
+            frames, end, fault, _ = core.walk_file(file.fileno(), size)
         assert (frames.tolist(), end, fault) == (
             core.walk(data[:size])[0].tolist(),
             core.walk(data[:size])[1],
             None,
         )
     with path.open("rb") as file:
-        frames, end, fault = core.walk_file(file.fileno(), 10_000)  # it was longer once
+        frames, end, fault, _ = core.walk_file(file.fileno(), 10_000)  # it was longer once
     assert end < 10_000
     with pytest.raises(OSError, match="Bad file descriptor"):
         core.walk_file(-1, 100)

@@ -11,7 +11,8 @@ Each request is given at most one fault, drawn from a seeded generator:
     flip      one bit of the request's body is wrong on arrival
     deny      answered 403 without asking the store
     forge     carried out by the store, but answered 403
-    late      the connection is reset at once, and the store gets the request ``late_s`` seconds on
+    late      the connection is reset at once, and the store gets the request ``late_s`` seconds on,
+              or as soon as the file ``late_until`` exists
     overtaken  like late, and the same request is answered 403 if it comes again before that: HTTP
               clients repeat one by themselves whose kept connection is reset
 
@@ -30,6 +31,7 @@ import asyncio
 import contextlib
 import dataclasses
 import json
+import os
 import random
 import re
 import signal
@@ -91,6 +93,7 @@ class Shape:
     only: str = ""
     stall_s: float = 20.0
     late_s: float = 2.0
+    late_until: str = ""
     seed: int = 1
 
     def draw(self, dice: random.Random) -> str | None:
@@ -283,10 +286,17 @@ class Relay:
         self.proxy.overtaken[line] += overtaken
         reset(self.client)
         if left <= 0:
-            await asyncio.sleep(self.proxy.shape.late_s)
+            await self.hold()
             self.proxy.overtaken[line] -= overtaken
             await loop.sock_sendall(self.store, request)
             await asyncio.sleep(self.proxy.shape.late_s)  # while the store answers nobody
+
+    async def hold(self) -> None:
+        until = self.proxy.shape.late_until
+        if not until:
+            await asyncio.sleep(self.proxy.shape.late_s)
+        while until and not os.path.exists(until):
+            await asyncio.sleep(0.01)
 
     async def turn_away(self, answer: bytes) -> None:
         loop = asyncio.get_running_loop()

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 import tfio_store as tfs
 from tests.show import datasets
@@ -43,6 +43,7 @@ WIRE = st.one_of(
 )
 
 
+@settings(max_examples=40)
 @given(st.lists(WIRE, max_size=20))
 def test_any_records(tmp_path_factory: pytest.TempPathFactory, records: list[bytes]) -> None:
     path = datasets.raw(tmp_path_factory.mktemp("any") / "x.tfrecord", records)

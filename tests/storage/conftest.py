@@ -7,13 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.servers import ceph
 from tests.servers.place import Place
+from tests.support.long import long
 
 # "plain" is what an fsspec filesystem gets of which the library knows nothing more
 # and obstore is not tested on GCS: it reads by the XML interface, which the emulator does not have
 SITES = [
     "local", "memory", "plain", "s3", "ceph", "gcs", "azure",
-    "s3+obstore", "ceph+obstore", "azure+obstore",
+    long("s3+obstore") if ceph.installed() else "s3+obstore",  # the same client and protocol
+    "ceph+obstore", "azure+obstore",
 ]  # fmt: skip
 
 

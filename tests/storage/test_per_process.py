@@ -29,5 +29,5 @@ def test_a_child_does_not_wait_for_its_parents_lock() -> None:
     with lock.here:
         child = os.fork()
         if child == 0:
-            os._exit(0 if lock.here.acquire(timeout=5) else 1)
+            os._exit(0 if lock.here.acquire(timeout=60) else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

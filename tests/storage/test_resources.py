@@ -77,7 +77,7 @@ def test_an_abort_while_parts_travel_leaves_nothing(
 ) -> None:
     place = seen_through(ceph, shaped(ceph.endpoint, ttfb_ms=150), backend)
     store, path = place.open("x")
-    for _ in range(5):
+    for _ in range(3):
         output = store.open_output(path)
         output.write(bytes(30 << 20))
         output.abort()
@@ -124,7 +124,7 @@ def test_a_store_that_is_let_go_closes_its_connections(
 
 def test_threads_do_not_pile_up(place: Place) -> None:
     before = set(threading.enumerate())  # those of other tests
-    for number in range(40):
+    for number in range(20):
         store, path = place.open(f"x{number}")
         store.put(path, b"x")
         for read in [store.read(path, 0, 1) for _ in range(20)]:

@@ -42,14 +42,13 @@ def written(url: Path, *tasks: list[Any]) -> list[Any]:
     return rows
 
 
-@pytest.mark.parametrize("apart", [True, False], ids=["tasks", "parts"])
 @pytest.mark.parametrize("name", LISTS)
-def test_lists_without_values_tell_no_type(tmp_path: Path, name: str, apart: bool) -> None:
+def test_lists_without_values_tell_no_type(tmp_path: Path, name: str) -> None:
     for i, arrays in enumerate(permutations([LISTS[name], *OPEN])):
         if i % 5:  # five of all orders
             continue
         tables = [pa.table({"x": array}) for array in arrays]
-        tasks = [[table] for table in tables] if apart else [tables]
+        tasks = [[table] for table in tables] if i % 2 else [tables]
         found = written(tmp_path / str(i), *tasks)
         assert found == [row for array in arrays for row in array.to_pylist()]
 

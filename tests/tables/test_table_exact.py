@@ -155,10 +155,8 @@ def test_any_arrow_table_through_s3_in_parts(
     assert read_table(url, storage_options=options).to_arrow().equals(table)
 
 
-@pytest.mark.parametrize("kind", [str(kind) for kind, _ in SHAPES])
-def test_no_rows_have_their_types_too(tmp_path: Path, kind: str) -> None:
-    (wanted,) = {each for each, _ in SHAPES if str(each) == kind}
-    table = pa.schema({"x": wanted}).empty_table()
+def test_no_rows_have_their_types_too(tmp_path: Path) -> None:
+    table = pa.schema({str(kind): kind for kind, _ in SHAPES}).empty_table()
     write_exactly(table, f"{tmp_path}/t")
     assert read_table(f"{tmp_path}/t").to_arrow().equals(table)
 

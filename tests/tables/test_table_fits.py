@@ -217,7 +217,7 @@ SCHEMAS = st.sampled_from(
 
 
 @settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(parts=st.lists(SCALARS, min_size=1, max_size=2), dtype=SCHEMAS)
 def test_what_is_committed_can_be_read(tmp_path: Path, parts: list[list[Any]], dtype: Any) -> None:

@@ -61,6 +61,15 @@ def root(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     yield url
 
 
+@pytest.fixture(scope="session")
+def service() -> Iterator[str]:
+    """The address of a tf.data service with two workers."""
+    from tests.tf.two_workers import two_workers
+
+    with two_workers() as address:
+        yield address
+
+
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What Python's reader was asked for."""

@@ -38,9 +38,10 @@ def run(
     env: dict[str, str] | None = None,
     timeout: float = 120,
     fresh: bool = False,
+    ends: int = 0,
     **args: Any,
 ) -> str:
-    """What the program printed. Fails when it ends with anything but 0, signals included."""
+    """What the program printed. Fails when it ends with any other code; a signal is one below 0."""
     source, env = PROLOGUE + textwrap.dedent(code), {**os.environ, **QUIET, **(env or {})}
     with tempfile.TemporaryDirectory() as folder:
         out, err = Path(folder, "out"), Path(folder, "err")
@@ -60,7 +61,7 @@ def run(
             process.kill()
         said = err.read_text(errors="replace")[-4000:]
         assert ended is not None, f"hung; stdout: {out.read_text()}\nstderr: {said}"
-        assert ended == 0, f"exit {ended}\n{out.read_text()}\n{said}"
+        assert ended == ends, f"exit {ended}\n{out.read_text()}\n{said}"
         return out.read_text()
 
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +13,7 @@ tf = pytest.importorskip("tensorflow")
 import tfio_store as tfs  # noqa: E402
 from tests.servers.web import web_server  # noqa: E402
 from tests.support.long import long  # noqa: E402
+from tests.tf.run_program import run  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 
@@ -27,17 +25,10 @@ def records() -> list[bytes]:
     return [f"{i:06d}".encode().ljust(SIZE, b".") for i in range(RECORDS)]
 
 
-def run(job: dict[str, Any]) -> list[bytes]:
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.tf.programs.iterate"],
-        input=json.dumps(job),
-        capture_output=True,
-        text=True,
-        timeout=250,
-        check=False,
-    )
-    assert done.returncode in (0, -9), done.stderr[-3000:]
-    return [bytes.fromhex(line)[:6] for line in done.stdout.split()]
+def iterated(job: dict[str, Any]) -> list[bytes]:
+    code = "from tests.tf.programs import iterate; iterate.main(ARGS['job'])"
+    out = run(code, timeout=250, ends=-9 if "die" in job else 0, job=job)
+    return [bytes.fromhex(line)[:6] for line in out.split()]
 
 
 @pytest.fixture(scope="module")
@@ -98,8 +89,8 @@ def test_killed_and_restored(
     per_element = options.get("batch_size", 1)
     before = 120 // per_element
     # reads on behind what it saves, and dies
-    seen = run({**job, "before": before, "save": True, "after": RECORDS, "die": True})
-    again = run({**job, "restore": True, "after": RECORDS})
+    seen = iterated({**job, "before": before, "save": True, "after": RECORDS, "die": True})
+    again = iterated({**job, "restore": True, "after": RECORDS})
     assert again == seen
     assert len(again) == RECORDS - before * per_element
     assert len(set(again)) == len(again)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +10,7 @@ import pytest
 tf = pytest.importorskip("tensorflow")
 
 import tfio_store as tfs  # noqa: E402
+from tests.tf.run_program import run  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 
@@ -24,15 +23,8 @@ def test_mirrored_strategy_trains(tmp_path: Path) -> None:
     with tfs.ShardedWriter(str(tmp_path / "set"), num_shards=3) as writer:
         for x in xs:
             writer.write({"x": x, "y": np.float32(x @ [1, -2, 3, 0.5])})
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.tf.programs.mirrored", str(tmp_path / "set")],
-        capture_output=True,
-        text=True,
-        timeout=250,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    loss, count, replicas = done.stdout.split()
+    code = "from tests.tf.programs import mirrored; mirrored.main(ARGS['source'])"
+    loss, count, replicas = run(code, timeout=250, source=str(tmp_path / "set")).split()
     assert float(loss) < 1e-3
     assert int(count) == RECORDS
     assert replicas == "2"

@@ -79,7 +79,7 @@ def test_a_restore_changes_no_later_epoch(
     running = iterator()
     middle = len(whole) // 2
     for i in range(len(whole)):
-        if i % 5 and not middle - 2 <= i <= middle:
+        if i % 8 and not middle - 2 <= i <= middle:
             next(running)
             continue
         path = tf.train.Checkpoint(iterator=running).write(str(tmp_path / "checkpoint"))
@@ -130,7 +130,7 @@ def test_a_restore_of_shuffled_streams_changes_no_order(
         "".join(whole[half:]).replace(",", "")
     )
     assert whole[:half] != whole[half:]
-    for i in (0, 1, half // 2, half - 2, half - 1, half, len(whole) - 1):
+    for i in (1, half // 2, half - 1, half, len(whole) - 1):
         dataset = made()
         running = iter(dataset)
         for _ in range(i):

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,18 +10,17 @@ import pytest
 tf = pytest.importorskip("tensorflow")
 
 import tfio_store as tfs  # noqa: E402
+from tests.tf.run_program import run  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 
 PROGRAM = """
-import json, sys, warnings
+import warnings
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
-    import tfio_store as tfs
     from tfio_store.tf.dataset import ops
     tfs.TFRecordDataset
-import tensorflow as tf
-folder = sys.argv[1]
+folder = ARGS["folder"]
 def records(dataset):
     found = []
     for element in dataset:
@@ -71,16 +67,8 @@ def test_the_same_in_tensorflow_s_own_ops(tmp_path: Path) -> None:
     data = bytearray((tmp_path / "raw").read_bytes())
     data[14] ^= 1
     (tmp_path / "damaged").write_bytes(data)
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(tmp_path)],
-        capture_output=True,
-        text=True,
-        timeout=250,
-        check=False,
-        env={**os.environ, "TFIO_STORE_TF_BRIDGE": "off", "TF_CPP_MIN_LOG_LEVEL": "3"},
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    found = json.loads(done.stdout)
+    off = {"TFIO_STORE_TF_BRIDGE": "off"}
+    found = json.loads(run(PROGRAM, env=off, timeout=250, folder=str(tmp_path)))
     expected = [record.hex() for record in records]
     assert found["bridge"] == "tensorflow"
     assert len(found["warnings"]) == 1

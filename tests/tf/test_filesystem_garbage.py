@@ -12,6 +12,7 @@ import pytest
 
 import tfio_store as tfs
 from tests.tf.run_program import run
+from tfio_store.storage.resolve import open_store
 
 pytest.importorskip("tensorflow")
 pytestmark = pytest.mark.tensorflow
@@ -22,6 +23,7 @@ from concurrent.futures import ThreadPoolExecutor, thread as executors
 import fsspec.asyn
 from tensorflow.core.util import event_pb2
 from tests.support.slow_filesystem import SlowFileSystem
+from tfio_store.tf.filesystem.garbage import wait_until_destroyed
 logging.basicConfig(format="%(message)s", stream=sys.stdout)
 SlowFileSystem.folder = ARGS["folder"]
 tfs.register_filesystem("slow")
@@ -56,6 +58,7 @@ def inside_a_lock():
         gc.collect()
 
 def steps():
+    wait_until_destroyed()
     [path] = tf.io.gfile.glob("slow://logs/*")
     events = [event_pb2.Event.FromString(found.numpy()) for found in tf.data.TFRecordDataset(path)]
     return [event.step for event in events if event.summary.value]
@@ -92,14 +95,31 @@ print(steps())
     assert said[1] == "[1]"
 
 
+def test_what_is_left_to_do_behind_a_failure_is_not_told_again(tmp_path: Path) -> None:
+    """A finalizer leaves the end of a file to a thread after its last write has failed."""
+    from tfio_store.tf.filesystem.files import WriteFile
+
+    path = tmp_path / "a folder is there"
+    (path / "below").mkdir(parents=True)
+    store, at = open_store(str(path))
+    file = WriteFile(store, at, str(path), append=False)
+    file.put_off(lambda: file.write(b"lost"))
+    with pytest.raises(OSError, match="directory"):
+        file.catch_up()
+    file.put_off(lambda: file.finish(b""))
+    file.catch_up()
+    with pytest.raises(OSError, match="an earlier write to it failed"):
+        file.do(lambda: file.write(b"more"))
+
+
 @pytest.mark.parametrize("reads", ["in the middle of a file", "at the beginning of many"])
 def test_an_iterator_whose_reads_are_under_way(tmp_path: Path, reads: str) -> None:
     """Destroying it waits for a thread that waits for bytes, which only the loop can bring."""
     with tfs.TFRecordWriter(str(tmp_path / "data")) as writer:
         writer.write_batch([bytes(100_000)] * (200 if reads == "in the middle of a file" else 1))
     code = f"""{BEGIN}
-from tfio_store.tf.filesystem import watch
-watch.PATIENCE, watch.NAP = 0.5, 0.1
+from tfio_store.tf.filesystem import garbage
+garbage.PATIENCE, garbage.NAP = 0.5, 0.1
 
 def leave_iterator():
     SlowFileSystem.seconds = 0.2
@@ -119,3 +139,60 @@ print(len(list(tf.data.TFRecordDataset("slow://data"))))
     assert count in ("1", "200")
     # nothing where the last read ended before its iterator did
     assert ["given up" in line for line in told] in ([True], [])
+
+
+@pytest.mark.parametrize("where", ["the loop", "the thread that waits"])
+def test_a_writer_that_is_collected_while_another_is_made(tmp_path: Path, where: str) -> None:
+    """TensorFlow makes a writer inside the lock by which it destroys one."""
+    code = f"""{WRITER}
+import faulthandler
+faulthandler.dump_traceback_later(60, exit=True)
+from tfio_store.tf.filesystem.host import Host
+request, create = SlowFileSystem._request, Host.stat
+
+async def collecting(self):
+    gc.collect()
+    await request(self)
+
+def stat(self, url):
+    gc.collect()
+    return create(self, url)
+
+if {where == "the loop"}:
+    SlowFileSystem._request = collecting
+else:
+    Host.stat = stat
+again = tf.summary.create_file_writer("slow://others")
+with again.as_default():
+    tf.summary.scalar("loss", 1.0, step=1)
+again.close()
+print(steps(), len(tf.io.gfile.glob("slow://others/*")))
+"""
+    assert run(code, folder=str(tmp_path)) == "[1, 2] 1\n"
+
+
+@pytest.mark.parametrize("collect", COLLECTS)
+def test_garbage_goes_to_a_thread_and_nothing_else_does(tmp_path: Path, collect: str) -> None:
+    code = f"""{BEGIN}
+from tensorflow.python.ops import gen_resource_variable_ops as ops
+from tensorflow.python.ops.resource_variable_ops import EagerResourceDeleter
+destroyed, destroy = [], ops.destroy_resource_op
+
+def destroy_resource_op(*args, **named):
+    destroyed.append(threading.current_thread().daemon)
+    destroy(*args, **named)
+
+ops.destroy_resource_op = destroy_resource_op
+def resource():
+    handle = tf.raw_ops.VarHandleOp(dtype=tf.float32, shape=[])
+    return EagerResourceDeleter(handle, handle.device)
+
+cycle = [resource()]
+cycle.append(cycle)
+del cycle
+{collect}()
+wait_until_destroyed()
+resource()
+print(destroyed)
+"""
+    assert run(code, folder=str(tmp_path)) == "[True, False]\n"

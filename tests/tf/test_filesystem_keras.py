@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 import uuid
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -23,12 +21,9 @@ EXAMPLES = 512
 
 
 @pytest.fixture
-def root(s3: Place) -> Iterator[str]:
+def root(s3: Place) -> str:
     register_filesystem("s3", storage_options=s3.storage_options)
-    yield s3.url(uuid.uuid4().hex[:8])
-    # A writer of summaries that is garbage is closed by whoever collects it. Closing it asks the
-    # store, so the thread of the store's requests would wait for itself.
-    gc.collect()
+    return s3.url(uuid.uuid4().hex[:8])
 
 
 def write_examples(path: str) -> None:

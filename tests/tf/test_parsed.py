@@ -11,7 +11,7 @@ tf = pytest.importorskip("tensorflow")
 
 import tfio_store as tfs  # noqa: E402
 from tests.support.long import first  # noqa: E402
-from tests.tf.programs.crash import survives  # noqa: E402
+from tests.tf.run_program import run  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 
@@ -95,7 +95,19 @@ def test_elements_before_one_that_does_not_parse_arrive(tmp_path: Path) -> None:
     assert len(found[0]) == 7
 
 
+EMPTY = """
+spec = {
+    "sequence": tf.io.FixedLenSequenceFeature([], tf.int64, allow_missing=True),
+    "variable": tf.io.VarLenFeature(tf.int64),
+    "ragged": tf.io.RaggedFeature(tf.int64),
+}[ARGS["name"]]
+for options in ({}, {"num_parallel_reads": 1}):
+    found = list(tfs.TFRecordDataset(ARGS["path"], schema={"x": spec}, **options))
+    assert len(found) == 2
+"""  # in a process of its own, which may crash
+
+
 @pytest.mark.parametrize("name", first(1, ["sequence", "variable", "ragged"]))
 def test_empty_examples(tmp_path: Path, name: str) -> None:
     path = write(tmp_path / "f", [b"", b""])
-    survives("tests.tf.programs.crash", path, name)
+    run(EMPTY, path=path, name=name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -305,6 +306,59 @@ def test_files_of_other_codecs_are_found_behind_symbolic_names(tmp_path: Path) -
         list(tf.data.Dataset.from_tensors(f"{tmp_path}/no").flat_map(tfs.TFRecordDataset))
 
 
+def readers_ops(dataset: Any) -> list[str]:
+    """The ops that the function of an interleave has for a reader of its argument."""
+    graph = dataset._map_func.function.graph
+    return sorted(
+        op.type for op in graph.get_operations() if "Dataset" in op.type or "If" in op.type
+    )
+
+
+def test_a_reader_of_a_symbolic_name_takes_few_ops(files: dict[str, list[str]]) -> None:
+    """TensorFlow optimizes the function for each iterator: each op, and above all each function,
+    costs more than reading a small file."""
+    names = tf.data.Dataset.from_tensor_slices(files["GZIP"])
+    ours = names.interleave(tfs.TFRecordDataset)
+    assert readers_ops(ours) == [
+        "PrefetchDataset", "RangeDataset", "ScanDataset", "TFRecordDataset", "UnbatchDataset"
+    ]  # fmt: skip
+    with tfs.accelerate():
+        theirs = names.map(tf.identity).interleave(lambda n: tf.data.TFRecordDataset(n, "GZIP"))
+        turns = names.map(tf.identity).interleave(
+            lambda n: tf.data.TFRecordDataset(n, "GZIP", num_parallel_reads=2)
+        )
+    assert readers_ops(theirs) == ["TFRecordDataset"]
+    assert len(readers_ops(turns)) > 1  # all of TensorFlow's own
+    assert records_of(theirs) == records_of(turns) == records_of(ours)
+
+
+@pytest.mark.parametrize("damage", ["missing", "short", "flipped"])
+def test_accelerated_readers_of_symbolic_names_fail_as_tensorflows(
+    tmp_path: Path, files: dict[str, list[str]], damage: str
+) -> None:
+    data = bytearray(Path(files[""][0]).read_bytes())
+    data[len(data) // 2] ^= damage == "flipped"
+    if damage != "missing":
+        (tmp_path / "bad").write_bytes(data[:-3] if damage == "short" else data)
+    names = tf.data.Dataset.from_tensor_slices([files[""][1], str(tmp_path / "bad"), files[""][2]])
+
+    def outcome() -> tuple[list[bytes], str, list[bytes]]:
+        dataset, error = names.map(tf.identity).flat_map(tf.data.TFRecordDataset), ""
+        found = []
+        try:
+            for record in dataset:
+                found.append(record.numpy())
+        except tf.errors.OpError as caught:
+            error = f"{type(caught)} {caught.message}"
+        ignoring = [] if damage == "missing" else records_of(dataset.ignore_errors())
+        return found, re.sub(r"\{\{.*?\}\}", "", error), ignoring
+
+    native = outcome()
+    with tfs.accelerate():
+        assert outcome() == native
+    assert native[1]
+
+
 def path_url(name: str) -> str:
     return f"file://{name}"
 
@@ -326,13 +380,13 @@ LISTED: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
 }  # fmt: skip
 
 
-def rows_of(dataset: Any) -> list[str]:
+def rows_of(dataset: Any) -> list[bytes]:
     """All values of all records, in an order of their own."""
     found = []
     for element in dataset:
         parts = [part for part in tf.nest.flatten(element) if not isinstance(part, tf.SparseTensor)]
         for row in zip(*(part.numpy() for part in parts), strict=True):
-            found.append("".join(map(str, row)))
+            found.append(b"".join(x if isinstance(x, bytes) else x.tobytes() for x in row))
     return sorted(found)
 
 

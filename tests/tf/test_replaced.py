@@ -5,8 +5,9 @@ from __future__ import annotations
 import gc
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,11 @@ tf = pytest.importorskip("tensorflow")
 import tfio_store as tfs  # noqa: E402
 from tests.servers.place import Place  # noqa: E402
 from tests.tf.run_program import run  # noqa: E402
+from tfio_store.errors import ReplacedError  # noqa: E402
 from tfio_store.storage.cloud.bucket_store import BucketStore  # noqa: E402
 from tfio_store.storage.cloud.obstore import ObstoreReads  # noqa: E402
-from tfio_store.tf.dataset import runtime  # noqa: E402
+from tfio_store.tf.dataset import ops, runtime  # noqa: E402
+from tfio_store.tf.dataset.request import Blocks, Settings, group_of, mark_of  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 
@@ -50,6 +53,18 @@ KINDS = {
     "zstd set, in batches": Kind("zstdset", {"batch_size": 7}),
     "zstd set, shuffled": Kind("zstdset", {"shuffle": True, "seed": 1, "batch_size": 40}),
     "zstd set, parallel reads": Kind("zstdset", {"num_parallel_reads": 2}),
+}
+SETS = {
+    name: KINDS[name]
+    for name in ("raw set", "zstd set", "zstd set, shuffled", "zstd set, parallel reads")
+} | {
+    "raw set, in batches": Kind("rawset", {"batch_size": 40}),
+    "zstd set, in batches": Kind("zstdset", {"batch_size": 40}),
+    "zstd set, a share in batches": Kind("zstdset", {"batch_size": 40, "shard": (3, 1)}),
+    "zstd set, parallel batches": Kind("zstdset", {"batch_size": 40, "num_parallel_reads": 2}),
+    "zstd set, batches in turns": Kind(
+        "zstdset", {"batch_size": 40, "num_parallel_reads": 2, "memory_budget": 12 << 20}
+    ),
 }
 
 
@@ -107,11 +122,11 @@ def put(place: Place, folder: Path, source: str) -> str:
 
 
 def dataset(place: Place, kind: Kind) -> Any:
+    memory_budget = 12 << 20 if kind.source == "raw" else 2 << 20  # finding blocks reads it all
     return tfs.TFRecordDataset(
         place.url(kind.source),
         storage=tfs.Storage(place.storage_options or None, backend=place.backend),
-        memory_budget=12 << 20 if kind.source == "raw" else 2 << 20,  # finding blocks reads it all
-        **kind.options,
+        **{"memory_budget": memory_budget, **kind.options},
     )
 
 
@@ -123,6 +138,13 @@ def versions(elements: Any) -> list[bytes]:
         records = [value] if isinstance(value, bytes) else value.tolist()
         found += [record[:3] for record in records]
     return found
+
+
+def saved(iterator: Any, tmp_path: Path) -> str:
+    """A checkpoint of an iterator that has given one element."""
+    next(iterator)
+    path: str = tf.train.Checkpoint(iterator=iterator).write(str(tmp_path / "saved" / "checkpoint"))
+    return path
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
@@ -184,8 +206,7 @@ def test_a_saved_iterator(kept: Place, made: Path, tmp_path: Path, name: str) ->
     put(kept, made / "old", kind.source)
     old = dataset(kept, kind).repeat(2)
     iterator = iter(old)
-    next(iterator)
-    path = tf.train.Checkpoint(iterator=iterator).write(str(tmp_path / "saved" / "checkpoint"))
+    path = saved(iterator, tmp_path)
     put(kept, made / "new", kind.source)
     restored = iter(old)
     tf.train.Checkpoint(iterator=restored).read(path)
@@ -201,13 +222,77 @@ def test_a_stream_restored_over_another_file(kept: Place, made: Path, tmp_path: 
     kind = KINDS["gzip stream"]
     put(kept, made / "old", kind.source)
     iterator = iter(dataset(kept, kind))
-    next(iterator)
-    path = tf.train.Checkpoint(iterator=iterator).write(str(tmp_path / "saved" / "checkpoint"))
+    path = saved(iterator, tmp_path)
     put(kept, made / "new", kind.source)
     restored = iter(dataset(kept, kind))
     tf.train.Checkpoint(iterator=restored).read(path)
     with pytest.raises(tf.errors.FailedPreconditionError):
         versions(restored)
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_a_dataset_made_anew_of_other_shards(
+    kept: Place, made: Path, tmp_path: Path, name: str
+) -> None:
+    """Its manifest says what is in them. The iterator's state does too."""
+    kind = SETS[name]
+    put(kept, made / "old", kind.source)
+    iterator = iter(dataset(kept, kind).repeat(2))
+    path = saved(iterator, tmp_path)
+    put(kept, made / "new", kind.source)
+    restored = iter(dataset(kept, kind).repeat(2))
+    found = []
+    with pytest.raises(tf.errors.FailedPreconditionError, match="were replaced since"):
+        tf.train.Checkpoint(iterator=restored).read(path)
+        for element in restored:
+            found += versions([element])
+    assert set(found) <= {b"old"}  # which the state holds, read and not given yet
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_a_dataset_made_anew_of_a_copy(made: Path, tmp_path: Path, name: str) -> None:
+    kind = SETS[name]
+    there, here = Place(str(tmp_path / "there")), Place(str(tmp_path / "here"))
+    put(there, made / "old", kind.source)
+    iterator = iter(dataset(there, kind))
+    path = saved(iterator, tmp_path)
+    put(here, made / "old", kind.source)
+    restored = iter(dataset(here, kind))
+    tf.train.Checkpoint(iterator=restored).read(path)
+    for ours, theirs in zip(restored, iterator, strict=True):
+        assert np.array_equal(ours, theirs)
+
+
+THESE, OTHERS = mark_of("", "[1]"), mark_of("", "[2]")
+ELSEWHERE = mark_of("['s3://bucket/train']", "[2]")
+
+
+@pytest.mark.parametrize(
+    ("saved", "now", "same"),
+    [
+        (THESE, THESE, True),
+        (OTHERS, THESE, False),
+        (ELSEWHERE, THESE, True),
+        (mark_of("", ""), THESE, True),
+        (THESE, mark_of("", ""), True),
+    ],
+)
+def test_the_mark_of_a_number(saved: int, now: int, same: bool) -> None:
+    """The op and Python take the same ones."""
+    number = 1 << 32 | saved
+    text, groups, mark = tf.constant([""]), tf.zeros([3], tf.int64), tf.constant([now], tf.int64)
+    table, spans = tf.zeros([0, 8], tf.int64), tf.zeros([0, 3], tf.int64)
+    asked = Blocks(text, text, text, table, spans, groups, mark)
+    read = partial(ops.read_blocks, asked, tf.constant(number, tf.int64), Settings())
+    if same:
+        assert group_of(number, [now]) == 1
+        assert len(tf.function(read)()[0]) == 0
+        return
+    with pytest.raises(RuntimeError, match="were replaced since") as python:
+        group_of(number, [now])
+    with pytest.raises(tf.errors.OpError, match="were replaced since") as op:
+        tf.function(read)()
+    assert str(python.value) in op.value.message
 
 
 @pytest.mark.parametrize("name", ["raw stream", "raw batches"])
@@ -260,6 +345,18 @@ for name in ("raw blocks", "zstd set", "gzip stream"):
         continue
     assert set(found) == {b"old"}
     assert t.versions(t.dataset(place, kind)) == [b"new"] * t.COUNT
+kind = t.SETS["raw set, in batches"]
+t.put(place, made / "old", kind.source)
+path = t.saved(iter(t.dataset(place, kind)), t.Path(ARGS["place"]))
+t.put(place, made / "new", kind.source)
+restored = iter(t.dataset(place, kind))
+try:
+    tf.train.Checkpoint(iterator=restored).read(path)
+    t.versions(restored)
+except tf.errors.UnknownError as error:
+    assert "were replaced since" in error.message, error.message
+else:
+    raise AssertionError("restored")
 """
 
 
@@ -296,3 +393,36 @@ def test_a_shorter_shard_of_as_many_records(
             given += np.ravel(element.numpy()).tolist()
     assert now in str(error.value)
     assert set(given) <= {b"now" * 300}  # of the other shard
+
+
+@pytest.mark.parametrize("scheme", ["", "memory://"])
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda url: tfs.TFRecordDataset(url),
+        lambda url: tfs.TFRecordDataset(url, batch_size=7),
+        lambda url: tfs.TFRecordDataset(url).batch(7),
+        lambda url: tfs.TFRecordDataset(url, num_parallel_reads=2),
+        lambda url: tfs.TFRecordDataset(url, num_parallel_reads=2).batch(7),
+        lambda url: tfs.TFRecordDataset(url, shuffle=True, batch_size=7),
+    ],
+    ids=["records", "batch_size", "batch", "turns", "turns in batches", "shuffled"],
+)
+def test_another_shard_of_the_same_sizes(
+    tmp_path: Path, scheme: str, read: Callable[[str], Any]
+) -> None:
+    """All of its own checksums hold. Only the index's sums know that it is another."""
+    root = f"{scheme}{tmp_path}"
+    for word in ("now", "old"):
+        with tfs.ShardedWriter(f"{root}/{word}/train", num_shards=2) as writer:
+            writer.write_batch([word.encode() * 1_000] * 1_200)
+    now, old = (tfs.open(f"{root}/{word}/train").shards[1].url for word in ("now", "old"))
+    with fsspec.open(old, "rb") as source, fsspec.open(now, "wb") as target:
+        target.write(source.read())
+    given = []
+    replaced = (tf.errors.FailedPreconditionError, ReplacedError)
+    with pytest.raises(replaced, match=r"index (tells|say)") as error:
+        for element in read(f"{root}/now/train"):
+            given += np.ravel(element.numpy()).tolist()
+    assert now in str(error.value)
+    assert set(given) <= {b"now" * 1_000}

@@ -76,44 +76,42 @@ def extremes(dtype):
     return np.array([np.nan, -0.0, 1 / 3], np.float64).astype(numpy)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_every_dtype(dtype, tmp_path):
-    values = tf.constant(extremes(dtype))
-    dataset = tf.data.Dataset.from_tensor_slices(
-        {
-            "scalar": values,
-            "vector": tf.stack([values] * 3),
-            "empty": tf.zeros([3, 0, 2], dtype),
+def test_every_dtype(tmp_path):
+    columns: dict[str, Any] = {}
+    for dtype in DTYPES:
+        values = tf.constant(extremes(dtype))
+        columns |= {
+            f"scalar {dtype}": values,
+            f"vector {dtype}": tf.stack([values] * 3),
+            f"empty {dtype}": tf.zeros([3, 0, 2], dtype),
         }
-    )
+    dataset = tf.data.Dataset.from_tensor_slices(columns)
     assert_same(there_and_back(dataset, tmp_path), dataset)
 
 
-@pytest.mark.parametrize("dtype", [*DTYPES, "string"])
-def test_open_shapes(dtype, tmp_path):
-    def ones(*shape):
+def test_open_shapes(tmp_path):
+    def ones(dtype, *shape):
         return tf.fill(shape, "é\0") if dtype == "string" else tf.cast(tf.ones(shape), dtype)
 
-    spec = {
-        "rows": tf.TensorSpec([None, 2], dtype),
-        "columns": tf.TensorSpec([2, None], dtype),
-        "both": tf.TensorSpec([None, None], dtype),
-        "any": tf.TensorSpec(None, dtype),
-        "thin": tf.TensorSpec([None, 0], dtype),
-    }
-    dataset = elements(
-        spec,
-        [
-            {
-                "rows": ones(n, 2),
-                "columns": ones(2, n),
-                "both": ones(n, 0) if n == 1 else ones(0, n),
-                "any": ones(*[2] * n),
-                "thin": ones(n, 0),
+    spec: dict[str, Any] = {}
+    rows: list[dict[str, Any]] = [{}, {}, {}]
+    for dtype in [*DTYPES, "string"]:
+        spec |= {
+            f"rows {dtype}": tf.TensorSpec([None, 2], dtype),
+            f"columns {dtype}": tf.TensorSpec([2, None], dtype),
+            f"both {dtype}": tf.TensorSpec([None, None], dtype),
+            f"any {dtype}": tf.TensorSpec(None, dtype),
+            f"thin {dtype}": tf.TensorSpec([None, 0], dtype),
+        }
+        for n, row in zip((3, 0, 1), rows, strict=True):
+            row |= {
+                f"rows {dtype}": ones(dtype, n, 2),
+                f"columns {dtype}": ones(dtype, 2, n),
+                f"both {dtype}": ones(dtype, n, 0) if n == 1 else ones(dtype, 0, n),
+                f"any {dtype}": ones(dtype, *[2] * n),
+                f"thin {dtype}": ones(dtype, n, 0),
             }
-            for n in (3, 0, 1)
-        ],
-    )
+    dataset = elements(spec, rows)
     assert_same(there_and_back(dataset, tmp_path), dataset)
 
 

@@ -92,6 +92,23 @@ def test_another_generation_is_no_damage(tmp_path: Path, shape: str, size: int) 
             assert b"b" not in {record[:1] for record in np.atleast_1d(found.numpy()).tolist()}
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_shorter_generation_is_never_passed_in_silence(tmp_path: Path, shape: str) -> None:
+    for blocks in (0, 1):  # that the file has whole
+        ours = generation(tmp_path / f"{blocks}", b"a", 1000, None)[1]
+        with tfs.TFRecordWriter(str(ours)) as writer:
+            writer.write_batch([b"b%07d" % i + bytes(484) for i in range(300 + 2200 * blocks)])
+        url = str(tmp_path / f"{blocks}" / "t")
+        dataset = tfs.TFRecordDataset(url, on_corrupt="skip", **SHAPES[shape])
+        if blocks:
+            with pytest.raises(tf.errors.FailedPreconditionError, match=str(ours)):
+                list(dataset)
+            continue
+        (text,) = said(lambda dataset=dataset: list(dataset))
+        assert text.startswith(f"{ours}: ")
+        assert "replaced by a shorter one" in text
+
+
 @pytest.mark.parametrize("codec", [None, "GZIP", "ZLIB", "ZSTD"])
 @pytest.mark.parametrize("options", [{}, {"batch_size": 7}, {"shard": (2, 0)}, {"shard": (2, 1)}])
 def test_swapped_files_are_no_damage(

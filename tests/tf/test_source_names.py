@@ -62,7 +62,8 @@ def test_mistakes(folder: str, made: Callable[[str], Any]) -> None:
         FileNotFoundError: tf.errors.NotFoundError,
         IsADirectoryError: tf.errors.FailedPreconditionError,
     }
-    for name, (kind, _) in MISTAKES.items():
+    some = slice(None, None, 1 if made is straight else 4)
+    for name, (kind, _) in list(MISTAKES.items())[some]:
         source = named(name, folder)
         with pytest.raises(kind) as expected:
             tfs.open(source)

@@ -6,8 +6,7 @@ import errno
 
 import pytest
 
-from tfio_store.errors import CorruptRecordError, ManifestError, RecordTooLargeError
-from tfio_store.storage import ReplacedError
+from tfio_store.errors import CorruptRecordError, ManifestError, RecordTooLargeError, ReplacedError
 from tfio_store.tf import status
 from tfio_store.tf.dataset.runtime import classify
 from tfio_store.tf.filesystem.host import Host

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import re
-import subprocess
-import sys
 from collections import Counter
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,13 +14,14 @@ import numpy as np
 import pytest
 
 from tests.servers.place import Place
+from tests.support.long import first
 
 tf = pytest.importorskip("tensorflow")
 
 import tfio_store as tfs  # noqa: E402
 from tests.tf.oracle import error_of  # noqa: E402
 from tests.tf.programs.resume import SPEC  # noqa: E402
-from tests.tf.two_workers import two_workers  # noqa: E402
+from tests.tf.run_program import run  # noqa: E402
 from tfio_store.dataset.source import open_dataset  # noqa: E402
 from tfio_store.storage import Storage  # noqa: E402
 from tfio_store.tf.dataset import ops  # noqa: E402
@@ -88,12 +85,6 @@ def batches(dataset: Any) -> list[list[int]]:
         assert batch["text"].numpy().tolist() == [b"%05d" % i * (SIZE // 5) for i in ids]
         found.append(ids)
     return found
-
-
-@pytest.fixture(scope="module")
-def service() -> Iterator[str]:
-    with two_workers() as address:
-        yield address
 
 
 def flat(found: list[list[int]]) -> list[int]:
@@ -284,29 +275,19 @@ def test_repeat_take_and_skip(sources: dict[str, Any]) -> None:
 # --- saved ------------------------------------------------------------------------------
 
 
-def run(job: dict[str, Any]) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.tf.programs.resume"],
-        input=json.dumps(job),
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-    )
-    assert done.returncode == (-9 if "save" in job else 0), done.stderr[-3000:]
-    return done.stdout
+def resumed(job: dict[str, Any]) -> str:
+    code = "from tests.tf.programs import resume; resume.main(ARGS['job'])"
+    return run(code, timeout=280, ends=-9 if "save" in job else 0, job=job)
 
 
-@pytest.mark.parametrize(
-    "symbolic", [False, pytest.param(True, marks=pytest.mark.long)], ids=["plain", "symbolic"]
-)
-def test_killed_and_restored_in_twenty_places(
-    sources: dict[str, Any], tmp_path: Path, symbolic: bool
+@pytest.mark.parametrize(("count", "symbolic"), first(1, [(6, False), (20, False), (20, True)]))
+def test_killed_and_restored_in_many_places(
+    sources: dict[str, Any], tmp_path: Path, count: int, symbolic: bool
 ) -> None:
     """Each goes on as the one that was never killed; in its first epoch, on TensorFlow 2.16."""
     epochs = 1 if OLD else 2
     total = epochs * 47  # 46 whole batches of 64, and one of 57
-    places = sorted(random.Random(symbolic).sample(range(total), 20))
+    places = sorted(random.Random(symbolic).sample(range(total), count))
     job = {
         "source": sources["GZIP"],
         "options": {"batch_size": 64, "shuffle": 2, "seed": 11},
@@ -314,8 +295,8 @@ def test_killed_and_restored_in_twenty_places(
         "symbolic": symbolic,
         "folder": str(tmp_path),
     }
-    seen = run({**job, "save": places}).splitlines()
-    ends = run({**job, "restore": places}).split("\n\n")
+    seen = resumed({**job, "save": places}).splitlines()
+    ends = resumed({**job, "restore": places}).split("\n\n")
     for place, text in zip(places, ends, strict=False):
         whole = seen[:place] + text.splitlines()
         assert whole[: len(seen)] == seen, place
@@ -438,6 +419,7 @@ def read(sources: dict[str, Any], wanted: list[int], **columns: Any) -> Any:
         tf.constant([shard.compression for shard in source.shards]),
         tf.constant([shard.version.etag or "" for shard in source.shards]),
         *map(tf.constant, (spans.held, spans.placed, spans.groups)),
+        mark=tf.constant([], tf.int64),
     )
     call = tf.function(lambda number: ops.read_examples(blocks, number, Settings(), 16, columns))
     return call(tf.constant(wanted, tf.int64))

@@ -177,7 +177,7 @@ def ours(path: Path, batch: list[bytes], spec: dict[str, Any]) -> Any:
 
 
 COMMON = settings(
-    max_examples=60,
+    max_examples=25,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 

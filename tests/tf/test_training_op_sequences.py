@@ -113,7 +113,7 @@ def ours(path: Path, batch: list[bytes], schema: tfs.Schema) -> Any:
 
 
 COMMON = settings(
-    max_examples=40,
+    max_examples=20,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 

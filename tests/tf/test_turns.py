@@ -196,7 +196,7 @@ def test_lanes_that_make_no_sense_are_refused(files: list[str]) -> None:
         ([[0, 0, 1]], [[0, 1]], [0, 0]),
     ):
         rows = tf.constant(spans, tf.int64), tf.constant(groups, tf.int64)
-        asked = Blocks(*text, table, *rows)
+        asked = Blocks(*text, table, *rows, tf.constant([], tf.int64))
         read = partial(ops.read_blocks, asked, tf.constant(wanted, tf.int64), Settings())
         with pytest.raises(tf.errors.InvalidArgumentError):
             tf.function(read)()

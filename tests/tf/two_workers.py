@@ -2,32 +2,40 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from multiprocessing.connection import Connection
 
 import tensorflow as tf
+
+from tests.tf.run_program import FORKED
+from tfio_store.tf.dataset import ops
 
 __all__ = ["two_workers"]
 
 
+def serve(address: str, ready: Connection) -> None:
+    """What a worker does until it is killed."""
+    assert ops.bridge() == "native"
+    config = tf.data.experimental.service.WorkerConfig(address, heartbeat_interval_ms=100)
+    server = tf.data.experimental.service.WorkerServer(config)
+    ready.send("ready")
+    server.join()
+
+
 @contextmanager
 def _worker(address: str) -> Iterator[None]:
-    command = [sys.executable, "-m", "tests.tf.programs.worker", address]
-    process = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
+    here, there = FORKED.Pipe()
+    process = FORKED.Process(target=serve, args=(address, there), daemon=True)
+    process.start()
+    there.close()
     try:
-        assert process.stdout.readline() == b"ready\n"
+        assert here.recv() == "ready"
         yield
     finally:
         process.kill()
-        process.wait()
-        process.stdin.close()
-        process.stdout.close()
+        process.join()
+        here.close()
 
 
 @contextmanager

@@ -187,6 +187,18 @@ def test_a_state_of_other_windows_is_refused(url: str) -> None:
         list(other)
 
 
+def test_a_state_of_episodes_that_were_rewritten_is_refused(tmp_path: Path) -> None:
+    url = written(tmp_path / "arm" / "1.0.0", LENGTHS, num_shards=2)
+    _, state = stepped(loader_of(url, 0, 1, 0), 2)
+    changed = max(tmp_path.rglob("*.tfrecord*"))
+    os.utime(changed, (1, 1))  # as if it held others: names and sizes are the same
+    loader = loader_of(url, 0, 1, 0)
+    loader.load_state_dict(state)
+    with pytest.raises(tfs.ReplacedError) as error:
+        list(loader)
+    assert error.value.filename == str(changed)
+
+
 def train(url: str, states: str, kill_at: int, given: Any) -> None:
     loader = loader_of(url, 0, 1, 0)
     for step, batch in enumerate(loader):

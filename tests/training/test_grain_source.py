@@ -20,8 +20,8 @@ from tests.servers.place import Place
 from tests.support.counted import Counted
 from tests.support.framed import framed
 from tests.training.grain_loading import COUNT, SCHEMA, grain, workers_of, write, xs
+from tfio_store.errors import ReplacedError
 from tfio_store.grain import elastic, order, source, together
-from tfio_store.storage import ReplacedError
 
 ALL = list(range(COUNT))
 
@@ -279,6 +279,25 @@ def test_states(url: str, tmp_path: Path) -> None:
         made(f"{tmp_path}/other/train").set_state(state)
     with pytest.raises(ValueError, match="the state is of no source"):
         made().set_state({"next_index": 3})
+
+
+@pytest.mark.parametrize("kind", ["a file", "a dataset"])
+def test_states_of_another_generation_of_equal_names_and_sizes(tmp_path: Path, kind: str) -> None:
+    path, states = tmp_path / kind / "train", []
+    for first in (0, 1 << 20):
+        shutil.rmtree(path.parent, ignore_errors=True)
+        path.parent.mkdir()
+        if kind == "a dataset":
+            tfs.write_table({"x": np.full(COUNT, first + 0.5, np.float32)}, str(path))
+        else:
+            path.write_bytes(framed([b"%07d" % (first + i) for i in range(COUNT)]))
+            os.utime(path, (first, first))
+        iterator = iter(source(str(path)).batch(5).to_iter_dataset())
+        next(iterator)
+        states.append(json.loads(json.dumps(iterator.get_state())))
+    iterator.set_state(states[1])
+    with pytest.raises((ReplacedError, ValueError), match=r"another version|the state is of <Rec"):
+        iterator.set_state(states[0])
 
 
 def test_states_of_a_mixture_name_all_its_sources(url: str, tmp_path: Path) -> None:

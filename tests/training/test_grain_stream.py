@@ -21,8 +21,8 @@ import tfio_store as tfs
 from tests.servers.place import Place
 from tests.support.framed import framed
 from tests.training.grain_loading import COUNT, grain, workers_of, write, xs
+from tfio_store.errors import ReplacedError
 from tfio_store.grain import stream
-from tfio_store.storage import ReplacedError
 
 ROOT = Path(__file__).parents[2]
 ALL = list(range(COUNT))

@@ -15,7 +15,7 @@ import pytest
 import tfio_store as tfs
 from tests.support.framed import framed
 from tests.training.loading import loader, numbers, torch_data, written
-from tfio_store.storage import ReplacedError
+from tfio_store.errors import ReplacedError
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 

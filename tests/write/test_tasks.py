@@ -318,6 +318,7 @@ orders = st.one_of(
 )
 
 
+@settings(max_examples=40)
 @given(order=orders, shard_bytes=st.integers(1, 5000), sizes=st.lists(st.integers(0, 3000)))
 def test_a_result_survives_messages(order: Any, shard_bytes: int, sizes: list[int]) -> None:
     job = tfs.WriteJob("memory://messages/train", if_exists="overwrite", block_bytes=4096)

@@ -62,7 +62,8 @@ class Program(click.Group):
             return super().invoke(ctx)
         except BrokenPipeError as error:
             if error.filename is None:  # a store's has the URL
-                raise failures.OutputClosedError from None
+                with without_reader():
+                    raise
             raise _BrokenStoreError from error
 
     def list_commands(self, ctx: click.Context) -> list[str]:

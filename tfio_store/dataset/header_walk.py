@@ -48,6 +48,7 @@ __all__ = [
     "indexed_shard",
     "is_remote",
     "parse_idx",
+    "walked",
     "with_idx",
 ]
 
@@ -88,6 +89,8 @@ BLOCK_BYTES = 1 << 20
 """A block ends with the record that makes it at least this long, before compression."""
 
 _SHARDS_AT_ONCE = 8
+_FEW_BYTES = 1 << 20
+"""Threads for local files of so many bytes would take longer to start than to work."""
 _MAGIC_BYTES = 512
 
 
@@ -125,9 +128,11 @@ def index_raw_shards(
     long = _warn_of_long_walk([dataset.shards[i] for i in missing], memory_budget, instead)
     if long and instead is not None:
         return dataset
-    workers = min(_SHARDS_AT_ONCE, len(missing))
+    total = sum(dataset.shards[i].nbytes for i in missing)
+    alone = total <= _FEW_BYTES and not any(is_remote(dataset.shards[i].url) for i in missing)
+    workers = 1 if alone else min(_SHARDS_AT_ONCE, len(missing))
     share = memory_budget // workers
-    room = starts_bytes / max(1, sum(dataset.shards[i].nbytes for i in missing))
+    room = starts_bytes / max(1, total)
 
     def look(index: int) -> Shard:
         shard = indexed_shard(
@@ -253,6 +258,13 @@ def frame_offsets(
 ) -> Int64Array:
     """int64 [n_records]: the byte offset of every frame of a raw file. Raises as
     `index_raw_shards`."""
+    return walked(store, path, shard, budget=budget, max_record_bytes=max_record_bytes).offsets()
+
+
+def walked(
+    store: Store, path: str, shard: Shard, *, budget: int, max_record_bytes: int
+) -> HeaderWalker:
+    """A walker that has seen every frame of a raw file. Raises as `index_raw_shards`."""
     walker, nbytes = HeaderWalker(store.url(path), max_record_bytes), shard.nbytes
     if isinstance(store, LocalStore):
         with store.descriptor(path, etag=shard.version) as descriptor:
@@ -261,12 +273,11 @@ def frame_offsets(
     while walker.next_header < nbytes:
         _walk_from(store, path, shard, walker, budget)
     walker.end(nbytes)
-    frames = walker.offsets()
-    if shard.records not in (None, len(frames)):
+    if shard.records not in (None, walker.count):
         raise ManifestError(
-            f"{walker.url}: holds {len(frames)} records where its manifest says {shard.records}"
+            f"{walker.url}: holds {walker.count} records where its manifest says {shard.records}"
         )
-    return frames
+    return walker
 
 
 def _walk_from(store: Store, path: str, shard: Shard, walker: HeaderWalker, budget: int) -> None:
@@ -296,6 +307,7 @@ class HeaderWalker:
         self._found: list[Int64Array] = []
         self._cut = b""
         """The beginning of a header that the last piece cut."""
+        self._sums: Int64Array | None = None
 
     def feed(self, start: int, data: memoryview) -> None:
         if self._cut:
@@ -309,7 +321,7 @@ class HeaderWalker:
     def feed_file(self, descriptor: int, nbytes: int) -> None:
         """All of a local file at once."""
         with naming(self.url):
-            offsets, self.next_header, fault = walk_file(
+            offsets, self.next_header, fault, self._sums = walk_file(
                 descriptor, nbytes, max_record_bytes=self._max
             )
         self._found.append(offsets)
@@ -363,11 +375,23 @@ class HeaderWalker:
                 "the data ends inside a record", path=self.url, offset=self.last_frame
             )
 
+    @property
+    def count(self) -> int:
+        """How many frames were found since `take_count`."""
+        return sum(map(len, self._found))
+
     def take_count(self) -> int:
         """How many frames were found since this was last asked. Their offsets are forgotten."""
-        found = sum(map(len, self._found))
+        found = self.count
         self._found.clear()
         return found
+
+    @property
+    def sums(self) -> Int64Array | None:
+        """int64 [n_records + 1]: the sum of the records before each frame, and of all, as
+        `BlockTable` has it. Only of a file that was seen at once."""
+        whole = self._sums is not None and len(self._sums) == self.count + 1
+        return self._sums if whole else None
 
     def offsets(self) -> Int64Array:
         return np.concatenate(self._found) if self._found else np.zeros(0, np.int64)

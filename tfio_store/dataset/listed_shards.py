@@ -129,7 +129,7 @@ def pack_shards(shards: Sequence[Shard]) -> bytes:
     """Bytes from which `unpack_shards` makes the same shards, without the places of their
     records."""
     facts = [
-        (s.url, s.nbytes, s.compression, s.records, s.crc32c, s.version.etag, s.secret_url)
+        (s.url, s.nbytes, s.compression, s.records, s.crc32c, s.version.known, s.secret_url)
         for s in shards
     ]
     tables = [shard.blocks for shard in shards]
@@ -151,8 +151,8 @@ def unpack_shards(data: bytes) -> tuple[Shard, ...]:
     facts, heads, columns, points = pickle.loads(zlib.decompress(data))
     tables = map(_with_points, _tables(heads, columns), points)
     return tuple(
-        Shard(url, nbytes, codec, records, next(tables), crc, Version(etag), secret)
-        for url, nbytes, codec, records, crc, etag, secret in facts
+        Shard(url, nbytes, codec, records, next(tables), crc, Version(*known), secret)
+        for url, nbytes, codec, records, crc, known, secret in facts
     )
 
 

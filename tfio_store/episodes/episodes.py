@@ -331,6 +331,10 @@ class Episodes(Sequence[dict[str, Any]]):
                 yield from self.__getitems__(group)
                 group, nbytes = [], 0
 
+    @property
+    def _dataset(self) -> Dataset:
+        return self._records.dataset
+
     @cached_property
     def _episode_bytes(self) -> int:
         """About how many bytes an episode takes in memory, its images encoded: by one of them."""

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfio_store.dataset.checks import check_positive, whole_number
+from tfio_store.dataset.model import Dataset
 from tfio_store.episodes.decoding import Episode, Images, context_of
 from tfio_store.episodes.features import Leaf, Tree, nested
 from tfio_store.episodes.order import Order
@@ -40,6 +41,8 @@ class _Source(Protocol):
     def lengths(self) -> Int64Array: ...
     @property
     def _episode_bytes(self) -> int: ...
+    @property
+    def _dataset(self) -> Dataset: ...
 
     _cache_bytes: int
     _images: Images
@@ -263,6 +266,11 @@ class Windows(Sequence[dict[str, Any]]):
             (True, 12)
         """
         return EpisodeShuffle(self, seed, batch_size)
+
+    @property
+    def dataset(self) -> Dataset:
+        """The files that hold the episodes."""
+        return self._source._dataset
 
     @cached_property
     def digest(self) -> str:

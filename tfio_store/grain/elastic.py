@@ -6,7 +6,7 @@ from typing import Any
 
 import grain
 
-from tfio_store.grain.rows import identity
+from tfio_store.grain.rows import datasets, identity
 from tfio_store.grain.states import Hosts, Identified, Shard
 
 __all__ = ["elastic"]
@@ -70,7 +70,7 @@ def elastic(
         "read_options": read_options or grain.ReadOptions(num_threads=1, prefetch_buffer_size=2),
         "multiprocessing_options": multiprocessing_options,
     }
-    return Identified(_Elastic(dataset, how), identity(dataset))
+    return Identified(_Elastic(dataset, how), identity(dataset), datasets(dataset))
 
 
 class _Elastic(grain.IterDataset[Any]):  # type: ignore[misc]

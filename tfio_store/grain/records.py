@@ -14,6 +14,7 @@ from typing import Any, SupportsIndex
 import grain
 import numpy as np
 
+from tfio_store.dataset.model import Dataset
 from tfio_store.example.ragged import Nullable, Ragged
 from tfio_store.example.schema import Schema
 from tfio_store.grain.content import Content
@@ -34,6 +35,11 @@ class Records(Sequence[Any]):
     def schema(self) -> Schema | None:
         """The features that are decoded. None: records come as they are."""
         return self._content.schema
+
+    @property
+    def dataset(self) -> Dataset:
+        """The shards that are read."""
+        return self._source.dataset
 
     @property
     def nbytes_each(self) -> int:

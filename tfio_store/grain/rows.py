@@ -14,7 +14,7 @@ from typing import Any
 import grain
 import numpy as np
 
-from tfio_store.dataset.model import CACHE_BUDGET, MEMORY_BUDGET
+from tfio_store.dataset.model import CACHE_BUDGET, MEMORY_BUDGET, Dataset
 from tfio_store.dataset.source import Source
 from tfio_store.example.codec import SchemaToRead
 from tfio_store.example.schema import Schema
@@ -254,7 +254,7 @@ class Rows(grain.MapDataset[Any]):  # type: ignore[misc]
             read_options = grain.ReadOptions(num_threads=1, prefetch_buffer_size=2)
         ahead = _AHEAD if read_options.num_threads and read_options.prefetch_buffer_size else 0
         reading = Ahead(self, count, ahead).to_iter_dataset(read_options, allow_nones=allow_nones)
-        return Identified(reading, identity(self))
+        return Identified(reading, identity(self), datasets(self))
 
     def _order_of_rows(self) -> Any:
         """Grain's own dataset, which decides the order. Its seeds are those of Grain alone."""
@@ -344,6 +344,11 @@ def _unchanged(dataset: Any) -> list[Rows]:
     if isinstance(dataset, Rows) and dataset._records is not None:
         return [dataset]
     return [found for parent in dataset.parents for found in _unchanged(parent)]
+
+
+def datasets(dataset: Any) -> list[Dataset]:
+    """The files that a dataset reads."""
+    return [rows._records.dataset for rows in _unchanged(dataset) if rows._records is not None]
 
 
 def identity(dataset: Any) -> str:

@@ -9,7 +9,9 @@ from typing import Any, TypeAlias
 
 import grain
 
+from tfio_store.dataset.model import Dataset
 from tfio_store.read.reshard import reshard_state
+from tfio_store.read.state import hold_to, versions_text
 from tfio_store.tables.loader import Reader
 
 __all__ = ["Hosts", "Identified", "Shard", "Standing", "check_source", "resharded"]
@@ -68,35 +70,39 @@ class Hosts:
 
 
 _SOURCE_KEY = "tfio_store"
+_VERSIONS_KEY = "tfio_store.versions"
 
 
 class Identified(grain.IterDataset[Any]):  # type: ignore[misc]
     """A dataset of Grain's, whose states say what it reads."""
 
-    def __init__(self, parent: Any, identity: str) -> None:
+    def __init__(self, parent: Any, identity: str, datasets: Sequence[Dataset]) -> None:
         super().__init__(parent)
-        self._identity = identity
+        self._identity, self._datasets = identity, datasets
 
     def __iter__(self) -> grain.DatasetIterator[Any]:
-        return IdentifiedIterator(iter(self.parents[0]), self._identity)
+        return IdentifiedIterator(iter(self.parents[0]), self._identity, self._datasets)
 
     def __str__(self) -> str:
         return f"Identified({self._identity})"
 
 
 class IdentifiedIterator(grain.DatasetIterator[Any]):  # type: ignore[misc]
-    """Gives what another iterator of Grain's gives. ValueError for a state of another source."""
+    """Gives what another iterator of Grain's gives. ValueError for a state of another source,
+    ReplacedError for one of another version of its files."""
 
-    def __init__(self, parent: Any, identity: str) -> None:
+    def __init__(self, parent: Any, identity: str, datasets: Sequence[Dataset]) -> None:
         super().__init__(parent)
         self._reading = parent
-        self._identity = identity
+        self._identity, self._datasets = identity, datasets
 
     def __next__(self) -> Any:
         return next(self._reading)
 
     def get_state(self) -> dict[str, Any]:
-        return {**self._reading.get_state(), _SOURCE_KEY: self._identity}
+        versions = [versions_text(dataset) for dataset in self._datasets]
+        marks = {_SOURCE_KEY: self._identity, _VERSIONS_KEY: versions}
+        return {**self._reading.get_state(), **marks}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         found = state.get(_SOURCE_KEY) if isinstance(state, Mapping) else None
@@ -106,7 +112,10 @@ class IdentifiedIterator(grain.DatasetIterator[Any]):  # type: ignore[misc]
                 f"the state is of {whose}, and the dataset reads {self._identity}: pass a state "
                 "that this pipeline gave"
             )
-        self._reading.set_state({name: state[name] for name in state if name != _SOURCE_KEY})
+        for versions, dataset in zip(state.get(_VERSIONS_KEY, ()), self._datasets, strict=False):
+            hold_to(versions, dataset)
+        marks = (_SOURCE_KEY, _VERSIONS_KEY)
+        self._reading.set_state({name: state[name] for name in state if name not in marks})
 
     def close(self) -> None:
         super().close()

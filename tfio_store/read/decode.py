@@ -19,6 +19,7 @@ from tfio_store.errors import (
     CorruptRecordError,
     DataLossWarning,
     ManifestError,
+    ReplacedError,
     TruncatedRecordError,
 )
 from tfio_store.read.on_read import OnRead
@@ -38,7 +39,6 @@ from tfio_store.records.recovery import (
     RecoveringDecompressor,
     SkippedRegion,
 )
-from tfio_store.storage import ReplacedError
 
 __all__ = [
     "NO_OFFSET",
@@ -404,9 +404,11 @@ def _ends_early(missing: int) -> str:
 
 
 def _missing(url: str, codec: str | None, block: Block, nbytes: int) -> SkippedRegion:
+    # what is there of the block can't be compared with its sum
+    reason = f"{_ends_early(nbytes)}: it was cut, or replaced by a shorter one"
     if codec is None:
-        return SkippedRegion(url, block.raw_stop - nbytes, nbytes, _ends_early(nbytes))
-    return SkippedRegion(url, block.raw_start, None, _ends_early(nbytes), nbytes)
+        return SkippedRegion(url, block.raw_stop - nbytes, nbytes, reason)
+    return SkippedRegion(url, block.raw_start, None, reason, nbytes)
 
 
 def _inflated(

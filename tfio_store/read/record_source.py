@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -354,8 +355,13 @@ class RecordSource(Sequence[bytes]):
 
     @cached_property
     def _digest(self) -> str:
-        """A digest of the names and sizes of the files, as in a reader's state."""
-        return ReaderOrder(self._dataset, (), streams=False).source
+        """A digest of the names and sizes of the files, as in a reader's state, and of what a
+        manifest says is in them: another generation may have the same names and sizes."""
+        source = ReaderOrder(self._dataset, (), streams=False).source
+        if self._dataset.paged is not None:
+            return source
+        crcs = [shard.crc32c for shard in self._dataset.shards]
+        return f"{source}-{zlib.crc32(repr(crcs).encode()):08x}" if any(crcs) else source
 
 
 @dataclass(frozen=True, slots=True)

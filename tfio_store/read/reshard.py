@@ -11,7 +11,7 @@ from tfio_store.read.decode import NO_OFFSET
 from tfio_store.read.epoch import Cursor, Rest, Stage, parse_rest
 from tfio_store.read.mixed import checked_mixture, first_epoch
 from tfio_store.read.order import Share, Step, parse_steps, place_of, steps_at, steps_text
-from tfio_store.read.state import differing, made_state, numbers_of
+from tfio_store.read.state import differing, made_state, numbers_of, together
 
 __all__ = ["reshard_state"]
 
@@ -79,14 +79,16 @@ def _of_readers(states: Sequence[Mapping[str, Any]], count: int) -> list[dict[st
     for number, one in enumerate(found):
         _check_epoch(number, one, epoch)
     begun = next(one for one in found if one.epoch == epoch)
+    versions = begun.versions
     for number, one in enumerate(found):
-        _check_alike(number, one, begun)
+        _check_alike(number, one, begun, versions)
+        versions = together(one.versions, versions)  # each share knows those that it has read
     cursors = tuple(_in_order([one.cursor(epoch) for one in found], [one.steps for one in found]))
     rest = begun.rest or ()
     if any(cursor != (0, 0) for cursor in cursors):
         rest = (*rest, Stage(steps_at(begun.steps, 0), cursors))
     fresh = Position(epoch=epoch, rest=rest)
-    marks = {"source": begun.source, "blocks": begun.blocks, "versions": begun.versions}
+    marks = {"source": begun.source, "blocks": begun.blocks, "versions": versions}
     return [
         made_state(fresh, steps=_one_share(begun.steps, index, count), **marks)
         for index in range(count)
@@ -183,11 +185,11 @@ def _check_epoch(number: int, one: _Taken, epoch: int) -> None:
     )
 
 
-def _check_alike(number: int, one: _Taken, other: _Taken) -> None:
-    """ValueError unless both are of one reader's shares."""
+def _check_alike(number: int, one: _Taken, other: _Taken, versions: str) -> None:
+    """ValueError unless both are of one reader's shares, and of these versions of its files."""
     if one.source != other.source:
         raise ValueError(f"states[{number}] was taken of another source: its files differ")
-    if differing(one.versions, other.versions) is not None:
+    if differing(one.versions, versions) is not None:
         raise ValueError(f"states[{number}] was taken of another version of its files")
     if steps_at(one.steps, 0) != steps_at(other.steps, 0):
         theirs, ours = steps_text(one.steps), steps_text(other.steps)

@@ -7,14 +7,24 @@ import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tfio_store.dataset.model import Dataset, Shard
+from tfio_store.dataset.model import Dataset, Shard, hold_versions
+from tfio_store.errors import ReplacedError
 from tfio_store.read.cursor import Position, ReaderOrder
 from tfio_store.read.decode import NO_OFFSET
 from tfio_store.read.epoch import Rest, parse_rest, rest_text
 from tfio_store.read.order import Shuffle, Step, parse_steps, place_of, steps_text
-from tfio_store.storage import ReplacedError
 
-__all__ = ["MOST", "differing", "made_state", "numbers_of", "position_of", "state_of"]
+__all__ = [
+    "MOST",
+    "differing",
+    "hold_to",
+    "made_state",
+    "numbers_of",
+    "position_of",
+    "state_of",
+    "together",
+    "versions_text",
+]
 
 
 # Which versions of its files a state was taken of, as text.
@@ -49,12 +59,35 @@ def versions_text(dataset: Dataset) -> str:
 def _mark(shard: Shard) -> str:
     if shard.crc32c is not None:
         return f"c{shard.crc32c:08x}"
-    etag = shard.version.etag
-    if etag is None:
-        return _UNKNOWN
-    if "://" not in shard.url:  # without the inode, which other mounts of a filesystem number anew
-        etag = etag.partition("-")[2]
-    return f"e{zlib.crc32(etag.encode()):08x}"
+    mark = shard.version.mark(shard.url)
+    return _UNKNOWN if mark is None else f"e{mark}"
+
+
+def hold_to(versions: object, dataset: Dataset) -> None:
+    """Read only these versions, of which a state was taken. ReplacedError if another is there."""
+    _check_versions(versions, dataset)
+    _expect(versions, dataset)
+
+
+def _expect(versions: object, dataset: Dataset) -> None:
+    """Bind files whose versions are not known yet to those of a state that is gone on from."""
+    place, *others = str(versions).split(" ")
+    here, *marks = versions_text(dataset).split(" ")
+    if place != here or len(marks) != len(dataset.shards):
+        return
+    for shard, mark, other in zip(dataset.shards, marks, others, strict=False):
+        if mark == _UNKNOWN and other[:1] == "e":
+            shard.version.expect(other[1:])
+
+
+def together(theirs: str, ours: str) -> str:
+    """What two texts that do not differ know of the versions."""
+    there, *others = theirs.split(" ")
+    here, *marks = ours.split(" ")
+    if there != here or len(others) != len(marks):
+        return ours
+    pairs = zip(others, marks, strict=True)
+    return " ".join([here, *(other if mark == _UNKNOWN else mark for other, mark in pairs)])
 
 
 def differing(theirs: str, ours: str) -> int | None:
@@ -120,13 +153,15 @@ def position_of(
     rest = parse_rest(state["rest"])
     reader_order = order_of(rest)
     _check_same("source", state, reader_order.source)
-    _check_versions(state, reader_order.dataset)
+    versions = state.get("versions", "")  # earlier releases had none
+    _check_versions(versions, reader_order.dataset)
     _check_order(state, rest, reader_order.steps)
     if rest == ():
         return _begin(numbers)
     _check_same("blocks", state, reader_order.blocks(rest))
     found = Position(**numbers, rest=rest)
     _check_place(found, reader_order)
+    _expect(versions, reader_order.dataset)
     return found
 
 
@@ -141,8 +176,9 @@ def numbers_of(state: Mapping[str, Any]) -> dict[str, int]:
     return {name: state[name] for name in _LEAST}
 
 
-def _check_versions(state: Mapping[str, Any], dataset: Dataset) -> None:
-    theirs = state.get("versions", "")  # earlier releases had none
+def _check_versions(theirs: object, dataset: Dataset) -> None:
+    if len(dataset.shards) > MOST_NAMED and " e" in str(theirs) and dataset.paged is None:
+        hold_versions(dataset)  # one number tells only whether all of them are the same
     found = differing(theirs, versions_text(dataset)) if isinstance(theirs, str) else None
     if found is None:
         return

@@ -136,7 +136,7 @@ class StreamReader:
     def _end_early(self) -> None:
         text = (
             f"the file ends at byte {self._stored}, {self._missing} bytes before the end that its "
-            "listing or manifest says"
+            "listing or manifest says: it was cut, or replaced by a shorter one"
         )
         if self._how.skips is None:
             raise TruncatedRecordError(text, path=self._shard.url, offset=self._frames.offset)

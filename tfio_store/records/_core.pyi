@@ -130,9 +130,11 @@ def walk(
 
 def walk_file(
     descriptor: int, nbytes: int, *, max_record_bytes: int = ...
-) -> tuple[_Int64Array, int, str | None]:
+) -> tuple[_Int64Array, int, str | None, _Int64Array]:
     """As `walk`, over the first ``nbytes`` bytes of an open file, reading no more than it must.
 
+    Behind that, int64 [n_records + 1]: what `scan` calls the sum, of the records before each
+    frame, and of all. The data is not checked against it.
     ``end`` is short of ``nbytes`` where the file is, or where it ends inside a header. OSError
     where the file can't be read.
     """

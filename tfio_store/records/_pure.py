@@ -106,9 +106,10 @@ def walk(
 
 def walk_file(
     descriptor: int, nbytes: int, *, max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES
-) -> tuple[Int64Array, int, str | None]:
+) -> tuple[Int64Array, int, str | None, Int64Array]:
     limit = _checked_limit(max_record_bytes)
     frames: list[int] = []
+    sums = [0]
     fault, end = None, 0
     while end <= nbytes - HEADER_BYTES:
         header = os.pread(descriptor, HEADER_BYTES, end)
@@ -119,7 +120,10 @@ def walk_file(
             break
         frames.append(end)
         end += length + FRAME_OVERHEAD
-    return frozen(np.array(frames, dtype=np.int64)), end, fault
+        footer = os.pread(descriptor, _CRC_BYTES, end - _CRC_BYTES) if end <= nbytes else b""
+        sums.append(crc32c(footer, sums[-1]) if len(footer) == _CRC_BYTES else sums[-1])
+    offsets, summed = (frozen(np.array(found, dtype=np.int64)) for found in (frames, sums))
+    return offsets, end, fault, summed
 
 
 def read_records(

@@ -15,7 +15,7 @@ from typing_extensions import Buffer as BytesLike
 
 from tfio_store.dataset.inflate.files import read_seed
 from tfio_store.dataset.model import Dataset
-from tfio_store.errors import DataLossError, ManifestError, RecordTooLargeError
+from tfio_store.errors import DataLossError, ManifestError, RecordTooLargeError, ReplacedError
 from tfio_store.read.decode import Decoding, Skips, decode_block, part_of, recover_block
 from tfio_store.read.plan import StreamPart
 from tfio_store.read.stream import StreamReader
@@ -30,7 +30,6 @@ from tfio_store.records.framing import (
 )
 from tfio_store.records.recovery import SkippedRegion
 from tfio_store.show.strata import BlockPick, FilePick, Pick, SpotPick
-from tfio_store.storage import ReplacedError
 from tfio_store.storage.read_ahead import Fetch, ReadAhead, split_range
 
 if TYPE_CHECKING:

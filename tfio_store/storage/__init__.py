@@ -11,7 +11,6 @@ from tfio_store.storage.store import (
     ObjectInfo,
     Output,
     PendingUpload,
-    ReplacedError,
     Store,
     Version,
 )
@@ -21,7 +20,6 @@ __all__ = [
     "ObjectInfo",
     "Output",
     "PendingUpload",
-    "ReplacedError",
     "Retry",
     "Storage",
     "Store",

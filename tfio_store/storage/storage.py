@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -86,13 +86,9 @@ class Storage:
         object.__setattr__(self, "index_dir", check_index_dir(index_dir))
         object.__setattr__(self, "_of_buckets", {})
 
-    def __getstate__(self) -> tuple[Any, ...]:
-        return self.options, self.retry, self.backend, self.cache, self.index_dir
-
-    def __setstate__(self, state: Sequence[Any]) -> None:
-        names = ("options", "retry", "backend", "cache", "index_dir")
-        for name, value in zip((*names, "_of_buckets"), (*state, {}), strict=True):
-            object.__setattr__(self, name, value)
+    def __reduce__(self) -> tuple[Any, ...]:
+        # not __getstate__, which Python 3.10 replaces by one that takes the connections along
+        return _unpickled, (self.options, self.retry, self.backend, self.cache, self.index_dir)
 
     def __repr__(self) -> str:
         names = ", ".join(f"{name!r}: ..." for name in self.options or ())
@@ -195,3 +191,12 @@ def check_options(options: object, name: str) -> None:
     """Raise TypeError unless these are a mapping, or None."""
     if options is not None and not isinstance(options, Mapping):
         raise TypeError(f"{name}= takes a dict of options, not {type(options).__name__}")
+
+
+def _unpickled(*values: Any) -> Storage:
+    """What a pickle says was checked when it was made."""
+    made = object.__new__(Storage)
+    names = ("options", "retry", "backend", "cache", "index_dir", "_of_buckets")
+    for name, value in zip(names, (*values, {}), strict=True):
+        object.__setattr__(made, name, value)
+    return made

@@ -16,6 +16,7 @@ import errno
 import glob
 import math
 import threading
+import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
@@ -27,6 +28,8 @@ from itertools import islice, takewhile
 from typing import ParamSpec, Protocol, TypeVar
 
 from typing_extensions import Buffer as BytesLike
+
+from tfio_store.errors import ReplacedError
 
 __all__ = [
     "LOOKS_AT_ONCE",
@@ -47,10 +50,6 @@ __all__ = [
 # The version of an object that a reader reads, and the check that an answer is of it.
 
 
-class ReplacedError(OSError):
-    """The object at this path is no longer the one that reading began with (errno ESTALE)."""
-
-
 class ConditionRefusedError(PermissionError):
     """The store would not replace an object although it is the very one that was asked for."""
 
@@ -67,13 +66,15 @@ class ConditionRefusedError(PermissionError):
 class Version:
     """One version of an object, known by its etag. The first answer has the etag, and from then
     on it stays. All ranges that belong together share one Version, so that none has to wait: the
-    first answer decides, and the others must agree. It pickles with what is known.
+    first answer decides, and the others must agree. It pickles with what is known. That may be the
+    mark of an etag only, of which a state was taken: the first answer must have that one.
     """
 
     __slots__ = ("_known", "end")
 
-    def __init__(self, etag: str | None = None) -> None:
-        self._known = {} if etag is None else {"etag": etag}
+    def __init__(self, etag: str | None = None, mark: str | None = None) -> None:
+        known = {"etag": etag, "mark": mark}
+        self._known = {name: value for name, value in known.items() if value is not None}
         self.end: int | None = None
         """Where the object ended, if a reader found it shorter than expected."""
 
@@ -85,10 +86,28 @@ class Version:
     def etag(self) -> str | None:
         return self._known.get("etag")
 
+    @property
+    def known(self) -> tuple[str | None, str | None]:
+        """What makes the same Version in another process."""
+        return self.etag, self._known.get("mark")
+
+    def mark(self, url: str) -> str | None:
+        """Eight digits that tell the version, or None while nothing is known of it."""
+        return self._known.get("mark") if self.etag is None else mark_of(self.etag, url)
+
+    def expect(self, mark: str) -> None:
+        """Take only the version of this `mark`, if none is known yet."""
+        self._known.setdefault("mark", mark)
+
     def hold(self, etag: str | None, url: str) -> None:
-        """Take the etag of an answer. Raises ReplacedError if another etag is known. An answer
-        without an etag is no evidence."""
-        if etag is not None and self._known.setdefault("etag", etag) != etag:  # setdefault: atomic
+        """Take the etag of an answer. Raises ReplacedError if another one is known or expected. An
+        answer without an etag is no evidence."""
+        if etag is None:
+            return
+        expected = self._known.get("mark")
+        if expected is not None and self.etag is None and mark_of(etag, url) != expected:
+            raise self.replaced(url)
+        if self._known.setdefault("etag", etag) != etag:  # setdefault: atomic
             raise self.replaced(url)
 
     def replaced(self, url: str) -> ReplacedError:
@@ -100,6 +119,13 @@ class Version:
 
     def __repr__(self) -> str:
         return f"Version({self.etag!r})"
+
+
+def mark_of(etag: str, url: str) -> str:
+    """Eight digits of an etag, which a state keeps."""
+    if "://" not in url:  # without the inode, which other mounts of a filesystem number anew
+        etag = etag.partition("-")[2]
+    return f"{zlib.crc32(etag.encode()):08x}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tfio_store.storage import ReplacedError, Store, Version
+from tfio_store.errors import ReplacedError
+from tfio_store.storage import Store, Version
 from tfio_store.testing.site import Site
 
 __all__ = ["DATA", "ReadingTests"]

@@ -28,6 +28,7 @@ from tfio_store.tf.dataset.options import Options, check_compression
 from tfio_store.tf.dataset.plan import Plan, PlannedDataset
 from tfio_store.tf.dataset.request import Settings, to_json
 from tfio_store.tf.dataset.source import Source, workers
+from tfio_store.tf.dataset.streams import plain_dataset
 
 __all__ = ["Accelerated", "accelerate"]
 
@@ -95,6 +96,7 @@ def accelerate() -> Accelerated:
             DatasetV2.interleave = _on_names(DatasetV2.interleave)
             DatasetV2.flat_map = _on_names(DatasetV2.flat_map)
             TFRecordDatasetV2.register(_PlannedReader)
+            TFRecordDatasetV2.register(_OneReader)
             logging.getLogger("tfio_store").info(
                 "tf.data.TFRecordDataset fuses the steps that follow it (tfio_store.accelerate)"
             )
@@ -105,15 +107,43 @@ class _PlannedReader(PlannedDataset):
     """The records of TensorFlow's reader, with a plan."""
 
 
+class _OneReader(tf.data.Dataset):  # type: ignore[misc]
+    """The records of one file by TensorFlow's op. Its class makes four datasets for this, which a
+    function that is mapped over files sets up again for each file."""
+
+    def __init__(self, name: tf.Tensor, codec: str) -> None:
+        super().__init__(plain_dataset(name, codec)._variant_tensor)
+
+    def _inputs(self) -> list[tf.data.Dataset]:
+        return []
+
+    @property
+    def element_spec(self) -> Any:
+        """The type of an element, as of any `tf.data.Dataset`."""
+        return tf.TensorSpec([], tf.string)
+
+
 def _new(cls: Any, *given: Any, **named: Any) -> Any:
-    if _asked and cls is TFRecordDatasetV2 and not _patch.native and tf.executing_eagerly():
-        planned = _planned(*given, **named)
-        if planned is not None:
-            return planned
-    made = object.__new__(cls)
-    if _asked and cls is TFRecordDatasetV2:
+    if not _asked or cls is not TFRecordDatasetV2 or _patch.native:
+        return object.__new__(cls)
+    made = (_planned if tf.executing_eagerly() else _of_one_name)(*given, **named)
+    if made is None:
+        made = object.__new__(cls)
+    if not isinstance(made, PlannedDataset):
         note(lambda: _reading(made, *given, **named))
     return made
+
+
+def _of_one_name(
+    filenames: Any = None, compression_type: Any = None, *others: Any, **named: Any
+) -> Any:
+    """None where more is asked for."""
+    given = [each for each in (*others, *named.values()) if each is not None]
+    if given or not _is_known(compression_type) or not tf.is_tensor(filenames):
+        return None
+    if filenames.dtype != tf.string or filenames.shape.rank != 0:
+        return None
+    return _OneReader(filenames, compression_type or "")
 
 
 def _reading(
@@ -176,29 +206,38 @@ def _planned(
     num_parallel_reads: Any = None,
     name: Any = None,
 ) -> Any:
-    """None where TensorFlow's own must say what is wrong."""
+    """None where TensorFlow does what it does with such names, or must say what is wrong."""
     if workers() > 1 or not _is_known(compression_type) or tf.config.functions_run_eagerly():
         return None
-    try:
-        _patch.native = True
-        native = TFRecordDatasetV2(
-            filenames, compression_type, buffer_size, num_parallel_reads, name
-        )
-    except Exception:
-        return None  # and be told again
-    finally:
-        _patch.native = False
+    automatic = num_parallel_reads == tf.data.AUTOTUNE
+    if not (_is_count(buffer_size) and (automatic or _is_count(num_parallel_reads))):
+        return None
     try:
         codec = check_compression("" if compression_type is None else compression_type)
         storage = Storage()
         options = Options(Settings(to_json(storage)))
         source = Source.open(filenames, codec, storage, options, num_parallel_reads)
     except (OSError, TypeError, ValueError, TFIOStoreError):
-        return native
-    if not source.is_as_named:
-        return native  # what TensorFlow does with such names, it does
-    told = "TFRecordDataset (TensorFlow's)"
-    return _PlannedReader(Plan(source), lambda: native, native.element_spec, told=told)
+        return None
+    if not source.names or not source.is_as_named:
+        return None
+    names = [os.fsencode(str(each)) for each in source.names]
+
+    def native() -> Any:  # only if nothing is fused: it is four datasets
+        before, _patch.native = _patch.native, True
+        try:
+            return TFRecordDatasetV2(names, codec, buffer_size, num_parallel_reads, name)
+        finally:
+            _patch.native = before
+
+    spec = tf.TensorSpec([], tf.string)
+    return _PlannedReader(Plan(source), native, spec, told="TFRecordDataset (TensorFlow's)")
+
+
+def _is_count(value: Any) -> bool:
+    """Whether TensorFlow takes it for a buffer or parallel reads."""
+    number = isinstance(value, int) and not isinstance(value, bool)
+    return value is None or (number and value > 0)
 
 
 def _is_known(codec: Any) -> bool:

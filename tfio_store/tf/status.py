@@ -9,8 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from typing import Generic, TypeVar
 
-from tfio_store.errors import DataLossError, RecordTooLargeError, TFIOStoreError
-from tfio_store.storage import ReplacedError
+from tfio_store.errors import DataLossError, RecordTooLargeError, ReplacedError, TFIOStoreError
 from tfio_store.storage.faults import SHUTTING_DOWN, is_shutdown
 from tfio_store.storage.redaction import redacted
 

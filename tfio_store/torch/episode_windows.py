@@ -19,6 +19,7 @@ from tfio_store.episodes.features import nested
 from tfio_store.episodes.order import Share, Stage
 from tfio_store.episodes.windows import Windows, batches
 from tfio_store.errors import DataLossError, DataLossWarning, SchemaError
+from tfio_store.read.state import differing, hold_to, together, versions_text
 from tfio_store.storage.threads import pool
 from tfio_store.torch.content import packed, transformed
 from tfio_store.torch.epochs import Epochs, Ranks
@@ -206,6 +207,7 @@ class _Standing:
         return {
             FORMAT: _VERSION,
             "source": self.windows.digest,
+            "versions": versions_text(self.windows.dataset),
             "seed": self.seed,
             "epoch": self.epoch,
             "pool": self.pool,
@@ -231,6 +233,7 @@ class _Standing:
             raise ValueError(f"state= is not of this EpisodeWindows: {error}") from error
         if given is None or mixed is None or min(given, mixed) < 0:
             raise ValueError("state= is not of this EpisodeWindows: a count is no number from 0 on")
+        hold_to(state.get("versions", ""), self.windows.dataset)
         return replace(self, given=given, pool=mixed, stages=stages)
 
 
@@ -363,9 +366,21 @@ def reshared(states: Sequence[Mapping[str, Any]], count: int) -> list[Standing]:
         odd = [name for name in same if state.get(name) != first.get(name)]
         if odd:
             raise ValueError(f"states= holds states of different {odd[0]}: they go apart")
+    versions = str(first.get("versions", ""))
+    for number, state in enumerate(states):
+        theirs = str(state.get("versions", ""))
+        if differing(theirs, versions) is not None:
+            raise ValueError(f"states[{number}] was taken of another version of its files")
+        versions = together(theirs, versions)
     given = [whole_number(state.get("given")) for state in states]
     if any(each is None for each in given):
         raise ValueError("states= holds a state that does not say how much was given")
     stage = {"given": given, "even": first["even"]}
-    made = {**first, "given": 0, "count": count, "stages": [*first["stages"], stage]}
+    made = {
+        **first,
+        "versions": versions,
+        "given": 0,
+        "count": count,
+        "stages": [*first["stages"], stage],
+    }
     return [Standing(False, {**made, "index": index}) for index in range(count)]

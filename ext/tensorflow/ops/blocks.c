@@ -65,8 +65,9 @@ static bool read_spans(kernel_call *now, const blocks_request *asked, blocks_rea
 static bool read_lanes(kernel_call *now, const blocks_request *asked, blocks_reading *all) {
     for (int64_t i = 0; i < asked->wanted_rows; i++) {
         size_t lanes = 0;
-        if (asked->wanted[i] < 0) continue;
-        const int64_t *bounds = group_lanes(asked, asked->wanted[i], &lanes);
+        const int64_t group = wanted_group(asked, i);
+        if (group < 0) continue;
+        const int64_t *bounds = group_lanes(asked, group, &lanes);
         for (size_t lane = 0; lane < lanes && !all->broken[lane]; lane++) {
             if (!read_spans(now, asked, all, bounds[lane], bounds[lane + 1])) {
                 if (!all->settings->partial) return false;
@@ -114,7 +115,7 @@ static void output_read(kernel_call *now, record_list *records, const failure *l
 typedef struct {
     const read_settings *settings;
     int64_t expected;
-    bool raw;            /* all of them lie in local files, which are as long as their blocks claim */
+    bool raw; /* all of them lie in local files, which are as long as their blocks claim */
     TF_TString *strings; /* from the next record on */
 } spans_copying;
 

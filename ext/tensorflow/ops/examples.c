@@ -108,7 +108,7 @@ static void output_batch(kernel_call *now, const examples_kernel *of, const bloc
 /* --- the op ------------------------------------------------------------------------------------- */
 
 static void read_group(kernel_call *now, const examples_kernel *of, const blocks_request *asked) {
-    record_window *whole = window_new(now, asked, asked->wanted[GROUP]);
+    record_window *whole = window_new(now, asked, wanted_group(asked, GROUP));
     if (whole == NULL) return;
     window_read(whole, now, asked, of->settings, NULL);
     output_batch(now, of, asked, whole, 0, window_expected(whole));
@@ -117,7 +117,7 @@ static void read_group(kernel_call *now, const examples_kernel *of, const blocks
 
 static void read_shuffled(kernel_call *now, const examples_kernel *of,
                           const blocks_request *asked) {
-    int64_t group = asked->wanted[GROUP], batch = asked->wanted[BATCH], first = 0;
+    int64_t group = wanted_group(asked, GROUP), batch = asked->wanted[BATCH], first = 0;
     uint64_t seed = (uint64_t)asked->wanted[SEED];
     shared_window *held = windows_take(of->shared, now, asked, group, seed, of->batch_size);
     if (held == NULL) return;
@@ -143,8 +143,8 @@ enum { WINDOWS, PER_WINDOW, IN_LAST, SIZE_COUNT };
 static bool input_numbers(kernel_call *now, int input, int64_t count, const int64_t **numbers) {
     int64_t n = 0;
     return input_rows(now, input, 1, numbers, &n) &&
-           (n == count ||
-            fail(&now->why, TF_INVALID_ARGUMENT, "input %d is not %" PRId64 " numbers", input, count));
+           (n == count || fail(&now->why, TF_INVALID_ARGUMENT,
+                               "input %d is not %" PRId64 " numbers", input, count));
 }
 
 /* [window, batch, seed] for each batch of a window. */

@@ -159,9 +159,9 @@ static const op_definition OPS[] = {
     },
     {
         .name = "TfioStorePlainCodec",
-        .inputs = {"files: string", "codecs: string"},
-        .outputs = {"codec: string"},
-        .infer = infer_scalar,
+        .inputs = {"files: string", "codec: string"},
+        .outputs = {"plain: string", "other: bool"},
+        .infer = infer_unknown,
         .create = nothing_new,
         .compute = plain_codec,
         .destroy = nothing_delete,

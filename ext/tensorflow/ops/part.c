@@ -30,10 +30,10 @@ static bool is_as_told(const tfrecord_cursor *at, const record_search *wanted, s
                        failure *why) {
     if (!is_known(wanted)) return true;
     if (size < wanted->size)
-        return fail(why, TF_DATA_LOSS,
-                    "%s: the data ends inside a block: %zu of its bytes are missing (offset %" PRId64
-                    ")",
-                    wanted->url, wanted->size - size, wanted->base + (int64_t)size);
+        return fail(
+            why, TF_DATA_LOSS,
+            "%s: the data ends inside a block: %zu of its bytes are missing (offset %" PRId64 ")",
+            wanted->url, wanted->size - size, wanted->base + (int64_t)size);
     if ((int64_t)at->sum == wanted->sums.behind) return true;
     return fail(why, TF_FAILED_PRECONDITION,
                 "%s: does not hold the records that its index tells of (block at offset %" PRId64

@@ -6,6 +6,43 @@
 
 enum { TABLE_COLUMNS = 8, SPAN_COLUMNS = 3 };
 
+/* --- marks, as tfio_store/tf/dataset/request.py has them ---------------------------------------- */
+
+enum { MARK_BITS = 32, PLACE_BITS = 12 };
+
+static const char REPLACED[] =
+    "the iterator's state was taken of other files than those that are there now: they, or "
+    "their manifest, were replaced since; begin anew, without this state";
+
+/* Whether they are of other files in the same place. Of no files (0) nothing is known. */
+static bool other_files(uint32_t saved, uint32_t now) {
+    const uint32_t differ = saved ^ now;
+    const bool same_place = (differ & ((1u << PLACE_BITS) - 1)) == 0;
+    return saved != 0 && now != 0 && same_place && differ != 0;
+}
+
+static bool input_mark(kernel_call *now, blocks_request *asked) {
+    int64_t marks = 0;
+    if (!input_rows(now, MARK, 1, &asked->mark, &marks)) return false;
+    if (marks == 0) asked->mark = NULL;
+    return marks <= 1 || fail(&now->why, TF_INVALID_ARGUMENT, "%" PRId64 " marks", marks);
+}
+
+static bool check_marks(kernel_call *now, const blocks_request *asked) {
+    for (int64_t i = 0; asked->mark != NULL && i < asked->wanted_rows; i++)
+        if (asked->wanted[i] >= 0 &&
+            other_files((uint32_t)asked->wanted[i], (uint32_t)asked->mark[0]))
+            return fail(&now->why, TF_FAILED_PRECONDITION, "%s", REPLACED);
+    return true;
+}
+
+int64_t wanted_group(const blocks_request *asked, int64_t i) {
+    const int64_t number = asked->wanted[i];
+    return asked->mark == NULL || number < 0 ? number : number >> MARK_BITS;
+}
+
+/* ------------------------------------------------------------------------------------------------ */
+
 bool input_request(kernel_call *now, blocks_request *asked) {
     const int64_t *table = NULL, *spans = NULL;
     const bool rows = tf.NumDims(now->inputs[GROUPS]) == 2;
@@ -14,11 +51,11 @@ bool input_request(kernel_call *now, blocks_request *asked) {
     if (!input_rows(now, TABLE, TABLE_COLUMNS, &table, &asked->table_rows) ||
         !input_rows(now, SPANS, SPAN_COLUMNS, &spans, &asked->span_rows) ||
         !input_rows(now, GROUPS, bounds, &asked->groups, &asked->group_rows) ||
-        !input_rows(now, WANTED, 1, &asked->wanted, &asked->wanted_rows))
+        !input_mark(now, asked) || !input_rows(now, WANTED, 1, &asked->wanted, &asked->wanted_rows))
         return false;
     asked->table = (const block_row *)(const void *)table;
     asked->spans = (const span_row *)(const void *)spans;
-    return true;
+    return check_marks(now, asked);
 }
 
 bool group_spans(kernel_call *now, const blocks_request *asked, int64_t group, int64_t *first,
@@ -58,7 +95,7 @@ bool check_span(kernel_call *now, const blocks_request *asked, const span_row *s
 bool each_span(kernel_call *now, const blocks_request *asked, span_visitor *visit, void *state) {
     int64_t first = 0, last = 0;
     for (int64_t i = 0; i < asked->wanted_rows; i++) {
-        if (!group_spans(now, asked, asked->wanted[i], &first, &last)) return false;
+        if (!group_spans(now, asked, wanted_group(asked, i), &first, &last)) return false;
         for (int64_t s = first; s < last; s++)
             if (!check_span(now, asked, &asked->spans[s]) ||
                 !visit(now, asked, &asked->spans[s], state))

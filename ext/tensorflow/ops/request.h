@@ -10,8 +10,8 @@ enum { MAX_NAME = 4096, MAX_CODEC = 16 };
 /* The inputs that `input_request` reads, in this order. */
 #define REQUEST_INPUTS                                                                             \
     "files: string", "codecs: string", "versions: string", "table: int64", "spans: int64",         \
-        "groups: int64", "wanted: int64"
-enum { FILES, CODECS, VERSIONS, TABLE, SPANS, GROUPS, WANTED, REQUEST_INPUT_COUNT };
+        "groups: int64", "mark: int64", "wanted: int64"
+enum { FILES, CODECS, VERSIONS, TABLE, SPANS, GROUPS, MARK, WANTED, REQUEST_INPUT_COUNT };
 
 /* A row of the block table. */
 typedef struct {
@@ -29,12 +29,17 @@ typedef struct {
     const block_row *table;
     const span_row *spans;
     const int64_t *groups; /* group g is spans [groups[g], groups[g + 1]) … */
-    int64_t lanes;         /* … or, if not 0, a row of the bounds of so many lanes, which take turns */
-    const int64_t *wanted; /* numbers of groups; negative: nothing */
+    int64_t lanes; /* … or, if not 0, a row of the bounds of so many lanes, which take turns */
+    const int64_t *mark;   /* of the versions of the files; NULL: numbers have no marks */
+    const int64_t *wanted; /* for `wanted_group` */
     int64_t table_rows, span_rows, group_rows, wanted_rows;
 } blocks_request;
 
+/* False also where what is wanted has the mark of other files than those that are there now. */
 bool input_request(kernel_call *now, blocks_request *asked);
+
+/* The i-th group that is wanted; negative: nothing. */
+int64_t wanted_group(const blocks_request *asked, int64_t i);
 
 /* The spans of a group: [*first, *last), none for a negative number. They are not checked. */
 bool group_spans(kernel_call *now, const blocks_request *asked, int64_t group, int64_t *first,

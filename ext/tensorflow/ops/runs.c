@@ -122,8 +122,8 @@ static void lane_give(lane_place *of, const span_run *runs, record_list *records
     const record_part *found = &runs[of->run].found;
     const size_t at = of->at++;
     if (at < found->count)
-        records_put(records, (ex_bytes){found->bytes.data + found->offsets[at],
-                                        (size_t)found->lengths[at]});
+        records_put(records,
+                    (ex_bytes){found->bytes.data + found->offsets[at], (size_t)found->lengths[at]});
 }
 
 /* Lanes that have ended leave, and the others keep their order. */

@@ -172,21 +172,23 @@ void pack_stream(void *kernel, TF_OpKernelContext *context) {
     call_end(&now);
 }
 
-/* Files of one codec, or none of them, so that one reader of TensorFlow's reads all. */
+/* Files of one codec, so that one reader of TensorFlow's reads all; or others. */
 void plain_codec(void *kernel, TF_OpKernelContext *context) {
     (void)kernel;
     kernel_call now;
     char url[MAX_NAME], codec[MAX_CODEC], first[MAX_CODEC] = "", plain[MAX_CODEC];
-    if (call_begin(&now, context, NAME_CODECS + 1)) {
+    if (call_begin(&now, context, NAME_CODECS + 1) &&
+        input_text(&now, NAME_CODECS, 0, codec, sizeof codec)) {
         const int64_t files = input_count(&now, NAMES);
         bool same = true;
-        for (int64_t i = 0; same && i < files && input_text(&now, NAMES, i, url, sizeof url) &&
-                            input_text(&now, NAME_CODECS, i, codec, sizeof codec);
-             i++) {
+        for (int64_t i = 0; same && i < files && input_text(&now, NAMES, i, url, sizeof url); i++) {
             same = stream_plain(url, codec, plain) && (i == 0 || strcmp(plain, first) == 0);
             if (i == 0) strcpy(first, same ? plain : "");
         }
-        if (now.why.code == TF_OK) output_text(&now, 0, same ? first : "other");
+        bool *other = NULL;
+        if (now.why.code == TF_OK && output_text(&now, 0, same ? first : ""))
+            other = output_tensor(&now, 1, TF_BOOL, NULL, 0);
+        if (other != NULL) *other = !same;
     }
     call_end(&now);
 }

@@ -12,7 +12,7 @@ struct record_window {
     int64_t expected;
     size_t spans, begun, done;
     size_t lanes, *bounds; /* of its spans */
-    size_t failed; /* the first span that could not be read whole; `spans`: none */
+    size_t failed;         /* the first span that could not be read whole; `spans`: none */
     bool ready;
     record_list *records;
     failure why;

@@ -1,6 +1,6 @@
 """Iterates a dataset in a process of its own: to be saved, killed and restored.
 
-Reads one JSON object from standard input:
+Its job, as JSON on standard input where it is a program:
 
     arguments, options   of TFRecordDataset
     checkpoint           path prefix of the iterator's checkpoint
@@ -17,14 +17,14 @@ import json
 import os
 import signal
 import sys
+from typing import Any
 
 import tensorflow as tf
 
 import tfio_store as tfs
 
 
-def main() -> None:
-    job = json.load(sys.stdin)
+def main(job: dict[str, Any]) -> None:
     dataset = tfs.TFRecordDataset(*job["arguments"], **job["options"])
     options = tf.data.Options()
     options.experimental_symbolic_checkpoint = job.get("symbolic", False)
@@ -47,4 +47,5 @@ def main() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-main()
+if __name__ == "__main__":
+    main(json.load(sys.stdin))

@@ -1,11 +1,9 @@
-"""Trains a model under MirroredStrategy on two logical CPU devices. Arguments: a source.
+"""Trains a model under MirroredStrategy on two logical CPU devices.
 
 Prints the last loss, how many records each epoch saw, and the replicas.
 """
 
 from __future__ import annotations
-
-import sys
 
 import tensorflow as tf
 
@@ -14,13 +12,13 @@ import tfio_store as tfs
 BATCH = 16
 
 
-def main() -> None:
+def main(source: str) -> None:
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
     strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
     spec = {"x": tf.io.FixedLenFeature([4], tf.float32), "y": tf.io.FixedLenFeature([], tf.float32)}
     dataset = tfs.TFRecordDataset(
-        sys.argv[1], batch_size=BATCH, drop_remainder=True, shuffle=True, seed=1, schema=spec
+        source, batch_size=BATCH, drop_remainder=True, shuffle=True, seed=1, schema=spec
     )
     dataset = dataset.map(lambda e: (e["x"], e["y"]))
     with strategy.scope():
@@ -30,13 +28,10 @@ def main() -> None:
 
     def total(context: tf.distribute.InputContext) -> tf.data.Dataset:
         shard = (context.num_input_pipelines, context.input_pipeline_id)
-        return tfs.TFRecordDataset(sys.argv[1], batch_size=BATCH, shard=shard)
+        return tfs.TFRecordDataset(source, batch_size=BATCH, shard=shard)
 
     shared = strategy.distribute_datasets_from_function(total)
     count = 0
     for batch in shared:
         count += sum(int(tf.size(part)) for part in strategy.experimental_local_results(batch))
     print(history.history["loss"][-1], count, strategy.num_replicas_in_sync)
-
-
-main()

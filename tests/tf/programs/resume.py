@@ -1,6 +1,6 @@
 """Checkpoints an iterator in many places and is killed; then goes on from each of them.
 
-Reads one JSON object from standard input:
+What a job is:
 
     source, options      of TFRecordDataset, whose batches have "id"; with a schema
     epochs, symbolic     how often it repeats; experimental_symbolic_checkpoint
@@ -13,10 +13,8 @@ Prints a line for each batch, of the ids in it, and an empty line behind each da
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import sys
 from typing import Any
 
 import tensorflow as tf
@@ -60,6 +58,5 @@ def restore(job: dict[str, Any]) -> None:
         print(flush=True)
 
 
-if __name__ == "__main__":
-    given = json.load(sys.stdin)
-    save(given) if "save" in given else restore(given)
+def main(job: dict[str, Any]) -> None:
+    save(job) if "save" in job else restore(job)

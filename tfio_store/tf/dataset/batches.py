@@ -123,12 +123,13 @@ def batch_dataset(dataset: Dataset, options: Options) -> tf.data.Dataset:
     count = spans.count
     if options.drop_remainder and int(spans.records.sum()) % options.batch_size:
         count -= 1
-    reader = BlockReader(dataset, spans, options, partial=False)
-    return _batches(reader, order.numbers(count, options), options)
+    reader = BlockReader(dataset, spans, options, partial=False, marked=True)
+    shards, index = options.shard or (1, 0)
+    return _batches(reader, reader.numbers(range(index, count, shards)), options)
 
 
 def _batches(reader: BlockReader, numbers: tf.data.Dataset, options: Options) -> tf.data.Dataset:
-    """Each group of ``numbers`` a batch."""
+    """Each group of ``numbers``, which are marked, a batch."""
     columns = None if options.feature_spec is None else fused_columns(options.feature_spec)
     if columns is not None:
         begun = reader.begun(numbers)
@@ -187,16 +188,17 @@ def turns_dataset(
     elements = (
         total if size is None else total // size if options.drop_remainder else -(-total // size)
     )
-    reader = BlockReader(dataset, spans, options, partial=not whole)
+    reader = BlockReader(dataset, spans, options, partial=not whole, marked=True)
     groups = elements if whole else spans.count
     # groups that share blocks stay together
-    numbers = order.stretches(groups, max(1, parallel_reads * per_block // in_group))
+    numbers = reader.numbers(range(groups), max(1, parallel_reads * per_block // in_group))
     if whole:
         return _batches(reader, numbers, options), elements
     runs = reader.read(order.in_order(numbers, 1))
     if size is None:
-        return finish(order.until_error(runs), options), elements
-    found = order.batches(runs, size, drop_remainder=options.drop_remainder)
+        return finish(order.until_error(runs, reader.versions), options), elements
+    drop = options.drop_remainder
+    found = order.batches(runs, reader.versions, size, drop_remainder=drop)
     return parsed(found, options), elements
 
 
@@ -322,20 +324,26 @@ def _rows(reader: BlockReader, windows: BatchWindows, options: Options, *, ends:
     rest = [windows.count - windows.within] if remains else []
     found = order.then(found, rest, ends=ends)
 
-    seeded = tf.data.Dataset.zip((reader.begun(found), order.seeds(options)))
+    seeds = order.with_versions(order.seeds(options), reader.versions)
+    seeded = tf.data.Dataset.zip((reader.begun(found), seeds))
     sizes = [windows.count, windows.per_window, windows.in_last + ends_last]
-    row = tf.TensorSpec([3], tf.int64)
-    return order.in_place(seeded, _batches_of_window(), [tf.constant(sizes, tf.int64)], row)
+    given = [reader.versions, tf.constant(sizes, tf.int64)]
+    return order.in_place(seeded, _batches_of_window(), given, tf.TensorSpec([3], tf.int64))
 
 
 @lru_cache(maxsize=1)
 def _batches_of_window() -> Any:
-    def step(window: tf.Tensor, seed: tf.Tensor, sizes: tf.Tensor) -> tf.Tensor:
-        rows = ops.window_rows(window, seed, sizes)
+    def step(
+        window: tf.Tensor, seed: tf.Tensor, saved: tf.Tensor, now: tf.Tensor, sizes: tf.Tensor
+    ) -> tf.Tensor:
+        # a restored iterator makes its window anew, of what was saved
+        fine = ops.raise_error(order.other_versions(saved, now, ""), "")
+        # by its value: TensorFlow drops ops that others only wait for
+        rows = ops.window_rows(window + tf.cast(tf.strings.length(fine), tf.int64), seed, sizes)
         return tf.data.experimental.to_variant(tf.data.Dataset.from_tensor_slices(rows))
 
-    number = tf.TensorSpec([], tf.int64)
-    return order.concrete(step, number, number, tf.TensorSpec([3], tf.int64))
+    number, versions = tf.TensorSpec([], tf.int64), tf.TensorSpec([2], tf.string)
+    return order.concrete(step, number, number, versions, versions, tf.TensorSpec([3], tf.int64))
 
 
 def _calls(spans: Spans, windows: BatchWindows, options: Options) -> int:

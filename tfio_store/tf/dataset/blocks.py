@@ -39,7 +39,7 @@ from tfio_store.tf.dataset.record_rows import (
     map_that_waits,
     map_traced_in_parallel,
 )
-from tfio_store.tf.dataset.request import Blocks, Settings
+from tfio_store.tf.dataset.request import Blocks, Settings, mark_of
 from tfio_store.tf.dataset.runtime import codec_text
 from tfio_store.tf.dataset.spans import Spans, block_spans, coarse_block_spans
 
@@ -119,8 +119,9 @@ def block_dataset(
         runs = _runs(reader, order.numbers(reader.count, options), seeds)
         size = options.batch_size
         if size is None:
-            return finish(order.until_error(runs), options), count
-        batches = order.batches(runs, size, drop_remainder=options.drop_remainder)
+            return finish(order.until_error(runs, reader.versions), options), count
+        drop = options.drop_remainder
+        batches = order.batches(runs, reader.versions, size, drop_remainder=drop)
         return parsed(batches, options), count
     records = _files_in_turns(reader, spans, options, parallel_reads)
     return finish(records, options, single=True), None if options.shard else count
@@ -140,12 +141,13 @@ def _files_in_turns(
             numbers = tf.random.experimental.stateless_shuffle(numbers, tf.stack([seed, 0]))
             seeds = tf.data.Dataset.counter(seed)
         runs = _runs(reader, tf.data.Dataset.from_tensor_slices(numbers), seeds)
-        return order.slices(order.until_error(runs))
+        return order.slices(order.until_error(runs, reader.versions))
 
     shards = order.in_order(order.numbers(spans.files, options), 1)
     chosen = tf.data.Dataset.zip((shards, order.seeds(options)))
     ends = chosen.map(lambda shard, seed: (shard, seed, tf.where(shard < 0, order.END, "")))
-    return interleaved(order.until_error(ends), shard_records, parallel_reads, options)
+    chosen = order.until_error(ends, reader.versions)
+    return interleaved(chosen, shard_records, parallel_reads, options)
 
 
 def interleaved(
@@ -190,10 +192,14 @@ class BlockReader:
         *,
         partial: bool = True,
         window: int = 1,
+        marked: bool = False,
     ) -> None:
+        """``marked`` groups are those of `numbers`."""
         files = [shard.address for shard in dataset.shards]
         codecs = [codec_text(shard) for shard in dataset.shards]
         versions = [shard.version.etag or "" for shard in dataset.shards]
+        place_and_files = versions_of(dataset)
+        self._mark = mark_of(*place_and_files)
         # make the tensors once: functions capture them, and no call copies them
         self._blocks = Blocks(
             tf.constant(files, tf.string, [len(files)]),
@@ -202,6 +208,7 @@ class BlockReader:
             tf.constant(spans.held),
             tf.constant(spans.placed),
             tf.constant(spans.groups),
+            tf.constant([self._mark] if marked else [], tf.int64),
         )
         self._spans = spans
         self._settings = replace(options.settings, partial=partial)
@@ -210,6 +217,11 @@ class BlockReader:
         self._lent = self._remote or any(codecs)
         self.count = spans.count
         self.window = window
+        self.versions = tf.constant(place_and_files, tf.string, [2])
+
+    def numbers(self, groups: range, together: int | None = None) -> tf.data.Dataset:
+        """int64 []: the ``groups``, for a reader of marked ones; see `order.marked`."""
+        return order.marked(groups, self._mark, together)
 
     def read(self, groups: tf.data.Dataset, seeds: tf.data.Dataset | None = None) -> Any:
         """The records of ``groups``, int64 [] or [k]. ``seeds``, int64 [], shuffle the records of
@@ -293,6 +305,21 @@ class BlockReader:
         return max(1, min(most, self.count, budget // nbytes))
 
 
+def versions_of(dataset: Dataset) -> list[str]:
+    """Where the files lie, and which versions of them are there, for `order.other_versions`. What a
+    manifest says of its files is true wherever they lie. Nothing is said of local files without
+    one: a copy of a file has another time."""
+    if dataset.paged is not None:
+        return ["", ""]
+    crcs = [shard.crc32c for shard in dataset.shards]
+    if all(crc is not None for crc in crcs):
+        return ["", repr(crcs)]
+    etags = [shard.version.etag for shard in dataset.shards]
+    if None in etags or not all(is_remote(shard.url) for shard in dataset.shards):
+        return ["", ""]
+    return [repr([shard.url for shard in dataset.shards]), repr(etags)]
+
+
 @lru_cache(maxsize=16)
 def _reading(settings: Settings, wanted: tf.TensorSpec, rank: int) -> Any:
     """What reads groups, given the tensors of `Blocks`. Traced once, not for each dataset."""
@@ -305,7 +332,8 @@ def _reading(settings: Settings, wanted: tf.TensorSpec, rank: int) -> Any:
 
     texts, rows = tf.TensorSpec([None], tf.string), tf.TensorSpec([None, None], tf.int64)
     bounds = tf.TensorSpec([None] * rank, tf.int64)
-    return order.concrete(step, wanted, texts, texts, texts, rows, rows, bounds)
+    mark = tf.TensorSpec([None], tf.int64)
+    return order.concrete(step, wanted, texts, texts, texts, rows, rows, bounds, mark)
 
 
 def _runs(

@@ -17,11 +17,10 @@ from tfio_store.read.decode import other_records
 from tfio_store.records.framing import RecordBatch, RecordDecoder
 from tfio_store.tf import status
 from tfio_store.tf.dataset import runtime, runtime as open_streams
+from tfio_store.tf.dataset.request import Blocks, Settings, group_of
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
-
-    from tfio_store.tf.dataset.request import Blocks, Settings
 
 __all__ = ["raise_error", "read_blocks", "read_stream"]
 
@@ -78,6 +77,7 @@ def read_blocks(
         table: Any,
         spans: Any,
         groups: Any,
+        mark: Any,
         wanted: Any,
         seeds: Any,
     ) -> tuple[Any, bytes]:
@@ -85,7 +85,8 @@ def read_blocks(
         names = files, codecs, versions
         named = [[name.decode() for name in row] for row in zip(*names, strict=True)]
         try:
-            for group in np.atleast_1d(wanted):
+            for number in np.atleast_1d(wanted):
+                group = group_of(int(number), mark)
                 for block, *span in spans[groups[group] : groups[group + 1]] if group >= 0 else ():
                     _read_span(named, table, block, span, settings, records)
         except _LATE as error:

@@ -77,11 +77,13 @@ def names_dataset(filenames: Any) -> tf.data.Dataset:
                 f"scalars). Got a dataset of element shape {spec.shape!r}."
             )
         return filenames
-    return tf.data.Dataset.from_tensor_slices(names_tensor(filenames))
+    return tf.data.Dataset.from_tensor_slices(tf.reshape(names_tensor(filenames), [-1]))
 
 
 def names_tensor(filenames: Any) -> tf.Tensor:
-    """Names that come at run time, string [n]. TypeError like TensorFlow's."""
+    """Names that come at run time, string [n], or string [] of one. TypeError like TensorFlow's."""
+    if tf.is_tensor(filenames) and filenames.dtype == tf.string and filenames.shape.rank == 0:
+        return filenames
     flat = [tf.reshape(tf.convert_to_tensor(n), [-1]) for n in tf.nest.flatten(filenames)]
     if any(part.dtype != tf.string for part in flat):
         raise TypeError("The `filenames` argument must contain `tf.string` elements.")

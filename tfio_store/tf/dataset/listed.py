@@ -24,7 +24,7 @@ __all__ = ["OFTEN", "TURNS", "ListedNames", "Reading", "list_files", "note", "pl
 
 _TF = tf.data.Dataset
 
-_READER_OPS = ("If", "StatelessIf", "TfioStorePlainCodec")
+_READER_OPS = ("TfioStorePlainCodec",)
 """Ops that a reader of ours makes, and that are no datasets."""
 
 

@@ -26,7 +26,6 @@ from tfio_store.tf.dataset import runtime, runtime as open_streams
 from tfio_store.tf.dataset.request import Blocks, Settings
 
 __all__ = [
-    "OTHER",
     "await_blocks",
     "begin_blocks",
     "bridge",
@@ -69,9 +68,6 @@ def _load() -> bool:
 
 _NATIVE = _load()
 _AS_THEY_ARE: dict[str, Any] = {"columns": b"", "Tout": [tf.string]}
-
-
-OTHER = "other"
 
 
 def bridge() -> str:
@@ -121,9 +117,9 @@ def read_blocks(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Records of groups of blocks: (string [n], what is wrong behind them: string []).
 
-    ``wanted`` is int64 [] or [k]: numbers of groups, -1 for none. ``seed``, int64 [], shuffles the
-    records. Where ``settings`` are partial, damage behind good records does not fail the op: it is
-    the second output, which is empty otherwise.
+    ``wanted`` is int64 [] or [k]: numbers of groups, with marks if ``blocks`` have one, or -1 for
+    none. ``seed``, int64 [], shuffles the records. Where ``settings`` are partial, damage behind
+    good records does not fail the op: it is the second output, which is empty otherwise.
     """
     seeds = tf.zeros([0], tf.int64) if seed is None else tf.reshape(seed, [1])
     if _NATIVE:
@@ -148,10 +144,10 @@ def read_examples(
 ) -> list[tf.Tensor]:
     """A batch of records, string [n], or of the columns of `tfio_store.tf.dataset.columns`.
 
-    ``wanted``, int64 [], is a group, all of whose records are the batch. Or it is int64 [3]: group,
-    batch and seed. Then the seed shuffles the group's records, and batch i is the i-th run of
-    ``batch_size`` of them; calls of one seed share what is read. A group of -1 is the end,
-    OUT_OF_RANGE. There is no such op but the bridge's.
+    ``wanted``, int64 [], is a group as `read_blocks` takes it, all of whose records are the batch.
+    Or it is int64 [3]: group, batch and seed. Then the seed shuffles the group's records, and batch
+    i is the i-th run of ``batch_size`` of them; calls of one seed share what is read. A group of -1
+    is the end, OUT_OF_RANGE. There is no such op but the bridge's.
     """
     attributes = columns or _AS_THEY_ARE
     found: list[tf.Tensor] = _apply(
@@ -198,13 +194,14 @@ def read_stream(
     return _shaped(fallback.read_stream(files, codecs, version, position, settings))
 
 
-def plain_codec(files: tf.Tensor, codecs: tf.Tensor) -> tf.Tensor:
+def plain_codec(files: tf.Tensor, codec: Any) -> tuple[tf.Tensor, tf.Tensor]:
     """The ``compression_type``, string [], with which TensorFlow's own reader gives the records of
-    all these files too; `OTHER` if there is none. ``codecs`` may also be "auto". There is no such
-    op but the bridge's."""
-    found = op_def_library.apply_op("TfioStorePlainCodec", files=files, codecs=codecs)
-    found.set_shape([])
-    return found
+    all these files too; and whether there is none, bool []. ``codec`` may also be "auto". There is
+    no such op but the bridge's."""
+    plain, other = op_def_library.apply_op("TfioStorePlainCodec", files=files, codec=codec)
+    plain.set_shape([])
+    other.set_shape([])
+    return plain, other
 
 
 def pack_stream(

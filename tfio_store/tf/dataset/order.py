@@ -18,6 +18,7 @@ from tensorflow.python.data.util import random_seed
 
 from tfio_store.tf.dataset import ops
 from tfio_store.tf.dataset.options import Options
+from tfio_store.tf.dataset.request import MARKS, REPLACED
 
 __all__ = [
     "END",
@@ -27,15 +28,17 @@ __all__ = [
     "in_batches",
     "in_order",
     "in_place",
+    "marked",
     "numbers",
+    "other_versions",
     "records",
     "scanned",
     "seeds",
     "shuffler",
     "slices",
-    "stretches",
     "then",
     "until_error",
+    "with_versions",
 ]
 
 NOTHING = -1
@@ -57,15 +60,18 @@ def numbers(count: int, options: Options) -> tf.data.Dataset:
     )
 
 
-def stretches(count: int, length: int) -> tf.data.Dataset:
-    """int64 []: the numbers below ``count``, in runs of ``length``, which tf.data service hands out
-    whole."""
-    if count <= length:
-        return tf.data.Dataset.range(count)
+def marked(groups: range, mark: int, together: int | None = None) -> tf.data.Dataset:
+    """int64 []: numbers of ``groups``, as `group_of` takes them apart. So what is saved of them has
+    the ``mark``. tf.data service hands out one by one, or so many ``together``."""
+    start, stop, step = (MARKS * each for each in (groups.start, groups.stop, groups.step))
+    start += mark
+    if together is None or len(groups) <= together:
+        return tf.data.Dataset.range(start, stop, step)
+    run = together * step
     variant = tf.raw_ops.FlatMapDataset(
-        input_dataset=tf.data.experimental.to_variant(tf.data.Dataset.range(0, count, length)),
-        other_arguments=[tf.constant(length, tf.int64), tf.constant(count, tf.int64)],
-        f=_stretch(),
+        input_dataset=tf.data.experimental.to_variant(tf.data.Dataset.range(start, stop, run)),
+        other_arguments=[tf.constant([run, stop, step], tf.int64)],
+        f=_handed_out_together(),
         output_types=[tf.int64],
         output_shapes=[tf.TensorShape([])],
     )
@@ -84,11 +90,11 @@ def then(found: tf.data.Dataset, last: list[int], *, ends: bool) -> tf.data.Data
     This is one concatenation. It keeps the state of a shuffle that is its first input; a
     concatenation of concatenations does not.
     """
+    nothing = tf.data.Dataset.from_tensors(tf.constant(NOTHING, tf.int64)).repeat()
+    if ends and not last:
+        return found.concatenate(nothing)
     behind = tf.data.Dataset.from_tensor_slices(tf.constant(last, tf.int64, [len(last)]))
-    if ends:
-        nothing = tf.data.Dataset.from_tensors(tf.constant(NOTHING, tf.int64)).repeat()
-        behind = behind.concatenate(nothing) if last else nothing
-    return found.concatenate(behind)
+    return found.concatenate(behind.concatenate(nothing) if ends else behind)
 
 
 def seeds(options: Options) -> tf.data.Dataset:
@@ -168,25 +174,68 @@ def in_place(
 
 
 def records(runs: tf.data.Dataset, *, shuffled: bool) -> tf.data.Dataset:
-    """The records of ``runs``, one by one. `unbatch` moves each out of its run, where `slices`
-    copies it; but it gives its input up at the end, and so the state of a shuffle."""
-    return slices(runs) if shuffled else runs.unbatch()
+    """The records of ``runs``, string [n], one by one. A stage that moves each out of its run,
+    where `slices` copies it; but it gives its input up at the end, and so the state of a
+    shuffle."""
+    if shuffled:
+        return slices(runs)
+    record = tf.TensorSpec([], tf.string)
+    # not Dataset.unbatch, which first maps a function that makes sparse tensors dense
+    variant = tf.raw_ops.UnbatchDataset(
+        input_dataset=tf.data.experimental.to_variant(runs),
+        output_types=[record.dtype],
+        output_shapes=[record.shape],
+    )
+    return tf.data.experimental.from_variant(variant, record)
 
 
-def until_error(found: tf.data.Dataset) -> tf.data.Dataset:
+def until_error(found: tf.data.Dataset, versions: tf.Tensor) -> tf.data.Dataset:
     """The tuples of ``found`` without their last part, a text: string []. A text that is not empty
-    is an error, which is raised in the turn of the next tuple, or it is `END`."""
+    is an error, which is raised in the turn of the next tuple, or it is `END`. ``versions`` are of
+    the files that it comes of."""
     *specs, _ = found.element_spec
-    return scanned(found, _raising(tuple(specs)), [tf.constant("")], [], specs)
+    state = [tf.constant(""), versions]
+    return scanned(found, _raising(tuple(specs)), state, [versions], specs)
 
 
-def batches(runs: tf.data.Dataset, size: int, *, drop_remainder: bool) -> tf.data.Dataset:
+def batches(
+    runs: tf.data.Dataset, versions: tf.Tensor, size: int, *, drop_remainder: bool
+) -> tf.data.Dataset:
     """``runs`` as `until_error` takes them, of string [n]: their records in batches, string
     [size]."""
     rows = tf.TensorSpec([None, size if drop_remainder else None], tf.string)
-    state = [tf.constant(""), tf.constant([], tf.string)]
-    numbers = [tf.constant(size, tf.int64)]
-    return slices(scanned(runs, _batching(drop_remainder), state, numbers, [rows]))
+    state = [tf.constant(""), tf.constant([], tf.string), versions]
+    given = [versions, tf.constant(size, tf.int64)]
+    return slices(scanned(runs, _batching(drop_remainder), state, given, [rows]))
+
+
+# What is saved of an iterator are numbers. They would go on in other files as well. So a state has
+# the versions of the files too: where they were, and what was there. They stand beside the numbers,
+# or, where no stage keeps a state but the numbers' own, as a mark in each number's last bits.
+
+
+def with_versions(found: tf.data.Dataset, versions: tf.Tensor) -> tf.data.Dataset:
+    """Pairs of the numbers of ``found``, int64 [], and ``versions``, string [2]."""
+    specs = (tf.TensorSpec([], tf.int64), _VERSIONS)
+    variant = tf.raw_ops.MapDataset(
+        input_dataset=tf.data.experimental.to_variant(found),
+        other_arguments=[versions],
+        f=_pairing(),
+        output_types=[spec.dtype for spec in specs],
+        output_shapes=[spec.shape for spec in specs],
+        use_inter_op_parallelism=False,
+    )
+    return tf.data.experimental.from_variant(variant, specs)
+
+
+def other_versions(saved: tf.Tensor, now: tf.Tensor, otherwise: tf.Tensor) -> tf.Tensor:
+    """An error text if a state was ``saved`` of other versions than those that are there ``now``,
+    in the same place; else another text."""
+    same_place, same_files = tf.equal(saved[0], now[0]), tf.equal(saved[1], now[1])
+    return tf.where(tf.logical_and(same_place, tf.logical_not(same_files)), _REPLACED, otherwise)
+
+
+_REPLACED = f"9:{REPLACED}"
 
 
 def scanned(
@@ -217,17 +266,19 @@ def concrete(function: Any, *specs: tf.TensorSpec) -> Any:
 
 
 _TEXT = tf.TensorSpec([], tf.string)
+_VERSIONS = tf.TensorSpec([2], tf.string)
 _RUN = tf.TensorSpec([None], tf.string)
 
 
 @lru_cache(maxsize=1)
-def _stretch() -> Any:
-    def step(start: tf.Tensor, length: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
+def _handed_out_together() -> Any:
+    def step(start: tf.Tensor, bounds: tf.Tensor) -> tf.Tensor:
+        run, stop, each = tf.unstack(bounds)
         return tf.data.experimental.to_variant(
-            tf.data.Dataset.range(start, tf.minimum(start + length, count))
+            tf.data.Dataset.range(start, tf.minimum(start + run, stop), each)
         )
 
-    return concrete(step, *[tf.TensorSpec([], tf.int64)] * 3)
+    return concrete(step, tf.TensorSpec([], tf.int64), tf.TensorSpec([3], tf.int64))
 
 
 @lru_cache(maxsize=64)
@@ -240,18 +291,26 @@ def _slicing(spec: tf.TensorSpec) -> Any:
 
 @lru_cache(maxsize=8)
 def _raising(specs: Sequence[tf.TensorSpec]) -> Any:
-    def step(earlier: tf.Tensor, *found: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        *values, error = found
-        return ops.raise_error(earlier, error), *values
+    def step(earlier: tf.Tensor, saved: tf.Tensor, *found: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        *values, error, now = found
+        earlier = other_versions(saved, now, earlier)
+        return ops.raise_error(earlier, error), saved, *values
 
-    return concrete(step, _TEXT, *specs, _TEXT)
+    return concrete(step, _TEXT, _VERSIONS, *specs, _TEXT, _VERSIONS)
 
 
 @lru_cache(maxsize=2)
 def _batching(drop_remainder: bool) -> Any:
     def step(
-        earlier: tf.Tensor, left: tf.Tensor, run: tf.Tensor, error: tf.Tensor, size: tf.Tensor
+        earlier: tf.Tensor,
+        left: tf.Tensor,
+        saved: tf.Tensor,
+        run: tf.Tensor,
+        error: tf.Tensor,
+        now: tf.Tensor,
+        size: tf.Tensor,
     ) -> tuple[tf.Tensor, ...]:
+        earlier = other_versions(saved, now, earlier)
         records = tf.concat([left, run], 0)
         count = tf.size(records, tf.int64)
         if not drop_remainder:
@@ -259,6 +318,15 @@ def _batching(drop_remainder: bool) -> Any:
             size = tf.where(last, tf.minimum(size, tf.maximum(count, 1)), size)
         whole = count // size * size
         rows = tf.reshape(records[:whole], tf.stack([count // size, size]))
-        return ops.raise_error(earlier, error), records[whole:], rows
+        return ops.raise_error(earlier, error), records[whole:], saved, rows
 
-    return concrete(step, _TEXT, _RUN, _RUN, _TEXT, tf.TensorSpec([], tf.int64))
+    size = tf.TensorSpec([], tf.int64)
+    return concrete(step, _TEXT, _RUN, _VERSIONS, _RUN, _TEXT, _VERSIONS, size)
+
+
+@lru_cache(maxsize=1)
+def _pairing() -> Any:
+    def step(number: tf.Tensor, versions: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        return number, versions
+
+    return concrete(step, tf.TensorSpec([], tf.int64), _VERSIONS)

@@ -22,7 +22,7 @@ from tfio_store.dataset.inflate.checkpoints import Restart
 from tfio_store.dataset.inflate.files import checkpointed
 from tfio_store.dataset.model import Block, Dataset, Shard
 from tfio_store.dataset.source import not_there
-from tfio_store.errors import DataLossError
+from tfio_store.errors import DataLossError, ReplacedError
 from tfio_store.read.cursor import Position
 from tfio_store.read.decode import NO_OFFSET, FileSkips, inflate_block, recover_block
 from tfio_store.read.reader import RecordReader
@@ -30,7 +30,7 @@ from tfio_store.records.compression import codec_name, decompress
 from tfio_store.records.framing import RecordBatch
 from tfio_store.records.magic import detect
 from tfio_store.records.recovery import SkippedRegion
-from tfio_store.storage import ReplacedError, Version, threads
+from tfio_store.storage import Version, threads
 from tfio_store.storage.redaction import redacted
 from tfio_store.storage.threads import PerProcess, quietly
 from tfio_store.tf.dataset.request import from_json

@@ -119,8 +119,9 @@ class Source:
         """Do what must be done when the dataset is made. What is answered makes the pipeline."""
         options, reads = self.options, self.parallel_reads
         if self.names is None:
-            files = names_dataset(self.filenames)
-            return lambda: (self._of_tensors(files), None, None)
+            if isinstance(self.filenames, tf.data.Dataset):
+                names_dataset(self.filenames)  # which refuses what are no names
+            return lambda: (self._of_tensors(), None, None)
         if self.dataset is None:
             urls = [_whole_name(name) for name in self.names]
             codecs = tf.fill([len(urls)], self.codec)
@@ -159,19 +160,24 @@ class Source:
         plain = self.options.are_tensorflows and not dataset.has_blocks
         return plain and self.is_as_named and all(map(_is_plain, dataset.shards))
 
-    def _of_tensors(self, names: tf.data.Dataset) -> tf.data.Dataset:
+    def _of_tensors(self) -> tf.data.Dataset:
         codec, reads = self.codec, self.parallel_reads
-        if self.options.are_tensorflows and ops.bridge() == "native":
-            if reads is not None:
-                return interleaved(
-                    names, lambda name: records_of(name[None], codec, self.options), reads,
-                    self.options,
-                )  # fmt: skip
-            if isinstance(self.filenames, tf.data.Dataset):
-                return names.flat_map(lambda name: records_of(name[None], codec, self.options))
+        plain = self.options.are_tensorflows and ops.bridge() == "native"
+        if plain and reads is None and not isinstance(self.filenames, tf.data.Dataset):
             return records_of(names_tensor(self.filenames), codec, self.options)
-        files = names.map(lambda name: (name, tf.convert_to_tensor(codec)))
-        return stream_dataset(files, self.options, self.parallel_reads)
+        names = names_dataset(self.filenames)
+        if not plain:
+            files = names.map(lambda name: (name, tf.convert_to_tensor(codec)))
+            return stream_dataset(files, self.options, reads)
+
+        def records(name: tf.Tensor) -> tf.data.Dataset:
+            return records_of(name, codec, self.options)
+
+        return (
+            names.flat_map(records)
+            if reads is None
+            else interleaved(names, records, reads, self.options)
+        )
 
     def _of_files(self, dataset: Dataset, options: Options) -> tf.data.Dataset:
         files = [shard.address for shard in dataset.shards]

@@ -14,8 +14,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tfio_store.dataset.block_tables import BlockTable
-from tfio_store.dataset.header_walk import block_table, frame_bounds, frame_offsets
+from tfio_store.dataset.header_walk import HeaderWalker, block_table, frame_bounds, walked
 from tfio_store.dataset.model import Dataset
+from tfio_store.read.decode import other_records
 from tfio_store.storage.threads import mapped
 
 __all__ = [
@@ -122,10 +123,14 @@ def exact_batch_spans(
     dataset: Dataset, batch_size: int, *, memory_budget: int, max_record_bytes: int
 ) -> Spans:
     """As `batch_spans`, for raw files. Blocks end where batches end, so each byte is read once.
-    It walks the files' headers, and raises as `index_raw_shards`."""
+    It walks the files' headers, and raises as `index_raw_shards`. ReplacedError where a file's
+    records are not those that its index tells of."""
     rows, before = [], 0
-    for i, frames in enumerate(_all_frames(dataset, memory_budget, max_record_bytes)):
-        nbytes = dataset.shards[i].nbytes
+    for i, walker in enumerate(_all_walked(dataset, memory_budget, max_record_bytes)):
+        frames, nbytes = walker.offsets(), dataset.shards[i].nbytes
+        known = dataset.shards[i].blocks
+        if known is not None:
+            _check(walker, frames, known)
         batches = np.arange(-before % batch_size, len(frames), batch_size)
         # and at each MiB: memory of that size is reused
         blocks = block_table(frames, nbytes).records
@@ -134,23 +139,26 @@ def exact_batch_spans(
         starts, stops = bounds[:-1], bounds[1:]
         files = np.full(len(starts), i, np.int64)
         none = np.zeros_like(files)
-        unknown = np.full_like(files, -1)
+        sums = np.full(len(cuts), -1)
+        if known is not None and known.sums is not None and walker.sums is not None:
+            sums = walker.sums[cuts]
         columns = [files, starts, stops, starts, stops, np.diff(cuts), none, none]
-        columns += [unknown, unknown]
+        columns += [sums[:-1], sums[1:]]
         rows.append(np.stack(columns, axis=1))
         before += len(frames)
     return _batches(dataset, _joined(rows), batch_size)
 
 
-def _all_frames(
+def _all_walked(
     dataset: Dataset, memory_budget: int, max_record_bytes: int
-) -> Iterator[Int64Array]:
-    """Where the frames of each file lie. It walks as many files at once as there are cores."""
+) -> Iterator[HeaderWalker]:
+    """Walkers that know where the frames of each file lie, of as many files at once as there are
+    cores."""
     cores = os.cpu_count() or 1
 
-    def walk(index: int) -> Int64Array:
+    def walk(index: int) -> HeaderWalker:
         store, path = dataset.open(index)
-        return frame_offsets(
+        return walked(
             store,
             path,
             dataset.shards[index],
@@ -159,6 +167,16 @@ def _all_frames(
         )
 
     return mapped(walk, range(len(dataset.shards)), cores)
+
+
+def _check(walker: HeaderWalker, frames: Int64Array, table: BlockTable) -> None:
+    """ReplacedError unless the blocks of an index end at frames, and hold what it tells of."""
+    begun = np.append(frames, walker.next_header)[table.records]
+    wrong = begun != table.offsets
+    if table.sums is not None and walker.sums is not None:
+        wrong |= walker.sums[table.records] != table.sums
+    for boundary in np.flatnonzero(wrong)[:1]:
+        raise other_records(walker.url, int(table.offsets[max(0, boundary - 1)]))
 
 
 def _batches(dataset: Dataset, table: Int64Array, batch_size: int) -> Spans:

@@ -45,30 +45,23 @@ def plain_dataset(name: tf.Tensor, codec: Any) -> tf.data.Dataset:
 
 
 def records_of(names: tf.Tensor, codec: Any, options: Options) -> tf.data.Dataset:
-    """The records of files, string [n], in their order. Each pass finds out whether TensorFlow's
-    own reader gives the same: then there is no scan, which takes milliseconds to set up."""
-    codecs = tf.fill(tf.shape(names), codec)
-    known = ops.plain_codec(names, codecs)
-    other = tf.equal(known, ops.OTHER)
-    # outside of the condition, where AutoShardPolicy.FILE finds it; it opens nothing yet
-    plain = plain_dataset(names, tf.where(other, "", known))._variant_tensor
+    """The records of a file, string [], or of files, string [n], in their order. Each pass finds
+    out whether TensorFlow's own reader gives the same. Otherwise a scan reads, which takes
+    milliseconds to set up.
 
-    streams = _streams(options.settings)
-    found = tf.cond(other, lambda: streams(names, codecs), lambda: plain)
+    Every op here costs a pipeline over names some tenths of a millisecond, because TensorFlow
+    optimizes the function in which it is. A condition would be functions, which cost much more. So
+    both datasets are made, which opens nothing, and one of them is taken.
+    """
+    codecs = tf.constant(codec) if isinstance(codec, str) else codec
+    known, other = ops.plain_codec(names, codecs)
+    plain = plain_dataset(names, known)._variant_tensor
+    if names.shape.rank != 0:
+        codecs = tf.fill(tf.shape(names), codecs)
+    runs = _runs(names, codecs, options.settings).prefetch(READ_AHEAD)
+    streams = order.records(runs, shuffled=False)._variant_tensor
+    found = tf.raw_ops.SelectV2(condition=other, t=streams, e=plain)
     return tf.data.experimental.from_variant(found, tf.TensorSpec([], tf.string))
-
-
-@lru_cache(maxsize=8)
-def _streams(settings: Settings) -> Any:
-    """The function that makes the dataset of any files' streams, as a variant. Traced once, not for
-    each dataset."""
-
-    def made(names: tf.Tensor, codecs: tf.Tensor) -> tf.Tensor:
-        runs = _runs(names, codecs, settings).prefetch(READ_AHEAD)
-        return tf.data.experimental.to_variant(order.records(runs, shuffled=False))
-
-    texts = tf.TensorSpec([None], tf.string)
-    return order.concrete(made, texts, texts)
 
 
 def stream_dataset(
@@ -90,17 +83,19 @@ def stream_dataset(
         return _runs(names, codecs, options.settings)
 
     if parallel_reads is not None:
-        found = interleaved(
-            files, lambda names, codecs: runs(names, codecs).unbatch(), parallel_reads, options
-        )
+
+        def records(names: tf.Tensor, codecs: tf.Tensor) -> tf.data.Dataset:
+            return order.records(runs(names, codecs), shuffled=False)
+
+        found = interleaved(files, records, parallel_reads, options)
     elif shuffled:
         found = order.slices(files.interleave(runs, cycle_length=1).prefetch(READ_AHEAD))
     else:
         found = files.flat_map(runs).prefetch(READ_AHEAD)
     if shuffle is not None:
         window = options.window
-        records = window.amount if window.unit == "records" else _SHUFFLE_RECORDS
-        found = shuffle(found, records)
+        count = window.amount if window.unit == "records" else _SHUFFLE_RECORDS
+        found = shuffle(found, count)
     return finish(found, options, single=single)
 
 

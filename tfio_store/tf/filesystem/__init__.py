@@ -14,6 +14,7 @@ from tfio_store.storage.registry import options_of
 from tfio_store.storage.storage import given_storage
 from tfio_store.storage.threads import PerProcess
 from tfio_store.tf.compiled import bridge_module
+from tfio_store.tf.filesystem.garbage import destroy_later
 from tfio_store.tf.filesystem.host import Host, Mount
 
 __all__ = ["register_filesystem"]
@@ -127,6 +128,7 @@ def _running_host() -> Host:
         bridge = bridge_module()
         host = Host(bridge.abandon_reads)
         bridge.serve(host)
+        destroy_later()
         _host = host
     return _host
 

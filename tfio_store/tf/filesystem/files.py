@@ -14,8 +14,9 @@ from typing import Any
 
 from typing_extensions import Buffer as BytesLike
 
+from tfio_store.errors import ReplacedError
 from tfio_store.storage.read_ahead import cancel_all
-from tfio_store.storage.store import ObjectInfo, Output, ReplacedError, Store
+from tfio_store.storage.store import ObjectInfo, Output, Store
 from tfio_store.storage.threads import Owner
 
 __all__ = ["APPEND_LIMIT", "ReadFile", "Snapshot", "WriteFile"]
@@ -112,8 +113,11 @@ class WriteFile:
         self._steps.append(step)
 
     def catch_up(self) -> None:
-        """Take the steps that were left. Those behind one that fails would fail too, and go."""
+        """Take the steps that were left. Those behind one that fails would fail too, and go: also
+        those that were left after it, since its failure was reported."""
         with self._lock:
+            if self._failed:
+                self._steps.clear()
             while self._steps:
                 step = self._steps.popleft()
                 try:

@@ -19,13 +19,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from tfio_store.storage import Storage
-from tfio_store.storage.connection import check_may_wait, give_up_waiting, may_wait
+from tfio_store.storage.connection import check_may_wait, give_up_waiting
 from tfio_store.storage.store import ObjectInfo, Store
 from tfio_store.storage.threads import mapped
 from tfio_store.tf.filesystem.files import APPEND_LIMIT, ReadFile, WriteFile
 from tfio_store.tf.filesystem.folders import Entry, Folders, folders_of
+from tfio_store.tf.filesystem.garbage import GIVEN_UP, has_a_caller, wait_until_destroyed, watch
 from tfio_store.tf.filesystem.patterns import Hints, expand
-from tfio_store.tf.filesystem.watch import GIVEN_UP, watch
 from tfio_store.tf.status import code_of, explained
 
 __all__ = ["Host", "Mount"]
@@ -121,7 +121,7 @@ class Host:
         and of a writer of summaries. They can't wait: the thread that runs them may be the one that
         answers all requests, or be inside a lock. So what they ask for counts as done, and a
         failure is logged."""
-        if may_wait():
+        if has_a_caller():
             writer.do(step)
         else:
             self._leave_to_thread(writer, step)
@@ -313,6 +313,7 @@ class Host:
 
     def leave(self) -> None:
         """The interpreter is ending: show what event files have, and drop half-written files."""
+        wait_until_destroyed()
         self._settle()
         with self._lock:
             writers = list(self._writers)

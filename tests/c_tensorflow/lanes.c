@@ -1,0 +1,221 @@
+/* Groups of lanes, as num_parallel_reads of K files has them: their records come in turns, one of each
+ * lane. Many calls read a group's window at once. Run under ASan, UBSan and TSan by
+ * `make test-tensorflow-c`. TensorFlow's tensors are stand-ins. */
+#define _DEFAULT_SOURCE
+enum { BLOCKS = 40, RECORDS = 30, REFUSED = 36, DAMAGED = 39, FROM = 7 };
+enum { LANES = 4, GROUPS_COUNT = 64, MOST_SPANS = 6, THREADS = 6, ROUNDS = 4 };
+enum { FIRST_BAD = 36, MOST_RECORDS = LANES * MOST_SPANS * RECORDS };
+
+#include "tensorflow/ops/windows.h"
+#include "stand_in.h"
+#include "tensors.h"
+
+/* --- groups, and what TensorFlow's interleave would make of them ------------------------------------ */
+
+static block_row table[BLOCKS];
+static span_row spans[GROUPS_COUNT * LANES * MOST_SPANS];
+static int64_t groups[GROUPS_COUNT][LANES + 1], span_count;
+static int wanted[GROUPS_COUNT][MOST_RECORDS], wanted_count[GROUPS_COUNT];
+static TF_TString url[2], codec[2], version[2];
+static TF_Tensor names[3] = {{1, {2}, url}, {1, {2}, codec}, {1, {2}, version}};
+static window_cache *all;
+static atomic_int next_row;
+
+static unsigned dice(unsigned below) {
+    static uint64_t state = 1;
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return (unsigned)(state >> 33) % below;
+}
+
+/* A lane's turns: the number of a record, or -1 for a turn that gives nothing. */
+static int add_lane(int turns[MOST_SPANS * RECORDS], unsigned blocks) {
+    int count = 0;
+    for (unsigned left = dice(MOST_SPANS + 1); left > 0; left--) {
+        if (dice(4) == 0) { /* files that end here: there are two */
+            int64_t idle = dice(3);
+            spans[span_count++] = (span_row){(int64_t)dice(blocks), idle, 0};
+            for (; idle > 0; idle--) turns[count++] = -1;
+            continue;
+        }
+        const unsigned skip = dice(RECORDS), take = 1 + dice(RECORDS - skip);
+        const unsigned block = dice(blocks);
+        spans[span_count++] = (span_row){(int64_t)block, skip, take};
+        for (unsigned i = 0; i < take; i++) turns[count++] = (int)(block * RECORDS + skip + i);
+    }
+    return count;
+}
+
+/* Turn after turn, one of each lane that has not ended, as long as there is one. */
+static void add_group(int64_t group) {
+    static int turns[LANES][MOST_SPANS * RECORDS];
+    int counts[LANES], longest = 0;
+    for (int lane = 0; lane < LANES; lane++) {
+        groups[group][lane] = span_count;
+        counts[lane] = add_lane(turns[lane], FIRST_BAD);
+        if (counts[lane] > longest) longest = counts[lane];
+    }
+    groups[group][LANES] = span_count;
+    for (int turn = 0; turn < longest; turn++)
+        for (int lane = 0; lane < LANES; lane++)
+            if (turn < counts[lane] && turns[lane][turn] >= 0)
+                wanted[group][wanted_count[group]++] = turns[lane][turn];
+}
+
+/* --- calls -------------------------------------------------------------------------------------- */
+
+static const read_settings settings = {.options = "{}", .verify = true, .limit = 1 << 20};
+
+static void begin_call(kernel_call *now, blocks_request *asked) {
+    memset(now, 0, sizeof *now);
+    for (int i = FILES; i <= VERSIONS; i++) now->inputs[i] = &names[i - FILES];
+    *asked = (blocks_request){.table = table,
+                              .spans = spans,
+                              .groups = groups[0],
+                              .lanes = LANES,
+                              .table_rows = BLOCKS,
+                              .span_rows = span_count,
+                              .group_rows = GROUPS_COUNT};
+}
+
+static void check_group(const record_window *from, int64_t group, const blocks_request *asked) {
+    const ex_bytes *records = records_all(window_records(from));
+    CHECK(window_damage(from)->code == TF_OK && window_expected(from) == wanted_count[group]);
+    CHECK(records_count(window_records(from)) == (size_t)wanted_count[group]);
+    for (int i = 0; i < wanted_count[group]; i++) {
+        const span_row *span = NULL;
+        int64_t offset = 0;
+        CHECK(atoi((const char *)records[i].data) == wanted[group][i]);
+        CHECK(window_place(from, asked, records[i].data, &span, &offset));
+        CHECK(offset == (int64_t)wanted[group][i] * (RECORD + TFRECORD_OVERHEAD));
+    }
+}
+
+static void *work(void *argument) {
+    int row;
+    (void)argument;
+    while ((row = next_row++) < ROUNDS * THREADS * GROUPS_COUNT) {
+        const int64_t group = row / THREADS % GROUPS_COUNT;
+        kernel_call now;
+        blocks_request asked;
+        begin_call(&now, &asked);
+        shared_window *held = windows_take(all, &now, &asked, group, 0, 1);
+        CHECK(held != NULL);
+        record_window *from = windows_window(held);
+        window_read(from, &now, &asked, &settings, NULL);
+        CHECK(now.why.code == TF_OK);
+        check_group(from, group, &asked);
+        windows_give(all, held);
+    }
+    return NULL;
+}
+
+/* --- one call alone ----------------------------------------------------------------------------- */
+
+static record_window *group_of(kernel_call *now, blocks_request *asked, const int64_t *bounds) {
+    begin_call(now, asked);
+    asked->groups = bounds;
+    asked->group_rows = 1;
+    return window_new(now, asked, 0);
+}
+
+/* Of lanes with damage in one, no order is known: there are no records. */
+static void check_damage(void) {
+    kernel_call now;
+    blocks_request asked;
+    const int64_t before = span_count;
+    for (int64_t bad = REFUSED; bad <= DAMAGED; bad += DAMAGED - REFUSED) {
+        int64_t bounds[LANES + 1];
+        for (int lane = 0; lane <= LANES; lane++) bounds[lane] = before + lane;
+        for (int lane = 0; lane < LANES; lane++)
+            spans[before + lane] = (span_row){lane == 2 ? bad : lane, 0, RECORDS};
+        span_count = before + LANES;
+        record_window *of = group_of(&now, &asked, bounds);
+        CHECK(of != NULL);
+        window_read(of, &now, &asked, &settings, NULL);
+        CHECK(records_count(window_records(of)) == 0);
+        CHECK(window_damage(of)->code == (bad == REFUSED ? TF_UNAVAILABLE : TF_DATA_LOSS));
+        window_delete(of);
+    }
+    span_count = before;
+}
+
+static void check_refusals(void) {
+    kernel_call now;
+    blocks_request asked;
+    int64_t bounds[LANES + 1] = {0, 1, 0, 1, 1}; /* a lane that ends before it begins */
+    CHECK(group_of(&now, &asked, bounds) == NULL && now.why.code == TF_INVALID_ARGUMENT);
+    int64_t over[LANES + 1] = {0, 0, 0, 0, span_count + 1};
+    CHECK(group_of(&now, &asked, over) == NULL && now.why.code == TF_INVALID_ARGUMENT);
+    int64_t below[LANES + 1] = {-1, 0, 0, 0, 0};
+    CHECK(group_of(&now, &asked, below) == NULL && now.why.code == TF_INVALID_ARGUMENT);
+    begin_call(&now, &asked);
+    CHECK(window_new(&now, &asked, GROUPS_COUNT) == NULL); /* a row each: no end behind the last */
+    CHECK(now.why.code == TF_INVALID_ARGUMENT);
+    const span_row kept = spans[0];
+    spans[0] = (span_row){0, INT64_MAX / 2, 0}; /* idle turns without end are not waited for */
+    int64_t idle[LANES + 1] = {0, 1, 1, 1, 1};
+    record_window *of = group_of(&now, &asked, idle);
+    CHECK(of != NULL);
+    window_read(of, &now, &asked, &settings, NULL);
+    CHECK(window_damage(of)->code == TF_INVALID_ARGUMENT);
+    window_delete(of);
+    spans[0] = kept;
+}
+
+/* A broken lane ends all the others at its turn: what on_corrupt="skip" is told. */
+static void check_broken(void) {
+    static uint8_t bytes[RECORDS];
+    static int64_t offsets[RECORDS], lengths[RECORDS];
+    for (int64_t i = 0; i < RECORDS; i++) {
+        bytes[i] = (uint8_t)i;
+        offsets[i] = i;
+        lengths[i] = 1;
+    }
+    span_run runs[3] = {{.idle = 0}};
+    const size_t counts[3] = {5, 2, 4}, bounds[4] = {0, 1, 2, 3};
+    for (int lane = 0; lane < 3; lane++) {
+        runs[lane].found.bytes = (chunk){.data = bytes, .size = RECORDS};
+        runs[lane].found.offsets = offsets;
+        runs[lane].found.lengths = lengths;
+        runs[lane].found.count = counts[lane];
+    }
+    const bool broken[3] = {false, true, false};
+    size_t stopped = 3;
+    failure why = {.code = TF_OK};
+    record_list *records = runs_join(runs, bounds, 3, broken, &stopped, &why);
+    CHECK(records != NULL && stopped == 1);
+    CHECK(records_count(records) == 7); /* two turns of three, and the first lane's third */
+    records_delete(records);
+    runs[1].idle = 2; /* two more turns, in which the others go on */
+    records = runs_join(runs, bounds, 3, broken, &stopped, &why);
+    CHECK(records != NULL && stopped == 1 && records_count(records) == 11);
+    records_delete(records);
+}
+
+int main(void) {
+    pthread_t threads[THREADS];
+    int records = 0;
+    use_tensors();
+    use_lender();
+    for (int i = 0; i < 2; i++) {
+        url[i].opaque[0] = (uintptr_t) "memory://blocks";
+        codec[i].opaque[0] = version[i].opaque[0] = (uintptr_t) "";
+    }
+    for (int64_t b = 0; b < BLOCKS; b++) {
+        int64_t at = b * BLOCK_BYTES;
+        table[b] = (block_row){0, at, at + BLOCK_BYTES, at, at + BLOCK_BYTES, RECORDS, {0, -1}};
+    }
+    for (int64_t g = 0; g < GROUPS_COUNT; g++) add_group(g);
+    all = windows_new();
+    check_refusals();
+    check_broken();
+    check_damage();
+    for (int i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, work, NULL);
+    for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+    windows_delete(all);
+    lent_forget();
+    CHECK(lent_now == 0);
+    for (int g = 0; g < GROUPS_COUNT; g++) records += wanted_count[g];
+    printf("%d records of %d groups of %d lanes\n", records, GROUPS_COUNT, LANES);
+    return 0;
+}
