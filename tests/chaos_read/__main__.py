@@ -22,29 +22,29 @@ from tests.chaos_read.verdict import WrongError
 HEADER = """\
 # Reading under fire
 
-Written by `make chaos-read`. Each read draws, from a seed of its own, a source (raw, GZIP and
-ZLIB files; datasets with a manifest, raw, GZIP, ZLIB, ZSTD), a store, a fault and a way to read:
+Written by `make chaos-read`. Each read draws, from a seed of its own, a source (raw, GZIP and ZLIB
+files; datasets with a manifest, raw, GZIP, ZLIB, ZSTD), a store, a fault and a way to read:
 `RecordReader` (records, batches, shuffled, by another reader from the state of the first; under
-`on_corrupt="skip"` too), `RecordSource` (all, and some at random), `TFRecordDataset`. Ranges are
-32 KiB, so that small objects take many requests. The faults: short, capped, shifted, empty and
+`on_corrupt="skip"` too), `RecordSource` (all, and some at random), `TFRecordDataset`. Ranges are 32
+KiB, so that small objects take many requests. The faults: short, capped, shifted, empty and
 unlabelled answers, a lone 416, 503, connections reset, late answers, flipped bits, each now and
-then or always; files cut anywhere or between two records, with flipped bits, overwritten by
-zeros, or gone; damaged or missing indexes, damaged manifests, manifests that claim absurd sizes;
-one shard of another generation of the same sizes, or two swapped, before the read, and all
-objects replaced by others of the same sizes, in mid-read (under "skip" only raw ones: of others,
-what does not decompress may as well be damaged); in a cache that held all of the source, before
-the read and in the middle of it, pipes, folders, links to these, to nothing, to themselves and to
-devices, and empty, longer, shorter, random and other ranges' files in the place of ranges, and
-pipes, files and links in that of folders, which must not even cause an error.
+then or always; files cut anywhere or between two records, with flipped bits, overwritten by zeros,
+or gone; damaged or missing indexes, damaged manifests, manifests that claim absurd sizes; one shard
+of another generation of the same sizes, or two swapped, before the read, and all objects replaced
+by others of the same sizes, in mid-read; in a cache that held all of the source, before the read
+and in the middle of it, pipes, folders, links to these, to nothing, to themselves and to devices,
+and empty, longer, shorter, random and other ranges' files in the place of ranges, and pipes, files
+and links in that of folders, which must not even cause an error.
 
 A read is right if it brings each record of one generation once, in order; or the first of them
-(under "skip": some), and then an error that names the file and is the library's own, the
-storage's (`OSError`) or TensorFlow's of the same meaning; under "skip" also if it lacks records
-and has told so. A raw file that is cut between two records, and has no manifest, looks whole, and
-counts as right. Behind damage in a compressed file that was told of, a record may come again:
-wrong bytes may decode to what came before, checksums included. All else is a failure: a loss
-without a word, a mixture, a record twice, an exception of another kind, or {limit:.0f} s without an
-end. `python -m tests.chaos_read --seed N --sites S --reads 1` reads that one again.
+(under "skip": some), and then an error that names the file and is the library's own, the storage's
+(`OSError`) or TensorFlow's of the same meaning; under "skip" also if it lacks records and has told
+so (of another compressed file nothing decompresses where its blocks lie elsewhere, and that looks
+like damage). A raw file that is cut between two records, and has no manifest, looks whole, and
+counts as right. Behind damage in a compressed file that was told of, a record may come again: wrong
+bytes may decode to what came before, checksums included. All else is a failure: a loss without a
+word, a mixture, a record twice, an exception of another kind, or {limit:.0f} s without an end.
+`python -m tests.chaos_read --seed N --sites S --reads 1` reads that one again.
 
 """
 

@@ -54,9 +54,6 @@ def one(seed: int, site: Site, *, tensorflow: bool) -> tuple[str, str, str]:
     fault = faults.draw(dice, old, line=site.liar is not None)
     way = reads.draw(dice, tensorflow=tensorflow, blocks=form not in ("gzip", "zlib"))
     skip = way in reads.SKIPPING and dice.random() < 0.3
-    # where other blocks lie, what does not decompress may as well be damaged
-    other = fault.kind in ("other shard", "shards swapped", "replaced")
-    skip = skip and not (other and content.FORMS[form] is not None)
     folder, new = f"case-{seed}", content.source(form, variant, "new")
     for name, data in faults.damaged(dice, fault, old, new).objects.items():
         site.put(f"{folder}/{name}", data)

@@ -58,9 +58,9 @@ def verdict(
         return "all records"
     if fault.quiet:
         return "all records of a file that looks whole"
-    _hold(
-        skip and fault.kind not in ("none", "replaced", CACHE), "records are missing, and no word"
-    )
+    # of another compressed file, whose blocks lie elsewhere, nothing decompresses
+    reasons = ("none", CACHE) if compressed else ("none", "replaced", CACHE)
+    _hold(skip and fault.kind not in reasons, "records are missing, and no word")
     _hold(fault.kind not in LINE or fault.kind == "flipped", "sound records were skipped")
     _hold(seen.said > 0, "records were skipped without a word")
     return "some skipped, and told"

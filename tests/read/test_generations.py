@@ -274,6 +274,109 @@ def test_skipping_damage_gives_nothing_of_another_generation(
     assert error.value.filename == str(ours[1])
 
 
+def compressed(folder: Path, codec: str, letter: bytes, size: int) -> list[Path]:
+    """Two shards of several blocks, whose bytes depend on the letter."""
+    draw = random.Random(letter)
+    with tfs.ShardedWriter(str(folder / "train"), num_shards=2, compression=codec) as writer:
+        writer.write_batch(
+            [letter + draw.randbytes(size // 2).hex().encode() for _ in range(6_000_000 // size)]
+        )
+    return shards(folder)
+
+
+@pytest.mark.parametrize("codec", ["GZIP", "ZLIB", "ZSTD"])
+@pytest.mark.parametrize("size", [1000, 300, 4000])
+@pytest.mark.parametrize("how", SKIPPING)
+def test_skipping_damage_gives_nothing_of_another_compressed_generation(
+    tmp_path: Path, codec: str, size: int, how: str
+) -> None:
+    """Where its blocks lie elsewhere, they look damaged: no member is looked for inside a block.
+    The first one lies in the same place, and is told from damage."""
+    ours = compressed(tmp_path / "ours", codec, b"a", 1000)
+    theirs = compressed(tmp_path / "theirs", codec, b"b", size)
+    data, nbytes = theirs[1].read_bytes(), ours[1].stat().st_size
+    ours[1].write_bytes(data[:nbytes] if len(data) > nbytes else data.ljust(nbytes, b"\0"))
+    told: list[Any] = []
+    reader = tfs.RecordReader(str(tmp_path / "ours" / "train"), on_corrupt=told.append)
+    try:
+        for found in SKIPPING[how](reader):
+            assert {record[:1] for record in found} <= {b"a"}
+    except ReplacedError as error:
+        assert "other records" in str(error)
+        told.append(tfs.SkippedRegion(error.filename, 0, None, ""))
+    else:
+        assert how == "a share"  # it lacks the first block
+    assert {region.path for region in told} == {str(ours[1])}
+
+
+@pytest.mark.parametrize("codec", ["GZIP", "ZLIB", "ZSTD"])
+@pytest.mark.parametrize("at", [0, 1, 7, -1])
+def test_a_compressed_shard_that_begins_elsewhere_gives_nothing(
+    tmp_path: Path, codec: str, at: int
+) -> None:
+    """No block begins where one is expected, so only regions are told of."""
+    first, second = compressed(tmp_path / "ours", codec, b"a", 1000)
+    theirs = compressed(tmp_path / "theirs", codec, b"b", 1000)[1].read_bytes()
+    nbytes = second.stat().st_size
+    second.write_bytes((theirs[5_000:] + theirs)[at % nbytes :][:nbytes].ljust(nbytes, b"\0"))
+    regions: list[Any] = []
+    reader = tfs.RecordReader(str(tmp_path / "ours" / "train"), on_corrupt=regions.append)
+    assert {record[:1] for record in reader} == {b"a"}
+    assert {region.path for region in regions} == {str(second)}
+    assert str(first) != str(second)
+
+
+@pytest.mark.parametrize("codec", ["GZIP", "ZLIB", "ZSTD"])
+@pytest.mark.parametrize("how", [how for how in SKIPPING if how != "a share"])
+def test_a_shorter_compressed_shard_is_not_one_that_was_cut(
+    tmp_path: Path, codec: str, how: str
+) -> None:
+    """Its one member has an end."""
+    for folder, letter, count in (("ours", b"a", 300), ("theirs", b"b", 280)):
+        with tfs.ShardedWriter(
+            str(tmp_path / folder / "train"), num_shards=2, compression=codec
+        ) as writer:
+            writer.write_batch([letter * (100 + number) for number in range(2 * count)])
+    ours, theirs = shards(tmp_path / "ours")[1], shards(tmp_path / "theirs")[1]
+    sound = ours.read_bytes()
+    assert theirs.stat().st_size < len(sound)
+    shutil.copyfile(theirs, ours)
+    regions: list[Any] = []
+    reader = tfs.RecordReader(str(tmp_path / "ours" / "train"), on_corrupt=regions.append)
+    with pytest.raises(ReplacedError, match="other records"):
+        for found in SKIPPING[how](reader):
+            assert {record[:1] for record in found} <= {b"a"}
+    for nbytes in (len(sound) - 1, len(sound) - 8, len(sound) // 2):
+        ours.write_bytes(sound[:nbytes])
+        reader = tfs.RecordReader(str(tmp_path / "ours" / "train"), on_corrupt=regions.append)
+        assert sum(map(len, SKIPPING[how](reader))) >= 300
+        assert regions.pop().path == str(ours)
+
+
+@pytest.mark.parametrize("codec", ["GZIP", "ZLIB", "ZSTD"])
+def test_each_flip_in_a_compressed_block_is_damage(tmp_path: Path, codec: str) -> None:
+    """Also in a header, in the end of the data and in a checksum: never another generation."""
+    first, second = compressed(tmp_path, codec, b"a", 1000)
+    table = open_dataset(str(tmp_path / "train"), Storage()).shards[1].blocks
+    assert table is not None
+    whole, sound = list(tfs.RecordReader(str(tmp_path / "train"))), second.read_bytes()
+    ends = table.offsets.tolist()
+    draw = random.Random(codec)
+    for place in [
+        *(edge + step for edge in ends[1:-1] for step in range(-12, 12)),
+        *(draw.randrange(len(sound)) for _ in range(60)),
+    ]:
+        data = bytearray(sound)
+        data[place] ^= 1 << draw.randrange(8)
+        second.write_bytes(data)
+        regions: list[Any] = []
+        reader = tfs.RecordReader(str(tmp_path / "train"), on_corrupt=regions.append)
+        found = list(reader)
+        assert set(found) <= set(whole)
+        assert regions or found == whole  # a flag of a GZIP header means nothing here
+    assert first.exists()
+
+
 @pytest.mark.parametrize("how", SKIPPING)
 def test_a_shorter_generation_is_never_passed_in_silence(tmp_path: Path, how: str) -> None:
     """Its whole blocks are compared. Of a block that is not all there nobody knows whose it is."""

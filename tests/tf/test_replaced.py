@@ -53,6 +53,7 @@ KINDS = {
     "zstd set, in batches": Kind("zstdset", {"batch_size": 7}),
     "zstd set, shuffled": Kind("zstdset", {"shuffle": True, "seed": 1, "batch_size": 40}),
     "zstd set, parallel reads": Kind("zstdset", {"num_parallel_reads": 2}),
+    "zstd set, skipping damage": Kind("zstdset", {"on_corrupt": "skip", "batch_size": 7}),
 }
 SETS = {
     name: KINDS[name]

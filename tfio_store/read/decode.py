@@ -361,7 +361,8 @@ def recover_block(
     A compressed block is decompressed as far as it goes, and its records are always verified. If
     the file ends too soon, the missing bytes are a region too. It uses only the block's places,
     stored and in the uncompressed stream, and its sums: ReplacedError where these show that the
-    block is not damaged, but another.
+    block is not damaged, but another. A compressed block with sums is one member, as the writer
+    makes it. Behind damage no other member is looked for: it could only be another file's.
     """
     skipped: list[SkippedRegion] = []
     decoder = RecoveringDecoder(
@@ -372,15 +373,18 @@ def recover_block(
         offset=block.raw_start,
         summed=0 if block.sums is None else block.sums[0],
     )
+    ended = False
     if codec is None:
         batches = [decoder.feed(data)]
     elif block.restart is not None:
         batches = _restarted(decoder, codec, data, block, seed)
     else:
-        batches = _inflated(decoder, codec, data, block)
+        batches, ended = _inflated(decoder, codec, data, block)
     batches.append(decoder.finish())
     missing = block.stop - block.start - len(memoryview(data))
-    if block.sums is not None and not missing and _is_another(decoder, block, skipped):
+    # a member that has ended lacks nothing: bytes are missing behind it only
+    whole = block.sums is not None and (ended or not missing)
+    if whole and _is_another(decoder, block, skipped):
         raise other_records(url, block.start)
     if missing and (codec is None or not skipped):
         skipped.append(_missing(url, codec, block, missing))
@@ -392,11 +396,13 @@ def _is_another(decoder: RecoveringDecoder, block: Block, skipped: list[SkippedR
     sound, or go on behind its end from where it begins. Damage moves no records: if the first one
     is damaged, those behind it still end with the block."""
     assert block.sums is not None
-    if not skipped:
+    # a member that goes on behind the block lacks bytes, of which none are damaged
+    damage = [region for region in skipped if region.length is not None or region.stored_length]
+    if not damage:
         return decoder.summed != block.sums[1]
-    if decoder.cut is None or any(region.length is None for region in skipped):
+    if decoder.cut is None or any(region.length is None for region in damage):
         return False  # behind a gap it is unknown where records lie
-    return skipped[0].offset in (decoder.cut, block.raw_start)
+    return damage[0].offset in (decoder.cut, block.raw_start)
 
 
 def _ends_early(missing: int) -> str:
@@ -413,9 +419,11 @@ def _missing(url: str, codec: str | None, block: Block, nbytes: int) -> SkippedR
 
 def _inflated(
     decoder: RecoveringDecoder, codec: str, data: BytesLike, block: Block
-) -> list[RecordBatch]:
+) -> tuple[list[RecordBatch], bool]:
+    """The records, and whether the block's one member ends in the data."""
     # a ZLIB block is a piece of the file's one stream
-    inflater = RecoveringDecompressor("DEFLATE" if codec == "ZLIB" else codec)
+    single = codec == "ZLIB" or block.sums is not None
+    inflater = RecoveringDecompressor("DEFLATE" if codec == "ZLIB" else codec, single=single)
     batches, room = [], block.raw_stop - block.raw_start
     for pieces in (inflater.feed(data), inflater.finish()):
         for piece in pieces:
@@ -424,7 +432,7 @@ def _inflated(
             elif room > 0:  # wrong bytes may inflate to any length
                 batches.append(decoder.feed(piece[:room]))
                 room -= len(piece)
-    return batches
+    return batches, inflater.ended
 
 
 def _restarted(

@@ -68,12 +68,16 @@ class Gap:
 class RecoveringDecompressor:
     """A compressed stream, fed in pieces of any size, that loses what is damaged and says so.
 
-    ``codec`` may also be "DEFLATE": one bare deflate stream, behind which nothing is looked for.
-    Memory is bounded as in `Decompressor`.
+    ``codec`` may also be "DEFLATE": a bare deflate stream. ``single``: the data are one member, so
+    no other is looked for behind damage, or behind its end. Memory is bounded as in `Decompressor`.
+
+    Attributes:
+        ended: A single member was read to its end, where its checksum holds.
     """
 
-    def __init__(self, codec: str) -> None:
+    def __init__(self, codec: str, *, single: bool = False) -> None:
         self._codec = codec
+        self._single, self.ended = single, False
         self._input = memoryview(b"")
         self._member: Any = None
         self._fresh = False  # the member has taken no byte yet
@@ -110,10 +114,10 @@ class RecoveringDecompressor:
                 yield from self._advance()
 
     def _begin(self) -> None:
-        if self._codec == "GZIP" and self._members and self._input[0] == 0:
+        if self._single and self._members:
+            self._input = memoryview(b"")
+        elif self._codec == "GZIP" and self._members and self._input[0] == 0:
             self._input = memoryview(bytes(self._input).lstrip(b"\0"))  # padding by some tools
-        elif self._codec == "DEFLATE" and self._members:
-            self._input = memoryview(b"")  # the trailer of the stream that this was a piece of
         else:
             self._member, self._fresh = new_member(self._codec, copyable=True), True
             self._members += 1
@@ -131,6 +135,7 @@ class RecoveringDecompressor:
         self._take(len(piece) - len(left))
         if self._member.eof:
             self._member, self._full = None, False
+            self.ended = self._single
         if out:
             yield out
 
@@ -185,7 +190,7 @@ class RecoveringDecompressor:
 
     def _search(self, final: bool) -> bool:
         """Go to the next member. False if more data must be fed to find one."""
-        beginning = _BEGINNINGS.get(self._codec)
+        beginning = None if self._single else _BEGINNINGS[self._codec]
         while beginning is not None and (found := beginning.search(self._input)) is not None:
             self._pass(found.start())
             if len(self._input) < _TRIAL and not final:
