@@ -342,8 +342,8 @@ bench-reader-memory: $(VENV)/.bench ## peak memory of reading 4 GiB
 bench-tfdata: $(VENV)/.bench ## TFRecordDataset: TensorFlow's own, on local files
 	$(BIN)/python -m bench.tfdata
 
-bench-dropin: $(VENV)/.bench ## unchanged pipelines: TensorFlow's class, ours in its place, and accelerate()
-	$(BIN)/python -m bench.dropin
+bench-dropin: .venv-engines/.ready ## unchanged pipelines, local and S3: TensorFlow's class, ours in its place, and accelerate()
+	$(ENGINES) -m bench.dropin
 
 bench-training: $(VENV)/.bench ## shuffled and parsed batches: TensorFlow's own pipelines, by reduce and in a loop
 	$(BIN)/python -m bench.training

@@ -1,15 +1,17 @@
 """``make bench-dropin``: pipelines as people write them, with TensorFlow's class, with ours in its
 place, and unchanged under `tfio_store.accelerate`.
 
-Each makes its dataset and runs it to its end in TensorFlow's own code. Files lie in memory.
+Each makes its dataset and runs it to its end in TensorFlow's own code. Files lie in memory, or in a
+bucket behind 30 ms, which TensorFlow's class reads through `tfio_store.register_filesystem`.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +21,15 @@ import numpy as np
 import tensorflow as tf
 
 import tfio_store as tfs
+from bench.fast_store import KEY, SECRET, fast_store
 from bench.tfdata import drain, finished, write
 from bench.timing import machine, medians, table
 
 SIZES = {"100 B": 100, "1 kB": 1000, "10 kB": 10_000, "100 kB": 100_000, "1 MB": 1_000_000}
-KINDS = [*SIZES, "100 B, GZIP", "320 x 320 JPEG"]
+JPEGS, TFDS = "320 x 320 JPEG", "TFDS"
+KINDS = [*SIZES, "100 B, GZIP", JPEGS, TFDS]
+PLACES = ("local", "S3")
+WAIT_MS = 30
 SHUFFLE = 10_000
 SPEC = {
     "data": tf.io.FixedLenFeature([], tf.string),
@@ -109,6 +115,26 @@ def jpegs(count: int) -> list[bytes]:
     return [bytes(tfs.encode_example({"data": made[i % 8], "label": i})) for i in range(count)]
 
 
+def split_of_tfds(files: list[str], read: Any) -> tf.data.Dataset:
+    """TensorFlow Datasets has the class of its reader to itself."""
+    import tensorflow_datasets as tfds
+
+    del read
+    builder = tfds.builder_from_directory(files[0].rpartition("/")[0])
+    return builder.as_dataset(split="train", shuffle_files=True).batch(256)
+
+
+def rows_of_tfds(folder: str, name: str, nbytes: int) -> list[str]:
+    values = np.random.default_rng(1).random(10, dtype=np.float32)
+    rows = ({"x": values, "label": i} for i in range(nbytes // 100))
+    features = {"x": ("float32", (10,)), "label": ("int64", ())}
+    tfs.write_tfds(f"{folder}/{name}/1.0.0", rows, features, num_shards=4)
+    return sorted(str(path) for path in Path(f"{folder}/{name}/1.0.0").glob("*tfrecord*"))
+
+
+OF_TFDS = {"as_dataset(shuffle_files=True).batch": split_of_tfds}
+
+
 def ways(files: list[str], codec: str, make: Any) -> dict[str, Callable[[], Any]]:
     def native(names: Any, **more: Any) -> tf.data.Dataset:
         return tf.data.TFRecordDataset(names, codec, **more)
@@ -125,24 +151,51 @@ def ways(files: list[str], codec: str, make: Any) -> dict[str, Callable[[], Any]
     }
 
 
-def measure(folder: str, nbytes: int, rounds: int, sizes: list[str]) -> list[list[str]]:
-    rows: list[list[str]] = []
-    for kind in sizes:
-        name, _, codec = kind.partition(", ")
-        pictures = name not in SIZES
-        records = jpegs(max(64, nbytes >> 15)) if pictures else examples(SIZES[name], nbytes)
-        files = write(folder, f"r{len(rows)}", records, codec or None)
-        for pipeline, make in (JPEG if pictures else PIPELINES).items():
+def make_files(folder: str, name: str, kind: str, nbytes: int) -> tuple[list[str], str]:
+    """The files of a kind, and their codec."""
+    size, _, codec = kind.partition(", ")
+    if kind == TFDS:
+        return rows_of_tfds(folder, name, nbytes), ""
+    records = jpegs(max(64, nbytes >> 15)) if kind == JPEGS else examples(SIZES[size], nbytes)
+    return write(folder, name, records, codec or None), codec
+
+
+def pipelines_of(kind: str) -> dict[str, Callable[[list[str], Any], tf.data.Dataset]]:
+    return {JPEGS: JPEG, TFDS: OF_TFDS}.get(kind, PIPELINES)
+
+
+@contextlib.contextmanager
+def bucket(folder: str) -> Iterator[None]:
+    """``FOLDER/bucket`` as s3://bucket, for TensorFlow too, while the block runs."""
+    with fast_store(folder, wait_ms=WAIT_MS) as url:
+        os.environ.update(
+            AWS_ENDPOINT_URL=url,
+            AWS_ACCESS_KEY_ID=KEY,
+            AWS_SECRET_ACCESS_KEY=SECRET,
+            AWS_DEFAULT_REGION="us-east-1",
+        )
+        # so little that no run finds the files of the one before it
+        tfs.register_filesystem("s3", cache_bytes=16 << 20)
+        yield
+
+
+def measure(
+    folder: str, nbytes: int, rounds: int, kinds: list[str], place: str
+) -> Iterator[list[str]]:
+    for number, kind in enumerate(kinds):
+        files, codec = make_files(f"{folder}/bucket", f"{place}{number}", kind, nbytes)
+        names = [f"s3://{file[len(folder) + 1 :]}" for file in files] if place == "S3" else files
+        for pipeline, make in pipelines_of(kind).items():
             seconds = medians(
-                ways(files, codec, make), rounds=rounds, round_s=0, between=finished.clear
+                ways(names, codec, make), rounds=rounds, round_s=0, between=finished.clear
             )
             native = seconds["TensorFlow"]
             ratios = [f"{native / seconds[who]:.2f}x" for who in ("ours", "accelerate()")]
-            rows.append([kind, pipeline, f"{native:.2f}", *ratios])
-            print(*rows[-1], flush=True)
+            if kind == TFDS:
+                ratios[0] = ""
+            yield [place, kind, pipeline, f"{native:.2f}", *ratios]
         for file in files:
             os.unlink(file)
-    return rows
 
 
 def main() -> None:
@@ -150,11 +203,17 @@ def main() -> None:
     parser.add_argument("--mib", type=int, default=64, help="data per row")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--sizes", nargs="*", default=KINDS, choices=KINDS)
+    parser.add_argument("--places", nargs="*", default=PLACES, choices=PLACES)
     given = parser.parse_args()
     memory = "/dev/shm" if Path("/dev/shm").exists() else None
-    with tempfile.TemporaryDirectory(dir=memory) as folder:
-        rows = measure(folder, given.mib << 20, given.rounds, given.sizes)
-    head = ["records", "pipeline", "TensorFlow, s", "ours", "accelerate()"]
+    rows = []
+    with tempfile.TemporaryDirectory(dir=memory) as folder, bucket(folder):
+        os.mkdir(f"{folder}/bucket")
+        for place in given.places:
+            for row in measure(folder, given.mib << 20, given.rounds, given.sizes, place):
+                print(*row, flush=True)
+                rows.append(row)
+    head = ["", "records", "pipeline", "TensorFlow, s", "ours", "accelerate()"]
     print(table(f"Unchanged pipelines, {machine()}", head, rows))
 
 
