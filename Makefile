@@ -351,6 +351,9 @@ bench-training: $(VENV)/.bench ## shuffled and parsed batches: TensorFlow's own 
 bench-training-s3: $(VENV)/.bench ## shuffled and parsed batches from a bucket: its plain ranges
 	$(BIN)/python -m bench.training_s3
 
+bench-s3: $(VENV)/.bench ## what a GiB from a bucket costs the client: its plain ranges, on a store that costs nothing
+	$(BIN)/python -m bench.training_s3 --fast
+
 # Without what they need for other things, which does not go together with the engines.
 .venv-engines/.peers: .venv-engines/.ready
 	@$(ENGINES) -m pip install --quiet --disable-pip-version-check --no-deps tfrecord==1.14.6 \

@@ -125,6 +125,12 @@ class RecordCheck:
     def one(self, record: Any) -> Any:
         """The same record, fitted."""
         if self._schema is None:
+            if self._learner is not None:  # what nearly every record of a stream is
+                if type(record) is bytes:
+                    self._learner.skip(1)
+                    return record
+                if type(record) is dict and self._kept is None and not self._placed:
+                    return self._learner.encode(record)
             return self._learn([record])[0]
         return self._fit([record], self._schema)[0]
 
