@@ -12,7 +12,7 @@ from tfio_store.errors import SchemaError
 from tfio_store.example import decode_examples
 from tfio_store.example.feature import ROW_LENGTHS
 from tfio_store.example.learned import appended, joined_states, learned_schema, widened
-from tfio_store.example.record_fit import fit_record
+from tfio_store.example.record_fit import FittingRecords, fit_record
 from tfio_store.example.schema import Schema, written_schema
 from tfio_store.records.framing import RecordBatch
 from tfio_store.records.misspelled import alike
@@ -109,6 +109,7 @@ class RecordCheck:
             if feature.nested and not feature.sequence
         ]
         self._known = {*features, *nested}
+        self._fitting = FittingRecords(features)
 
     def each(self, runs: Iterable[Run]) -> Iterator[Run]:
         """The same runs, fitted."""
@@ -132,6 +133,10 @@ class RecordCheck:
                 if type(record) is dict and self._kept is None and not self._placed:
                     return self._learner.encode(record)
             return self._learn([record])[0]
+        if type(record) is bytes:
+            return record
+        if record in self._fitting:
+            return record if self._placed else encoded(record)
         return self._fit([record], self._schema)[0]
 
     def appends_to(self, schema: Mapping[str, Any] | None) -> None:
@@ -190,7 +195,7 @@ class RecordCheck:
         """``first``: the number of the first record, for errors."""
         fit, numbers = list(run), []
         for i, record in enumerate(run):
-            if not isinstance(record, Mapping):
+            if not isinstance(record, Mapping) or record in self._fitting:
                 continue
             for name in record.keys() - self._known:
                 reason = f"is not in the schema{alike(name, schema)}"
