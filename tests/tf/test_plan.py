@@ -411,6 +411,68 @@ def test_an_interleave_of_known_names_goes_on_with_a_plan(
     assert rows_of(ours) == rows_of(theirs)
 
 
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_an_accelerated_make_batched_features_dataset_is_fused(
+    files: dict[str, list[str]], shuffle: bool
+) -> None:
+    def make() -> Any:
+        return tf.data.experimental.make_batched_features_dataset(
+            files[""], 32, SPEC, num_epochs=1, shuffle=shuffle, shuffle_buffer_size=50
+        )
+
+    theirs = make()
+    with tfs.accelerate():
+        ours = make()
+    story = ours.explain().splitlines()
+    assert story[-1] == "prefetch: by TensorFlow"
+    assert ": fused" in story[-2]
+    assert ours.element_spec == theirs.element_spec
+    assert rows_of(ours) == rows_of(theirs)
+    if not shuffle:
+        assert list(map(str, ours)) == list(map(str, theirs))
+
+
+def test_a_parallel_interleave_that_does_more_is_tensorflows(files: dict[str, list[str]]) -> None:
+    traced = []
+
+    def part(name: Any) -> Any:
+        traced.append(name)
+        return tf.data.TFRecordDataset(name).take(5)
+
+    with tfs.accelerate():
+        names = tf.data.Dataset.from_tensor_slices(files[""])
+        dataset = names.apply(tf.data.experimental.parallel_interleave(part, cycle_length=2))
+    assert len(traced) == 1
+    assert not hasattr(dataset, "explain")
+    assert len(list(dataset)) == 15
+
+
+@pytest.mark.parametrize("step", ["prefetch", "repeat", "take", "skip", "cache", "map", "filter"])
+def test_steps_of_tensorflows_behind_the_plan_explain_it(
+    files: dict[str, list[str]], step: str
+) -> None:
+    def same(found: Any) -> Any:
+        return found
+
+    def each(found: Any) -> Any:
+        return tf.size(found["label"]) > 0
+
+    given = {"cache": (), "map": (same,), "filter": (each,)}.get(step, (2,))
+    fused = tfs.TFRecordDataset(files[""]).batch(32).map(lambda x: tf.io.parse_example(x, SPEC))
+    dataset = getattr(fused, step)(*given).prefetch(1)
+    options = tf.data.Options()
+    options.deterministic = True
+    dataset = dataset.with_options(options)
+    _, _, parsed, *others = dataset.explain().splitlines()
+    assert "fused: one call" in parsed
+    assert others == [f"{told}: by TensorFlow" for told in (step, "prefetch", "with_options")]
+    assert dataset.options().deterministic
+    native = getattr(tf.data.Dataset, step)(fused, *given)
+    assert dataset.element_spec == native.element_spec
+    assert dataset.cardinality() == native.cardinality()
+    assert list(map(str, dataset)) == list(map(str, native))
+
+
 def test_a_list_of_files_in_the_constructor_is_known(files: dict[str, list[str]]) -> None:
     dataset = tfs.TFRecordDataset(tfs.list_files(files[""])).batch(32)
     assert "another order" in dataset.explain()

@@ -4,8 +4,9 @@ TensorFlow's class is left in its place, because other modules hold it. What a c
 is another: a `PlannedDataset` whose records TensorFlow's own reader reads. So nothing changes
 but what the steps behind it are fused to.
 
-`Dataset.interleave` and `flat_map` are TensorFlow's too. If their names are known, and the function
-reads each with that class and does nothing else, the dataset that they make has a plan.
+`Dataset.interleave` and `flat_map` are TensorFlow's too, and so is the older interleave that
+`make_batched_features_dataset` uses. If their names are known, and the function reads each with that
+class and does nothing else, the dataset that they make has a plan.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.data.ops import debug_mode
 from tensorflow.python.data.ops.dataset_ops import DatasetV2
-from tensorflow.python.data.ops.readers import TFRecordDatasetV2
+from tensorflow.python.data.ops.readers import ParallelInterleaveDataset, TFRecordDatasetV2
 
 from tfio_store.errors import TFIOStoreError
 from tfio_store.storage import Storage
@@ -95,6 +96,8 @@ def accelerate() -> Accelerated:
             TFRecordDatasetV2.__new__ = _new
             DatasetV2.interleave = _on_names(DatasetV2.interleave)
             DatasetV2.flat_map = _on_names(DatasetV2.flat_map)
+            ParallelInterleaveDataset.__new__ = _new_interleave
+            ParallelInterleaveDataset.__init__ = _init_once(ParallelInterleaveDataset.__init__)
             TFRecordDatasetV2.register(_PlannedReader)
             TFRecordDatasetV2.register(_OneReader)
             logging.getLogger("tfio_store").info(
@@ -158,7 +161,8 @@ def _reading(
 
 
 def _on_names(method: Any) -> Any:
-    """`Dataset.interleave` or `flat_map`, with a plan where it reads files that are known."""
+    """`Dataset.interleave`, `flat_map` or `ParallelInterleaveDataset`, with a plan where it reads
+    files that are known."""
 
     @functools.wraps(method)
     def planning(self: Any, map_func: Any, *given: Any, **named: Any) -> Any:
@@ -173,12 +177,37 @@ def _on_names(method: Any) -> Any:
         if not names:
             return traced()
         told, turns = method.__name__, "" if ordered else OFTEN
-        if ordered and told == "interleave":
+        if ordered and told != "flat_map":
             cycle = given[0] if given else named.get("cycle_length")
             turns = "" if isinstance(cycle, int) and cycle == 1 else TURNS
         return planned(names, traced, f"{told} (TensorFlow's)", turns)
 
     return planning
+
+
+def _new_interleave(cls: Any, *given: Any, **named: Any) -> Any:
+    del cls
+    return _parallel_interleave(*given, **named)
+
+
+def parallel_interleave(dataset: Any, *given: Any, **named: Any) -> Any:
+    made = object.__new__(ParallelInterleaveDataset)
+    ParallelInterleaveDataset.__init__(made, dataset, *given, **named)
+    return made
+
+
+_parallel_interleave = _on_names(parallel_interleave)
+
+
+def _init_once(init: Any) -> Any:
+    """Python calls it again for what `_new_interleave` has made already."""
+
+    @functools.wraps(init)
+    def once(self: Any, *given: Any, **named: Any) -> None:
+        if not hasattr(self, "_map_func"):
+            init(self, *given, **named)
+
+    return once
 
 
 def _names_of(dataset: Any) -> tuple[list[str], bool]:

@@ -13,6 +13,7 @@ dataset before it. Nothing is built before somebody needs it. Then the rules dec
 | ``batch(n)`` | shuffled records | one call of the op for each batch of a window |
 | ``batch(n)`` | mapped records | the same, parsed by columns, and the rest of f on columns |
 | ``map(f)`` | batches of records | parsed by columns, the rest of f on these, as it stands |
+| ``apply(parse_example_dataset(…))`` | batches of records | the same |
 | ``repeat``, ``take``, ``skip`` | records, mapped or not | TensorFlow's; `batch` parses |
 | ``cache``, ``filter`` | records | TensorFlow's; a later `map` and `batch` parse |
 | ``prefetch`` | records, mapped or not | nothing: what reads them reads ahead |
@@ -34,6 +35,7 @@ workers share out, `AutoShardPolicy.FILE`, debug mode, and graphs that are being
 
 from __future__ import annotations
 
+import inspect
 import os
 import secrets
 import threading
@@ -178,9 +180,9 @@ class PlannedDataset(tf.data.Dataset):  # type: ignore[misc]
         plan, size = self._open_plan(), _integer(buffer_size)
         again = True if reshuffle_each_iteration is None else reshuffle_each_iteration
         if plan is None or size is None or size < 1 or not isinstance(again, bool):
-            return super().shuffle(buffer_size, seed, reshuffle_each_iteration, name)
+            return self._behind("shuffle", buffer_size, seed, reshuffle_each_iteration, name)
         if seed is not None and _integer(seed) is None:
-            return super().shuffle(buffer_size, seed, reshuffle_each_iteration, name)
+            return self._behind("shuffle", buffer_size, seed, reshuffle_each_iteration, name)
         known = _seed_now(seed, again)
         fusable = plan.source is not None and plan.shuffle is None and again
         source = plan.source if fusable else None
@@ -202,11 +204,13 @@ class PlannedDataset(tf.data.Dataset):  # type: ignore[misc]
         given = [each for each in (*others, *more.values()) if each is not None]
         known = num_parallel_calls is None or _integer(num_parallel_calls) is not None
         if plan is None or given or not known or deterministic not in (None, True, False):
-            return super().map(map_func, num_parallel_calls, deterministic, *others, **more)
+            return self._behind(
+                "map", map_func, num_parallel_calls, deterministic, *others, **more
+            )
         if num_parallel_calls is None and deterministic is not None:
-            return super().map(map_func, num_parallel_calls, deterministic)
+            return self._behind("map", map_func, num_parallel_calls, deterministic)
         if plan.batch is not None and plan.function is not None:
-            return super().map(map_func, num_parallel_calls, deterministic)
+            return self._behind("map", map_func, num_parallel_calls, deterministic)
         traced = Traced(map_func, self)
         told = f"map({traced.name})"
         try:
@@ -235,8 +239,8 @@ class PlannedDataset(tf.data.Dataset):  # type: ignore[misc]
     ) -> tf.data.Dataset:
         plan, size, drop = self._open_plan(), _integer(batch_size), _truth(drop_remainder)
         if plan is None or size is None or size < 1 or drop is None:
-            return super().batch(
-                batch_size, drop_remainder, num_parallel_calls, deterministic, name
+            return self._behind(
+                "batch", batch_size, drop_remainder, num_parallel_calls, deterministic, name
             )
         return self._then(
             replace(plan, batch=(size, drop)),
@@ -247,43 +251,41 @@ class PlannedDataset(tf.data.Dataset):  # type: ignore[misc]
 
     def repeat(self, count: Any = None, name: str | None = None) -> tf.data.Dataset:
         if count is not None and _integer(count) is None:
-            return super().repeat(count, name)
-        return self._on_records("repeat", lambda found: _TF.repeat(found, count, name))
+            return self._behind("repeat", count, name)
+        return self._on_records("repeat", count, name)
 
     def take(self, count: Any, name: str | None = None) -> tf.data.Dataset:
         if _integer(count) is None:
-            return super().take(count, name)
-        return self._on_records("take", lambda found: _TF.take(found, count, name))
+            return self._behind("take", count, name)
+        return self._on_records("take", count, name)
 
     def skip(self, count: Any, name: str | None = None) -> tf.data.Dataset:
         if _integer(count) is None:
-            return super().skip(count, name)
-        return self._on_records("skip", lambda found: _TF.skip(found, count, name))
+            return self._behind("skip", count, name)
+        return self._on_records("skip", count, name)
 
     def cache(self, filename: Any = "", name: str | None = None) -> tf.data.Dataset:
         if not isinstance(filename, str):
-            return super().cache(filename, name)
-        return self._on_records(
-            "cache", lambda found: _TF.cache(found, filename, name), mapped=False
-        )
+            return self._behind("cache", filename, name)
+        return self._on_records("cache", filename, name, mapped=False)
 
     def filter(self, predicate: Any, name: str | None = None) -> tf.data.Dataset:
         plan = self._open_plan()
         if plan is None or plan.function is not None:
-            return super().filter(predicate, name)
+            return self._behind("filter", predicate, name)
         found = super().filter(predicate, name)  # traced now, and once
-        return self._on_records("filter", lambda _: found, mapped=False)
+        return self._then(replace(plan, source=None, shuffle=None), lambda _: found, "filter")
 
     def prefetch(self, buffer_size: Any, name: str | None = None) -> tf.data.Dataset:
         plan = self._open_plan()
         if plan is None or _integer(buffer_size) is None:
-            return super().prefetch(buffer_size, name)
+            return self._behind("prefetch", buffer_size, name)
         return self._then(plan, lambda found: _TF.prefetch(found, buffer_size, name), "prefetch")
 
     def with_options(self, options: Any, name: str | None = None) -> tf.data.Dataset:
         plan = self._open_plan(batched=True)
         if plan is None:
-            return super().with_options(options, name)
+            return self._behind("with_options", options, name)
         if options.experimental_distribute.auto_shard_policy == _FILE:
             return _TF.with_options(self._plain(), options, name)
         found = self._then(plan, lambda d: _TF.with_options(d, options, name), "with_options")
@@ -294,7 +296,11 @@ class PlannedDataset(tf.data.Dataset):  # type: ignore[misc]
     def apply(self, transformation_func: Any) -> tf.data.Dataset:
         if _shares_files(transformation_func):
             return _TF.apply(self._plain(), transformation_func)
-        return super().apply(transformation_func)
+        plan, parser = self._open_plan(batched=True), _parser_of(transformation_func)
+        if parser is None or plan is None or plan.batch is None or plan.function is not None:
+            return super().apply(transformation_func)
+        features, *how = parser
+        return self.map(lambda records: tf.io.parse_example(records, features), *how)
 
     def explain(self) -> str:
         """Explain what is fused, what is not, and why.
@@ -309,14 +315,14 @@ class PlannedDataset(tf.data.Dataset):  # type: ignore[misc]
             batch(5000): fused: one call of an op makes each element
         """
         self._build()
-        lines = [] if self._before is None else self._before._story()
-        return "\n".join([*lines, self._told + self._verdict()])
+        return "\n".join(self._story(ends=True))
 
     # --- the plan ---------------------------------------------------------------------------------
 
-    def _story(self) -> list[str]:
-        before = [] if self._before is None else self._before._story()
-        return [*before, self._told]
+    def _story(self, *, ends: bool) -> list[str]:
+        """A line for each step. ``ends``: the plan ends here, or before."""
+        before = [] if self._before is None else self._before._story(ends=self._plan is None)
+        return [*before, self._told + self._verdict() * ends]
 
     def _verdict(self) -> str:
         if self._plan is None or self._before is None:
@@ -342,11 +348,24 @@ class PlannedDataset(tf.data.Dataset):  # type: ignore[misc]
         made = PlannedDataset(plan, build, spec, before=self, step=step, told=told)
         return made
 
-    def _on_records(self, told: str, step: _Step, *, mapped: bool = True) -> tf.data.Dataset:
+    def _on_records(self, told: str, *given: Any, mapped: bool = True) -> tf.data.Dataset:
         plan = self._open_plan()
         if plan is None or (plan.function is not None and not mapped):
-            return step(self)
-        return self._then(replace(plan, source=None, shuffle=None), step, told)
+            return self._behind(told, *given)
+        step = getattr(_TF, told)
+        after = replace(plan, source=None, shuffle=None)
+        return self._then(after, lambda found: step(found, *given), told)
+
+    def _behind(self, told: str, *given: Any, **named: Any) -> tf.data.Dataset:
+        """TensorFlow's own step, over what is fused so far. It can be explained as well."""
+        found = getattr(_TF, told)(self, *given, **named)
+        if debug_mode.DEBUG_MODE or not context.executing_eagerly():
+            return found
+        made = PlannedDataset(
+            None, lambda: found, found.element_spec, before=self, told=f"{told}: by TensorFlow"
+        )
+        made._options_attr = found._options_attr
+        return made
 
     @staticmethod
     def _function(plan: Plan, traced: Traced) -> RecordFunction:
@@ -431,6 +450,15 @@ def _seed_now(seed: Any, again: bool) -> int | None:
     if overall is None:
         return None if again else secrets.randbelow(1 << 31)
     return int(own)
+
+
+def _parser_of(transformation: Any) -> list[Any] | None:
+    """The arguments of `parse_example_dataset`, if it made this."""
+    if not getattr(transformation, "__qualname__", "").startswith("parse_example_dataset."):
+        return None
+    named = inspect.getclosurevars(transformation).nonlocals
+    wanted = ("features", "num_parallel_calls", "deterministic")
+    return [named[name] for name in wanted] if named.keys() >= set(wanted) else None
 
 
 def _shares_files(transformation: Any) -> bool:
