@@ -180,12 +180,14 @@ def bucket(folder: str) -> Iterator[None]:
 
 
 def measure(
-    folder: str, nbytes: int, rounds: int, kinds: list[str], place: str
+    folder: str, nbytes: int, rounds: int, kinds: list[str], place: str, only: str
 ) -> Iterator[list[str]]:
     for number, kind in enumerate(kinds):
         files, codec = make_files(f"{folder}/bucket", f"{place}{number}", kind, nbytes)
         names = [f"s3://{file[len(folder) + 1 :]}" for file in files] if place == "S3" else files
         for pipeline, make in pipelines_of(kind).items():
+            if only not in pipeline:
+                continue
             seconds = medians(
                 ways(names, codec, make), rounds=rounds, round_s=0, between=finished.clear
             )
@@ -204,13 +206,15 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--sizes", nargs="*", default=KINDS, choices=KINDS)
     parser.add_argument("--places", nargs="*", default=PLACES, choices=PLACES)
+    parser.add_argument("--only", default="", help="a part of the pipelines' names")
     given = parser.parse_args()
     memory = "/dev/shm" if Path("/dev/shm").exists() else None
     rows = []
     with tempfile.TemporaryDirectory(dir=memory) as folder, bucket(folder):
         os.mkdir(f"{folder}/bucket")
         for place in given.places:
-            for row in measure(folder, given.mib << 20, given.rounds, given.sizes, place):
+            how = given.rounds, given.sizes, place, given.only
+            for row in measure(folder, given.mib << 20, *how):
                 print(*row, flush=True)
                 rows.append(row)
     head = ["", "records", "pipeline", "TensorFlow, s", "ours", "accelerate()"]

@@ -10,7 +10,6 @@ process of its own. Processor time is that of the process and its workers, witho
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import io
 import json
 import os
@@ -155,6 +154,14 @@ def run(*arguments: str) -> dict[str, float]:
     return found
 
 
+def loads(module: str) -> bool:
+    """Whether it is there, and goes with this PyTorch."""
+    done = subprocess.run([sys.executable, "-c", f"import {module}"], capture_output=True)
+    if done.returncode:
+        print(f"without {module}: {done.stderr.decode().strip().splitlines()[-1]}")
+    return done.returncode == 0
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=2000)
@@ -165,7 +172,7 @@ def main() -> None:
         one(given.one[0], given.one[1], int(given.one[2]))
         return
     peers = {"torchvision.io": "torchvision", "webdataset": "webdataset"}
-    loaders = [name for name in LOADERS if importlib.util.find_spec(peers.get(name, "torch"))]
+    loaders = [name for name in LOADERS if loads(peers.get(name, "torch"))]
     print(machine(), "load", *os.getloadavg(), flush=True)
     lines: list[list[str]] = []
     with tempfile.TemporaryDirectory() as folder:

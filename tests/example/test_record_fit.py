@@ -114,7 +114,13 @@ OTHER = {
     "two": [[1], (1, 2), np.array([1, 2, 3]), np.array([1, 2], np.int32), [1, None]],
     "two labels": [np.array([0.0, 1.0]), np.array([0, 1])],
     "ragged": [[], np.zeros(0, np.int64)],
-    **dict.fromkeys(["float64", "bool", "time", "photo", "nested", "raw", "steps"], [0, [1, 2]]),
+    "float64": [0.5],
+    "bool": [True],
+    "time": [0],
+    "photo": [b"GIF89a"],
+    "nested": [[[1, 2]]],
+    "raw": [np.zeros(2, np.int16)],
+    "steps": [[1, 2]],
 }
 
 

@@ -146,8 +146,8 @@ class BlockTable:
 
     ``sums`` say what must be in the blocks: sums[b] is CRC32C over the masked CRCs that
     stand behind the data of the records before block b, 4 bytes each. ``crcs`` are these masked
-    CRCs, beside ``starts``. Both are None where they are unknown. A compressed block with sums is one
-    gzip member or ZSTD frame, or one piece of the ZLIB stream.
+    CRCs, beside ``starts``. Both are None where they are unknown. A compressed block with sums is
+    one gzip member or ZSTD frame, or one piece of the ZLIB stream.
 
     ``checkpoints`` are of a stream that others compressed: its blocks are found by these, and
     overlap by a few stored bytes. None for blocks that are compressed by themselves.

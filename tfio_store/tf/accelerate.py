@@ -5,8 +5,8 @@ is another: a `PlannedDataset` whose records TensorFlow's own reader reads. So n
 but what the steps behind it are fused to.
 
 `Dataset.interleave` and `flat_map` are TensorFlow's too, and so is the older interleave that
-`make_batched_features_dataset` uses. If their names are known, and the function reads each with that
-class and does nothing else, the dataset that they make has a plan.
+`make_batched_features_dataset` uses. If their names are known, and the function reads each with
+that class and does nothing else, the dataset that they make has a plan.
 """
 
 from __future__ import annotations

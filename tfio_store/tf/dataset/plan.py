@@ -204,9 +204,7 @@ class PlannedDataset(tf.data.Dataset):  # type: ignore[misc]
         given = [each for each in (*others, *more.values()) if each is not None]
         known = num_parallel_calls is None or _integer(num_parallel_calls) is not None
         if plan is None or given or not known or deterministic not in (None, True, False):
-            return self._behind(
-                "map", map_func, num_parallel_calls, deterministic, *others, **more
-            )
+            return self._behind("map", map_func, num_parallel_calls, deterministic, *others, **more)
         if num_parallel_calls is None and deterministic is not None:
             return self._behind("map", map_func, num_parallel_calls, deterministic)
         if plan.batch is not None and plan.function is not None:
