@@ -169,7 +169,8 @@ void read_blocks(void *kernel, TF_OpKernelContext *context) {
     failure late;
     late.code = TF_OK;
     if (call_begin(&now, context, READ_INPUT_COUNT) && input_request(&now, &asked) &&
-        !copy_spans(&now, &asked, kernel) && reading_begin(&now, &asked, &all)) {
+        check_marks(&now, &asked, asked.wanted_rows) && !copy_spans(&now, &asked, kernel) &&
+        reading_begin(&now, &asked, &all)) {
         record_list *records = read_all(&now, &asked, &all, &late);
         if (now.why.code == TF_OK) output_read(&now, records, &late);
         records_delete(records);
@@ -193,6 +194,7 @@ void begin_blocks(void *kernel, TF_OpKernelContext *context) {
     kernel_call now;
     blocks_request asked;
     if (call_begin(&now, context, REQUEST_INPUT_COUNT) && input_request(&now, &asked) &&
+        check_marks(&now, &asked, asked.wanted_rows) &&
         each_span(&now, &asked, begin_span, kernel)) {
         bool scalar = tf.NumDims(now.inputs[WANTED]) == 0;
         int64_t *same = output_numbers(&now, 0, scalar ? -1 : asked.wanted_rows);
@@ -217,6 +219,7 @@ void await_blocks(void *kernel, TF_OpKernelContext *context) {
     const int64_t *attempt = NULL;
     int64_t n = 0;
     if (call_begin(&now, context, AWAIT_INPUT_COUNT) && input_request(&now, &asked) &&
+        check_marks(&now, &asked, asked.wanted_rows) &&
         input_rows(&now, ATTEMPT, 1, &attempt, &n)) {
         const bool here = each_span(&now, &asked, await_span, kernel);
         int64_t *again = now.why.code == TF_OK ? output_numbers(&now, 0, -1) : NULL;

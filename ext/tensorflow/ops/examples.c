@@ -147,7 +147,7 @@ static bool input_numbers(kernel_call *now, int input, int64_t count, const int6
                                "input %d is not %" PRId64 " numbers", input, count));
 }
 
-/* [window, batch, seed] for each batch of a window. */
+/* [window, batch, seed] for each batch of a window, whose number has a mark. */
 void window_rows(void *kernel, TF_OpKernelContext *context) {
     (void)kernel;
     kernel_call now;
@@ -155,8 +155,9 @@ void window_rows(void *kernel, TF_OpKernelContext *context) {
     if (call_begin(&now, context, WINDOW_INPUT_COUNT) && input_numbers(&now, WINDOW, 1, &window) &&
         input_numbers(&now, WINDOW_SEED, 1, &seed) &&
         input_numbers(&now, WINDOW_SIZES, SIZE_COUNT, &sizes)) {
-        const bool whole = 0 <= window[0] && window[0] < sizes[WINDOWS];
-        const int64_t batches = sizes[window[0] == sizes[WINDOWS] - 1 ? IN_LAST : PER_WINDOW];
+        const int64_t number = marked_group(window[0]);
+        const bool whole = 0 <= number && number < sizes[WINDOWS];
+        const int64_t batches = sizes[number == sizes[WINDOWS] - 1 ? IN_LAST : PER_WINDOW];
         const int64_t dims[2] = {whole ? batches : 1, WANTED_COUNT};
         int64_t *rows = dims[0] < 0 ? NULL : output_tensor(&now, 0, TF_INT64, dims, 2);
         for (int64_t i = 0; rows != NULL && i < dims[0]; i++) {
@@ -177,7 +178,7 @@ void read_examples(void *kernel, TF_OpKernelContext *context) {
     kernel_call now;
     blocks_request asked;
     if (call_begin(&now, context, REQUEST_INPUT_COUNT) && check_outputs(&now, &of->columns) &&
-        input_request(&now, &asked)) {
+        input_request(&now, &asked) && check_marks(&now, &asked, asked.wanted_rows > 0)) {
         bool whole = asked.wanted_rows == 1;
         if (!whole && asked.wanted_rows != WANTED_COUNT)
             fail(&now.why, TF_INVALID_ARGUMENT, "wanted is not [group, batch, seed]");

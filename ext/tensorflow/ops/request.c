@@ -8,7 +8,7 @@ enum { TABLE_COLUMNS = 8, SPAN_COLUMNS = 3 };
 
 /* --- marks, as tfio_store/tf/dataset/request.py has them ---------------------------------------- */
 
-enum { MARK_BITS = 32, PLACE_BITS = 12 };
+enum { PLACE_BITS = 12 };
 
 static const char REPLACED[] =
     "the iterator's state was taken of other files than those that are there now: they, or "
@@ -28,17 +28,18 @@ static bool input_mark(kernel_call *now, blocks_request *asked) {
     return marks <= 1 || fail(&now->why, TF_INVALID_ARGUMENT, "%" PRId64 " marks", marks);
 }
 
-static bool check_marks(kernel_call *now, const blocks_request *asked) {
-    for (int64_t i = 0; asked->mark != NULL && i < asked->wanted_rows; i++)
+bool check_marks(kernel_call *now, const blocks_request *asked, int64_t numbers) {
+    for (int64_t i = 0; asked->mark != NULL && i < numbers; i++)
         if (asked->wanted[i] >= 0 &&
             other_files((uint32_t)asked->wanted[i], (uint32_t)asked->mark[0]))
             return fail(&now->why, TF_FAILED_PRECONDITION, "%s", REPLACED);
     return true;
 }
 
+int64_t marked_group(int64_t number) { return number < 0 ? number : number >> MARK_BITS; }
+
 int64_t wanted_group(const blocks_request *asked, int64_t i) {
-    const int64_t number = asked->wanted[i];
-    return asked->mark == NULL || number < 0 ? number : number >> MARK_BITS;
+    return asked->mark == NULL ? asked->wanted[i] : marked_group(asked->wanted[i]);
 }
 
 /* ------------------------------------------------------------------------------------------------ */
@@ -55,7 +56,7 @@ bool input_request(kernel_call *now, blocks_request *asked) {
         return false;
     asked->table = (const block_row *)(const void *)table;
     asked->spans = (const span_row *)(const void *)spans;
-    return check_marks(now, asked);
+    return true;
 }
 
 bool group_spans(kernel_call *now, const blocks_request *asked, int64_t group, int64_t *first,

@@ -5,7 +5,7 @@
 #include "tensorflow/call.h"
 #include "tensorflow/ops/lender.h"
 
-enum { MAX_NAME = 4096, MAX_CODEC = 16 };
+enum { MAX_NAME = 4096, MAX_CODEC = 16, MARK_BITS = 32 };
 
 /* The inputs that `input_request` reads, in this order. */
 #define REQUEST_INPUTS                                                                             \
@@ -35,8 +35,14 @@ typedef struct {
     int64_t table_rows, span_rows, group_rows, wanted_rows;
 } blocks_request;
 
-/* False also where what is wanted has the mark of other files than those that are there now. */
 bool input_request(kernel_call *now, blocks_request *asked);
+
+/* Whether none of the first so many wanted groups has the mark of other files than those that are
+ * there now. */
+bool check_marks(kernel_call *now, const blocks_request *asked, int64_t numbers);
+
+/* The group of a number that has a mark; negative: nothing. */
+int64_t marked_group(int64_t number);
 
 /* The i-th group that is wanted; negative: nothing. */
 int64_t wanted_group(const blocks_request *asked, int64_t i);

@@ -20,6 +20,7 @@ from tfio_store.tf.dataset import ops, order
 from tfio_store.tf.dataset.blocks import BlockReader, element_count, finish, mixed_blocks, parsed
 from tfio_store.tf.dataset.options import Options, fused_columns
 from tfio_store.tf.dataset.record_rows import MAPS_CAN_END
+from tfio_store.tf.dataset.request import MARKS
 from tfio_store.tf.dataset.spans import (
     Int64Array,
     Spans,
@@ -303,7 +304,7 @@ def shuffled_dataset(dataset: Dataset, options: Options) -> tuple[tf.data.Datase
         (options.seed or 0) % _SEEDS,
         within=options.least_mixed is not None,
     )
-    reader = BlockReader(dataset, spans, options)
+    reader = BlockReader(dataset, spans, options, marked=True)
     ends = MAPS_CAN_END and options.deterministic is not False
     spec = options.feature_spec
     found = reader.examples(
@@ -316,34 +317,28 @@ def shuffled_dataset(dataset: Dataset, options: Options) -> tuple[tf.data.Datase
 
 
 def _rows(reader: BlockReader, windows: BatchWindows, options: Options, *, ends: bool) -> Any:
-    """int64 [3]: window, batch in it, and the window's seed. Without end where a map can see the
-    end; see `tfio_store.tf.dataset.order`."""
+    """int64 [3]: window, which is marked, batch in it, and the window's seed. Without end where a
+    map can see the end; see `tfio_store.tf.dataset.order`."""
     remains = windows.rest > 0 and not options.drop_remainder
     ends_last = remains and windows.within  # the last window has the batch that is not full
-    found = order.numbers(windows.count - ends_last, replace(options, shard=None))
-    rest = [windows.count - windows.within] if remains else []
+    found = order.numbers(windows.count - ends_last, replace(options, shard=None), reader.mark)
+    rest = [(windows.count - windows.within) * MARKS + reader.mark] if remains else []
     found = order.then(found, rest, ends=ends)
 
-    seeds = order.with_versions(order.seeds(options), reader.versions)
-    seeded = tf.data.Dataset.zip((reader.begun(found), seeds))
+    seeded = tf.data.Dataset.zip((reader.begun(found), order.seeds(options)))
     sizes = [windows.count, windows.per_window, windows.in_last + ends_last]
-    given = [reader.versions, tf.constant(sizes, tf.int64)]
+    given = [tf.constant(sizes, tf.int64)]
     return order.in_place(seeded, _batches_of_window(), given, tf.TensorSpec([3], tf.int64))
 
 
 @lru_cache(maxsize=1)
 def _batches_of_window() -> Any:
-    def step(
-        window: tf.Tensor, seed: tf.Tensor, saved: tf.Tensor, now: tf.Tensor, sizes: tf.Tensor
-    ) -> tf.Tensor:
-        # a restored iterator makes its window anew, of what was saved
-        fine = ops.raise_error(order.other_versions(saved, now, ""), "")
-        # by its value: TensorFlow drops ops that others only wait for
-        rows = ops.window_rows(window + tf.cast(tf.strings.length(fine), tf.int64), seed, sizes)
+    def step(window: tf.Tensor, seed: tf.Tensor, sizes: tf.Tensor) -> tf.Tensor:
+        rows = ops.window_rows(window, seed, sizes)
         return tf.data.experimental.to_variant(tf.data.Dataset.from_tensor_slices(rows))
 
-    number, versions = tf.TensorSpec([], tf.int64), tf.TensorSpec([2], tf.string)
-    return order.concrete(step, number, number, versions, versions, tf.TensorSpec([3], tf.int64))
+    number = tf.TensorSpec([], tf.int64)
+    return order.concrete(step, number, number, tf.TensorSpec([3], tf.int64))
 
 
 def _calls(spans: Spans, windows: BatchWindows, options: Options) -> int:

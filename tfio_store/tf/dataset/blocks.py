@@ -199,7 +199,7 @@ class BlockReader:
         codecs = [codec_text(shard) for shard in dataset.shards]
         versions = [shard.version.etag or "" for shard in dataset.shards]
         place_and_files = versions_of(dataset)
-        self._mark = mark_of(*place_and_files)
+        self.mark = mark_of(*place_and_files)
         # make the tensors once: functions capture them, and no call copies them
         self._blocks = Blocks(
             tf.constant(files, tf.string, [len(files)]),
@@ -208,7 +208,7 @@ class BlockReader:
             tf.constant(spans.held),
             tf.constant(spans.placed),
             tf.constant(spans.groups),
-            tf.constant([self._mark] if marked else [], tf.int64),
+            tf.constant([self.mark] if marked else [], tf.int64),
         )
         self._spans = spans
         self._settings = replace(options.settings, partial=partial)
@@ -221,7 +221,7 @@ class BlockReader:
 
     def numbers(self, groups: range, together: int | None = None) -> tf.data.Dataset:
         """int64 []: the ``groups``, for a reader of marked ones; see `order.marked`."""
-        return order.marked(groups, self._mark, together)
+        return order.marked(groups, self.mark, together)
 
     def read(self, groups: tf.data.Dataset, seeds: tf.data.Dataset | None = None) -> Any:
         """The records of ``groups``, int64 [] or [k]. ``seeds``, int64 [], shuffle the records of

@@ -161,7 +161,7 @@ def read_examples(
 
 
 def window_rows(window: tf.Tensor, seed: tf.Tensor, sizes: tf.Tensor) -> tf.Tensor:
-    """What `read_examples` wants of each batch of a window: int64 [n, 3].
+    """What `read_examples` wants of each batch of a window, a marked one: int64 [n, 3].
 
     ``sizes``, int64 [3], are how many windows there are, and the batches of each and of the last.
     Any other number than that of a window is one batch. One op, where TensorFlow would take ten

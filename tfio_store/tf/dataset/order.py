@@ -38,7 +38,6 @@ __all__ = [
     "slices",
     "then",
     "until_error",
-    "with_versions",
 ]
 
 NOTHING = -1
@@ -46,11 +45,13 @@ END = "11:"
 """An error text for `ops.raise_error`: OUT_OF_RANGE. It ends a scan, as its input's end does."""
 
 
-def numbers(count: int, options: Options) -> tf.data.Dataset:
-    """int64 []: the numbers below ``count`` that this shard has, in the wanted order."""
+def numbers(count: int, options: Options, mark: int | None = None) -> tf.data.Dataset:
+    """int64 []: the numbers below ``count`` that this shard has, in the wanted order. `marked`, if
+    there is a ``mark``."""
     shards, index = options.shard or (1, 0)
     # not Dataset.shard, which takes every n-th of whatever tf.data service hands a worker
-    found = tf.data.Dataset.range(index, count, shards)
+    mine = range(index, count, shards)
+    found = tf.data.Dataset.range(index, count, shards) if mark is None else marked(mine, mark)
     if options.shuffle is False:
         return found
     return found.shuffle(
@@ -214,20 +215,6 @@ def batches(
 # or, where no stage keeps a state but the numbers' own, as a mark in each number's last bits.
 
 
-def with_versions(found: tf.data.Dataset, versions: tf.Tensor) -> tf.data.Dataset:
-    """Pairs of the numbers of ``found``, int64 [], and ``versions``, string [2]."""
-    specs = (tf.TensorSpec([], tf.int64), _VERSIONS)
-    variant = tf.raw_ops.MapDataset(
-        input_dataset=tf.data.experimental.to_variant(found),
-        other_arguments=[versions],
-        f=_pairing(),
-        output_types=[spec.dtype for spec in specs],
-        output_shapes=[spec.shape for spec in specs],
-        use_inter_op_parallelism=False,
-    )
-    return tf.data.experimental.from_variant(variant, specs)
-
-
 def other_versions(saved: tf.Tensor, now: tf.Tensor, otherwise: tf.Tensor) -> tf.Tensor:
     """An error text if a state was ``saved`` of other versions than those that are there ``now``,
     in the same place; else another text."""
@@ -322,11 +309,3 @@ def _batching(drop_remainder: bool) -> Any:
 
     size = tf.TensorSpec([], tf.int64)
     return concrete(step, _TEXT, _RUN, _VERSIONS, _RUN, _TEXT, _VERSIONS, size)
-
-
-@lru_cache(maxsize=1)
-def _pairing() -> Any:
-    def step(number: tf.Tensor, versions: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        return number, versions
-
-    return concrete(step, tf.TensorSpec([], tf.int64), _VERSIONS)
