@@ -87,7 +87,7 @@ def test_what_fits_is_written_as_the_longer_way_writes_it(name: str, value: Any)
         np.testing.assert_array_equal(np.asarray(got).reshape(wanted.shape), wanted)
 
 
-FITTING = {
+FITTING: dict[str, list[Any]] = {
     "int64": [0, -(2**63), 2**63 - 1, np.int64(3), np.uint8(3)],
     "int8": [-128, 127],
     "uint64": [2**63 - 1],
@@ -104,7 +104,7 @@ FITTING = {
     "ragged pairs": [np.ones((4, 2), np.uint8)],
     "with a default": [5],
 }
-OTHER = {
+OTHER: dict[str, list[Any]] = {
     "int64": [2**63, True, 1.0, None, b"", [1]],
     "int8": [128],
     "float32": [1, 1e300, 1e-50, float("nan"), float("inf"), True],
