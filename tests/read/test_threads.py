@@ -14,6 +14,10 @@ import pytest
 from tests.support.cores import both_cores, framed
 from tfio_store.records.framing import RecordDecoder
 
+_trace: Any = None
+_installing = threading.Lock()
+"""Python has no thread install a trace function while another one does; the thread would end."""
+
 
 def in_threads(work: Callable[[int], None], count: int = 4) -> list[BaseException]:
     """Run ``work`` in threads that start together; what they raised."""
@@ -21,6 +25,9 @@ def in_threads(work: Callable[[int], None], count: int = 4) -> list[BaseExceptio
     start = threading.Barrier(count)
 
     def run(number: int) -> None:
+        with _installing:
+            if _trace is not None:
+                sys.settrace(_trace)
         start.wait()
         try:
             work(number)
@@ -38,15 +45,16 @@ def in_threads(work: Callable[[int], None], count: int = 4) -> list[BaseExceptio
 @pytest.fixture
 def restless() -> Iterator[None]:
     """Threads take turns as often as they can."""
-    interval, trace = sys.getswitchinterval(), threading.gettrace()
+    global _trace
+    interval = sys.getswitchinterval()
 
     def at_each_line(*_: object) -> Any:
         return at_each_line
 
     sys.setswitchinterval(1e-6)
-    threading.settrace(at_each_line)
+    _trace = at_each_line
     yield
-    threading.settrace(trace)
+    _trace = None
     sys.setswitchinterval(interval)
 
 
