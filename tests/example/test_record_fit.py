@@ -3,6 +3,7 @@ get."""
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -127,6 +128,7 @@ OTHER: dict[str, list[Any]] = {
 @pytest.mark.parametrize("name", FEATURES)
 def test_what_is_known_to_fit(name: str) -> None:
     records = FittingRecords(written_schema({"x": FEATURES[name]}))
+    records = pickle.loads(pickle.dumps(records))
     assert all({"x": value} in records for value in FITTING.get(name, ()))
     assert all({"x": value} not in records for value in OTHER.get(name, ()))
 

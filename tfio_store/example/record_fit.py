@@ -220,9 +220,13 @@ class FittingRecords:
     values of the usual types. What is not in here may fit all the same."""
 
     def __init__(self, schema: Schema) -> None:
+        self._schema = schema
         tests = {name: _test_of(feature) for name, feature in schema.items()}
         self._tests = {name: test for name, test in tests.items() if test is not None}
         self._known = len(self._tests) == len(tests)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FittingRecords, (self._schema,)  # functions made here do not pickle
 
     def __contains__(self, record: object) -> bool:
         if not self._known or type(record) is not dict or record.keys() != self._tests.keys():
