@@ -2,7 +2,8 @@
 
 TensorFlow's class is left in its place, because other modules hold it. What a call of it answers
 is another: a `PlannedDataset` whose records TensorFlow's own reader reads. So nothing changes
-but what the steps behind it are fused to.
+but what the steps behind it are fused to. Remote files that TensorFlow could only reach through
+`register_filesystem` are read as `TFRecordDataset` reads them, which takes fewer requests.
 
 `Dataset.interleave` and `flat_map` are TensorFlow's too, and so is the older interleave that
 `make_batched_features_dataset` uses. If their names are known, and the function reads each with
@@ -11,10 +12,14 @@ that class and does nothing else, the dataset that they make has a plan.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import os
 import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import tensorflow as tf
@@ -22,14 +27,25 @@ from tensorflow.python.data.ops import debug_mode
 from tensorflow.python.data.ops.dataset_ops import DatasetV2
 from tensorflow.python.data.ops.readers import ParallelInterleaveDataset, TFRecordDatasetV2
 
+from tfio_store.dataset.header_walk import is_remote
 from tfio_store.errors import TFIOStoreError
 from tfio_store.storage import Storage
-from tfio_store.tf.dataset.listed import OFTEN, TURNS, ListedNames, Reading, note, planned
+from tfio_store.tf.dataset.filenames import known_names
+from tfio_store.tf.dataset.listed import (
+    OFTEN,
+    TURNS,
+    ListedNames,
+    Reading,
+    is_argument,
+    note,
+    planned,
+)
 from tfio_store.tf.dataset.options import Options, check_compression
 from tfio_store.tf.dataset.plan import Plan, PlannedDataset
 from tfio_store.tf.dataset.request import Settings, to_json
 from tfio_store.tf.dataset.source import Source, workers
-from tfio_store.tf.dataset.streams import plain_dataset
+from tfio_store.tf.dataset.streams import plain_dataset, records_of
+from tfio_store.tf.filesystem import storage_of
 
 __all__ = ["Accelerated", "accelerate"]
 
@@ -37,9 +53,40 @@ __all__ = ["Accelerated", "accelerate"]
 class _Patch(threading.local):
     native = False
     """This thread makes one of TensorFlow's own."""
+    reached: _Reached | None = None
+    """How the files are reached whose names the function that this thread traces is given."""
+
+
+@dataclass(frozen=True)
+class _Reached:
+    """How TensorFlow reaches some files."""
+
+    storage: Storage
+    by_us: bool
+    """Whether it has no filesystem of its own for them."""
+
+    @classmethod
+    def of(cls, names: Iterable[str]) -> _Reached | None:
+        """None if no one storage reaches all of them."""
+        schemes = {name.partition("://")[0] if is_remote(name) else "" for name in names}
+        if len(schemes) != 1:
+            return None
+        (scheme,) = schemes
+        storage = storage_of(scheme)
+        alone = storage is not None or scheme not in tf.io.gfile.get_registered_schemes()
+        return cls(storage or Storage(), bool(scheme) and alone)
+
+    def options(self) -> Options:
+        return Options(Settings(to_json(self.storage)))
+
+
+_LOCAL = _Reached(Storage(), by_us=False)
 
 
 _patch = _Patch()
+_UNREADABLE = (OSError, TypeError, ValueError, TFIOStoreError)
+"""TensorFlow says in its own words what is wrong."""
+
 _lock = threading.Lock()
 _asked = 0
 _installed = False
@@ -73,8 +120,10 @@ def accelerate() -> Accelerated:
     That is `tf.data.TFRecordDataset` and `tf.compat.v1.data.TFRecordDataset`, also where a module
     has imported them before; and `Dataset.interleave` and `flat_map` of them over names that are
     known, from `list_files` or a list. Elements, errors and checkpoints stay TensorFlow's; the
-    order behind ``shuffle`` may be another. Each call counts: what is accelerated twice is undone
-    twice.
+    order behind ``shuffle`` may be another. Remote files that TensorFlow itself can't read are
+    read, and their errors told, as by `TFRecordDataset`, with the storage that their scheme was
+    registered with, if it was (`register_filesystem`). Each call counts: what is accelerated twice
+    is undone twice.
 
     Returns:
         Accelerated: Undoes it behind ``with``, or by its ``undo()``.
@@ -114,8 +163,8 @@ class _OneReader(tf.data.Dataset):  # type: ignore[misc]
     """The records of one file by TensorFlow's op. Its class makes four datasets for this, which a
     function that is mapped over files sets up again for each file."""
 
-    def __init__(self, name: tf.Tensor, codec: str) -> None:
-        super().__init__(plain_dataset(name, codec)._variant_tensor)
+    def __init__(self, found: tf.data.Dataset) -> None:
+        super().__init__(found._variant_tensor)
 
     def _inputs(self) -> list[tf.data.Dataset]:
         return []
@@ -146,7 +195,10 @@ def _of_one_name(
         return None
     if filenames.dtype != tf.string or filenames.shape.rank != 0:
         return None
-    return _OneReader(filenames, compression_type or "")
+    codec, reached = compression_type or "", _patch.reached or _LOCAL
+    if reached.by_us and is_argument(filenames):
+        return _OneReader(records_of(filenames, codec, reached.options()))
+    return _OneReader(plain_dataset(filenames, codec))
 
 
 def _reading(
@@ -155,9 +207,9 @@ def _reading(
     """The files that one of TensorFlow's own reads. Buffers and parallel reads make no other
     records."""
     codec = "" if compression_type is None else compression_type
-    storage = Storage()
+    reached = _patch.reached or _LOCAL
     known = codec if _is_known(codec) else None
-    return Reading(reader, filenames, known, storage, Options(Settings(to_json(storage))))
+    return Reading(reader, filenames, known, reached.storage, reached.options())
 
 
 def _on_names(method: Any) -> Any:
@@ -166,21 +218,26 @@ def _on_names(method: Any) -> Any:
 
     @functools.wraps(method)
     def planning(self: Any, map_func: Any, *given: Any, **named: Any) -> Any:
-        def traced() -> Any:
-            return method(self, map_func, *given, **named)
+        def traced(reached: _Reached = _LOCAL) -> Any:
+            before, _patch.reached = _patch.reached, reached
+            try:
+                return method(self, map_func, *given, **named)
+            finally:
+                _patch.reached = before
 
         if not _asked or not tf.executing_eagerly() or debug_mode.DEBUG_MODE or workers() > 1:
             return traced()
         if isinstance(self, ListedNames) or tf.config.functions_run_eagerly():
             return traced()
         names, ordered = _names_of(self)
-        if not names:
+        reached = _Reached.of(names)
+        if reached is None:
             return traced()
         told, turns = method.__name__, "" if ordered else OFTEN
         if ordered and told != "flat_map":
             cycle = given[0] if given else named.get("cycle_length")
             turns = "" if isinstance(cycle, int) and cycle == 1 else TURNS
-        return planned(names, traced, f"{told} (TensorFlow's)", turns)
+        return planned(names, partial(traced, reached), f"{told} (TensorFlow's)", turns)
 
     return planning
 
@@ -243,19 +300,24 @@ def _planned(
         return None
     try:
         codec = check_compression("" if compression_type is None else compression_type)
-        storage = Storage()
-        options = Options(Settings(to_json(storage)))
-        source = Source.open(filenames, codec, storage, options, num_parallel_reads)
-    except (OSError, TypeError, ValueError, TFIOStoreError):
+        names = [str(each) for each in known_names(filenames) or ()]
+        if (reached := _Reached.of(names)) is None:
+            return None
+        options = reached.options()
+        source = Source.open(names, codec, reached.storage, options, num_parallel_reads)
+    except _UNREADABLE:
         return None
-    if not source.names or not source.is_as_named:
+    if not source.is_as_named:
         return None
-    names = [os.fsencode(str(each)) for each in source.names]
 
     def native() -> Any:  # only if nothing is fused: it is four datasets
+        with contextlib.suppress(*_UNREADABLE):
+            if reached.by_us:
+                return source.prepare()()[0]
         before, _patch.native = _patch.native, True
         try:
-            return TFRecordDatasetV2(names, codec, buffer_size, num_parallel_reads, name)
+            given = [os.fsencode(each) for each in names]
+            return TFRecordDatasetV2(given, codec, buffer_size, num_parallel_reads, name)
         finally:
             _patch.native = before
 

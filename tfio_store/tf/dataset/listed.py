@@ -20,7 +20,16 @@ from tfio_store.tf.dataset.options import Options
 from tfio_store.tf.dataset.plan import Plan, PlannedDataset
 from tfio_store.tf.dataset.source import ListedFiles
 
-__all__ = ["OFTEN", "TURNS", "ListedNames", "Reading", "list_files", "note", "planned"]
+__all__ = [
+    "OFTEN",
+    "TURNS",
+    "ListedNames",
+    "Reading",
+    "is_argument",
+    "list_files",
+    "note",
+    "planned",
+]
 
 _TF = tf.data.Dataset
 
@@ -106,6 +115,11 @@ def _behind(tensor: Any) -> Any:
     while not hasattr(tensor, "numpy") and tensor.op.type == "Identity":
         tensor = tensor.op.inputs[0]
     return tensor
+
+
+def is_argument(tensor: Any) -> bool:
+    """Whether a traced function was given it."""
+    return not hasattr(tensor, "numpy") and _behind(tensor).op.type == "Placeholder"
 
 
 OFTEN = "the files come in another order in each epoch, and no shuffle of records follows"

@@ -17,7 +17,7 @@ from tfio_store.tf.compiled import bridge_module
 from tfio_store.tf.filesystem.garbage import destroy_later
 from tfio_store.tf.filesystem.host import Host, Mount
 
-__all__ = ["register_filesystem"]
+__all__ = ["register_filesystem", "storage_of"]
 
 INSTEAD = {
     "file": "local files need no registration",
@@ -81,6 +81,12 @@ def register_filesystem(
             _mount(scheme, Mount(storage), host)
     if cache_bytes is not None:
         bridge_module().set_cache_budget(cache_bytes)
+
+
+def storage_of(scheme: str) -> Storage | None:
+    """How TensorFlow reaches the URLs of a scheme that was registered here. None of another."""
+    mount = None if _host is None else _host.mounts.get(scheme)
+    return None if mount is None else mount.storage
 
 
 def _mount(scheme: str, mount: Mount, host: Host) -> None:
