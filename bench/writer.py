@@ -1,8 +1,9 @@
 """``make bench-writer``: writing, side by side with TensorFlow and with bare uploads.
 
-    python -m bench.writer [files] [gzip] [s3]
+    python -m bench.writer [files] [images] [gzip] [s3]
 
 files  one local file, record by record and in batches, beside `tf.io.TFRecordWriter`
+images 5.6 kB and a label as a mapping, beside `tfrecord`'s writer and `tf.train.Example`
 gzip   one file and sharded at level 6, beside TensorFlow's at its default, which is 6 too
 s3     1 GiB into 16 shards on Ceph's gateway on this machine, beside 16 multipart uploads of as
        many bytes made by the same client (s3fs's) with nothing else to do, each in a process of
@@ -20,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,7 @@ def rounds(candidates: dict[str, Callable[[], object]], count: int = 5) -> dict[
     return {name: statistics.median(values) for name, values in times.items()}
 
 
-def one_by_one(writer: Any, records: list[bytes]) -> None:
+def one_by_one(writer: Any, records: Iterable[Any]) -> None:
     with writer:
         write = writer.write
         for record in records:
@@ -88,6 +89,44 @@ def files() -> Iterator[str]:
                 }
             )
             yield rate_table(f"{len(records):,} records of {size:,} B, tmpfs", times, records)
+
+
+def images() -> Iterator[str]:
+    import tensorflow as tf
+    from tfrecord.writer import TFRecordWriter as Peer
+
+    rows = [{"image": os.urandom(5600), "label": i % 10} for i in range(1000)] * 20
+    schema = {"image": tfs.Feature("bytes"), "label": tfs.Feature("int64")}
+
+    def tensorflow(path: str) -> None:
+        train = tf.train
+        with tf.io.TFRecordWriter(path) as writer:
+            for row in rows:
+                image = train.Feature(bytes_list=train.BytesList(value=[row["image"]]))
+                label = train.Feature(int64_list=train.Int64List(value=[row["label"]]))
+                features = train.Features(feature={"image": image, "label": label})
+                writer.write(train.Example(features=features).SerializeToString())
+
+    def peer(path: str) -> None:
+        writer = Peer(path)
+        for row in rows:
+            writer.write({"image": (row["image"], "byte"), "label": (row["label"], "int")})
+        writer.close()
+
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        path = f"{folder}/file"
+        times = rounds(
+            {
+                "tf.train.Example, tf.io": lambda: tensorflow(path),
+                "tfrecord": lambda: peer(path),
+                "16 shards, write": lambda: one_by_one(sharded(folder), rows),
+                "16 shards, write, schema=": lambda: one_by_one(
+                    sharded(folder, schema=schema), rows
+                ),
+            }
+        )
+        title = "Images of 5,600 B with a label, mappings, tmpfs"
+        yield rate_table(title, times, [row["image"] for row in rows])
 
 
 def gzip() -> Iterator[str]:
@@ -222,7 +261,7 @@ def main() -> None:
         print(json.dumps(child(sys.argv[2], sys.argv[3], json.loads(sys.argv[4]))))
         return
     print(machine(), "\n")
-    parts = {"files": files, "gzip": gzip, "s3": s3}
+    parts = {"files": files, "images": images, "gzip": gzip, "s3": s3}
     for name in sys.argv[1:] or parts:
         for text in parts[name]():
             print(text, flush=True)
