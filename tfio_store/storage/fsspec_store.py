@@ -36,7 +36,7 @@ SPOOL_BYTES = 8 << 20
 LARGE_RANGE = 64 << 20
 """Longer ranges are first cut to the object's size: some filesystems allocate all that is asked."""
 
-LOOKS = 4
+LOOKS = 10
 """How often an object that changes while it is read is read again."""
 
 CHANGED = ("mtime", "modified", "last_modified", "LastModified", "modifiedTime", "updated")
