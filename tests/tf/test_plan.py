@@ -443,8 +443,50 @@ def test_a_parallel_interleave_that_does_more_is_tensorflows(files: dict[str, li
         names = tf.data.Dataset.from_tensor_slices(files[""])
         dataset = names.apply(tf.data.experimental.parallel_interleave(part, cycle_length=2))
     assert len(traced) == 1
-    assert not hasattr(dataset, "explain")
     assert len(list(dataset)) == 15
+    assert "not fused" in dataset.shuffle(9).batch(2).explain()
+
+
+def test_records_of_any_interleave_are_parsed_by_the_batch(files: dict[str, list[str]]) -> None:
+    """As TensorFlow Datasets reads a split."""
+    which = {"path": files[""], "skip": [0, 3, 5], "take": [9, 99, 50]}
+
+    def part(given: Any) -> Any:
+        records = tf.data.TFRecordDataset(given["path"], buffer_size=1 << 20)
+        return records.skip(tf.cast(given["skip"], tf.int64)).take(tf.cast(given["take"], tf.int64))
+
+    def make() -> Any:
+        parts = tf.data.Dataset.from_tensor_slices(which)
+        dataset = parts.interleave(part, cycle_length=2, block_length=4, num_parallel_calls=2)
+        dataset = dataset.apply(tf.data.experimental.assert_cardinality(158))
+        dataset = dataset.with_options(tf.data.Options()).map(single, tf.data.AUTOTUNE)
+        return dataset.prefetch(2)
+
+    theirs, plain = make(), tf.data.Dataset.from_tensor_slices(which)
+    with tfs.accelerate():
+        ours = make()
+        assert not isinstance(plain.interleave(lambda _: plain), tfs.TFRecordDataset)
+    assert int(ours.cardinality()) == int(theirs.cardinality()) == 158
+    for end in (
+        lambda d: d.batch(32),
+        lambda d: d.padded_batch(32, tf.compat.v1.data.get_output_shapes(d)),
+        lambda d: d.take(70).padded_batch(32, drop_remainder=True),
+    ):
+        assert "parsed by the batch" in end(ours).explain()
+        same(end(ours), end(theirs))
+    wider = {"pixels": [10, 20, 3], "scaled": [6], "first": []}, [10]
+    for end in (
+        lambda d: d.padded_batch(32, wider),
+        lambda d: d.padded_batch(32, padding_values=None, name="padded").map(behind),
+        lambda d: d,
+    ):
+        same(end(ours), end(theirs))
+    for refused in (lambda d: d.padded_batch(32, [3, 4]), lambda d: d.padded_batch(32, ([], []))):
+        with pytest.raises((TypeError, ValueError)) as mine:
+            refused(ours)
+        with pytest.raises((TypeError, ValueError)) as its:
+            refused(theirs)
+        assert str(mine.value) == str(its.value)
 
 
 @pytest.mark.parametrize("step", ["prefetch", "repeat", "take", "skip", "cache", "map", "filter"])

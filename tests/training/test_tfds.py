@@ -143,3 +143,26 @@ def test_windows_are_those_of_its_steps(tmp_path: Path) -> None:
             assert window["mask"]["action"].tolist() == [t + i < len(steps) for i in range(16)]
             place += 1
     assert place == len(windows)
+
+
+@pytest.mark.parametrize("given", [{}, {"batch_size": 32}, {"shuffle_files": True}])
+def test_an_accelerated_split_is_parsed_by_the_batch(tmp_path: Path, given: dict[str, Any]) -> None:
+    rows = ({"x": np.float32([i, 2 * i]), "name": f"{i}", "label": i % 3} for i in range(500))
+    features = {"x": ("float32", (2,)), "name": ("str", ()), "label": ("int64", ())}
+    tfs.write_tfds(tmp_path / "set" / "1.0.0", rows, features, num_shards=4)
+    builder = tfds.builder_from_directory(str(tmp_path / "set" / "1.0.0"))
+    config = tfds.ReadConfig(try_autocache=False, shuffle_seed=3)
+
+    def make() -> Any:
+        dataset = builder.as_dataset(split="train[:90%]", read_config=config, **given)
+        return dataset if "batch_size" in given else dataset.batch(32)
+
+    theirs = make()
+    with tfs.accelerate():
+        ours = make()
+    assert "parsed by the batch" in ours.explain()
+    assert ours.element_spec == theirs.element_spec
+    assert int(ours.cardinality()) == int(theirs.cardinality())
+    got, wanted = list(ours.as_numpy_iterator()), list(theirs.as_numpy_iterator())
+    assert len(got) == len(wanted) == 15
+    assert str(got) == str(wanted)

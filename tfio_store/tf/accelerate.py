@@ -6,8 +6,9 @@ but what the steps behind it are fused to. Remote files that TensorFlow could on
 `register_filesystem` are read as `TFRecordDataset` reads them, which takes fewer requests.
 
 `Dataset.interleave` and `flat_map` are TensorFlow's too, and so is the older interleave that
-`make_batched_features_dataset` uses. If their names are known, and the function reads each with
-that class and does nothing else, the dataset that they make has a plan.
+`make_batched_features_dataset` uses. If their function reads records with that class, the dataset
+that they make has a plan. If it does nothing else, and the names are known, the plan knows the
+files.
 """
 
 from __future__ import annotations
@@ -230,7 +231,7 @@ def _on_names(method: Any) -> Any:
         if isinstance(self, ListedNames) or tf.config.functions_run_eagerly():
             return traced()
         names, ordered = _names_of(self)
-        reached = _Reached.of(names)
+        reached = _Reached.of(names) if names else _LOCAL
         if reached is None:
             return traced()
         told, turns = method.__name__, "" if ordered else OFTEN

@@ -33,6 +33,8 @@ __all__ = [
 
 _TF = tf.data.Dataset
 
+_RECORD = tf.TensorSpec([], tf.string)
+
 _READER_OPS = ("TfioStorePlainCodec",)
 """Ops that a reader of ours makes, and that are no datasets."""
 
@@ -76,21 +78,23 @@ def planned(
     names: list[str], traced: Callable[[], tf.data.Dataset], told: str, turns: str
 ) -> tf.data.Dataset:
     """The dataset of ``traced``, which is TensorFlow's `interleave` or `flat_map` over ``names``;
-    with a plan, if it reads nothing but these files.
+    with a plan, if it reads records. If it reads nothing but these files, the plan knows them.
 
-    ``turns`` says why the records are not in the files' order; "" if they are.
+    ``turns`` says why the records are not in the files' order; "" if they are. ``names`` is empty
+    if they are not known.
     """
     with _noted() as readings:
         native = traced()
-    mapped = getattr(native, "_map_func", None)
-    graph = None if mapped is None else mapped.function.graph
-    if graph is None or len(readings) != 1 or not names or not _hands_out(graph, readings[0]):
+    if not readings or native.element_spec != _RECORD:
         return native
-    only = readings[0]
-    assert only.codec is not None
-    files = ListedFiles(names, only.codec, only.storage, only.options, turns)
-    spec = native.element_spec
-    found = PlannedDataset(Plan(files), lambda: native, spec, told=f"{told} of {len(names)} files")
+    mapped = getattr(native, "_map_func", None)
+    files: ListedFiles | None = None
+    if names and len(readings) == 1 and mapped and _hands_out(mapped.function.graph, readings[0]):
+        (only,) = readings
+        assert only.codec is not None
+        files = ListedFiles(names, only.codec, only.storage, only.options, turns)
+        told = f"{told} of {len(names)} files"
+    found = PlannedDataset(Plan(files), lambda: native, _RECORD, told=told)
     if native.options() != tf.data.Options():
         found = found.with_options(native.options())
     return found

@@ -15,6 +15,8 @@ dataset before it. Nothing is built before somebody needs it. Then the rules dec
 | ``map(f)`` | batches of records | parsed by columns, the rest of f on these, as it stands |
 | ``apply(parse_example_dataset(…))`` | batches of records | the same |
 | ``repeat``, ``take``, ``skip`` | records, mapped or not | TensorFlow's; `batch` parses |
+| ``apply(assert_cardinality(…))`` | records, mapped or not | the same |
+| ``padded_batch(n)`` | elements that need no padding | as ``batch(n)`` |
 | ``cache``, ``filter`` | records | TensorFlow's; a later `map` and `batch` parse |
 | ``prefetch`` | records, mapped or not | nothing: what reads them reads ahead |
 | ``with_options`` | anything | the plan goes on, and the options hold for all of it |
@@ -46,6 +48,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 from tensorflow.python.data.ops import debug_mode
+from tensorflow.python.data.util import nest
 from tensorflow.python.eager import context
 from tensorflow.python.framework import random_seed
 
@@ -247,6 +250,20 @@ class PlannedDataset(tf.data.Dataset):  # type: ignore[misc]
             batched_spec(self.element_spec, size if drop else None),
         )
 
+    def padded_batch(
+        self,
+        batch_size: Any,
+        padded_shapes: Any = None,
+        padding_values: Any = None,
+        drop_remainder: Any = False,
+        name: str | None = None,
+    ) -> tf.data.Dataset:
+        if padding_values is None and _is_padded(self.element_spec, padded_shapes):
+            return self.batch(batch_size, drop_remainder, name=name)
+        return self._behind(
+            "padded_batch", batch_size, padded_shapes, padding_values, drop_remainder, name
+        )
+
     def repeat(self, count: Any = None, name: str | None = None) -> tf.data.Dataset:
         if count is not None and _integer(count) is None:
             return self._behind("repeat", count, name)
@@ -294,6 +311,8 @@ class PlannedDataset(tf.data.Dataset):  # type: ignore[misc]
     def apply(self, transformation_func: Any) -> tf.data.Dataset:
         if _shares_files(transformation_func):
             return _TF.apply(self._plain(), transformation_func)
+        if _is_made_by(transformation_func, "assert_cardinality"):
+            return self._on_records("apply", transformation_func)
         plan, parser = self._open_plan(batched=True), _parser_of(transformation_func)
         if parser is None or plan is None or plan.batch is None or plan.function is not None:
             return super().apply(transformation_func)
@@ -439,6 +458,20 @@ def _truth(value: Any) -> bool | None:
     return None
 
 
+def _is_padded(spec: Any, shapes: Any) -> bool:
+    """Whether elements of this type have the shapes to which they are to be padded."""
+    specs = nest.flatten(spec)
+    if not all(isinstance(each, tf.TensorSpec) and each.shape.is_fully_defined() for each in specs):
+        return False
+    try:
+        return shapes is None or all(
+            not tf.is_tensor(shape) and tf.TensorShape(shape) == each.shape
+            for shape, each in zip(nest.flatten_up_to(spec, shapes), specs, strict=True)
+        )
+    except (TypeError, ValueError):
+        return False  # which TensorFlow's method says in its own words
+
+
 def _seed_now(seed: Any, again: bool) -> int | None:
     """The seed that TensorFlow's shuffle would take from its counters now. Datasets that share an
     order for good need one in any case."""
@@ -450,9 +483,14 @@ def _seed_now(seed: Any, again: bool) -> int | None:
     return int(own)
 
 
+def _is_made_by(transformation: Any, function: str) -> bool:
+    """Whether a function of `tf.data.experimental` made what `apply` is given."""
+    return str(getattr(transformation, "__qualname__", "")).startswith(f"{function}.<locals>")
+
+
 def _parser_of(transformation: Any) -> list[Any] | None:
     """The arguments of `parse_example_dataset`, if it made this."""
-    if not getattr(transformation, "__qualname__", "").startswith("parse_example_dataset."):
+    if not _is_made_by(transformation, "parse_example_dataset"):
         return None
     named = inspect.getclosurevars(transformation).nonlocals
     wanted = ("features", "num_parallel_calls", "deterministic")
