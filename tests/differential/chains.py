@@ -68,6 +68,11 @@ def whole(records: Any) -> Any:
     return found["label"], tf.reduce_sum(found["vector"], 1), found["some"]
 
 
+def has_sparse(dataset: Any) -> bool:
+    specs = tf.nest.flatten(dataset.element_spec)
+    return any(isinstance(spec, tf.SparseTensorSpec) for spec in specs)
+
+
 def random_chain(draw: Draw) -> Any:
     """Steps in an order that means something."""
     size, few = draw.number("batch", 1, 60), draw.number("few", 0, 50)
@@ -86,6 +91,7 @@ def random_chain(draw: Draw) -> Any:
         "options": lambda d: d.with_options(tf.data.Options()),
     }
     late = draw.one("late", "", "", "take", "repeat", "prefetch", "skip")
+    padding = draw.chance("padded batch", 0.3)
 
     def chain(dataset: Any) -> Any:
         dataset = steps[before](dataset)
@@ -94,7 +100,10 @@ def random_chain(draw: Draw) -> Any:
             if again:
                 dataset = dataset.map(lambda found: (found, 1))
         dataset = steps[late](dataset) if mapped != "whole" else dataset
-        dataset = dataset.batch(size, drop)
+        if padding and not has_sparse(dataset):
+            dataset = dataset.padded_batch(size, drop_remainder=drop)
+        else:
+            dataset = dataset.batch(size, drop)
         return dataset.map(whole, calls) if mapped == "whole" else dataset
 
     return chain
@@ -102,7 +111,7 @@ def random_chain(draw: Draw) -> Any:
 
 def random_reading(draw: Draw) -> Any:
     """What takes the reader and the names of the files to records, in an order that is defined."""
-    way = draw.one("read", "names", "names", "at once", "interleave", "flat_map", "symbolic")
+    way = draw.one("read", "names", "at once", "interleave", "flat_map", "symbolic", "parts")
     cycle, block = draw.number("cycle", 1, 4), draw.number("block", 1, 3)
     calls = draw.one("parallel interleave", None, 1, 2)
 
@@ -113,6 +122,14 @@ def random_reading(draw: Draw) -> Any:
             return read(urls, num_parallel_reads=cycle)
         if way == "flat_map":
             return listed(urls).flat_map(read)
+        if way == "parts":
+
+            def part(given: Any) -> Any:
+                return read(given["name"]).skip(given["skip"])
+
+            rows = {"name": urls, "skip": np.arange(len(urls)) % 3}
+            parts = tf.data.Dataset.from_tensor_slices(rows)
+            return parts.interleave(part, cycle, block, calls and min(calls, cycle))
         names = tf.data.Dataset.from_tensor_slices(urls) if way == "symbolic" else listed(urls)
         # TensorFlow takes no more calls than files at once
         return names.interleave(read, cycle, block, calls and min(calls, cycle))
