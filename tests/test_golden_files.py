@@ -14,6 +14,7 @@ import pytest
 
 from tests.vectors import make_cache as golden_cache
 from tests.vectors.make_states import NAMES, STATES, mixture, numbers, reader
+from tfio_store import RecordReader, write_table
 
 READ = sorted(path.stem for path in STATES.glob("*.json") if not path.stem.startswith("format-"))
 EARLIER = sorted(path.stem for path in STATES.glob("format-3*.json"))
@@ -57,6 +58,13 @@ def test_a_state_of_a_form_before_the_first_release_is_refused(name: str) -> Non
     made, document = kept(name)
     with pytest.raises(ValueError, match="state= is no reader's state of format 3"):
         made.restore(document["state"])
+
+
+def test_a_state_of_a_later_form_asks_for_an_update(tmp_path: Path) -> None:
+    write_table({"x": [1]}, tmp_path / "train")
+    reader = RecordReader(tmp_path / "train")
+    with pytest.raises(ValueError, match="format 99, which a newer tfio_store wrote"):
+        reader.restore({**reader.state(), "format": 99})
 
 
 @pytest.fixture

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         SchemaError,
         TFIOStoreError,
         TruncatedRecordError,
+        UncertainCommitError,
     )
     from tfio_store.example import (
         Examples,
@@ -144,6 +145,7 @@ __all__ = [
     "TaskResult",
     "TaskWriter",
     "TruncatedRecordError",
+    "UncertainCommitError",
     "VerifyReport",
     "WriteJob",
     "accelerate",
@@ -235,6 +237,7 @@ _HOMES = {
     "TaskResult": "tfio_store.write.task_result",
     "TaskWriter": "tfio_store.write.task_writer",
     "TruncatedRecordError": "tfio_store.errors",
+    "UncertainCommitError": "tfio_store.errors",
     "VerifyReport": "tfio_store.maintain.salvage",
     "WriteJob": "tfio_store.write.write_job",
     "arrow_dataset": "tfio_store.tables.arrow_dataset",

@@ -10,6 +10,7 @@
     └── ManifestError           a manifest or index is unreadable, or contradicts its dataset
 
     ReplacedError               an OSError: a file is no longer the one that reading began with
+    UncertainCommitError        an OSError: a store does not say whether a dataset was published
     DataLossWarning             what ``on_corrupt="skip"`` passed over in a file
 
 Failures of the storage stay what Python calls them (``FileNotFoundError``,
@@ -30,6 +31,7 @@ __all__ = [
     "SchemaError",
     "TFIOStoreError",
     "TruncatedRecordError",
+    "UncertainCommitError",
 ]
 
 
@@ -150,6 +152,13 @@ class ReplacedError(OSError):
 
     Its errno is ESTALE, and its filename the path or URL. Open the source again to read what is
     there now.
+    """
+
+
+class UncertainCommitError(OSError):
+    """The store did not say whether the dataset was published.
+
+    Look again later, then call `clean`.
     """
 
 

@@ -372,7 +372,7 @@ def test_what_is_not_committed_is_not_there(tmp_path: Path) -> None:
         (tmp_path / f"x-{i:05d}-of-00002.tfrecord").write_bytes(framed([b"1"]))
     assert len(tfs.open(tmp_path / "x@2").shards) == len(tfs.open(tmp_path).shards) == 2
     (tmp_path / "_x.claim").write_bytes(b"{}")
-    for name in ("x@2", "x@2.tfrecord", "x@*", ""):
+    for name in ("x@2", "x@2.tfrecord", "x@*", "x", ""):
         with pytest.raises(FileNotFoundError, match="writer is still at work"):
             tfs.open(tmp_path / name)
 

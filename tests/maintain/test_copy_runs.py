@@ -57,3 +57,11 @@ def test_runs_are_cut_where_one_by_one_they_would_end() -> None:
                     found += [shard] * len(part)
             assert found == expected
             assert max(found) == num_shards - 1
+
+
+def test_a_shuffled_copy_has_as_many_shards(tmp_path: Path) -> None:
+    tfs.write_table({"x": range(100)}, tmp_path / "a", num_shards=3)
+    made = tfs.copy(tmp_path / "a", tmp_path / "b", shuffle_seed=1)
+    assert len(made.shards) == 3
+    found = tfs.read_table(tmp_path / "b")["x"].tolist()
+    assert sorted(found) == list(range(100)) != found

@@ -16,10 +16,10 @@ from tests.protocol.world import DAY, FOLDER, World
 from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.paged_shards import PagedShards
 from tfio_store.dataset.shard_page import PageRef
+from tfio_store.errors import UncertainCommitError
 from tfio_store.maintain.clean import clean
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import RecordDecoder, crc32c
-from tfio_store.write.commit import UncertainCommitError
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike

@@ -53,3 +53,12 @@ def test_a_store_that_stays_busy_is_unavailable(s3: Place) -> None:
         with pytest.raises(ConnectionError, match="object") as caught:
             store.put(path, b"one")
     assert code_of(caught.value) == UNAVAILABLE
+
+
+@pytest.mark.parametrize("name", ["aws_access_key_id", "region", "ednpoint_url"])
+def test_an_option_that_no_client_takes_is_named(s3: Place, name: str) -> None:
+    """No request was made, so no answer was bad."""
+    store, path = Place(s3.root, {**s3.storage_options, name: "hidden"}).open("object", retry=RETRY)
+    with pytest.raises(TypeError, match=f"storage_options= holds '{name}'") as caught:
+        store.info(path)
+    assert "hidden" not in str(caught.value)

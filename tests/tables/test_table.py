@@ -135,6 +135,25 @@ def test_arrow(tmp_path):
     assert read_table(f"{tmp_path}/r", columns=table.column_names).to_arrow() == found
 
 
+@pytest.mark.parametrize("url", ["t", "t@3"])
+def test_rows_keep_their_order_over_shards(tmp_path, url):
+    """What comes back joins by position with what was written."""
+    shards = None if "@" in url else 3
+    for count in (0, 2, 8, 100):
+        for table in (
+            {"x": np.arange(count)},
+            pd.DataFrame({"x": np.arange(count)}),
+            pa.table({"x": np.arange(count)}),
+        ):
+            manifest = write_table(
+                table, f"{tmp_path}/{url}", num_shards=shards, if_exists="overwrite"
+            )
+            sizes = [shard.records for shard in manifest.shards]
+            assert len(sizes) == 3
+            assert max(sizes) - min(sizes) <= 1
+            assert read_table(f"{tmp_path}/t")["x"].tolist() == list(range(count))
+
+
 def test_many_tables_are_written_one_after_another(tmp_path):
     write_table(({"x": [i, i + 1], "s": [str(i)] * 2} for i in (0, 2, 4)), f"{tmp_path}/t")
     assert read_table(f"{tmp_path}/t")["x"].tolist() == list(range(6))

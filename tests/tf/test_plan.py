@@ -620,3 +620,45 @@ def test_a_fused_dataset_for_replicas(files: dict[str, list[str]], kind: str) ->
     dataset = fused(files[""])[kind]
     shared = strategy.experimental_distribute_dataset(dataset)
     assert rows_of(list(shared)) == rows_of(dataset)
+
+
+@pytest.mark.parametrize("kept", [-7, 4])
+@pytest.mark.parametrize("make", [
+    lambda names: tfs.TFRecordDataset(tfs.list_files(names, shuffle=False)),
+    lambda names: tfs.list_files(names, shuffle=False).interleave(tfs.TFRecordDataset),
+    lambda names: tf.data.Dataset.from_tensor_slices(names).flat_map(tfs.TFRecordDataset),
+    lambda names: tfs.TFRecordDataset(names, "", num_parallel_reads=2),
+])  # fmt: skip
+def test_a_cut_shard_of_a_dataset_is_no_end(tmp_path: Path, make: Any, kept: int) -> None:
+    """TensorFlow's own reader takes some cuts for the end of the file."""
+    records = [b"x" * 50] * 300
+    with tfs.ShardedWriter(tmp_path / "train", num_shards=2, compression=None) as writer:
+        writer.write_batch(records)
+    names = sorted(map(str, tmp_path.glob("train-*.tfrecord")))
+    assert len(records_of(make(names))) == 300
+    size = 50 + 16
+    shard = Path(names[1])
+    shard.write_bytes(shard.read_bytes()[: kept if kept < 0 else (149 * size + kept)])
+    with pytest.raises(tf.errors.DataLossError, match="train-00001"):
+        records_of(make(names))
+
+
+def test_relative_names_are_accelerated(
+    files: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = Path(files[""][0]).parent
+    monkeypatch.chdir(folder)
+    with tfs.accelerate():
+        dataset = tf.data.TFRecordDataset([Path(name).name for name in files[""]]).batch(32)
+    assert ": fused" in dataset.explain()
+    assert len(list(dataset)) == COUNT // 32 + 1
+
+
+def test_list_files_takes_what_tensorflows_takes(files: dict[str, list[str]]) -> None:
+    folder = Path(files[""][0]).parent
+    for given in ({}, {"shuffle": None}, {"shuffle": True, "seed": 3}, {"shuffle": False}):
+        named = {"file_pattern": f"{folder}/*", "name": "files", **given}
+        ours, theirs = tfs.list_files(**named), tf.data.Dataset.list_files(**named)
+        assert sorted(map(bytes, ours.as_numpy_iterator())) == sorted(theirs.as_numpy_iterator())
+        orders = {tuple(ours.as_numpy_iterator()) for _ in range(20)}
+        assert (len(orders) > 1) == (given.get("shuffle") is not False)

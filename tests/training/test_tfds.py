@@ -147,7 +147,9 @@ def test_windows_are_those_of_its_steps(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("given", [{}, {"batch_size": 32}, {"shuffle_files": True}])
 def test_an_accelerated_split_is_parsed_by_the_batch(tmp_path: Path, given: dict[str, Any]) -> None:
-    rows = ({"x": np.float32([i, 2 * i]), "name": f"{i}", "label": i % 3} for i in range(500))
+    rows = (
+        {"x": np.array([i, 2 * i], np.float32), "name": f"{i}", "label": i % 3} for i in range(500)
+    )
     features = {"x": ("float32", (2,)), "name": ("str", ()), "label": ("int64", ())}
     tfs.write_tfds(tmp_path / "set" / "1.0.0", rows, features, num_shards=4)
     builder = tfds.builder_from_directory(str(tmp_path / "set" / "1.0.0"))

@@ -16,8 +16,8 @@ from tests.maintain.test_clean import cleaned
 from tests.servers.place import Place
 from tests.support.sharded import read, sharded
 from tests.write.test_write_job import job_at, task
+from tfio_store.errors import UncertainCommitError
 from tfio_store.storage.local import LocalStore
-from tfio_store.write.commit import UncertainCommitError
 
 MANIFEST = "_train.manifest.json"
 

@@ -21,8 +21,8 @@ from tests.support.long import first
 from tests.support.sharded import read
 from tests.write.test_file_writer import pending
 from tests.write.test_tasks import job_at, records_of, run, written
+from tfio_store.errors import UncertainCommitError
 from tfio_store.storage.local import LocalOutput, LocalStore
-from tfio_store.write.commit import UncertainCommitError
 
 CONTEXT = multiprocessing.get_context("fork")
 

@@ -15,7 +15,7 @@ import pytest
 import tfio_store as tfs
 from tests.chaos.sites import bad_line
 from tests.servers.place import Place
-from tfio_store.write.commit import UncertainCommitError
+from tfio_store.errors import UncertainCommitError
 
 OLD, NEW = [b"old0", b"old1"], [b"new0", b"new1", b"new2"]
 

@@ -178,8 +178,13 @@ class Resolver:
         except FileNotFoundError as error:
             if error.strerror != os.strerror(errno.ENOENT):
                 raise  # the store says more
-            raise NotFound(partial(nothing_named, store, path)) from None
+            raise NotFound(partial(self._nothing, store, path)) from None
         return Resolved([self._shard(store, info)])
+
+    def _nothing(self, store: Store, path: str) -> OSError:
+        parent, name = split_url(path)
+        claimed = self._is_claimed(Folder(store, parent), name)
+        return (unfinished if claimed else nothing_named)(store, path)
 
     def _literal(self, url: str) -> Resolved | None:
         """The files of this very name, though it could mean something else; None if there is

@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from typing_extensions import TypeIs
@@ -43,6 +44,7 @@ __all__ = [
     "common_storage",
     "files_of",
     "is_one",
+    "is_whole",
     "names_of",
     "not_there",
     "open",
@@ -121,6 +123,34 @@ def _shards_beside(dataset: Dataset, files: Sequence[int], stem: str) -> dict[st
         warn(f"read without its manifest: {error}")
         return {}
     return {shard.url: shard for shard in shards}
+
+
+def is_whole(path: str) -> bool:
+    """Whether a local shard is as long as the manifest beside it says, if one says anything."""
+    folder, name = os.path.split(path)
+    match = _SHARD_NAME.fullmatch(name)
+    if match is None:
+        return True
+    try:
+        now = os.stat(os.path.join(folder, manifest_name(match["dataset"])))
+    except OSError:
+        return True
+    known = _committed(folder or ".", match["dataset"], now.st_mtime_ns, now.st_size)
+    shards = known.named([name]) if isinstance(known, ListedShards) else known
+    lengths = [shard.nbytes for shard in shards if split_url(shard.url)[1] == name]
+    return not lengths or os.stat(path).st_size == lengths[0]
+
+
+@lru_cache(maxsize=8)
+def _committed(folder: str, name: str, *version: int) -> Sequence[Shard]:
+    """The shards of a local dataset, of whose manifest this is the ``version``."""
+    del version
+    here = Folder(*Storage().open(folder))
+    try:
+        found = here.manifest(manifest_name(name))
+    except (ManifestError, OSError):
+        return ()
+    return committed_shards(here, found.manifest) if found and found.manifest else ()
 
 
 Source: TypeAlias = "OneSource | Iterable[OneSource]"

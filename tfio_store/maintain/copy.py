@@ -42,7 +42,7 @@ def copy(
     max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
     on_progress: OnProgress | None = None,
 ) -> DatasetManifest:
-    """Copy all records of a source to a new dataset, in their order.
+    """Copy all records of a source to a new dataset, in their order or in a random one.
 
     Every checksum is checked. Damage is an error, and then nothing is there; `salvage` copies what
     is sound. The schema and the metadata of the source's manifest are kept. Of several sources they
@@ -54,7 +54,8 @@ def copy(
         num_shards (int | None): As for `ShardedWriter`; each shard holds a run of the source. Then
             records are counted first. Default None: shards roll over at ``max_shard_bytes``.
         max_shard_bytes (int | None): See `ShardedWriter`. Default None.
-        shuffle_seed (int | None): See `ShardedWriter`. It needs ``num_shards``. Default None.
+        shuffle_seed (int | None): See `ShardedWriter`. Without ``num_shards``, there are as many
+            shards as the source has. Default None: the records stay in their order.
         compression (str | None): The source's. See `RecordReader`. Default "auto".
         target_compression (str | None): As for `ShardedWriter`. Default "same": what most of the
             source's files have.
@@ -98,6 +99,8 @@ def copy(
     placed: dict[str, Any] = {"num_shards": num_shards, "max_shard_bytes": max_shard_bytes}
     if shuffle_seed is not None:
         placed["shuffle_seed"] = shuffle_seed
+        if num_shards is None and max_shard_bytes is None:
+            placed["num_shards"] = max(len(dataset.shards), 1)
     elif num_shards is not None and num_shards > 1:
         dataset = counted(dataset, max_record_bytes=max_record_bytes)
         placed["shard_for"] = InRuns(dataset.num_records or 0, num_shards)

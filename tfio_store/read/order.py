@@ -227,7 +227,8 @@ class Share:
             raise ValueError(f"count= takes 1 or more workers, not {self.count}")
         if not 0 <= self.index < self.count:
             raise ValueError(
-                f"index= takes 0 to {self.count - 1} of {self.count}, not {self.index}"
+                f"index= takes 0 to {self.count - 1} of {self.count}, not {self.index} (the index "
+                "comes before the count, unlike in tf.data)"
             )
         if self.even not in (None, "drop", "pad"):
             raise ValueError(f'even= takes "drop", "pad" or None, not {self.even!r}')

@@ -167,6 +167,11 @@ def position_of(
 
 def numbers_of(state: Mapping[str, Any]) -> dict[str, int]:
     """The numbers of a state. ValueError if it is not one of this library's."""
+    newer = state.get("format") if isinstance(state, Mapping) else None
+    if isinstance(newer, int) and newer > _FORMAT:
+        raise ValueError(
+            f"state= has format {newer}, which a newer tfio_store wrote: update it to go on there"
+        )
     if not isinstance(state, Mapping) or state.get("format") != _FORMAT or "rest" not in state:
         raise ValueError(f"state= is no reader's state of format {_FORMAT}: {state!r}")
     for name, smallest in _LEAST.items():

@@ -23,6 +23,9 @@ __all__ = ["check_size", "nothing_there", "unquoted", "well_formed", "whole_body
 T = TypeVar("T")
 
 
+_UNKNOWN_OPTION = re.compile(r"__init__\(\) got an unexpected keyword argument '(\w+)'")
+
+
 class MalformedAnswerError(OSError):
     """A store said "success", and not what belongs to it. Perhaps a proxy answered."""
 
@@ -36,6 +39,12 @@ async def well_formed(work: Awaitable[T], url: str) -> T:
     except (LookupError, ValueError, AttributeError, TypeError) as fault:
         if isinstance(fault, (AttributeError, TypeError)) and is_ours(fault):
             raise  # a mistake in code, which must not look like a failing store
+        refused = _UNKNOWN_OPTION.search(str(fault)) if isinstance(fault, TypeError) else None
+        if refused is not None:
+            raise TypeError(
+                f"storage_options= holds {refused[1]!r}, which the client of {redacted(url)} does "
+                "not take"
+            ) from without_secrets(fault)
         missing = isinstance(fault, LookupError)
         what = f"it lacks {fault}" if missing else f"{type(fault).__name__}: {fault}"
         text = redacted(f"the store's answer cannot be understood ({what})")

@@ -132,7 +132,7 @@ def partitions(
     Example:
         >>> _ = tfs.write_table({"x": list(range(10))}, "train", num_shards=4)
         >>> [part.num_records for part in tfs.partitions("train", num_partitions=2)]
-        [6, 4]
+        [5, 5]
         >>> [part.num_records for part in tfs.partitions("train")]
         [10]
     """

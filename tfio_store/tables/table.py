@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.source import Source
+from tfio_store.dataset.source_names import numbered_target
 from tfio_store.example import Examples, decode_examples
 from tfio_store.example.codec import SchemaLike, SchemaToRead, Strings
 from tfio_store.example.decoding import Nulls, most_room
@@ -22,10 +23,11 @@ from tfio_store.storage import Storage
 from tfio_store.storage.storage import given_storage
 from tfio_store.tables.infer import read_by, schema_of_source
 from tfio_store.tables.table_job import chosen_schema, encoder_of
-from tfio_store.tables.table_parts import Part, parts_of
+from tfio_store.tables.table_parts import Part, is_one_table, parts_of
 from tfio_store.tables.table_schema import kept_features
 from tfio_store.tables.table_stream import decoded
 from tfio_store.write.commit import KEEP_REPLACED
+from tfio_store.write.placement import InRuns
 from tfio_store.write.progress import OnProgress
 from tfio_store.write.record_check import schema_of_both
 from tfio_store.write.sharded_writer import ShardedWriter
@@ -78,7 +80,8 @@ def write_table(
         flatten (bool): Make a column of each field of Arrow's structs: ``a`` and ``b.c`` of ``s``
             become ``s.a`` and ``s.b.c``. A null struct is a null in each, and they come back as
             such columns. Default False: a struct is an error.
-        num_shards (int | None): Rows go round this many shards in turn. Default None: they are
+        num_shards (int | None): So many shards, each with the next of equal runs of rows. Those of
+            several tables, or of a stream, go round the shards in turn. Default None: rows are
             written in order, into shards of ``max_shard_bytes``.
         max_shard_bytes (int | None): See `ShardedWriter`. Default None: 256 MiB, if ``num_shards``
             is None too.
@@ -109,8 +112,11 @@ def write_table(
     parts = parts_of(table, nan_as_null=nan_as_null, flatten=flatten)
     first = next(parts, Part())
     chosen = chosen_schema(schema)
+    _, count, _ = numbered_target(url, num_shards)
+    in_order = isinstance(count, int) and count > 1 and is_one_table(table)
     with ShardedWriter(
         url,
+        shard_for=InRuns(first.rows, count) if in_order and count else None,
         num_shards=num_shards,
         max_shard_bytes=max_shard_bytes,
         compression=compression,

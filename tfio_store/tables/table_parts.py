@@ -13,7 +13,7 @@ from tfio_store.example.codec import Examples
 from tfio_store.example.columns import nan_as_nulls, normal_column, plain_row
 from tfio_store.example.feature import Feature
 
-__all__ = ["Part", "Types", "parts_of"]
+__all__ = ["Part", "Types", "is_one_table", "parts_of"]
 
 
 @dataclass
@@ -30,6 +30,10 @@ class Part:
     """The schema of decoded columns. It knows those that have nothing but nulls."""
     flat: bool = False
     """Whether structs become a column for each field."""
+
+    @property
+    def rows(self) -> int:
+        return len(next(iter(self.columns.values()), ()))
 
     def add(self, name: Any, column: Any) -> None:
         """TypeError for a name that is no str; ValueError for one that is there."""
@@ -107,8 +111,13 @@ def parts_of(table: Any, *, nan_as_null: bool, flatten: bool) -> Iterator[Part]:
         yield part
 
 
+def is_one_table(table: Any) -> bool:
+    """Whether it has a length: it is no stream, and no iterable of tables."""
+    return isinstance(table, Mapping) or _is_arrow(table) or _is_frame(table)
+
+
 def _tables(table: Any) -> Iterable[Any]:
-    if isinstance(table, Mapping) or _is_arrow(table) or _is_frame(table):
+    if is_one_table(table):
         return [table]
     if hasattr(table, "__arrow_c_stream__"):
         return _batches(table)

@@ -13,13 +13,15 @@ def load_ops(
     read_stream: Callable[..., tuple[RecordBatch, str, tuple[int, int]] | None],
     forget_steps: Callable[[], None],
     inflate: Callable[[bytes, str, int], bytes | None],
+    is_whole: Callable[[str], bool],
     classify: Callable[[BaseException], tuple[int, str]],
 ) -> None:
     """Register the ops with the TensorFlow that is imported; once per process.
 
     ``begin_block``, ``read_block``, ``read_stream``, ``forget_steps`` and ``inflate`` (see
-    `tfio_store.tf.dataset.runtime` and `tfio_store.tf.dataset.runtime`) serve whatever is not
-    a raw local file; ``classify`` turns what they raise into a TensorFlow error code and a message.
+    `tfio_store.tf.dataset.runtime`) serve whatever is not a raw local file; ``is_whole`` says
+    whether a shard is as long as its manifest says; ``classify`` turns what they raise into a
+    TensorFlow error code and a message.
 
     Raises:
         ImportError: this TensorFlow lacks a function of the C ABI, or refuses an op.

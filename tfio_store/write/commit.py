@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from tfio_store.dataset.folder import FoundManifest
 from tfio_store.dataset.manifest import KEPT_HISTORY, DatasetManifest, Fingerprint, Replaced
 from tfio_store.dataset.names import DatasetNames
-from tfio_store.errors import ManifestError
+from tfio_store.errors import ManifestError, UncertainCommitError
 from tfio_store.storage.faults import may_arrive
 from tfio_store.write.claim import Claim, HeldClaim, Proposal
 from tfio_store.write.disposal import (
@@ -64,7 +64,6 @@ __all__ = [
     "IfExists",
     "Names",
     "Plan",
-    "UncertainCommitError",
     "decide",
 ]
 
@@ -112,10 +111,6 @@ class Plan:
 
 
 # The one request that commits a dataset, and its outcome.
-
-
-class UncertainCommitError(OSError):
-    """The store did not say whether the manifest was written."""
 
 
 def decide(

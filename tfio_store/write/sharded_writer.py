@@ -77,7 +77,8 @@ class ShardedWriter(ShardWriter):
         schema (Schema | dict | None): Kept in the manifest. Records that are mappings are held
             to it: arrays keep dtype and shape, or are errors. Records that are bytes are not.
             Default None: what all records show, if all are mappings. A feature then holds one kind
-            of values, and an append may widen what was there.
+            of values, and an append may widen what was there. Text comes back as bytes then, and
+            bools as 0 and 1, since an Example has neither.
         metadata (dict | None): What JSON can hold. Kept in the manifest. Default None.
         block_bytes (int | None): Bytes of records in a block, before compression: 4 KiB to 64 MiB.
             One record of a compressed shard costs its block, so random access wants small ones.
@@ -214,6 +215,8 @@ class ShardedWriter(ShardWriter):
         Raises:
             FileExistsError: Another writer has committed first.
             OSError: The store fails. Nothing is published then.
+            UncertainCommitError: The store does not say whether the dataset is published. Look
+                again later, then call `clean`.
 
         Example:
             >>> writer = tfs.ShardedWriter("train", num_shards=1)

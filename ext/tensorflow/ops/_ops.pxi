@@ -68,6 +68,7 @@ cdef extern from "tensorflow/ops/lender.h" nogil:
         c_bool (*inflate)(
             const char *codec, const chunk *stored, size_t limit, chunk *raw
         ) noexcept
+        c_bool (*is_whole)(const char *path) noexcept
     tf_lender lender
 
 
@@ -84,19 +85,20 @@ cdef object _read_block = None
 cdef object _read_stream = None
 cdef object _forget_steps = None
 cdef object _inflate = None
+cdef object _is_whole = None
 cdef object _classify = None
 
 
-def load_ops(begin_block, read_block, read_stream, forget_steps, inflate, classify):
+def load_ops(begin_block, read_block, read_stream, forget_steps, inflate, is_whole, classify):
     """Register the ops; what their kernels call for all but raw local files. Once per process."""
-    global _begin_block, _read_block, _read_stream, _forget_steps, _inflate, _classify
+    global _begin_block, _read_block, _read_stream, _forget_steps, _inflate, _is_whole, _classify
     global chunk_return_lent
     if _read_block is not None:
         raise RuntimeError("the TensorFlow bridge is loaded already")
     load_abi()
     _begin_block, _read_block = begin_block, read_block
     _read_stream, _forget_steps = read_stream, forget_steps
-    _inflate, _classify = inflate, classify
+    _inflate, _is_whole, _classify = inflate, is_whole, classify
     chunk_return_lent = return_lent
     lender.begin_block = begin
     lender.drop_fetch = drop
@@ -105,6 +107,7 @@ def load_ops(begin_block, read_block, read_stream, forget_steps, inflate, classi
     lender.read_stream = lend_stream
     lender.forget_steps = forget_streams
     lender.inflate = lend_inflated
+    lender.is_whole = is_whole_shard
     pthread_atfork(NULL, NULL, lent_after_fork)
     cdef const char *problem = tf_kernels_register()
     if problem != NULL:
@@ -325,5 +328,20 @@ cdef c_bool inflate(
             return False
         lend(inflated, raw)
         return True
+    except BaseException:
+        return False  # read_stream meets the same, and says it
+
+
+cdef c_bool is_whole_shard(const char *path) noexcept nogil:
+    cdef c_bool whole = False  # closed: so says read_stream
+    if gate_enter():
+        whole = ask_manifest(path)
+        gate_leave()
+    return whole
+
+
+cdef c_bool ask_manifest(const char *path) noexcept with gil:
+    try:
+        return _is_whole(path.decode())
     except BaseException:
         return False  # read_stream meets the same, and says it

@@ -46,6 +46,8 @@ typedef struct {
     /* What the `stored` bytes of a whole file inflate to, if that is at most `limit` bytes and nothing is
      * wrong with them; false else. The codec may be "auto". */
     bool (*inflate)(const char *codec, const chunk *stored, size_t limit, chunk *raw);
+    /* Whether a local shard is as long as the manifest beside it says, if that says anything. */
+    bool (*is_whole)(const char *path);
 } tf_lender;
 
 extern tf_lender lender; /* set by the module */

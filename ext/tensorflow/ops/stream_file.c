@@ -3,8 +3,11 @@
  * for what is wrong. */
 #include "tensorflow/ops/stream_file.h"
 
+#include <ctype.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "crc32c/crc32c.h"
 #include "memory/bytes.h"
@@ -128,6 +131,35 @@ bool stream_next(stream *from, const read_settings *settings, record_part *found
 
 /* --- what TensorFlow's own reader reads as well ------------------------------------------------- */
 
+/* How much of "name-00001-of-00016.tfrecord" or "name-00001.tfrecord" is the dataset's name; 0 if it is no
+ * such name. */
+static size_t dataset_part(const char *name) {
+    static const char SUFFIX[] = ".tfrecord", OF[] = "-of-";
+    enum { DIGITS = 5, SUFFIX_SIZE = sizeof SUFFIX - 1, OF_SIZE = sizeof OF - 1 };
+    const size_t size = strlen(name);
+    if (size < SUFFIX_SIZE || strcmp(name + size - SUFFIX_SIZE, SUFFIX) != 0) return 0;
+    size_t number = size - SUFFIX_SIZE, at = number;
+    while (at > 0 && isdigit((unsigned char)name[at - 1])) at--;
+    if (number - at < DIGITS) return 0;
+    if (at >= OF_SIZE && memcmp(name + at - OF_SIZE, OF, OF_SIZE) == 0) {
+        size_t first = number = at - OF_SIZE;
+        while (first > 0 && isdigit((unsigned char)name[first - 1])) first--;
+        if (number - first >= DIGITS) at = first;
+    }
+    return at > 1 && name[at - 1] == '-' ? at - 1 : 0;
+}
+
+/* Whether the manifest of the dataset of which this shard may be lies beside it. */
+static bool has_manifest(const char *path) {
+    const char *slash = strrchr(path, '/');
+    const char *name = slash == NULL ? path : slash + 1;
+    const int folder = (int)(name - path), part = (int)dataset_part(name);
+    char beside[MAX_NAME + sizeof "_.manifest.json"];
+    if (part == 0) return false;
+    snprintf(beside, sizeof beside, "%.*s_%.*s.manifest.json", folder, path, part, name);
+    return access(beside, F_OK) == 0;
+}
+
 bool stream_plain(const char *url, const char *codec, char plain[MAX_CODEC]) {
     static const uint8_t GZIP[] = {0x1f, 0x8b, 0x08};
     const bool automatic = strcmp(codec, "auto") == 0;
@@ -144,5 +176,6 @@ bool stream_plain(const char *url, const char *codec, char plain[MAX_CODEC]) {
     }
     local_close(&file);
     strcpy(plain, packed ? "GZIP" : "");
-    return (raw || packed) && (automatic || strcmp(codec, plain) == 0);
+    if (!(raw || packed) || !(automatic || strcmp(codec, plain) == 0)) return false;
+    return !has_manifest(url) || lender.is_whole(url); /* TensorFlow may take a cut for the end */
 }

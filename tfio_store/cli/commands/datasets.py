@@ -44,7 +44,7 @@ _MAX_SHARD_BYTES = click.option(
 @click.option(
     "--shuffle-seed",
     type=int,
-    help="In a random order, the same for the same seed. It needs --num-shards.",
+    help="In a random order, the same for the same seed.",
 )
 @max_record_bytes
 @into_target
@@ -52,8 +52,8 @@ _MAX_SHARD_BYTES = click.option(
 def copy(session: Session, sources: tuple[str, ...], target: str, **how: Any) -> None:
     """Copy SOURCE... to one new dataset: merged, resharded, recompressed, shuffled.
 
-    The order of the records stays. Damage ends it, and then there is no target; salvage copies what
-    is sound.
+    The order of the records stays, unless --shuffle-seed is given. Damage ends it, and then there
+    is no target; salvage copies what is sound.
     """
     from tfio_store.maintain.copy import copy as copy_source
     from tfio_store.storage.redaction import redacted

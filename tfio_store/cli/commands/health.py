@@ -188,7 +188,9 @@ def clean(session: Session, url: str, yes: bool, older_than: float) -> None:
     for each in found.uploads:
         output.line(f"{done} the unfinished upload of {each}")
     for each in found.alive:
-        output.line(f"left alone: a writer may be at work: {each}")
+        output.line(
+            f"left alone: a writer may be at work (if none is, pass --older-than 0): {each}"
+        )
     if not (found.objects or found.uploads or found.alive):
         output.line("nothing to remove")
     elif not yes:

@@ -155,7 +155,7 @@ class TFRecordDataset(PlannedDataset):
             ),
             batch_size=batch_size,
             drop_remainder=drop_remainder,
-            shuffle=shuffle,
+            shuffle=False if shuffle is None else shuffle,
             seed=seed,
             reshuffle_each_iteration=reshuffle_each_iteration,
             shard=shard,

@@ -199,9 +199,10 @@ class ListedNames(tf.data.Dataset):  # type: ignore[misc]
 
 
 def list_files(
-    pattern: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
-    shuffle: bool = True,
+    file_pattern: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    shuffle: bool | None = None,
     seed: int | None = None,
+    name: str | None = None,
     *,
     storage_options: Mapping[str, Any] | None = None,
     storage: Storage | None = None,
@@ -209,11 +210,12 @@ def list_files(
     """List the files of a source, as a dataset of strings with known cardinality.
 
     Args:
-        pattern (str | PathLike | list): A path or URL with ``*``, ``?`` or ``[…]``, or any other
-            name of a source (see `RecordReader`), or a list of these. Names that begin with "_" or
-            "." match only patterns whose names do.
-        shuffle (bool): Another order in each epoch. Default True. False sorts.
+        file_pattern (str | PathLike | list): A path or URL with ``*``, ``?`` or ``[…]``, or any
+            other name of a source (see `RecordReader`), or a list of these. Names that begin with
+            "_" or "." match only patterns whose names do.
+        shuffle (bool | None): Another order in each epoch. Default None: True. False sorts.
         seed (int | None): Of the shuffle. The same seed gives the same orders. Default None.
+        name (str | None): As in TensorFlow. Default None.
         storage_options (dict | None): See `RecordReader`. Default None.
         storage (Storage | None): See `RecordReader`. Default None.
 
@@ -230,7 +232,10 @@ def list_files(
         >>> len(files), len(list(tfs.TFRecordDataset(files)))
         (3, 3)
     """
-    names = sorted(set(files_of(pattern, given_storage(storage_options, storage))))
-    dataset = tf.data.Dataset.from_tensor_slices(tf.constant(names, tf.string, [len(names)]))
+    names = sorted(set(files_of(file_pattern, given_storage(storage_options, storage))))
+    found = tf.constant(names, tf.string, [len(names)])
+    dataset = tf.data.Dataset.from_tensor_slices(found, name=name)
     listed = ListedNames(dataset, names, ordered=True)
-    return listed.shuffle(max(len(names), 1), seed=seed) if shuffle else listed
+    if shuffle is None or shuffle:
+        return listed.shuffle(max(len(names), 1), seed=seed, name=name)
+    return listed

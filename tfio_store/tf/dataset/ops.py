@@ -21,6 +21,7 @@ import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
 from tensorflow.python.framework import op_def_library
 
+from tfio_store.dataset.source import is_whole
 from tfio_store.tf.compiled import bridge_module
 from tfio_store.tf.dataset import runtime, runtime as open_streams
 from tfio_store.tf.dataset.request import Blocks, Settings
@@ -52,6 +53,7 @@ def _load() -> bool:
                 open_streams.read_stream,
                 open_streams.forget_steps,
                 runtime.inflate,
+                is_whole,
                 runtime.classify,
             )
             return True

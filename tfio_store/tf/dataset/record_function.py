@@ -318,8 +318,9 @@ def read_function(traced: Traced, *, single: bool) -> RecordFunction:
     uses = [op for op in uses if op.type != "Identity"]
     if len(uses) != 1 or uses[0].type != "ParseExampleV2":
         kinds = sorted({op.type for op in uses})
-        raise NotElementwise(f"the record goes into {', '.join(kinds) or 'nothing'}, "
-                             "not only into one parse_example")  # fmt: skip
+        into = f": it goes into {', '.join(kinds)}" if kinds else ""
+        raise NotElementwise("the function does not hand the record to just one parse_example or "
+                             f"parse_single_example{into}")  # fmt: skip
     if any(tensor is out for tensor in _same_as(record) for out in graph.outputs):
         raise NotElementwise("it hands out the record, too")
     parse = uses[0]

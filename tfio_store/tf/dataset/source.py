@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from tfio_store.dataset.header_walk import index_raw_shards, is_remote
 from tfio_store.dataset.model import Dataset, DatasetPart, Limits, Shard, hold_versions
-from tfio_store.dataset.source import open_dataset
+from tfio_store.dataset.source import is_whole, open_dataset
 from tfio_store.errors import DataLossError, RecordTooLargeError, TFIOStoreError
 from tfio_store.records.warning import warn
 from tfio_store.storage import Storage
@@ -109,7 +109,11 @@ class Source:
         """Whether each name is that of one file: no glob, and no dataset."""
         if self.dataset is None or self.names is None:
             return False
-        return [shard.address for shard in self.dataset.shards] == self.names
+        names = [
+            name if isinstance(name, DatasetPart) or "://" in name else os.path.abspath(name)
+            for name in self.names
+        ]
+        return [shard.address for shard in self.dataset.shards] == names
 
     @property
     def limits(self) -> Limits:
@@ -365,7 +369,8 @@ def _from_files(
 
 def _is_plain(shard: Shard) -> bool:
     named = "://" in shard.address or "::" in shard.address
-    return not (named or shard.is_part) and (shard.compression or "") in ("", "GZIP")
+    plain = not (named or shard.is_part) and (shard.compression or "") in ("", "GZIP")
+    return plain and is_whole(shard.address)
 
 
 def _in_turns(dataset: Dataset, options: Options, parallel_reads: int) -> tf.data.Dataset:
