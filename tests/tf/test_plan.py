@@ -657,7 +657,7 @@ def test_relative_names_are_accelerated(
 def test_list_files_takes_what_tensorflows_takes(files: dict[str, list[str]]) -> None:
     folder = Path(files[""][0]).parent
     for given in ({}, {"shuffle": None}, {"shuffle": True, "seed": 3}, {"shuffle": False}):
-        named = {"file_pattern": f"{folder}/*", "name": "files", **given}
+        named: Any = {"file_pattern": f"{folder}/*", "name": "files", **given}
         ours, theirs = tfs.list_files(**named), tf.data.Dataset.list_files(**named)
         assert sorted(map(bytes, ours.as_numpy_iterator())) == sorted(theirs.as_numpy_iterator())
         orders = {tuple(ours.as_numpy_iterator()) for _ in range(20)}
