@@ -98,10 +98,12 @@ def test_an_existing_target(run: Run, local: Kept) -> None:
     assert tfs.count(target) == 60
 
 
-def test_shuffling_needs_shards(run: Run, local: Kept) -> None:
-    answer = run("copy", local.url, local.place.url("copied"), "--shuffle-seed", 1)
-    assert answer.code == 2
-    assert "--num-shards" in answer.err
+def test_shuffling_keeps_the_number_of_shards(run: Run, local: Kept) -> None:
+    target = local.place.url("copied")
+    assert run("copy", local.url, target, "--shuffle-seed", 1).code == 0
+    assert len(tfs.open(target).shards) == len(tfs.open(local.url).shards)
+    rolling = ("--shuffle-seed", 1, "--max-shard-bytes", 1000)
+    assert run("copy", local.url, f"{target}2", *rolling).code == 2
 
 
 def test_progress(local: Kept) -> None:
