@@ -34,6 +34,8 @@ def scan(buffer, *, start=0, bint verify=True, max_records=None, max_record_byte
         if count < index.room or count == most:
             break
         index = grow_index(index, count, min(most, 2 * count))
+    if index.room > FEWEST_ENTRIES and count < index.room // 4:
+        index = grow_index(index, count, max(count, <size_t> 1))  # room for others, of whom there may be many
     return tuple.__new__(Scan, (
         new_batch(memory, index, <Py_ssize_t> count), cursor.offset, FAULTS[<int> cursor.fault], cursor.need,
         cursor.sum))
@@ -77,14 +79,22 @@ def walk(buffer, *, start=0, max_record_bytes=DEFAULT_MAX_RECORD_BYTES):
     return index_array(index, index.offsets, <Py_ssize_t> count), cursor.offset, FAULTS[<int> cursor.fault]
 
 
-def find_record(buffer, *, start=0, max_record_bytes=DEFAULT_MAX_RECORD_BYTES):
+def find_record(buffer, *, start=0, max_record_bytes=DEFAULT_MAX_RECORD_BYTES, bint final=False,
+                patience=None):
     """Resynchronise: the offset of the first frame at or after ``start`` whose length CRC and data
     CRC hold, and True; or the first offset that more bytes could still turn into one
-    (``len(buffer)`` when none), and False."""
+    (``len(buffer)`` when none, or ``final``), and False. Last of all what is left of the ``patience``:
+    the bytes of frames that may turn out bad before frames of over 4 KiB are passed over. Default
+    None: 16 times the buffer, and a MiB."""
     cdef _Exported memory = export(buffer, "buffer")
     cdef uint64_t limit = <uint64_t> to_count(max_record_bytes, TFRECORD_MAX_LIMIT, "max_record_bytes")
     cdef size_t offset = to_start(start, memory.size)
     cdef c_bool found = False
+    cdef uint64_t left
+    if patience is None:
+        left = 16 * <uint64_t> memory.size + (1 << 20)
+    else:
+        left = <uint64_t> to_count(patience, TFRECORD_MAX_LIMIT, "patience")
     with nogil:
-        offset = tfrecord_find(memory.data, <size_t> memory.size, offset, limit, &found)
-    return offset, bool(found)
+        offset = tfrecord_find(memory.data, <size_t> memory.size, offset, limit, final, &left, &found)
+    return offset, bool(found), left

@@ -65,22 +65,28 @@ void tfrecord_walk(tfrecord_cursor *cursor, const uint8_t *data, size_t size, ui
     cursor->count = count;
 }
 
-size_t tfrecord_find(const uint8_t *data, size_t size, size_t start, uint64_t limit, bool *found) {
+size_t tfrecord_find(const uint8_t *data, size_t size, size_t start, uint64_t limit, bool final,
+                     uint64_t *patience, bool *found) {
     *found = false;
     limit = clip(limit);
     for (size_t offset = start; offset < size; offset++) {
         uint64_t length = 0;
         size_t left = size - offset;
-        if (left < TFRECORD_HEADER) return offset;
+        if (left < TFRECORD_HEADER) return final ? size : offset;
         if (load64(data + offset) > limit || /* dismisses most offsets without a CRC */
             read_header(data + offset, limit, &length) != TFRECORD_OK)
             continue;
-        if (left < TFRECORD_OVERHEAD || left - TFRECORD_OVERHEAD < length) return offset;
+        if (left < TFRECORD_OVERHEAD || left - TFRECORD_OVERHEAD < length) {
+            if (final) continue;
+            return offset;
+        }
+        if (length > TFRECORD_SHORT && *patience == 0) continue;
         const uint8_t *record = data + offset + TFRECORD_HEADER;
         if (load32(record + length) == masked_crc(record, length)) {
             *found = true;
             return offset;
         }
+        *patience -= length < *patience ? length : *patience;
     }
     return size;
 }

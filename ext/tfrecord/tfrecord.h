@@ -59,8 +59,16 @@ void tfrecord_scan(tfrecord_cursor *cursor, const uint8_t *data, size_t size, ui
 void tfrecord_walk(tfrecord_cursor *cursor, const uint8_t *data, size_t size, uint64_t limit,
                    int64_t *frames, size_t capacity);
 
+/* Records up to so long are always looked at by tfrecord_find. */
+#define TFRECORD_SHORT ((uint64_t)4096)
+
 /* The first offset from `start` at which a whole, good frame lies (*found is true), or which more
- * bytes could still turn into one, or `size`. */
-size_t tfrecord_find(const uint8_t *data, size_t size, size_t start, uint64_t limit, bool *found);
+ * bytes could still turn into one, or `size`. With `final`, no more bytes come.
+ *
+ * A hostile file may have a header each 12 bytes whose data reach to its end, and the CRC of each is as
+ * much work as the file is long. *patience is how many bytes of frames that turn out bad may be
+ * looked at; what is left comes back. Without any, frames longer than TFRECORD_SHORT are passed over. */
+size_t tfrecord_find(const uint8_t *data, size_t size, size_t start, uint64_t limit, bool final,
+                     uint64_t *patience, bool *found);
 
 #endif

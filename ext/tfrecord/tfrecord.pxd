@@ -33,7 +33,8 @@ cdef extern from "tfrecord/tfrecord.h" nogil:
         tfrecord_cursor *cursor, const uint8_t *data, size_t size, uint64_t limit,
         int64_t *frames, size_t capacity)
     size_t tfrecord_find(
-        const uint8_t *data, size_t size, size_t start, uint64_t limit, c_bool *found)
+        const uint8_t *data, size_t size, size_t start, uint64_t limit, c_bool final,
+        uint64_t *patience, c_bool *found)
 
 
 cdef extern from "tfrecord/tfrecord_file.h" nogil:

@@ -147,7 +147,8 @@ static void find_past_rubbish(void) {
             memcpy(data + rubbish, frame, framed);
             uint8_t *exact = copy_of(data, size);
             bool found;
-            size_t at = tfrecord_find(exact, size, 0, 1 << 20, &found);
+            uint64_t patience = 0;
+            size_t at = tfrecord_find(exact, size, 0, 1 << 20, false, &patience, &found);
             CHECK(found == (cut == 0));
             CHECK(at == (framed - cut >= 12 ? rubbish : size < 12 ? 0 : size - 11));
             free(exact);

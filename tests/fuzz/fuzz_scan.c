@@ -84,7 +84,8 @@ static void check_walk(const uint8_t *data, size_t size, uint64_t limit, size_t 
 static void check_find(const uint8_t *data, size_t size, size_t start, uint64_t limit) {
     bool found;
     tfrecord_cursor says;
-    size_t at = tfrecord_find(data, size, start, limit, &found);
+    uint64_t patience = UINT64_MAX;
+    size_t at = tfrecord_find(data, size, start, limit, false, &patience, &found);
     HOLD(start <= at && at <= size);
     for (size_t offset = start; offset < at; offset++)
         HOLD(judge(data + offset, size - offset, limit, true, &says) == 0 &&

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tfio_store as tfs
 from tests.support.framed import framed
+from tfio_store.dataset.block_tables import BlockTable, ShardInfo
+from tfio_store.dataset.manifest import DatasetManifest
 
 LONG = 3 << 29
 
@@ -52,3 +56,19 @@ def test_a_lowered_limit_reaches_everything(tmp_path: Path, walk: str) -> None:
     (tmp_path / "x").write_bytes(framed([tfs.encode_example({"a": 1}), bytes(1000)]))
     with pytest.raises(tfs.RecordTooLargeError):
         WHOLE[walk](str(tmp_path / "x"), str(tmp_path), max_record_bytes=500)
+
+
+def test_an_index_that_claims_a_huge_block_is_not_believed(tmp_path: Path) -> None:
+    """No writer makes a block of more than 64 MiB and a record."""
+    record = framed([bytes(1 << 20)])
+    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    data = b"".join(packer.compress(record) for _ in range(70)) + packer.flush()
+    table = BlockTable(np.array([0, len(data)]), np.array([0, 70 * len(record)]), np.array([0, 70]))
+    shard = ShardInfo("t-00000.tfrecord", len(data), 70, tfs.crc32c(data), table)
+    manifest = DatasetManifest((shard,), "GZIP", index="_t.index", generation="x")
+    (tmp_path / shard.name).write_bytes(data)
+    (tmp_path / "_t.index").write_bytes(manifest.index_bytes())
+    (tmp_path / "_t.manifest.json").write_bytes(manifest.to_bytes())
+    with pytest.raises(tfs.RecordTooLargeError, match="max_record_bytes="):
+        list(tfs.RecordReader(tmp_path / "t", max_record_bytes=1 << 21))
+    assert len(list(tfs.RecordReader(tmp_path / "t", max_record_bytes=1 << 24))) == 70

@@ -231,13 +231,28 @@ def test_walk_file_says_where_a_shorter_file_ends(core, tmp_path):
 @both_cores
 def test_find_record(core):
     data = b"rubbish" + framed(b"first", b"second")
-    assert core.find_record(data) == (7, True)
-    assert core.find_record(data, start=8) == (28, True)
-    assert core.find_record(data, start=29) == (len(data) - 11, False)
-    assert core.find_record(b"x" * 11) == (0, False)
-    assert core.find_record(b"") == (0, False)
+    assert core.find_record(data)[:2] == (7, True)
+    assert core.find_record(data, start=8)[:2] == (28, True)
+    assert core.find_record(data, start=29)[:2] == (len(data) - 11, False)
+    assert core.find_record(b"x" * 11)[:2] == (0, False)
+    assert core.find_record(b"")[:2] == (0, False)
     cut = b"\0" * 100 + framed(b"a record that is cut")[:-1]
-    assert core.find_record(cut) == (100, False)
+    assert core.find_record(cut)[:2] == (100, False)
+    assert core.find_record(cut, final=True)[:2] == (len(cut), False)
+    assert core.find_record(cut + framed(b"whole"), final=True)[:2] == (len(cut), True)
+
+
+@both_cores
+def test_find_record_has_patience(core):
+    """Each bad frame is looked at as long as it pays; short ones always."""
+    good, long, short = framed(b"good" * 2000), bytearray(framed(b"l" * 5000)), framed(b"s")
+    long[-1] ^= 1
+    data = bytes(long) * 3 + good + short
+    first = 3 * len(long)
+    assert core.find_record(data, patience=15_001) == (first, True, 1)
+    assert core.find_record(data, patience=14_000) == (first + len(good), True, 0)
+    assert core.find_record(data, patience=0) == (first + len(good), True, 0)
+    assert core.find_record(data) == (first, True, 16 * len(data) + (1 << 20) - 15_000)
 
 
 def pieces(data: bytes, size: int) -> list[bytes]:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import multiprocessing
+import os
 import random
+import resource
+import struct
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +16,7 @@ from hypothesis import given, settings, strategies as st
 
 import tfio_store as tfs
 from tests.support.framed import framed
+from tfio_store.records.framing import HEADER_BYTES
 from tfio_store.records.lookalike import LOOKS_LIKE
 from tfio_store.records.recovery import RecoveringDecoder, SkippedRegion
 
@@ -270,3 +275,32 @@ class TestReader:
     def test_no_such_policy(self, tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="on_corrupt="):
             tfs.RecordReader([], on_corrupt="ignore")
+
+
+def test_headers_that_reach_to_the_end_are_not_all_looked_at() -> None:
+    """The CRC of each would be as much work as the file is long: hours for a few MiB."""
+    count, tail = 1 << 17, framed([b"good"] * 3)
+    end = HEADER_BYTES * count + 4
+    heads = []
+    for i in range(count):
+        length = struct.pack("<Q", end - HEADER_BYTES * (i + 1) - 4)
+        heads.append(length + struct.pack("<I", tfs.masked_crc32c(length)))
+    records, skipped = recovered(b"junk" + b"".join(heads) + bytes(4) + tail)
+    assert records == [b"good"] * 3
+    assert [(one.offset, one.length) for one in skipped] == [(0, 4 + end)]
+
+
+def test_many_regions_take_little_memory() -> None:
+    regions = 100_000
+    data = (b"j" + framed([b""])) * regions
+
+    def decode() -> None:
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + (512 << 20), -1))
+        records, skipped = recovered(data)
+        os._exit(0 if len(records) == len(skipped) == regions else 1)
+
+    child = multiprocessing.get_context("fork").Process(target=decode)
+    child.start()
+    child.join()
+    assert child.exitcode == 0

@@ -41,6 +41,7 @@ __all__ = [
     "CRC",
     "HEADER",
     "MAGIC",
+    "MOST_BLOCK_BYTES",
     "NO_TABLE",
     "SHARD",
     "START_BYTES",
@@ -72,6 +73,9 @@ StartsArray = npt.NDArray[np.uint32]
 
 CrcsArray = npt.NDArray[np.uint32]
 """uint32 [n]: sums of records, or their masked CRCs; see `BlockTable`."""
+
+MOST_BLOCK_BYTES = 64 << 20
+"""A writer ends a block with the record that makes it as long as this, or before."""
 
 START_BYTES = 4
 """Bytes of a start, a CRC or a sum in the index."""

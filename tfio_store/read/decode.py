@@ -14,11 +14,13 @@ from typing import Protocol, TypeAlias
 
 from typing_extensions import Buffer as BytesLike
 
+from tfio_store.dataset.block_tables import MOST_BLOCK_BYTES
 from tfio_store.dataset.model import Block, Shard
 from tfio_store.errors import (
     CorruptRecordError,
     DataLossWarning,
     ManifestError,
+    RecordTooLargeError,
     ReplacedError,
     TruncatedRecordError,
 )
@@ -28,6 +30,7 @@ from tfio_store.records.checkpoint import inflate_from
 from tfio_store.records.compression import StreamError, decompress_block
 from tfio_store.records.framing import (
     DEFAULT_MAX_RECORD_BYTES,
+    FRAME_OVERHEAD,
     HEADER_BYTES,
     RecordBatch,
     RecordDecoder,
@@ -269,6 +272,11 @@ def decode_block(
     ReplacedError if it holds other records than its index says; ManifestError if another number
     of them.
     """
+    nbytes = block.raw_stop - block.raw_start - FRAME_OVERHEAD
+    if nbytes > MOST_BLOCK_BYTES + max_record_bytes:  # before memory is taken for it
+        raise RecordTooLargeError(
+            path=shard.url, offset=block.raw_start, length=nbytes, limit=max_record_bytes
+        )
     decoder = RecordDecoder(
         verify=verify,
         max_record_bytes=max_record_bytes,

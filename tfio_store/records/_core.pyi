@@ -157,11 +157,18 @@ def read_records(
     """
 
 def find_record(
-    buffer: BytesLike, *, start: int = 0, max_record_bytes: int = ...
-) -> tuple[int, bool]:
+    buffer: BytesLike,
+    *,
+    start: int = 0,
+    max_record_bytes: int = ...,
+    final: bool = False,
+    patience: int | None = None,
+) -> tuple[int, bool, int]:
     """Resynchronise: the offset of the first frame at or after ``start`` whose length CRC and data
     CRC hold, and True; or the first offset that more bytes could still turn into one
-    (``len(buffer)`` when none), and False."""
+    (``len(buffer)`` when none, or ``final``), and False. Last of all what is left of the
+    ``patience``: the bytes of frames that may turn out bad before frames of over 4 KiB are passed
+    over. Default None: 16 times the buffer, and a MiB."""
 
 @final
 class FrameWriter:

@@ -168,18 +168,32 @@ def _pread(descriptor: int, nbytes: int, offset: int) -> bytes:
     return data
 
 
+_SHORT = 4096
+"""Records up to so long are always looked at."""
+
+
 def find_record(
-    buffer: BytesLike, *, start: int = 0, max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES
-) -> tuple[int, bool]:
+    buffer: BytesLike,
+    *,
+    start: int = 0,
+    max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+    final: bool = False,
+    patience: int | None = None,
+) -> tuple[int, bool, int]:
     view = bytes_view(buffer, "buffer")
     limit = _checked_limit(max_record_bytes)
+    left = 16 * len(view) + (1 << 20) if patience is None else max(patience, 0)
     for offset in range(_checked_start(start, len(view)), len(view)):
         fault, length = _read_header(view, offset, limit)
+        if fault is not None or (final and len(view) - offset < FRAME_OVERHEAD + length):
+            continue
+        if len(view) - offset >= FRAME_OVERHEAD + length > FRAME_OVERHEAD + _SHORT and not left:
+            continue
+        fault, need = _check_record(view, offset, length, verify=True)
         if fault is None:
-            fault, need = _check_record(view, offset, length, verify=True)
-            if fault is None:
-                return offset, need == 0
-    return len(view), False
+            return offset, need == 0, left
+        left = max(left - length, 0)
+    return len(view), False, left
 
 
 def _checked_start(start: int, size: int) -> int:

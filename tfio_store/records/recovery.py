@@ -261,6 +261,9 @@ class SkippedRegion:
         return f"{self.length} bytes"
 
 
+_PATIENCE = 1 << 20
+
+
 class RecoveringDecoder:
     """A `RecordDecoder` that goes on behind damage: it looks for the next record that checks out.
 
@@ -294,6 +297,8 @@ class RecoveringDecoder:
         self._carry = bytearray()
         self._want = 0
         """Bytes that ``_carry`` must hold before looking again is worth while."""
+        self._patience = _PATIENCE
+        """Bytes of frames that may turn out bad. Each byte that is fed gives 16 more."""
         self._damage: tuple[int, str] | None = None
         """Stream offset and reason of a region whose end is not found yet."""
         self.offset = offset
@@ -329,6 +334,7 @@ class RecoveringDecoder:
                 return RecordBatch(b"", [], [])
             # a batch exports what it is given: hand the bytes over and start a new carry
             buffer, self._carry = self._carry, bytearray()
+        self._patience += 16 * len(memoryview(data))
         batches, end = self._walk(memoryview(buffer), final)
         self._carry = bytearray(memoryview(buffer)[end:])
         self._base += end
@@ -351,7 +357,8 @@ class RecoveringDecoder:
                 summed=self.summed,
             )
             self.summed = found.summed
-            batches.append(found.batch)
+            if len(found.batch):
+                batches.append(found.batch)
             at = found.end
             self.offset = self._base + at
             self.is_sound = found.fault is None
@@ -378,18 +385,20 @@ class RecoveringDecoder:
     def _search(self, buffer: memoryview, at: int, final: bool) -> int:
         """Find the next frame that checks out: it ends the damage. Or say where to search on
         later."""
-        while at < len(buffer):
-            at, found = find_record(buffer, start=at, max_record_bytes=self._max)
-            if found:
-                self._report(self._base + at)
-                return at
-            if not final:
-                # all of a candidate's frame, or a hostile header would make every feed a copy
-                need = scan(buffer, start=at, max_record_bytes=self._max).need
-                self._want = max(need, len(buffer) - at + 1)
-                return at
-            at += 1  # at the end of the data, a frame that lacks bytes is none
-        return len(buffer)
+        at, found = self._find(buffer, at, final=final)
+        if found:
+            self._report(self._base + at)
+        elif not final:
+            # all of a candidate's frame, or a hostile header would make every feed a copy
+            need = scan(buffer, start=at, max_record_bytes=self._max).need
+            self._want = max(need, len(buffer) - at + 1)
+        return at
+
+    def _find(self, buffer: memoryview, at: int, *, final: bool = False) -> tuple[int, bool]:
+        at, found, self._patience = find_record(
+            buffer, start=at, max_record_bytes=self._max, final=final, patience=self._patience
+        )
+        return at, found
 
     def _follower(self, buffer: memoryview, at: int, fault: str | None) -> int | None:
         """Where the next frame begins, if the length of the damaged one can be believed."""
@@ -411,7 +420,7 @@ class RecoveringDecoder:
         of it; its end if there are none. (A damaged record may have lost bytes.) A file that is the
         record's data does not count: it ends before the data's CRC."""
         while at < len(extent):
-            at, found = find_record(extent, start=at, max_record_bytes=self._max)
+            at, found = self._find(extent, at)
             if not found:
                 break
             run = scan(extent, start=at, max_record_bytes=self._max)

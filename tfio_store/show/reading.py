@@ -77,7 +77,7 @@ def read_spot(
     """
     view, at = memoryview(data), 0
     while True:
-        at, found = find_record(view, start=at, max_record_bytes=max_record_bytes)
+        at, found, _ = find_record(view, start=at, max_record_bytes=max_record_bytes)
         if found:
             batches, damage = _walked(view, at, start, url, nbytes, max_record_bytes)
             return _spot(view, batches, start, damage)
@@ -122,12 +122,15 @@ def _runs(
 ) -> Iterator[tuple[RecordBatch, tuple[int, int, str] | None]]:
     """Runs of sound records, and the damage behind each: its first byte, its end, and what it is.
     The run that the view ends has none."""
+    patience = None
     while True:
         found = scan(view, start=at, max_record_bytes=limit)
         if found.fault is None:
             yield found.batch, None
             return
-        at, sound = find_record(view, start=found.end + 1, max_record_bytes=limit)
+        at, sound, patience = find_record(
+            view, start=found.end + 1, max_record_bytes=limit, patience=patience
+        )
         end = at if sound else len(view)
         yield found.batch, (found.end, end, REASONS[found.fault])
         if not sound:

@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TypeVar
 
+from tfio_store.dataset.block_tables import MOST_BLOCK_BYTES
 from tfio_store.storage.threads import Owner, Threads
 
 __all__ = ["Memory", "Pipeline"]
@@ -20,7 +21,7 @@ __all__ = ["Memory", "Pipeline"]
 
 _MIB = 1 << 20
 _LEAST_BLOCK, _MOST_BLOCK = 64 << 10, _MIB
-_LEAST_CHOSEN, _MOST_CHOSEN = 4 << 10, 64 * _MIB
+_LEAST_CHOSEN = 4 << 10
 _LEAST_PART, _MOST_PART = 5 * _MIB, 16 * _MIB  # S3 takes no smaller part
 _IN_FLIGHT = 128 * _MIB  # the most that a process's uploads hold, see storage.cloud.multipart
 
@@ -49,8 +50,10 @@ class Memory:
 def _block(chosen: int | None, budget: int, open_shards: int) -> int:
     if chosen is None:
         return _between(_LEAST_BLOCK, budget // (8 * open_shards), _MOST_BLOCK)
-    if not isinstance(chosen, int) or not _LEAST_CHOSEN <= chosen <= _MOST_CHOSEN:
-        raise ValueError(f"block_bytes must be {_LEAST_CHOSEN} to {_MOST_CHOSEN}, not {chosen!r}")
+    if not isinstance(chosen, int) or not _LEAST_CHOSEN <= chosen <= MOST_BLOCK_BYTES:
+        raise ValueError(
+            f"block_bytes must be {_LEAST_CHOSEN} to {MOST_BLOCK_BYTES}, not {chosen!r}"
+        )
     if chosen * open_shards > budget // 8:
         raise ValueError(
             f"block_bytes: {open_shards} open shards with a block of {chosen} bytes each take more "
