@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import tfio_store as tfs
+from tests.support.framed import framed
 
 
 @pytest.fixture
@@ -136,3 +137,21 @@ def test_info_of_a_file_that_nobody_has_counted(tmp_path: Path) -> None:
     with tfs.TFRecordWriter(tmp_path / "a") as writer:
         writer.write(b"one")
     assert repr(tfs.info(tmp_path / "a")) == "<DatasetInfo of 1 shard, 19 bytes, not indexed>"
+
+
+def test_no_name_sends_orders_to_a_terminal(tmp_path: Path) -> None:
+    """Names of files and features are whatever somebody wrote."""
+    url = tmp_path / "a\x1b]0;owned\x07"
+    sound = framed([tfs.encode_example({"e\x1b]0;m\x07": 1})])
+    url.write_bytes(sound)
+    texts = [str(tfs.infer_schema(url)), repr(tfs.RecordReader(url))]
+    url.write_bytes(sound + b"junk" * 9)
+    texts.append(str(tfs.verify(url)))
+    with pytest.raises(tfs.DataLossError) as caught:
+        list(tfs.RecordReader(url))
+    with pytest.warns(tfs.DataLossWarning) as warned:
+        list(tfs.RecordReader(url, on_corrupt="skip"))
+    texts += [str(caught.value), *(str(each.message) for each in warned)]
+    for text in texts:
+        assert not {"\x1b", "\x07"} & set(text), text
+        assert "\N{REPLACEMENT CHARACTER}" in text or "\\x1b" in text

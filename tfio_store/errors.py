@@ -35,6 +35,17 @@ __all__ = [
 ]
 
 
+def printable(text: str) -> str:
+    """``text`` with a sign in place of each character that a terminal would act on: names of files
+    and features are whatever somebody wrote."""
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each.isprintable() or each in "\n\t" else "\N{REPLACEMENT CHARACTER}"
+        for each in text
+    )
+
+
 class TFIOStoreError(Exception):
     """The root of this library's exceptions."""
 
@@ -68,7 +79,7 @@ class DataLossError(TFIOStoreError):
 
     def __str__(self) -> str:
         where = f" (offset {self.offset})" if self.offset >= 0 else ""
-        return f"{self.path}: {self.reason}{where}"
+        return printable(f"{self.path}: {self.reason}{where}")
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild_data_loss, (type(self), self.reason, self.path, self.offset)
@@ -100,7 +111,7 @@ class RecordTooLargeError(TFIOStoreError):
         self.limit = limit
 
     def __str__(self) -> str:
-        return (
+        return printable(
             f"{self.path}: the record at offset {self.offset} claims {self.length} bytes, over the "
             f"limit of {self.limit}; pass a larger max_record_bytes= if it is real"
         )
@@ -129,7 +140,7 @@ class SchemaError(TFIOStoreError, ValueError):
 
     def __str__(self) -> str:
         where = f"{self.path}: " if self.path else ""
-        return f"{where}record {self.record}: feature {self.feature!r} {self.reason}"
+        return printable(f"{where}record {self.record}: feature {self.feature!r} {self.reason}")
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild_schema, (self.reason, self.feature, self.record, self.path)

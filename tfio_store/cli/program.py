@@ -141,7 +141,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _failed(error: Exception, session: Session | None, arguments: Sequence[str]) -> int:
     if "--debug" in arguments:
-        traceback.print_exc()
+        sys.stderr.write(for_stream(traceback.format_exc(), sys.stderr))
     command = next((each for each in arguments if each in COMMANDS), "")
     if isinstance(error, click.UsageError):
         name = f"{command} --help" if command else "--help"

@@ -18,6 +18,7 @@ import numpy as np
 from tfio_store.dataset.inflate.checkpoints import Restart
 from tfio_store.dataset.manifest import BlockTable, DatasetManifest
 from tfio_store.dataset.paged_shards import PagedShards, Places
+from tfio_store.errors import printable
 from tfio_store.example.schema import Schema
 from tfio_store.records.arrays import Int64Array
 from tfio_store.records.compression import codec_name
@@ -268,7 +269,7 @@ class Dataset(DatasetPart):
 
     def summary(self) -> str:
         """The number of records and shards, and where the first shard lies."""
-        return f"{self.held()}, {self.shard(0).url}" if self.shards else self.held()
+        return printable(f"{self.held()}, {self.shard(0).url}") if self.shards else self.held()
 
     @property
     def has_blocks(self) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from tfio_store.errors import printable
 from tfio_store.example.feature import ROW_LENGTHS, Feature, Shape
 from tfio_store.records.misspelled import unknown
 from tfio_store.records.notebook import html_table
@@ -300,7 +301,8 @@ class Schema(Mapping[str, Feature]):
         rows = [_COLUMNS, *self._rows()]
         widths = [max(len(row[i]) for row in rows) for i in range(len(_COLUMNS))]
         lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in rows]
-        return "\n".join([f"{self._title()}:", *(("  " + line).rstrip() for line in lines)])
+        text = "\n".join([f"{self._title()}:", *(("  " + line).rstrip() for line in lines)])
+        return printable(text)
 
     def _repr_html_(self) -> str:
         return html_table(self._title(), self._rows(), _COLUMNS)

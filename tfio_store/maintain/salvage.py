@@ -14,7 +14,7 @@ from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.model import Dataset, Limits, Shard
 from tfio_store.dataset.source import Source, open_dataset
 from tfio_store.dataset.source_names import numbered_target
-from tfio_store.errors import SchemaError
+from tfio_store.errors import SchemaError, printable
 from tfio_store.example import decode_examples
 from tfio_store.example.codec import infer_feature_lists, infer_features
 from tfio_store.example.feature import ROW_LENGTHS
@@ -113,7 +113,7 @@ class VerifyReport:
             f"{region.path}: {region.reason} (offset {region.offset}, {region.size})"
             for region in self.skipped
         ]
-        return "\n".join([*lines, *self.problems])
+        return printable("\n".join([*lines, *self.problems]))
 
 
 def verify(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 import warnings
 
+from tfio_store.errors import printable
+
 __all__ = ["warn"]
 
 
@@ -12,7 +14,7 @@ def warn(text: str, category: type[Warning] = RuntimeWarning) -> None:
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
         level, frame = level + 1, frame.f_back
-    warnings.warn(text, category, stacklevel=level)
+    warnings.warn(printable(text), category, stacklevel=level)
 
 
 def _is_ours(module: str) -> bool:
