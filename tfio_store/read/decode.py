@@ -23,6 +23,7 @@ from tfio_store.errors import (
     RecordTooLargeError,
     ReplacedError,
     TruncatedRecordError,
+    printable,
 )
 from tfio_store.read.on_read import OnRead
 from tfio_store.read.order import Cut
@@ -114,7 +115,7 @@ class FileSkips:
         what = "1 damaged region" if self.regions == 1 else f"{self.regions} damaged regions"
         sizes = [f"{self.nbytes} bytes"] if self.nbytes or not self.stored else []
         sizes += [f"{self.stored} compressed bytes that do not inflate"] if self.stored else []
-        return (
+        return printable(
             f"{self.first.path}: {what} skipped, {' and '.join(sizes)}; the first at offset "
             f"{self.first.offset}: {self.first.reason}"
         )
