@@ -15,7 +15,10 @@ from tfio_store.errors import ManifestError
 from tfio_store.example.feature import Feature
 from tfio_store.storage import Storage, Store
 
-__all__ = ["at_keys", "shape_of", "tfds_features", "tfds_shards", "tfds_split"]
+__all__ = ["DESCRIPTION_BYTES", "at_keys", "shape_of", "tfds_features", "tfds_shards", "tfds_split"]
+
+DESCRIPTION_BYTES = 64 << 20
+"""The description of millions of shards has less."""
 
 _TEMPLATE = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"
 
@@ -48,7 +51,7 @@ def tfds_split(store: Store, path: str) -> str | None:
 
 def _description(store: Store, folder: str) -> Stored:
     try:
-        return Folder(store, folder).read("dataset_info.json")
+        return Folder(store, folder).read("dataset_info.json", most=DESCRIPTION_BYTES)
     except PermissionError as error:  # about a file that the user does not know of
         words = "the folder can't be read; check its permissions or your credentials"
         said = f"{words} ({error.strerror or error})"
@@ -122,7 +125,7 @@ def tfds_features(source: object, storage: Storage | None) -> dict[str, Feature]
             continue
         folder = Folder(store, where)
         try:
-            stored = folder.read("features.json")
+            stored = folder.read("features.json", most=DESCRIPTION_BYTES)
         except NotADirectoryError:
             continue
         if stored is not None:
