@@ -20,6 +20,9 @@ __all__ = ["DESCRIPTION_BYTES", "at_keys", "shape_of", "tfds_features", "tfds_sh
 DESCRIPTION_BYTES = 64 << 20
 """The description of millions of shards has less."""
 
+_MOST_TEMPLATE, _MOST_NAME, _MOST_SHARD_NAME = 4096, 255, 1024
+"""As long as a path, a name in a folder, and a key of a bucket can be."""
+
 _TEMPLATE = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"
 
 
@@ -88,12 +91,22 @@ def _shards(info: dict[str, Any], split: dict[str, Any]) -> Iterator[tuple[str, 
         "{SPLIT}": split["name"],
         "{FILEFORMAT}": info.get("fileFormat", "tfrecord"),
     }
+    # Names in templates multiply: a short description could tell gigabytes of names
+    _check_length("filepathTemplate", template, _MOST_TEMPLATE)
+    for placeholder, value in fixed.items():
+        _check_length(placeholder, value, _MOST_NAME)
     for i, records in enumerate(lengths):
         name = template.replace("{SHARD_X_OF_Y}", f"{i:05d}-of-{len(lengths):05d}")
         # replaced, not formatted: the template comes from a file
         for placeholder, value in fixed.items():
             name = name.replace(placeholder, value)
+            _check_length("a shard's name", name, _MOST_SHARD_NAME)
         yield check_name(name), records
+
+
+def _check_length(what: str, text: str, most: int) -> None:
+    if len(text) > most:
+        raise ValueError(f"{what} has {len(text)} characters, and at most {most} can be read")
 
 
 # The features of a folder's Examples, as TensorFlow Datasets describes them.
