@@ -253,9 +253,12 @@ class CacheFolder:
                 )
                 raise PermissionError(errno.EPERM, said, self._base)
             if not link and status.st_mode & 0o022:
+                # a shared folder, as /tmp is, must stay as it is
+                shared = bool(status.st_mode & stat.S_ISVTX)
+                take = f"take that from them with chmod go-w {shlex.quote(self._base)}, or "
                 said = (
-                    "other users may write into it; take that from them with "
-                    f"chmod go-w {shlex.quote(self._base)}, or pass a folder that is not there yet"
+                    f"other users may write into it; {'' if shared else take}"
+                    "pass a folder that is not there yet, which is made for you alone"
                 )
                 raise PermissionError(errno.EPERM, said, self._base)
 
