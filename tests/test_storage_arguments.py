@@ -8,6 +8,7 @@ import pickle
 import re
 import uuid
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -281,8 +282,8 @@ def test_the_other_side_takes_a_storage(call: str, monkeypatch: pytest.MonkeyPat
 
 
 class TestStorage:
-    def test_credentials_are_not_shown(self) -> None:
-        shown = repr(Storage({"secret": "S3CR3T"}, retry=Retry(attempts=3), cache="/tmp"))
+    def test_credentials_are_not_shown(self, tmp_path: Path) -> None:
+        shown = repr(Storage({"secret": "S3CR3T"}, retry=Retry(attempts=3), cache=tmp_path))
         assert "S3CR3T" not in shown
         assert shown.startswith("Storage({'secret': ...}, retry=Retry(attempts=3,")
         assert repr(Storage()) == "Storage()"

@@ -9,6 +9,12 @@ cdef inflate_container container_of(str codec) except *:
     raise ValueError(f"codec must be 'GZIP' or 'ZLIB', got {codec!r}")
 
 
+# A header is read at once, and kept until all of it is there: its file name may have no end. The extra
+# field alone may take half of this.
+cdef enum:
+    MOST_HEADER_BYTES = 128 << 10
+
+
 @cython.final
 cdef class Inflater:
     """A GZIP or ZLIB stream, fed in pieces and read in pieces, that tells how to go on where it stands."""
@@ -80,6 +86,8 @@ cdef class Inflater:
         out = PyBytes_FromStringAndSize(<const char *> self.out + INFLATE_WINDOW, <Py_ssize_t> (at - INFLATE_WINDOW))
         memmove(self.out, self.out + at - INFLATE_WINDOW, INFLATE_WINDOW)
         self.member = (self.state.check, self.state.length) if found == INFLATE_MEMBER else None
+        if found == INFLATE_MORE and not out and memory.size - <Py_ssize_t> (self.state.bit >> 3) > MOST_HEADER_BYTES:
+            raise ValueError(f"a header has more than {MOST_HEADER_BYTES} bytes")
         if found == INFLATE_BAD or found == INFLATE_CUT:
             self.status = "more"  # the next call meets the same
             if not out:

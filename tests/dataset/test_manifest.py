@@ -262,3 +262,14 @@ def test_the_index_of_another_generation_is_refused() -> None:
     other = DatasetManifest((*SHARDS[:1], ShardInfo("train-1", 51, 1, 1), SHARDS[2]), "GZIP")
     with pytest.raises(ManifestError, match="another train-1"):
         without_blocks(other).with_index(MANIFEST.index_bytes())
+
+
+@pytest.mark.parametrize("number", ["Infinity", "-Infinity", "NaN", "1e999"])
+@pytest.mark.parametrize("key", ["replaced", "metadata"])
+def test_numbers_that_could_not_be_written_again_are_refused(key: str, number: str) -> None:
+    """Who overwrites the dataset takes them along: it could never be overwritten."""
+    document = told(MANIFEST)
+    put = {"replaced": [{"until": 0.5, "objects": []}], "metadata": {"x": 0.5}}[key]
+    data = json.dumps({**document, key: put}).replace("0.5", number)
+    with pytest.raises(ManifestError, match=number):
+        DatasetManifest.from_bytes(data.encode())

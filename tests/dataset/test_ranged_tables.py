@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 import struct
+from concurrent.futures import Future
 from dataclasses import replace
 
 import google_crc32c
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from typing_extensions import Buffer as BytesLike
 
+from tfio_store.dataset import paged_shards
 from tfio_store.dataset.block_tables import BlockTable, ShardInfo
-from tfio_store.dataset.shard_page import INDEX_HEADER_BYTES, decode_table, encode_table, index_of
+from tfio_store.dataset.paged_shards import PagedShards
+from tfio_store.dataset.shard_page import (
+    INDEX_HEADER_BYTES,
+    Listed,
+    PageRef,
+    TablePlace,
+    decode_page,
+    decode_table,
+    encode_page,
+    encode_table,
+    index_of,
+    page_crc,
+)
 
 
 def table(*rows: list[int], starts: list[int] | None = None) -> BlockTable:
@@ -142,3 +157,48 @@ def test_bytes_behind_a_table_are_refused(rest: bytes) -> None:
     body = body[:-4] + rest if len(rest) == 4 else body + rest
     with pytest.raises(ValueError, match="follow the table of train-0"):
         decode_table(sealed(body), shard)
+
+
+class Held:
+    """A folder that counts the bytes of tables which are asked for and not taken yet."""
+
+    def __init__(self, page: bytes, table: bytes) -> None:
+        self.page, self.table = page, table
+        self.most = self.asked = 0
+
+    def begin_range(self, name: str, start: int, stop: int) -> Future[BytesLike]:
+        found: Future[BytesLike] = Future()
+        found.set_result(self.page if name == "page" else self.table)
+        if name != "page":
+            self.asked += stop - start
+            self.most = max(self.most, self.asked)
+        return found
+
+    def url(self, name: str) -> str:
+        return name
+
+    def pages_now(self) -> tuple[PageRef, ...]:
+        return ()
+
+
+@pytest.mark.parametrize(("limit", "tables"), [(16 << 20, 32), (1, 1), (400, 4)])
+def test_the_bytes_of_tables_in_flight_are_bounded(
+    limit: int, tables: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A list may say that each of its tables takes gigabytes."""
+    monkeypatch.setattr(paged_shards, "_TABLES_TOGETHER", limit)
+    monkeypatch.setattr(paged_shards, "_TABLES_KEPT", 0)
+    shard = SHARDS["positioned"]
+    data = encode_table(shard)
+    assert 100 <= len(data) < 134
+    place = TablePlace("index", INDEX_HEADER_BYTES, len(data))
+    bare = [replace(shard, name=f"t-{i}", blocks=None) for i in range(40)]
+    page = encode_page([Listed(one, 2, place) for one in bare])
+    ref = PageRef("page", 0, len(page), decode_page(page).totals, page_crc(page))
+    held = Held(page, data)
+    shards = PagedShards([ref], held, raw=True)
+    for found in shards.tables(range(40)):
+        assert found == shard.blocks
+        assert held.asked <= tables * len(data)
+        held.asked -= len(data)
+    assert held.most == tables * len(data)

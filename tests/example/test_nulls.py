@@ -310,7 +310,7 @@ def test_room_for_nulls_is_limited():
 
 @pytest.mark.parametrize("absent", [{"nullable": True}, {"default": 7}])
 def test_room_for_nulls_and_defaults_is_that_of_all_columns(monkeypatch, absent):
-    monkeypatch.setattr(decoding, "_MOST_ROOM", 100)
+    monkeypatch.setattr(decoding, "MOST_ROOM", 100)
     feature = Feature("int64", (2,), **absent)
     full, empty = encode_example({"x": [1, 2], "y": [3, 4]}), ABSENT
     schema = Schema({"x": feature, "plain": ("int64", (None,)), "y": feature})

@@ -11,14 +11,17 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+import tfio_store as tfs
 from tests.support.examples import entry, field, int64s, strings, wire_example
 from tfio_store import (
     CorruptRecordError,
     Feature,
+    ManifestError,
     Ragged,
     RecordBatch,
     Schema,
     SchemaError,
+    ShardedWriter,
     decode_examples,
     encode_example,
     infer_schema,
@@ -98,6 +101,43 @@ def test_json_that_is_no_schema(value):
 def test_features_that_make_no_sense(feature, says):
     with pytest.raises((TypeError, ValueError), match=f"feature 'x': .*{says}"):
         Schema({"x": feature})
+
+
+HOSTILE = [
+    ({"default": json.loads("[" * 900 + "]" * 900)}, "nested more than 64 lists"),
+    ({"dtype": "i4,(2,", "raw": True}, "not the name of a single dtype"),
+    ({"dtype": "(" * 300 + "1)i4", "raw": True}, "not the name of a single dtype"),
+    ({"dtype": "datetime64[(2,"}, "not the name of a single dtype"),
+    ({"shape": [1] * 256}, "256 dimensions"),
+    ({"shape": [math.inf]}, "not a schema"),
+]
+
+
+@pytest.mark.parametrize(("feature", "says"), HOSTILE)
+def test_schemas_that_are_made_to_do_harm(feature: dict[str, Any], says: str) -> None:
+    """No other error than ValueError, and soon."""
+    with pytest.raises(ValueError, match=says):
+        Schema.from_json({"features": {"x": {"dtype": "int64", "shape": [], **feature}}})
+
+
+def test_a_schema_that_is_none_is_the_manifests_error(tmp_path: Path) -> None:
+    with ShardedWriter(tmp_path / "t", schema={"x": "int64"}) as writer:
+        writer.write({"x": 1})
+    path = tmp_path / "_t.manifest.json"
+    document = json.loads(path.read_bytes())
+    del document["crc32c"]
+    for feature, says in HOSTILE[:-1]:
+        document["schema"]["features"]["x"] = {"dtype": "int64", "shape": [], **feature}
+        path.write_text(json.dumps(document))
+        with pytest.raises(ManifestError, match=says):
+            tfs.open(tmp_path / "t").schema  # noqa: B018
+
+
+@pytest.mark.parametrize("dtype", ["<i4", "|u1", "?", "float", "S3", "V8", "M8[25s]", "complex64"])
+def test_names_of_dtypes_that_numpy_knows(dtype: str) -> None:
+    feature = Feature(dtype, (2,), raw=True)
+    assert Feature.from_json(feature.to_json()) == feature
+    assert feature.item_dtype() == np.dtype(dtype)
 
 
 def test_names_that_collide():

@@ -149,3 +149,21 @@ def test_an_end_that_is_cut_is_told_from_damage() -> None:
     for size in (0, 1, 9, 10, 11, 100, len(data) // 2, len(data) - 1):
         with pytest.raises(EOFError):
             inflated("GZIP", data[:size])
+
+
+@pytest.mark.parametrize("flag", [8, 16])
+def test_a_header_without_an_end_is_refused(flag: int) -> None:
+    """A file name or a comment. Each piece was put behind all before it, and copied with them."""
+    inflater = _core.Inflater("GZIP")
+    inflater.feed(bytes([31, 139, 8, flag, 0, 0, 0, 0, 0, 3]))
+    with pytest.raises(ValueError, match="a header has more than 131072 bytes"):
+        for _ in range(100):
+            inflater.feed(b"a" * 5000)
+            assert inflater.read(1 << 16) == b""
+
+
+@pytest.mark.parametrize("piece", [5000, 1 << 30])
+def test_the_longest_extra_field_is_read(piece: int) -> None:
+    extra = bytes(65535)
+    header = bytes([31, 139, 8, 4, 0, 0, 0, 0, 0, 3]) + len(extra).to_bytes(2, "little") + extra
+    assert inflated("GZIP", header + packed(RAW, 31)[10:], piece) == RAW

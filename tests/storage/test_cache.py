@@ -312,6 +312,46 @@ def test_a_new_folder_is_its_owners_alone(cache: LocalCache) -> None:
     assert os.stat(cache.path).st_mode & 0o777 == 0o700
 
 
+def test_a_folder_that_others_can_plant_things_in_is_refused(cache: LocalCache) -> None:
+    """What they plant would be deleted and overwritten as the cache's own."""
+    folder = Path(cache.path)
+    folder.mkdir()
+    for mode in (0o770, 0o702, 0o1777):
+        folder.chmod(mode)
+        with pytest.raises(PermissionError, match="other users may write into it") as raised:
+            CacheFolder(cache)
+        # nobody should do that to /tmp
+        assert ("chmod go-w" in str(raised.value)) == (mode < 0o1000)
+    folder.chmod(0o700)
+    CacheFolder(cache)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only the superuser gives files away")
+def test_a_folder_of_another_user_is_refused(cache: LocalCache, tmp_path: Path) -> None:
+    folder = Path(cache.path)
+    folder.mkdir()
+    os.chown(folder, 65534, 65534)
+    with pytest.raises(PermissionError, match=r"belongs to user 65534.*pass a folder of your own"):
+        CacheFolder(cache)
+    folder.rmdir()
+    (tmp_path / "ours").mkdir()
+    folder.symlink_to(tmp_path / "ours")
+    CacheFolder(cache)
+    os.chown(folder, 65534, 65534, follow_symlinks=False)
+    with pytest.raises(PermissionError, match="belongs to user 65534"):
+        CacheFolder(cache)
+
+
+@pytest.mark.parametrize("name", ["v1", "v1/ranges", "v1/writing", "v1/total"])
+def test_planted_links_are_refused(name: str, cache: LocalCache, tmp_path: Path) -> None:
+    (tmp_path / "victim").mkdir()
+    link = Path(cache.path, name)
+    link.parent.mkdir(parents=True)
+    link.symlink_to(tmp_path / "victim")
+    with pytest.raises(OSError, match=r"cannot be written to: .* is a link; delete it"):
+        CacheFolder(cache)
+
+
 def test_local_files_and_memory_are_not_cached(tmp_path: Path, cache: LocalCache) -> None:
     for url in (str(tmp_path), "memory://x"):
         store, _ = Storage(cache=cache).open(url)

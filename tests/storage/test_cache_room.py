@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 from tfio_store.storage.cache.room import Room
 
 
@@ -46,3 +48,24 @@ def test_foreign_things_are_left_alone(tmp_path: Path) -> None:
         assert held(tmp_path) <= 20_000
     assert os.path.isdir(f"{files}/ab/abcd/0-300")
     assert os.path.islink(f"{files}/ab/loop")
+
+
+def test_nothing_behind_a_planted_link_goes_or_is_written(tmp_path: Path) -> None:
+    """A link at any level of the folder, to files that are somebody's own."""
+    files, writing, total = (str(tmp_path / name) for name in ("files", "writing", "total"))
+    theirs = tmp_path / "theirs" / "docs"
+    theirs.mkdir(parents=True)
+    (theirs / "thesis").write_bytes(b"precious" * 1000)
+    os.utime(theirs / "thesis", (1, 1))
+    os.makedirs(f"{files}/ab")
+    os.symlink(theirs, f"{files}/ab/abcd")
+    os.symlink(theirs.parent, f"{files}/cd")
+    room = Room(files, writing, total, limit=1000)
+    os.symlink(theirs, writing)
+    room.settle()
+    room.sweep()
+    os.unlink(total)
+    os.symlink(theirs / "thesis", total)
+    with pytest.raises(OSError, match="symbolic"):
+        room.settle()
+    assert (theirs / "thesis").read_bytes() == b"precious" * 1000

@@ -241,3 +241,21 @@ def test_records_that_show_another_thing_count(tmp_path: Path) -> None:
 def test_names_that_are_no_text(tmp_path: Path) -> None:
     url = put(Place(str(tmp_path)), of(**{"\ud800": tensor("bool"), "label": LABEL}))
     assert tfs.infer_schema(url)["label"] == EXPECTED["label"]
+
+
+@pytest.mark.parametrize(
+    ("info", "split"),
+    [
+        ({"name": "a" * 1_000_000}, {}),
+        ({}, {"filepathTemplate": "{DATASET}" * 1_000_000}),
+        ({"name": "a" * 255}, {"filepathTemplate": "{DATASET}" * 400}),
+        ({"name": "{SPLIT}" * 36, "fileFormat": "b" * 255}, {"name": "{FILEFORMAT}" * 20}),
+    ],
+)
+def test_names_that_multiply(info: dict[str, Any], split: dict[str, Any], tmp_path: Path) -> None:
+    """A short description must not tell gigabytes of names."""
+    splits = [{"name": "train", "shardLengths": ["1"], **split}]
+    described = {"name": "a", "fileFormat": "tfrecord", "splits": splits, **info}
+    (tmp_path / "dataset_info.json").write_text(json.dumps(described))
+    with pytest.raises(tfs.ManifestError, match=r"dataset_info\.json.* at most \d+ can be read"):
+        tfs.open(tmp_path)

@@ -56,6 +56,7 @@ __all__ = [
     "decode_tables",
     "details_of",
     "encode_tables",
+    "most_bytes",
     "relative_starts",
     "shard_header",
     "table_at",
@@ -277,6 +278,14 @@ def encode_tables(shards: Sequence[ShardInfo]) -> bytes:
         pieces += [array.astype("<u4").tobytes() for array in details_of(table)]
     body = b"".join(pieces)
     return body + CRC.pack(crc32c(body))
+
+
+def most_bytes(shards: Sequence[ShardInfo]) -> int:
+    """No index of ``shards`` has more: each block holds a record, and takes a byte of its shard."""
+    each_block = 3 * 8 + START_BYTES  # three columns of totals, and a sum
+    least = HEADER.size + CRC.size + len(shards) * (SHARD.size + 2 * each_block)
+    held = sum(min(shard.records, shard.nbytes) for shard in shards)
+    return least + held * (each_block + 2 * START_BYTES)
 
 
 def _version_for(kind: int) -> int:

@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 from typing_extensions import Buffer as BytesLike
 
+from tfio_store.dataset.block_tables import most_bytes
 from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.names import (
     MANIFEST_SUFFIX,
@@ -45,6 +46,10 @@ Found: TypeAlias = "tuple[Folder, DatasetManifest] | None"
 
 Stored: TypeAlias = "tuple[bytes, str | None] | None"
 """A small object and its etag; None where there is none."""
+
+SMALL_BYTES = 256 << 20
+"""The manifest of a million shards takes half of it. What has more is not what its name says, and
+would fill the memory."""
 
 _READS = 64
 """How often a manifest is read again if its index has gone."""
@@ -90,12 +95,29 @@ class Folder:
     def put(self, name: str, data: bytes, *, if_absent: bool = False) -> None:
         self.store.put(self.join(name), data, if_absent=if_absent)
 
-    def read(self, name: str) -> Stored:
+    def read(self, name: str, *, most: int = SMALL_BYTES) -> Stored:
+        """The object, if there is one. ManifestError if it has more than ``most`` bytes, which are
+        not read."""
         try:
-            data, info = self.store.get(self.join(name))
+            data, info = self.store.get(self.join(name), most=most)
         except (FileNotFoundError, IsADirectoryError):
             return None
+        except OSError as error:
+            if error.errno != errno.EFBIG:
+                raise
+            raise ManifestError(
+                f"{self.url(name)}: {error.strerror}: it is damaged, or not what its name says; "
+                "delete it, or write it again"
+            ) from error
         return data, info.etag
+
+    def _guess(self, name: str) -> Stored:
+        """The index of a manifest that is not known yet. None if it is too large to be read before
+        the manifest tells its size."""
+        try:
+            return self.read(index_name(name))
+        except ManifestError:
+            return None
 
     def delete(self, names: Iterable[str]) -> None:
         self.store.delete([self.join(name) for name in names])
@@ -116,7 +138,7 @@ class Folder:
             ManifestError: it can't be read, and ``damaged`` is False; or its index can't.
             FileNotFoundError: the index that it names is missing.
         """
-        guess = early(self.store, self.read, index_name(name)) if index else None
+        guess = early(self.store, self._guess, name) if index else None
         return self._manifest(name, damaged, partial(self.read, name), guess)
 
     def begin_manifest(
@@ -124,7 +146,7 @@ class Folder:
     ) -> Callable[[], FoundManifest | None]:
         """`manifest`, asked early."""
         stored = early(self.store, self.read, name)
-        guess = early(self.store, self.read, index_name(name)) if index else None
+        guess = early(self.store, self._guess, name) if index else None
         return partial(self._manifest, name, False, stored, guess)
 
     def _manifest(
@@ -167,7 +189,7 @@ class Folder:
         if guessed is not None:
             with contextlib.suppress(ManifestError):
                 return manifest.with_index(guessed[0], path=path)
-        tables = self.read(manifest.index)
+        tables = self.read(manifest.index, most=most_bytes(manifest.shards))
         return None if tables is None else manifest.with_index(tables[0], path=path)
 
     def _parsed(self, name: str, damaged: bool, stored: Stored) -> FoundManifest | None:

@@ -203,6 +203,10 @@ def indexed_shard(
     return shard.known(compression=None, records=len(frames), blocks=table)
 
 
+_IDX_LINE = 64
+"""A line of an index file has fewer bytes: two numbers."""
+
+
 def with_idx(dataset: Dataset, idx: Sequence[str]) -> Dataset:
     """The dataset, with the blocks that text index files list: one file for each of its raw shards.
 
@@ -214,7 +218,8 @@ def with_idx(dataset: Dataset, idx: Sequence[str]) -> Dataset:
     known = {}
     for i, (url, shard) in enumerate(zip(idx, dataset.shards, strict=True)):
         store, path = dataset.storage.open(url)
-        data, _ = store.get(path)
+        # a line of two numbers for each record, and a record takes bytes of its shard
+        data, _ = store.get(path, most=_IDX_LINE * (shard.nbytes // FRAME_OVERHEAD + 1))
         frames = parse_idx(data, nbytes=shard.nbytes, path=store.url(path))
         table = block_table(frames, shard.nbytes, record_positions=None)
         known[i] = shard.known(compression=None, records=len(frames), blocks=table)

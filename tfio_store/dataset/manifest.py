@@ -10,6 +10,7 @@ the dataset's folder.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -242,7 +243,7 @@ class DatasetManifest:
             ManifestError: It is no manifest, or contradicts itself.
         """
         try:
-            document = json.loads(bytes(data))
+            document = json.loads(bytes(data), parse_constant=_no_number, parse_float=_finite)
             _check_crc(document, bytes(data))
             return _parse(document, folder)
         except (ValueError, TypeError, OverflowError, RecursionError) as error:
@@ -306,6 +307,18 @@ def describe(
     except (TypeError, ValueError) as error:
         raise TypeError(f"schema and metadata must be what JSON can hold: {error}") from error
     return manifest
+
+
+def _no_number(name: str) -> float:
+    raise ValueError(f"it holds {name}, which is no number of JSON")
+
+
+def _finite(text: str) -> float:
+    """An infinity could not be written again, and nothing comes after it."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"it holds {text[:40]}, which is too large a number")
+    return number
 
 
 def _with_crc(text: str) -> bytes:

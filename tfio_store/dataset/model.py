@@ -18,7 +18,7 @@ import numpy as np
 from tfio_store.dataset.inflate.checkpoints import Restart
 from tfio_store.dataset.manifest import BlockTable, DatasetManifest
 from tfio_store.dataset.paged_shards import PagedShards, Places
-from tfio_store.errors import printable
+from tfio_store.errors import ManifestError, printable
 from tfio_store.example.schema import Schema
 from tfio_store.records.arrays import Int64Array
 from tfio_store.records.compression import codec_name
@@ -254,7 +254,7 @@ class Dataset(DatasetPart):
     def schema(self) -> Schema | None:
         """The schema of all records, as the manifests say."""
         schema = common_told(self.told).schema
-        return None if schema is None else Schema.from_json(schema)
+        return None if schema is None else _schema_of(self, schema)
 
     @property
     def metadata(self) -> dict[str, Any] | None:
@@ -375,6 +375,17 @@ class Dataset(DatasetPart):
         return table
 
 
+def _schema_of(dataset: Dataset, told: Mapping[str, Any]) -> Schema:
+    """The schema that a manifest tells. ManifestError for what is none."""
+    try:
+        return Schema.from_json(told)
+    except ValueError as error:
+        raise ManifestError(
+            f"{redacted(str(dataset))}: the schema in its manifest cannot be used: {error}; if the "
+            'manifest was edited, write "schema": null, and pass a schema to who reads'
+        ) from error
+
+
 def facts_of(dataset: Dataset) -> list[tuple[str, str]]:
     """The rows that a notebook shows of a dataset, without secrets. Nothing is read."""
     count, told = dataset.num_records, common_told(dataset.told)
@@ -387,7 +398,7 @@ def facts_of(dataset: Dataset) -> list[tuple[str, str]]:
     if told.generation is not None:
         rows.append(("generation", told.generation))
     if told.schema is not None:
-        rows.append(("features", ", ".join(Schema.from_json(told.schema))))
+        rows.append(("features", ", ".join(_schema_of(dataset, told.schema))))
     return rows
 
 

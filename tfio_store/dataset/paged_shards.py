@@ -131,6 +131,8 @@ _LOOKS_AGAIN = 64
 """How often the manifest is read again if a page has gone."""
 
 _TABLES_AHEAD = 32
+_TABLES_TOGETHER = 16 << 20
+"""Bytes of tables in flight from which on no other is begun: a list may say that each is huge."""
 _TABLES_BEGUN = 4 << 20
 
 
@@ -436,15 +438,25 @@ class PagedShards(Sequence[ShardInfo]):
         """
         ahead: deque[tuple[Listed, int, BlockTable | Future[BytesLike]]] = deque()
         numbers = iter(shards)
+        flying = 0
         while True:
-            while len(ahead) < _TABLES_AHEAD and (shard := next(numbers, None)) is not None:
+            while (
+                len(ahead) < _TABLES_AHEAD
+                and flying < _TABLES_TOGETHER
+                and (shard := next(numbers, None)) is not None
+            ):
                 listed = self.listed(shard)
                 known = None if sums else only_block(listed, raw=self.raw)
-                ahead.append((listed, shard, known or self._begin_table(listed.place, shard)))
+                begun = known or self._begin_table(listed.place, shard)
+                flying += listed.place.nbytes if isinstance(begun, Future) else 0
+                ahead.append((listed, shard, begun))
             if not ahead:
                 return
             listed, shard, begun = ahead.popleft()
-            yield self._end_table(listed, shard, begun) if isinstance(begun, Future) else begun
+            if isinstance(begun, Future):
+                flying -= listed.place.nbytes
+                begun = self._end_table(listed, shard, begun)
+            yield begun
 
     def begin_tables(self, shards: Iterable[int]) -> None:
         """Begin to fetch the block tables of these shards, which are asked for soon: as many as fit

@@ -15,7 +15,13 @@ from tfio_store.errors import ManifestError
 from tfio_store.example.feature import Feature
 from tfio_store.storage import Storage, Store
 
-__all__ = ["at_keys", "shape_of", "tfds_features", "tfds_shards", "tfds_split"]
+__all__ = ["DESCRIPTION_BYTES", "at_keys", "shape_of", "tfds_features", "tfds_shards", "tfds_split"]
+
+DESCRIPTION_BYTES = 64 << 20
+"""The description of millions of shards has less."""
+
+_MOST_TEMPLATE, _MOST_NAME, _MOST_SHARD_NAME = 4096, 255, 1024
+"""As long as a path, a name in a folder, and a key of a bucket can be."""
 
 _TEMPLATE = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"
 
@@ -48,7 +54,7 @@ def tfds_split(store: Store, path: str) -> str | None:
 
 def _description(store: Store, folder: str) -> Stored:
     try:
-        return Folder(store, folder).read("dataset_info.json")
+        return Folder(store, folder).read("dataset_info.json", most=DESCRIPTION_BYTES)
     except PermissionError as error:  # about a file that the user does not know of
         words = "the folder can't be read; check its permissions or your credentials"
         said = f"{words} ({error.strerror or error})"
@@ -85,12 +91,22 @@ def _shards(info: dict[str, Any], split: dict[str, Any]) -> Iterator[tuple[str, 
         "{SPLIT}": split["name"],
         "{FILEFORMAT}": info.get("fileFormat", "tfrecord"),
     }
+    # Names in templates multiply: a short description could tell gigabytes of names
+    _check_length("filepathTemplate", template, _MOST_TEMPLATE)
+    for placeholder, value in fixed.items():
+        _check_length(placeholder, value, _MOST_NAME)
     for i, records in enumerate(lengths):
         name = template.replace("{SHARD_X_OF_Y}", f"{i:05d}-of-{len(lengths):05d}")
         # replaced, not formatted: the template comes from a file
         for placeholder, value in fixed.items():
             name = name.replace(placeholder, value)
+            _check_length("a shard's name", name, _MOST_SHARD_NAME)
         yield check_name(name), records
+
+
+def _check_length(what: str, text: str, most: int) -> None:
+    if len(text) > most:
+        raise ValueError(f"{what} has {len(text)} characters, and at most {most} can be read")
 
 
 # The features of a folder's Examples, as TensorFlow Datasets describes them.
@@ -122,7 +138,7 @@ def tfds_features(source: object, storage: Storage | None) -> dict[str, Feature]
             continue
         folder = Folder(store, where)
         try:
-            stored = folder.read("features.json")
+            stored = folder.read("features.json", most=DESCRIPTION_BYTES)
         except NotADirectoryError:
             continue
         if stored is not None:

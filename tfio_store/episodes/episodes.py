@@ -16,7 +16,7 @@ from tfio_store.dataset.folder import Folder
 from tfio_store.dataset.model import MEMORY_BUDGET, Dataset, DatasetPart, Limits
 from tfio_store.dataset.paged_shards import MemoryCache
 from tfio_store.dataset.source import OneSource, open_dataset
-from tfio_store.dataset.tfds import tfds_split
+from tfio_store.dataset.tfds import DESCRIPTION_BYTES, tfds_split
 from tfio_store.episodes.decoding import (
     Episode,
     Images,
@@ -549,7 +549,7 @@ def _described(
     for where in (path, parent):
         folder = Folder(store, where)
         try:
-            stored = folder.read("features.json") if where else None
+            stored = folder.read("features.json", most=DESCRIPTION_BYTES) if where else None
         except NotADirectoryError:
             continue
         if stored is None:

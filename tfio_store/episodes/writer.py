@@ -13,6 +13,7 @@ import numpy as np
 
 from tfio_store.dataset.checks import check_name, check_positive
 from tfio_store.dataset.folder import Folder
+from tfio_store.dataset.tfds import DESCRIPTION_BYTES
 from tfio_store.episodes.encoding import encode_nested
 from tfio_store.episodes.features import Tree
 from tfio_store.episodes.step_index import ShardSteps, encode_index, index_name
@@ -190,7 +191,7 @@ class EpisodeWriter(Lifecycle):
     def _info(self) -> tuple[dict[str, Any], str | None] | None:
         """The description of the folder, if there is one, and its etag. FileExistsError if it has
         the split, and ValueError if it is of something else."""
-        stored = self._folder.read(_INFO)
+        stored = self._folder.read(_INFO, most=DESCRIPTION_BYTES)
         if stored is None:
             return None
         url = self._folder.url(_INFO)
@@ -207,7 +208,7 @@ class EpisodeWriter(Lifecycle):
             )
         if there != (self._name, self._version):
             raise ValueError(f"{url}: is of {there[0]} {there[1]}, not of {self._name}")
-        features = self._folder.read(_FEATURES)
+        features = self._folder.read(_FEATURES, most=DESCRIPTION_BYTES)
         if features is None or Tree.from_json(features[0], url=url).leaves != tuple(
             _bare(self._tree)
         ):

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from tfio_store.example.decoding import MOST_ROOM
+
 __all__ = [
     "as_type",
     "common_field",
@@ -270,9 +272,22 @@ def as_type(column: Any, kind: Any, dictionary: Any = None) -> Any:
         return pa.nulls(len(column))
     if pa.types.is_time(kind):
         return column.view(kind)
+    if pa.types.is_fixed_size_list(kind):
+        _check_nulls(column, kind)
     if not hasattr(kind, "value_type") or _castable(pa, kind.value_type):
         return column.cast(kind)
     return _lists(pa, column, kind)
+
+
+def _check_nulls(column: Any, kind: Any) -> None:
+    """MemoryError for nulls that would take much room as lists of a fixed size, which comes from a
+    file."""
+    room = column.null_count * kind.list_size * np.dtype(np.int64).itemsize
+    if room > MOST_ROOM:
+        raise MemoryError(
+            f"{column.null_count} nulls as {kind} would take {room} bytes; read fewer records at "
+            "once, or leave the column out"
+        )
 
 
 def _castable(pa: Any, kind: Any) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Literal, get_args
 
@@ -18,6 +18,7 @@ from tfio_store.records.framing import RecordBatch
 
 __all__ = [
     "KINDS",
+    "MOST_ROOM",
     "Nulls",
     "check_apart",
     "check_nulls",
@@ -131,21 +132,29 @@ def _values(
         return _strings(spans, column, feature, buffer, strings, splits, valid)
     read = spans.floats if feature.wire == "float32" else spans.int64s
     fallback = None
-    if feature.default is not None and valid is None:
+    if feature.default is not None and valid is None and len(spans):
         fallback = np.ascontiguousarray(filled(feature), dtype=feature.wire)
     values = read(column, splits=splits, width=feature.width, fallback=fallback, valid=valid)
     return _cast(values, feature, spans, column, splits)
 
 
 def filled(feature: Feature) -> Array:
-    """The default in the feature's dtype, as many times as there are values, flat."""
+    """The default in the feature's dtype, as many times as there are values, flat. That of a scalar
+    is a view, which takes no memory: shapes come from files, and all records may have values."""
     default = np.array(feature.default, dtype=feature.item_dtype())
-    values = np.broadcast_to(default, feature.row_shape).ravel()
     if feature.dtype == "str":
-        return np.array([v.decode() if isinstance(v, bytes) else v for v in values], object)
+        default = _each(default, lambda v: v.decode() if isinstance(v, bytes) else v)
     if feature.dtype == "bytes":
-        return np.array([v.encode() if isinstance(v, str) else v for v in values], object)
-    return values
+        default = _each(default, lambda v: v.encode() if isinstance(v, str) else v)
+    if default.ndim == 0:
+        return np.broadcast_to(default, (feature.width,))
+    return np.broadcast_to(default, feature.row_shape).ravel()
+
+
+def _each(values: Array, change: Callable[[Any], Any]) -> Array:
+    found = np.empty(values.size, object)
+    found[:] = [change(value) for value in values.ravel()]
+    return found.reshape(values.shape)
 
 
 def _cast(
@@ -183,7 +192,7 @@ def _strings(
 ) -> Any:
     width = feature.width
     fallback = None
-    if feature.default is not None and valid is None:
+    if feature.default is not None and valid is None and len(spans):
         fallback = [v.encode() if isinstance(v, str) else v for v in filled(feature).tolist()]
     if strings == "batch" and fallback is None:
         return RecordBatch(buffer, *spans.spans(column, splits=splits, width=width, valid=valid))
@@ -212,7 +221,7 @@ def _raw(spans: Any, column: int, feature: Feature) -> Any:
     fallback = None
     if feature.ragged:
         fallback = [b""]
-    elif feature.default is not None:
+    elif feature.default is not None and len(spans):
         fallback = [filled(feature).tobytes()]
     data, offsets = spans.joined(column, fallback=fallback)
     sizes = np.diff(offsets)
@@ -250,7 +259,7 @@ def _check_sizes(spans: Any, column: int, sizes: Int64Array, wrong: Array, row: 
 Nulls = Literal["mask", "nan", "default"]
 """How nulls come."""
 
-_MOST_ROOM = 1 << 32
+MOST_ROOM = 1 << 32
 """Bytes of nulls and defaults in the columns of one batch."""
 _WIRE_BYTES = {"bytes": 16, "float32": 4, "int64": 8}
 """Bytes that a reader sets aside for each value; for a byte string, for its place."""
@@ -319,13 +328,13 @@ def most_room(features: Iterable[Feature]) -> int:
 def check_room(spans: Any, columns: Mapping[str, tuple[int, Feature]]) -> None:
     """MemoryError for nulls and defaults that would take much room in all: shapes come from
     schemas, and schemas from files. ``columns`` are features, each with the place of its key."""
-    if most_room(feature for _, feature in columns.values()) * len(spans) <= _MOST_ROOM:
+    if most_room(feature for _, feature in columns.values()) * len(spans) <= MOST_ROOM:
         return
     room = 0
     for name, (column, feature) in columns.items():
         each = _room(feature)
         room += each * _absent(name, spans, column, feature) if each else 0
-        if room > _MOST_ROOM:
+        if room > MOST_ROOM:
             raise MemoryError(
                 f"feature {name!r}: with it, nulls and defaults would take {room} bytes; decode "
                 "fewer records at once"

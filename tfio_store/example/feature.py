@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +29,13 @@ ROW_LENGTHS = "/row_lengths"
 Shape = tuple[int | None, ...]
 
 _TOO_WIDE = 1 << 40
+_MOST_DIMS = 255
+"""More than numpy has, and few enough to multiply."""
+_MOST_DEPTH = 64
+"""Of the lists in a default: numpy has no more dimensions."""
+
+_DTYPE = re.compile(r"[<>=|]?(\?|[A-Za-z_][A-Za-z0-9_]{0,63})(\[[0-9]{0,9}[A-Za-zμ]{1,12}\])?")
+"""A single dtype. Schemas come from files, and numpy takes other names for programs to parse."""
 
 _INTEGERS = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
@@ -332,6 +340,9 @@ class Feature:
 def _shape(shape: Any) -> Shape:
     if isinstance(shape, (str, bytes)) or not hasattr(shape, "__iter__"):
         raise TypeError(f"shape must be a tuple of int and None, got {shape!r}")
+    shape = tuple(shape)
+    if len(shape) > _MOST_DIMS:
+        raise ValueError(f"shape has {len(shape)} dimensions, and at most {_MOST_DIMS} can be read")
     dims = tuple(None if dim is None else int(dim) for dim in shape)
     if any(dim is not None and dim < 0 for dim in dims):
         raise ValueError(f"shape must have no negative dimension, got {dims}")
@@ -353,6 +364,8 @@ def _dtype_name(dtype: Any) -> str:
 
 
 def _numpy_dtype(name: str) -> np.dtype[Any]:
+    if not _DTYPE.fullmatch(name):
+        raise ValueError(f"dtype {name[:100]!r} is not the name of a single dtype of numpy")
     try:
         dtype = np.dtype(name)
     except TypeError:
@@ -404,9 +417,11 @@ def _default_to_json(value: Any) -> Any:
     return value
 
 
-def _default_from_json(value: Any) -> Any:
+def _default_from_json(value: Any, depth: int = 0) -> Any:
     if isinstance(value, list):
-        return [_default_from_json(item) for item in value]
+        if depth == _MOST_DEPTH:
+            raise ValueError(f"a default is nested more than {_MOST_DEPTH} lists deep")
+        return [_default_from_json(item, depth + 1) for item in value]
     if isinstance(value, dict):
         return base64.b64decode(value["base64"]) if "base64" in value else float(value["float"])
     return value

@@ -161,7 +161,14 @@ class Schema(Mapping[str, Feature]):
                 {str(name): Feature.from_json(feature) for name, feature in features},
                 arrow=None if arrow is None else base64.b64decode(arrow, validate=True),
             )
-        except (AttributeError, KeyError, TypeError, binascii.Error) as error:
+        except (
+            AttributeError,
+            KeyError,
+            TypeError,
+            OverflowError,
+            RecursionError,
+            binascii.Error,
+        ) as error:
             raise ValueError(f"not a schema: {error!r}") from None
 
     @classmethod

@@ -34,7 +34,7 @@ class HTTPStore(FsspecStore):
 
     def get(self, path: str, *, most: int | None = None) -> tuple[bytes, ObjectInfo]:
         async def attempt() -> tuple[bytes, ObjectInfo]:
-            answer = (await self._ask("GET", path)).expect(200)
+            answer = (await self._ask("GET", path, most=most)).expect(200)
             data = whole_body(answer.body, answer.headers.get("Content-Length"))
             check_size(len(data), most, self.url(path))
             return data, ObjectInfo(path, len(data), version_of(answer))
@@ -81,7 +81,12 @@ class HTTPStore(FsspecStore):
         return await self._retry.run(attempt, self.url(path), nbytes=stop - start)
 
     async def _ask(
-        self, method: str, path: str, headers: Mapping[str, str] | None = None
+        self,
+        method: str,
+        path: str,
+        headers: Mapping[str, str] | None = None,
+        *,
+        most: int | None = None,
     ) -> Answer:
         fs = self._connection.fs
         session = await fs.set_session()
@@ -89,7 +94,14 @@ class HTTPStore(FsspecStore):
         options["headers"] = {**options.get("headers", {}), **STORED_BYTES, **(headers or {})}
         options.setdefault("allow_redirects", True)
         async with session.request(method, fs.encode_url(path), **options) as answer:
-            return Answer(answer.status, answer.headers, await answer.read())
+            if most is None or answer.status != 200:
+                return Answer(answer.status, answer.headers, await answer.read())
+            pieces, nbytes = [], 0
+            async for piece in answer.content.iter_any():
+                pieces.append(piece)
+                nbytes += len(piece)
+                check_size(nbytes, most, self.url(path))  # a body may have no end
+            return Answer(answer.status, answer.headers, b"".join(pieces))
 
 
 def size_of(answer: Answer) -> int | None:

@@ -219,13 +219,24 @@ def _step(feature: Feature) -> str:
     return f"tf.io.RaggedFeature({_TYPES[feature.wire]}, row_splits_dtype=tf.int64)"
 
 
+_SPELLED_OUT = 64
+"""The default of a shape of more values is printed as a product: shapes come from files."""
+
+
 def _default(feature: Feature) -> str:
     if feature.default is None:
         return ""
     value = feature.default
-    for size in reversed(feature.row_shape if not isinstance(value, list) else ()):
-        value = [value] * size
-    return f", {_literal(value)}"
+    if isinstance(value, list):
+        return f", {_literal(value)}"
+    if feature.width <= _SPELLED_OUT:
+        for size in reversed(feature.row_shape):
+            value = [value] * size
+        return f", {_literal(value)}"
+    text = _literal(value)
+    for size in reversed(feature.row_shape):
+        text = f"[{text}] * {size}"
+    return f", {text}"
 
 
 def _literal(value: object) -> str:
@@ -243,5 +254,8 @@ def _raw_default(feature: Feature) -> str:
         return ""
     import numpy as np
 
+    if not isinstance(feature.default, list) and feature.width > _SPELLED_OUT:
+        one = np.full((), feature.default).astype(feature.item_dtype()).tobytes()
+        return f", {one!r} * {feature.width}"
     memory = np.full(feature.row_shape, feature.default).astype(feature.item_dtype()).tobytes()
     return f", {memory!r}"

@@ -10,8 +10,10 @@ Names of folders are digests, so that they show neither URLs nor what is in them
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
+import shlex
 import stat
 import struct
 import threading
@@ -223,13 +225,42 @@ class CacheFolder:
         """Raises OSError that names the argument, unless one can write here."""
         try:
             os.makedirs(self._base, mode=0o700, exist_ok=True)
+            self._check_owner()
             for folder in (self._writing, self._files):
                 os.makedirs(folder, exist_ok=True)
+            for name in (self._root, self._writing, self._files, self._room.total):
+                if os.path.islink(name):
+                    said = f"{name} is a link; delete it, or pass another folder"
+                    raise OSError(errno.ELOOP, said, name)
             self._room.settle()
             self._room.sweep()
         except OSError as error:
             text = f"cache={self._base!r} cannot be written to: {error.strerror}"
             raise type(error)(error.errno, text, error.filename) from error
+
+    def _check_owner(self) -> None:
+        """PermissionError if others can put files and links here: what they put would be deleted
+        and written to as if it were the cache's own."""
+        ours = os.geteuid()
+        for status in (os.lstat(self._base), os.stat(self._base)):
+            link = stat.S_ISLNK(status.st_mode)
+            # who owns a link can lead it elsewhere at any time; the superuser may
+            owners = {ours, 0} if link else {ours}
+            if status.st_uid not in owners:
+                said = (
+                    f"it belongs to user {status.st_uid}, and this process runs as user {ours}; "
+                    "pass a folder of your own, or one that is not there yet"
+                )
+                raise PermissionError(errno.EPERM, said, self._base)
+            if not link and status.st_mode & 0o022:
+                # a shared folder, as /tmp is, must stay as it is
+                shared = bool(status.st_mode & stat.S_ISVTX)
+                take = f"take that from them with chmod go-w {shlex.quote(self._base)}, or "
+                said = (
+                    f"other users may write into it; {'' if shared else take}"
+                    "pass a folder that is not there yet, which is made for you alone"
+                )
+                raise PermissionError(errno.EPERM, said, self._base)
 
     def find(self, digest: bytes, start: int, stop: int) -> Found:
         """Read what there is of bytes ``start:stop`` of the object of this digest."""
@@ -268,7 +299,7 @@ class CacheFolder:
         path = self._path(digest, span)
         try:
             # a pipe would keep us waiting for who writes into it
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
             try:
                 data = Entry(digest, *span).read(descriptor, *part)
                 with contextlib.suppress(OSError):  # the file of another user
@@ -337,7 +368,7 @@ class CacheFolder:
             if now - known.looked < LOOK_AGAIN_SECONDS:
                 return
             known.looked = now
-        names = [_NAME.fullmatch(entry.name) for entry in scanned(self._folder(digest))]
+        names = [_NAME.fullmatch(name) for name in scanned(self._folder(digest))]
         found = [(int(name[1]), int(name[2])) for name in names if name is not None]
         with self._lock:
             known.kept.add(span for span in found if span[0] < span[1])

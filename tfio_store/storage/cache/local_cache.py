@@ -24,7 +24,8 @@ class LocalCache:
     the whole dataset, or for a worker's share.
 
     Args:
-        path (str | PathLike): The folder, which is made if there is none.
+        path (str | PathLike): The folder, which is made if there is none. One that is there must
+            belong to the user, and nobody else may write into it.
         max_bytes (int): How many bytes to keep. All who share a folder should pass the same.
             Default 64 GiB.
 
@@ -33,7 +34,7 @@ class LocalCache:
         ValueError: The path is empty or a URL, or ``max_bytes`` is less than 1.
 
     Example:
-        >>> cache = tfs.LocalCache("/tmp/tfio_store-cache", max_bytes=10 << 30)
+        >>> cache = tfs.LocalCache("~/.cache/tfio_store", max_bytes=10 << 30)
         >>> reader = tfs.RecordReader(
         ...     "s3://b/train", storage=tfs.Storage(cache=cache)
         ... )  # doctest: +SKIP

@@ -64,7 +64,9 @@ class Room:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[int]:
-        descriptor = os.open(self.total, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        # through a link a foreign file would get our total
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        descriptor = os.open(self.total, flags, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield descriptor
@@ -89,10 +91,11 @@ class Room:
 
     def sweep(self) -> None:
         """Delete what killed writers left."""
-        for entry in scanned(self.temporary):
-            with contextlib.suppress(FileNotFoundError):
-                if time.time() - entry.stat().st_mtime > STALE_SECONDS:
-                    os.unlink(entry.path)
+        oldest = (time.time() - STALE_SECONDS) * 1e9
+        for used, _, path in described(self.temporary):
+            if used < oldest:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(path)
 
     def _held(self) -> int:
         # in this order: a file that gets its name meanwhile is counted twice, and not missed
@@ -101,8 +104,8 @@ class Room:
 
     def _found(self) -> Iterator[tuple[int, int, str]]:
         for group in scanned(self.files):
-            for folder in scanned(group.path):
-                yield from described(folder.path)
+            for folder in scanned(os.path.join(self.files, group)):
+                yield from described(os.path.join(self.files, group, folder))
 
 
 def created(path: str, nbytes: int) -> None:
@@ -116,19 +119,26 @@ def created(path: str, nbytes: int) -> None:
 
 def described(folder: str) -> Iterator[tuple[int, int, str]]:
     """When it was used last, its bytes, and the path, of each file in a folder."""
-    for entry in scanned(folder):
+    for name in scanned(folder):
+        path = os.path.join(folder, name)
         with contextlib.suppress(FileNotFoundError):
-            status = entry.stat(follow_symlinks=False)  # a link that is not ours may lead nowhere
-            yield status.st_mtime_ns, status.st_size, entry.path
+            status = os.lstat(path)  # a link that is not ours may lead nowhere
+            yield status.st_mtime_ns, status.st_size, path
 
 
-def scanned(folder: str) -> list[os.DirEntry[str]]:
+def scanned(folder: str) -> list[str]:
+    """The names in a folder. None behind a link: what is there is somebody's own, and must not
+    count, or go."""
     try:
-        with os.scandir(folder) as entries:
-            return list(entries)
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(folder, flags)
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
         if error.errno != errno.ELOOP:  # a link that somebody put there
             raise
         return []
+    try:
+        return os.listdir(descriptor)
+    finally:
+        os.close(descriptor)
