@@ -27,7 +27,7 @@ except ModuleNotFoundError as _error:
     ) from _error
 
 from tfio_store.errors import CorruptRecordError, DataLossWarning
-from tfio_store.example.kinds import encoding_of
+from tfio_store.example.kinds import check_scans, encoding_of
 from tfio_store.example.schema import Schema
 from tfio_store.records.misspelled import unknown
 from tfio_store.storage.threads import Threads, mapped
@@ -43,9 +43,6 @@ _TO_RESIZE = {"RGB": "RGBX", "L": "GRAY", "RGBA": "RGBA"}
 """The dtypes that the compiled resizing takes."""
 
 _MOST_PIXELS = 100_000_000
-_MOST_SCANS = 500
-"""A JPEG of many scans takes as long as so many images. libjpeg-turbo's own limit, where it is
-asked for one."""
 
 
 def _compiled() -> Any:
@@ -306,6 +303,8 @@ class _How:
         encoding = encoding_of(data)
         if encoding is None:
             raise ValueError(f"begins with {data[:8]!r}, and is no image of a known encoding")
+        if encoding == "jpeg":
+            check_scans(data)
         try:
             if encoding == "jpeg":
                 return self._of_jpeg(data, out, memory)
@@ -318,6 +317,7 @@ class _How:
     def into(self, data: bytes, place: Pixels) -> bool:
         """Put the pixels into ``place``, unless their size is another one."""
         if encoding_of(data) == "jpeg":
+            check_scans(data)
             try:
                 height, width, colors, _ = simplejpeg.decode_jpeg_header(data)
                 if (height, width) != place.shape[:2]:
@@ -337,8 +337,6 @@ class _How:
     def _of_jpeg(self, data: bytes, out: Pixels | None, memory: _Memory) -> Pixels:
         height, width, colors, _ = simplejpeg.decode_jpeg_header(data)
         self._check_size(height, width)
-        if data.count(b"\xff\xda") > _MOST_SCANS:
-            raise _TooLargeError(f"is a JPEG of more than {_MOST_SCANS} scans")
         if colors in ("CMYK", "YCCK"):
             return self._by_pillow(data, "jpeg", out)
         if out is None:
@@ -442,7 +440,7 @@ class _Memory:
 
 
 class _TooLargeError(ValueError):
-    """An image has more pixels or scans than are allowed."""
+    """An image has more pixels than are allowed."""
 
 
 def _is_count(value: Any) -> bool:

@@ -6,7 +6,7 @@ import io
 import json
 import tarfile
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -137,6 +137,67 @@ def test_keys_that_name_no_file(run: Run, tmp_path: Path) -> None:
         assert not (tmp_path / "x.tar").exists()
 
 
+def sparse_tar(form: Literal[1, 2]) -> bytes:
+    """A member whose size by its header is 1 GiB, and that stores nothing."""
+    member = tarfile.TarInfo("a.bin")
+    if form == tarfile.GNU_FORMAT:
+        member.type = tarfile.GNUTYPE_SPARSE
+        head = bytearray(member.tobuf(form))
+        head[386:398] = head[483:495] = b"%011o\0" % (1 << 30)
+        head[148:156] = b" " * 8
+        head[148:156] = b"%06o\0 " % sum(head)
+        return bytes(head) + bytes(1024)
+    keys = {"major": "1", "minor": "0", "realsize": str(1 << 30), "name": "a.bin"}
+    member.pax_headers = {f"GNU.sparse.{key}": value for key, value in keys.items()}
+    member.size = 512
+    return member.tobuf(form) + b"1\n0\n0\n".ljust(512, b"\0") + bytes(1024)
+
+
+def long_name_tar() -> bytes:
+    member = tarfile.TarInfo(f"{'a' * 100_000}.txt")
+    return member.tobuf(tarfile.GNU_FORMAT) + bytes(1024)
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (sparse_tar(1), "a.bin is sparse; pack it without tar's --sparse"),
+        (sparse_tar(2), "a.bin is sparse; pack it without tar's --sparse"),
+        (long_name_tar(), "a header has 100,005 bytes, and at most 65,536 are read"),
+    ],
+)
+def test_tars_that_claim_more_than_they_hold(
+    run: Run, tmp_path: Path, data: bytes, text: str
+) -> None:
+    (tmp_path / "a.tar").write_bytes(data)
+    answer = run("convert", tmp_path / "a.tar", tmp_path / "t")
+    assert answer.code == 2
+    assert f"{tmp_path / 'a.tar'}: cannot be read as a tar file: {text}" in answer.err
+
+
+def test_a_sample_that_inflates_to_too_much(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tfio_store.tables.formats.tar_samples._LARGEST", 20_000)
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w:gz") as tar:
+        for part in ("a", "b"):
+            member = tarfile.TarInfo(f"s.{part}")
+            member.size = 10_000
+            tar.addfile(member, io.BytesIO(bytes(10_000)))
+    (tmp_path / "a.tar.gz").write_bytes(made.getvalue())
+    answer = run("convert", tmp_path / "a.tar.gz", tmp_path / "t")
+    assert answer.code == 2
+    assert "sample 's' has more than 20,000 bytes" in answer.err
+    with (
+        tarfile.open(fileobj=io.BytesIO(made.getvalue())) as tar,
+        tarfile.open(tmp_path / "b.tar", "w") as plain,
+    ):
+        for member in tar:
+            plain.addfile(member, tar.extractfile(member))
+    assert run("convert", tmp_path / "b.tar", tmp_path / "t").code == 0  # which has the bytes
+
+
 def test_a_folder_of_images(run: Run, place: Place) -> None:
     for n, name in enumerate(("dog/b.png", "cat/a.jpg", "cat/deep/c.JPEG")):
         place.put(f"images/{name}", (PNG if name.endswith("png") else JPEG) + bytes([n]))
@@ -239,6 +300,31 @@ def test_what_is_no_array(run: Run, tmp_path: Path) -> None:
     assert "no column 'z'; there are x, y" in answer.err
     answer = run("convert", tmp_path / "lengths.npz", tmp_path / "t", "-c", "x")
     assert answer.code == 0
+
+
+def test_arrays_that_inflate_to_too_much(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tfio_store.tables.formats.array_files._LARGEST", 20_000)
+    wide, by_columns = np.zeros((1, 30_000), np.uint8), np.zeros((300, 100), np.uint8, order="F")
+    np.savez_compressed(tmp_path / "row.npz", x=wide)
+    np.savez_compressed(tmp_path / "rows.npz", x=wide[:, :15_000], y=wide[:, :15_000])
+    np.savez_compressed(tmp_path / "whole.npz", x=by_columns)
+    long = b"\x93NUMPY\x02\x00" + (1 << 30).to_bytes(4, "little") + bytes(100)
+    (tmp_path / "long.npy").write_bytes(long)
+    for name, text in (
+        ("row.npz", "a row has 30,000 bytes or more, too many for a record"),
+        ("rows.npz", "a row has 15,000 bytes or more, too many for a record"),
+        ("whole.npz", "an array of 30,000 bytes is stored by columns"),
+        ("long.npy", "a header has 1,073,741,824 bytes"),
+    ):
+        answer = run("convert", tmp_path / name, tmp_path / "t")
+        assert answer.code == 2
+        assert text in answer.err
+        assert str(tmp_path / name) in answer.err
+    for name, array in (("row.npy", wide), ("whole.npy", by_columns)):  # the file has the bytes
+        np.save(tmp_path / name, array)
+        assert run("convert", tmp_path / name, tmp_path / name.partition(".")[0]).code == 0
 
 
 def test_formats_that_are_read_only(run: Run, tmp_path: Path) -> None:

@@ -178,3 +178,44 @@ def test_a_type_error_from_inside_is_a_fault_of_the_program() -> None:
     assert exit_code(TypeError("unsupported format string passed to NoneType.__format__")) == 70
     assert exit_code(TypeError("feature 'u': row 0 is str, where the schema has uint64")) == 2
     assert exit_code(TypeError("f() got an unexpected keyword argument 'nosuch'")) == 2
+
+
+def test_features_beyond_the_first_are_left_out_with_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tfio_store.tables.stats._MOST_FEATURES", 3)
+    rows = [{"a": 1, "b": 2}, {"a": 3, "c": 4}]
+    assert list(of(tmp_path, rows)) == ["a", "b", "c"]
+    with pytest.warns(RuntimeWarning, match="there are more than 3 features: .* are left out"):
+        found = of(tmp_path, [*rows, {"a": 5, "d": 6}])
+    assert list(found) == ["a", "b", "c"]
+    assert (found["a"].present, found["a"].most) == (3, 5)
+
+
+def test_records_with_names_of_their_own_are_decoded_in_small_tables(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of their names times all records would be far more than the file holds."""
+    from tfio_store.tables import rows as rows_module, stats as stats_module
+
+    path = tmp_path / "f"
+    rows: list[dict[str, Any]] = [{"all": i, f"own{i:03d}": i} for i in range(200)]
+    path.write_bytes(framed([tfs.encode_example(row) for row in rows]))
+    plain, shown = tfs.stats(str(path)), run("head", path, "-n", "200", "--json").out
+    monkeypatch.setattr(rows_module, "_MOST_CELLS", 1000)
+    cells = []
+
+    def decoded(batch: Any, schema: Any, **how: Any) -> Any:
+        cells.append(len(batch) * len(schema))
+        return tfs.decode_examples(batch, schema, **how)
+
+    monkeypatch.setattr(rows_module, "decode_examples", decoded)
+    monkeypatch.setattr(stats_module, "decode_examples", decoded)
+    assert tfs.stats(str(path)) == plain
+    assert run("head", path, "-n", "200", "--json").out == shown
+    assert max(cells) <= 1000
+    assert sum(cells) >= 2 * 400
+    path.write_bytes(framed([*map(tfs.encode_example, rows), tfs.encode_example({"all": 0.5})]))
+    with pytest.raises(tfs.SchemaError, match="holds float32 values, and int64 elsewhere") as error:
+        tfs.stats(str(path))
+    assert error.value.record == 200

@@ -211,3 +211,18 @@ def test_tensors_of_impossible_shapes(tmp_path: Path) -> None:
         writer.write_batch(records)
     with pytest.raises(tfs.CorruptRecordError, match="episode 1, step 0: steps/grid holds"):
         tfs.Episodes(folder, keys=["grid"])[1]
+
+
+@pytest.mark.parametrize("keys", ["grid", "packed"])
+def test_a_tensor_that_inflates_to_too_much(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: str
+) -> None:
+    """Its shape is the file's word, and a small record can say any."""
+    shutil.copytree(GOLDEN / "arm", tmp_path / "arm")
+    folder = tmp_path / "arm" / "1.0.0"
+    assert len(tfs.Episodes(folder, keys=[keys])[1]["steps"][keys])
+    monkeypatch.setattr("tfio_store.episodes.decoding._MOST_INFLATED", 2)
+    monkeypatch.setattr("zlib.decompressobj", lambda: pytest.fail("it was inflated"))
+    named = rf"episode 1, step 0: steps/{keys} is damaged: .*more than the 2 bytes"
+    with pytest.raises(tfs.CorruptRecordError, match=named):
+        tfs.Episodes(folder, keys=[keys])[1]

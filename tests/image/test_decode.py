@@ -123,16 +123,38 @@ def test_very_long_images() -> None:
         assert found.shape == (1, 2, 2, 3)
 
 
-def test_a_jpeg_of_many_scans_is_refused() -> None:
-    """Some hundred bytes each, for which the whole picture is walked."""
+def jpeg_of_scans(count: int) -> bytes:
+    """Some hundred bytes for each scan, for which the whole picture is walked."""
     file = io.BytesIO()
     Image.new("RGB", (64, 64), "red").save(file, "jpeg", progressive=True)
     data = file.getvalue()
     scan = data.rindex(b"\xff\xda")
-    bomb = data[:scan] + data[scan:-2] * 600 + data[-2:]
+    return data[:scan] + data[scan:-2] * count + data[-2:]
+
+
+def test_a_jpeg_of_many_scans_is_refused() -> None:
     with pytest.raises(tfs.CorruptRecordError, match="more than 500 scans"):
-        image.decode([bomb], size=(8, 8))
-    assert image.decode([data], size=(8, 8))[0, 4, 4].tolist() == [254, 0, 0]
+        image.decode([jpeg_of_scans(600)], size=(8, 8))
+    assert image.decode([jpeg_of_scans(1)], size=(8, 8))[0, 4, 4].tolist() == [254, 0, 0]
+
+
+def test_a_jpeg_of_many_scans_is_refused_before_it_is_decoded_in_place() -> None:
+    place = np.empty((64, 64, 3), np.uint8)
+    with pytest.raises(ValueError, match="more than 500 scans"):
+        image.decode_into([jpeg_of_scans(600)], [place], fast=True, threads=1)
+    assert image.decode_into([jpeg_of_scans(1)], [place], fast=True, threads=1)
+
+
+def test_a_jpeg_of_many_scans_is_refused_in_columns_of_images() -> None:
+    schema = {"photo": tfs.Feature.image()}
+    for count in (1, 600):
+        record = tfs.encode_example({"photo": jpeg_of_scans(count)})
+        if count == 1:
+            (found,) = tfs.decode_examples([record], schema, decode_images=True)["photo"]
+            assert found.shape == (64, 64, 3)
+        else:
+            with pytest.raises(tfs.SchemaError, match="more than 500 scans"):
+                tfs.decode_examples([record], schema, decode_images=True)
 
 
 def test_of_16_bits_the_upper_8_are_taken() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -366,3 +367,46 @@ def test_offsets_are_counted(text: str, utc: str | None, tmp_path: Path) -> None
     else:
         found = made(tmp_path, "jsonl", lines({"t": text}), schema=schema)
         assert found["t"][0] == np.datetime64(utc, "ms")
+
+
+def test_a_row_of_many_fields_does_not_widen_the_rows_before_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(json_lines, "CELLS", 1000)
+    wide = {f"k{i}": i for i in range(400)}
+    rows = [{"a": i} for i in range(100)] + [wide, {"a": 1}]
+    found = list(json_lines.pieces_of(io.BytesIO(lines(*rows).encode())))
+    assert [count for count, _ in found] == [100, 2]
+    assert [len(columns) for _, columns in found] == [1, 401]
+    assert max(count * len(columns) for count, columns in found) <= 1000
+
+
+def test_tables_are_small_where_other_rows_have_more_columns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tfio_store.tables.formats import text_tables
+
+    monkeypatch.setattr(json_lines, "CELLS", 1000)
+    cells = []
+    table = text_tables._table
+
+    def made_table(*how: Any) -> Any:
+        found = table(*how)
+        cells.append(sum(map(len, found.values())))
+        return found
+
+    monkeypatch.setattr(text_tables, "_table", made_table)
+    wide = {f"k{i}": [i] for i in range(400)}
+    found = made(tmp_path, "jsonl", lines(*({"a": i} for i in range(100)), wide))
+    assert found["a"].tolist() == [*range(100), None]
+    assert len(found) == 401
+    assert max(cells) <= 1000
+
+
+def test_the_double_of_many_fields_is_found_in_linear_time() -> None:
+    names = [f"k{i:06d}" for i in range(40_000)]
+    text = "{" + ",".join(f'"{name}":0' for name in [*names, names[-1]]) + "}\n"
+    began = time.process_time()
+    with pytest.raises(ValueError, match="two fields are named 'k039999'"):
+        list(json_lines.pieces_of(io.BytesIO(text.encode())))
+    assert time.process_time() - began < 5  # in quadratic time, half a minute

@@ -41,7 +41,7 @@ Rows = npt.NDArray[np.int64]
 
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 _MOST_INFLATED = 1 << 30
-"""A compressed tensor of unknown shape may have so many bytes."""
+"""A compressed tensor may have so many bytes: a few inflate to any number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,6 +394,9 @@ def _tensors(episode: Episode, leaf: Leaf, column: Any, rows: Rows) -> Any:
 
 
 def _inflated(episode: Episode, leaf: Leaf, row: int, data: bytes, most: int) -> bytes:
+    too_much = f"is damaged: it inflates to more than the {_MOST_INFLATED:,} bytes that it may have"
+    if most > _MOST_INFLATED:  # as its shape says, which is a file's word
+        raise episode.place.damaged(leaf, row, too_much)
     inflater = zlib.decompressobj()
     try:
         found = inflater.decompress(data, max(1, most + 1))
@@ -402,6 +405,8 @@ def _inflated(episode: Episode, leaf: Leaf, row: int, data: bytes, most: int) ->
         raise episode.place.damaged(leaf, row, reason) from error
     if not inflater.eof and len(found) <= most:
         raise episode.place.damaged(leaf, row, "is compressed data that is cut")
+    if len(found) > _MOST_INFLATED:
+        raise episode.place.damaged(leaf, row, too_much)
     return found
 
 

@@ -14,6 +14,7 @@ __all__ = [
     "ClassLabel",
     "Image",
     "Kind",
+    "check_scans",
     "class_label",
     "decoded_image",
     "encode_image",
@@ -83,6 +84,17 @@ def encoding_of(data: bytes) -> str | None:
         if data.startswith(first) and data.startswith(other, offset):
             return encoding
     return None
+
+
+_MOST_SCANS = 500
+"""A JPEG of many scans takes as long as so many images. libjpeg-turbo's own limit, where it is
+asked for one."""
+
+
+def check_scans(data: bytes) -> None:
+    """ValueError for a JPEG of too many scans. To ask before it is decoded."""
+    if data.count(b"\xff\xda") > _MOST_SCANS:
+        raise ValueError(f"is a JPEG of more than {_MOST_SCANS} scans")
 
 
 Kind = ClassLabel | Image
@@ -178,6 +190,8 @@ def decoded_image(data: bytes) -> npt.NDArray[Any]:
     encoding = encoding_of(data)
     if encoding is None:
         raise ValueError(f"begins with {data[:8]!r}, and is no image of an encoding that is known")
+    if encoding == "jpeg":
+        check_scans(data)
     pillow = _pillow()
     try:
         with pillow.open(io.BytesIO(data), formats=[encoding.upper()]) as picture:

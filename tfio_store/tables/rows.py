@@ -29,7 +29,7 @@ from tfio_store.tables.infer import first_schema, schema_of_records
 from tfio_store.tables.source_errors import of_source
 from tfio_store.tables.texts import iso_texts
 
-__all__ = ["Selection", "opened", "parse_numbers", "rows_of"]
+__all__ = ["Selection", "opened", "parse_numbers", "rows_of", "slices_of"]
 
 
 # Some records of a source: its first, its last, a sample, or those of given numbers.
@@ -168,6 +168,10 @@ def parse_numbers(text: str, size: int) -> list[int]:
 _MOST_ROWS = 4096
 """So many rows are decoded at once."""
 
+_MOST_CELLS = 4 << 20
+"""Rows times features that are decoded at once: where each record has features of its own, their
+table is mostly empty, and far larger than they are."""
+
 Row = dict[str, Any]
 
 
@@ -199,9 +203,34 @@ def rows_of(
             with of_source(source, first):
                 if known is None and scalars is None:
                     scalars = _scalars(source, storage, batch, max_record_bytes)
-                schema = known or opened(schema_of_records(batch, first=first, empty=True))
-                yield from _rows(batch, schema, scalars or {}, columns)
+            for begin, part, schema in slices_of(batch, source, first, known, empty=True):
+                with of_source(source, first + begin):
+                    yield from _rows(part, schema, scalars or {}, columns)
             first += len(batch)
+
+
+def slices_of(
+    batch: RecordBatch, source: Source, first: int, known: Schema | None, *, empty: bool = False
+) -> Iterator[tuple[int, RecordBatch, Schema]]:
+    """The records in runs that decode to small tables, each with the number of its first record in
+    the batch, and its features: those that are ``known``, or the ones that its records have, of any
+    number of values. For ``empty`` see `schema_of_records`; ``first`` is the number of the batch's
+    first record."""
+
+    def features(part: RecordBatch, begin: int) -> Schema:
+        if known is not None:
+            return known
+        with of_source(source, first + begin):
+            return opened(schema_of_records(part, first=first + begin, empty=empty))
+
+    whole = features(batch, 0)
+    step = max(1, _MOST_CELLS // max(1, len(whole)))
+    if step >= len(batch):
+        yield 0, batch, whole
+        return
+    for begin in range(0, len(batch), step):
+        part = batch[begin : begin + step]
+        yield begin, part, features(part, begin)
 
 
 def _scalars(
@@ -249,12 +278,14 @@ def _rows(
     for name in present.keys() & zoned(schema.arrow) if times and schema.arrow else ():
         values[name] = list(map(_in_utc, values[name]))
     always = names if columns is not None or not scalars else [n for n in names if n in scalars]
-    others = [name for name in names if name not in always]
+    shown = set(always)
+    others = [name for name in names if name not in shown]
+    lacking: Row = dict.fromkeys(always)
+    held = [name for name in always if name in values]
     for row in range(len(batch)):
-        found = {
-            name: _unwrapped(values[name][row], name in single) if name in values else None
-            for name in always
-        }
+        found = lacking.copy()
+        for name in held:
+            found[name] = _unwrapped(values[name][row], name in single)
         for name in others:
             if values[name][row] is not None:
                 found[name] = _unwrapped(values[name][row], name in single)

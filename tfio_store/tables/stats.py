@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -20,14 +20,15 @@ from tfio_store.errors import SchemaError
 from tfio_store.example import Nullable, Ragged, decode_examples
 from tfio_store.example.codec import infer_feature_lists, infer_features
 from tfio_store.example.ragged import valid_rows
+from tfio_store.example.schema import Schema
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
 from tfio_store.records.lookalike import looks_like
+from tfio_store.records.warning import warn
 from tfio_store.storage import Storage
 from tfio_store.storage.storage import given_storage
 from tfio_store.tables.held_numbers import Budget, Held, quantiles
-from tfio_store.tables.infer import schema_of_records
-from tfio_store.tables.rows import opened
+from tfio_store.tables.rows import slices_of
 from tfio_store.tables.source_errors import of_source
 from tfio_store.tables.texts import iso_texts
 from tfio_store.write.progress import OnProgress, Progress, check_on_progress
@@ -282,6 +283,8 @@ def presence(
 
 _SAMPLE = 256 << 20
 _SEED = 0
+_MOST_FEATURES = 10_000
+"""Each takes some kilobytes, and a record of one byte per feature can name any number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,7 +323,8 @@ def stats(
     """Measure each feature: how many records have it, its range, quantiles and distinct values.
 
     Larger sources are sampled: blocks are read by chance, the same ones each time. Where there are
-    millions of values, quantiles are those of a part of them by chance.
+    millions of values, quantiles are those of a part of them by chance. Of the features, the first
+    10,000 that come are measured; a warning says so where there are more.
 
     Args:
         source (str | PathLike | list): See `RecordReader`.
@@ -361,19 +365,24 @@ def stats(
     tallies: dict[str, FeatureTally] = {}
     budget = Budget()
     records = nbytes = 0
-    whole = True
+    whole, more = True, False
     with RecordReader.of(dataset, max_record_bytes=max_record_bytes) as reader:
         sampled = sample_bytes is not None and not _fits(dataset, sample_bytes)
         for batch in (reader.shuffle(_SEED, window=1) if sampled else reader).batches():
             if sample_bytes is not None and nbytes >= sample_bytes:
                 whole = False
                 break
-            with of_source(source, records):
-                for name, dtype, column in _columns(batch, known):
-                    _tally(tallies, name, dtype, budget).add(column)
+            for begin, part, schema in slices_of(batch, source, records, known) if batch else ():
+                with of_source(source, records + begin):
+                    more |= _count(tallies, part, schema, budget)
             records, nbytes = records + len(batch), nbytes + batch.nbytes
             if on_progress is not None:
                 on_progress(Progress(records, nbytes, 0, None if sampled else dataset.num_records))
+    if more:
+        warn(
+            f"there are more than {_MOST_FEATURES:,} features: those that came after the first "
+            "ones are left out"
+        )
     found = {name: stats_of(tally) for name, tally in sorted(tallies.items())}
     return DatasetStats(records, nbytes, whole, found)
 
@@ -385,18 +394,24 @@ def _fits(dataset: Dataset, nbytes: int) -> bool:
     return all(codec_of(dataset, i) is None for i in range(len(dataset.shards)))
 
 
+def _count(
+    tallies: dict[str, FeatureTally], batch: RecordBatch, schema: Schema, budget: Budget
+) -> bool:
+    """Count the features of some records. Whether some are left out, for there are too many."""
+    room = _MOST_FEATURES - len(tallies)
+    new = [name for name in schema if name not in tallies]
+    left_out = set(new[max(0, room) :])
+    wanted = schema.select([n for n in schema if n not in left_out]) if left_out else schema
+    for name, column in decode_examples(batch, wanted).items():
+        _tally(tallies, name, schema[name].dtype, budget).add(column)
+    return bool(left_out)
+
+
 def _tally(tallies: dict[str, FeatureTally], name: str, dtype: str, budget: Budget) -> FeatureTally:
-    found = tallies.setdefault(name, FeatureTally(dtype, budget))
+    found = tallies.get(name)
+    if found is None:
+        found = tallies[name] = FeatureTally(dtype, budget)
     if found.dtype != dtype:
         reason = f"holds {dtype} values, and {found.dtype} elsewhere"
         raise SchemaError(reason, feature=name, record=0)
     return found
-
-
-def _columns(batch: RecordBatch, known: Any) -> Iterator[tuple[str, str, Any]]:
-    """Each feature's name, dtype and decoded column."""
-    if not len(batch):
-        return
-    schema = opened(schema_of_records(batch)) if known is None else known
-    for name, column in decode_examples(batch, schema).items():
-        yield name, schema[name].dtype, column

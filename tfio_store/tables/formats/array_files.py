@@ -38,6 +38,11 @@ _BYTES = 16 << 20
 _BUFFER = 1 << 20
 _NPY = ".npy"
 
+_LARGEST = 256 << 20
+"""A row has no more bytes, nor have arrays that are held whole, unless the file itself has: a
+small file can inflate to any size."""
+_LONGEST_HEADER = 64 << 10
+
 
 def read_arrays(dataset: Dataset, columns: Sequence[str] | None) -> Iterator[dict[str, Any]]:
     """The rows of all files, some at a time. The column of a .npy file is named "array".
@@ -49,29 +54,50 @@ def read_arrays(dataset: Dataset, columns: Sequence[str] | None) -> Iterator[dic
         stored = io.BufferedReader(StoredFile(store, path, shard.nbytes, shard.version), _BUFFER)
         try:
             with ExitStack() as open_files:
-                yield from _rows(_arrays(stored, open_files, columns))
+                room = _Room(max(_LARGEST, shard.nbytes or 0))
+                yield from _rows(_arrays(stored, open_files, columns, room))
         except (ValueError, zipfile.BadZipFile, EOFError, NotImplementedError) as error:
             raise ValueError(f"{shard.url}: cannot be read as numpy: {error}") from error
+
+
+class _Room:
+    """How many bytes the arrays of a file may still take: for one row of each, and for those that
+    are held whole."""
+
+    def __init__(self, most: int) -> None:
+        self._rows = min(most, DEFAULT_MAX_RECORD_BYTES)
+        self._whole = most
+
+    def take_row(self, nbytes: int) -> None:
+        self._rows -= nbytes
+        if self._rows < 0:
+            raise ValueError(f"a row has {nbytes:,} bytes or more, too many for a record")
+
+    def take_whole(self, nbytes: int) -> None:
+        self._whole -= nbytes
+        if self._whole < 0:
+            raise ValueError(
+                f"an array of {nbytes:,} bytes is stored by columns, and inflates to too much to "
+                "be held whole; save np.ascontiguousarray of it, or save it uncompressed"
+            )
 
 
 class _Array:
     """One array, whose rows are read in turn."""
 
-    def __init__(self, file: IO[bytes]) -> None:
-        version = np.lib.format.read_magic(file)
-        read = {(1, 0): np.lib.format.read_array_header_1_0}.get(
-            version, np.lib.format.read_array_header_2_0
-        )
-        shape, by_columns, self._dtype = read(file)
+    def __init__(self, file: IO[bytes], room: _Room) -> None:
+        shape, by_columns, self._dtype = _header(file)
         if self._dtype.hasobject:
             raise ValueError("Python objects are not read, since that runs code of the file")
         if not shape:
             raise ValueError("an array without a dimension has no rows")
         self.rows, self._row_shape = shape[0], shape[1:]
         self.row_nbytes = self._dtype.itemsize * int(np.prod(self._row_shape, dtype=object))
+        room.take_row(self.row_nbytes)
         self._file = file
         self._whole: npt.NDArray[Any] | None = None
         if by_columns and len(shape) > 1:  # whose rows lie apart
+            room.take_whole(self.rows * self.row_nbytes)
             self._whole = self._values(self.rows).reshape(shape, order="F")
         self._at = 0
 
@@ -93,17 +119,34 @@ class _Array:
         return np.frombuffer(data, self._dtype)
 
 
+def _header(file: IO[bytes]) -> Any:
+    """Shape, whether it is stored by columns, and dtype. NumPy itself reads a header of any length
+    before it refuses it."""
+    first = np.lib.format.read_magic(file) == (1, 0)
+    head = file.read(2 if first else 4)
+    length = int.from_bytes(head, "little")
+    if length > _LONGEST_HEADER:
+        raise ValueError(f"a header has {length:,} bytes, and at most {_LONGEST_HEADER:,} are read")
+    whole = io.BytesIO(head + file.read(length))
+    if first:
+        return np.lib.format.read_array_header_1_0(whole)
+    return np.lib.format.read_array_header_2_0(whole)
+
+
 def _arrays(
-    file: io.BufferedReader[Any], open_files: ExitStack, columns: Sequence[str] | None
+    file: io.BufferedReader[Any],
+    open_files: ExitStack,
+    columns: Sequence[str] | None,
+    room: _Room,
 ) -> dict[str, _Array]:
     if file.peek(2)[:2] != b"PK":
         check_columns(columns, ["array"])
-        return {"array": _Array(file)}
+        return {"array": _Array(file, room)}
     packed = open_files.enter_context(zipfile.ZipFile(file))
     names = [name[: -len(_NPY)] for name in packed.namelist() if name.endswith(_NPY)]
     check_columns(columns, names)
     return {
-        name: _Array(open_files.enter_context(packed.open(f"{name}{_NPY}")))
+        name: _Array(open_files.enter_context(packed.open(f"{name}{_NPY}")), room)
         for name in (names if columns is None else columns)
     }
 
@@ -114,8 +157,8 @@ def _rows(arrays: dict[str, _Array]) -> Iterator[dict[str, Any]]:
         each = ", ".join(f"{name} has {length}" for name, length in lengths.items())
         raise ValueError(f"arrays must have the same number of rows: {each}")
     rows = max(lengths.values(), default=0)
-    widest = max((array.row_nbytes for array in arrays.values()), default=0)
-    step = max(1, _BYTES // max(1, widest))
+    row_nbytes = sum(array.row_nbytes for array in arrays.values())
+    step = max(1, _BYTES // max(1, row_nbytes))
     for start in range(0, max(rows, 1), step):  # without rows there are columns all the same
         now = min(step, rows - start)
         yield {name: array.take(now) for name, array in arrays.items()}

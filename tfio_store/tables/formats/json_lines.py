@@ -9,12 +9,14 @@ from __future__ import annotations
 import io
 import json
 import math
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 __all__ = [
+    "CELLS",
     "NOT_FINITE",
     "as_type",
     "as_whole",
@@ -90,7 +92,8 @@ _ROWS = 16 << 10
 _PIECE = 16 << 20
 _BUFFER = 4 << 20
 _LONGEST = 256 << 20
-_CELLS = 4 << 20
+CELLS = 4 << 20
+"""A table has no more rows times columns, but for one that has a single row."""
 _DEPTH = 64
 _PLAIN = 17
 """A number of so few characters has no more digits than a float64."""
@@ -104,13 +107,17 @@ def pieces_of(file: Any) -> Iterator[tuple[int, dict[str, list[Any]]]]:
     names: set[str] = set()
     nbytes = 0
     for number, line in _lines(file):
-        if line.strip():
-            rows.append(_object(line, number))
-            names.update(rows[-1])
-            nbytes += len(line)
-        if len(rows) >= _ROWS or nbytes >= _PIECE or len(rows) * len(names) >= _CELLS:
+        if not line.strip():
+            continue
+        row = _object(line, number)
+        # asked before the row is added: one of many fields widens all that are there
+        full = (len(rows) + 1) * (len(names) + len(row.keys() - names)) > CELLS
+        if rows and (full or len(rows) >= _ROWS or nbytes >= _PIECE):
             yield len(rows), _columns(rows)
             rows, names, nbytes = [], set(), 0
+        rows.append(row)
+        names.update(row)
+        nbytes += len(line)
     if rows:
         yield len(rows), _columns(rows)
 
@@ -161,8 +168,8 @@ def _float(text: str) -> float:
 def _without_doubles(fields: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(fields)
     if len(found) < len(fields):
-        names = [name for name, _ in fields]
-        double = next(name for name in found if names.count(name) > 1)
+        counts = Counter(name for name, _ in fields)
+        double = next(name for name in found if counts[name] > 1)
         raise _RefusedError(f"two fields are named {double!r}; rename one of them")
     return found
 

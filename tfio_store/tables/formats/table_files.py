@@ -82,7 +82,13 @@ def _naming(url: str, form: str) -> Iterator[None]:
 
     try:
         yield
-    except (ValueError, pa.ArrowNotImplementedError, pa.ArrowKeyError) as error:
+    except (
+        ValueError,
+        pa.ArrowNotImplementedError,
+        pa.ArrowKeyError,
+        pa.ArrowIndexError,
+        pa.ArrowMemoryError,
+    ) as error:
         raise ValueError(f"{url}: cannot be read as {form}: {error}") from error
 
 
@@ -102,7 +108,13 @@ def _arrow(pa: Any, file: Any, columns: list[str] | None) -> tuple[Any, Iterator
         file.seek(0)
         found = batches = pa.ipc.open_stream(file)
     schema = _selected(found.schema.empty_table(), columns).schema
-    return schema, (_selected(batch, columns) for batch in batches)
+    return schema, (_validated(_selected(batch, columns)) for batch in batches)
+
+
+def _validated(batch: Any) -> Any:
+    """Arrow uses the offsets of a file as they are: those beyond it would read other memory."""
+    batch.validate(full=True)
+    return batch
 
 
 _READERS: dict[str, Callable[..., tuple[Any, Iterator[Any]]]] = {

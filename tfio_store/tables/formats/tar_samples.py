@@ -28,6 +28,12 @@ _SAMPLES, _BYTES = 4096, 16 << 20
 
 _BUFFER = 1 << 20
 
+_LARGEST = 256 << 20
+"""A sample has no more bytes, unless the file itself has: a small file can inflate to any size."""
+_LONGEST_HEADER = 64 << 10
+_MOST_SHARED = 1000
+"""Headers that hold for all later members may have so many fields."""
+
 Sample = dict[str, Any]
 
 
@@ -73,23 +79,32 @@ def _samples(dataset: Dataset, index: int) -> Iterator[Sample]:
     shard = dataset.shards[index]
     store, path = dataset.open(index)
     stored = StoredFile(store, path, shard.nbytes, shard.version)
+    most = min(max(_LARGEST, shard.nbytes or 0), DEFAULT_MAX_RECORD_BYTES)
     sample: Sample = {}
-    left_out = 0
+    left_out = nbytes = 0
     try:
-        with tarfile.open(fileobj=io.BufferedReader(stored, _BUFFER), mode="r|*") as tar:
+        buffered = io.BufferedReader(stored, _BUFFER)
+        with tarfile.open(fileobj=buffered, mode="r|*", tarinfo=_Member) as tar:
             for member in tar:
+                _check_headers(tar, member)
                 key, part = _split(member.name)
                 if not member.isfile() or not part or key.startswith("__"):
                     left_out += not member.isdir()
                     continue
                 if sample and sample[KEY] != key:
                     yield sample
-                    sample = {}
+                    sample, nbytes = {}, 0
                 sample[KEY] = key
                 if part in sample:
                     raise ValueError(f"{shard.url}: sample {key!r} has two parts {part!r}")
+                nbytes += tarfile.BLOCKSIZE + max(0, member.size)
+                if nbytes > most:
+                    raise ValueError(
+                        f"{shard.url}: sample {key!r} has more than {most:,} bytes, which is too "
+                        "much for a record; split it into smaller samples"
+                    )
                 sample[part] = _value(_content(tar, member), part, f"{shard.url}: {member.name}")
-    except (tarfile.TarError, EOFError, OverflowError) as error:
+    except (tarfile.TarError, EOFError, OverflowError, RecursionError) as error:
         raise ValueError(f"{shard.url}: cannot be read as a tar file: {error}") from error
     if sample:
         yield sample
@@ -104,9 +119,49 @@ def _split(name: str) -> tuple[str, str]:
     return f"{folder}{slash}{key}", part.lower()
 
 
+class _Member(tarfile.TarInfo):
+    """A header that is refused before memory is taken for what it claims."""
+
+    @classmethod
+    def frombuf(cls, buf: Any, encoding: str, errors: str) -> _Member:
+        found = super().frombuf(buf, encoding, errors)
+        if found.type in _HEADERS and not 0 <= found.size <= _LONGEST_HEADER:
+            raise tarfile.ReadError(
+                f"a header has {found.size:,} bytes, and at most {_LONGEST_HEADER:,} are read"
+            )
+        if found.type == tarfile.GNUTYPE_SPARSE:
+            raise _sparse(found.name)
+        return found
+
+    def _proc_gnusparse_10(self, member: tarfile.TarInfo, *_: Any) -> None:
+        # in place of tarfile's own, which reads a list of any length out of the file
+        raise _sparse(member.name)
+
+
+_HEADERS = {
+    tarfile.GNUTYPE_LONGNAME,
+    tarfile.GNUTYPE_LONGLINK,
+    tarfile.XHDTYPE,
+    tarfile.XGLTYPE,
+    tarfile.SOLARIS_XHDTYPE,
+}
+
+
+def _sparse(name: str) -> tarfile.ReadError:
+    """Its size says nothing of what the file holds: a few bytes may be gigabytes of zeros."""
+    return tarfile.ReadError(f"{name} is sparse; pack it without tar's --sparse")
+
+
+def _check_headers(tar: tarfile.TarFile, member: tarfile.TarInfo) -> None:
+    """Nothing grows with the number of members."""
+    if member.issparse():
+        raise _sparse(member.name)
+    if len(tar.pax_headers) > _MOST_SHARED:
+        raise tarfile.ReadError(f"its headers have more than {_MOST_SHARED} fields for all members")
+    tar.members = []  # type: ignore[attr-defined]  # which keeps all, for a second pass
+
+
 def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
-    if member.size > DEFAULT_MAX_RECORD_BYTES:
-        raise tarfile.ReadError(f"{member.name} has {member.size} bytes, too many for a record")
     file = tar.extractfile(member)
     assert file is not None
     return file.read()

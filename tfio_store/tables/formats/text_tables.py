@@ -45,11 +45,19 @@ def text_tables(
     for url, rows, piece in pieces():
         if rows and not types:
             raise ValueError(f"{url}: its rows have no columns, and so a table cannot hold them")
-        if rows:
-            yield _table(url, piece, rows, names, types, form, schema)
+        for count, part in _narrow(piece, rows, len(names)):
+            yield _table(url, part, count, names, types, form, schema)
             begun = True
     if not begun:
         yield {name: _empty(types[name], schema.get(name)) for name in names}
+
+
+def _narrow(piece: dict[str, Any], rows: int, width: int) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The rows of a piece in runs that make small tables: other rows may have far more columns."""
+    step = max(1, json_lines.CELLS // max(1, width))
+    for start in range(0, rows, step):
+        stop = min(rows, start + step)
+        yield stop - start, {name: values[start:stop] for name, values in piece.items()}
 
 
 def _types(pieces: Iterator[Piece], form: str, schema: Schema) -> Types:
@@ -95,8 +103,13 @@ def _table(
     schema: Schema,
 ) -> dict[str, Any]:
 
+    import pyarrow as pa
+
     made = {}
     for name in names:
+        if name not in piece and types[name] is not None:
+            made[name] = pa.nulls(rows, types[name])
+            continue
         values = piece.get(name, [None] * rows)
         with _naming(url, name):
             if types[name] is None:
