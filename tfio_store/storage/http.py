@@ -24,6 +24,10 @@ STORED_BYTES = {"Accept-Encoding": "identity"}
 """A range counts the stored bytes, not those that a server might compress on the way."""
 
 
+MOST_DIGITS = 19
+"""Of a size: 2**63 - 1, the largest that an `ObjectInfo` takes, has as many."""
+
+
 class HTTPStore(FsspecStore):
     """A `Store` of URLs. Its paths are the URLs. `url` leaves out their signatures."""
 
@@ -96,7 +100,11 @@ def size_of(answer: Answer) -> int | None:
     """The object's size by the answer to a HEAD or to a ranged GET."""
     whole = answer.headers.get("Content-Range", "").rpartition("/")[2]
     text = whole or answer.headers.get("Content-Length", "")
-    return int(text) if text.isdecimal() else None
+    if not text.isdecimal():
+        return None
+    if len(text) > MOST_DIGITS:  # int() refuses thousands of digits with an error of its own
+        raise OSError(errno.EFBIG, "the server claims a size that no object has")
+    return int(text)
 
 
 def version_of(answer: Answer) -> str | None:
