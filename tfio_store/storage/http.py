@@ -6,17 +6,22 @@ answer of a server without ranges for the range.
 
 from __future__ import annotations
 
+import contextlib
 import errno
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import Future
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from typing_extensions import Buffer as BytesLike
 
 from tfio_store.storage.faults import Answer
 from tfio_store.storage.fsspec_store import FsspecStore
-from tfio_store.storage.ranges import check_size, nothing_there, whole_body, whole_range
+from tfio_store.storage.ranges import check_size, nothing_there, short, whole_range
 from tfio_store.storage.store import ObjectInfo, Version, seconds_of
+
+if TYPE_CHECKING:
+    from aiohttp import ClientResponse, ClientSession
+    from yarl import URL
 
 __all__ = ["HTTPStore"]
 
@@ -28,22 +33,32 @@ MOST_DIGITS = 19
 """Of a size: 2**63 - 1, the largest that an `ObjectInfo` takes, has as many."""
 
 
+MOST_OF_A_REFUSAL = 64 << 10
+"""Bytes to read of an answer that is no part of an object."""
+
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+MOST_REDIRECTS = 10
+
+CALLERS = ("headers", "cookies", "auth")
+"""Options of a request, and of a session, that are meant for the server that the URL names."""
+
+
 class HTTPStore(FsspecStore):
     """A `Store` of URLs. Its paths are the URLs. `url` leaves out their signatures."""
 
     service = ""  # the path contains it
 
     def info(self, path: str) -> ObjectInfo:
-        return self._connection.wait(self._retry.run(lambda: self._look(path), self.url(path)))
+        return self._connection.wait(self._tried(lambda: self._look(path), self.url(path)))
 
     def get(self, path: str, *, most: int | None = None) -> tuple[bytes, ObjectInfo]:
         async def attempt() -> tuple[bytes, ObjectInfo]:
-            answer = (await self._ask("GET", path)).expect(200)
-            data = whole_body(answer.body, answer.headers.get("Content-Length"))
-            check_size(len(data), most, self.url(path))
-            return data, ObjectInfo(path, len(data), version_of(answer))
+            stop = None if most is None else most + 1
+            answer = (await self._ask("GET", path, stop=stop)).expect(200)
+            check_size(max(len(answer.body), size_of(answer) or 0), most, self.url(path))
+            return answer.body, ObjectInfo(path, len(answer.body), version_of(answer))
 
-        return self._connection.wait(self._retry.run(attempt, self.url(path)))
+        return self._connection.wait(self._tried(attempt, self.url(path)))
 
     def read(
         self, path: str, start: int, stop: int, *, etag: str | Version | None = None
@@ -53,7 +68,7 @@ class HTTPStore(FsspecStore):
     async def _look(self, path: str) -> ObjectInfo:
         answer = await self._ask("HEAD", path)
         if answer.status in (403, 405, 501):  # no HEAD here, or none for a URL signed for GET
-            answer = (await self._ask("GET", path, {"Range": "bytes=0-0"})).expect(200, 206, 416)
+            answer = await self._ask("GET", path, {"Range": "bytes=0-0"}, stop=1)
         answer.expect(200, 206, 416)
         size = size_of(answer)
         if size is None:
@@ -69,7 +84,7 @@ class HTTPStore(FsspecStore):
 
         async def attempt() -> bytes:
             headers = {"Range": f"bytes={start}-{stop - 1}", **condition(version)}
-            answer = await self._ask("GET", path, headers)
+            answer = await self._ask("GET", path, headers, start=start, stop=stop)
             if answer.status == 412:
                 raise version.replaced(self.url(path))
             if answer.status == 416:
@@ -78,22 +93,124 @@ class HTTPStore(FsspecStore):
                 return nothing_there(start, info)
             answer.expect(200, 206)
             version.hold(version_of(answer), self.url(path))
-            partial = answer.headers.get("Content-Range", "") if answer.status == 206 else None
-            announced = answer.headers.get("Content-Length")
-            return whole_range(answer.body, announced, partial, start, stop)
+            if answer.status == 200:  # a server without ranges
+                return answer.body
+            partial, announced = (
+                answer.headers.get(name) for name in ("Content-Range", "Content-Length")
+            )
+            return whole_range(answer.body, announced, partial or "", start, stop)
 
-        return await self._retry.run(attempt, self.url(path), nbytes=stop - start)
+        return await self._tried(attempt, self.url(path), stop - start)
 
     async def _ask(
-        self, method: str, path: str, headers: Mapping[str, str] | None = None
+        self,
+        method: str,
+        path: str,
+        headers: Mapping[str, str] | None = None,
+        *,
+        start: int = 0,
+        stop: int | None = None,
     ) -> Answer:
+        """Ask for bytes [start, stop) of the object. Of an answer that is the whole object the body
+        is cut to these. No more is read than they need, whatever the server sends."""
+        own = {**STORED_BYTES, **(headers or {})}
+        async with self._answered(method, path, own) as answer:
+            if answer.status == 200:
+                body = await of_whole(answer, start, stop)
+            elif answer.status == 206 and stop is not None:
+                body, ended = await first_bytes(answer, 0, stop - start)
+                if not ended:
+                    raise short(f"asked for {stop - start} bytes, answered more")
+            else:
+                body, _ = await first_bytes(answer, 0, MOST_OF_A_REFUSAL)
+            return Answer(answer.status, answer.headers, body)
+
+    @contextlib.asynccontextmanager
+    async def _answered(
+        self, method: str, path: str, own: Mapping[str, str]
+    ) -> AsyncIterator[ClientResponse]:
+        """The answer of the server to which redirects lead. aiohttp would follow them by itself,
+        and take most of the caller's headers along to whatever server comes next."""
         fs = self._connection.fs
-        session = await fs.set_session()
+        session: ClientSession = await fs.set_session()
         options: dict[str, Any] = dict(fs.kwargs)
-        options["headers"] = {**options.get("headers", {}), **STORED_BYTES, **(headers or {})}
-        options.setdefault("allow_redirects", True)
-        async with session.request(method, fs.encode_url(path), **options) as answer:
-            return Answer(answer.status, answer.headers, await answer.read())
+        follow = options.pop("allow_redirects", True)
+        left = options.pop("max_redirects", MOST_REDIRECTS)
+        options["headers"] = {**(options.get("headers") or {}), **own}
+        known = True  # the server is the one that the caller means
+        url: URL = fs.encode_url(path)
+        async with contextlib.AsyncExitStack() as stack:
+            while True:
+                request = session.request(method, url, allow_redirects=False, **options)
+                answer = await stack.enter_async_context(request)
+                place = answer.headers.get("Location")
+                if not follow or answer.status not in REDIRECTS or place is None:
+                    yield answer
+                    return
+                if not left:
+                    raise OSError(errno.ELOOP, "too many redirects")
+                left -= 1
+                answer.release()
+                before, url = url, target_of(url, place)
+                options.pop("params", None)  # which the place has, if it wants them
+                if known and not same_server(before, url):
+                    known, options = False, {**without_callers(options), "headers": dict(own)}
+                    plain = without_callers(fs.client_kwargs)
+                    if len(plain) < len(fs.client_kwargs):  # the session has some by itself
+                        made = await fs.get_client(loop=fs.loop, **plain)
+                        session = await stack.enter_async_context(made)
+
+
+def without_callers(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if name not in CALLERS}
+
+
+def target_of(url: URL, place: str) -> URL:
+    """Where an answer of ``url`` redirects to. A user and password stay with their server."""
+    from yarl import URL
+
+    target = url.join(URL(place))
+    if target.scheme not in ("http", "https") or not target.host:
+        raise OSError(errno.EPROTO, "the server redirects to what is no web address")
+    if url.user is not None and target.user is None and same_server(url, target):
+        target = target.with_user(url.user).with_password(url.password)
+    return target
+
+
+def same_server(url: URL, other: URL) -> bool:
+    """Whether both have one origin, or ``other`` is the same host's by https."""
+    upgraded = (url.scheme, url.port, other.scheme, other.port) == ("http", 80, "https", 443)
+    return url.origin() == other.origin() or (upgraded and url.host == other.host)
+
+
+async def first_bytes(answer: ClientResponse, start: int, stop: int | None) -> tuple[bytes, bool]:
+    """Bytes [start, stop) of a body, and whether it ends there or before. What is in front of them
+    is not kept, and what is behind them is not waited for."""
+    pieces, at = [], 0
+    async for piece in answer.content.iter_any():
+        if stop is not None and at + len(piece) > stop:
+            pieces.append(piece[max(start - at, 0) : stop - at])
+            answer.close()  # it may send for ever
+            return b"".join(pieces), False
+        if at + len(piece) > start:
+            pieces.append(piece[max(start - at, 0) :])
+        at += len(piece)
+    return b"".join(pieces), True
+
+
+async def of_whole(answer: ClientResponse, start: int, stop: int | None) -> bytes:
+    """Bytes [start, stop) of an object, of an answer that is all of it."""
+    if answer.method == "HEAD":
+        return b""
+    length = answer.headers.get("Content-Length")
+    if length is None or "Content-Encoding" not in answer.headers:
+        # aiohttp holds a body to its announced length, unless it has decompressed it
+        return (await first_bytes(answer, start, stop))[0]
+    announced = int(length)
+    body, ended = await first_bytes(answer, 0, announced)
+    if not ended or len(body) != announced:
+        raise short(f"announced {announced} bytes, answered others when decompressed")
+    return body[start:stop]
 
 
 def size_of(answer: Answer) -> int | None:
