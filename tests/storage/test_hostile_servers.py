@@ -49,6 +49,31 @@ def test_no_more_is_read_than_was_asked_for(status: int, span: str, action: str)
     assert sum(kind.sent) < 32 << 20  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize(("status", "span"), [(200, ""), (206, "bytes 100-999/1000"), (403, "")])
+@pytest.mark.parametrize("service", ["s3", "gs"])
+def test_no_more_is_read_of_a_bucket_than_was_asked_for(
+    service: str, status: int, span: str
+) -> None:
+    if service == "s3" and status == 403:
+        pytest.skip("s3fs's client reads refusals by itself")
+    kind = type("Sends", (Endless,), {"status": status, "span": span, "sent": []})
+    with web_server(kind) as web:
+        options = {
+            "s3": {"endpoint_url": web.endpoint, "key": "k", "secret": "s"},
+            "gs": {"endpoint_url": web.endpoint, "token": "anon"},
+        }[service]
+        store, path = open_store(f"{service}://bucket/x", options, retry=ONCE)
+        if status == 200:
+            assert bytes(store.read(path, 100, 1000).result()) == bytes(900)
+        else:
+            with pytest.raises(OSError, match=r"more|denied"):
+                store.read(path, 100, 1000).result()
+        if status != 206:
+            with pytest.raises(OSError, match=r"at most 1000|denied"):
+                store.get(path, most=1000)
+    assert sum(kind.sent) < 32 << 20  # type: ignore[attr-defined]
+
+
 def test_a_look_at_a_server_without_head_and_ranges() -> None:
     class NoHead(Telling):
         def answer(self, *, head: bool) -> None:

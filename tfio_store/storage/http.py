@@ -16,7 +16,7 @@ from typing_extensions import Buffer as BytesLike
 
 from tfio_store.storage.faults import Answer
 from tfio_store.storage.fsspec_store import FsspecStore
-from tfio_store.storage.ranges import check_size, nothing_there, short, whole_range
+from tfio_store.storage.ranges import check_size, nothing_there, wanted_body, whole_range
 from tfio_store.storage.store import ObjectInfo, Version, seconds_of
 
 if TYPE_CHECKING:
@@ -32,9 +32,6 @@ STORED_BYTES = {"Accept-Encoding": "identity"}
 MOST_DIGITS = 19
 """Of a size: 2**63 - 1, the largest that an `ObjectInfo` takes, has as many."""
 
-
-MOST_OF_A_REFUSAL = 64 << 10
-"""Bytes to read of an answer that is no part of an object."""
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 MOST_REDIRECTS = 10
@@ -115,14 +112,7 @@ class HTTPStore(FsspecStore):
         is cut to these. No more is read than they need, whatever the server sends."""
         own = {**STORED_BYTES, **(headers or {})}
         async with self._answered(method, path, own) as answer:
-            if answer.status == 200:
-                body = await of_whole(answer, start, stop)
-            elif answer.status == 206 and stop is not None:
-                body, ended = await first_bytes(answer, 0, stop - start)
-                if not ended:
-                    raise short(f"asked for {stop - start} bytes, answered more")
-            else:
-                body, _ = await first_bytes(answer, 0, MOST_OF_A_REFUSAL)
+            body = await wanted_body(answer, start, stop)
             return Answer(answer.status, answer.headers, body)
 
     @contextlib.asynccontextmanager
@@ -181,36 +171,6 @@ def same_server(url: URL, other: URL) -> bool:
     """Whether both have one origin, or ``other`` is the same host's by https."""
     upgraded = (url.scheme, url.port, other.scheme, other.port) == ("http", 80, "https", 443)
     return url.origin() == other.origin() or (upgraded and url.host == other.host)
-
-
-async def first_bytes(answer: ClientResponse, start: int, stop: int | None) -> tuple[bytes, bool]:
-    """Bytes [start, stop) of a body, and whether it ends there or before. What is in front of them
-    is not kept, and what is behind them is not waited for."""
-    pieces, at = [], 0
-    async for piece in answer.content.iter_any():
-        if stop is not None and at + len(piece) > stop:
-            pieces.append(piece[max(start - at, 0) : stop - at])
-            answer.close()  # it may send for ever
-            return b"".join(pieces), False
-        if at + len(piece) > start:
-            pieces.append(piece[max(start - at, 0) :])
-        at += len(piece)
-    return b"".join(pieces), True
-
-
-async def of_whole(answer: ClientResponse, start: int, stop: int | None) -> bytes:
-    """Bytes [start, stop) of an object, of an answer that is all of it."""
-    if answer.method == "HEAD":
-        return b""
-    length = answer.headers.get("Content-Length")
-    if length is None or "Content-Encoding" not in answer.headers:
-        # aiohttp holds a body to its announced length, unless it has decompressed it
-        return (await first_bytes(answer, start, stop))[0]
-    announced = int(length)
-    body, ended = await first_bytes(answer, 0, announced)
-    if not ended or len(body) != announced:
-        raise short(f"announced {announced} bytes, answered others when decompressed")
-    return body[start:stop]
 
 
 def size_of(answer: Answer) -> int | None:
