@@ -163,8 +163,21 @@ static void *reading(void *number) {
     return NULL;
 }
 
+/* A store may claim any size, and none may make the cache read what is not there. */
+static void refuse_impossible_sizes(void) {
+    const uint64_t sizes[] = {UINT64_MAX, UINT64_MAX - FS_BLOCK_BYTES, (uint64_t)INT64_MAX + 1};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (fs_object_open(NULL, sizes[i])) abort();
+    fs_object *object = fs_object_open(NULL, FS_BLOCK_BYTES);
+    bool mine;
+    if (fs_block_find(object, 1) || fs_block_find(object, UINT64_MAX)) abort();
+    if (fs_block_claim(object, 1, false, &mine) || fs_block_claim(object, 1, true, &mine)) abort();
+    fs_object_close(object);
+}
+
 int main(int argc, char **argv) {
     const int seconds = argc > 1 ? atoi(argv[1]) : 5;
+    refuse_impossible_sizes();
     make_contents();
     pthread_t fetchers[FETCHERS], readers[READERS];
     fs_cache_set_budget(24 << 20);

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tfio_store.storage import open_store
+import tfio_store as tfs
+from tfio_store.storage import Retry, open_store
+from tfio_store.storage.local import LocalStore
 
 
 def test_links_survive_a_replacement(tmp_path: Path) -> None:
@@ -32,6 +37,50 @@ def test_special_files_are_not_replaced(tmp_path: Path, special: str) -> None:
     with pytest.raises(OSError, match="not a regular file"):
         store.open_output(path)
     assert not stat.S_ISREG(os.stat(path).st_mode)
+
+
+@pytest.mark.parametrize("action", ["info", "look", "get", "read", "read_at_hand", "descriptor"])
+def test_a_fifo_is_an_error_and_nothing_to_wait_for(tmp_path: Path, action: str) -> None:
+    path = str(tmp_path / "fifo")
+    os.mkfifo(path)
+    store = LocalStore("file", {}, Retry())
+    actions = {
+        "read": lambda: store.read(path, 0, 10).result(),
+        "read_at_hand": lambda: store.read_at_hand(path, [(0, 10)]) or store.info(path),
+        "descriptor": lambda: store.descriptor(path).__enter__(),
+    }
+    with not_waiting(path), pytest.raises(OSError, match="not a regular file"):
+        actions.get(action, lambda: getattr(store, action)(path))()
+
+
+@contextlib.contextmanager
+def not_waiting(fifo: str) -> Iterator[None]:
+    """Fails in place of hanging: every few seconds somebody opens the other end."""
+    done, waited = threading.Event(), []
+
+    def write() -> None:
+        while not done.wait(3):
+            with contextlib.suppress(OSError):  # nobody waits
+                os.close(os.open(fifo, os.O_WRONLY | os.O_NONBLOCK))
+                waited.append(True)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+    assert not waited
+
+
+def test_a_fifo_in_the_place_of_a_manifest(tmp_path: Path) -> None:
+    tfs.write_table({"x": [1, 2, 3]}, str(tmp_path / "train"))
+    [manifest] = tmp_path.glob("_train*manifest*")
+    manifest.unlink()
+    os.mkfifo(manifest)
+    with not_waiting(str(manifest)), pytest.raises(OSError, match="not a regular file"):
+        tfs.open(str(tmp_path / "train"))
 
 
 def test_a_folder_is_not_replaced(tmp_path: Path) -> None:

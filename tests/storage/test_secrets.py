@@ -5,14 +5,17 @@ from __future__ import annotations
 import contextlib
 import http.server
 import threading
+import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import tfio_store as tfs
+from tfio_store.cli.entry import main
 from tfio_store.storage import Retry, open_store
 from tfio_store.storage.redaction import ClientError, redacted, without_secrets
 
@@ -195,6 +198,42 @@ def test_a_datasets_bad_name(memory: Any, name: str, caplog: pytest.LogCaptureFi
 )  # fmt: skip
 def test_what_is_left_of_a_text(text: str, shown: str) -> None:
     assert redacted(text) == shown
+
+
+LONG = 60_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "?" + "key" * LONG,
+        "key" * LONG,
+        "?" + "%key" * LONG,
+        "%3F" + "sig" * LONG,
+        "?key" * LONG,
+        "a b;key" * LONG,
+        ":/" + ":" * LONG,
+        ":/a:" * LONG,
+        ":/:1" * LONG,
+        "/" * LONG + "=",
+        "http:/" * LONG,
+        "bearer " * LONG,
+        "?sig=" + ";a" * LONG,
+    ],
+)
+def test_a_long_text_takes_a_time_in_proportion(text: str) -> None:
+    begun = time.process_time()
+    redacted(f"{text} =")
+    assert time.process_time() - begun < 4
+
+
+def test_a_feature_with_a_long_name_is_no_burden(tmp_path: Path) -> None:
+    path = str(tmp_path / "records")
+    with tfs.TFRecordWriter(path) as writer:
+        writer.write(tfs.encode_example({"?" + "key" * 20_000: [1, 2]}))
+    begun = time.process_time()
+    assert main(["head", "-c", "nix", path]) != 0
+    assert time.process_time() - begun < 5
 
 
 def test_a_chain_keeps_its_shape_and_tracebacks() -> None:

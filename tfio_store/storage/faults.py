@@ -339,7 +339,8 @@ def named(
         ending = RuntimeError(f"{url}: {SHUTTING_DOWN}")
         ending.__cause__ = without_secrets(fault, secrets)
         return ending
-    if isinstance(fault, OSError) and fault.filename == url and redacted(str(fault)) == str(fault):
+    plain = isinstance(fault, OSError) and redacted(str(fault), secrets) == str(fault)
+    if isinstance(fault, OSError) and plain and fault.filename == url:
         fault.attempts = attempts  # type: ignore[attr-defined]
         without_secrets(fault, secrets)  # which mends its chain
         return fault

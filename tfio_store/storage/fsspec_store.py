@@ -9,7 +9,7 @@ import io
 import os
 import tempfile
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -19,10 +19,11 @@ from typing_extensions import Buffer as BytesLike
 from tfio_store.storage import threads
 from tfio_store.storage.connection import Connection
 from tfio_store.storage.local import final_name, temporary_path, write_all
+from tfio_store.storage.pace import Pace
 from tfio_store.storage.ranges import check_size, short
-from tfio_store.storage.redaction import redacted
+from tfio_store.storage.redaction import redacted, secrets_in
 from tfio_store.storage.registry import Origin, shared_store
-from tfio_store.storage.retry import Retry
+from tfio_store.storage.retry import Retry, repeated, repeated_blocking
 from tfio_store.storage.store import ObjectInfo, PendingUpload, Version, copied_through, seconds_of
 from tfio_store.storage.threads import Owner
 
@@ -71,6 +72,7 @@ class FsspecStore:
         self._options = dict(options)
         self._retry = retry
         self._origin = origin
+        self._secrets = secrets_in(options)
         self._connection = Connection(fsspec.get_filesystem_class(scheme), self._options)
 
     def __repr__(self) -> str:
@@ -126,7 +128,7 @@ class FsspecStore:
 
         if stop <= start:
             return b""
-        return await self._retry.run(attempt, self.url(path), nbytes=stop - start)
+        return await self._tried(attempt, self.url(path), stop - start)
 
     def _read_blocking(
         self, path: str, start: int, stop: int, version: Version | None
@@ -140,7 +142,7 @@ class FsspecStore:
 
         if stop <= start:
             return b""
-        return self._retry.run_blocking(attempt, self.url(path))
+        return repeated_blocking(self._retry, attempt, self.url(path), self._secrets)
 
     def list(self, folder: str) -> Iterator[ObjectInfo]:
         for path, found in sorted(self._found(folder).items()):
@@ -257,8 +259,13 @@ class FsspecStore:
         url = self.url(path)
         work: Callable[..., Coroutine[Any, Any, Any]] | None = getattr(fs, f"_{method}", None)
         if self._connection.asynchronous and work is not None and method != "mv":
-            return self._connection.wait(self._retry.run(lambda: work(*args, **kwargs), url))
-        return self._retry.run_blocking(lambda: getattr(fs, method)(*args, **kwargs), url)
+            return self._connection.wait(self._tried(lambda: work(*args, **kwargs), url))
+        return repeated_blocking(
+            self._retry, lambda: getattr(fs, method)(*args, **kwargs), url, self._secrets
+        )
+
+    async def _tried(self, attempt: Callable[[], Awaitable[T]], url: str, nbytes: int = 0) -> T:
+        return await repeated(self._retry, attempt, url, nbytes, Pace(), self._secrets)
 
     def _shown(self, path: str) -> str:
         """`url`, which may ask a filesystem that can't be made."""

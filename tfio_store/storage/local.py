@@ -55,6 +55,9 @@ def final_name(name: str) -> str | None:
 NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS)
 """Errors of filesystems without hard links (FAT, some network filesystems)."""
 
+READING = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+"""How to open a file to read. A FIFO of that name would else wait for somebody who writes."""
+
 LOOKS = 10
 """How often a file is read again if somebody writes into it meanwhile."""
 
@@ -127,7 +130,7 @@ class LocalStore:
     def descriptor(self, path: str, *, etag: str | Version | None = None) -> Iterator[int]:
         """The file, open for reading."""
         with naming(path):
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = os.open(path, READING)
         try:
             opened(path, descriptor, Version.of(etag))
             yield descriptor
@@ -281,6 +284,8 @@ def write_all(file: IO[bytes], data: BytesLike) -> None:
 def described(path: str, status: os.stat_result) -> ObjectInfo:
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    if stat.S_ISFIFO(status.st_mode):
+        raise OSError(errno.EINVAL, "not a regular file", path)
     # a file is only ever replaced by a new inode, or changed in place at a new time
     changed = status.st_mtime_ns & 0xFFFF_FFFF_FFFF_FFFF  # as ext/tensorflow/ops/chunk.c has it
     etag = f"{status.st_ino:x}-{changed:x}-{status.st_size:x}"
@@ -309,7 +314,7 @@ def described_file(path: str) -> ObjectInfo | None:
 def read_range(path: str, start: int, stop: int, version: Version) -> memoryview:
     """Read into pooled memory. Fresh pages for every range would cost more than reading."""
     with naming(path):
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(path, READING)
         try:
             size = opened(path, descriptor, version)
             buffer = memoryview(Buffer(max(min(stop, size) - start, 0)))
@@ -341,7 +346,7 @@ def pieces_cached(
     if not hasattr(os, "RWF_NOWAIT"):
         return None
     with contextlib.suppress(OSError):  # which read_range meets again and reports
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(path, READING)
         try:
             status = os.fstat(descriptor)
             version.hold(described(path, status).etag, path)

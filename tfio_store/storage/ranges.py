@@ -11,10 +11,21 @@ from tfio_store.storage.faults import ShortBodyError
 from tfio_store.storage.redaction import redacted, without_secrets
 
 if TYPE_CHECKING:
+    from aiohttp import ClientResponse
+
     from tfio_store.storage.store import ObjectInfo
 
 
-__all__ = ["check_size", "nothing_there", "unquoted", "well_formed", "whole_body", "whole_range"]
+__all__ = [
+    "check_size",
+    "nothing_there",
+    "short",
+    "unquoted",
+    "wanted_body",
+    "well_formed",
+    "whole_body",
+    "whole_range",
+]
 
 
 # Answers that lack what they must have.
@@ -101,6 +112,56 @@ def whole_range(
     if last + 1 != end:
         raise short(f"asked for bytes {start} to {end}, answered {partial}")
     return data
+
+
+# Bodies of answers, read no further than they are wanted: a server may send for ever.
+
+
+MOST_OF_A_REFUSAL = 64 << 10
+"""Bytes to read of an answer that is no part of an object."""
+
+
+async def wanted_body(answer: ClientResponse, start: int, stop: int | None) -> bytes:
+    """The body of an answer to a request for bytes [start, stop) of an object: these bytes, if the
+    answer is the whole object, and else a range or a refusal as it came."""
+    if answer.status == 200:
+        return await of_whole(answer, start, stop)
+    if answer.status == 206 and stop is not None:
+        body, ended = await first_bytes(answer, 0, stop - start)
+        if not ended:
+            raise short(f"asked for {stop - start} bytes, answered more")
+        return body
+    return (await first_bytes(answer, 0, MOST_OF_A_REFUSAL))[0]
+
+
+async def first_bytes(answer: ClientResponse, start: int, stop: int | None) -> tuple[bytes, bool]:
+    """Bytes [start, stop) of a body, and whether it ends there or before. What is in front of them
+    is not kept, and what is behind them is not waited for."""
+    pieces, at = [], 0
+    async for piece in answer.content.iter_any():
+        if stop is not None and at + len(piece) > stop:
+            pieces.append(piece[max(start - at, 0) : stop - at])
+            answer.close()  # it may send for ever
+            return b"".join(pieces), False
+        if at + len(piece) > start:
+            pieces.append(piece[max(start - at, 0) :])
+        at += len(piece)
+    return b"".join(pieces), True
+
+
+async def of_whole(answer: ClientResponse, start: int, stop: int | None) -> bytes:
+    """Bytes [start, stop) of an object, of an answer that is all of it."""
+    if answer.method == "HEAD":
+        return b""
+    length = answer.headers.get("Content-Length")
+    if length is None or "Content-Encoding" not in answer.headers:
+        # aiohttp holds a body to its announced length, unless it has decompressed it
+        return (await first_bytes(answer, start, stop))[0]
+    announced = int(length)
+    body, ended = await first_bytes(answer, 0, announced)
+    if not ended or len(body) != announced:
+        raise short(f"announced {announced} bytes, answered others when decompressed")
+    return body[start:stop]
 
 
 def nothing_there(start: int, info: ObjectInfo) -> bytes:

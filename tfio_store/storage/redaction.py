@@ -10,14 +10,25 @@ from urllib.parse import quote, quote_plus
 __all__ = ["ClientError", "redacted", "secrets_in", "without_secrets"]
 
 WORDS = "sig|credential|token|key|secret|pass|pwd|auth|policy|jwt"
+
+
+def _around(letter: str, words: str) -> str:
+    """A pattern of texts made of ``letter`` that hold one of ``words``. What is before the first of
+    them holds none, so that there is one way to match. With more, a long text would take a time
+    that grows with the square of its length."""
+    return rf"(?:(?!{words}){letter})*(?:{words}){letter}*"
+
+
 NAMES = (
-    rf"(?:[\w.-]|%(?!26|23|3F|3D))*(?:{WORDS}|delegation|session|cookie|assertion|hmac)"
-    r"(?:[\w.-]|%(?!26|23|3F|3D))*|code|sas|pw|otp"
+    _around(r"(?:[\w.-]|%(?!26|23|3F|3D))", rf"{WORDS}|delegation|session|cookie|assertion|hmac")
+    + "|code|sas|pw|otp"
 )
 """Names of secrets: parameters of URLs, and options."""
 
+LETTER = r"[\w.%-]"
+
 PARAMETER = re.compile(
-    rf"(?i)((?:[?&;#](?:{NAMES})|^[\w.%-]*(?:{WORDS})[\w.%-]*)=)"
+    rf"(?i)((?:[?&;#](?:{NAMES})|^{_around(LETTER, WORDS)})=)"
     r"(?:[^&#\s'\";,)>]|[,)](?=[\w%])|;(?![\w.%-]+=))+"
     rf"|((?:%3F|%26|%23)(?:{NAMES})%3D)(?:(?!%26|%23)[\w.%~+-])+"
 )
@@ -28,11 +39,18 @@ OPTION = re.compile(rf"(?i)(?:{NAMES}|connection_string)$")
 """An option whose value is a secret."""
 
 USER_INFO = re.compile(
-    r"(?i)(:/+)(?:[^/\s'\"]*:[^/\s'\"]*@"  # user:password@; a local path has one slash
-    r"|[^/:@\s'\"]*:(?!\d+(?:[/?#\s'\"]|$))[^@\s'\"]*@)"  # a password with "/"; a port is none
+    r"(?i)(:/+)(?:[^/:\s'\"]*:[^/\s'\"]*@"  # user:password@; a local path has one slash
+    # a password with "/"; a port is none. Bounded, since a text may have a colon anywhere
+    r"|[^/:@\s'\"]*:(?!\d+(?:[/?#\s'\"]|$))[^@\s'\"]{0,1024}@)"
     r"|(\bhttps?:/+)[^/@\s'\"]+@"  # a token alone
 )
 HEADER = re.compile(r"(?i)\b((?:bearer|basic|sharedkey)\s+)[\w+/=.:~-]{6,}|(\bsignature=)[0-9a-f]+")
+
+CARRIED = frozenset({"auth", "cookies", "headers"})
+"""Options of which every text goes to the server, and may come back in its answers."""
+
+LEAST_CARRIED = 4
+"""Characters of such a text that is worth hiding, if no name says that it is a secret."""
 
 FILE = re.compile(r"[/\\].*\.\w{1,5}$")
 """Options that are no secret but name a file that keeps one: an error must name it."""
@@ -80,6 +98,8 @@ def _secret_texts(options: Any, named: bool = False) -> Iterator[str]:
     """``named``: the name of an option says that it is a secret."""
     if isinstance(options, Mapping):
         for name, value in options.items():
+            if name in CARRIED:
+                yield from _carried_texts(value)
             yield from _secret_texts(value, OPTION.match(str(name)) is not None)
     elif isinstance(options, (list, tuple)):
         for value in options:
@@ -88,6 +108,23 @@ def _secret_texts(options: Any, named: bool = False) -> Iterator[str]:
         text = options if isinstance(options, str) else options.decode(errors="replace")
         if FILE.search(text) is None:
             yield text
+
+
+def _carried_texts(options: Any, named: bool = False) -> Iterator[str]:
+    """The texts in `CARRIED` options. Of a cookie or a token, what follows its name or scheme too,
+    which a server may repeat alone."""
+    if isinstance(options, Mapping):
+        for name, value in options.items():
+            yield from _carried_texts(value, OPTION.match(str(name)) is not None)
+    elif isinstance(options, (list, tuple)):
+        for value in options:
+            yield from _carried_texts(value, named)
+    elif isinstance(options, (str, bytes)):
+        text = options if isinstance(options, str) else options.decode(errors="replace")
+        if named or len(text) >= LEAST_CARRIED:
+            yield text
+        if named:
+            yield from (part for part in re.split(r"[\s;,=]+", text)[1:] if len(part) >= WORD)
 
 
 def without_secrets(fault: BaseException, secrets: re.Pattern[str] | None = None) -> BaseException:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
+import re
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -129,15 +130,7 @@ class Retry:
         Raises:
             OSError: What stopped the last attempt, with ``url``.
         """
-        trials = Trials(self, url)
-        while True:
-            try:
-                return attempt()
-            except Exception as fault:
-                pause = trials.after(fault)
-            if isinstance(pause, Exception):
-                raise pause
-            time.sleep(pause)
+        return repeated_blocking(self, attempt, url)
 
 
 async def repeated(
@@ -146,11 +139,13 @@ async def repeated(
     url: str,
     nbytes: int,
     pace: Pace,
+    secrets: re.Pattern[str] | None = None,
 ) -> T:
-    """`Retry.run`, where each attempt begins when the ``pace`` of its store allows it."""
+    """`Retry.run`, where each attempt begins when the ``pace`` of its store allows it. Errors and
+    the log show none of the ``secrets`` of the store's options, whatever the store answers."""
     import asyncio  # imported late: it takes 20 ms
 
-    trials, now = Trials(retry, url), asyncio.get_running_loop().time
+    trials, now = Trials(retry, url, secrets), asyncio.get_running_loop().time
     number = pace.join()
     try:
         while True:
@@ -171,12 +166,28 @@ async def repeated(
         pace.leave(number)
 
 
+def repeated_blocking(
+    retry: Retry, attempt: Callable[[], T], url: str, secrets: re.Pattern[str] | None = None
+) -> T:
+    """`Retry.run_blocking`, without these ``secrets``."""
+    trials = Trials(retry, url, secrets)
+    while True:
+        try:
+            return attempt()
+        except Exception as fault:
+            pause = trials.after(fault)
+        if isinstance(pause, Exception):
+            raise pause
+        time.sleep(pause)
+
+
 class Trials:
     """The attempts at one request."""
 
-    def __init__(self, retry: Retry, url: str) -> None:
+    def __init__(self, retry: Retry, url: str, secrets: re.Pattern[str] | None = None) -> None:
         self._retry = retry
         self._url = url
+        self._secrets = secrets
         self._failures = 0
         self._refused = 0.0  # seconds waited for somebody to answer
 
@@ -185,13 +196,13 @@ class Trials:
         self._failures += 1
         retry = self._retry
         if self._failures >= retry.attempts or not is_transient(fault):
-            return named(fault, self._url, self._failures)
+            return named(fault, self._url, self._failures, self._secrets)
         pause = retry.delay(self._failures + SLOWER * is_slow_down(fault))
         if is_refused(fault):
             self._refused += pause
             if self._refused > retry.refused:
-                return named(fault, self._url, self._failures)
-        said = redacted(f"{type(fault).__name__}: {fault}")
+                return named(fault, self._url, self._failures, self._secrets)
+        said = redacted(f"{type(fault).__name__}: {fault}", self._secrets)
         text = "%s: attempt %d of %d failed, the next is in %.1f s: %s"
         log.info(text, self._url, self._failures, retry.attempts, pause, said)
         return pause

@@ -128,6 +128,9 @@ def mark_of(etag: str, url: str) -> str:
     return f"{zlib.crc32(etag.encode()):08x}"
 
 
+MOST_BYTES = 2**63 - 1
+
+
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
     """One stored object. ``crc32c`` is what the store computed or checked; None if it says
@@ -139,6 +142,11 @@ class ObjectInfo:
     etag: str | None = None
     crc32c: int | None = None
     modified: float | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        # compiled code counts in 64 bits with a sign, and a lying server may claim any size
+        if not 0 <= self.size <= MOST_BYTES:
+            raise OSError(errno.EFBIG, "the store claims a size that no object has")
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,10 @@ static void list_remove(fs_list *list, fs_range *range) {
 
 static size_t block_index(const fs_range *range) { return (size_t)(range->start / FS_BLOCK_BYTES); }
 
+static fs_range *block_at(const fs_object *object, uint64_t index) {
+    return index < object->block_count ? object->blocks[index] : NULL;
+}
+
 /* The part of the budget that a block takes. Small objects cost their bookkeeping too. */
 static size_t cost_of(size_t size) { return size + sizeof(fs_range); }
 
@@ -190,11 +194,11 @@ uint64_t fs_object_size(const fs_object *object) { return object->size; }
 
 fs_range *fs_block_claim(fs_object *object, uint64_t index, bool ahead, bool *mine) {
     pthread_mutex_lock(&lock);
-    fs_range *block = object->blocks[index];
+    fs_range *block = block_at(object, index);
     *mine = !block;
-    if (!block) {
+    if (!block && index < object->block_count) {
         block = block_new(object, (size_t)index, ahead);
-    } else if (ahead) {
+    } else if (!block || ahead) {
         block = NULL;
     } else {
         block->refs++;
@@ -206,7 +210,7 @@ fs_range *fs_block_claim(fs_object *object, uint64_t index, bool ahead, bool *mi
 
 fs_range *fs_block_find(fs_object *object, uint64_t index) {
     pthread_mutex_lock(&lock);
-    fs_range *block = object->blocks[index];
+    fs_range *block = block_at(object, index);
     if (block) {
         block->refs++;
         block->unread = false;

@@ -28,7 +28,7 @@ typedef struct fs_range fs_range;
 
 /* The object of this key (its URL and version) and size. All who open the same key share it. The key
  * is NULL where the store names no version: then the object is its opener's alone. NULL if there is
- * no memory. */
+ * no memory, or if the size is over INT64_MAX. */
 fs_object *fs_object_open(const char *key, uint64_t size);
 void fs_object_close(fs_object *object);
 
@@ -39,8 +39,9 @@ void fs_object_release(fs_object *object);
 uint64_t fs_object_size(const fs_object *object);
 
 /* Block `index` of the object, with a reference. *mine: the block is new, and the caller must see to
- * it that fs_range_fill or fs_range_fail is called for it. NULL if there is no memory. With `ahead`
- * nobody waits for the block: then NULL too if it is there already, or if there is no room. */
+ * it that fs_range_fill or fs_range_fail is called for it. NULL if there is no memory, or no such
+ * block. With `ahead` nobody waits for the block: then NULL too if it is there already, or if there
+ * is no room. */
 fs_range *fs_block_claim(fs_object *object, uint64_t index, bool ahead, bool *mine);
 
 /* The block when the cache has it or is fetching it, else NULL. */

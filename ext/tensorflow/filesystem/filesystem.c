@@ -121,7 +121,7 @@ static region *read_region(fs_reader *reader, failure *error) {
         fail(error, TF_INVALID_ARGUMENT, "an empty file has no memory region");
         return NULL;
     }
-    region *whole = malloc(sizeof *whole + size);
+    region *whole = size > PTRDIFF_MAX - sizeof *whole ? NULL : malloc(sizeof *whole + size);
     if (!whole) {
         fail(error, TF_RESOURCE_EXHAUSTED, "no memory for the whole file");
         return NULL;

@@ -22,10 +22,11 @@ static fs_object *object_find(const char *key, uint64_t size) {
 }
 
 static fs_object *object_new(const char *key, uint64_t size) {
+    if (size > INT64_MAX) return NULL; /* sums of offsets would wrap */
     fs_object *object = calloc(1, sizeof *object);
     if (!object) return NULL;
     object->size = size;
-    object->block_count = (size_t)((size + FS_BLOCK_BYTES - 1) / FS_BLOCK_BYTES);
+    object->block_count = (size_t)(size / FS_BLOCK_BYTES + !!(size % FS_BLOCK_BYTES));
     object->blocks = calloc(object->block_count ? object->block_count : 1, sizeof(fs_range *));
     object->key = key ? strdup(key) : NULL;
     if (!object->blocks || (key && !object->key)) {

@@ -16,7 +16,7 @@ struct fs_object {
 };
 
 /* The object of this key and size; a new one if there is none, or if the key is NULL. It has no
- * reference yet. NULL if there is no memory. */
+ * reference yet. NULL if there is no memory, or if the size is over INT64_MAX. */
 fs_object *fs_object_get(const char *key, uint64_t size);
 
 /* Gives a reference back. With the last one the object goes. */

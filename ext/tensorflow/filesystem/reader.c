@@ -75,7 +75,11 @@ static void batch_add(fs_reader *reader, batch *asked, fs_range *range) {
 static fs_object *open_snapshot(fs_snapshot *snapshot, failure *error) {
     fs_object *object = fs_object_open(snapshot->version, snapshot->size);
     free(snapshot->version);
-    if (!object) fail(error, TF_RESOURCE_EXHAUSTED, "out of memory");
+    if (!object && snapshot->size > INT64_MAX)
+        fail(error, TF_DATA_LOSS, "the store claims %llu bytes, which no object has",
+             (unsigned long long)snapshot->size);
+    else if (!object)
+        fail(error, TF_RESOURCE_EXHAUSTED, "out of memory");
     return object;
 }
 

@@ -74,10 +74,12 @@ static void set_version(local_file *file, const struct stat *status) {
 bool local_open(local_file *file, const char *url, const char *version, failure *why) {
     struct stat status;
     file->url = url;
-    file->descriptor = open(local_path(url), O_RDONLY | O_CLOEXEC);
+    /* O_NONBLOCK: a FIFO would wait for somebody who writes into it */
+    file->descriptor = open(local_path(url), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file->descriptor < 0) return fail_errno(why, url, errno);
     int error = fstat(file->descriptor, &status) != 0 ? errno
                 : S_ISDIR(status.st_mode)             ? EISDIR
+                : S_ISFIFO(status.st_mode)            ? EINVAL
                                                       : 0;
     if (error != 0) {
         local_close(file);

@@ -21,7 +21,7 @@ from tfio_store.storage.cloud.multipart import MultipartOutput, Upload
 from tfio_store.storage.connection import Connection
 from tfio_store.storage.pace import Pace
 from tfio_store.storage.ranges import well_formed
-from tfio_store.storage.redaction import redacted
+from tfio_store.storage.redaction import redacted, secrets_in
 from tfio_store.storage.registry import Origin, shared_store
 from tfio_store.storage.retry import Retry, repeated
 from tfio_store.storage.store import ConditionRefusedError, ObjectInfo, PendingUpload, Version
@@ -115,6 +115,7 @@ class BucketStore(ABC):
     ) -> None:
         self._scheme = scheme
         self._options = dict(options)
+        self._secrets = secrets_in(options)
         self._retry = retry
         self._connection = connection
         self._pace = Pace()
@@ -302,7 +303,7 @@ class BucketStore(ABC):
 
     async def _ask(self, path: str, ask: Callable[[], Awaitable[T]], *, nbytes: int = 0) -> T:
         """Await ``ask()``, and repeat it after passing faults."""
-        return await repeated(self._retry, ask, self.url(path), nbytes, self._pace)
+        return await repeated(self._retry, ask, self.url(path), nbytes, self._pace, self._secrets)
 
     async def _missing_or_folder(self, path: str) -> OSError:
         """Make the exception for a path without an object."""

@@ -23,7 +23,7 @@ from tfio_store.storage.cloud.gcs_client import (
 )
 from tfio_store.storage.cloud.multipart import as_checksum
 from tfio_store.storage.faults import ShortBodyError
-from tfio_store.storage.ranges import check_size, nothing_there, whole_body, whole_range
+from tfio_store.storage.ranges import check_size, nothing_there, whole_range
 from tfio_store.storage.retry import Retry
 from tfio_store.storage.store import ObjectInfo, Version
 
@@ -97,9 +97,11 @@ class GCSStore(GCSCopies):
     async def _get(self, path: str, most: int | None) -> tuple[bytes, ObjectInfo]:
         async def attempt() -> tuple[bytes, ObjectInfo]:
             url = object_url(path, "/download")
-            answer = (await self._client.ask("GET", url, alt="media")).expect(200)
-            data = whole_body(answer.body, answer.headers.get("Content-Length"))
-            check_size(len(data), most, self.url(path))
+            wanted = 0, None if most is None else most + 1
+            answer = await self._client.ask("GET", url, alt="media", wanted=wanted)
+            data = answer.expect(200).body
+            announced = answer.headers.get("Content-Length")
+            check_size(max(len(data), int(announced or 0)), most, self.url(path))
             return data, ObjectInfo(path, len(data), answer.headers.get("x-goog-generation"))
 
         if not split(path)[1]:
@@ -113,7 +115,12 @@ class GCSStore(GCSCopies):
 
         async def attempt() -> bytes:
             answer = await self._client.ask(
-                "GET", url, headers=headers, alt="media", ifGenerationMatch=version.etag
+                "GET",
+                url,
+                headers=headers,
+                wanted=(start, stop),
+                alt="media",
+                ifGenerationMatch=version.etag,
             )
             if answer.status == 412:
                 raise version.replaced(self.url(path))
@@ -121,7 +128,9 @@ class GCSStore(GCSCopies):
                 return nothing_there(start, await self._found(path, version))
             answer.expect(200, 206)
             version.hold(answer.headers.get("x-goog-generation"), self.url(path))
-            found = answer.headers.get("Content-Range", "") if answer.status == 206 else None
+            if answer.status == 200:  # all of the object, of which the body is what was asked for
+                return answer.body
+            found = answer.headers.get("Content-Range", "")
             announced = answer.headers.get("Content-Length")
             return whole_range(answer.body, announced, found, start, stop)
 

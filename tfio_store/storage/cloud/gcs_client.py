@@ -15,6 +15,7 @@ from tfio_store.storage.cloud.bucket_store import Mark
 from tfio_store.storage.cloud.multipart import as_checksum
 from tfio_store.storage.connection import Connection
 from tfio_store.storage.faults import Answer, ShortBodyError
+from tfio_store.storage.ranges import wanted_body
 from tfio_store.storage.retry import Retry
 from tfio_store.storage.store import ObjectInfo, seconds_of
 
@@ -37,9 +38,11 @@ class GCSClient:
         *,
         headers: Mapping[str, str] | None = None,
         data: bytes | bytearray | memoryview = b"",
+        wanted: tuple[int, int | None] | None = None,
         **params: str | None,
     ) -> Answer:
-        """``url``: absolute, or behind the endpoint. ``params`` of None are left out."""
+        """``url``: absolute, or behind the endpoint. ``params`` of None are left out. ``wanted``:
+        the bytes of an object that are asked for, see `wanted_body`."""
         from yarl import URL
 
         fs = self.connection.fs
@@ -55,14 +58,18 @@ class GCSClient:
             data=data,
             allow_redirects=False,  # 308 is how a resumable upload says "go on"
         ) as answer:
-            return Answer(answer.status, answer.headers, await answer.read())
+            if wanted is not None or answer.status >= 400:
+                body = await wanted_body(answer, *(wanted or (0, None)))
+            else:
+                body = await answer.read()
+            return Answer(answer.status, answer.headers, body)
 
     async def ask_json(
         self, method: str, url: str, document: Mapping[str, Any], **params: str | None
     ) -> Answer:
         headers = {"Content-Type": "application/json; charset=UTF-8"}
         return await self.ask(
-            method, url, headers=headers, data=json.dumps(document).encode(), **params
+            method, url, headers=headers, data=json.dumps(document).encode(), wanted=None, **params
         )
 
     async def metadata(self, path: str) -> dict[str, Any] | None:
