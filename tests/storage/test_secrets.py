@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import http.server
 import threading
-import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
@@ -200,7 +199,7 @@ def test_what_is_left_of_a_text(text: str, shown: str) -> None:
     assert redacted(text) == shown
 
 
-LONG = 60_000
+LONG = 300_000
 
 
 @pytest.mark.parametrize(
@@ -222,18 +221,14 @@ LONG = 60_000
     ],
 )
 def test_a_long_text_takes_a_time_in_proportion(text: str) -> None:
-    begun = time.process_time()
-    redacted(f"{text} =")
-    assert time.process_time() - begun < 4
+    redacted(f"{text} =")  # else for hours
 
 
 def test_a_feature_with_a_long_name_is_no_burden(tmp_path: Path) -> None:
     path = str(tmp_path / "records")
     with tfs.TFRecordWriter(path) as writer:
-        writer.write(tfs.encode_example({"?" + "key" * 20_000: [1, 2]}))
-    begun = time.process_time()
-    assert main(["head", "-c", "nix", path]) != 0
-    assert time.process_time() - begun < 5
+        writer.write(tfs.encode_example({"?" + "key" * 60_000: [1, 2]}))
+    assert main(["head", "-c", "nix", path]) != 0  # else for minutes
 
 
 def test_a_chain_keeps_its_shape_and_tracebacks() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -404,9 +403,8 @@ def test_tables_are_small_where_other_rows_have_more_columns(
 
 
 def test_the_double_of_many_fields_is_found_in_linear_time() -> None:
-    names = [f"k{i:06d}" for i in range(40_000)]
+    """In quadratic time it would take an hour."""
+    names = [f"k{i:06d}" for i in range(400_000)]
     text = "{" + ",".join(f'"{name}":0' for name in [*names, names[-1]]) + "}\n"
-    began = time.process_time()
-    with pytest.raises(ValueError, match="two fields are named 'k039999'"):
+    with pytest.raises(ValueError, match="two fields are named 'k399999'"):
         list(json_lines.pieces_of(io.BytesIO(text.encode())))
-    assert time.process_time() - began < 5  # in quadratic time, half a minute
