@@ -310,6 +310,7 @@ bench-start: $(VENV)/.bench ## tfio-store --help and import tfio_store: a Python
 
 bench-writer: $(VENV)/.bench ## files and sharded datasets: TensorFlow's writer and raw uploads
 	$(BIN)/python -m bench.writer
+	$(BIN)/python -m bench.writer images
 
 bench-reader: $(VENV)/.bench ## an object store through a shaped connection; compressed shards
 	$(BIN)/python -m bench.reader
