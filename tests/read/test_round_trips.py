@@ -119,12 +119,12 @@ def test_an_index_of_another_generation_is_read_again(
         tfs.write_table({"x": list(range(count))}, memory.url(name))
     other, asked, read = memory.get("_other.index"), 0, Folder.read
 
-    def mixed(folder: Folder, name: str) -> tuple[bytes, str | None] | None:
+    def mixed(folder: Folder, name: str, **limits: int) -> tuple[bytes, str | None] | None:
         nonlocal asked
         asked += name == "_train.index"
         if name == "_train.index" and (asked == 1 or stays):
             return other, None
-        return read(folder, name)
+        return read(folder, name, **limits)
 
     monkeypatch.setattr(Folder, "read", mixed)
     if stays:

@@ -65,7 +65,7 @@ def single(record: Any) -> Any:
 
 
 def behind(features: Any, one_hot: Any) -> Any:
-    return features["scaled"] - 1.0, one_hot
+    return features["scaled"] - 1.0, one_hot, features["pixels"], features["first"]
 
 
 def sparse(record: Any) -> Any:
@@ -308,7 +308,8 @@ def test_files_of_other_codecs_are_found_behind_symbolic_names(tmp_path: Path) -
 
 def readers_ops(dataset: Any) -> list[str]:
     """The ops that the function of an interleave has for a reader of its argument."""
-    graph = dataset._map_func.function.graph
+    native = dataset._build() if hasattr(dataset, "_build") else dataset
+    graph = native._map_func.function.graph
     return sorted(
         op.type for op in graph.get_operations() if "Dataset" in op.type or "If" in op.type
     )
@@ -351,7 +352,7 @@ def test_accelerated_readers_of_symbolic_names_fail_as_tensorflows(
         except tf.errors.OpError as caught:
             error = f"{type(caught)} {caught.message}"
         ignoring = [] if damage == "missing" else records_of(dataset.ignore_errors())
-        return found, re.sub(r"\{\{.*?\}\}", "", error), ignoring
+        return found, re.sub(r"\{\{.*?\}\}\s*| (?= )", "", error), ignoring
 
     native = outcome()
     with tfs.accelerate():
@@ -662,3 +663,162 @@ def test_list_files_takes_what_tensorflows_takes(files: dict[str, list[str]]) ->
         assert sorted(map(bytes, ours.as_numpy_iterator())) == sorted(theirs.as_numpy_iterator())
         orders = {tuple(ours.as_numpy_iterator()) for _ in range(20)}
         assert (len(orders) > 1) == (given.get("shuffle") is not False)
+
+
+LARGE = tf.constant(np.full([10, 20, 3], 7.0, np.float32))  # too large to become a constant
+
+
+def as_tensorflow(chain: Callable[[Any], Any], names: list[str]) -> Any:
+    """The class swapped, and accelerated: the same elements or the same kind of error."""
+
+    def outcome(dataset: Callable[[], Any]) -> Any:
+        try:
+            return [flat(element) for element in dataset()]
+        except tf.errors.OpError as error:
+            return type(error)
+
+    wanted = outcome(lambda: chain(tf.data.TFRecordDataset(names)))
+    ours = chain(tfs.TFRecordDataset(names))
+    with tfs.accelerate():
+        theirs = chain(tf.data.TFRecordDataset(names))
+    for found in (outcome(lambda: ours), outcome(lambda: theirs)):
+        if isinstance(wanted, type):
+            assert found is wanted
+            continue
+        assert len(found) == len(wanted)
+        for one, other in zip(found, wanted, strict=True):
+            for mine, its in zip(one, other, strict=True):
+                np.testing.assert_array_equal(mine, its)
+    return ours
+
+
+def test_a_function_may_use_a_large_tensor(files: dict[str, list[str]]) -> None:
+    def minus(record: Any) -> Any:
+        found = tf.io.parse_single_example(record, SPEC)
+        return tf.cast(found["label"], tf.float32) - LARGE
+
+    ours = as_tensorflow(lambda d: d.map(minus).batch(32), files[""])
+    assert ": fused" in ours.explain()
+    as_tensorflow(lambda d: d.map(lambda r: tf.exp(minus(r))).batch(32), files[""])
+    as_tensorflow(
+        lambda d: d.map(single).map(lambda a, b: a["pixels"] - LARGE).batch(32), files[""]
+    )
+
+
+OWN = {
+    "last": lambda values, raw: values[-1],
+    "second": lambda values, raw: values[1],
+    "reshaped": lambda values, raw: tf.reshape(values, [3]),
+    "said to be": lambda values, raw: tf.ensure_shape(values, [3]),
+    "byte": lambda values, raw: tf.io.decode_raw(raw, tf.uint8)[0],
+    "last byte": lambda values, raw: tf.io.decode_raw(raw, tf.uint8)[-1],
+    "first bytes": lambda values, raw: tf.ensure_shape(tf.io.decode_raw(raw, tf.uint8)[:2], [2]),
+}
+
+
+@pytest.mark.parametrize("title", OWN)
+def test_what_has_a_length_of_its_own_is_not_padded(tmp_path: Path, title: str) -> None:
+    name = str(tmp_path / "x")
+    with tf.io.TFRecordWriter(name) as writer:
+        for i in range(64):
+            row = {"values": list(range(i, i + 2 + i % 3)), "raw": b"%d" % (10 ** (i % 4 + 1) + i)}
+            writer.write(tfs.encode_example(row))
+    spec = {
+        "values": tf.io.FixedLenSequenceFeature([], tf.int64, allow_missing=True),
+        "raw": tf.io.FixedLenFeature([], tf.string),
+    }
+
+    def function(record: Any) -> Any:
+        found = tf.io.parse_single_example(record, spec)
+        return OWN[title](found["values"], found["raw"])
+
+    as_tensorflow(lambda d: d.map(function).batch(8), [name])
+    as_tensorflow(lambda d: d.repeat(2).map(function).batch(8), [name])
+
+
+def test_a_function_may_make_none(files: dict[str, list[str]]) -> None:
+    for made in (lambda a, b: (a, b, None), lambda a, b: {"a": b, "z": None}):
+        dataset = tfs.TFRecordDataset(files[""]).map(single).map(made)
+        assert (
+            dataset.element_spec
+            == tf.data.TFRecordDataset(files[""]).map(single).map(made).element_spec
+        )
+        assert len(list(dataset)) == COUNT
+
+
+def test_a_shuffle_of_one_leaves_the_order(files: dict[str, list[str]]) -> None:
+    as_tensorflow(lambda d: d.shuffle(1).map(single).batch(32), files[""])
+
+
+def test_an_error_is_not_lost_with_what_a_later_map_drops(tmp_path: Path) -> None:
+    name = str(tmp_path / "x")
+    with tf.io.TFRecordWriter(name) as writer:
+        for i in range(40):
+            writer.write(tfs.encode_example({"x": i, "text": b"none" if i == 20 else b"%d" % i}))
+    spec = {"x": tf.io.FixedLenFeature([], tf.int64), "text": tf.io.FixedLenFeature([], tf.string)}
+
+    def parsed(record: Any) -> Any:
+        found = tf.io.parse_single_example(record, spec)
+        return found["x"], tf.strings.to_number(found["text"])
+
+    as_tensorflow(lambda d: d.map(parsed).map(lambda a, b: a).batch(8), [name])
+    as_tensorflow(lambda d: d.map(parsed).map(lambda a, b: a + 1).take(16).batch(8), [name])
+
+
+def test_small_differences_of_functions(files: dict[str, list[str]]) -> None:
+    def named(record: Any) -> Any:
+        return tf.io.parse_single_example(record, {"label": SPEC["label"]}, example_names="x")
+
+    def unequal(record: Any) -> Any:
+        vector = tf.io.parse_single_example(record, SPEC)["vector"]
+        return tf.raw_ops.Equal(x=vector, y=[1.0, 2.0, 3.0], incompatible_shape_error=False)
+
+    for function in (named, unequal):
+        as_tensorflow(lambda d, f=function: d.map(f).batch(32), files[""])
+
+
+def test_files_are_shared_out_behind_what_follows_a_fused_step(files: dict[str, list[str]]) -> None:
+    policy = tf.data.Options()
+    policy.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.FILE
+
+    def chain(dataset: Any) -> Any:
+        return dataset.map(single).batch(32).prefetch(2).with_options(policy)
+
+    for file, step in (("PrefetchDataset", chain),):
+        ours = step(tfs.TFRecordDataset(files[""]))
+        graph = ours._as_serialized_graph().numpy()
+        assert file.encode() in graph
+        assert b"RangeDataset" not in graph or b"TFRecordDataset" in graph
+        same(ours, step(tf.data.TFRecordDataset(files[""])))
+
+
+def test_options_are_those_of_the_call(files: dict[str, list[str]]) -> None:
+    options = tf.data.Options()
+    options.deterministic = True
+    dataset = tfs.TFRecordDataset(files[""]).with_options(options).batch(32)
+    options.deterministic = False
+    assert dataset.options().deterministic is True
+
+
+def test_keras_splits_batches(files: dict[str, list[str]]) -> None:
+    def chain(dataset: Any) -> Any:
+        return dataset.map(lambda r: tf.io.parse_single_example(r, SPEC)["label"]).batch(32)
+
+    for make in (tfs.TFRecordDataset, tf.data.TFRecordDataset):
+        left, right = tf.keras.utils.split_dataset(chain(make(files[""])), left_size=0.8)
+        assert (len(left), len(right)) == (18, 5)
+
+
+@pytest.mark.parametrize("text", ["", "null", "[]", " ", '{"cluster": null}', "no JSON"])
+def test_a_broken_tf_config_is_passed_by(
+    files: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    monkeypatch.setenv("TF_CONFIG", text)
+    assert len(list(tfs.TFRecordDataset(files[""]).batch(32))) == 22
+
+
+def test_a_hint_of_shards_is_left_to_tensorflow(files: dict[str, list[str]]) -> None:
+    hint = tf.data.experimental.SHARD_HINT
+    names = tfs.list_files(files[""], shuffle=False).shard(hint, hint)
+    assert not hasattr(names, "names")
+    tfs.TFRecordDataset(files[""]).shard(hint, hint)

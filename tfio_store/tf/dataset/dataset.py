@@ -205,7 +205,8 @@ class TFRecordDataset(PlannedDataset):
             [2, 1]
         """
         self._build()
-        if self._reshard is None or not (isinstance(num_shards, int) and isinstance(index, int)):
+        known = isinstance(num_shards, int) and isinstance(index, int) and num_shards > 0
+        if self._reshard is None or not known:  # also SHARD_HINT
             return super().shard(num_shards, index, name)
         return self._decode(self._reshard(num_shards, index))
 

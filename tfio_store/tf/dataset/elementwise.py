@@ -15,7 +15,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.framework import op_def_library
 
-__all__ = ["NotElementwise", "Rows", "is_cheap", "run_on_rows", "static_value"]
+__all__ = ["NotElementwise", "Rows", "can_fail", "is_cheap", "run_on_rows", "static_value"]
 
 
 class NotElementwise(Exception):
@@ -127,6 +127,25 @@ def is_cheap(graph: Any) -> bool:
     return all(op.type in _CHEAP or op.type == "ParseExampleV2" for op in graph.get_operations())
 
 
+_FAIL = frozenset(
+    [
+        "StringToNumber",
+        "DecodeRaw",
+        "Div",
+        "FloorDiv",
+        "FloorMod",
+        "Mod",
+        "TruncateDiv",
+        "TruncateMod",
+    ]
+)
+
+
+def can_fail(graph: Any) -> bool:
+    """Whether a function has an op of this page that is an error for some values."""
+    return any(op.type in _FAIL for op in graph.get_operations())
+
+
 def static_value(tensor: tf.Tensor) -> Any:
     """The constant of a tensor, as an array. None if it has none."""
     found = tf.get_static_value(tensor)
@@ -207,6 +226,8 @@ class _Walk:
             return _again(op, [inputs[0].tensor], out)
         if kind in _RESHAPES:
             return self._reshaped(inputs, out)
+        if kind in ("Equal", "NotEqual") and not op.get_attr("incompatible_shape_error"):
+            _check_broadcast(inputs)
         if kind in _BROADCAST:
             return _again(op, _aligned(inputs), out)
         if kind in ("Pack", "ConcatV2", "Transpose", "OneHot", "StridedSlice", "Unpack"):
@@ -234,6 +255,8 @@ class _Walk:
             parts = self._all_rows(op, inputs[:-1])
             return tf.concat(parts, axis + 1 if axis >= 0 else axis)
         first = inputs[0]
+        if isinstance(first, Rows):
+            first.dims  # noqa: B018  (fails if they are not known)
         if not isinstance(first, Rows) or any(isinstance(x, Rows) for x in inputs[1:]):
             raise NotElementwise(f"{op.type} with arguments that depend on the record")
         if op.type == "Transpose":
@@ -257,6 +280,9 @@ class _Walk:
         return _sliced(op, first, inputs)
 
     def _all_rows(self, op: Any, inputs: list[_Value]) -> list[tf.Tensor]:
+        for each in inputs:
+            if isinstance(each, Rows):
+                each.dims  # noqa: B018  (fails if they are not known)
         return [
             each.tensor if isinstance(each, Rows) else self.rows_of(tensor).tensor
             for each, tensor in zip(inputs, op.inputs, strict=False)
@@ -286,6 +312,16 @@ def _sliced(op: Any, first: Rows, inputs: list[_Value]) -> tf.Tensor:
         strides=tf.concat([one, strides], 0),
         **masks,
     )
+
+
+def _check_broadcast(inputs: list[_Value]) -> None:
+    """Values of shapes that do not go together are unequal, as a whole. In a batch that is an
+    error."""
+    first, second = (each.shape for each in inputs)
+    try:
+        tf.broadcast_static_shape(first, second)
+    except ValueError:
+        raise NotElementwise("it compares values of shapes that do not go together") from None
 
 
 def _aligned(inputs: list[_Value]) -> list[tf.Tensor]:

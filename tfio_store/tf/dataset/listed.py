@@ -158,6 +158,8 @@ class ListedNames(tf.data.Dataset):  # type: ignore[misc]
         found = super().shard(num_shards, index, name)
         if not self.ordered or not (isinstance(num_shards, int) and isinstance(index, int)):
             return found
+        if num_shards < 1:  # SHARD_HINT: TensorFlow puts numbers in its place later
+            return found
         return ListedNames(found, self.names[index::num_shards], ordered=True)
 
     def take(self, count: Any, name: str | None = None) -> tf.data.Dataset:

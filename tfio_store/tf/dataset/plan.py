@@ -47,6 +47,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.python.data.experimental.ops.data_service_ops import ShardingPolicy
 from tensorflow.python.data.ops import debug_mode
 from tensorflow.python.data.util import nest
 from tensorflow.python.eager import context
@@ -96,6 +97,8 @@ class Plan:
             drop_remainder=self.batch[1],
             feature_spec=self.function,
         )
+        if options.deterministic is None and self.calls[0] is None:
+            options = replace(options, deterministic=True)  # one call after the other was asked for
         if self.shuffle is not None:
             least, seed = self.shuffle
             options = replace(options, shuffle=f"{2 * least} records", seed=seed, least_mixed=least)
@@ -187,6 +190,8 @@ class PlannedDataset(tf.data.Dataset):  # type: ignore[misc]
         if seed is not None and _integer(seed) is None:
             return self._behind("shuffle", buffer_size, seed, reshuffle_each_iteration, name)
         known = _seed_now(seed, again)
+        if size == 1:  # which leaves the order as it is
+            return self._then(plan, lambda found: _TF.shuffle(found, 1, known, again), "shuffle(1)")
         fusable = plan.source is not None and plan.shuffle is None and again
         source = plan.source if fusable else None
         return self._then(
@@ -243,12 +248,16 @@ class PlannedDataset(tf.data.Dataset):  # type: ignore[misc]
             return self._behind(
                 "batch", batch_size, drop_remainder, num_parallel_calls, deterministic, name
             )
-        return self._then(
+        made = self._then(
             replace(plan, batch=(size, drop)),
             lambda found: _TF.batch(found, size, drop, num_parallel_calls, deterministic),
             f"batch({size})",
             batched_spec(self.element_spec, size if drop else None),
         )
+        # Keras looks for these
+        made._batch_size = tf.constant(size, tf.int64)
+        made._drop_remainder = tf.constant(drop)
+        return made
 
     def padded_batch(
         self,
@@ -299,10 +308,11 @@ class PlannedDataset(tf.data.Dataset):  # type: ignore[misc]
 
     def with_options(self, options: Any, name: str | None = None) -> tf.data.Dataset:
         plan = self._open_plan(batched=True)
-        if plan is None:
-            return self._behind("with_options", options, name)
+        options = tf.data.Options().merge(options)  # what is changed in them later means nothing
         if options.experimental_distribute.auto_shard_policy == _FILE:
             return _TF.with_options(self._plain(), options, name)
+        if plan is None:
+            return self._behind("with_options", options, name)
         found = self._then(plan, lambda d: _TF.with_options(d, options, name), "with_options")
         found._options_attr = self._options_attr.merge(options)
         found._options_attr._set_mutable(False)
@@ -379,9 +389,17 @@ class PlannedDataset(tf.data.Dataset):  # type: ignore[misc]
         if debug_mode.DEBUG_MODE or not context.executing_eagerly():
             return found
         made = PlannedDataset(
-            None, lambda: found, found.element_spec, before=self, told=f"{told}: by TensorFlow"
+            None,
+            lambda: found,
+            found.element_spec,
+            before=self,
+            step=lambda before: getattr(_TF, told)(before, *given, **named),
+            told=f"{told}: by TensorFlow",
         )
         made._options_attr = found._options_attr
+        for name in ("_batch_size", "_drop_remainder"):
+            if hasattr(found, name):
+                setattr(made, name, getattr(found, name))
         return made
 
     @staticmethod
@@ -414,7 +432,9 @@ class PlannedDataset(tf.data.Dataset):  # type: ignore[misc]
             node = node._before
         found = _TF.batch(node._records(), size, drop)
         parse = tf.autograph.experimental.do_not_convert(function.parse_batch)
-        found = _TF.map(found, parse, os.cpu_count() or 1)
+        calls, deterministic = self._plan.calls if self._plan else (None, None)
+        ordered = True if calls is None else deterministic
+        found = _TF.map(found, parse, os.cpu_count() or 1, ordered)
         self._why += "; but parsed by the batch"
         if self._options_attr != tf.data.Options():
             found = _TF.with_options(found, self._options_attr)
@@ -503,6 +523,8 @@ def _shares_files(transformation: Any) -> bool:
     if "data_service_ops" not in getattr(transformation, "__module__", ""):
         return False
     cells = getattr(transformation, "__closure__", None) or ()
+    policies = (ShardingPolicy.FILE, ShardingPolicy.FILE_OR_DATA, ShardingPolicy.HINT)
     return any(
-        "FILE" in str(cell.cell_contents) or "HINT" in str(cell.cell_contents) for cell in cells
+        isinstance(cell.cell_contents, ShardingPolicy) and cell.cell_contents in policies
+        for cell in cells
     )

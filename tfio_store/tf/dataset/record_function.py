@@ -12,15 +12,18 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 from tensorflow.python.data.ops import structured_function
 from tensorflow.python.data.util import nest
 from tensorflow.python.framework import op_def_library
+from tensorflow.python.framework.func_graph import FuncGraph
 
 from tfio_store.tf.dataset.columns import Column, attributes_of
 from tfio_store.tf.dataset.elementwise import (
     NotElementwise,
     Rows,
+    can_fail,
     is_cheap,
     run_on_rows,
     static_value,
@@ -164,7 +167,7 @@ class RecordFunction:
 
     def check(self) -> None:
         """NotElementwise if it does not run on batches."""
-        with tf.Graph().as_default():
+        with FuncGraph("check").as_default():  # which captures tensors, as the ops' function will
             fake = [
                 tf.compat.v1.placeholder(out.dtype, _batch_shape(out, out, None))
                 for out in self.parse.outputs
@@ -207,20 +210,30 @@ class RecordFunction:
         flat: list[Any] = []
         for number, traced in enumerate(self.traced):
             graph = traced.graph
+            specs = nest.flatten(traced.element_spec)
+            if len(specs) != len(graph.outputs):
+                raise NotElementwise("it makes something else than tensors")
             if number:
                 arguments = graph.inputs[: len(flat)]
+                if can_fail(self.traced[number - 1].graph) and _drops_one_of(arguments, graph):
+                    raise NotElementwise("it drops what fails for some records")
                 if not all(isinstance(each, Rows) for each in flat):
                     raise NotElementwise("it takes sparse tensors")
                 given = {a.name: each for a, each in zip(arguments, flat, strict=True)}
             rows_of = run_on_rows(graph, given, rows)
             flat = [
                 _output(spec, tensor, rows_of, triples)
-                for spec, tensor in zip(
-                    nest.flatten(traced.element_spec), graph.outputs, strict=True
-                )
+                for spec, tensor in zip(specs, graph.outputs, strict=True)
             ]
         made = [each.tensor if isinstance(each, Rows) else each for each in flat]
         return nest.pack_sequence_as(self.element_spec, made)
+
+
+def _drops_one_of(arguments: list[tf.Tensor], graph: Any) -> bool:
+    return any(
+        not argument.consumers() and not any(argument is out for out in graph.outputs)
+        for argument in arguments
+    )
 
 
 def _output(spec: Any, tensor: tf.Tensor, rows_of: Any, triples: dict[Any, Any]) -> Any:
@@ -328,6 +341,10 @@ def read_function(traced: Traced, *, single: bool) -> RecordFunction:
     if single:
         if any(column.outputs == "ragged" for column in found.columns):
             raise NotElementwise("records have ragged features")
+        shapes = [tf.TensorShape(shape) for shape in parse.get_attr("dense_shapes")]
+        if not all(shape.is_fully_defined() for shape in shapes):
+            # a batch pads it, and what the function does to it would meet the padding
+            raise NotElementwise("a feature has a length of its own in each record")
         found.check()
         return found
     specs = nest.flatten(traced.element_spec)
@@ -350,7 +367,7 @@ def _columns(parse: Any) -> tuple[Column, ...]:
     if any(value is None for value in values):
         raise NotElementwise("its spec is not known before it runs")
     names, sparse, dense, ragged, *defaults = values
-    if len(names):
+    if np.size(names):
         raise NotElementwise("it gives names to records")
     keys = [*sparse.tolist(), *dense.tolist(), *ragged.tolist()]
     if not keys or len(set(keys)) < len(keys):

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import tensorflow as tf
+from tensorflow.python.eager import context
 
 from tfio_store.dataset.header_walk import index_raw_shards, is_remote
 from tfio_store.dataset.model import Dataset, DatasetPart, Limits, Shard, hold_versions
@@ -314,9 +315,16 @@ def _refuse_streams(dataset: Dataset) -> None:
 
 
 def workers() -> int:
-    """How many workers TF_CONFIG names."""
-    cluster = json.loads(os.environ.get("TF_CONFIG") or "{}").get("cluster", {})
-    return sum(len(cluster.get(job, ())) for job in ("chief", "worker"))
+    """How many workers TF_CONFIG names, or tasks TensorFlow is connected with."""
+    try:
+        cluster = json.loads(os.environ.get("TF_CONFIG") or "{}")["cluster"]
+        named = sum(len(cluster.get(job) or ()) for job in ("chief", "worker"))
+    except (ValueError, LookupError, TypeError, AttributeError):
+        named = 0  # TensorFlow passes it by as well
+    if not context.context()._initialized:
+        return named
+    devices = [tf.DeviceSpec.from_string(each.name) for each in tf.config.list_logical_devices()]
+    return max(named, len({(each.job, each.task) for each in devices}))
 
 
 def _warn_of_workers() -> None:
