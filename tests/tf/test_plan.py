@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -822,3 +823,34 @@ def test_a_hint_of_shards_is_left_to_tensorflow(files: dict[str, list[str]]) -> 
     names = tfs.list_files(files[""], shuffle=False).shard(hint, hint)
     assert not hasattr(names, "names")
     tfs.TFRecordDataset(files[""]).shard(hint, hint)
+
+
+@pytest.mark.parametrize("damage", ["flipped", "short", "longer"])
+@pytest.mark.parametrize("codec", ["", "GZIP"])
+def test_ignored_errors_end(
+    tmp_path: Path, files: dict[str, list[str]], damage: str, codec: str
+) -> None:
+    """What is sound comes, once."""
+    data = bytearray(Path(files[codec][1]).read_bytes())
+    data[len(data) // 2] ^= damage == "flipped"
+    data = data[:-30] if damage == "short" else data + b"12345" * (damage == "longer")
+    (tmp_path / "bad").write_bytes(data)
+    names = [files[codec][0], str(tmp_path / "bad"), files[codec][2]]
+
+    def labels_of(dataset: Any) -> list[int]:
+        return [int(np.atleast_1d(x)[0]) for x in dataset.take(10 * COUNT).as_numpy_iterator()]
+
+    def label(record: Any) -> Any:
+        return tf.io.parse_single_example(record, SPEC)["label"]
+
+    native = labels_of(tf.data.TFRecordDataset(names, codec).map(label).ignore_errors())
+    for chain in (
+        lambda d: d.ignore_errors().map(label),
+        lambda d: d.map(label).ignore_errors(),
+        lambda d: d.map(label).prefetch(2).ignore_errors().batch(1),
+    ):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = labels_of(chain(tfs.TFRecordDataset(names)))
+        assert len(found) == len(set(found))
+        assert set(found) >= set(native)

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.python.eager import context
 
 from tfio_store.dataset.model import MEMORY_BUDGET, Limits
 from tfio_store.dataset.source import open_dataset
@@ -168,6 +169,7 @@ class TFRecordDataset(PlannedDataset):
         prepared = source.prepare()
         decode = partial(_decoded, schema=schema, options=options)
         self._source, self._decode = source, decode
+        self._opened_as = filenames, codec, storage, options, num_parallel_reads
 
         def build() -> tf.data.Dataset:
             found, self._count, self._reshard = prepared()
@@ -184,6 +186,14 @@ class TFRecordDataset(PlannedDataset):
         super().__init__(Plan(files) if plain else None, build, spec, told="TFRecordDataset")
         known = codec if plain and isinstance(codec, str) and split is None else None
         note(lambda: Reading(self, filenames, known, storage, options))
+
+    def _past_damage(self) -> tf.data.Dataset:
+        filenames, codec, storage, options, reads = self._opened_as
+        if options.settings.skip_corrupt or not context.executing_eagerly():
+            return self
+        options = replace(options, settings=replace(options.settings, skip_corrupt=True))
+        source = Source.open(filenames, codec, storage, options, reads)
+        return partial(self._decode, options=options)(source.prepare()()[0])
 
     def shard(self, num_shards: Any, index: Any, name: str | None = None) -> tf.data.Dataset:
         """Take every ``num_shards``-th block (or batch), so that those of others are not even read.

@@ -329,6 +329,12 @@ class PlannedDataset(tf.data.Dataset):  # type: ignore[misc]
         features, *how = parser
         return self.map(lambda records: tf.io.parse_example(records, features), *how)
 
+    def ignore_errors(self, log_warning: bool = False, name: str | None = None) -> tf.data.Dataset:
+        dataset = self if self._is_fused() else self._past_damage()
+        if dataset is self:
+            return self._behind("ignore_errors", log_warning, name)
+        return _TF.ignore_errors(dataset, log_warning, name)
+
     def explain(self) -> str:
         """Explain what is fused, what is not, and why.
 
@@ -451,6 +457,21 @@ class PlannedDataset(tf.data.Dataset):  # type: ignore[misc]
                 found = before._records()
                 self._own_records = self._step(found) if mapped and self._step else found
             return self._own_records
+
+    def _is_fused(self) -> bool:
+        node = self
+        while node._plan is None and node._before is not None:
+            node = node._before
+        node._build()
+        return node._plan is not None and node._plan.batch is not None and not node._why
+
+    def _past_damage(self) -> tf.data.Dataset:
+        """The same steps over a reader that goes on behind damage. One that does not would give the
+        same error for good, since a scan that fails stays where it is."""
+        if self._before is None or self._step is None:
+            return self
+        before = self._before._past_damage()
+        return self if before is self._before else self._step(before)
 
     def _plain(self) -> tf.data.Dataset:
         """The same steps, all by TensorFlow."""
