@@ -121,7 +121,8 @@ def accelerate() -> Accelerated:
     That is `tf.data.TFRecordDataset` and `tf.compat.v1.data.TFRecordDataset`, also where a module
     has imported them before; and `Dataset.interleave` and `flat_map` of them over names that are
     known, from `list_files` or a list. Elements, errors and checkpoints stay TensorFlow's; the
-    order behind ``shuffle`` may be another. Remote files that TensorFlow itself can't read are
+    order behind ``shuffle`` may be another, and a file that changes after the dataset was made is
+    an error where steps are fused. Remote files that TensorFlow itself can't read are
     read, and their errors told, as by `TFRecordDataset`, with the storage that their scheme was
     registered with, if it was (`register_filesystem`). Each call counts: what is accelerated twice
     is undone twice.
