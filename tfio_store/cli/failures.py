@@ -18,6 +18,7 @@ from tfio_store.errors import (
     NoRecordsError,
     RecordTooLargeError,
     SchemaError,
+    printable as without_orders,
 )
 from tfio_store.storage.redaction import redacted
 
@@ -45,9 +46,7 @@ def printable(text: str) -> str:
 def for_stream(text: str, stream: Any) -> str:
     """Lines as ``stream`` may have them: made `printable` if it is a terminal. Tabs, which part
     what a line holds, stay."""
-    if not stream.isatty():
-        return text
-    return "".join(each if each in "\n\t" else printable(each) for each in text)
+    return without_orders(text) if stream.isatty() else text
 
 
 # Errors of the library in the words of the shell: options, not arguments of Python.

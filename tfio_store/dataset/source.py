@@ -136,21 +136,27 @@ def is_whole(path: str) -> bool:
     except OSError:
         return True
     known = _committed(folder or ".", match["dataset"], now.st_mtime_ns, now.st_size)
-    shards = known.named([name]) if isinstance(known, ListedShards) else known
-    lengths = [shard.nbytes for shard in shards if split_url(shard.url)[1] == name]
-    return not lengths or os.stat(path).st_size == lengths[0]
+    if isinstance(known, ListedShards):
+        known = _lengths(known.named([name]))
+    return name not in known or os.stat(path).st_size == known[name]
+
+
+def _lengths(shards: Iterable[Shard]) -> dict[str, int]:
+    return {split_url(shard.url)[1]: shard.nbytes for shard in shards}
 
 
 @lru_cache(maxsize=8)
-def _committed(folder: str, name: str, *version: int) -> Sequence[Shard]:
-    """The shards of a local dataset, of whose manifest this is the ``version``."""
+def _committed(folder: str, name: str, *version: int) -> ListedShards | dict[str, int]:
+    """The lengths of a local dataset's shards by name, or their long list. ``version``: which
+    manifest it is that was found."""
     del version
     here = Folder(*Storage().open(folder))
     try:
         found = here.manifest(manifest_name(name))
     except (ManifestError, OSError):
-        return ()
-    return committed_shards(here, found.manifest) if found and found.manifest else ()
+        return {}
+    shards = committed_shards(here, found.manifest) if found and found.manifest else ()
+    return shards if isinstance(shards, ListedShards) else _lengths(shards)
 
 
 Source: TypeAlias = "OneSource | Iterable[OneSource]"

@@ -191,11 +191,15 @@ def _normal(name: str, column: Any) -> Any:
     if array.dtype.kind in "SU" and array.ndim and not hasattr(column, "__array__"):
         return _list(name, list(column))  # numpy's own strings lose zeros at their ends
     if array.ndim == 0:
-        raise ValueError(
-            f"feature {name!r}: a column has a row dimension; got one value (rows as "
-            "dicts go to ShardedWriter.write_batch, or into pandas.DataFrame(rows))"
-        )
+        raise _no_rows(name)
     return _list(name, array.tolist()) if array.dtype == object and array.ndim == 1 else array
+
+
+def _no_rows(name: str) -> ValueError:
+    return ValueError(
+        f"feature {name!r}: a column has a row dimension; got one value (rows as "
+        "dicts go to ShardedWriter.write_batch, or into pandas.DataFrame(rows))"
+    )
 
 
 def _both(name: str, values: Any, valid: BoolArray) -> Nullable:
@@ -220,10 +224,7 @@ def _from_series(name: str, column: Any) -> Any:
 
 def _masked(name: str, column: Any) -> Any:
     if column.ndim == 0:
-        raise ValueError(
-            f"feature {name!r}: a column has a row dimension; got one value (rows as "
-            "dicts go to ShardedWriter.write_batch, or into pandas.DataFrame(rows))"
-        )
+        raise _no_rows(name)
     if column.dtype.names:
         raise TypeError(f"feature {name!r}: dtype {column.dtype} can't be encoded")
     mask, valid = np.ma.getmaskarray(column), valid_rows(column)

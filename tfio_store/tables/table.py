@@ -113,10 +113,11 @@ def write_table(
     first = next(parts, Part())
     chosen = chosen_schema(schema)
     _, count, _ = numbered_target(url, num_shards)
-    in_order = isinstance(count, int) and count > 1 and is_one_table(table)
+    in_order = is_one_table(table) and isinstance(count, int) and count > 1
+    runs = InRuns(first.rows, count) if in_order and count else None
     with ShardedWriter(
         url,
-        shard_for=InRuns(first.rows, count) if in_order and count else None,
+        shard_for=runs,
         num_shards=num_shards,
         max_shard_bytes=max_shard_bytes,
         compression=compression,

@@ -193,7 +193,7 @@ class TFRecordDataset(PlannedDataset):
             return self
         options = replace(options, settings=replace(options.settings, skip_corrupt=True))
         source = Source.open(filenames, codec, storage, options, reads)
-        return partial(self._decode, options=options)(source.prepare()()[0])
+        return self._decode(source.prepare()()[0], options=options)
 
     def shard(self, num_shards: Any, index: Any, name: str | None = None) -> tf.data.Dataset:
         """Take every ``num_shards``-th block (or batch), so that those of others are not even read.

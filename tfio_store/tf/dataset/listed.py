@@ -156,9 +156,8 @@ class ListedNames(tf.data.Dataset):  # type: ignore[misc]
 
     def shard(self, num_shards: Any, index: Any, name: str | None = None) -> tf.data.Dataset:
         found = super().shard(num_shards, index, name)
-        if not self.ordered or not (isinstance(num_shards, int) and isinstance(index, int)):
-            return found
-        if num_shards < 1:  # SHARD_HINT: TensorFlow puts numbers in its place later
+        known = isinstance(num_shards, int) and isinstance(index, int) and num_shards > 0
+        if not self.ordered or not known:  # also SHARD_HINT, in whose place TensorFlow puts numbers
             return found
         return ListedNames(found, self.names[index::num_shards], ordered=True)
 
