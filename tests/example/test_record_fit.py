@@ -75,7 +75,7 @@ def test_what_fits_is_written_as_the_longer_way_writes_it(name: str, value: Any)
     try:
         data = tfs.encode_example(record)
     except ValueError:
-        assert value == "\udc80"
+        assert "\udc80" in (value if isinstance(value, list) else [value])
         return
     assert data == tfs.encode_example(fit)
     found = tfs.decode_examples([data], schema)["x"]
