@@ -26,7 +26,7 @@ FLOORS = (
     {"read", "write"},
     {"tables", "image"},
     {"maintain"},
-    {"episodes"},
+    {"episodes", "_loader"},
     {"tf", "torch", "grain", "dali", "hf", "ray", "beam", "spark", "dask", "testing"},
     {"show"},
     {"cli"},

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from tfio_store._loader import LoaderContent, wanted_schema
 from tfio_store.dataset.checks import check_positive, whole_number
 from tfio_store.dataset.model import CACHE_BUDGET, MEMORY_BUDGET
 from tfio_store.dataset.source import Source as AnySource
@@ -20,7 +21,6 @@ from tfio_store.read.record_source import RecordSource
 from tfio_store.read.state import hold_to, versions_text
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.storage import Storage
-from tfio_store.tables.loader import LoaderContent, wanted_schema
 
 __all__ = ["source"]
 

@@ -20,7 +20,7 @@ from tests.training.loading import COUNT, numbers, written
 
 torchdata = pytest.importorskip("torchdata.stateful_dataloader", reason="torchdata is missing")
 
-from tfio_store.tables import loader as loader_blocks  # noqa: E402
+from tfio_store import _loader as loader_blocks  # noqa: E402
 from tfio_store.torch import TFRecordIterable, reshard  # noqa: E402
 from tfio_store.torch.content import Content  # noqa: E402
 

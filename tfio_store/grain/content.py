@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tfio_store._loader import LoaderContent
 from tfio_store.dataset.source import is_one
 from tfio_store.example.schema import Schema
 from tfio_store.storage.redaction import redacted
-from tfio_store.tables.loader import LoaderContent
 
 __all__ = ["Content", "content_of"]
 

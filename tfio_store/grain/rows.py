@@ -14,6 +14,7 @@ from typing import Any
 import grain
 import numpy as np
 
+from tfio_store._loader import wanted_schema
 from tfio_store.dataset.model import CACHE_BUDGET, MEMORY_BUDGET, Dataset
 from tfio_store.dataset.source import Source
 from tfio_store.example.codec import SchemaToRead
@@ -25,7 +26,6 @@ from tfio_store.grain.states import Hosts, Identified, Shard
 from tfio_store.read.record_source import RecordSource
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.storage import Storage
-from tfio_store.tables.loader import wanted_schema
 
 __all__ = ["Rows", "source", "together"]
 

@@ -9,10 +9,10 @@ from typing import Any, TypeAlias
 
 import grain
 
+from tfio_store._loader import Reader
 from tfio_store.dataset.model import Dataset
 from tfio_store.read.reshard import reshard_state
 from tfio_store.read.state import hold_to, versions_text
-from tfio_store.tables.loader import Reader
 
 __all__ = ["Hosts", "Identified", "Shard", "Standing", "check_source", "resharded"]
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import grain
 
+from tfio_store._loader import Blocks, Gathering, Reader, reader_of, wanted_schema
 from tfio_store.dataset.checks import check_positive
 from tfio_store.dataset.model import MEMORY_BUDGET
 from tfio_store.dataset.source import Source
@@ -19,7 +20,6 @@ from tfio_store.read.mixture import Mixture
 from tfio_store.read.reader import OnCorrupt
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.storage import Storage
-from tfio_store.tables.loader import Blocks, Gathering, Reader, reader_of, wanted_schema
 
 __all__ = ["Stream", "stream"]
 

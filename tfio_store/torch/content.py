@@ -11,13 +11,13 @@ import torch
 from torch.utils.data import get_worker_info
 from torch.utils.data._utils.collate import collate, default_collate_fn_map
 
+from tfio_store._loader import LoaderContent, Reader, wanted_schema
 from tfio_store.dataset.source import is_one
 from tfio_store.example.codec import SchemaToRead
 from tfio_store.example.schema import Schema
 from tfio_store.read.record_source import RecordSource
 from tfio_store.records.framing import RecordBatch
 from tfio_store.storage.redaction import redacted
-from tfio_store.tables.loader import LoaderContent, Reader, wanted_schema
 from tfio_store.torch.tensors import rows_of, tensors
 
 __all__ = ["Content", "Fetched", "content_of", "packed", "transformed"]

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from torch.utils.data import IterableDataset, get_worker_info
 
+from tfio_store._loader import Reader, reader_of
 from tfio_store.dataset.checks import check_positive
 from tfio_store.dataset.model import MEMORY_BUDGET
 from tfio_store.dataset.source import Source
@@ -19,7 +20,6 @@ from tfio_store.read.mixture import Mixture
 from tfio_store.read.reader import OnCorrupt
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.storage import Storage
-from tfio_store.tables.loader import Reader, reader_of
 from tfio_store.torch.content import content_of
 from tfio_store.torch.epochs import Epochs, Ranks, Worker, starter
 from tfio_store.torch.passes import Batches, Nothing, Rows, Steps

@@ -11,7 +11,7 @@ from typing import Any
 
 from torch.utils.data._utils.collate import default_collate_fn_map
 
-from tfio_store.tables.loader import Blocks, Gathering, Reader
+from tfio_store._loader import Blocks, Gathering, Reader
 from tfio_store.torch.content import Content
 from tfio_store.torch.workers import carrying_errors
 
