@@ -20,8 +20,7 @@ from datasets.table import cast_table_to_features
 
 from tfio_store.dataset.source import Source, open_dataset
 from tfio_store.example.codec import SchemaToRead
-from tfio_store.example.feature import Feature
-from tfio_store.example.kinds import ClassLabel
+from tfio_store.example.feature import ClassLabel, Feature
 from tfio_store.example.schema import Schema, column_names
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.storage import Storage

@@ -18,8 +18,7 @@ from tfio_store.episodes.features import Leaf, Tree, nested
 from tfio_store.errors import CorruptRecordError, SchemaError
 from tfio_store.example.codec import decode_examples
 from tfio_store.example.feature import Feature
-from tfio_store.example.kind_values import objects_of
-from tfio_store.example.kinds import decoded_image
+from tfio_store.example.kinds import decoded_image, objects_of
 from tfio_store.example.ragged import Ragged
 from tfio_store.example.schema import Schema
 from tfio_store.records.framing import RecordBatch

@@ -11,7 +11,8 @@ import numpy as np
 
 from tfio_store.episodes.features import STEPS, Leaf, Tree
 from tfio_store.example.codec import encode_example
-from tfio_store.example.kinds import encode_image, encoding_of
+from tfio_store.example.feature import encoding_of
+from tfio_store.example.kinds import encode_image
 
 __all__ = ["encode_nested"]
 

@@ -19,8 +19,7 @@ import numpy as np
 
 from tfio_store.dataset.tfds import at_keys, shape_of
 from tfio_store.errors import ManifestError
-from tfio_store.example.feature import Feature
-from tfio_store.example.kinds import ClassLabel, Image
+from tfio_store.example.feature import ClassLabel, Feature, Image
 from tfio_store.example.schema import Schema
 from tfio_store.records.misspelled import unknown
 

@@ -25,7 +25,7 @@ from tfio_store.example.decoding import (
     masked,
 )
 from tfio_store.example.feature import Feature
-from tfio_store.example.kind_values import Labels, check_labels, meant, meant_schema, named
+from tfio_store.example.kinds import Labels, check_labels, meant, meant_schema, named
 from tfio_store.example.list_columns import core_table
 from tfio_store.example.ragged import Nullable, Ragged
 from tfio_store.example.schema import RECORD, Schema, WholeRecords, written_schema

@@ -24,7 +24,7 @@ from tfio_store.example.exactness import (
 )
 from tfio_store.example.feature import EXACT, ROW_LENGTHS, Feature
 from tfio_store.example.fitting import blank, fitted, levelled
-from tfio_store.example.kind_values import written
+from tfio_store.example.kinds import written
 from tfio_store.example.ragged import Nullable, Ragged, Text, apart, row_of, spread, valid_rows
 from tfio_store.example.schema import Schema
 from tfio_store.example.values import (

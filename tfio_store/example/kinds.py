@@ -1,89 +1,231 @@
-"""The meaning of a feature's values: classes and images, and pixels to and from encoded images."""
+"""Between the values that records hold and what they mean: names of classes, pixels of images."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from tfio_store.errors import SchemaError
+from tfio_store.example.feature import ClassLabel, Feature, Image, encoding_of
+from tfio_store.example.ragged import Nullable, Ragged, Text, row_of
+from tfio_store.example.schema import Schema
+from tfio_store.records.framing import RecordBatch
+
 __all__ = [
-    "ClassLabel",
-    "Image",
-    "Kind",
+    "Labels",
+    "check_labels",
     "check_scans",
-    "class_label",
     "decoded_image",
     "encode_image",
-    "encoding_of",
-    "kind_from_json",
-    "kind_to_json",
+    "meant",
+    "meant_schema",
+    "named",
+    "objects_of",
+    "written",
 ]
 
-_SHOWN = 10
+Labels = Literal["numbers", "names"]
+"""How classes come."""
 
-_SIGNATURES = {
-    "jpeg": (b"\xff\xd8\xff", 0, b""),
-    "png": (b"\x89PNG\r\n\x1a\n", 0, b""),
-    "gif": (b"GIF8", 0, b""),
-    "bmp": (b"BM", 0, b""),
-    "webp": (b"RIFF", 8, b"WEBP"),
-}
-"""The first bytes of a file, and other bytes at an offset."""
+Array = npt.NDArray[Any]
+Valid = npt.NDArray[np.bool_] | None
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class ClassLabel:
-    """A number from 0 on, which counts the names of classes."""
+class _OddError(ValueError):
+    """A value is not of its kind. It says which of all values it is."""
 
-    names: tuple[str, ...]
-
-    def __repr__(self) -> str:
-        """The first names, if there are many."""
-        shown = ", ".join(map(repr, self.names[:_SHOWN]))
-        more = f", … ({len(self.names)} names)" if len(self.names) > _SHOWN else ""
-        return f"ClassLabel({shown}{more})"
+    def __init__(self, index: int, reason: str) -> None:
+        super().__init__(reason)
+        self.index = index
 
 
-def class_label(names: object) -> ClassLabel:
-    """Names that a user or a file gives. TypeError or ValueError for what is none."""
-    if isinstance(names, (str, bytes)) or not isinstance(names, Iterable):
-        raise TypeError(f"names must be a list of str, got {names!r}")
-    found = tuple(names)
-    odd = [name for name in found if not isinstance(name, str)]
-    if odd:
-        raise TypeError(f"names must be str, got {odd[0]!r}")
-    twice = len(found) - len(set(found))
-    if not found or twice:
-        raise ValueError(f"names must be given, and differ; {twice} of them are there twice")
-    return ClassLabel(found)
+def check_labels(labels: str) -> None:
+    """ValueError unless it is one of `Labels`."""
+    if labels not in ("numbers", "names"):
+        raise ValueError(f"labels must be 'numbers' or 'names', got {labels!r}")
 
 
-@dataclass(frozen=True, slots=True)
-class Image:
-    """An encoded image. The encoding is None where images may have any known one."""
+def written(name: str, column: Any, valid: Valid, feature: Feature, first_row: int) -> Any:
+    """A normal column as records hold it: names of classes become their numbers. ValueError for a
+    value that is not of the feature's kind, of a row that is not null; its rows begin at
+    ``first_row``."""
+    kind = feature.kind
 
-    encoding: str | None = None
+    def change(values: Any, at: Callable[[int], bool]) -> Any:
+        if isinstance(kind, ClassLabel):
+            return _numbers(values, kind, at)
+        _check_images(values, kind, at)
+        return values
 
-    def __post_init__(self) -> None:
-        if self.encoding is not None and self.encoding not in _SIGNATURES:
-            known = ", ".join(map(repr, _SIGNATURES))
-            raise ValueError(f"encoding must be None or one of {known}, got {self.encoding!r}")
-
-    def takes(self, data: bytes) -> bool:
-        """Whether the data begin as a file of the encoding does."""
-        return self.encoding in (encoding_of(data), None) and encoding_of(data) is not None
+    try:
+        return _changed(column, change, lambda i: valid is None or bool(valid[row_of(column, i)]))
+    except _OddError as error:
+        row = first_row + row_of(column, error.index)
+        raise ValueError(f"feature {name!r}: row {row} {error}") from None
 
 
-def encoding_of(data: bytes) -> str | None:
-    """The encoding whose signature an image has; None for an unknown one."""
-    for encoding, (first, offset, other) in _SIGNATURES.items():
-        if data.startswith(first) and data.startswith(other, offset):
-            return encoding
-    return None
+def _changed(column: Any, change: Callable[..., Any], at: Callable[[int], bool]) -> Any:
+    """The column with its values changed. ``at`` says whether the value of an index counts."""
+    if isinstance(column, Ragged):
+        return Ragged(_changed(column.values, change, at), column.row_splits)
+    return change(column, at)
+
+
+def _numbers(values: Any, kind: ClassLabel, at: Callable[[int], bool]) -> Any:
+    if isinstance(values, np.ndarray) and values.dtype.kind in "iufb":
+        wrong = np.flatnonzero((values < 0) | (values >= len(kind.names)))
+        for index in wrong.tolist():
+            if at(index):
+                raise _OddError(index, f"holds {values.flat[index]}, which counts none of {kind}")
+        return values
+    numbers = {label: number for number, label in enumerate(kind.names)}
+    found = []
+    for index, label in enumerate(_strings(values)):
+        text = label.decode("utf-8", "replace") if isinstance(label, bytes) else label
+        number = numbers.get(text) if isinstance(text, str) else None
+        if number is None and at(index):
+            raise _OddError(index, f"holds {label!r}, which is none of {kind}")
+        found.append(number or 0)
+    return np.array(found, np.int64).reshape(np.shape(values) if _is_array(values) else -1)
+
+
+def _strings(values: Any) -> Any:
+    if isinstance(values, Text):
+        return values.batch
+    return values.ravel().tolist() if _is_array(values) else values
+
+
+def _is_array(values: Any) -> bool:
+    return isinstance(values, np.ndarray)
+
+
+def _check_images(values: Any, kind: Any, at: Callable[[int], bool]) -> None:
+    if _is_array(values) and values.dtype.kind not in "OS":
+        raise _OddError(
+            0, f"is an array of {values.dtype}, and no encoded image; encode_image makes one of it"
+        )
+    for index, data in enumerate(_strings(values)):
+        if isinstance(data, bytes) and kind.takes(data):
+            continue
+        if at(index):
+            what = f"the encoding {kind.encoding}" if kind.encoding else "an encoding that is known"
+            shown = data[:8] if isinstance(data, (bytes, str)) else type(data).__name__
+            raise _OddError(index, f"begins with {shown!r}, and is no image of {what}")
+
+
+def named(features: Mapping[str, Feature], labels: str) -> set[str]:
+    """The nullable classes that come as arrays of names. These hold None where numbers can't."""
+    found = {name for name, feature in features.items() if feature.nullable and not feature.ragged}
+    return {n for n in found if labels == "names" and isinstance(features[n].kind, ClassLabel)}
+
+
+def meant(
+    columns: Mapping[str, Any],
+    features: Mapping[str, Feature],
+    labels: str,
+    images: bool,
+    masked: Collection[str] = (),
+) -> dict[str, Any]:
+    """Decoded columns: names for the numbers of classes, and pixels for images, as is asked for.
+    None takes the place of the mask of ``masked`` ones. SchemaError for a value that is not of its
+    kind."""
+    result = dict(columns)
+    for name, feature in features.items():
+        shown = _shown(feature, labels, images)
+        if shown is not None:
+            column = _meant(name, columns[name], feature, shown)
+            result[name] = _without_mask(column) if name in masked else column
+    return result
+
+
+def meant_schema(schema: Schema, labels: str) -> Schema:
+    """The schema of the columns of `meant`."""
+    features = {
+        name: feature
+        if _shown(feature, labels, False) is None
+        else replace(feature, dtype="str", kind=None, default=None)
+        for name, feature in schema.items()
+    }
+    return Schema(features, arrow=schema.arrow)
+
+
+def _shown(feature: Feature, labels: str, images: bool) -> Callable[[Any], Any] | None:
+    """The function that turns a value into its meaning, if that is asked for."""
+    kind = feature.kind
+    if isinstance(kind, ClassLabel) and labels == "names":
+        return lambda number: _name(kind, number)
+    return decoded_image if isinstance(kind, Image) and images else None
+
+
+def _name(kind: ClassLabel, number: int) -> str:
+    if not 0 <= number < len(kind.names):
+        raise ValueError(f"holds {number}, which counts none of {kind}; ask for labels='numbers'")
+    return kind.names[number]
+
+
+def _meant(name: str, column: Any, feature: Feature, shown: Callable[[Any], Any]) -> Any:
+    batch = column.values if isinstance(column, Nullable) else column
+    if isinstance(batch, RecordBatch) and not feature.ragged:  # which is flat
+        column = _of_batch(column, feature)
+    try:
+        return _each(column, shown)
+    except _OddError as error:
+        raise SchemaError(
+            str(error), feature=name, record=row_of(column, error.index)
+        ) from error.__cause__
+
+
+def _without_mask(column: Any) -> Any:
+    return column.values if isinstance(column, Nullable) else np.ma.getdata(column)
+
+
+def _of_batch(column: Any, feature: Feature) -> Any:
+    """A batch of byte strings as an array of objects, masked where they are null."""
+    values = column.values if isinstance(column, Nullable) else column
+    array = objects_of(list(values)).reshape(-1, *feature.row_shape)
+    if not isinstance(column, Nullable):
+        return array
+    return np.ma.MaskedArray(array, ~column.valid.reshape(array.shape))
+
+
+def _each(column: Any, shown: Callable[[Any], Any]) -> Any:
+    """The column with each value changed, but for nulls."""
+    if isinstance(column, Nullable):
+        return Nullable(_each(column.values, shown), column.valid)
+    if isinstance(column, Ragged):
+        return Ragged(_each(column.values, shown), column.row_splits)
+    if isinstance(column, RecordBatch):
+        column = objects_of(list(column))
+    mask = np.ma.getmaskarray(column)
+    items = zip(np.asarray(column).ravel().tolist(), mask.ravel().tolist(), strict=True)
+    made = [_one(i, item, masked, shown) for i, (item, masked) in enumerate(items)]
+    array = objects_of(made).reshape(column.shape)
+    return np.ma.MaskedArray(array, mask) if isinstance(column, np.ma.MaskedArray) else array
+
+
+def _one(index: int, item: Any, masked: bool, shown: Callable[[Any], Any]) -> Any:
+    if masked or item is None:
+        return None
+    try:
+        return shown(item)
+    except ValueError as error:
+        raise _OddError(index, str(error)) from error
+
+
+def objects_of(items: Sequence[Any]) -> Array:
+    """An array of these objects, whatever they are."""
+    array = np.empty(len(items), object)
+    for i, item in enumerate(items):  # numpy would look into arrays of one shape
+        array[i] = item
+    return array
+
+
+# Encoded images to pixels and back, by Pillow.
 
 
 _MOST_SCANS = 500
@@ -95,28 +237,6 @@ def check_scans(data: bytes) -> None:
     """ValueError for a JPEG of too many scans. To ask before it is decoded."""
     if data.count(b"\xff\xda") > _MOST_SCANS:
         raise ValueError(f"is a JPEG of more than {_MOST_SCANS} scans")
-
-
-Kind = ClassLabel | Image
-
-
-def kind_to_json(kind: Kind) -> dict[str, Any]:
-    """A kind as JSON can hold it."""
-    if isinstance(kind, ClassLabel):
-        return {"class_label": {"names": list(kind.names)}}
-    return {"image": {"encoding": kind.encoding}}
-
-
-def kind_from_json(value: Mapping[str, Any] | None) -> Kind | None:
-    """The kind. None for one that this version does not know: the values are as the dtype says."""
-    if value is None:
-        return None
-    if "class_label" in value:
-        return class_label(value["class_label"]["names"])
-    return Image(value["image"]["encoding"]) if "image" in value else None
-
-
-# Encoded images to pixels and back, by Pillow.
 
 
 _MODES = ("L", "LA", "RGB", "RGBA")

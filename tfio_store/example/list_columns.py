@@ -23,7 +23,7 @@ from tfio_store.example.columns import (
 )
 from tfio_store.example.feature import Feature
 from tfio_store.example.fitting import evened, fitted, wrong_levels
-from tfio_store.example.kind_values import written
+from tfio_store.example.kinds import written
 from tfio_store.example.ragged import Ragged, apart
 from tfio_store.example.schema import Schema
 from tfio_store.records.arrays import BoolArray, Int64Array

@@ -14,10 +14,9 @@ import numpy as np
 from tfio_store.errors import SchemaError
 from tfio_store.example.columns import normal_column
 from tfio_store.example.exactness import is_null, lost_in_float32, null_flags
-from tfio_store.example.feature import Feature
+from tfio_store.example.feature import ClassLabel, Feature
 from tfio_store.example.fitting import fitted
-from tfio_store.example.kind_values import written
-from tfio_store.example.kinds import ClassLabel
+from tfio_store.example.kinds import written
 from tfio_store.example.ragged import Ragged
 from tfio_store.example.schema import Schema
 from tfio_store.example.values import plain_string

@@ -8,8 +8,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from tfio_store.example.feature import Feature
-from tfio_store.example.kinds import ClassLabel, Image
+from tfio_store.example.feature import ClassLabel, Feature, Image
 from tfio_store.show.media_types import is_audio, is_image, shown_value, visible
 from tfio_store.show.model import FeatureFacts, Histogram, Top
 from tfio_store.show.tally import FeatureTally, is_pixels

@@ -12,8 +12,7 @@ import numpy.typing as npt
 
 from tfio_store.errors import CorruptRecordError
 from tfio_store.example.codec import infer_features
-from tfio_store.example.feature import Feature
-from tfio_store.example.kinds import ClassLabel
+from tfio_store.example.feature import ClassLabel, Feature
 from tfio_store.example.schema import Schema
 from tfio_store.records.arrays import Int64Array
 from tfio_store.records.framing import RecordBatch

@@ -15,7 +15,7 @@ from tfio_store.dataset.source_names import numbered_target
 from tfio_store.example import Examples, decode_examples
 from tfio_store.example.codec import SchemaLike, SchemaToRead, Strings
 from tfio_store.example.decoding import Nulls, most_room
-from tfio_store.example.kind_values import Labels
+from tfio_store.example.kinds import Labels
 from tfio_store.example.ragged import joined_columns
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tfio_store.example.feature import Feature
-from tfio_store.example.kinds import ClassLabel
+from tfio_store.example.feature import ClassLabel, Feature
 from tfio_store.show.features import role_of, said, shown_name
 from tfio_store.show.media_types import shown_value, visible
 from tfio_store.show.model import Finding, Level, counted, number, percent

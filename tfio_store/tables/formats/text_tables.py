@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tfio_store.example import decode_examples
-from tfio_store.example.feature import Feature
-from tfio_store.example.kinds import ClassLabel
+from tfio_store.example.feature import ClassLabel, Feature
 from tfio_store.example.schema import Schema
 from tfio_store.records.misspelled import unknown
 from tfio_store.tables.formats import csv_texts, json_lines
