@@ -71,7 +71,7 @@ class ClassLabel:
         return f"ClassLabel({shown}{more})"
 
 
-def class_label(names: object) -> ClassLabel:
+def _class_label(names: object) -> ClassLabel:
     """Names that a user or a file gives. TypeError or ValueError for what is none."""
     if isinstance(names, (str, bytes)) or not isinstance(names, Iterable):
         raise TypeError(f"names must be a list of str, got {names!r}")
@@ -112,19 +112,19 @@ def encoding_of(data: bytes) -> str | None:
 Kind = ClassLabel | Image
 
 
-def kind_to_json(kind: Kind) -> dict[str, Any]:
+def _kind_to_json(kind: Kind) -> dict[str, Any]:
     """A kind as JSON can hold it."""
     if isinstance(kind, ClassLabel):
         return {"class_label": {"names": list(kind.names)}}
     return {"image": {"encoding": kind.encoding}}
 
 
-def kind_from_json(value: Mapping[str, Any] | None) -> Kind | None:
+def _kind_from_json(value: Mapping[str, Any] | None) -> Kind | None:
     """The kind. None for one that this version does not know: the values are as the dtype says."""
     if value is None:
         return None
     if "class_label" in value:
-        return class_label(value["class_label"]["names"])
+        return _class_label(value["class_label"]["names"])
     return Image(value["image"]["encoding"]) if "image" in value else None
 
 
@@ -235,7 +235,7 @@ class Feature:
             >>> tfs.decode_examples(records, schema, labels="names")["animal"]
             array(['dog', 'cat'], dtype=object)
         """
-        return cls("int64", shape, default, nullable=nullable, kind=class_label(names))
+        return cls("int64", shape, default, nullable=nullable, kind=_class_label(names))
 
     @classmethod
     def image(
@@ -388,7 +388,7 @@ class Feature:
         if self.default is not None:
             result["default"] = _default_to_json(self.default)
         if self.kind is not None:
-            result["kind"] = kind_to_json(self.kind)
+            result["kind"] = _kind_to_json(self.kind)
         flags = ("raw", "nullable", "sequence")
         return result | {flag: True for flag in flags if getattr(self, flag)}
 
@@ -414,7 +414,7 @@ class Feature:
             raw=bool(value.get("raw", False)),
             nullable=bool(value.get("nullable", False)),
             sequence=bool(value.get("sequence", False)),
-            kind=kind_from_json(value.get("kind")),
+            kind=_kind_from_json(value.get("kind")),
         )
 
 
