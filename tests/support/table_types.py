@@ -14,8 +14,9 @@ import pyarrow as pa
 
 from tests.support.examples import entry, field, int64s, strings, wire_example
 from tfio_store import decode_examples, infer_schema
-from tfio_store.example.columns import normal_column, schema_of
+from tfio_store.example.columns import normal_column
 from tfio_store.example.feature import Feature
+from tfio_store.example.learned import schema_of
 
 ITEM = pa.int32()
 ARROW = [

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 import tfio_store as tfs
-from tfio_store.example.columns import normal_column, schema_of
+from tfio_store.example.columns import normal_column
+from tfio_store.example.learned import schema_of
 
 tf = pytest.importorskip("tensorflow")
 pa = pytest.importorskip("pyarrow")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from tfio_store.errors import CorruptRecordError, SchemaError
-from tfio_store.example.columns import nan_as_nulls, normal_column
+from tfio_store.example.columns import core_table, nan_as_nulls, normal_column
 from tfio_store.example.decoding import (
     KINDS,
     Nulls,
@@ -26,7 +26,6 @@ from tfio_store.example.decoding import (
 )
 from tfio_store.example.feature import Feature
 from tfio_store.example.kinds import Labels, check_labels, meant, meant_schema, named
-from tfio_store.example.list_columns import core_table
 from tfio_store.example.ragged import Nullable, Ragged
 from tfio_store.example.schema import RECORD, Schema, WholeRecords, written_schema
 from tfio_store.records.compiled import load

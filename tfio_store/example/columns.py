@@ -3,12 +3,14 @@
 The codec takes (key, values, row_splits or None, width, valid or None) with flat values: a float32
 or int64 array, a list of bytes and str, (buffer, offsets, lengths) of byte strings, or None for no
 values of no type. ``valid`` marks the rows that are not null.
+
+Of feature lists it takes (key, values, steps, row_splits or None, width, valid or None). Row i has
+the steps ``steps[i]:steps[i + 1]``. Each step has values as a row of a plain column has.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,17 +22,15 @@ from tfio_store.example.exactness import (
     is_null,
     null_flags,
     null_kinds,
-    number_kind,
 )
-from tfio_store.example.feature import EXACT, ROW_LENGTHS, Feature
-from tfio_store.example.fitting import blank, fitted, levelled
+from tfio_store.example.feature import ROW_LENGTHS, Feature
+from tfio_store.example.fitting import blank, evened, fitted, levelled, wrong_levels
 from tfio_store.example.kinds import written
 from tfio_store.example.ragged import Nullable, Ragged, Text, apart, row_of, spread, valid_rows
 from tfio_store.example.schema import Schema
 from tfio_store.example.values import (
     check_keys,
     is_string,
-    no_feature,
     plain_array,
     plain_string,
 )
@@ -39,20 +39,32 @@ from tfio_store.records.framing import RecordBatch
 
 __all__ = [
     "CoreColumn",
-    "blanked",
-    "check_names",
-    "check_rows",
-    "core_column",
-    "core_columns",
-    "is_narrowed",
+    "ListColumn",
+    "core_table",
     "nan_as_nulls",
     "normal_column",
     "plain_row",
-    "schema_of",
-    "undecided",
 ]
 
 CoreColumn = tuple[bytes, Any, "Int64Array | None", int, "BoolArray | None"]
+ListColumn = tuple[bytes, Any, Int64Array, "Int64Array | None", int, "BoolArray | None"]
+
+
+def core_table(
+    columns: Mapping[str, Any],
+    schema: Schema | None,
+    first_row: int = 0,
+    exact: Collection[str] = (),
+    untyped: Collection[str] = (),
+) -> tuple[list[CoreColumn], list[ListColumn], int]:
+    """The columns of the context, those of the feature lists, both sorted by key, and the number of
+    rows. See `core_columns`."""
+    check_names(columns, schema)
+    listed = {name: feature for name, feature in (schema or {}).items() if feature.sequence}
+    plain = {name: column for name, column in columns.items() if name not in listed}
+    context, rows = core_columns(plain, schema, first_row, exact, untyped)
+    lists, more = _core_lists(columns, listed, first_row, exact)
+    return context, lists, check_rows(rows | more)
 
 
 def check_names(columns: Mapping[str, Any], schema: Schema | None) -> None:
@@ -402,69 +414,94 @@ def _fixed_strings(values: npt.NDArray[Any]) -> tuple[Any, Int64Array, Int64Arra
     return data, offsets, lengths
 
 
-def schema_of(columns: Mapping[str, Any], *, exact: bool = False) -> Schema:
-    """Make the schema that columns are written by: numbers as int64 or float32, as TensorFlow reads
-    them. ``exact``: what these can't hold is written raw."""
-    return Schema({name: _named_feature(name, column, exact) for name, column in columns.items()})
+# Columns of feature lists.
 
 
-def is_narrowed(column: Any) -> bool:
-    """Whether the numbers of a normal column are floats that float32 rounds."""
-    while isinstance(column, (Nullable, Ragged)):
-        column = column.values
-    dtype = getattr(column, "dtype", np.dtype(object))
-    return bool(dtype.kind == "f" and dtype.itemsize > 4)
+def _core_lists(
+    columns: Mapping[str, Any],
+    features: Mapping[str, Feature],
+    first_row: int,
+    exact: Collection[str],
+) -> tuple[list[ListColumn], dict[str, int]]:
+    ready, rows = [], {}
+    for name, feature in sorted(features.items()):
+        normal = normal_column(name, columns[name])
+        rows[name] = len(normal)
+        normal, valid = apart(normal)
+        if feature.kind is not None:
+            normal = written(name, normal, valid, feature, first_row)
+        if valid is not None:
+            normal = blanked(name, normal, valid, feature, first_row)
+        steps = _of_steps(name, normal, feature)
+        core = _core_steps(name, steps, feature, first_row, exact=name in exact)
+        ready.append((name.encode(), core[0], steps.row_splits, core[1], core[2], valid))
+    return ready, rows
 
 
-def undecided(column: Any) -> bool:
-    """Whether no row of a normal column shows its type: all are null or lists without values, or
-    there is none."""
-    values, valid = apart(column)
-    lists = isinstance(values, Ragged)
-    while isinstance(values, Ragged):
-        values = values.values
-    if lists and len(values):
-        return False
-    if not lists and len(column) and (valid is None or valid.any()):
-        return False
-    return isinstance(values, list) or (isinstance(values, np.ndarray) and values.dtype == object)
+def _of_steps(name: str, column: Any, feature: Feature) -> Ragged:
+    """A `Ragged` of steps, whose values are a `Ragged` if the feature's are. ValueError where rows
+    have more or fewer levels."""
+    if not len(column):
+        column = Ragged(_no_values(feature), np.zeros(1, np.int64))
+    elif isinstance(column, np.ndarray) and column.ndim > 1:
+        column = _levels(column)
+    if not isinstance(column, Ragged):
+        raise ValueError(
+            f"feature {name!r}: rows of single values, where the schema has a feature list of "
+            f"shape {feature.shape}"
+        )
+    return Ragged(_of_values(name, column.values, feature), column.row_splits)
 
 
-def _named_feature(name: str, column: Any, exact: bool) -> Feature:
-    try:
-        return _feature_of(column, exact)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"feature {name!r}: {error}") from None
+def _of_values(name: str, steps: Any, feature: Feature) -> Any:
+    """The steps as a `Ragged`, or as rows of one shape, as the feature says."""
+    ragged = isinstance(steps, Ragged)
+    if ragged and not feature.nested and len(steps):
+        even = evened(steps, feature)
+        if even is not None:
+            return even
+    if ragged and isinstance(steps.values, Ragged):
+        raise wrong_levels(name, feature, nested=True)
+    if ragged == feature.nested:
+        _check_empty_steps(name, steps, feature)
+        return steps
+    if not len(steps):
+        values = _no_values(feature)
+        return Ragged(values, np.zeros(1, np.int64)) if feature.nested else values
+    if isinstance(steps, np.ndarray) and steps.ndim == 2:
+        return _levels(steps)
+    raise wrong_levels(name, feature, nested=ragged)
 
 
-def _feature_of(column: Any, exact: bool) -> Feature:
-    if isinstance(column, Nullable):
-        return replace(_feature_of(column.values, exact), nullable=True)
-    shape: tuple[int | None, ...] = ()
-    while isinstance(column, Ragged):
-        column, shape = column.values, (*shape, None)
-    if isinstance(column, Text):
-        return Feature("str", shape)
-    if isinstance(column, RecordBatch):
-        return Feature("bytes", shape)
-    if isinstance(column, list):
-        texts = bool(column) and all(type(item) is str for item in column)
-        return Feature("str" if texts else "bytes", shape)
-    shape = (*shape, *column.shape[1:])
-    if column.dtype.kind in "UT":
-        return Feature("str", shape)
-    if column.dtype.kind in "SO":
-        texts = column.size and all(type(item) is str for item in column.flat)
-        return Feature("str" if texts else "bytes", shape)
-    return _number_feature(column.dtype, shape, exact)
+def _no_values(feature: Feature) -> npt.NDArray[Any]:
+    return np.empty((0, *feature.row_shape), feature.item_dtype())
 
 
-def _number_feature(dtype: np.dtype[Any], shape: tuple[int | None, ...], exact: bool) -> Feature:
-    kind = number_kind(dtype)
-    if exact and not (kind in "mM" or dtype.name in EXACT):
-        return Feature(dtype.name, shape, raw=True)
-    if kind not in "biufmM" or dtype.name in ("datetime64", "timedelta64"):
-        raise no_feature(dtype)
-    if kind in "mM" or dtype.name in (*EXACT, "uint64"):
-        return Feature(dtype.name, shape)
-    return Feature("float32" if kind == "f" else "int64", shape)
+def _check_empty_steps(name: str, steps: Any, feature: Feature) -> None:
+    """ValueError for steps without a value, where the feature has some. There is no value that
+    could misfit."""
+    empty = isinstance(steps, np.ndarray) and len(steps) and not steps.size
+    if empty and feature.width:
+        raise ValueError(
+            f"feature {name!r}: steps of shape {steps.shape[1:]}, where the schema has "
+            f"{feature.row_shape}"
+        )
+
+
+def _levels(array: npt.NDArray[Any]) -> Ragged:
+    """The same rows, which happen to have one length."""
+    rows, length, *inner = array.shape
+    splits = np.arange(rows + 1, dtype=np.int64) * length
+    return Ragged(array.reshape(rows * length, *inner), splits)
+
+
+def _core_steps(
+    name: str, rows: Ragged, feature: Feature, first_row: int, *, exact: bool
+) -> tuple[Any, Int64Array | None, int]:
+    """(values, row_splits or None, width) of the steps, held to the feature."""
+    splits, steps = rows.row_splits, rows.values
+    flat = Ragged(steps.values, steps.row_splits[splits]) if feature.nested else rows
+    values = fitted(name, flat, feature, first_row, exact=exact)
+    each = Ragged(values, steps.row_splits) if feature.nested else values
+    _, core, inner, width = core_column(name, each)
+    return core, inner, width

@@ -1,4 +1,5 @@
-"""The columns that a writer learns while it encodes mappings, and the schema that it makes."""
+"""The schema of what is written: learned of mappings, read off columns, and united with that of a
+dataset which has records already."""
 
 from __future__ import annotations
 
@@ -11,19 +12,25 @@ import numpy.typing as npt
 
 from tfio_store.errors import SchemaError
 from tfio_store.example.arrow_types import united
-from tfio_store.example.exactness import rounded
-from tfio_store.example.feature import ROW_LENGTHS, Feature
+from tfio_store.example.exactness import number_kind, rounded
+from tfio_store.example.feature import EXACT, ROW_LENGTHS, Feature
+from tfio_store.example.ragged import Nullable, Ragged, Text, apart
 from tfio_store.example.schema import Schema
+from tfio_store.example.values import no_feature
+from tfio_store.records.framing import RecordBatch
 
 __all__ = [
     "appended",
     "as_floats",
     "checked_state",
     "common_shape",
+    "is_narrowed",
     "joined_states",
     "learned_schema",
     "raise_two_kinds",
     "raise_two_units",
+    "schema_of",
+    "undecided",
     "widened",
 ]
 
@@ -280,3 +287,74 @@ def _means_another(kept: Feature, new: Feature) -> bool:
         return False
     known, other = kept.to_json(), new.to_json()
     return bool(known["default"] != other["default"])  # where a NaN equals itself
+
+
+# The schema of the columns of a table.
+
+
+def schema_of(columns: Mapping[str, Any], *, exact: bool = False) -> Schema:
+    """Make the schema that columns are written by: numbers as int64 or float32, as TensorFlow reads
+    them. ``exact``: what these can't hold is written raw."""
+    return Schema({name: _named_feature(name, column, exact) for name, column in columns.items()})
+
+
+def is_narrowed(column: Any) -> bool:
+    """Whether the numbers of a normal column are floats that float32 rounds."""
+    while isinstance(column, (Nullable, Ragged)):
+        column = column.values
+    dtype = getattr(column, "dtype", np.dtype(object))
+    return bool(dtype.kind == "f" and dtype.itemsize > 4)
+
+
+def undecided(column: Any) -> bool:
+    """Whether no row of a normal column shows its type: all are null or lists without values, or
+    there is none."""
+    values, valid = apart(column)
+    lists = isinstance(values, Ragged)
+    while isinstance(values, Ragged):
+        values = values.values
+    if lists and len(values):
+        return False
+    if not lists and len(column) and (valid is None or valid.any()):
+        return False
+    return isinstance(values, list) or (isinstance(values, np.ndarray) and values.dtype == object)
+
+
+def _named_feature(name: str, column: Any, exact: bool) -> Feature:
+    try:
+        return _feature_of(column, exact)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"feature {name!r}: {error}") from None
+
+
+def _feature_of(column: Any, exact: bool) -> Feature:
+    if isinstance(column, Nullable):
+        return replace(_feature_of(column.values, exact), nullable=True)
+    shape: tuple[int | None, ...] = ()
+    while isinstance(column, Ragged):
+        column, shape = column.values, (*shape, None)
+    if isinstance(column, Text):
+        return Feature("str", shape)
+    if isinstance(column, RecordBatch):
+        return Feature("bytes", shape)
+    if isinstance(column, list):
+        texts = bool(column) and all(type(item) is str for item in column)
+        return Feature("str" if texts else "bytes", shape)
+    shape = (*shape, *column.shape[1:])
+    if column.dtype.kind in "UT":
+        return Feature("str", shape)
+    if column.dtype.kind in "SO":
+        texts = column.size and all(type(item) is str for item in column.flat)
+        return Feature("str" if texts else "bytes", shape)
+    return _number_feature(column.dtype, shape, exact)
+
+
+def _number_feature(dtype: np.dtype[Any], shape: tuple[int | None, ...], exact: bool) -> Feature:
+    kind = number_kind(dtype)
+    if exact and not (kind in "mM" or dtype.name in EXACT):
+        return Feature(dtype.name, shape, raw=True)
+    if kind not in "biufmM" or dtype.name in ("datetime64", "timedelta64"):
+        raise no_feature(dtype)
+    if kind in "mM" or dtype.name in (*EXACT, "uint64"):
+        return Feature(dtype.name, shape)
+    return Feature("float32" if kind == "f" else "int64", shape)

@@ -10,8 +10,8 @@ from typing import Any
 from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.example.arrow_types import united, without_open
 from tfio_store.example.codec import is_example
-from tfio_store.example.columns import is_narrowed, schema_of, undecided
 from tfio_store.example.feature import Feature
+from tfio_store.example.learned import is_narrowed, schema_of, undecided
 from tfio_store.example.ragged import Nullable, Ragged, apart
 from tfio_store.example.schema import Schema
 from tfio_store.records.framing import RecordBatch
