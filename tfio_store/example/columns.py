@@ -58,16 +58,17 @@ def core_table(
     untyped: Collection[str] = (),
 ) -> tuple[list[CoreColumn], list[ListColumn], int]:
     """The columns of the context, those of the feature lists, both sorted by key, and the number of
-    rows. See `core_columns`."""
-    check_names(columns, schema)
+    rows. Errors count rows from ``first_row``. Of ``exact`` ones the schema may not change a value.
+    ``untyped`` ones are lists without values, which records hold as such of any type."""
+    _check_names(columns, schema)
     listed = {name: feature for name, feature in (schema or {}).items() if feature.sequence}
     plain = {name: column for name, column in columns.items() if name not in listed}
-    context, rows = core_columns(plain, schema, first_row, exact, untyped)
+    context, rows = _core_columns(plain, schema, first_row, exact, untyped)
     lists, more = _core_lists(columns, listed, first_row, exact)
-    return context, lists, check_rows(rows | more)
+    return context, lists, _check_rows(rows | more)
 
 
-def check_names(columns: Mapping[str, Any], schema: Schema | None) -> None:
+def _check_names(columns: Mapping[str, Any], schema: Schema | None) -> None:
     """TypeError for names that are no str; ValueError unless they are those of the schema."""
     check_keys(columns)
     if schema is not None and set(schema) != set(columns):
@@ -75,7 +76,7 @@ def check_names(columns: Mapping[str, Any], schema: Schema | None) -> None:
         raise ValueError(f"the schema and the columns must have the same names; not so: {odd}")
 
 
-def check_rows(rows: Mapping[str, int]) -> int:
+def _check_rows(rows: Mapping[str, int]) -> int:
     """The number of rows that all columns have. ValueError if they differ."""
     if len(set(rows.values())) > 1:
         listed = ", ".join(f"{name!r} {count}" for name, count in rows.items())
@@ -83,42 +84,48 @@ def check_rows(rows: Mapping[str, int]) -> int:
     return next(iter(rows.values()), 0)
 
 
-def core_columns(
+def _core_columns(
     columns: Mapping[str, Any],
     features: Mapping[str, Feature] | None,
-    first_row: int = 0,
-    exact: Collection[str] = (),
-    untyped: Collection[str] = (),
+    first_row: int,
+    exact: Collection[str],
+    untyped: Collection[str],
 ) -> tuple[list[CoreColumn], dict[str, int]]:
-    """The columns, sorted by key, and the number of rows of each. Errors count rows from
-    ``first_row``. Of ``exact`` ones the schema may not change a value. ``untyped`` ones are lists
-    without values, which records hold as such of any type."""
+    """The columns, sorted by key, and the number of rows of each."""
     ready: dict[str, CoreColumn] = {}
     rows: dict[str, int] = {}
     for name, column in columns.items():
-        normal = normal_column(name, column)
-        rows[name] = len(normal)
         feature = None if features is None else features[name]
-        normal, valid = apart(normal)
-        if feature is not None and feature.kind is not None:
-            normal = written(name, normal, valid, feature, first_row)
-        if valid is not None:
-            normal = blanked(name, normal, valid, feature, first_row)
+        normal, valid = _normal_and_valid(name, column, feature, first_row)
+        rows[name] = len(normal)
         if feature is not None:
             normal = levelled(name, normal, feature)
         for part, value in _split_nested(name, normal):
             if part in ready or (part != name and part in columns):
                 raise ValueError(f"feature {part!r}: the nested {name!r} needs that name")
             if feature is not None and part == name:
-                value = _fitted(part, value, feature, first_row, part in exact)
-                key, values, splits, width = core_column(part, value, raw=feature.raw)
+                held = fitted(part, value, feature, first_row, exact=part in exact)
+                value = Ragged(held, value.row_splits) if isinstance(value, Ragged) else held
+                key, values, splits, width = _core_column(part, value, raw=feature.raw)
                 ready[part] = (key, None if part in untyped else values, splits, width, valid)
             else:
-                ready[part] = (*core_column(part, value), valid)
+                ready[part] = (*_core_column(part, value), valid)
     return [ready[name] for name in sorted(ready)], rows
 
 
-def blanked(
+def _normal_and_valid(
+    name: str, column: Any, feature: Feature | None, first_row: int
+) -> tuple[Any, BoolArray | None]:
+    """A normal column of what records hold, and which of its rows are valid: None if all are."""
+    normal, valid = apart(normal_column(name, column))
+    if feature is not None and feature.kind is not None:
+        normal = written(name, normal, valid, feature, first_row)
+    if valid is not None:
+        normal = _blanked(name, normal, valid, feature, first_row)
+    return normal, valid
+
+
+def _blanked(
     name: str, values: Any, valid: BoolArray, feature: Feature | None, first_row: int
 ) -> Any:
     """The values, with nothing where rows are null that could misfit."""
@@ -131,7 +138,7 @@ def blanked(
     if feature is not None and not valid.any():
         return blank(feature, len(valid))
     if isinstance(values, Text):
-        return Text(blanked(name, values.batch, valid, None, first_row))
+        return Text(_blanked(name, values.batch, valid, None, first_row))
     if isinstance(values, RecordBatch):
         return RecordBatch(values.buffer, values.offsets * valid, values.lengths * valid)
     if isinstance(values, np.ndarray):
@@ -362,12 +369,7 @@ def _split_nested(name: str, column: Any) -> list[tuple[str, Any]]:
     return [(name, flat), (name + ROW_LENGTHS, Ragged(inner.row_lengths, column.row_splits))]
 
 
-def _fitted(name: str, column: Any, feature: Feature, first_row: int, exact: bool) -> Any:
-    values = fitted(name, column, feature, first_row, exact=exact)
-    return Ragged(values, column.row_splits) if isinstance(column, Ragged) else values
-
-
-def core_column(
+def _core_column(
     name: str, column: Any, *, raw: bool = False
 ) -> tuple[bytes, Any, Int64Array | None, int]:
     """A column of at most one ragged level, as the codec takes it."""
@@ -425,13 +427,8 @@ def _core_lists(
 ) -> tuple[list[ListColumn], dict[str, int]]:
     ready, rows = [], {}
     for name, feature in sorted(features.items()):
-        normal = normal_column(name, columns[name])
+        normal, valid = _normal_and_valid(name, columns[name], feature, first_row)
         rows[name] = len(normal)
-        normal, valid = apart(normal)
-        if feature.kind is not None:
-            normal = written(name, normal, valid, feature, first_row)
-        if valid is not None:
-            normal = blanked(name, normal, valid, feature, first_row)
         steps = _of_steps(name, normal, feature)
         core = _core_steps(name, steps, feature, first_row, exact=name in exact)
         ready.append((name.encode(), core[0], steps.row_splits, core[1], core[2], valid))
@@ -442,7 +439,7 @@ def _of_steps(name: str, column: Any, feature: Feature) -> Ragged:
     """A `Ragged` of steps, whose values are a `Ragged` if the feature's are. ValueError where rows
     have more or fewer levels."""
     if not len(column):
-        column = Ragged(_no_values(feature), np.zeros(1, np.int64))
+        column = blank(feature, 0)
     elif isinstance(column, np.ndarray) and column.ndim > 1:
         column = _levels(column)
     if not isinstance(column, Ragged):
@@ -466,15 +463,10 @@ def _of_values(name: str, steps: Any, feature: Feature) -> Any:
         _check_empty_steps(name, steps, feature)
         return steps
     if not len(steps):
-        values = _no_values(feature)
-        return Ragged(values, np.zeros(1, np.int64)) if feature.nested else values
+        return blank(feature, 0).values
     if isinstance(steps, np.ndarray) and steps.ndim == 2:
         return _levels(steps)
     raise wrong_levels(name, feature, nested=ragged)
-
-
-def _no_values(feature: Feature) -> npt.NDArray[Any]:
-    return np.empty((0, *feature.row_shape), feature.item_dtype())
 
 
 def _check_empty_steps(name: str, steps: Any, feature: Feature) -> None:
@@ -503,5 +495,5 @@ def _core_steps(
     flat = Ragged(steps.values, steps.row_splits[splits]) if feature.nested else rows
     values = fitted(name, flat, feature, first_row, exact=exact)
     each = Ragged(values, steps.row_splits) if feature.nested else values
-    _, core, inner, width = core_column(name, each)
+    _, core, inner, width = _core_column(name, each)
     return core, inner, width
