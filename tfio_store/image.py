@@ -30,7 +30,7 @@ from tfio_store.errors import CorruptRecordError, DataLossWarning
 from tfio_store.example.feature import encoding_of
 from tfio_store.example.kinds import check_scans
 from tfio_store.example.schema import Schema
-from tfio_store.records.misspelled import unknown
+from tfio_store.records.texts import unknown
 from tfio_store.storage.threads import Threads, mapped
 
 __all__ = ["decode", "pixels"]

@@ -7,7 +7,7 @@ import re
 import click
 
 from tfio_store.cli.options import COMMON
-from tfio_store.records.misspelled import alike
+from tfio_store.records.texts import alike
 
 __all__ = ["in_our_words", "meant_command"]
 

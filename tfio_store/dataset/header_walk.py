@@ -29,7 +29,7 @@ from tfio_store.records.framing import (
 )
 from tfio_store.records.lookalike import HEAD_BYTES, hint
 from tfio_store.records.magic import detect
-from tfio_store.records.warning import warn
+from tfio_store.records.texts import warn
 from tfio_store.storage import Store
 from tfio_store.storage.faults import naming
 from tfio_store.storage.local import LocalStore

@@ -23,7 +23,7 @@ from tfio_store.example.schema import Schema
 from tfio_store.records.arrays import Int64Array
 from tfio_store.records.compression import codec_name
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
-from tfio_store.records.notebook import html_table
+from tfio_store.records.texts import html_table
 from tfio_store.storage import ObjectInfo, Storage, Store, Version
 from tfio_store.storage.redaction import redacted
 from tfio_store.storage.store import LOOKS_AT_ONCE, listed

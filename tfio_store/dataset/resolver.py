@@ -41,7 +41,7 @@ from tfio_store.dataset.source_names import (
 )
 from tfio_store.dataset.tfds import tfds_shards
 from tfio_store.errors import ManifestError
-from tfio_store.records.warning import warn
+from tfio_store.records.texts import warn
 from tfio_store.storage import ObjectInfo, Store, Version
 from tfio_store.storage.store import LOOKS_AT_ONCE, early, listed
 from tfio_store.storage.threads import mapped

@@ -34,7 +34,7 @@ from tfio_store.dataset.resolver import NOTHING, OneSource, Resolved, Resolver
 from tfio_store.errors import ManifestError, TFIOStoreError
 from tfio_store.records.compression import codec_name
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
-from tfio_store.records.warning import warn
+from tfio_store.records.texts import warn
 from tfio_store.storage import Storage
 from tfio_store.storage.storage import given_storage, with_index_dir
 

@@ -22,7 +22,7 @@ from tfio_store.example.kinds import decoded_image, objects_of
 from tfio_store.example.ragged import Ragged
 from tfio_store.example.schema import Schema
 from tfio_store.records.framing import RecordBatch
-from tfio_store.records.misspelled import unknown
+from tfio_store.records.texts import unknown
 
 __all__ = [
     "Episode",

@@ -43,7 +43,7 @@ from tfio_store.episodes.windows import Pad, Windows
 from tfio_store.errors import DataLossError, SchemaError
 from tfio_store.read.record_source import RecordSource, is_number, record_numbers
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, FRAME_OVERHEAD, HEADER_BYTES
-from tfio_store.records.warning import warn
+from tfio_store.records.texts import warn
 from tfio_store.storage import Storage
 from tfio_store.storage.redaction import redacted
 from tfio_store.storage.storage import for_writing, given_storage

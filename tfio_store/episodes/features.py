@@ -21,7 +21,7 @@ from tfio_store.dataset.tfds import at_keys, shape_of
 from tfio_store.errors import ManifestError
 from tfio_store.example.feature import ClassLabel, Feature, Image
 from tfio_store.example.schema import Schema
-from tfio_store.records.misspelled import unknown
+from tfio_store.records.texts import unknown
 
 __all__ = ["STEPS", "Leaf", "Tree", "nested"]
 

@@ -30,7 +30,7 @@ from tfio_store.example.ragged import Nullable, Ragged
 from tfio_store.example.schema import RECORD, Schema, WholeRecords, written_schema
 from tfio_store.records.compiled import load
 from tfio_store.records.framing import RecordBatch
-from tfio_store.records.misspelled import alike, listed
+from tfio_store.records.texts import alike, listed
 
 if TYPE_CHECKING:
     from tfio_store.example import _example

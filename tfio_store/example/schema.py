@@ -11,8 +11,7 @@ from typing import Any
 
 from tfio_store.errors import printable
 from tfio_store.example.feature import ROW_LENGTHS, Feature, Shape
-from tfio_store.records.misspelled import unknown
-from tfio_store.records.notebook import html_table
+from tfio_store.records.texts import html_table, unknown
 
 __all__ = ["RECORD", "Schema", "WholeRecords", "column_names", "schema_to_read", "written_schema"]
 

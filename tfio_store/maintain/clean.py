@@ -14,7 +14,7 @@ from tfio_store.dataset.folder import Folder, Root, locate
 from tfio_store.dataset.manifest import DatasetManifest, Fingerprint
 from tfio_store.dataset.names import DatasetNames
 from tfio_store.errors import ManifestError
-from tfio_store.records.warning import warn
+from tfio_store.records.texts import warn
 from tfio_store.storage import PendingUpload, Storage
 from tfio_store.storage.storage import given_storage
 from tfio_store.storage.store import LOOKS_AT_ONCE

@@ -22,9 +22,8 @@ from tfio_store.example.schema import Schema
 from tfio_store.maintain.build_index import object_crc32c
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, FRAME_OVERHEAD, RecordBatch
-from tfio_store.records.misspelled import alike
 from tfio_store.records.recovery import SkippedRegion
-from tfio_store.records.warning import warn
+from tfio_store.records.texts import alike, warn
 from tfio_store.storage import Storage
 from tfio_store.storage.storage import check_storage, given_storage
 from tfio_store.storage.store import LOOKS_AT_ONCE

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tfio_store.dataset.inflate.build import IndexingInflater
 from tfio_store.dataset.inflate.files import save_index
 from tfio_store.dataset.model import Dataset, Shard
-from tfio_store.records.warning import warn
+from tfio_store.records.texts import warn
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike

@@ -25,7 +25,7 @@ from tfio_store.read.fetch import fetch_records
 from tfio_store.read.plan import Units
 from tfio_store.read.record_runs import UNKNOWN, Frames, frames_of
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
-from tfio_store.records.notebook import html_table
+from tfio_store.records.texts import html_table
 from tfio_store.storage import Storage
 
 __all__ = ["RecordSource", "is_number", "record_numbers"]

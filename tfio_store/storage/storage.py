@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tfio_store.records.notebook import html_table
+from tfio_store.records.texts import html_table
 from tfio_store.storage.cache.local_cache import LocalCache, cache_of
 from tfio_store.storage.redaction import redacted
 from tfio_store.storage.resolve import check_backend, open_store

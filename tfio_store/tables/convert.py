@@ -21,7 +21,7 @@ from tfio_store.example.arrow import needed_pyarrow
 from tfio_store.example.codec import SchemaLike
 from tfio_store.example.feature import Feature
 from tfio_store.example.schema import Schema
-from tfio_store.records.misspelled import unknown
+from tfio_store.records.texts import unknown
 from tfio_store.storage import Storage
 from tfio_store.storage.redaction import redacted
 from tfio_store.storage.storage import check_storage, for_writing, given_storage

@@ -23,7 +23,7 @@ from tfio_store.example.schema import Schema
 from tfio_store.read.reader import RecordReader
 from tfio_store.read.record_source import RecordSource
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
-from tfio_store.records.misspelled import unknown
+from tfio_store.records.texts import unknown
 from tfio_store.storage import Storage
 from tfio_store.tables.infer import first_schema, schema_of_records
 from tfio_store.tables.source_errors import of_source

@@ -15,8 +15,7 @@ from tfio_store.example.learned import is_narrowed, schema_of, undecided
 from tfio_store.example.ragged import Nullable, Ragged, apart
 from tfio_store.example.schema import Schema
 from tfio_store.records.framing import RecordBatch
-from tfio_store.records.misspelled import unknown
-from tfio_store.records.warning import warn
+from tfio_store.records.texts import unknown, warn
 from tfio_store.tables.table_parts import Part
 
 __all__ = ["TableSchema", "TaskSchema", "joined_schema", "kept_features"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tfio_store.dataset.manifest import DatasetManifest, Fingerprint
 from tfio_store.dataset.names import MANIFEST_SUFFIX, DatasetNames
 from tfio_store.errors import ManifestError
-from tfio_store.records.warning import warn
+from tfio_store.records.texts import warn
 from tfio_store.storage.store import LOOKS_AT_ONCE
 from tfio_store.storage.threads import mapped
 from tfio_store.write.integrity import stored_crc32c

@@ -15,7 +15,7 @@ from tfio_store.example.learned import appended, joined_states, learned_schema, 
 from tfio_store.example.record_fit import FittingRecords, fit_record
 from tfio_store.example.schema import Schema, written_schema
 from tfio_store.records.framing import RecordBatch
-from tfio_store.records.misspelled import alike
+from tfio_store.records.texts import alike
 from tfio_store.write.runs import Run, encoded
 
 __all__ = [

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from tfio_store.dataset.block_tables import ShardInfo, decode_tables, encode_tables
 from tfio_store.dataset.checks import check_name, counted, held, whole_number
 from tfio_store.example.learned import checked_state
-from tfio_store.records.warning import warn
+from tfio_store.records.texts import warn
 
 __all__ = ["Order", "TaskResult", "check_order", "counted_results"]
 

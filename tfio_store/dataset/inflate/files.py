@@ -23,7 +23,7 @@ from tfio_store.dataset.inflate.index import (
 from tfio_store.dataset.model import Block, Dataset, Shard
 from tfio_store.dataset.names import split_url
 from tfio_store.errors import ManifestError
-from tfio_store.records.warning import warn
+from tfio_store.records.texts import warn
 from tfio_store.storage import ObjectInfo, Store, Version
 from tfio_store.storage.storage import for_writing
 from tfio_store.storage.store import LOOKS_AT_ONCE

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from typing_extensions import Buffer as BytesLike
 
 from tfio_store.records.framing import Buffer, crc32c
-from tfio_store.records.warning import warn
+from tfio_store.records.texts import warn
 from tfio_store.storage.cache.local_cache import LocalCache
 from tfio_store.storage.cache.room import Room, scanned
 from tfio_store.storage.threads import PerProcess

@@ -20,7 +20,7 @@ from tfio_store.dataset.checks import counted
 from tfio_store.dataset.model import Dataset
 from tfio_store.example.feature import Feature
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
-from tfio_store.records.warning import warn
+from tfio_store.records.texts import warn
 from tfio_store.storage import Storage
 from tfio_store.storage.store import ObjectInfo, Store
 from tfio_store.storage.stored_file import StoredFile

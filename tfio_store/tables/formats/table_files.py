@@ -10,7 +10,7 @@ from typing import Any
 
 from tfio_store.dataset.model import Dataset
 from tfio_store.example.schema import Schema
-from tfio_store.records.misspelled import unknown
+from tfio_store.records.texts import unknown
 from tfio_store.storage.stored_file import OutputFile, StoredFile
 from tfio_store.tables.formats import csv_texts, json_lines
 from tfio_store.tables.formats.text_tables import Piece, text_tables

@@ -12,7 +12,7 @@ from typing import Any
 from tfio_store.example import decode_examples
 from tfio_store.example.feature import ClassLabel, Feature
 from tfio_store.example.schema import Schema
-from tfio_store.records.misspelled import unknown
+from tfio_store.records.texts import unknown
 from tfio_store.tables.formats import csv_texts, json_lines
 from tfio_store.tables.formats.json_lines import as_whole, check_range
 from tfio_store.tables.texts import from_iso

@@ -23,7 +23,7 @@ import tensorflow as tf
 
 from tfio_store.dataset.header_walk import is_remote
 from tfio_store.dataset.model import Dataset
-from tfio_store.records.warning import warn
+from tfio_store.records.texts import warn
 from tfio_store.tf.dataset import ops, order
 from tfio_store.tf.dataset.options import (
     FusedColumns,

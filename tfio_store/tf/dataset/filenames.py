@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from tfio_store.dataset.model import Dataset, DatasetPart, look_at
 from tfio_store.errors import DataLossWarning, TruncatedRecordError
-from tfio_store.records.warning import warn
+from tfio_store.records.texts import warn
 
 __all__ = ["check_sizes", "for_graph", "known_names", "names_dataset", "names_tensor"]
 

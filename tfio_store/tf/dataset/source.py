@@ -19,7 +19,7 @@ from tfio_store.dataset.header_walk import index_raw_shards, is_remote
 from tfio_store.dataset.model import Dataset, DatasetPart, Limits, Shard, hold_versions
 from tfio_store.dataset.source import is_whole, open_dataset
 from tfio_store.errors import DataLossError, RecordTooLargeError, TFIOStoreError
-from tfio_store.records.warning import warn
+from tfio_store.records.texts import warn
 from tfio_store.storage import Storage
 from tfio_store.tf.dataset import ops
 from tfio_store.tf.dataset.batches import (

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from tfio_store.records.warning import warn
+from tfio_store.records.texts import warn
 from tfio_store.storage import Storage
 from tfio_store.storage.registry import options_of
 from tfio_store.storage.storage import given_storage
