@@ -14,6 +14,7 @@ from tests.support.foreign import KINDS, codec_of, packed, texts
 from tests.support.framed import framed
 from tests.support.long import first
 from tfio_store.dataset.inflate.build import IndexingInflater
+from tfio_store.dataset.inflate.checkpoints import inflate_from
 from tfio_store.dataset.inflate.index import (
     END_BYTES,
     HEAD_BYTES,
@@ -23,7 +24,6 @@ from tfio_store.dataset.inflate.index import (
     table_bytes,
 )
 from tfio_store.errors import CorruptRecordError
-from tfio_store.records.checkpoint import inflate_from
 from tfio_store.records.compression import StreamError
 from tfio_store.records.framing import backend
 from tfio_store.storage import Version

@@ -10,7 +10,7 @@ import pytest
 
 import tfio_store as tfs
 from tests.servers.place import Place
-from tfio_store.records.magic import detect
+from tfio_store.records.compression import detect
 
 ITEMS = [b"%05d:" % i + random.Random(i).randbytes(i % 300) for i in range(3000)]
 

@@ -18,9 +18,9 @@ from tfio_store.records.compression import (
     codec_name,
     decompress,
     decompress_block,
+    detect,
 )
 from tfio_store.records.framing import masked_crc32c
-from tfio_store.records.magic import detect
 
 CODECS = ["GZIP", "ZLIB", "ZSTD"]
 BLOCKS = [b"a", b"record " * 5000, os.urandom(70_000), bytes(300_000)]

@@ -19,6 +19,7 @@ from tfio_store.errors import (
     TruncatedRecordError,
 )
 from tfio_store.records.arrays import Int64Array
+from tfio_store.records.compression import detect
 from tfio_store.records.framing import (
     DEFAULT_MAX_RECORD_BYTES,
     FRAME_OVERHEAD,
@@ -28,7 +29,6 @@ from tfio_store.records.framing import (
     walk_file,
 )
 from tfio_store.records.lookalike import HEAD_BYTES, hint
-from tfio_store.records.magic import detect
 from tfio_store.records.texts import warn
 from tfio_store.storage import Store
 from tfio_store.storage.faults import naming

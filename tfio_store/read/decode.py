@@ -15,6 +15,7 @@ from typing import Protocol, TypeAlias
 from typing_extensions import Buffer as BytesLike
 
 from tfio_store.dataset.block_tables import MOST_BLOCK_BYTES
+from tfio_store.dataset.inflate.checkpoints import inflate_from
 from tfio_store.dataset.model import Block, Shard
 from tfio_store.errors import (
     CorruptRecordError,
@@ -27,7 +28,6 @@ from tfio_store.errors import (
 )
 from tfio_store.read.on_read import OnRead
 from tfio_store.read.order import Cut
-from tfio_store.records.checkpoint import inflate_from
 from tfio_store.records.compression import StreamError, decompress_block
 from tfio_store.records.framing import (
     DEFAULT_MAX_RECORD_BYTES,

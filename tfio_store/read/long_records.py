@@ -20,8 +20,8 @@ from tfio_store.read.decode import Decoding, Located
 from tfio_store.read.fetch import fetch_blocks
 from tfio_store.read.order import Numbers
 from tfio_store.read.plan import Units
+from tfio_store.records.compression import detect
 from tfio_store.records.framing import FRAME_OVERHEAD, read_records, walk
-from tfio_store.records.magic import detect
 from tfio_store.storage.local import LocalStore, opened
 
 __all__ = ["LocatedList", "fetch_records_of_files"]

@@ -15,10 +15,9 @@ from tfio_store.errors import CorruptRecordError, ManifestError, TruncatedRecord
 from tfio_store.read.decode import Decoding, Located, end_of, other_records
 from tfio_store.read.on_read import IndexedStream
 from tfio_store.read.plan import StreamPart
-from tfio_store.records.compression import Decompressor, StreamError, codec_name
+from tfio_store.records.compression import Decompressor, StreamError, begins_raw, codec_name, detect
 from tfio_store.records.framing import HEADER_BYTES, Buffer, RecordBatch, RecordDecoder, crc32c
 from tfio_store.records.lookalike import HEAD_BYTES, hint
-from tfio_store.records.magic import begins_raw, detect
 from tfio_store.records.recovery import (
     Gap,
     RecoveringDecoder,

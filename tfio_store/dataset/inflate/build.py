@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from tfio_store.dataset.header_walk import BLOCK_BYTES, HeaderWalker
+from tfio_store.dataset.inflate.checkpoints import MOST_SKIP, pack_seed
 from tfio_store.dataset.inflate.index import BuiltIndex
 from tfio_store.errors import DataLossError, RecordTooLargeError
-from tfio_store.records.checkpoint import MOST_SKIP, pack_seed
 from tfio_store.records.compression import StreamError
 from tfio_store.records.framing import HEADER_BYTES, Inflater, crc32c
 

@@ -27,9 +27,13 @@ from typing import IO, TYPE_CHECKING
 import numpy as np
 
 from tfio_store.dataset.block_tables import BlockTable
-from tfio_store.dataset.inflate.checkpoints import Checkpoints, UInt32Array
+from tfio_store.dataset.inflate.checkpoints import (
+    MOST_SEED_BYTES,
+    MOST_SKIP,
+    Checkpoints,
+    UInt32Array,
+)
 from tfio_store.records.arrays import Int64Array
-from tfio_store.records.checkpoint import MOST_SEED_BYTES, MOST_SKIP
 from tfio_store.records.framing import crc32c
 from tfio_store.storage import Version
 

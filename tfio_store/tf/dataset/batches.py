@@ -14,8 +14,8 @@ import tensorflow as tf
 
 from tfio_store.dataset.model import Dataset, Shard
 from tfio_store.errors import DataLossError, RecordTooLargeError
+from tfio_store.records.compression import detect
 from tfio_store.records.framing import walk
-from tfio_store.records.magic import detect
 from tfio_store.tf.dataset import ops, order
 from tfio_store.tf.dataset.blocks import BlockReader, element_count, finish, mixed_blocks, parsed
 from tfio_store.tf.dataset.options import Options, fused_columns

@@ -26,9 +26,8 @@ from tfio_store.errors import DataLossError, ReplacedError
 from tfio_store.read.cursor import Position
 from tfio_store.read.decode import NO_OFFSET, FileSkips, inflate_block, recover_block
 from tfio_store.read.reader import RecordReader
-from tfio_store.records.compression import codec_name, decompress
+from tfio_store.records.compression import codec_name, decompress, detect
 from tfio_store.records.framing import RecordBatch
-from tfio_store.records.magic import detect
 from tfio_store.records.recovery import SkippedRegion
 from tfio_store.storage import Version, threads
 from tfio_store.storage.redaction import redacted
