@@ -91,8 +91,7 @@ if TYPE_CHECKING:
     from tfio_store.write.file_writer import TFRecordWriter
     from tfio_store.write.progress import Progress, ProgressBar
     from tfio_store.write.sharded_writer import ShardedWriter
-    from tfio_store.write.task_result import TaskResult
-    from tfio_store.write.task_writer import TaskWriter
+    from tfio_store.write.task import TaskResult, TaskWriter
     from tfio_store.write.write_job import WriteJob
 
 __version__ = "0.1.0"
@@ -234,8 +233,8 @@ _HOMES = {
     "Storage": "tfio_store.storage",
     "TFIOStoreError": "tfio_store.errors",
     "TFRecordWriter": "tfio_store.write.file_writer",
-    "TaskResult": "tfio_store.write.task_result",
-    "TaskWriter": "tfio_store.write.task_writer",
+    "TaskResult": "tfio_store.write.task",
+    "TaskWriter": "tfio_store.write.task",
     "TruncatedRecordError": "tfio_store.errors",
     "UncertainCommitError": "tfio_store.errors",
     "VerifyReport": "tfio_store.maintain.salvage",

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import tfio_store as tfs
-from tfio_store.write.task_result import check_order
+from tfio_store.write.task import check_order
 
 
 @pytest.fixture

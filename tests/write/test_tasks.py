@@ -19,7 +19,7 @@ import tfio_store as tfs
 from tests.servers.place import Place
 from tests.support.sharded import read, sharded
 from tests.write.test_file_writer import pending
-from tfio_store.write.task_result import check_order, counted_results
+from tfio_store.write.task import check_order, counted_results
 
 KIB = 1 << 10
 

@@ -19,8 +19,7 @@ from tfio_store.records.framing import RecordBatch
 from tfio_store.tables.table_parts import Part, Types, parts_of
 from tfio_store.tables.table_schema import TableSchema, TaskSchema, joined_schema, kept_features
 from tfio_store.write.record_check import check_appendable
-from tfio_store.write.task_result import Order, TaskResult
-from tfio_store.write.task_writer import TaskWriter
+from tfio_store.write.task import Order, TaskResult, TaskWriter
 from tfio_store.write.write_job import WriteJob
 
 __all__ = ["TableEncoder", "TableJob", "WrittenTable", "chosen_schema", "encoder_of", "needs"]

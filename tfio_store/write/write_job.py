@@ -30,8 +30,15 @@ from tfio_store.write.pipeline import Memory
 from tfio_store.write.plain_names import NamesTakenError, check_free
 from tfio_store.write.record_check import RecordCheck, not_looked_into, schema_as_learned
 from tfio_store.write.shard_layout import check_record_positions
-from tfio_store.write.task_result import Order, TaskResult, check_order, counted_results
-from tfio_store.write.task_writer import OPEN_SHARDS, Task, TaskWriter
+from tfio_store.write.task import (
+    OPEN_SHARDS,
+    Order,
+    Task,
+    TaskResult,
+    TaskWriter,
+    check_order,
+    counted_results,
+)
 
 __all__ = ["WriteJob"]
 
