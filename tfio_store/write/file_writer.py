@@ -21,8 +21,7 @@ from tfio_store.storage.threads import Owner
 from tfio_store.write.lifecycle import Lifecycle
 from tfio_store.write.pipeline import Memory
 from tfio_store.write.runs import framed, write_run
-from tfio_store.write.shard_layout import ShardLayout, make_piece
-from tfio_store.write.shard_stream import ShardUploads
+from tfio_store.write.shard_stream import ShardLayout, ShardUploads, make_piece
 
 __all__ = ["TFRecordWriter"]
 
