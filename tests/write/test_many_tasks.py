@@ -12,7 +12,7 @@ import tfio_store.write.parts as parts
 from tests.support.rounds import Rounds
 from tfio_store.dataset.manifest import ShardInfo
 from tfio_store.storage import open_store
-from tfio_store.write.integrity import WrongContentError
+from tfio_store.write.stored_objects import WrongContentError
 
 
 @pytest.fixture(autouse=True)

@@ -21,14 +21,15 @@ from tfio_store.storage.store import LOOKS_AT_ONCE
 from tfio_store.storage.threads import mapped
 from tfio_store.write.claim import Claim, HeldClaim, read_claim
 from tfio_store.write.commit import decide
-from tfio_store.write.disposal import (
+from tfio_store.write.stored_objects import (
+    WrongContentError,
+    check_shards,
     held,
     manifest_and_names,
     named_by_neighbours,
     patterns,
     tag_in,
 )
-from tfio_store.write.integrity import WrongContentError, check_shards
 
 __all__ = ["Leftovers", "clean"]
 

@@ -40,7 +40,11 @@ from tfio_store.dataset.names import DatasetNames
 from tfio_store.errors import ManifestError, UncertainCommitError
 from tfio_store.storage.faults import may_arrive
 from tfio_store.write.claim import Claim, HeldClaim, Proposal
-from tfio_store.write.disposal import (
+from tfio_store.write.parts import Parts, Place, put_parts
+from tfio_store.write.plain_names import Made, NamesTakenError, plain_copies, remove_copies
+from tfio_store.write.record_check import schema_of_both
+from tfio_store.write.stored_objects import (
+    check_shards,
     delete_own,
     delete_plain,
     dispose,
@@ -48,10 +52,6 @@ from tfio_store.write.disposal import (
     replaced_by,
     replaced_parts,
 )
-from tfio_store.write.integrity import check_shards
-from tfio_store.write.parts import Parts, Place, put_parts
-from tfio_store.write.plain_names import Made, NamesTakenError, plain_copies, remove_copies
-from tfio_store.write.record_check import schema_of_both
 
 if TYPE_CHECKING:
     from tfio_store.dataset.folder import Folder, FoundManifest

@@ -29,8 +29,7 @@ from tfio_store.errors import ManifestError
 from tfio_store.storage.store import LOOKS_AT_ONCE
 from tfio_store.storage.threads import mapped
 from tfio_store.write.claim import HeldClaim, claims_among
-from tfio_store.write.disposal import delete_plain, held, named_by_neighbours
-from tfio_store.write.integrity import check_stored
+from tfio_store.write.stored_objects import check_stored, delete_plain, held, named_by_neighbours
 
 if TYPE_CHECKING:
     from tfio_store.dataset.folder import Folder

@@ -27,8 +27,8 @@ from tfio_store.dataset.manifest import Fingerprint
 from tfio_store.records.framing import HEADER_BYTES, FrameWriter, crc32c, crc32c_combine, scan
 from tfio_store.storage.faults import may_arrive
 from tfio_store.write.claim import Pulse
-from tfio_store.write.integrity import check_stored, read_back
 from tfio_store.write.pipeline import Pipeline, SerialQueue
+from tfio_store.write.stored_objects import check_stored, read_back
 
 if TYPE_CHECKING:
     from tfio_store.dataset.folder import Folder
