@@ -23,8 +23,7 @@ from tests.support.framed import framed
 from tests.support.named import FILES, MEANINGS, MISTAKES, file_names, put_all, put_in
 from tfio_store.cli.entry import main
 from tfio_store.dataset import source_names
-from tfio_store.dataset.shards_by_name import grouped
-from tfio_store.dataset.source_names import Names, Numbered, Pattern, numbered, step
+from tfio_store.dataset.source_names import Names, Numbered, Pattern, grouped, numbered, step
 
 LOCAL = "*?[" + "@,{}"
 

@@ -11,8 +11,7 @@ from difflib import SequenceMatcher
 from itertools import islice
 
 from tfio_store.dataset.names import MANIFEST_SUFFIX
-from tfio_store.dataset.shards_by_name import ShardGroup, grouped
-from tfio_store.dataset.source_names import Numbered, has_magic
+from tfio_store.dataset.source_names import Numbered, ShardGroup, grouped, has_magic
 from tfio_store.storage import Store
 from tfio_store.storage.redaction import redacted
 

@@ -30,12 +30,13 @@ from tfio_store.dataset.not_found import (
     shown,
     unfinished,
 )
-from tfio_store.dataset.shards_by_name import grouped, is_about_data
 from tfio_store.dataset.source_names import (
     Names,
     Numbered,
     Pattern,
     Stage,
+    grouped,
+    is_about_data,
     shard_number,
     step,
 )
