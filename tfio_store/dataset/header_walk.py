@@ -10,7 +10,7 @@ import numpy as np
 from typing_extensions import Buffer as BytesLike
 
 from tfio_store.dataset.block_tables import START_BYTES, BlockTable, are_cheap, relative_starts
-from tfio_store.dataset.inflate.files import checkpointed
+from tfio_store.dataset.inflate.index import checkpointed
 from tfio_store.dataset.model import Dataset, Shard
 from tfio_store.errors import (
     CorruptRecordError,

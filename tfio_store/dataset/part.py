@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
-from tfio_store.dataset.block_tables import BlockTable
+from tfio_store.dataset.block_tables import BlockTable, StartsArray
 from tfio_store.dataset.model import Dataset, Shard
 from tfio_store.dataset.paged_shards import PagedShards, Places
 from tfio_store.dataset.shard_page import Listed
@@ -56,9 +56,6 @@ def in_turn(cuts: Int64Array, units: int) -> Int64Array:
     room = np.maximum.accumulate(np.maximum(cuts - number, 0))
     inside = np.minimum(room, units - len(cuts) - 1) + number
     return np.concatenate([[0], inside, [units]]).astype(np.int64)
-
-
-StartsArray: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.uint32]]"
 
 
 def cut_table(table: BlockTable, first: int, stop: int) -> BlockTable:

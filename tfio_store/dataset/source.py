@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 from typing_extensions import TypeIs
 
 from tfio_store.dataset.folder import Folder
-from tfio_store.dataset.inflate.files import with_checkpoints
+from tfio_store.dataset.inflate.index import with_checkpoints
 from tfio_store.dataset.listed_shards import ListedShards, committed_shards
 from tfio_store.dataset.model import (
     Dataset,

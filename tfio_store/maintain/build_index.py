@@ -17,7 +17,7 @@ from tfio_store.dataset.checks import check_name
 from tfio_store.dataset.folder import Folder
 from tfio_store.dataset.header_walk import codec_of, format_idx, frame_offsets, indexed_shard
 from tfio_store.dataset.inflate.build import IndexingInflater
-from tfio_store.dataset.inflate.files import checkpointed, save_index
+from tfio_store.dataset.inflate.index import checkpointed, save_index
 from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.model import MEMORY_BUDGET, Dataset, Shard
 from tfio_store.dataset.names import DatasetNames, new_tag, split_url

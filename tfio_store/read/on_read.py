@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tfio_store.dataset.inflate.build import IndexingInflater
-from tfio_store.dataset.inflate.files import save_index
+from tfio_store.dataset.inflate.index import save_index
 from tfio_store.dataset.model import Dataset, Shard
 from tfio_store.records.texts import warn
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, BinaryIO, Literal
 
-from tfio_store.dataset.inflate.files import with_checkpoints
+from tfio_store.dataset.inflate.index import with_checkpoints
 from tfio_store.dataset.model import MEMORY_BUDGET, Dataset
 from tfio_store.dataset.source import Source, open_dataset, reached
 from tfio_store.read.cursor import Position

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import Buffer as BytesLike
 
-from tfio_store.dataset.inflate.files import read_seed
+from tfio_store.dataset.inflate.index import read_seed
 from tfio_store.dataset.model import Dataset
 from tfio_store.errors import DataLossError, ManifestError, RecordTooLargeError, ReplacedError
 from tfio_store.read.decode import Decoding, Skips, decode_block, part_of, recover_block

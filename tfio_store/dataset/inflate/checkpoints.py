@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tfio_store.records.arrays import Int64Array
 from tfio_store.records.compression import StreamError
 from tfio_store.records.framing import crc32c, inflate_block
 from tfio_store.storage import Version
@@ -39,7 +40,6 @@ __all__ = [
     "pack_seed",
 ]
 
-Int64Array = npt.NDArray[np.int64]
 UInt32Array = npt.NDArray[np.uint32]
 
 _HEADER = struct.Struct("<H")

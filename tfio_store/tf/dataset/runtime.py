@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tfio_store.dataset.block_tables import BlockTable
 from tfio_store.dataset.header_walk import is_remote
 from tfio_store.dataset.inflate.checkpoints import Restart
-from tfio_store.dataset.inflate.files import checkpointed
+from tfio_store.dataset.inflate.index import checkpointed
 from tfio_store.dataset.model import Block, Dataset, Shard
 from tfio_store.dataset.source import not_there
 from tfio_store.errors import DataLossError, ReplacedError
