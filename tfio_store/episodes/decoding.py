@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tfio_store.episodes.features import Leaf, Tree, nested
 from tfio_store.errors import CorruptRecordError, SchemaError
@@ -21,6 +20,7 @@ from tfio_store.example.feature import Feature
 from tfio_store.example.kinds import decoded_image, objects_of
 from tfio_store.example.ragged import Ragged
 from tfio_store.example.schema import Schema
+from tfio_store.records.arrays import Int64Array
 from tfio_store.records.framing import RecordBatch
 from tfio_store.records.texts import unknown
 
@@ -35,8 +35,6 @@ __all__ = [
     "values_at",
     "whole",
 ]
-
-Rows = npt.NDArray[np.int64]
 
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 _MOST_INFLATED = 1 << 30
@@ -230,7 +228,7 @@ def _texts(leaf: Leaf, values: RecordBatch, place: Place) -> Any:
 class _Shaped:
     """Encoded tensors, and the shape of each."""
 
-    def __init__(self, values: Any, shapes: Rows) -> None:
+    def __init__(self, values: Any, shapes: Int64Array) -> None:
         self.values, self.shapes = values, shapes
         self.nbytes = 16 * len(values) + shapes.nbytes
 
@@ -267,7 +265,7 @@ def _one_shape(leaf: Leaf, values: Any, place: Place) -> Any:
     return values.reshape(1, *shape)
 
 
-def _rows(leaf: Leaf, values: Any, lengths: Rows, place: Place) -> Ragged:
+def _rows(leaf: Leaf, values: Any, lengths: Int64Array, place: Place) -> Ragged:
     if len(lengths) and int(lengths.min()) < 0:
         raise place.odd(leaf, "holds a row of a negative length")
     splits = np.zeros(len(lengths) + 1, np.int64)
@@ -278,7 +276,7 @@ def _rows(leaf: Leaf, values: Any, lengths: Rows, place: Place) -> Ragged:
 
 
 def values_at(
-    episode: Episode, leaf: Leaf, rows: Rows, images: Images, threads: int | None = None
+    episode: Episode, leaf: Leaf, rows: Int64Array, images: Images, threads: int | None = None
 ) -> Any:
     """The values of a leaf at these steps: an array [k, *shape]; an array of objects where they
     differ in shape, or are texts."""
@@ -357,7 +355,7 @@ def _of_ragged(episode: Episode, leaf: Leaf, column: Ragged, row: int, images: I
     return _plain(episode, leaf, inner, np.arange(start, stop))
 
 
-def _plain(episode: Episode, leaf: Leaf, column: Any, rows: Rows) -> Any:
+def _plain(episode: Episode, leaf: Leaf, column: Any, rows: Int64Array) -> Any:
     """Values that are no images, of a column without further rows."""
     if leaf.encoding is not None and leaf.kind == "tensor":
         return _tensors(episode, leaf, column, rows)
@@ -366,7 +364,7 @@ def _plain(episode: Episode, leaf: Leaf, column: Any, rows: Rows) -> Any:
     return objects_of([column[row] for row in rows.tolist()])
 
 
-def _tensors(episode: Episode, leaf: Leaf, column: Any, rows: Rows) -> Any:
+def _tensors(episode: Episode, leaf: Leaf, column: Any, rows: Int64Array) -> Any:
     dtype = np.dtype(leaf.dtype)
     shapes = column.shapes if isinstance(column, _Shaped) else None
     strings = column.values if isinstance(column, _Shaped) else column

@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tfio_store.dataset.checks import check_positive
 from tfio_store.dataset.folder import Folder
@@ -42,6 +41,7 @@ from tfio_store.episodes.step_index import load_index
 from tfio_store.episodes.windows import Pad, Windows
 from tfio_store.errors import DataLossError, SchemaError
 from tfio_store.read.record_source import RecordSource, is_number, record_numbers
+from tfio_store.records.arrays import Int64Array
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, FRAME_OVERHEAD, HEADER_BYTES
 from tfio_store.records.texts import warn
 from tfio_store.storage import Storage
@@ -49,8 +49,6 @@ from tfio_store.storage.redaction import redacted
 from tfio_store.storage.storage import for_writing, given_storage
 
 __all__ = ["Episodes", "Steps"]
-
-Int64Array = npt.NDArray[np.int64]
 
 _AT_ONCE = 32
 _BYTES_AT_ONCE = 32 << 20

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from tfio_store.dataset.folder import Folder
 from tfio_store.episodes.decoding import Episode, Images, values_at
 from tfio_store.episodes.features import Leaf, Tree
+from tfio_store.records.arrays import Int64Array
 from tfio_store.storage.stored_file import OutputFile
 
 __all__ = ["write_lerobot"]
@@ -48,8 +48,8 @@ class _Source(Protocol):
     @property
     def features(self) -> Tree: ...
     @property
-    def lengths(self) -> npt.NDArray[np.int64]: ...
-    def _load(self, numbers: npt.NDArray[np.int64]) -> dict[int, Episode]: ...
+    def lengths(self) -> Int64Array: ...
+    def _load(self, numbers: Int64Array) -> dict[int, Episode]: ...
 
 
 def write_lerobot(

@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["EVEN", "Order", "Share", "Stage"]
+from tfio_store.records.arrays import Int64Array
 
-Int64Array = npt.NDArray[np.int64]
+__all__ = ["EVEN", "Order", "Share", "Stage"]
 
 EVEN = (None, "pad", "drop")
 _BATCH = 1 << 16

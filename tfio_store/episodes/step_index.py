@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tfio_store.dataset.folder import Folder
 from tfio_store.dataset.header_walk import block_table, codec_of, is_remote
@@ -39,13 +38,12 @@ from tfio_store.errors import (
 )
 from tfio_store.example.codec import decode_examples
 from tfio_store.read.reader import RecordReader
+from tfio_store.records.arrays import Int64Array
 from tfio_store.records.framing import FRAME_OVERHEAD, HEADER_BYTES, REASONS, crc32c, walk
 from tfio_store.storage import Storage
 from tfio_store.storage.threads import mapped
 
 __all__ = ["ShardSteps", "decode_index", "encode_index", "index_name", "load_index", "steps_of"]
-
-Int64Array = npt.NDArray[np.int64]
 
 _MAGIC, _VERSION = b"TFIOSTEP", 1
 _HEAD = struct.Struct("<8sII")

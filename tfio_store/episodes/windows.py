@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any, Literal, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from tfio_store.dataset.checks import check_positive, whole_number
 from tfio_store.dataset.model import Dataset
@@ -16,10 +15,10 @@ from tfio_store.episodes.decoding import Episode, Images, context_of
 from tfio_store.episodes.features import Leaf, Tree, nested
 from tfio_store.episodes.order import Order
 from tfio_store.read.record_source import is_number, record_numbers
+from tfio_store.records.arrays import Int64Array
 
 __all__ = ["EpisodeShuffle", "Pad", "Windows"]
 
-Int64Array = npt.NDArray[np.int64]
 Pad = Literal["repeat", "zero", "drop"]
 
 _PADS = ("repeat", "zero", "drop")
