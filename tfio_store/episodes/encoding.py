@@ -125,13 +125,17 @@ def _numbers(leaf: Leaf, column: Sequence[Any]) -> Any:
         array = np.asarray(column)
     except ValueError as error:
         raise ValueError(f"{leaf.name} has values of several shapes: {error}") from error
-    shape = array.shape[1:]
+    _check_shape(leaf, array.shape[1:])
+    return _cast(leaf, array, dtype).ravel()
+
+
+def _check_shape(leaf: Leaf, shape: tuple[int, ...]) -> None:
+    """ValueError unless it is the shape of a value."""
     fits = len(shape) == len(leaf.shape) and all(
         want in (None, have) for want, have in zip(leaf.shape, shape, strict=True)
     )
     if not fits:
         raise ValueError(f"{leaf.name} has the shape {shape}, where {leaf.shape} is wanted")
-    return _cast(leaf, array, dtype).ravel()
 
 
 def _class(leaf: Leaf, value: Any) -> int:
@@ -168,13 +172,7 @@ def _strings(leaf: Leaf, column: Sequence[Any], features: dict[str, Any]) -> lis
     if leaf.shape:
         arrays = [np.asarray(value, object) for value in column]
         for array in arrays:
-            same = array.ndim == len(leaf.shape) and all(
-                want in (None, have) for want, have in zip(leaf.shape, array.shape, strict=True)
-            )
-            if not same:
-                raise ValueError(
-                    f"{leaf.name} has the shape {array.shape}, where {leaf.shape} is wanted"
-                )
+            _check_shape(leaf, array.shape)
         column = [value for array in arrays for value in array.ravel().tolist()]
     return [_string(leaf, value) for value in column]
 
@@ -192,13 +190,7 @@ def _tensors(leaf: Leaf, column: Sequence[Any], features: dict[str, Any]) -> lis
     found, shapes = [], []
     for value in column:
         array = np.asarray(value)
-        fits = array.ndim == len(leaf.shape) and all(
-            want in (None, have) for want, have in zip(leaf.shape, array.shape, strict=True)
-        )
-        if not fits:
-            raise ValueError(
-                f"{leaf.name} has the shape {array.shape}, where {leaf.shape} is wanted"
-            )
+        _check_shape(leaf, array.shape)
         if not np.can_cast(array.dtype, dtype, "same_kind"):
             raise TypeError(f"{leaf.name} is {dtype}, and got {array.dtype}")
         data = array.astype(dtype).tobytes()
@@ -219,12 +211,7 @@ def _image(leaf: Leaf, value: Any) -> bytes:
     array = np.asarray(value)
     if array.dtype != np.dtype(leaf.dtype):
         raise TypeError(f"{leaf.name} has pixels of {leaf.dtype}, and got {array.dtype}")
-    wanted = leaf.shape
-    fits = array.ndim == len(wanted) and all(
-        want in (None, have) for want, have in zip(wanted, array.shape, strict=True)
-    )
-    if not fits:
-        raise ValueError(f"{leaf.name} has the shape {array.shape}, where {wanted} is wanted")
+    _check_shape(leaf, array.shape)
     if array.dtype == np.float32:  # its bytes as the four channels of a PNG
         return encode_image(np.ascontiguousarray(array).view(np.uint8), "png")
     if array.dtype == np.uint16:
