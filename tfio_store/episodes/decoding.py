@@ -32,6 +32,7 @@ __all__ = [
     "decode_episode",
     "frames_at",
     "schema_of",
+    "stacked",
     "values_at",
     "whole",
 ]
@@ -125,9 +126,7 @@ def schema_of(leaves: Sequence[Leaf]) -> Schema:
     return Schema(features)
 
 
-def decode_episode(
-    record: bytes, tree: Tree, schema: Schema, place: Place, steps: int | None
-) -> Episode:
+def decode_episode(record: bytes, tree: Tree, schema: Schema, place: Place, steps: int) -> Episode:
     """The columns of a record. ``steps``: how many the index says there are.
 
     CorruptRecordError where the record is no Example, and SchemaError where it does not hold what
@@ -145,20 +144,14 @@ def decode_episode(
         ) from error
     raw, kept = _apart(record, raw)
     columns: dict[str, Any] = {}
-    counted: Leaf | None = None
     nbytes = kept + 512 * len(tree.leaves)
     for leaf in tree.leaves:
         column = _column(leaf, raw, place)
         columns[leaf.name] = column
         nbytes += _nbytes(column)
-        if not leaf.of_steps:
-            continue
-        if steps is None:
-            steps, counted = len(column), leaf
-        elif len(column) != steps:
-            of = "the index says" if counted is None else f"{counted.name} has"
-            raise place.odd(leaf, f"holds {len(column)} steps, where {of} {steps}")
-    return Episode(place, steps or 0, columns, nbytes)
+        if leaf.of_steps and len(column) != steps:
+            raise place.odd(leaf, f"holds {len(column)} steps, where the index says {steps}")
+    return Episode(place, steps, columns, nbytes)
 
 
 def _apart(record: bytes, raw: Mapping[str, Any]) -> tuple[Mapping[str, Any], int]:
@@ -275,13 +268,11 @@ def _rows(leaf: Leaf, values: Any, lengths: Int64Array, place: Place) -> Ragged:
     return Ragged(values, splits)
 
 
-def values_at(
-    episode: Episode, leaf: Leaf, rows: Int64Array, images: Images, threads: int | None = None
-) -> Any:
+def values_at(episode: Episode, leaf: Leaf, rows: Int64Array, images: Images) -> Any:
     """The values of a leaf at these steps: an array [k, *shape]; an array of objects where they
     differ in shape, or are texts."""
     if leaf.kind == "image" and not images.stays_encoded(leaf):
-        return frames_at([(episode, row) for row in rows.tolist()], leaf, images, threads)
+        return frames_at([(episode, row) for row in rows.tolist()], leaf, images, None)
     column = episode.columns[leaf.name]
     if isinstance(column, Ragged):
         return objects_of([_of_ragged(episode, leaf, column, int(row), images) for row in rows])
@@ -468,11 +459,17 @@ def _decode(data: Sequence[bytes], how: Mapping[str, Any], threads: int | None =
 
 def _together(arrays: Sequence[Any], leaf: Leaf) -> Any:
     if not arrays:
-        shape = [0 if n is None else n for n in leaf.shape]
-        return np.zeros((0, *shape), leaf.dtype)
-    if all(array.shape == arrays[0].shape for array in arrays):
-        return np.stack(arrays)
-    return objects_of(arrays)
+        return np.zeros((0, *(n or 0 for n in leaf.shape)), leaf.dtype)
+    return stacked(arrays)
+
+
+def stacked(values: Sequence[Any]) -> Any:
+    """Values as one array, if they are arrays or numbers of one shape; or else as objects."""
+    shapes = {
+        each.shape if isinstance(each, np.ndarray | np.generic) and each.dtype != object else None
+        for each in values
+    }
+    return np.stack(values) if len(shapes) == 1 and None not in shapes else objects_of(values)
 
 
 def context_of(episode: Episode, tree: Tree, images: Images) -> dict[tuple[str, ...], Any]:

@@ -40,6 +40,7 @@ from tfio_store.episodes.sparse import (
 from tfio_store.episodes.step_index import load_index
 from tfio_store.episodes.windows import Pad, Windows
 from tfio_store.errors import DataLossError, SchemaError
+from tfio_store.example.kinds import objects_of
 from tfio_store.read.record_source import RecordSource, is_number, record_numbers
 from tfio_store.records.arrays import Int64Array
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, FRAME_OVERHEAD, HEADER_BYTES
@@ -394,18 +395,15 @@ class Episodes(Sequence[dict[str, Any]]):
         if not found:
             return np.zeros((0, *(n or 0 for n in leaf.shape)), object)
         same = len({(each.dtype, each.shape[1:]) for each in found}) == 1
-        return np.concatenate(found if same else [_as_objects(each) for each in found])
+        return np.concatenate(found if same else [objects_of(each) for each in found])
 
     def _one_step(self, episode: int, step: int) -> dict[str, Any]:
         """One step of an episode, nested."""
-        found = None
+        found, row = None, 0
         if not self._verify and self._positioned and self._cache.get(episode) is None:
             found = self._sparse(episode, step)
-        row = step
         if found is None:
-            found = self._load(np.array([episode]))[episode]
-        else:
-            row = 0
+            found, row = self._load(np.array([episode]))[episode], step
         rows = np.array([row], np.int64)
         values = {
             leaf.within: values_at(found, leaf, rows, self._images)[0] for leaf in self._tree.steps
@@ -589,13 +587,4 @@ def _taken(columns: Sequence[Any], rows: Sequence[Int64Array]) -> Any:
         # the rows are right, and other modes copy twice
         column.take(some, axis=0, out=found[at : at + len(some)], mode="clip")
         at += len(some)
-    return found
-
-
-def _as_objects(array: Any) -> Any:
-    if array.dtype == object and array.ndim == 1:
-        return array
-    found = np.empty(len(array), object)
-    for i in range(len(array)):
-        found[i] = array[i]
     return found

@@ -11,7 +11,7 @@ import numpy as np
 
 from tfio_store.dataset.checks import check_positive, whole_number
 from tfio_store.dataset.model import Dataset
-from tfio_store.episodes.decoding import Episode, Images, context_of
+from tfio_store.episodes.decoding import Episode, Images, context_of, stacked
 from tfio_store.episodes.features import Leaf, Tree, nested
 from tfio_store.episodes.order import Order
 from tfio_store.read.record_source import is_number, record_numbers
@@ -221,7 +221,7 @@ class Windows(Sequence[dict[str, Any]]):
             if number not in known:
                 known[number] = context_of(episode, tree, images)
         return {
-            leaf: _stacked([known[e.place.episode][leaf.path] for e in picked])
+            leaf: stacked([known[e.place.episode][leaf.path] for e in picked])
             for leaf in self._context
         }
 
@@ -417,14 +417,3 @@ def _row(batch: Mapping[str, Any], i: int) -> dict[str, Any]:
         name: _row(column, i) if isinstance(column, Mapping) else column[i]
         for name, column in batch.items()
     }
-
-
-def _stacked(values: Sequence[Any]) -> Any:
-    if all(isinstance(v, np.ndarray | np.generic) for v in values):
-        arrays = [np.asarray(v) for v in values]
-        if arrays and all(a.shape == arrays[0].shape for a in arrays) and arrays[0].dtype != object:
-            return np.stack(arrays)
-    found = np.empty(len(values), object)
-    for i, value in enumerate(values):
-        found[i] = value
-    return found
