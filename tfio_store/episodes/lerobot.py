@@ -176,25 +176,32 @@ def _said(episode: Episode, texts: Leaf | None) -> list[str]:
     return found
 
 
+@dataclass(frozen=True, slots=True)
 class _Stat:
     """Least, most, mean and deviation of the values of a feature, of each place of its shape."""
 
-    def __init__(self) -> None:
-        self.count = 0
-        self.low: Any = None
-        self.high: Any = None
-        self.sum: Any = 0.0
-        self.squares: Any = 0.0
+    count: int
+    low: Any
+    high: Any
+    sum: Any
+    squares: Any
 
-    def add(self, values: Any) -> None:
-        """Values [n, ...]."""
-        self.count += len(values)
+    @classmethod
+    def of(cls, values: Any) -> _Stat:
+        """That of values [n, ...]; there is at least one."""
         wide = values.astype(np.float64)
-        low, high = wide.min(axis=0), wide.max(axis=0)
-        self.low = low if self.low is None else np.minimum(self.low, low)
-        self.high = high if self.high is None else np.maximum(self.high, high)
-        self.sum = self.sum + wide.sum(axis=0)
-        self.squares = self.squares + (wide**2).sum(axis=0)
+        sums = wide.sum(axis=0), (wide**2).sum(axis=0)
+        return cls(len(values), wide.min(axis=0), wide.max(axis=0), *sums)
+
+    def __add__(self, other: _Stat) -> _Stat:
+        """That of the values of both."""
+        return _Stat(
+            self.count + other.count,
+            np.minimum(self.low, other.low),
+            np.maximum(self.high, other.high),
+            self.sum + other.sum,
+            self.squares + other.squares,
+        )
 
     def to_json(self) -> dict[str, Any]:
         mean = self.sum / self.count
@@ -250,27 +257,27 @@ class _Made:
         }
         table: dict[str, Any] = {}
         for column in self.columns:
-            stat = _Stat()
+            stat = None
             if column.dtype == "video":
                 frames = self._film(column, episode, row)
-                stat.add(_pixels_of(frames[:: max(1, len(frames) // _SAMPLED)]))
+                stat = _Stat.of(_pixels_of(frames[:: max(1, len(frames) // _SAMPLED)]))
             elif column.dtype == "image":
                 encoded = values_at(episode, column.leaf, rows, Images(encoded=True))
                 table[column.name] = [{"bytes": data, "path": None} for data in encoded]
                 some = values_at(episode, column.leaf, rows[:: max(1, len(rows) // 4)], Images())
                 self._shape(column, number, some)
                 if some.dtype == np.uint8:
-                    stat.add(_pixels_of(some))
+                    stat = _Stat.of(_pixels_of(some))
             else:
                 values = values_at(episode, column.leaf, rows, Images())
                 table[column.name] = values
                 if values.dtype.kind in "fiub":
-                    stat.add(values)
-            if stat.count:
+                    stat = _Stat.of(values)
+            if stat is not None:
                 for name, value in stat.to_json().items():
                     row[f"stats/{column.name}/{name}"] = value
-                self.stats.setdefault(column.name, _Stat())
-                _merge(self.stats[column.name], stat)
+                known = self.stats.get(column.name)
+                self.stats[column.name] = stat if known is None else known + stat
         for text in row["tasks"]:
             tasks.setdefault(text, len(tasks))
         table["timestamp"] = (rows / self.fps).astype(np.float32)
@@ -401,14 +408,6 @@ class _Made:
             video.container.close()
         if self.scratch is not None:
             self.scratch.cleanup()
-
-
-def _merge(into: _Stat, other: _Stat) -> None:
-    into.count += other.count
-    into.low = other.low if into.low is None else np.minimum(into.low, other.low)
-    into.high = other.high if into.high is None else np.maximum(into.high, other.high)
-    into.sum = into.sum + other.sum
-    into.squares = into.squares + other.squares
 
 
 def _pixels_of(frames: Any) -> Any:

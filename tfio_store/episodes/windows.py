@@ -97,7 +97,7 @@ class Windows(Sequence[dict[str, Any]]):
     ) -> None:
         check_positive("length=", length)
         check_positive("stride=", stride)
-        if (whole_number(past) or 0) < 0 or whole_number(past) is None:
+        if not _is_count(past):
             raise ValueError(f"past= takes a number of steps from 0 on, not {past!r}")
         if max(length, past, stride) > _LONGEST:
             raise ValueError(f"length=, past= and stride= take at most {_LONGEST} steps")
@@ -298,7 +298,7 @@ class EpisodeShuffle:
     """
 
     def __init__(self, windows: Windows, seed: int = 0, batch_size: int | None = None) -> None:
-        if (whole_number(seed) or 0) < 0 or whole_number(seed) is None:
+        if not _is_count(seed):
             raise ValueError(f"seed= takes an integer from 0 on, not {seed!r}")
         if batch_size is not None:
             check_positive("batch_size=", batch_size, also=" of windows, or None")
@@ -314,7 +314,7 @@ class EpisodeShuffle:
         Raises:
             ValueError: It is negative, or no integer.
         """
-        if (whole_number(epoch) or 0) < 0 or whole_number(epoch) is None:
+        if not _is_count(epoch):
             raise ValueError(f"epoch= takes an integer from 0 on, not {epoch!r}")
         self._epoch = int(epoch)
 
@@ -332,6 +332,12 @@ class EpisodeShuffle:
             return
         for batch in batches(share.numbers(), self._batch_size):
             yield batch.tolist()
+
+
+def _is_count(value: object) -> bool:
+    """Whether it is an integer from 0 on."""
+    number = whole_number(value)
+    return number is not None and number >= 0
 
 
 def batches(pieces: Iterable[Int64Array], size: int) -> Iterator[Int64Array]:
