@@ -28,15 +28,7 @@ from tfio_store.episodes.decoding import (
 )
 from tfio_store.episodes.features import STEPS, Leaf, Tree, nested
 from tfio_store.episodes.lerobot import write_lerobot
-from tfio_store.episodes.sparse import (
-    Ranges,
-    Span,
-    UnusualError,
-    example_of,
-    integers_of,
-    spans_of,
-    values_of,
-)
+from tfio_store.episodes.sparse import Ranges, record_of_step
 from tfio_store.episodes.step_index import load_index
 from tfio_store.episodes.windows import Pad, Windows
 from tfio_store.errors import DataLossError, SchemaError
@@ -424,56 +416,16 @@ class Episodes(Sequence[dict[str, Any]]):
         ranges = Ranges(store, path, of.nbytes, of.version, chunk=chunk)
         first, last = start + HEADER_BYTES, stop - (FRAME_OVERHEAD - HEADER_BYTES)
         leaves = self._tree.steps
-        keys = {key for leaf in leaves for key in leaf.keys}
-        try:
-            spans: dict[str, Span] = {}
-            for key, span in spans_of(ranges, first, last):
-                if key in keys:
-                    spans[key] = span
-                    if len(spans) == len(keys):
-                        break
-            values: dict[str, tuple[str, list[bytes]]] = {}
-            for leaf in leaves:
-                if not _take(ranges, leaf, spans, step, values):
-                    return None
-        except (UnusualError, IndexError):
-            return None  # the whole record shows what is wrong with it
+        record = record_of_step(ranges, first, last, leaves, step)
+        if record is None:
+            return None
         place = Place(self._path, number, step)
         tree = replace(self._tree, leaves=leaves)
-        return decode_episode(example_of(values), tree, schema_of(leaves), place, 1)
+        return decode_episode(record, tree, schema_of(leaves), place, 1)
 
     def __repr__(self) -> str:
         # Grain compares this when it restores a state: it does not say where the files lie.
         return f"<Episodes: {len(self)} of {int(self.bounds[-1])} steps, {self._records._digest}>"
-
-
-def _take(
-    ranges: Ranges,
-    leaf: Leaf,
-    spans: Mapping[str, Span],
-    step: int,
-    values: dict[str, tuple[str, list[bytes]]],
-) -> bool:
-    """Put one step's values of a leaf into ``values``. False where only the whole record shows
-    which these are."""
-    if len(leaf.levels) > 2 or leaf.width is None or leaf.key not in spans:
-        return False
-    first, stop = step, step + 1
-    for key in leaf.row_keys:
-        if key not in spans:
-            return False
-        lengths = integers_of(ranges, spans[key])
-        first, stop = sum(lengths[:step]), sum(lengths[: step + 1])
-        values[key] = "int64", values_of(ranges, spans[key], step, step + 1)
-    wanted = [(leaf.key, leaf.width)]
-    if leaf.shape_key is not None:
-        wanted.append((leaf.shape_key, len(leaf.shape)))
-    for key, width in wanted:
-        span = spans.get(key)
-        if span is None:
-            return False
-        values[key] = span.wire, values_of(ranges, span, first * width, stop * width)
-    return True
 
 
 class Steps(Sequence[dict[str, Any]]):

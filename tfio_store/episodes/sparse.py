@@ -10,28 +10,30 @@ that are not packed. `UnusualError` says so, and the record is then decoded whol
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+
+from tfio_store.episodes.features import Leaf
 
 if TYPE_CHECKING:
     from tfio_store.storage import Store, Version
 
 __all__ = [
     "Ranges",
-    "Span",
     "UnusualError",
     "count_values",
     "example_of",
     "find_first",
-    "integers_of",
-    "spans_of",
-    "values_of",
+    "record_of_step",
 ]
 
 _NAMES = {1: "bytes", 2: "float32", 3: "int64"}
 _KINDS = {name: kind for kind, name in _NAMES.items()}
+_Values = tuple[str, list[bytes]]
+"""The kind of some values of a list, and what `_values_of` gave."""
+
 _LONGEST_KEY = 4096
 _CHEAP = 4 << 10
 """Who reads no more than so many bytes at once reads a file that is near."""
@@ -83,7 +85,7 @@ class Ranges:
         return data
 
 
-def spans_of(ranges: Ranges, start: int, stop: int) -> Iterator[tuple[str, Span]]:
+def _spans_of(ranges: Ranges, start: int, stop: int) -> Iterator[tuple[str, Span]]:
     """The features of the record in bytes ``start:stop``, in the order met, by key."""
     seen: set[bytes] = set()
     for tag, inner, end in _fields(ranges, start, stop):
@@ -162,7 +164,7 @@ def count_values(ranges: Ranges, span: Span) -> int:
     return len(_ends(ranges.exactly(first, last)))
 
 
-def values_of(ranges: Ranges, span: Span, first: int, stop: int) -> list[bytes]:
+def _values_of(ranges: Ranges, span: Span, first: int, stop: int) -> list[bytes]:
     """Values ``first:stop`` of a list, as the list has them: of numbers one piece, of strings one
     each. IndexError if it has not so many."""
     if span.wire == "bytes":
@@ -188,7 +190,7 @@ def values_of(ranges: Ranges, span: Span, first: int, stop: int) -> list[bytes]:
     return [data[bounds[first] : bounds[stop]]]
 
 
-def integers_of(ranges: Ranges, span: Span) -> list[int]:
+def _integers_of(ranges: Ranges, span: Span) -> list[int]:
     """All values of a list of integers."""
     if span.wire != "int64":
         raise UnusualError(f"a list of lengths is one of {span.wire}")
@@ -202,8 +204,8 @@ def integers_of(ranges: Ranges, span: Span) -> list[int]:
     return found
 
 
-def example_of(values: dict[str, tuple[str, list[bytes]]]) -> bytes:
-    """A record of these values alone: by key, their kind and what `values_of` gave."""
+def example_of(values: Mapping[str, _Values]) -> bytes:
+    """A record of these values alone, by key."""
     entries = bytearray()
     for key, (wire, pieces) in values.items():
         inner = b"".join(_field(0x0A, piece) for piece in pieces)
@@ -218,7 +220,7 @@ def find_first(
     """The first list of numbers among these features; where there is none, the shortest of
     strings."""
     best: tuple[str, Span] | None = None
-    for key, span in spans_of(ranges, start, stop):
+    for key, span in _spans_of(ranges, start, stop):
         if key not in keys:
             continue
         if span.wire != "bytes":
@@ -226,6 +228,47 @@ def find_first(
         if best is None or span.stop - span.start < best[1].stop - best[1].start:
             best = key, span
     return best
+
+
+def record_of_step(
+    ranges: Ranges, start: int, stop: int, leaves: Sequence[Leaf], step: int
+) -> bytes | None:
+    """One step of the record in bytes ``start:stop``, as a record of its own. None where the whole
+    record is needed: it shows which values these are, or what is wrong with it."""
+    keys = {key for leaf in leaves for key in leaf.keys}
+    spans: dict[str, Span] = {}
+    values: dict[str, _Values] = {}
+    try:
+        for key, span in _spans_of(ranges, start, stop):
+            if key in keys:
+                spans[key] = span
+                if len(spans) == len(keys):
+                    break
+        for leaf in leaves:
+            if len(leaf.levels) > 2 or leaf.width is None or not spans.keys() >= set(leaf.keys):
+                return None
+            values |= _values_at(ranges, leaf, leaf.width, spans, step)
+    except (UnusualError, IndexError):
+        return None
+    return example_of(values)
+
+
+def _values_at(
+    ranges: Ranges, leaf: Leaf, width: int, spans: Mapping[str, Span], step: int
+) -> dict[str, _Values]:
+    """A leaf's values at a step, for `example_of`."""
+    found: dict[str, _Values] = {}
+    first, stop = step, step + 1
+    for key in leaf.row_keys:
+        lengths = _integers_of(ranges, spans[key])
+        first, stop = sum(lengths[:step]), sum(lengths[: step + 1])
+        found[key] = "int64", _values_of(ranges, spans[key], step, step + 1)
+    widths = {leaf.key: width}
+    if leaf.shape_key is not None:
+        widths[leaf.shape_key] = len(leaf.shape)
+    for key, each in widths.items():
+        found[key] = spans[key].wire, _values_of(ranges, spans[key], first * each, stop * each)
+    return found
 
 
 def _strings(ranges: Ranges, span: Span) -> Iterator[tuple[int, int]]:

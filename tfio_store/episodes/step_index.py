@@ -18,7 +18,7 @@ import hashlib
 import json
 import os
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -242,16 +242,17 @@ def steps_of(dataset: Dataset, number: int, counted: Sequence[Leaf]) -> ShardSte
     dataset says.
     """
     shard = dataset.shard(number)
-    name = shard.url.rpartition("/")[2]
+    starts = None
     if codec_of(dataset, number) is None and not shard.is_part:
         steps, starts = _walked(dataset, number, counted)
         if shard.records not in (None, len(steps)):
             raise ManifestError(
                 f"{shard.url}: holds {len(steps)} records where its dataset says {shard.records}"
             )
-        return ShardSteps(name, shard.nbytes, shard.version.etag, steps, starts)
-    steps = _read(dataset, number, counted)
-    return ShardSteps(name, shard.nbytes, shard.version.etag, steps)
+    else:
+        steps = _read(dataset, number, counted)
+    name = shard.url.rpartition("/")[2]
+    return ShardSteps(name, shard.nbytes, shard.version.etag, steps, starts)
 
 
 def _walked(
@@ -302,25 +303,27 @@ def _steps_in(
     except UnusualError:
         return _counted([ranges.exactly(first, last)], by_key.values(), shard, record)[0]
     if values % (leaf.width or 1):
-        reason = f"holds {values} values, which are not of shape {leaf.shape}"
-        raise SchemaError(reason, feature=leaf.name, record=record, path=shard.url)
+        raise _odd(leaf, values, shard, record)
     return values // (leaf.width or 1)
+
+
+def _odd(leaf: Leaf, values: int, shard: Shard, record: int) -> SchemaError:
+    """The error of so many values, which are not whole steps."""
+    reason = f"holds {values} values, which are not of shape {leaf.shape}"
+    return SchemaError(reason, feature=leaf.name, record=record, path=shard.url)
 
 
 def _read(dataset: Dataset, number: int, counted: Sequence[Leaf]) -> Int64Array:
     """The steps of a compressed shard, all of which has to be read."""
     shard = dataset.shard(number)
     steps: list[int] = []
-    for batch in RecordReader(_only(dataset, number)).batches():
+    alone = Dataset((shard,), dataset.storage)
+    for batch in RecordReader(alone).batches():
         steps += _counted(batch, counted, shard, len(steps))
     return np.array(steps, np.int64)
 
 
-def _only(dataset: Dataset, number: int) -> Dataset:
-    return Dataset((dataset.shard(number),), dataset.storage)
-
-
-def _counted(records: Any, counted: Any, shard: Shard, first: int) -> list[int]:
+def _counted(records: Any, counted: Iterable[Leaf], shard: Shard, first: int) -> list[int]:
     """The steps of whole records, by the first feature that has values."""
     leaves = list(counted)
     columns = decode_examples(
@@ -331,8 +334,6 @@ def _counted(records: Any, counted: Any, shard: Shard, first: int) -> list[int]:
         values = columns[leaf.key].row_lengths
         odd = np.flatnonzero(values % (leaf.width or 1))
         if len(odd):
-            reason = f"holds {values[odd[0]]} values, which are not of shape {leaf.shape}"
-            record = first + int(odd[0])
-            raise SchemaError(reason, feature=leaf.name, record=record, path=shard.url)
+            raise _odd(leaf, int(values[odd[0]]), shard, first + int(odd[0]))
         most = np.maximum(most, values // (leaf.width or 1))
     return [int(n) for n in most]

@@ -209,9 +209,8 @@ class EpisodeWriter(Lifecycle):
         if there != (self._name, self._version):
             raise ValueError(f"{url}: is of {there[0]} {there[1]}, not of {self._name}")
         features = self._folder.read(_FEATURES, most=DESCRIPTION_BYTES)
-        if features is None or Tree.from_json(features[0], url=url).leaves != tuple(
-            _bare(self._tree)
-        ):
+        bare = self._tree.with_names({})  # which features.json does not hold
+        if features is None or Tree.from_json(features[0], url=url).leaves != bare.leaves:
             raise ValueError(f"{self._folder.url(_FEATURES)}: holds other features")
         return info, stored[1]
 
@@ -354,11 +353,6 @@ def write_tfds(
         for example in examples:
             writer.write(example)
         return writer._count
-
-
-def _bare(tree: Tree) -> Iterable[Any]:
-    """The leaves without the names of classes, which ``features.json`` does not hold."""
-    return tree.with_names({}).leaves
 
 
 def _names(path: str, name: str | None) -> tuple[str, str]:
