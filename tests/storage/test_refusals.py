@@ -7,7 +7,7 @@ import pytest
 from tests.servers.lesser_store import Answer, Forward, Request, rewriting_store
 from tests.servers.place import Place
 from tfio_store.storage import Retry
-from tfio_store.tf.status import UNAVAILABLE, code_of
+from tfio_store.tf.bridge import UNAVAILABLE, code_of
 
 RETRY = Retry(attempts=2, base_delay=0.01)
 

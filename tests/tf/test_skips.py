@@ -18,7 +18,7 @@ tf = pytest.importorskip("tensorflow")
 
 import tfio_store as tfs  # noqa: E402
 from tfio_store.records.recovery import SkippedRegion  # noqa: E402
-from tfio_store.tf.dataset import runtime, runtime as block_skips  # noqa: E402
+from tfio_store.tf.dataset import runtime  # noqa: E402
 from tfio_store.tf.dataset.runtime import BlockSkips  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
@@ -36,7 +36,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 def skips(monkeypatch: pytest.MonkeyPatch) -> Iterator[BlockSkips]:
     """Fresh ones, which tell of no damage because of the time that a test takes."""
     made = BlockSkips()
-    monkeypatch.setattr(block_skips, "TELLING_SECONDS", 3600.0)
+    monkeypatch.setattr(runtime, "TELLING_SECONDS", 3600.0)
     monkeypatch.setattr(runtime, "_skips", made)
     yield made
     said(lambda: made._tell(0.0))
@@ -157,7 +157,7 @@ def test_a_file_of_which_nothing_can_be_read_is_an_error(tmp_path: Path, shape: 
 
 
 def test_a_share_is_told_of_while_it_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(block_skips, "TELLING_SECONDS", 0.01)
+    monkeypatch.setattr(runtime, "TELLING_SECONDS", 0.01)
     first, *_ = shards(tmp_path)
     damage(first, 0.01)
     with warnings.catch_warnings(record=True) as caught:
@@ -208,7 +208,7 @@ class TestPasses:
     def test_files_that_wait_are_not_kept_without_end(
         self, skips: BlockSkips, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(block_skips, "FILES", 10)
+        monkeypatch.setattr(runtime, "FILES", 10)
 
         def read() -> None:
             for i in range(15):

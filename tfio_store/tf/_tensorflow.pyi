@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing_extensions import Buffer as BytesLike
 
 from tfio_store.records._core import RecordBatch
-from tfio_store.tf.filesystem.host import Host
 
 def load_ops(
     begin_block: Callable[..., None],
@@ -28,9 +27,9 @@ def load_ops(
         RuntimeError: the second call.
     """
 
-def serve(new_host: Host) -> None:
-    """Send the calls of TensorFlow's filesystems to this host, which is told to leave when the
-    interpreter does. ImportError as for `load_ops`."""
+def serve(new_host: object) -> None:
+    """Send the calls of TensorFlow's filesystems to this `tfio_store.tf.filesystem.host.Host`,
+    which is told to leave when the interpreter does. ImportError as for `load_ops`."""
 
 def offer(scheme: str, register: Callable[[], None]) -> None:
     """Call ``register``, which makes TensorFlow load this extension, offering ``scheme`` to it."""

@@ -15,8 +15,8 @@ import tensorflow as tf
 from tfio_store.errors import DataLossError, RecordTooLargeError, TruncatedRecordError
 from tfio_store.read.decode import other_records
 from tfio_store.records.framing import RecordBatch, RecordDecoder
-from tfio_store.tf import status
-from tfio_store.tf.dataset import runtime, runtime as open_streams
+from tfio_store.tf import bridge
+from tfio_store.tf.dataset import runtime
 from tfio_store.tf.dataset.request import Blocks, Settings, group_of
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def _call(function: Callable[..., Any], inputs: list[Any], outputs: list[Any]) -
     def enter(*given: Any) -> Any:
         _inside[get_ident()] = True
         try:
-            status.refuse_when_leaving()
+            bridge.refuse_when_leaving()
             return function(*given)
         finally:
             _inside.pop(get_ident(), None)
@@ -53,7 +53,7 @@ def _call(function: Callable[..., Any], inputs: list[Any], outputs: list[Any]) -
 def _leave() -> None:
     """The interpreter leaves: every call fails from now on. What TensorFlow reads ahead is full of
     failures soon, and then it calls no more."""
-    status.leave()
+    bridge.leave()
     looks, until = 0, time.monotonic() + EXIT_SECONDS
     while looks < QUIET_LOOKS and time.monotonic() < until:
         time.sleep(0.02)  # without Python's lock, which they may wait for
@@ -203,7 +203,7 @@ def read_stream(
         file, *stands = map(int, position)
         held = version.decode()
         while file < len(files):
-            found = open_streams.read_stream(
+            found = runtime.read_stream(
                 files[file].decode(),
                 codecs[file].decode(),
                 held,
@@ -221,7 +221,7 @@ def read_stream(
             file, stands, held = file + 1, [0, -1], ""
         raise StopIteration  # OUT_OF_RANGE
 
-    open_streams.forget_steps()  # a new dataset
+    runtime.forget_steps()  # a new dataset
     inputs = [files, codecs, version, position]
     records, held, after = _call(read, inputs, [tf.string, tf.string, tf.int64])
     return records, held, after

@@ -22,8 +22,8 @@ from tensorflow.core.framework import attr_value_pb2
 from tensorflow.python.framework import op_def_library
 
 from tfio_store.dataset.source import is_whole
-from tfio_store.tf.compiled import bridge_module
-from tfio_store.tf.dataset import runtime, runtime as open_streams
+from tfio_store.tf.bridge import bridge_module
+from tfio_store.tf.dataset import runtime
 from tfio_store.tf.dataset.request import Blocks, Settings
 
 __all__ = [
@@ -50,8 +50,8 @@ def _load() -> bool:
             bridge_module().load_ops(
                 runtime.begin_block,
                 runtime.read_block,
-                open_streams.read_stream,
-                open_streams.forget_steps,
+                runtime.read_stream,
+                runtime.forget_steps,
                 runtime.inflate,
                 is_whole,
                 runtime.classify,

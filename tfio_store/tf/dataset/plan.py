@@ -53,6 +53,7 @@ from tensorflow.python.data.util import nest
 from tensorflow.python.eager import context
 from tensorflow.python.framework import random_seed
 
+from tfio_store.tf.bridge import with_clear_errors
 from tfio_store.tf.dataset.record_function import (
     NotElementwise,
     RecordFunction,
@@ -61,7 +62,6 @@ from tfio_store.tf.dataset.record_function import (
     read_function,
 )
 from tfio_store.tf.dataset.source import ListedFiles, NotFused, Source
-from tfio_store.tf.iterators import with_clear_errors
 
 __all__ = ["Plan", "PlannedDataset"]
 

@@ -32,8 +32,8 @@ from tfio_store.records.recovery import SkippedRegion
 from tfio_store.storage import Version, threads
 from tfio_store.storage.redaction import redacted
 from tfio_store.storage.threads import PerProcess, quietly
+from tfio_store.tf.bridge import Fetch, Step, code_of, explained
 from tfio_store.tf.dataset.request import from_json
-from tfio_store.tf.status import Fetch, Step, code_of, explained
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
@@ -348,7 +348,7 @@ def _answer(
 # Functions that the ops call for everything but raw local files. There is no TensorFlow here.
 #
 # All functions are stateless in effect: the same arguments give the same records, in any process.
-# `tfio_store.tf.status` says how they wait.
+# `tfio_store.tf.bridge` says how they wait.
 
 
 _skips = BlockSkips()

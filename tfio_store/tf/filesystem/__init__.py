@@ -13,7 +13,7 @@ from tfio_store.storage import Storage
 from tfio_store.storage.registry import options_of
 from tfio_store.storage.storage import given_storage
 from tfio_store.storage.threads import PerProcess
-from tfio_store.tf.compiled import bridge_module
+from tfio_store.tf.bridge import bridge_module
 from tfio_store.tf.filesystem.garbage import destroy_later
 from tfio_store.tf.filesystem.host import Host, Mount
 

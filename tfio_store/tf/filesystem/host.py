@@ -22,11 +22,11 @@ from tfio_store.storage import Storage
 from tfio_store.storage.connection import check_may_wait, give_up_waiting
 from tfio_store.storage.store import ObjectInfo, Store
 from tfio_store.storage.threads import mapped
+from tfio_store.tf.bridge import code_of, explained
 from tfio_store.tf.filesystem.files import APPEND_LIMIT, ReadFile, WriteFile
 from tfio_store.tf.filesystem.folders import Entry, Folders, folders_of
 from tfio_store.tf.filesystem.garbage import GIVEN_UP, has_a_caller, wait_until_destroyed, watch
 from tfio_store.tf.filesystem.patterns import Hints, expand
-from tfio_store.tf.status import code_of, explained
 
 __all__ = ["Host", "Mount"]
 

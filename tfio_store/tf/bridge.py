@@ -1,19 +1,51 @@
-"""Python's exceptions in TensorFlow's words, and how the ops wait for a store."""
+"""The compiled bridge to TensorFlow: its module, what errors say on either side, and how the ops
+wait for a store.
+
+TensorFlow is imported by those who have a dataset of it already.
+"""
 
 from __future__ import annotations
 
 import errno
 import io
+import re
 from _thread import allocate_lock, start_new_thread
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
-from typing import Generic, TypeVar
+from functools import cache
+from types import ModuleType
+from typing import Any, Generic, TypeVar
 
 from tfio_store.errors import DataLossError, RecordTooLargeError, ReplacedError, TFIOStoreError
+from tfio_store.records.compiled import ADVICE
 from tfio_store.storage.faults import SHUTTING_DOWN, is_shutdown
 from tfio_store.storage.redaction import redacted
 
-__all__ = ["Fetch", "Step", "code_of", "explained", "leave", "refuse_when_leaving"]
+__all__ = [
+    "Fetch",
+    "Step",
+    "bridge_module",
+    "code_of",
+    "explained",
+    "leave",
+    "refuse_when_leaving",
+    "with_clear_errors",
+]
+
+
+def bridge_module() -> ModuleType:
+    """`tfio_store.tf._tensorflow`; ImportError that says what to do where it was not built."""
+    try:
+        from tfio_store.tf import _tensorflow
+    except ImportError as error:
+        raise ImportError(
+            f"tfio_store runs without its compiled TensorFlow module ({error}); {ADVICE}"
+        ) from error
+    _tensorflow.at_exit(leave)
+    return _tensorflow
+
+
+# Python's exceptions in TensorFlow's words.
 
 CANCELLED = 1
 UNKNOWN = 2
@@ -86,6 +118,47 @@ def explained(error: BaseException, words: str) -> str:
         words = f"{type(error).__name__}: {words}"
     cause = str(error.__cause__ or "")
     return redacted(f"{words} ({cause})" if cause and cause not in words else words)
+
+
+# TensorFlow's errors, which begin with what went wrong.
+#
+# It puts the names of its own functions before the text of an error that an op gives, and the nodes
+# of its graph behind it. Where Python takes the elements, the names before it can be left out.
+
+
+_OF_TENSORFLOW = re.compile(r"(\{\{(?:function_node|node) [^}]*\}\}\s*)+")
+
+
+def with_clear_errors(iterator: Any) -> Any:
+    """The same iterator of a dataset, whose errors begin with their text."""
+    import tensorflow as tf
+
+    if isinstance(iterator, tf.data.Iterator) and hasattr(iterator, "_next_internal"):
+        kind: Any = type(iterator)
+        iterator.__class__ = _clear(kind)
+    return iterator
+
+
+@cache
+def _clear(kind: Any) -> Any:
+    """A subclass of TensorFlow's class of iterators, which is not public."""
+    import tensorflow as tf
+
+    def clear(method: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def call(self: Any) -> Any:
+            try:
+                return method(self)
+            except tf.errors.OpError as error:
+                found = _OF_TENSORFLOW.match(error.message)
+                if found is None or type(error).__init__ is tf.errors.OpError.__init__:
+                    raise
+                made = type(error)(error.node_def, error.op, error.message[found.end() :])
+                raise made.with_traceback(error.__traceback__) from None
+
+        return call
+
+    methods = {"__next__": clear(kind.__next__), "get_next": clear(kind.get_next)}
+    return type(kind.__name__, (kind,), methods)
 
 
 # How the ops wait for a store.

@@ -7,24 +7,24 @@ import errno
 import pytest
 
 from tfio_store.errors import CorruptRecordError, ManifestError, RecordTooLargeError, ReplacedError
-from tfio_store.tf import status
+from tfio_store.tf import bridge
 from tfio_store.tf.dataset.runtime import classify
 from tfio_store.tf.filesystem.host import Host
 
 CASES = [
-    (FileNotFoundError(errno.ENOENT, "none", "x"), status.NOT_FOUND),
-    (FileExistsError(errno.EEXIST, "is there", "x"), status.ALREADY_EXISTS),
-    (PermissionError(errno.EACCES, "no", "x"), status.PERMISSION_DENIED),
-    (ConnectionResetError(errno.ECONNRESET, "gone", "x"), status.UNAVAILABLE),
-    (OSError(errno.ENOSPC, "full", "x"), status.RESOURCE_EXHAUSTED),
-    (OSError(errno.ESTALE, "somebody else wrote", "x"), status.ABORTED),
-    (ReplacedError(errno.ESTALE, "another", "x"), status.FAILED_PRECONDITION),
-    (OSError(errno.EIO, "disk", "x"), status.UNKNOWN),
-    (CorruptRecordError("bad", path="x", offset=0), status.DATA_LOSS),
-    (RecordTooLargeError(path="x", offset=0, length=9, limit=8), status.RESOURCE_EXHAUSTED),
-    (ManifestError("not JSON"), status.DATA_LOSS),
-    (ValueError("no"), status.INVALID_ARGUMENT),
-    (KeyError("what"), status.INTERNAL),
+    (FileNotFoundError(errno.ENOENT, "none", "x"), bridge.NOT_FOUND),
+    (FileExistsError(errno.EEXIST, "is there", "x"), bridge.ALREADY_EXISTS),
+    (PermissionError(errno.EACCES, "no", "x"), bridge.PERMISSION_DENIED),
+    (ConnectionResetError(errno.ECONNRESET, "gone", "x"), bridge.UNAVAILABLE),
+    (OSError(errno.ENOSPC, "full", "x"), bridge.RESOURCE_EXHAUSTED),
+    (OSError(errno.ESTALE, "somebody else wrote", "x"), bridge.ABORTED),
+    (ReplacedError(errno.ESTALE, "another", "x"), bridge.FAILED_PRECONDITION),
+    (OSError(errno.EIO, "disk", "x"), bridge.UNKNOWN),
+    (CorruptRecordError("bad", path="x", offset=0), bridge.DATA_LOSS),
+    (RecordTooLargeError(path="x", offset=0, length=9, limit=8), bridge.RESOURCE_EXHAUSTED),
+    (ManifestError("not JSON"), bridge.DATA_LOSS),
+    (ValueError("no"), bridge.INVALID_ARGUMENT),
+    (KeyError("what"), bridge.INTERNAL),
 ]
 
 
