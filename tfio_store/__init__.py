@@ -339,6 +339,6 @@ def __dir__() -> list[str]:
 
 
 if _os.environ.get("TFIO_STORE_FILESYSTEMS"):
-    from tfio_store.tf.filesystem.environment import heed_environment as _heed_environment
+    from tfio_store.tf.filesystem import heed_environment as _heed_environment
 
     _heed_environment()
