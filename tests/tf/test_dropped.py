@@ -21,7 +21,7 @@ from tests.tf.run_program import run
 
 tf = pytest.importorskip("tensorflow")
 
-from tfio_store.tf.dataset.record_rows import STAYS_IN_PLACE  # noqa: E402
+from tfio_store.tf.dataset.stages import STAYS_IN_PLACE  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 

@@ -11,7 +11,7 @@ tf = pytest.importorskip("tensorflow")
 
 import tfio_store as tfs  # noqa: E402
 from tfio_store.tf.dataset import ops  # noqa: E402
-from tfio_store.tf.dataset.request import Settings  # noqa: E402
+from tfio_store.tf.dataset.options import Settings  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 

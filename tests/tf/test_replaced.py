@@ -24,7 +24,8 @@ from tfio_store.errors import ReplacedError  # noqa: E402
 from tfio_store.storage.cloud.bucket_store import BucketStore  # noqa: E402
 from tfio_store.storage.cloud.obstore import ObstoreReads  # noqa: E402
 from tfio_store.tf.dataset import ops, runtime  # noqa: E402
-from tfio_store.tf.dataset.request import Blocks, Settings, group_of, mark_of  # noqa: E402
+from tfio_store.tf.dataset.options import Settings  # noqa: E402
+from tfio_store.tf.dataset.spans import Blocks, group_of, mark_of  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 

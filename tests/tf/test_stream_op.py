@@ -16,7 +16,7 @@ from tests.support.framed import framed
 tf = pytest.importorskip("tensorflow")
 
 from tfio_store.tf.dataset import fallback, ops  # noqa: E402
-from tfio_store.tf.dataset.request import Settings  # noqa: E402
+from tfio_store.tf.dataset.options import Settings  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 

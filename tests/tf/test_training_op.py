@@ -26,8 +26,12 @@ from tfio_store.dataset.source import open_dataset  # noqa: E402
 from tfio_store.storage import Storage  # noqa: E402
 from tfio_store.tf.dataset import ops  # noqa: E402
 from tfio_store.tf.dataset.batches import window_spans  # noqa: E402
-from tfio_store.tf.dataset.request import Blocks, Settings  # noqa: E402
-from tfio_store.tf.dataset.spans import Spans, block_spans  # noqa: E402
+from tfio_store.tf.dataset.options import Settings  # noqa: E402
+from tfio_store.tf.dataset.spans import (  # noqa: E402
+    Blocks,
+    Spans,
+    block_spans,
+)
 
 pytestmark = [
     pytest.mark.tensorflow,

@@ -19,8 +19,8 @@ from tests.support.examples import entry, field, floats, int64s, strings, varint
 from tests.support.framed import framed  # noqa: E402
 from tests.tf.test_training_op_parsing import BATCH, FEATURES, plain, values_of  # noqa: E402
 from tfio_store.tf.dataset import ops, streams  # noqa: E402
-from tfio_store.tf.dataset.options import fused_columns  # noqa: E402
-from tfio_store.tf.dataset.record_rows import SequenceSpec  # noqa: E402
+from tfio_store.tf.dataset.blocks import fused_columns  # noqa: E402
+from tfio_store.tf.dataset.features import SequenceSpec  # noqa: E402
 
 pytestmark = [
     pytest.mark.tensorflow,

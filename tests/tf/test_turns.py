@@ -184,7 +184,8 @@ def test_an_iterator_goes_on_where_it_was_saved(files: list[str], tmp_path: Path
 
 def test_lanes_that_make_no_sense_are_refused(files: list[str]) -> None:
     from tfio_store.tf.dataset import ops
-    from tfio_store.tf.dataset.request import Blocks, Settings
+    from tfio_store.tf.dataset.options import Settings
+    from tfio_store.tf.dataset.spans import Blocks
 
     text = tf.constant([files[0]]), tf.constant([""]), tf.constant([""])
     table = tf.constant([[0, 0, 100, 0, 100, 2, 0, -1]], tf.int64)

@@ -41,9 +41,8 @@ from tfio_store.tf.dataset.listed import (
     note,
     planned,
 )
-from tfio_store.tf.dataset.options import Options, check_compression
+from tfio_store.tf.dataset.options import Options, Settings, check_compression, to_json
 from tfio_store.tf.dataset.plan import Plan, PlannedDataset
-from tfio_store.tf.dataset.request import Settings, to_json
 from tfio_store.tf.dataset.source import Source, workers
 from tfio_store.tf.dataset.streams import plain_dataset, records_of
 from tfio_store.tf.filesystem import storage_of

@@ -6,7 +6,7 @@
 
 enum { TABLE_COLUMNS = 8, SPAN_COLUMNS = 3 };
 
-/* --- marks, as tfio_store/tf/dataset/request.py has them ---------------------------------------- */
+/* --- marks, as tfio_store/tf/dataset/spans.py has them ---------------------------------------- */
 
 enum { PLACE_BITS = 12 };
 

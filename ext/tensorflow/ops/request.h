@@ -1,4 +1,4 @@
-/* Which blocks a call of the block ops asks for. See `Blocks` in tfio_store/tf/dataset/ops.py. */
+/* Which blocks a call of the block ops asks for. See `Blocks` in tfio_store/tf/dataset/spans.py. */
 #ifndef TFIO_STORE_TF_REQUEST_H
 #define TFIO_STORE_TF_REQUEST_H
 

@@ -16,12 +16,18 @@ from tfio_store.dataset.model import Dataset, Shard
 from tfio_store.errors import DataLossError, RecordTooLargeError
 from tfio_store.records.compression import detect
 from tfio_store.records.framing import walk
-from tfio_store.tf.dataset import ops, order
-from tfio_store.tf.dataset.blocks import BlockReader, element_count, finish, mixed_blocks, parsed
-from tfio_store.tf.dataset.options import Options, fused_columns
-from tfio_store.tf.dataset.record_rows import MAPS_CAN_END
-from tfio_store.tf.dataset.request import MARKS
+from tfio_store.tf.dataset import ops, stages
+from tfio_store.tf.dataset.blocks import (
+    BlockReader,
+    element_count,
+    finish,
+    fused_columns,
+    mixed_blocks,
+    parsed,
+)
+from tfio_store.tf.dataset.options import Options
 from tfio_store.tf.dataset.spans import (
+    MARKS,
     Int64Array,
     Spans,
     batch_spans,
@@ -30,6 +36,7 @@ from tfio_store.tf.dataset.spans import (
     exact_batch_spans,
     turn_spans,
 )
+from tfio_store.tf.dataset.stages import MAPS_CAN_END
 
 __all__ = [
     "FEW",
@@ -195,11 +202,11 @@ def turns_dataset(
     numbers = reader.numbers(range(groups), max(1, parallel_reads * per_block // in_group))
     if whole:
         return _batches(reader, numbers, options), elements
-    runs = reader.read(order.in_order(numbers, 1))
+    runs = reader.read(stages.in_order(numbers, 1))
     if size is None:
-        return finish(order.until_error(runs, reader.versions), options), elements
+        return finish(stages.until_error(runs, reader.versions), options), elements
     drop = options.drop_remainder
-    found = order.batches(runs, reader.versions, size, drop_remainder=drop)
+    found = stages.batches(runs, reader.versions, size, drop_remainder=drop)
     return parsed(found, options), elements
 
 
@@ -321,14 +328,14 @@ def _rows(reader: BlockReader, windows: BatchWindows, options: Options, *, ends:
     map can see the end; see `tfio_store.tf.dataset.order`."""
     remains = windows.rest > 0 and not options.drop_remainder
     ends_last = remains and windows.within  # the last window has the batch that is not full
-    found = order.numbers(windows.count - ends_last, replace(options, shard=None), reader.mark)
+    found = stages.numbers(windows.count - ends_last, replace(options, shard=None), reader.mark)
     rest = [(windows.count - windows.within) * MARKS + reader.mark] if remains else []
-    found = order.then(found, rest, ends=ends)
+    found = stages.then(found, rest, ends=ends)
 
-    seeded = tf.data.Dataset.zip((reader.begun(found), order.seeds(options)))
+    seeded = tf.data.Dataset.zip((reader.begun(found), stages.seeds(options)))
     sizes = [windows.count, windows.per_window, windows.in_last + ends_last]
     given = [tf.constant(sizes, tf.int64)]
-    return order.in_place(seeded, _batches_of_window(), given, tf.TensorSpec([3], tf.int64))
+    return stages.in_place(seeded, _batches_of_window(), given, tf.TensorSpec([3], tf.int64))
 
 
 @lru_cache(maxsize=1)
@@ -338,7 +345,7 @@ def _batches_of_window() -> Any:
         return tf.data.experimental.to_variant(tf.data.Dataset.from_tensor_slices(rows))
 
     number = tf.TensorSpec([], tf.int64)
-    return order.concrete(step, number, number, tf.TensorSpec([3], tf.int64))
+    return stages.concrete(step, number, number, tf.TensorSpec([3], tf.int64))
 
 
 def _calls(spans: Spans, windows: BatchWindows, options: Options) -> int:

@@ -17,37 +17,41 @@ import os
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import tensorflow as tf
 
 from tfio_store.dataset.header_walk import is_remote
 from tfio_store.dataset.model import Dataset
 from tfio_store.records.texts import warn
-from tfio_store.tf.dataset import ops, order
-from tfio_store.tf.dataset.options import (
-    FusedColumns,
-    Options,
+from tfio_store.tf.dataset import ops, stages
+from tfio_store.tf.dataset.columns import Columns, columns_of
+from tfio_store.tf.dataset.features import (
+    SequenceColumns,
+    SequenceSpec,
     Spec,
     only_fixed,
     parse_batch,
     parse_record,
+    sequence_columns,
 )
-from tfio_store.tf.dataset.record_rows import (
+from tfio_store.tf.dataset.options import Options, Settings
+from tfio_store.tf.dataset.record_function import RecordFunction
+from tfio_store.tf.dataset.runtime import codec_text
+from tfio_store.tf.dataset.spans import Blocks, Spans, block_spans, coarse_block_spans, mark_of
+from tfio_store.tf.dataset.stages import (
     map_in_parallel,
     map_in_place,
     map_that_waits,
     map_traced_in_parallel,
 )
-from tfio_store.tf.dataset.request import Blocks, Settings, mark_of
-from tfio_store.tf.dataset.runtime import codec_text
-from tfio_store.tf.dataset.spans import Spans, block_spans, coarse_block_spans
 
 __all__ = [
     "BlockReader",
     "block_dataset",
     "element_count",
     "finish",
+    "fused_columns",
     "interleaved",
     "mixed_blocks",
     "parsed",
@@ -60,10 +64,10 @@ __all__ = [
 def finish(runs: tf.data.Dataset, options: Options, *, single: bool = False) -> tf.data.Dataset:
     """``runs`` are string [n] tensors, or with ``single`` records."""
     spec = options.feature_spec
-    records = runs if single else order.records(runs, shuffled=options.shuffle is not False)
+    records = runs if single else stages.records(runs, shuffled=options.shuffle is not False)
     if options.batch_size is not None:
         # not rebatch: that can't be checkpointed symbolically
-        batch = tf.data.Dataset.batch if options.shuffle is False else order.in_batches
+        batch = tf.data.Dataset.batch if options.shuffle is False else stages.in_batches
         batches = batch(records, options.batch_size, drop_remainder=options.drop_remainder)
         return parsed(batches, options)
     if spec is None:
@@ -99,6 +103,18 @@ def parsed(batches: tf.data.Dataset, options: Options) -> tf.data.Dataset:
     )
 
 
+FusedColumns: TypeAlias = "Columns | SequenceColumns | RecordFunction"
+
+
+def fused_columns(spec: Spec) -> FusedColumns | None:
+    """The features that the op parses; None where TensorFlow must."""
+    if ops.bridge() != "native":
+        return None
+    if isinstance(spec, RecordFunction):
+        return spec
+    return sequence_columns(spec) if isinstance(spec, SequenceSpec) else columns_of(spec)
+
+
 _CALLS_PER_CORE = 4
 _IN_FLIGHT_BYTES = 128 << 20
 _IN_FLIGHT_MOST = 4096
@@ -115,13 +131,13 @@ def block_dataset(
     reader = BlockReader(dataset, spans, options, window=math.ceil(mixed_blocks(spans, options)))
     count = element_count(spans, options)
     if parallel_reads is None:
-        seeds = None if options.shuffle is False else order.seeds(options)
-        runs = _runs(reader, order.numbers(reader.count, options), seeds)
+        seeds = None if options.shuffle is False else stages.seeds(options)
+        runs = _runs(reader, stages.numbers(reader.count, options), seeds)
         size = options.batch_size
         if size is None:
-            return finish(order.until_error(runs, reader.versions), options), count
+            return finish(stages.until_error(runs, reader.versions), options), count
         drop = options.drop_remainder
-        batches = order.batches(runs, reader.versions, size, drop_remainder=drop)
+        batches = stages.batches(runs, reader.versions, size, drop_remainder=drop)
         return parsed(batches, options), count
     records = _files_in_turns(reader, spans, options, parallel_reads)
     return finish(records, options, single=True), None if options.shard else count
@@ -141,12 +157,12 @@ def _files_in_turns(
             numbers = tf.random.experimental.stateless_shuffle(numbers, tf.stack([seed, 0]))
             seeds = tf.data.Dataset.counter(seed)
         runs = _runs(reader, tf.data.Dataset.from_tensor_slices(numbers), seeds)
-        return order.slices(order.until_error(runs, reader.versions))
+        return stages.slices(stages.until_error(runs, reader.versions))
 
-    shards = order.in_order(order.numbers(spans.files, options), 1)
-    chosen = tf.data.Dataset.zip((shards, order.seeds(options)))
-    ends = chosen.map(lambda shard, seed: (shard, seed, tf.where(shard < 0, order.END, "")))
-    chosen = order.until_error(ends, reader.versions)
+    shards = stages.in_order(stages.numbers(spans.files, options), 1)
+    chosen = tf.data.Dataset.zip((shards, stages.seeds(options)))
+    ends = chosen.map(lambda shard, seed: (shard, seed, tf.where(shard < 0, stages.END, "")))
+    chosen = stages.until_error(ends, reader.versions)
     return interleaved(chosen, shard_records, parallel_reads, options)
 
 
@@ -220,8 +236,8 @@ class BlockReader:
         self.versions = tf.constant(place_and_files, tf.string, [2])
 
     def numbers(self, groups: range, together: int | None = None) -> tf.data.Dataset:
-        """int64 []: the ``groups``, for a reader of marked ones; see `order.marked`."""
-        return order.marked(groups, self.mark, together)
+        """int64 []: the ``groups``, for a reader of marked ones; see `stages.marked`."""
+        return stages.marked(groups, self.mark, together)
 
     def read(self, groups: tf.data.Dataset, seeds: tf.data.Dataset | None = None) -> Any:
         """The records of ``groups``, int64 [] or [k]. ``seeds``, int64 [], shuffle the records of
@@ -246,7 +262,7 @@ class BlockReader:
             records, error = ops.read_blocks(blocks, wanted, settings, seed=seed)
             if not settings.partial:
                 return records
-            return records, tf.where(tf.reduce_all(wanted == order.NOTHING), order.END, error)
+            return records, tf.where(tf.reduce_all(wanted == stages.NOTHING), stages.END, error)
 
         return map_in_parallel(
             groups, read, self.parallel(), deterministic=self._options.deterministic
@@ -306,8 +322,8 @@ class BlockReader:
 
 
 def versions_of(dataset: Dataset) -> list[str]:
-    """Where the files lie, and which versions of them are there, for `order.other_versions`. What a
-    manifest says of its files is true wherever they lie. Nothing is said of local files without
+    """Where the files lie, and which versions of them are there, for `stages.other_versions`. What
+    a manifest says of its files is true wherever they lie. Nothing is said of local files without
     one: a copy of a file has another time."""
     if dataset.paged is not None:
         return ["", ""]
@@ -328,12 +344,12 @@ def _reading(settings: Settings, wanted: tf.TensorSpec, rank: int) -> Any:
         records, error = ops.read_blocks(Blocks(*tensors), wanted, settings)
         if not settings.partial:
             return records
-        return records, tf.where(tf.reduce_all(wanted == order.NOTHING), order.END, error)
+        return records, tf.where(tf.reduce_all(wanted == stages.NOTHING), stages.END, error)
 
     texts, rows = tf.TensorSpec([None], tf.string), tf.TensorSpec([None, None], tf.int64)
     bounds = tf.TensorSpec([None] * rank, tf.int64)
     mark = tf.TensorSpec([None], tf.int64)
-    return order.concrete(step, wanted, texts, texts, texts, rows, rows, bounds, mark)
+    return stages.concrete(step, wanted, texts, texts, texts, rows, rows, bounds, mark)
 
 
 def _runs(
@@ -341,7 +357,7 @@ def _runs(
 ) -> tf.data.Dataset:
     """One run of records for each block, or for each window of blocks, shuffled; and what is wrong
     behind it."""
-    return reader.read(order.in_order(numbers, reader.window), seeds)
+    return reader.read(stages.in_order(numbers, reader.window), seeds)
 
 
 def element_count(spans: Spans, options: Options) -> int | None:

@@ -18,20 +18,26 @@ from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.storage import Storage
 from tfio_store.storage.storage import given_storage
 from tfio_store.tables.infer import infer_schema
-from tfio_store.tf.dataset.columns import with_raw_features
+from tfio_store.tf.dataset.features import (
+    SequenceSpec,
+    cut_rows,
+    has_rows,
+    schema_or_spec,
+    spec_of,
+    with_raw_features,
+)
 from tfio_store.tf.dataset.filenames import known_names
 from tfio_store.tf.dataset.listed import OFTEN, TURNS, ListedNames, Reading, note
 from tfio_store.tf.dataset.options import (
     Options,
+    Settings,
     check_buffer_size,
     check_compression,
-    schema_or_spec,
-    spec_of,
+    to_json,
 )
 from tfio_store.tf.dataset.plan import Plan, PlannedDataset
-from tfio_store.tf.dataset.record_rows import SequenceSpec, with_rows
-from tfio_store.tf.dataset.request import Settings, to_json
 from tfio_store.tf.dataset.source import ListedFiles, Source, workers
+from tfio_store.tf.dataset.stages import map_in_place
 
 __all__ = ["TFRecordDataset"]
 
@@ -270,6 +276,6 @@ def _named_schema(
 def _decoded(found: tf.data.Dataset, schema: Any, options: Options) -> tf.data.Dataset:
     """The outputs of the ops, in the dtypes and shapes of the schema."""
     batched = options.batch_size is not None
-    if not isinstance(options.feature_spec, SequenceSpec):  # whose rows were cut
-        found = with_rows(found, schema, batched=batched)
+    if has_rows(schema) and not isinstance(options.feature_spec, SequenceSpec):  # whose are cut
+        found = map_in_place(found, lambda features: cut_rows(features, schema, batched=batched))
     return with_raw_features(found, schema, batched=batched)

@@ -24,7 +24,8 @@ from tensorflow.python.framework import op_def_library
 from tfio_store.dataset.source import is_whole
 from tfio_store.tf.bridge import bridge_module
 from tfio_store.tf.dataset import runtime
-from tfio_store.tf.dataset.request import Blocks, Settings
+from tfio_store.tf.dataset.options import Settings
+from tfio_store.tf.dataset.spans import Blocks
 
 __all__ = [
     "await_blocks",

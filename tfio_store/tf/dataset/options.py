@@ -1,45 +1,32 @@
-"""The checked arguments of a `TFRecordDataset`: the window of a shuffle, what parses, and the
-rest.
+"""The checked arguments of a `TFRecordDataset`: the window of a shuffle, how files are reached, as
+text in a graph, and the rest.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fractions import Fraction
-from typing import Any, TypeAlias
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from tfio_store.dataset.model import MEMORY_BUDGET
-from tfio_store.example.schema import Schema
 from tfio_store.records.compression import codec_name
-from tfio_store.tf.dataset import ops
-from tfio_store.tf.dataset.columns import Columns, columns_of
-from tfio_store.tf.dataset.record_function import RecordFunction
-from tfio_store.tf.dataset.record_rows import (
-    SequenceColumns,
-    SequenceSpec,
-    flat_spec,
-    sequence_columns,
-)
-from tfio_store.tf.dataset.request import Settings
+from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
+from tfio_store.storage import LocalCache, Retry, Storage
+from tfio_store.tf.dataset.features import Spec
 
 __all__ = [
-    "FusedColumns",
     "Options",
+    "Settings",
     "ShuffleWindow",
-    "Spec",
     "check_buffer_size",
     "check_compression",
-    "fused_columns",
-    "only_fixed",
-    "parse_batch",
-    "parse_record",
-    "schema_or_spec",
-    "spec_of",
+    "from_json",
+    "to_json",
 ]
 
 
@@ -88,71 +75,52 @@ class ShuffleWindow:
         return max(Fraction(1), Fraction(self.amount * count, max(1, whole)))
 
 
-# The parser of records: the op that reads them, by columns, or TensorFlow's own functions.
+# A `Storage` as text: so it travels in graphs, and in what is saved of them.
 
 
-Spec: TypeAlias = "Mapping[str, Any] | SequenceSpec | RecordFunction"
-FusedColumns: TypeAlias = "Columns | SequenceColumns | RecordFunction"
+def to_json(storage: Storage) -> str:
+    plain = {
+        "options": storage.options,
+        "retry": storage.retry and asdict(storage.retry),
+        "backend": storage.backend,
+        "cache": storage.cache and asdict(storage.cache),
+        "index_dir": storage.index_dir,
+    }
+    try:
+        return json.dumps(plain, sort_keys=True)
+    except TypeError as error:
+        raise TypeError(
+            "storage options of a dataset must be JSON-able, since they travel with its "
+            f"graph: {error}"
+        ) from None
 
 
-_TENSORFLOWS = (
-    tf.io.FixedLenFeature,
-    tf.io.FixedLenSequenceFeature,
-    tf.io.VarLenFeature,
-    tf.io.RaggedFeature,
-    tf.io.SparseFeature,
-)
+@lru_cache(maxsize=64)
+def from_json(text: str) -> Storage:
+    found = json.loads(text)
+    retry = found.pop("retry", None)
+    cache = found.pop("cache", None)
+    return Storage(**found, retry=retry and Retry(**retry), cache=cache and LocalCache(**cache))
 
 
-def schema_or_spec(schema: Any) -> Any:
-    """A mapping of TensorFlow's features as it is, and any other as the `Schema` that it stands
-    for. TypeError and ValueError as `Schema.of`."""
-    if schema is None or isinstance(schema, Schema):
-        return schema
-    if isinstance(schema, dict) and any(isinstance(f, _TENSORFLOWS) for f in schema.values()):
-        return schema
-    return Schema.of(schema) if schema else schema
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How to reach files, and what to do about damage. These are the ops' attributes."""
 
+    storage: str = to_json(Storage())
+    verify: bool = True
+    skip_corrupt: bool = False
+    partial: bool = False
+    max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES
 
-def spec_of(schema: Any) -> Spec | None:
-    """The features of ``schema=``, a feature spec or a `Schema`. By None, records stay as they
-    are."""
-    if schema is None or isinstance(schema, dict):
-        return schema
-    return SequenceSpec.of(schema) if schema.sequence else flat_spec(schema.feature_spec())
-
-
-def fused_columns(spec: Spec) -> FusedColumns | None:
-    """The features that the op parses; None where TensorFlow must."""
-    if ops.bridge() != "native":
-        return None
-    if isinstance(spec, RecordFunction):
-        return spec
-    return sequence_columns(spec) if isinstance(spec, SequenceSpec) else columns_of(spec)
-
-
-def only_fixed(spec: Spec) -> bool:
-    """Whether no feature of a record has a shape that depends on the record's neighbours."""
-    if isinstance(spec, SequenceSpec | RecordFunction):
-        return False
-    return all(isinstance(feature, tf.io.FixedLenFeature) for feature in spec.values())
-
-
-def parse_batch(strings: tf.Tensor, spec: Spec) -> Any:
-    """The features of records, string [n], by TensorFlow's own ops."""
-    if isinstance(spec, RecordFunction):
-        return spec.parse_batch(strings)
-    if isinstance(spec, SequenceSpec):
-        return spec.parse(strings, batched=True)
-    return tf.io.parse_example(strings, spec)
-
-
-def parse_record(string: tf.Tensor, spec: Spec) -> dict[str, Any]:
-    """The features of one record, string []."""
-    assert not isinstance(spec, RecordFunction)  # which stands for batches
-    if isinstance(spec, SequenceSpec):
-        return spec.parse(string, batched=False)
-    return tf.io.parse_single_example(string, spec)  # type: ignore[no-any-return]
+    def attributes(self) -> dict[str, Any]:
+        return {
+            "options": self.storage,
+            "verify": self.verify,
+            "skip_corrupt": self.skip_corrupt,
+            "partial": self.partial,
+            "max_record_bytes": self.max_record_bytes,
+        }
 
 
 # The checked arguments of a `TFRecordDataset`.

@@ -98,7 +98,7 @@ def batched_spec(spec: Any, rows: int | None) -> Any:
 @dataclass(frozen=True)
 class RecordFunction:
     """The parsed features, and the function of them. It is a spec for
-    `tfio_store.tf.dataset.options`."""
+    `tfio_store.tf.dataset.features`."""
 
     parse: Any
     """The op ParseExampleV2 of the traced function."""

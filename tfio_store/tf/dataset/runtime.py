@@ -33,7 +33,7 @@ from tfio_store.storage import Version, threads
 from tfio_store.storage.redaction import redacted
 from tfio_store.storage.threads import PerProcess, quietly
 from tfio_store.tf.bridge import Fetch, Step, code_of, explained
-from tfio_store.tf.dataset.request import from_json
+from tfio_store.tf.dataset.options import from_json
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike

@@ -41,8 +41,7 @@ from tfio_store.tf.dataset.filenames import (
     names_dataset,
     names_tensor,
 )
-from tfio_store.tf.dataset.options import Options
-from tfio_store.tf.dataset.request import to_json
+from tfio_store.tf.dataset.options import Options, to_json
 from tfio_store.tf.dataset.streams import (
     can_batch_streams,
     files_at_once,

@@ -1,6 +1,5 @@
-"""Which records of which blocks go together: block tables, spans and groups, as arrays.
-
-`tfio_store.tf.dataset.request.Blocks` names their columns. There is no TensorFlow here.
+"""Which records of which blocks go together: block tables, spans and groups, as arrays, and as the
+tensors that the ops take.
 """
 
 from __future__ import annotations
@@ -12,14 +11,19 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
+import tensorflow as tf
 
 from tfio_store.dataset.block_tables import BlockTable
 from tfio_store.dataset.header_walk import HeaderWalker, block_table, frame_bounds, walked
 from tfio_store.dataset.model import Dataset
 from tfio_store.read.decode import other_records
+from tfio_store.records.framing import crc32c
 from tfio_store.storage.threads import mapped
 
 __all__ = [
+    "MARKS",
+    "REPLACED",
+    "Blocks",
     "Int64Array",
     "Spans",
     "batch_spans",
@@ -27,6 +31,8 @@ __all__ = [
     "coarse_block_spans",
     "cut",
     "exact_batch_spans",
+    "group_of",
+    "mark_of",
     "turn_spans",
 ]
 
@@ -39,7 +45,7 @@ _SUM, _SUM_BEHIND = 8, 9
 
 @dataclass(frozen=True, slots=True)
 class Spans:
-    """A table of blocks, and spans of them in groups.
+    """A table of blocks, and spans of them in groups. `Blocks` names their columns.
 
     A block's records are those that are meant. ``table`` tells behind its six columns how many more
     the block holds before and behind them; `held` and `placed` count these too. Its last two
@@ -394,3 +400,79 @@ def _sums(table: BlockTable) -> Int64Array:
 
 def _joined(rows: list[Int64Array]) -> Int64Array:
     return np.concatenate(rows).astype(np.int64) if rows else np.zeros((0, 10), np.int64)
+
+
+# The request of a pipeline to the ops.
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """The blocks of a dataset, and the groups in which a pipeline asks for them.
+
+    files: string [f]. URLs or paths.
+    codecs: string [f]. "" (raw), "GZIP", "ZLIB" or "ZSTD"; with "@index" behind it if the blocks
+        are those of an index of checkpoints.
+    versions: string [f]. The etags of the files when their blocks were found; "" where unknown.
+    table: int64 [blocks, 8]. File; stored bytes from, to; uncompressed bytes from, to; records; the
+        sums of the records before the block and up to its end, or -1.
+    spans: int64 [s, 3]. Block; records to skip; records to take.
+    groups: int64 [g + 1]. Group i is ``spans[groups[i]:groups[i + 1]]``. Or int64 [g, lanes + 1]:
+        lane k of group i is ``spans[groups[i, k]:groups[i, k + 1]]``, and lanes give a record each
+        in turn. In a lane, a span of no records is so many turns as it skips records.
+    mark: int64 [1]. Of the versions of the files; groups are wanted by the numbers of
+        `stages.marked`. Or int64 [0]: by their own numbers.
+    """
+
+    files: tf.Tensor
+    codecs: tf.Tensor
+    versions: tf.Tensor
+    table: tf.Tensor
+    spans: tf.Tensor
+    groups: tf.Tensor
+    mark: tf.Tensor
+
+    @property
+    def tensors(self) -> tuple[tf.Tensor, ...]:
+        """All of them, in this order."""
+        texts = self.files, self.codecs, self.versions
+        return *texts, self.table, self.spans, self.groups, self.mark
+
+    def inputs(self, wanted: tf.Tensor) -> dict[str, tf.Tensor]:
+        names = ("files", "codecs", "versions", "table", "spans", "groups", "mark")
+        return {**dict(zip(names, self.tensors, strict=True)), "wanted": wanted}
+
+
+# The numbers of groups that are wanted may have a mark behind them, in their last bits: that of the
+# versions of the files. ``ext/tensorflow/ops/request.c`` takes them apart as `group_of` does.
+
+
+MARKS = 1 << 32
+"""So many marks there are; it leaves room for 2^31 groups."""
+
+_PLACES = 1 << 12
+"""The place's share of a mark. The rest is that of the files."""
+
+REPLACED = (
+    "the iterator's state was taken of other files than those that are there now: they, or "
+    "their manifest, were replaced since; begin anew, without this state"
+)
+
+
+def mark_of(place: str, files: str) -> int:
+    """A mark of where files were, and what was there; 0 if nothing is known of them."""
+    if not files:
+        return 0
+    most = MARKS // _PLACES - 1
+    return (1 + crc32c(files.encode()) % most) * _PLACES + crc32c(place.encode()) % _PLACES
+
+
+def group_of(number: int, mark: Sequence[int]) -> int:
+    """The group of a number that is wanted of `Blocks` with this ``mark``; below 0 for none.
+    RuntimeError if the number has the mark of other files in the same place."""
+    if number < 0 or not len(mark):
+        return number
+    group, saved = divmod(number, MARKS)
+    now = int(mark[0])
+    if saved and now and saved != now and saved % _PLACES == now % _PLACES:
+        raise RuntimeError(REPLACED)
+    return group

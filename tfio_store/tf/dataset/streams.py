@@ -11,12 +11,11 @@ import numpy as np
 import tensorflow as tf
 
 from tfio_store.storage.redaction import redacted
-from tfio_store.tf.dataset import ops, order
+from tfio_store.tf.dataset import ops, stages
 from tfio_store.tf.dataset.batches import FEW
-from tfio_store.tf.dataset.blocks import finish, interleaved, parsed
-from tfio_store.tf.dataset.options import Options, fused_columns
-from tfio_store.tf.dataset.record_rows import MAPS_CAN_END, map_in_parallel, map_in_place
-from tfio_store.tf.dataset.request import Settings
+from tfio_store.tf.dataset.blocks import finish, fused_columns, interleaved, parsed
+from tfio_store.tf.dataset.options import Options, Settings
+from tfio_store.tf.dataset.stages import MAPS_CAN_END, map_in_parallel, map_in_place
 
 __all__ = [
     "can_batch_streams",
@@ -59,7 +58,7 @@ def records_of(names: tf.Tensor, codec: Any, options: Options) -> tf.data.Datase
     if names.shape.rank != 0:
         codecs = tf.fill(tf.shape(names), codecs)
     runs = _runs(names, codecs, options.settings).prefetch(READ_AHEAD)
-    streams = order.records(runs, shuffled=False)._variant_tensor
+    streams = stages.records(runs, shuffled=False)._variant_tensor
     found = tf.raw_ops.SelectV2(condition=other, t=streams, e=plain)
     return tf.data.experimental.from_variant(found, tf.TensorSpec([], tf.string))
 
@@ -73,7 +72,7 @@ def stream_dataset(
         files = files.shard(*options.shard)
     shuffled = options.shuffle is not False
     single = shuffled or parallel_reads is not None
-    shuffle = order.shuffler(options) if shuffled else None
+    shuffle = stages.shuffler(options) if shuffled else None
     if shuffle is not None:
         files = shuffle(files, 1024)
     files = _together(files, at_once if parallel_reads is None else 1, shuffled=shuffled)
@@ -85,11 +84,11 @@ def stream_dataset(
     if parallel_reads is not None:
 
         def records(names: tf.Tensor, codecs: tf.Tensor) -> tf.data.Dataset:
-            return order.records(runs(names, codecs), shuffled=False)
+            return stages.records(runs(names, codecs), shuffled=False)
 
         found = interleaved(files, records, parallel_reads, options)
     elif shuffled:
-        found = order.slices(files.interleave(runs, cycle_length=1).prefetch(READ_AHEAD))
+        found = stages.slices(files.interleave(runs, cycle_length=1).prefetch(READ_AHEAD))
     else:
         found = files.flat_map(runs).prefetch(READ_AHEAD)
     if shuffle is not None:
@@ -106,7 +105,7 @@ def _together(files: tf.data.Dataset, count: int, *, shuffled: bool) -> tf.data.
     files = _shared_out(files)
     if count == 1:
         return files
-    groups = order.in_batches(files, count)
+    groups = stages.in_batches(files, count)
     return groups.map(lambda *files: tuple(tf.reshape(part, [-1]) for part in files))
 
 
@@ -117,18 +116,18 @@ def _shared_out(files: tf.data.Dataset) -> tf.data.Dataset:
     An interleave does not tell its input which elements are this worker's. A shuffle makes its own
     input late, when it can no longer learn that, and then takes all elements. A concatenation keeps
     what it was given at the start. It has no end here, or it would drop the shuffle: the map ends,
-    and keeps it. (`order.until_error` is a scan, behind which `AutoShardPolicy.FILE` finds no
+    and keeps it. (`stages.until_error` is a scan, behind which `AutoShardPolicy.FILE` finds no
     files.)
     """
     if not MAPS_CAN_END:
         return files.concatenate(files.take(0)).batch(1)
 
     def one(name: tf.Tensor, codec: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        over = tf.logical_and(tf.equal(name, ""), tf.equal(codec, order.END))
-        nothing = ops.raise_error(tf.where(over, order.END, ""), tf.constant(""))
+        over = tf.logical_and(tf.equal(name, ""), tf.equal(codec, stages.END))
+        nothing = ops.raise_error(tf.where(over, stages.END, ""), tf.constant(""))
         return tf.strings.join([name, nothing])[None], codec[None]
 
-    ends = tf.data.Dataset.from_tensors(("", order.END)).repeat()
+    ends = tf.data.Dataset.from_tensors(("", stages.END)).repeat()
     return map_in_parallel(files.concatenate(ends), one, 1, deterministic=True, ends=True)
 
 
@@ -165,7 +164,7 @@ def positions_scanned(step: Any, files: list[tf.Tensor], spec: tf.TensorSpec) ->
     """The records that a `reading_step` reads of ``files``, to their end."""
     steps = tf.data.Dataset.range(np.iinfo(np.int64).max)
     state = [tf.constant(_BEGIN, tf.int64), tf.constant("")]
-    return order.scanned(steps, step, state, files, [spec])
+    return stages.scanned(steps, step, state, files, [spec])
 
 
 def reading_step(read: Callable[..., tuple[tf.Tensor, ...]], columns: int) -> Any:
@@ -184,7 +183,7 @@ def reading_step(read: Callable[..., tuple[tf.Tensor, ...]], columns: int) -> An
 
     position, number = tf.TensorSpec([3], tf.int64), tf.TensorSpec([], tf.int64)
     text, texts = tf.TensorSpec([], tf.string), tf.TensorSpec([None], tf.string)
-    return order.concrete(step, position, text, number, *[texts] * columns)
+    return stages.concrete(step, position, text, number, *[texts] * columns)
 
 
 # Batches of files of which no blocks are known, without a record passing through TensorFlow.
@@ -294,7 +293,7 @@ def _cut(packs: tf.data.Dataset, options: Options) -> tf.data.Dataset:
     size = options.batch_size
     sizes = tf.constant([size, size if options.drop_remainder else 1], tf.int64)
     specs = [_BYTES, _BYTES, tf.TensorSpec([None, 4], tf.int64)]
-    found = order.scanned(packs, _cutting(), [tf.constant(_NOTHING)], [sizes], specs)
+    found = stages.scanned(packs, _cutting(), [tf.constant(_NOTHING)], [sizes], specs)
 
     def batches(left: tf.Tensor, pack: tf.Tensor, cuts: tf.Tensor) -> tf.data.Dataset:
         # the pack goes with each batch by reference
@@ -310,4 +309,4 @@ def _cutting() -> Any:
         later, cuts = ops.cut_pack(left, pack, sizes)
         return later, left, pack, cuts
 
-    return order.concrete(step, _BYTES, _BYTES, tf.TensorSpec([2], tf.int64))
+    return stages.concrete(step, _BYTES, _BYTES, tf.TensorSpec([2], tf.int64))

@@ -1,14 +1,15 @@
-"""Maps in place, ragged rows of several values, and SequenceExamples."""
+"""The features that ``schema=`` asks for: what parses them, ragged rows of several values, raw
+memory, and SequenceExamples.
+"""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
+import numpy as np
 import tensorflow as tf
-from tensorflow.python.data.ops import map_op
 
 from tfio_store.example.feature import ROW_LENGTHS, Feature
 from tfio_store.example.schema import Schema
@@ -20,113 +21,74 @@ from tfio_store.tf.dataset.columns import (
     joined,
     steps_column,
 )
+from tfio_store.tf.dataset.record_function import RecordFunction
 
 __all__ = [
-    "MAPS_CAN_END",
-    "STAYS_IN_PLACE",
     "SequenceColumns",
     "SequenceSpec",
+    "Spec",
+    "cut_rows",
     "flat_spec",
-    "map_in_parallel",
-    "map_in_place",
-    "map_that_waits",
-    "map_traced_in_parallel",
+    "has_rows",
+    "only_fixed",
+    "parse_batch",
+    "parse_record",
+    "schema_or_spec",
     "sequence_columns",
-    "with_rows",
+    "spec_of",
+    "with_raw_features",
 ]
 
-
-# `Dataset.map` for functions of one op that takes microseconds.
-#
-# A map hands each call to a thread, and that thread hands each op of the function to another.
-# Waking them takes longer than reading a batch of short records. TensorFlow has switches against
-# both, but hardly documents them. Where they are missing, maps work as usual.
-
-
-def _switches(name: str) -> Collection[str]:
-    kind = getattr(map_op, name, None)
-    return () if kind is None else inspect.signature(kind.__init__).parameters.keys()
+Spec: TypeAlias = "Mapping[str, Any] | SequenceSpec | RecordFunction"
+_TENSORFLOWS = (
+    tf.io.FixedLenFeature,
+    tf.io.FixedLenSequenceFeature,
+    tf.io.VarLenFeature,
+    tf.io.RaggedFeature,
+    tf.io.SparseFeature,
+)
 
 
-def _switched(name: str, **switches: bool) -> Callable[..., tf.data.Dataset] | None:
-    """The dataset class of that name, with the switches on that it has."""
-    kind = getattr(map_op, name, None)
-    if kind is None:
-        return None
-    known = _switches(name)
-    found = {switch: value for switch, value in switches.items() if switch in known}
-
-    def build(dataset: tf.data.Dataset, function: Callable[..., Any], **given: Any) -> Any:
-        plain = tf.autograph.experimental.do_not_convert(function)
-        return kind(dataset, plain, **given, **found)
-
-    return build
+def schema_or_spec(schema: Any) -> Any:
+    """A mapping of TensorFlow's features as it is, and any other as the `Schema` that it stands
+    for. TypeError and ValueError as `Schema.of`."""
+    if schema is None or isinstance(schema, Schema):
+        return schema
+    if isinstance(schema, dict) and any(isinstance(f, _TENSORFLOWS) for f in schema.values()):
+        return schema
+    return Schema.of(schema) if schema else schema
 
 
-_COMMON = {"use_inter_op_parallelism": False, "preserve_cardinality": True}
-_parallel = _switched("_ParallelMapDataset", **_COMMON)
-_ending = _switched("_ParallelMapDataset", **{**_COMMON, "preserve_cardinality": False})
-_in_place = _switched("_MapDataset", force_synchronous=True, **_COMMON)
-
-STAYS_IN_PLACE = "force_synchronous" in _switches("_MapDataset")
-"""Whether a map in place stays one. Otherwise TensorFlow may make it one of several calls at once,
-in the threads that all share."""
-
-MAPS_CAN_END = "preserve_cardinality" in _switches("_ParallelMapDataset")
-"""Whether a map can be one whose function ends it, by OUT_OF_RANGE."""
+def spec_of(schema: Any) -> Spec | None:
+    """The features of ``schema=``, a feature spec or a `Schema`. By None, records stay as they
+    are."""
+    if schema is None or isinstance(schema, dict):
+        return schema
+    return SequenceSpec.of(schema) if schema.sequence else flat_spec(schema.feature_spec())
 
 
-def map_in_parallel(
-    dataset: tf.data.Dataset,
-    function: Callable[..., Any],
-    calls: int,
-    *,
-    deterministic: bool | None,
-    ends: bool = False,
-) -> tf.data.Dataset:
-    """As ``dataset.map(function, calls)``; each call stays in the thread that got it. With
-    ``ends``, which needs `MAPS_CAN_END`, OUT_OF_RANGE ends it, and it keeps its input."""
-    build = (_ending if ends else _parallel) or tf.data.Dataset.map
-    return build(dataset, function, num_parallel_calls=calls, deterministic=deterministic)
+def only_fixed(spec: Spec) -> bool:
+    """Whether no feature of a record has a shape that depends on the record's neighbours."""
+    if isinstance(spec, SequenceSpec | RecordFunction):
+        return False
+    return all(isinstance(feature, tf.io.FixedLenFeature) for feature in spec.values())
 
 
-def map_traced_in_parallel(
-    dataset: tf.data.Dataset,
-    step: Any,
-    given: Sequence[tf.Tensor],
-    spec: Any,
-    calls: int,
-    *,
-    deterministic: bool | None,
-) -> tf.data.Dataset:
-    """As `map_in_parallel`, of a function that was traced before, and takes what is ``given`` as
-    well."""
-    specs = tf.nest.flatten(spec)
-    variant = tf.raw_ops.ParallelMapDatasetV2(
-        input_dataset=tf.data.experimental.to_variant(dataset),
-        other_arguments=list(given),
-        num_parallel_calls=tf.constant(calls, tf.int64),
-        f=step,
-        output_types=[each.dtype for each in specs],
-        output_shapes=[each.shape for each in specs],
-        use_inter_op_parallelism=False,
-        deterministic={None: "default", True: "true", False: "false"}[deterministic],
-        preserve_cardinality=True,
-    )
-    return tf.data.experimental.from_variant(variant, spec)
+def parse_batch(strings: tf.Tensor, spec: Spec) -> Any:
+    """The features of records, string [n], by TensorFlow's own ops."""
+    if isinstance(spec, RecordFunction):
+        return spec.parse_batch(strings)
+    if isinstance(spec, SequenceSpec):
+        return spec.parse(strings, batched=True)
+    return tf.io.parse_example(strings, spec)
 
 
-def map_in_place(dataset: tf.data.Dataset, function: Callable[..., Any]) -> tf.data.Dataset:
-    """As ``dataset.map(function)``, in the thread of whoever asks for the element."""
-    return (_in_place or tf.data.Dataset.map)(dataset, function)
-
-
-def map_that_waits(dataset: tf.data.Dataset, function: Callable[..., Any]) -> tf.data.Dataset:
-    """As `map_in_place`, for a function that waits. Where maps do not stay in place, it holds one
-    of the threads that all share, and no more of them."""
-    if STAYS_IN_PLACE:
-        return map_in_place(dataset, function)
-    return map_in_parallel(dataset, function, 1, deterministic=True)
+def parse_record(string: tf.Tensor, spec: Spec) -> dict[str, Any]:
+    """The features of one record, string []."""
+    assert not isinstance(spec, RecordFunction)  # which stands for batches
+    if isinstance(spec, SequenceSpec):
+        return spec.parse(string, batched=False)
+    return tf.io.parse_single_example(string, spec)  # type: ignore[no-any-return]
 
 
 # Ragged features of a schema whose rows have several values, cut record by record.
@@ -149,12 +111,10 @@ def flat_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
     return flat
 
 
-def with_rows(found: tf.data.Dataset, schema: Any, *, batched: bool) -> tf.data.Dataset:
-    """``found`` are dicts of the features of a `flat_spec`: the same with rows. Other specs than a
-    `Schema` mean what they mean in TensorFlow."""
-    if not isinstance(schema, Schema) or not any(map(_has_rows, schema.values())):
-        return found
-    return map_in_place(found, lambda features: cut_rows(features, schema, batched=batched))
+def has_rows(schema: Any) -> bool:
+    """Whether `cut_rows` has something to do. Other specs than a `Schema` mean what they mean in
+    TensorFlow."""
+    return isinstance(schema, Schema) and any(map(_has_rows, schema.values()))
 
 
 def cut_rows(features: Mapping[str, Any], schema: Schema, *, batched: bool) -> dict[str, Any]:
@@ -220,6 +180,79 @@ def _check(name: str, counts: tf.Tensor, wrong: tf.Tensor, reason: str, batched:
     held = tf.strings.as_string(tf.gather(counts, first))
     text = tf.strings.join([f"feature {name}: ", *where, " holds ", held, f" values, {reason}"])
     return tf.debugging.Assert(tf.equal(tf.size(first), 0), [tf.strings.reduce_join(text)])
+
+
+# Features that a record holds as raw memory, decoded to their dtype and shape.
+#
+# Writers keep so what an Example has no list for: float64, uint64, datetimes, arrays of bytes.
+
+
+def with_raw_features(found: tf.data.Dataset, schema: Any, *, batched: bool) -> tf.data.Dataset:
+    """``found`` are dicts of parsed features: the same, with the schema's raw ones decoded."""
+    raw = {
+        name: feature
+        for name, feature in (schema.items() if isinstance(schema, Schema) else ())
+        if feature.raw and _dtypes(feature) is not None
+    }
+    if not raw:
+        return found
+
+    def decode(features: dict[str, Any]) -> dict[str, Any]:
+        decoded = {name: _decoded(features[name], raw[name], batched) for name in raw}
+        return {**features, **decoded}
+
+    return found.map(decode)  # in turn: it copies memory, and so has no state to save
+
+
+def _decoded(strings: tf.Tensor, feature: Feature, batched: bool) -> Any:
+    given, wanted = _dtypes(feature) or (tf.string, tf.string)
+    shape = tf.constant(feature.row_shape, tf.int64)
+    if not feature.ragged:
+        flat = tf.io.decode_raw(strings, given)
+        values = tf.reshape(flat, tf.concat([tf.shape(strings, tf.int64), shape], 0))
+        values.set_shape([*strings.shape, *feature.row_shape])
+        return _as(values, wanted)
+    # One string of all rows: decode_raw takes strings of one length only.
+    flat = tf.io.decode_raw(tf.strings.reduce_join(strings), given)
+    values = tf.reshape(flat, tf.concat([tf.constant([-1], tf.int64), shape], 0))
+    values.set_shape([None, *feature.row_shape])
+    values = _as(values, wanted)
+    if not batched:
+        return values
+    row = max(1, feature.width * feature.item_dtype().itemsize)
+    lengths = tf.strings.length(strings)
+    whole = tf.debugging.assert_equal(
+        lengths % row, 0, f"a row of a raw {feature.dtype} feature has {row} bytes"
+    )
+    with tf.control_dependencies([whole] if whole is not None else []):
+        return tf.RaggedTensor.from_row_lengths(values, tf.cast(lengths // row, tf.int64))
+
+
+def _as(values: tf.Tensor, wanted: tf.DType) -> tf.Tensor:
+    return values if values.dtype == wanted else tf.bitcast(values, wanted)
+
+
+def _dtypes(feature: Feature) -> tuple[tf.DType, tf.DType] | None:
+    """The output of `tf.io.decode_raw` for the memory, and its meaning. None where TensorFlow
+    has no such dtype: the feature stays a string."""
+    dtype = feature.item_dtype()
+    if dtype.kind in "mM":
+        return tf.int64, tf.int64
+    try:
+        wanted = tf.as_dtype(dtype)
+    except TypeError:
+        return None
+    if wanted in _DECODABLE:
+        return wanted, wanted
+    integers = {1: tf.uint8, 2: tf.uint16, 4: tf.int32, 8: tf.int64}
+    given = integers.get(np.dtype(dtype).itemsize) if dtype.kind not in "OSU" else None
+    return None if given is None else (given, wanted)
+
+
+_DECODABLE = (
+    tf.bool, tf.int8, tf.int16, tf.int32, tf.int64, tf.uint8, tf.uint16,
+    tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.complex64, tf.complex128,
+)  # fmt: skip
 
 
 # The parsed parts of SequenceExamples: features of the context, and feature lists.
