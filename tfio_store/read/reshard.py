@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tfio_store.read.cursor import Position
+from tfio_store.read.cursor import Cursor, Position, Rest, Stage, parse_rest
 from tfio_store.read.decode import NO_OFFSET
-from tfio_store.read.epoch import Cursor, Rest, Stage, parse_rest
 from tfio_store.read.mixed import checked_mixture, first_epoch
 from tfio_store.read.order import Share, Step, parse_steps, place_of, steps_at, steps_text
 from tfio_store.read.state import differing, made_state, numbers_of, together

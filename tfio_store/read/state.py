@@ -9,9 +9,8 @@ from typing import Any
 
 from tfio_store.dataset.model import Dataset, Shard, hold_versions
 from tfio_store.errors import ReplacedError
-from tfio_store.read.cursor import Position, ReaderOrder
+from tfio_store.read.cursor import Position, ReaderOrder, Rest, parse_rest, rest_text
 from tfio_store.read.decode import NO_OFFSET
-from tfio_store.read.epoch import Rest, parse_rest, rest_text
 from tfio_store.read.order import Shuffle, Step, parse_steps, place_of, steps_text
 
 __all__ = [

@@ -18,9 +18,8 @@ from typing_extensions import Self
 from tfio_store.dataset.checks import check_positive
 from tfio_store.dataset.header_walk import index_raw_shards
 from tfio_store.dataset.model import Dataset, Limits
-from tfio_store.read.cursor import Position, ReaderOrder
+from tfio_store.read.cursor import Position, ReaderOrder, Rest
 from tfio_store.read.decode import NO_OFFSET, Decoding, Located, OnCorrupt, Skips, within
-from tfio_store.read.epoch import Rest
 from tfio_store.read.fetch import decode, fetch_blocks
 from tfio_store.read.long_records import LocatedList, fetch_records_of_files
 from tfio_store.read.on_read import OnRead
