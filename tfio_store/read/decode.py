@@ -16,6 +16,7 @@ from typing_extensions import Buffer as BytesLike
 
 from tfio_store.dataset.block_tables import MOST_BLOCK_BYTES
 from tfio_store.dataset.inflate.checkpoints import inflate_from
+from tfio_store.dataset.inflate.index import BuiltIndex
 from tfio_store.dataset.model import Block, Shard
 from tfio_store.errors import (
     CorruptRecordError,
@@ -26,7 +27,6 @@ from tfio_store.errors import (
     TruncatedRecordError,
     printable,
 )
-from tfio_store.read.on_read import OnRead
 from tfio_store.read.order import Cut
 from tfio_store.records.compression import StreamError, decompress_block
 from tfio_store.records.framing import (
@@ -189,8 +189,9 @@ class Decoding:
     verify: bool
     max_record_bytes: int
     skips: Skips | None = None
-    on_read: OnRead | None = None
-    """Where streams are indexed as they are read."""
+    on_indexed: Callable[[int, str, BuiltIndex], None] | None = None
+    """Called with the shard, the codec and the index of each GZIP or ZLIB stream that was read to
+    its end: they are indexed as they are read."""
 
 
 class Standing(Protocol):

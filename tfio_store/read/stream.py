@@ -10,10 +10,11 @@ from typing import Any, BinaryIO
 import numpy as np
 from typing_extensions import Buffer as BytesLike, TypeIs
 
+from tfio_store.dataset.inflate.build import IndexingInflater
+from tfio_store.dataset.inflate.index import BuiltIndex
 from tfio_store.dataset.model import Dataset, Shard
 from tfio_store.errors import CorruptRecordError, ManifestError, TruncatedRecordError
 from tfio_store.read.decode import Decoding, Located, end_of, other_records
-from tfio_store.read.on_read import IndexedStream
 from tfio_store.read.plan import StreamPart
 from tfio_store.records.compression import Decompressor, StreamError, begins_raw, codec_name, detect
 from tfio_store.records.framing import HEADER_BYTES, Buffer, RecordBatch, RecordDecoder, crc32c
@@ -47,7 +48,7 @@ class StreamReader:
         self._known = self._codec != "auto"
         if self._start:
             self._codec, self._known = None, True
-        self._inflater: _Inflater | IndexedStream | RecoveringDecompressor | None = None
+        self._inflater: _Inflater | IndexingInflater | RecoveringDecompressor | None = None
         self._contradiction = ""
         """Say how the first bytes contradict the named codec, to append to an error."""
         self._told = _Told(shard, part, how)
@@ -82,12 +83,12 @@ class StreamReader:
                 yield from self._inflated(self._inflater.feed(data))
         self._missing += part.stop - part.start - nbytes
 
-    def _begin_inflating(self, codec: str) -> _Inflater | IndexedStream | RecoveringDecompressor:
+    def _begin_inflating(self, codec: str) -> _Inflater | IndexingInflater | RecoveringDecompressor:
         if self._how.skips is None:
-            if self._how.on_read is not None and codec in ("GZIP", "ZLIB"):
-                limit = self._how.max_record_bytes
-                return self._how.on_read.stream(self._number, codec, limit)
-            return _Inflater(codec)
+            if self._how.on_indexed is None or codec == "ZSTD":
+                return _Inflater(codec)
+            limit = self._how.max_record_bytes
+            return IndexingInflater(codec, url=self._shard.url, max_record_bytes=limit)
         # a damaged member gives wrong bytes before it fails: only the records' checksums show it
         how = replace(self._how, verify=True)
         self._frames = _frame_decoder(how, self._shard.url, 0)
@@ -126,11 +127,15 @@ class StreamReader:
                 self._told.compare_all(self._frames)
             if self._start == 0:
                 self._check_count()
-            if isinstance(self._inflater, IndexedStream):
-                self._inflater.save()
+            if isinstance(self._inflater, IndexingInflater):
+                self._save_index(self._inflater.built())
         if self._how.skips is not None:
             whole = self._start == 0
             self._how.skips.read(self._shard.url, self._records, parts=1, whole=whole)
+
+    def _save_index(self, built: BuiltIndex | None) -> None:
+        if built is not None and self._how.on_indexed is not None and self._codec is not None:
+            self._how.on_indexed(self._number, self._codec, built)
 
     def _end_early(self) -> None:
         text = (

@@ -17,12 +17,12 @@ from typing_extensions import Self
 
 from tfio_store.dataset.checks import check_positive
 from tfio_store.dataset.header_walk import index_raw_shards
-from tfio_store.dataset.model import Dataset, Limits
+from tfio_store.dataset.inflate.index import BuiltIndex, save_index
+from tfio_store.dataset.model import Dataset, Limits, Shard
 from tfio_store.read.cursor import Position, ReaderOrder, Rest
 from tfio_store.read.decode import NO_OFFSET, Decoding, Located, OnCorrupt, Skips, within
 from tfio_store.read.fetch import decode, fetch_blocks
 from tfio_store.read.long_records import LocatedList, fetch_records_of_files
-from tfio_store.read.on_read import OnRead
 from tfio_store.read.order import (
     Share,
     Step,
@@ -32,6 +32,7 @@ from tfio_store.read.shuffle import shuffled
 from tfio_store.read.state import position_of
 from tfio_store.read.stream import FileStream
 from tfio_store.records.framing import RecordBatch, RecordIterator
+from tfio_store.records.texts import warn
 
 __all__ = ["Iterated", "ReaderOptions", "Shared", "Traversal"]
 
@@ -98,6 +99,30 @@ class Shared:
             yield Shared(streams, newest)
 
 
+class _Indexes:
+    """Writes the index of each stream that was read to its end. ``shards`` are those that have
+    blocks now, by number."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self._dataset = dataset
+        self._warned = False
+        self.shards: dict[int, Shard] = {}
+
+    def save(self, index: int, codec: str, built: BuiltIndex) -> None:
+        """Write an index. If that fails, a warning says so, once: the records were read all the
+        same."""
+        shard = self._dataset.shards[index].known(compression=codec)
+        try:
+            self.shards[index] = save_index(self._dataset.with_shards({index: shard}), index, built)
+        except (OSError, ValueError) as error:
+            if not self._warned:
+                warn(
+                    f"the index of {shard.url} cannot be written ({error}); pass index_dir=, a "
+                    "folder for indexes"
+                )
+            self._warned = True
+
+
 class Traversal:
     """Batches from a position on, epoch after epoch; after a fork it goes on by itself."""
 
@@ -112,7 +137,7 @@ class Traversal:
         self.closed = False
         self.skips = Skips(options.on_corrupt)
         self.shared = shared
-        self._on_read = OnRead(shared.dataset) if options.index_on_read else None
+        self._indexes = _Indexes(shared.dataset) if options.index_on_read else None
         self._options = options
         self._file = file
         self._pipeline: Iterator[Located | LocatedList] | None = None
@@ -183,9 +208,9 @@ class Traversal:
     def _learn(self) -> None:
         """Go on with what is known of the data by now."""
         known = self.shared.later or self.shared.dataset
-        if self._on_read is not None and self._on_read.shards:
-            known = known.with_shards(self._on_read.shards)
-            self._on_read = OnRead(known)
+        if self._indexes is not None and self._indexes.shards:
+            known = known.with_shards(self._indexes.shards)
+            self._indexes = _Indexes(known)
         if known is not self.shared.dataset:
             self._take(Shared(known))
 
@@ -229,7 +254,8 @@ class Traversal:
         options, position = self._options, self.position
         reader_order = self.order_of(position.rest)
         skips = None if options.on_corrupt == "raise" else self.skips
-        how = Decoding(options.verify, options.max_record_bytes, skips, self._on_read)
+        save = None if self._indexes is None else self._indexes.save
+        how = Decoding(options.verify, options.max_record_bytes, skips, save)
         epoch_order = reader_order.epoch_order(position.epoch, position.rest)
         order = epoch_order.read.numbers
         start = max(position.offset, 0)
