@@ -87,8 +87,7 @@ class _Source:
 
     def begin(self, position: Position) -> None:
         """Go to a position."""
-        self.traversal.stop()
-        self.traversal.position = position
+        self.traversal.begin(position)
         self._batch: RecordBatch | list[bytes] = []
         self._taken = 0
         self.empty = False
@@ -116,12 +115,7 @@ class _Source:
 
     def position(self, unread: int) -> Position:
         """Where it stands, before so many of the records that were taken last."""
-        current, given = self.traversal.current, self._taken - unread
-        return (
-            self.traversal.position
-            if current is None
-            else self.traversal.position.at(current, given)
-        )
+        return self.traversal.before(self.left + unread)
 
 
 class MixedTraversal:
@@ -162,7 +156,7 @@ class MixedTraversal:
         """Those of the sources."""
         return [source.traversal for source in self._sources]
 
-    def position(self, unread: int = 0) -> MixedPosition:
+    def before(self, unread: int) -> MixedPosition:
         """Where it stands, before so many of the last records."""
         first = len(self._chosen) - unread
         place = int(self._places[first]) if unread else self._place
@@ -276,7 +270,6 @@ class MixedTraversal:
 
     def close(self) -> None:
         """Stop for good. Idempotent."""
-        self.begin(self.position())
         for traversal in self.traversals:
             traversal.close()
         self.closed = True

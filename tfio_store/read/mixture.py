@@ -232,15 +232,6 @@ class Mixture(Iterated):
         """
         return mixture_state(self._stands_at(unread), self._traversal)
 
-    def _stands_at(self, unread: int = 0) -> MixedPosition:
-        last, given = self._traversal.last, 0
-        held = 0 if last is None else len(last)
-        if last is not None:
-            given = self._records.position if self._records.batch is last else held
-        if not 0 <= unread <= given:
-            raise ValueError(f"unread={unread}: the last batch has given {given} records")
-        return self._traversal.position(held - given + unread)
-
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go to the place where `state` was taken.
 
@@ -252,10 +243,6 @@ class Mixture(Iterated):
         """
         self._traversal.check_open()
         self._leave(mixed_position(state, self._traversal))
-
-    def _leave(self, position: MixedPosition) -> None:
-        self._records.take_rest()
-        self._traversal.begin(position)
 
     def __reduce__(self) -> tuple[Any, ...]:
         traversal = self._traversal

@@ -301,21 +301,6 @@ class RecordReader(Iterated):
         position = self._stands_at(unread)
         return state_of(position, self._traversal.order_of(position.rest))
 
-    def _stands_at(self, unread: int = 0) -> Position:
-        """Behind the last record that was given out, which may be in the midst of a batch, or
-        ``unread`` records before it."""
-        current, given = self._traversal.current, 0
-        if current is not None:
-            one_by_one = self._records.batch is current.batch
-            given = self._records.position if one_by_one else len(current.batch)
-        if not 0 <= unread <= given:
-            raise ValueError(f"unread={unread}: the last batch has given {given} records")
-        return (
-            self._traversal.position.at(current, given - unread)
-            if current
-            else self._traversal.position
-        )
-
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go to the place where `state` was taken.
 
@@ -327,12 +312,6 @@ class RecordReader(Iterated):
         """
         self._traversal.check_open()
         self._leave(self._traversal.find(state))
-
-    def _leave(self, cursor: Position) -> None:
-        """Give up what is in flight, and what is left of the batch that records are given from."""
-        self._traversal.stop()
-        self._records.take_rest()
-        self._traversal.position = cursor
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._file is not None:

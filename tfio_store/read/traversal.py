@@ -233,6 +233,22 @@ class Traversal:
                     return found
             raise
 
+    @property
+    def last(self) -> RecordBatch | list[bytes] | None:
+        """The records that were given last."""
+        return None if self.current is None else self.current.batch
+
+    def before(self, unread: int) -> Position:
+        """Where it stands, before so many of the last records."""
+        if self.current is None:
+            return self.position
+        return self.position.at(self.current, len(self.current.batch) - unread)
+
+    def begin(self, position: Position) -> None:
+        """Go to a position."""
+        self.stop()
+        self.position = position
+
     def stop(self) -> None:
         """Give up what is in flight. Idempotent."""
         pipeline, self._pipeline, self.current = self._pipeline, None, None
@@ -315,16 +331,6 @@ class _ToTheEnd:
         return self._pass != self._traversal.passes
 
 
-class _Batches(_ToTheEnd, Iterator[RecordBatch]):
-    """The batches."""
-
-    def __next__(self) -> RecordBatch:
-        batch = None if self.ended else self._traversal.next_batch()
-        if batch is None:
-            raise StopIteration
-        return batch
-
-
 class Records(_ToTheEnd, Iterator["RecordBatch | list[bytes]"]):
     """The batch that is given out record by record."""
 
@@ -335,19 +341,24 @@ class Records(_ToTheEnd, Iterator["RecordBatch | list[bytes]"]):
         return found
 
 
-class RestFirst(Iterator[RecordBatch]):
+class Batches(_ToTheEnd, Iterator[RecordBatch]):
     """The batches, but first of all what a record iterator has left of its own, which ``take_rest``
     gives."""
 
     def __init__(
         self, traversal: AnyTraversal, take_rest: Callable[[], RecordBatch | None]
     ) -> None:
+        super().__init__(traversal)
         self._take_rest = take_rest
-        self._batches = _Batches(traversal)
 
     def __next__(self) -> RecordBatch:
-        rest = None if self._batches.ended else self._take_rest()
-        return next(self._batches) if rest is None else rest
+        if self.ended:
+            raise StopIteration
+        rest = self._take_rest()
+        batch = self._traversal.next_batch() if rest is None else rest
+        if batch is None:
+            raise StopIteration
+        return batch
 
 
 class Iterated:
@@ -383,7 +394,7 @@ class Iterated:
             [3]
         """
         self._traversal.check_open()
-        return RestFirst(self._traversal, lambda: self._records.take_rest())
+        return Batches(self._traversal, lambda: self._records.take_rest())
 
     def close(self) -> None:
         """Stop reading, and drop what is in flight.
@@ -398,13 +409,22 @@ class Iterated:
         self._leave(self._stands_at())
         self._traversal.close()
 
-    def _stands_at(self) -> Any:
-        """The position behind the last record that was given out."""
-        raise NotImplementedError
+    def _stands_at(self, unread: int = 0) -> Any:
+        """Behind the last record that was given out, which may be in the midst of a batch, or
+        ``unread`` records before it."""
+        last = self._traversal.last
+        held = given = 0 if last is None else len(last)
+        if last is not None and self._records.batch is last:
+            given = self._records.position
+        if not 0 <= unread <= given:
+            raise ValueError(f"unread={unread}: the last batch has given {given} records")
+        return self._traversal.before(held - given + unread)
 
     def _leave(self, position: Any) -> None:
-        """Give up what is in flight, and go to a position."""
-        raise NotImplementedError
+        """Go to a position. Give up what is in flight, and what is left of the batch that records
+        are given from."""
+        self._traversal.begin(position)
+        self._records.take_rest()
 
     def __enter__(self) -> Self:
         return self
