@@ -346,6 +346,9 @@ bench-tfdata: $(VENV)/.bench ## TFRecordDataset: TensorFlow's own, on local file
 bench-dropin: .venv-engines/.ready ## unchanged pipelines, local and S3: TensorFlow's class, ours in its place, and accelerate()
 	$(ENGINES) -m bench.dropin
 
+bench-shuffle-memory: $(VENV)/.bench ## what .shuffle(k).batch(n) takes: TensorFlow's class, ours in its place
+	$(BIN)/python -m bench.shuffle_memory
+
 bench-training: $(VENV)/.bench ## shuffled and parsed batches: TensorFlow's own pipelines, by reduce and in a loop
 	$(BIN)/python -m bench.training
 

@@ -525,6 +525,27 @@ def test_a_list_of_files_in_the_constructor_is_known(files: dict[str, list[str]]
     assert rows_of(mixed) == rows_of(dataset)
 
 
+def test_a_window_takes_a_quarter_of_the_memory_budget(tmp_path: Path) -> None:
+    """A buffer of 10,000 records of 1 kB is what many pipelines have: it is fused."""
+    path = str(tmp_path / "file")
+    with tfs.TFRecordWriter(path) as writer:
+        for _ in range(30):
+            writer.write_batch([b"x" * 1000] * 1000)
+
+    def told(k: int, **options: Any) -> str:
+        story = tfs.TFRecordDataset(path, **options).shuffle(k).batch(100).explain()
+        assert isinstance(story, str)
+        return story.splitlines()[-1]
+
+    assert "not fused" not in told(10_000)
+    window = 2 * 10_000 * (1000 + 16 + 32)
+    assert "not fused" not in told(10_000, memory_budget=4 * window)
+    assert "more than a quarter of memory_budget=" in told(10_000, memory_budget=4 * window - 1)
+    with warnings.catch_warnings():  # so many blocks can be mixed
+        warnings.simplefilter("error")
+        list(tfs.TFRecordDataset(path, memory_budget=4 * window).shuffle(10_000).batch(100).take(1))
+
+
 def test_what_a_function_does_beside_reading_is_done(files: dict[str, list[str]]) -> None:
     def part(name: Any) -> Any:
         return tfs.TFRecordDataset(name).take(5)

@@ -58,9 +58,12 @@ _AS_STREAMS = "are read as streams: sharded and shuffled by file, and batched mo
 _MOST_WALKED = 4 << 30
 """Bytes of local files whose headers are read before the first batch if that was not asked for."""
 
-_SHARE_MIXED = 8
-"""A `Dataset.shuffle` may hold this part of the memory budget as windows, two at once."""
+_SHARE_MIXED = 4
+"""A window of a `Dataset.shuffle` may take this part of the memory budget: less than those of
+`shuffle=`, for TensorFlow's buffer takes less. Two are held for a moment, when one follows the
+other."""
 _BESIDE_RECORD = 32
+"""Bytes that a window keeps of a record beside its frame."""
 
 Built: TypeAlias = (
     "tuple[tf.data.Dataset, int | None, Callable[[int, int], tf.data.Dataset] | None]"
@@ -257,11 +260,11 @@ class Source:
             return
         if not can_shuffle(options, None):
             raise NotFused("the op does not make such shuffled batches")
-        held = 4 * options.least_mixed * (frame_bytes(dataset) + _BESIDE_RECORD)
+        window = 2 * options.least_mixed * (frame_bytes(dataset) + _BESIDE_RECORD)
         total = sum(shard.nbytes for shard in dataset.shards)
-        if min(held, 2 * total) > options.memory_budget / _SHARE_MIXED:
+        if min(window, total) > options.memory_budget / _SHARE_MIXED:
             raise NotFused(
-                f"windows of {2 * options.least_mixed} records would take more than an eighth of "
+                f"a window of {2 * options.least_mixed} records would take more than a quarter of "
                 "memory_budget=, and TensorFlow's shuffle takes less"
             )
 
