@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tfio_store.errors import SchemaError
-from tfio_store.example.arrow_types import as_type, unpacked
+from tfio_store.example.arrow_types import as_type, is_list, lists_of, unpacked
 from tfio_store.example.feature import Feature
 from tfio_store.example.ragged import Nullable, Ragged, Text, spread, valid_rows
 from tfio_store.example.schema import Schema
@@ -197,13 +197,7 @@ def _without_views(pa: Any, kind: Any) -> Any:
         return pa.large_string()
     if pa.types.is_binary_view(kind):
         return pa.large_binary()
-    if pa.types.is_list(kind):
-        return pa.list_(_without_views(pa, kind.value_type))
-    if pa.types.is_large_list(kind):
-        return pa.large_list(_without_views(pa, kind.value_type))
-    if pa.types.is_fixed_size_list(kind):
-        return pa.list_(_without_views(pa, kind.value_type), kind.list_size)
-    return kind
+    return lists_of(pa, kind, _without_views(pa, kind.value_type)) if is_list(pa, kind) else kind
 
 
 def _items(name: str, column: Any) -> Any:
@@ -225,9 +219,7 @@ def _from_array(pa: Any, name: str, column: Any) -> Any:
         return _fixed_rows(column, _items(name, column.flatten()))
     if types.is_string(kind) or types.is_large_string(kind) or types.is_decimal(kind):
         return Text(_binary(column.cast(pa.large_string())))
-    if any(
-        is_(kind) for is_ in (types.is_binary, types.is_large_binary, types.is_fixed_size_binary)
-    ):
+    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
         return _binary(column.cast(pa.large_binary()))
     if types.is_time(kind):
         return column.view(pa.int32() if types.is_time32(kind) else pa.int64()).to_numpy()

@@ -18,7 +18,9 @@ from tfio_store.example.decoding import MOST_ROOM
 __all__ = [
     "as_type",
     "common_field",
+    "is_list",
     "joined",
+    "lists_of",
     "narrowed_type",
     "packed",
     "united",
@@ -71,16 +73,25 @@ def with_room(kind: Any) -> Any:
     """The type, whose dictionaries inside lists have an index for the values of any rows."""
     import pyarrow as pa
 
-    types = pa.types
-    if not (types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)):
+    if not is_list(pa, kind):
         return kind
     inner = kind.value_type
-    if types.is_dictionary(inner):
+    if pa.types.is_dictionary(inner):
         inner = pa.dictionary(pa.int32(), inner.value_type, inner.ordered)
-    items = kind.value_field.with_type(with_room(inner))
-    if types.is_fixed_size_list(kind):
+    return lists_of(pa, kind, kind.value_field.with_type(with_room(inner)))
+
+
+def is_list(pa: Any, kind: Any) -> bool:
+    """Whether it is a type of lists, of any length or of a fixed one."""
+    types = pa.types
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+
+def lists_of(pa: Any, kind: Any, items: Any) -> Any:
+    """The type of lists, with other items."""
+    if pa.types.is_fixed_size_list(kind):
         return pa.list_(items, kind.list_size)
-    return pa.large_list(items) if types.is_large_list(kind) else pa.list_(items)
+    return pa.large_list(items) if pa.types.is_large_list(kind) else pa.list_(items)
 
 
 def joined(known: Any, new: Any) -> Any:
@@ -122,7 +133,7 @@ def zoned(data: bytes) -> set[str]:
     import pyarrow as pa
 
     def has_zone(kind: Any) -> bool:
-        if pa.types.is_dictionary(kind) or _is_list(pa, kind):
+        if pa.types.is_dictionary(kind) or is_list(pa, kind):
             return has_zone(kind.value_type)
         return bool(pa.types.is_timestamp(kind) and kind.tz is not None)
 
@@ -166,7 +177,7 @@ def without_open(data: bytes, decided: Collection[str]) -> bytes | None:
 
 def _is_open(pa: Any, kind: Any) -> bool:
     """Whether the type of the values is unknown: there was none."""
-    if pa.types.is_dictionary(kind) or _is_list(pa, kind):
+    if pa.types.is_dictionary(kind) or is_list(pa, kind):
         return _is_open(pa, kind.value_type)
     return bool(pa.types.is_null(kind))
 
@@ -179,12 +190,9 @@ def narrowed_type(kind: Any) -> Any:
         return narrowed_type(kind.storage_type)
     if pa.types.is_dictionary(kind):
         return narrowed_type(kind.value_type)
-    if not _is_list(pa, kind):
+    if not is_list(pa, kind):
         return pa.float32() if pa.types.is_float64(kind) else kind
-    items = kind.value_field.with_type(narrowed_type(kind.value_type))
-    if pa.types.is_fixed_size_list(kind):
-        return pa.list_(items, kind.list_size)
-    return pa.large_list(items) if pa.types.is_large_list(kind) else pa.list_(items)
+    return lists_of(pa, kind, kind.value_field.with_type(narrowed_type(kind.value_type)))
 
 
 def common_field(known: Any, new: Any) -> Any:
@@ -209,17 +217,12 @@ def _common_type(known: Any, new: Any) -> Any:
         return known
     if types.is_null(known):
         return new
-    if _is_list(pa, known) and _is_list(pa, new):
+    if is_list(pa, known) and is_list(pa, new):
         return _common_list(pa, known, new)
     if types.is_dictionary(known) and types.is_dictionary(new):
         inner = _common_type(known.value_type, new.value_type)
         return None if inner is None else new if types.is_null(known.value_type) else known
     return known if _family(known) == _family(new) else None
-
-
-def _is_list(pa: Any, kind: Any) -> bool:
-    types = pa.types
-    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
 
 def _common_list(pa: Any, known: Any, new: Any) -> Any:
@@ -244,7 +247,7 @@ def _family(kind: Any) -> str:
         return _family(kind.value_type)
     if isinstance(kind, pa.BaseExtensionType):
         return str(kind)
-    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+    if is_list(pa, kind):
         return f"list of {_family(kind.value_type)}"
     if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
         return "numbers"
