@@ -216,8 +216,7 @@ def decode_into(
     def one(i: int) -> bool:
         return how[places[i].shape[2]].into(batch[i], places[i])
 
-    threads = min(threads or os.cpu_count() or 1, len(batch))
-    return all(mapped(one, range(len(batch)), threads))
+    return all(mapped(one, range(len(batch)), threads or _cores()))
 
 
 def check_images(images: Any) -> dict[str, _How]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from tfio_store.errors import SchemaError
 from tfio_store.example.arrow_types import as_type, is_list, lists_of, unpacked
+from tfio_store.example.decoding import record_of
 from tfio_store.example.feature import Feature
 from tfio_store.example.ragged import Nullable, Ragged, Text, spread, valid_rows
 from tfio_store.example.schema import Schema
@@ -92,9 +93,7 @@ def _check_text(name: str, column: Any, feature: Feature) -> None:
         try:
             value.decode()
         except UnicodeDecodeError as error:
-            record = index // feature.width
-            if splits is not None:
-                record = int(np.searchsorted(splits, index, side="right")) - 1
+            record = record_of(index, splits, feature.width)
             reason = f"is not UTF-8: {error}; decode it as dtype 'bytes'"
             raise SchemaError(reason, feature=name, record=record) from None
 

@@ -30,6 +30,7 @@ __all__ = [
     "keys_of",
     "masked",
     "most_room",
+    "record_of",
     "splits_of",
 ]
 
@@ -55,10 +56,7 @@ def decode_column(spans: Any, column: int, feature: Feature, buffer: Any, string
     if feature.width == 0:
         strings = "object"  # a batch of no strings doesn't know its rows
     if not feature.ragged:
-        values = _values(spans, column, feature, buffer, strings, None)
-        if isinstance(values, RecordBatch):
-            return values
-        return values.reshape(len(spans), *feature.shape)
+        return _fixed(spans, column, feature, buffer, strings)
     counts = spans.counts(column, KINDS[feature.wire])
     values = _values(spans, column, feature, buffer, strings, splits_of(counts))
     if feature.nested:
@@ -66,13 +64,16 @@ def decode_column(spans: Any, column: int, feature: Feature, buffer: Any, string
     return _rows(spans, column, feature, values, counts)
 
 
-def decode_present(
-    spans: Any, column: int, feature: Feature, buffer: Any, strings: str, valid: BoolArray
+def _fixed(
+    spans: Any,
+    column: int,
+    feature: Feature,
+    buffer: Any,
+    strings: str,
+    valid: BoolArray | None = None,
 ) -> Any:
-    """As `decode_column` for a fixed shape, where records may be null. ``valid`` gets a flag for
-    each record; zeros or empty strings take the places of nulls."""
-    if feature.raw:
-        return _raw_present(spans, column, feature, valid)
+    """A column of a fixed shape. Where records may be null, ``valid`` gets a flag for each; zeros
+    or empty strings take the places of nulls."""
     values = _values(spans, column, feature, buffer, strings, None, valid)
     return values if isinstance(values, RecordBatch) else values.reshape(len(spans), *feature.shape)
 
@@ -82,6 +83,13 @@ def splits_of(counts: Int64Array) -> Int64Array:
     splits = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=splits[1:])
     return splits
+
+
+def record_of(value: int, splits: Int64Array | None, width: int) -> int:
+    """The record that a value is of, which is counted through all records."""
+    if splits is None:
+        return value // width
+    return int(np.searchsorted(splits, value, "right")) - 1
 
 
 def _name(spans: Any, column: int) -> str:
@@ -107,11 +115,7 @@ def _nested(spans: Any, column: int, values: Any, counts: Int64Array) -> Ragged:
     totals = np.concatenate([[0], np.cumsum(np.clip(lengths, 0, 2**40))])
     wrong = np.flatnonzero((totals[outer[1:]] - totals[outer[:-1]]) != counts)
     if len(wrong) or (len(lengths) and lengths.min() < 0):
-        record = (
-            int(wrong[0])
-            if len(wrong)
-            else int(np.searchsorted(outer, lengths.argmin(), "right") - 1)
-        )
+        record = int(wrong[0]) if len(wrong) else record_of(int(lengths.argmin()), outer, width=1)
         reason = f"holds row lengths that do not add up to the {counts[record]} values"
         raise SchemaError(reason, feature=_name(spans, column + 1), record=record)
     return Ragged(Ragged(values, splits_of(lengths)), outer)
@@ -173,11 +177,8 @@ def _cast(
         wrong = np.flatnonzero((values < low) | (values > high))
         if len(wrong):
             reason = f"holds {values[wrong[0]]}, which does not fit {feature.dtype}"
-            at = int(wrong[0])
-            record = (
-                at // feature.width if splits is None else np.searchsorted(splits, at, "right") - 1
-            )
-            raise SchemaError(reason, feature=_name(spans, column), record=int(record))
+            record = record_of(int(wrong[0]), splits, feature.width)
+            raise SchemaError(reason, feature=_name(spans, column), record=record)
     return values.astype(dtype)
 
 
@@ -208,7 +209,7 @@ def _texts(values: Array, spans: Any, column: int, splits: Int64Array | None, wi
         try:
             values[i] = value.decode()
         except UnicodeDecodeError as error:
-            record = i // width if splits is None else int(np.searchsorted(splits, i, "right")) - 1
+            record = record_of(i, splits, width)
             reason = f"is not UTF-8: {error}; decode it as dtype 'bytes'"
             raise SchemaError(reason, feature=_name(spans, column), record=record) from None
     return values
@@ -286,7 +287,10 @@ def decode_nullable(
             _check_row_lengths(name, values, valid)
     else:
         valid = np.empty(len(spans), bool)
-        values = decode_present(spans, column, feature, buffer, strings, valid)
+        if feature.raw:
+            values = _raw_present(spans, column, feature, valid)
+        else:
+            values = _fixed(spans, column, feature, buffer, strings, valid)
         if fill is not None and not valid.all():
             values[~valid] = fill
     if nulls != "mask":
@@ -441,7 +445,7 @@ def decode_steps(spans: Any, column: int, step: Feature, buffer: Any, strings: s
     try:
         values = decode_column(steps, 0, step, buffer, strings)
     except SchemaError as error:
-        record = int(np.searchsorted(splits, error.record, "right")) - 1
+        record = record_of(error.record, splits, step.width)
         reason = f"{error.reason} (step {error.record - splits[record]})"
         raise SchemaError(reason, feature=error.feature, record=record) from None
     width = step.width if isinstance(values, RecordBatch) else 1  # a batch is flat

@@ -36,8 +36,6 @@ __all__ = [
     "encode_sequence_example",
 ]
 
-Field = tuple[int, int, bytes]
-
 BYTES, FLOAT, INT64 = 1, 2, 3
 KINDS = ("no", "bytes", "float", "int64")
 _IN_SCHEMAS = ("", "bytes", "float32", "int64")

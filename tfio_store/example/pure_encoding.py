@@ -59,7 +59,7 @@ def _feature(name: str, values: Any) -> bytes:
         return b""
     if isinstance(values, list):
         return _field(BYTES, b"".join(_field(1, _utf8(name, value)) for value in values))
-    kind = FLOAT if values.dtype == np.float32 else INT64
+    kind = _kind_of(values)
     if kind == FLOAT:
         packed = values.astype("<f4").tobytes()
     else:
@@ -210,10 +210,10 @@ class Learner:
         self._firsts: dict[str, int] = {}
 
     def encode(self, mapping: Mapping[str, Any], /) -> bytes:
-        record = encode_example(mapping)
         expanded = expand(mapping)
-        number = self._records + self._others
         ready = {name: plain(name, expanded[name]) for name in sorted(expanded)}
+        record = _field(1, _features(ready))
+        number = self._records + self._others
         mixed = {}
         for name, value in ready.items():
             kind, known = _kind_of(value), self._columns.get(name, [0])[0]
@@ -234,12 +234,8 @@ class Learner:
         return record
 
     def _note(self, name: str, column: list[Any], given: Any, value: Any, number: int) -> None:
-        kind, count, shape, unit = (
-            _kind_of(value),
-            len(_flat(value)),
-            shape_of(given),
-            unit_of(given),
-        )
+        kind, shape, unit = _kind_of(value), shape_of(given), unit_of(given)
+        count = value.size if isinstance(value, np.ndarray) else len(value)
         if unit is not None and unit not in column[8]:
             if column[8]:
                 raise_two_units(name, unit, number, column[8][0])
@@ -261,10 +257,6 @@ class Learner:
     def state(self) -> dict[str, Any]:
         columns = {name: list(column) for name, column in self._columns.items()}
         return {"records": self._records, "others": self._others, "columns": columns}
-
-
-def _flat(value: Any) -> Any:
-    return value.ravel() if isinstance(value, np.ndarray) else value
 
 
 def _kind_of(value: Any) -> int:

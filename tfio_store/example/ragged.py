@@ -106,7 +106,8 @@ class Ragged:
         splits = np.zeros(len(rows) + 1, np.int64)
         np.cumsum([len(row) for row in rows], out=splits[1:])
         if any(isinstance(row, Ragged) for row in rows):
-            return cls(_join_ragged([row for row in rows if len(row)], dtype), splits)
+            inner = [each for row in rows if len(row) for each in row]
+            return cls(cls.from_rows(inner, dtype=dtype), splits)
         full = [row for row in rows if len(row)] or [r for r in rows if isinstance(r, np.ndarray)][
             :1
         ]
@@ -167,10 +168,6 @@ def _row(row: Any, dtype: npt.DTypeLike | None) -> Any:
     if not row or isinstance(row[0], (bytes, str)):
         return np.array(row, dtype=dtype or object)
     return np.array(row, dtype) if dtype else exact_array(row)
-
-
-def _join_ragged(rows: list[Any], dtype: npt.DTypeLike | None) -> Ragged:
-    return Ragged.from_rows([inner for row in rows for inner in row], dtype=dtype)
 
 
 # `Nullable`: a column some of whose rows are null.

@@ -53,15 +53,15 @@ def fit_record(record: Mapping[str, Any], schema: Schema, number: int = 0) -> di
         feature = schema.get(name)
         if feature is None:
             continue
-        if _is_null(value):
+        nulls = null_flags(value)
+        if is_null(value) or (nulls is not None and nulls.size and nulls.all()):
             _check_null(name, feature, number)
             continue
         if feature.sequence:
             fit[name] = _steps(name, value, feature, number)
             continue
-        if feature.kind is None and _is_bytes(value):
+        if feature.kind is None and isinstance(value, (bytes, bytearray, str)):
             continue
-        nulls = null_flags(value)
         if nulls is not None and nulls.any():
             continue  # the encoder refuses it
         try:
@@ -71,12 +71,6 @@ def fit_record(record: Mapping[str, Any], schema: Schema, number: int = 0) -> di
         except (TypeError, ValueError) as error:
             raise SchemaError(_reason(error), feature=name, record=number) from None
     return fit
-
-
-def _is_null(value: Any) -> bool:
-    """Whether all of the value is null."""
-    nulls = null_flags(value)
-    return is_null(value) or (nulls is not None and bool(nulls.size and nulls.all()))
 
 
 def _check_null(name: str, feature: Feature, number: int) -> None:
@@ -117,10 +111,6 @@ def _reason(error: Exception) -> str:
     if reason.startswith("row 0 "):
         return reason.removeprefix("row 0 ")
     return reason if reason == text else f"can't be written: {reason}"
-
-
-def _is_bytes(value: Any) -> bool:
-    return isinstance(value, (bytes, bytearray, str))
 
 
 def _of_kind(value: Any, feature: Feature) -> Any:

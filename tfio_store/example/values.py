@@ -185,7 +185,7 @@ def _plain_list(name: str, items: list[Any] | tuple[Any, ...]) -> Any:
     parts = [plain(name, item) for item in items]
     if any(part is None for part in parts):
         raise _partly_null(name, "a list holds a null")
-    shapes = {_shape(item) for item in items}
+    shapes = {shape_of(item) for item in items}
     if len(shapes) > 1:
         raise ValueError(
             f"feature {name!r}: rows of differing lengths; wrap them in Ragged.from_rows(...), "
@@ -234,15 +234,11 @@ def _kind_of(part: Any) -> str:
     return "bytes" if isinstance(part, list) else "tuple"
 
 
-def _shape(item: Any) -> tuple[int, ...]:
-    if isinstance(item, (list, tuple)):
-        return (len(item), *(_shape(item[0]) if len(item) else ()))
-    return tuple(getattr(item, "shape", ()))
-
-
 def shape_of(value: Any) -> tuple[int, ...]:
     """The shape that a feature's value has before it is flattened."""
-    return _shape(value)
+    if isinstance(value, (list, tuple)):
+        return (len(value), *(shape_of(value[0]) if len(value) else ()))
+    return tuple(getattr(value, "shape", ()))
 
 
 def unit_of(value: Any) -> str | None:
