@@ -79,9 +79,9 @@ if TYPE_CHECKING:
     from tfio_store.tables.infer import infer_schema
     from tfio_store.tables.partition import Partition
     from tfio_store.tables.partitions import partitions
+    from tfio_store.tables.read_table import iter_tables, read_table
     from tfio_store.tables.stats import DatasetStats, FeatureStats, stats
-    from tfio_store.tables.table import read_table, write_table
-    from tfio_store.tables.table_stream import iter_tables
+    from tfio_store.tables.write_table import write_table
     from tfio_store.tf.accelerate import accelerate
     from tfio_store.tf.dataset.dataset import TFRecordDataset
     from tfio_store.tf.dataset.listed import list_files
@@ -258,12 +258,12 @@ _HOMES = {
     "encode_sequence_example": "tfio_store.example",
     "infer_schema": "tfio_store.tables.infer",
     "info": "tfio_store.maintain.info",
-    "iter_tables": "tfio_store.tables.table_stream",
+    "iter_tables": "tfio_store.tables.read_table",
     "masked_crc32c": "tfio_store.records.framing",
     "mix": "tfio_store.read.mixture",
     "open": "tfio_store.dataset.source",
     "partitions": "tfio_store.tables.partitions",
-    "read_table": "tfio_store.tables.table",
+    "read_table": "tfio_store.tables.read_table",
     "report": "tfio_store.show.report",
     "reshard_state": "tfio_store.read.reshard",
     "salvage": "tfio_store.maintain.salvage",
@@ -271,7 +271,7 @@ _HOMES = {
     "stats": "tfio_store.tables.stats",
     "verify": "tfio_store.maintain.salvage",
     "write_idx": "tfio_store.maintain.build_index",
-    "write_table": "tfio_store.tables.table",
+    "write_table": "tfio_store.tables.write_table",
     "write_tfds": "tfio_store.episodes.writer",
 }
 """Names, and the modules that define them. These are imported when a name is first asked for."""

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tfio_store as tfs
-from tfio_store.tables.table_job import TableJob
+from tfio_store.tables.write_table import TableJob
 
 pa = pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")

@@ -52,7 +52,7 @@ def test_an_error_names_the_source(part: tfs.Partition) -> None:
 
 
 def test_a_task_that_takes_tables_one_by_one(tmp_path: Path) -> None:
-    from tfio_store.tables.table_job import TableJob
+    from tfio_store.tables.write_table import TableJob
 
     job = TableJob(tfs.WriteJob(str(tmp_path / "t")))
     task, other = job.open(1), job.open(0)
@@ -65,7 +65,7 @@ def test_a_task_that_takes_tables_one_by_one(tmp_path: Path) -> None:
 
 
 def test_a_task_that_is_aborted_leaves_nothing(tmp_path: Path) -> None:
-    from tfio_store.tables.table_job import TableJob
+    from tfio_store.tables.write_table import TableJob
 
     job = TableJob(tfs.WriteJob(str(tmp_path / "t")))
     task = job.open()

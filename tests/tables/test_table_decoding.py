@@ -18,8 +18,8 @@ from tfio_store import (
     read_table,
 )
 from tfio_store.example.codec import decode_columns
-from tfio_store.tables import table_stream, table_stream as table_decoding
-from tfio_store.tables.table_stream import decoded
+from tfio_store.tables import read_table as table_decoding
+from tfio_store.tables.read_table import decoded
 
 BATCHES = [RecordBatch.from_records([b"%d" % i]) for i in range(50)]
 
@@ -103,7 +103,7 @@ def test_large_results_are_made_one_at_a_time(tmp_path, monkeypatch, absent):
             writer.write(encode_example({}))
     schema = {"x": Feature("int64", (1000,), **absent)}
     tables = iter_tables(url, schema=schema)
-    monkeypatch.setattr(table_stream, "decode_columns", decode)
+    monkeypatch.setattr(table_decoding, "decode_columns", decode)
     for i in range(1, 6):
         assert tables.read_next_batch().num_rows == 300
         assert begun == [300] * i

@@ -13,7 +13,7 @@ import pytest
 
 import tfio_store as tfs
 from tests.servers.place import Place
-from tfio_store.tables.table_job import TableJob, WrittenTable
+from tfio_store.tables.write_table import TableJob, WrittenTable
 
 pa = pytest.importorskip("pyarrow")
 

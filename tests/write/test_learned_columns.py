@@ -270,7 +270,7 @@ def test_a_misfit_is_refused_at_the_first_record(tmp_path: Path) -> None:
 
 
 def test_a_table_goes_behind_mappings(tmp_path: Path) -> None:
-    from tfio_store.tables.table_job import TableJob
+    from tfio_store.tables.write_table import TableJob
 
     url = tmp_path / "t"
     row = {"x": 1, "s": "a", "e": []}

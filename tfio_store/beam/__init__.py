@@ -1,6 +1,6 @@
 """TFRecord datasets in Apache Beam. Needs Beam: ``pip install 'tfio_store[beam]'``."""
 
-from tfio_store.tables.table_job import needs
+from tfio_store.tables.write_table import needs
 
 with needs("beam", "apache_beam", "pyarrow"):
     from tfio_store.beam.reading import ReadAllFromTFRecord, ReadFromTFRecord

@@ -1,6 +1,6 @@
 """TFRecord datasets in Ray Data. Needs Ray: ``pip install 'tfio_store[ray]'``."""
 
-from tfio_store.tables.table_job import needs
+from tfio_store.tables.write_table import needs
 
 with needs("ray", "pyarrow"):
     from tfio_store.ray.reading import TFRecordDatasource, read_tfrecords

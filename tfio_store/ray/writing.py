@@ -16,7 +16,7 @@ from tfio_store.example.codec import SchemaLike
 from tfio_store.ray.tensors import columns_of_block
 from tfio_store.storage import Storage
 from tfio_store.storage.storage import given_storage
-from tfio_store.tables.table_job import TableJob, WrittenTable
+from tfio_store.tables.write_table import TableJob, WrittenTable
 from tfio_store.write.commit import KEEP_REPLACED, IfExists, Names
 from tfio_store.write.write_job import WriteJob
 

@@ -5,7 +5,7 @@ Arrow record batches go both ways. A task reads a run of blocks, also from the m
 shard. What tasks write becomes visible by one commit, or not at all.
 """
 
-from tfio_store.tables.table_job import needs
+from tfio_store.tables.write_table import needs
 
 with needs("spark", "pyspark", "pyarrow"):
     from tfio_store.spark.source import TFRecordDataSource, register

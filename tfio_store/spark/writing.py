@@ -18,8 +18,8 @@ from tfio_store.example.arrow import from_arrow
 from tfio_store.example.schema import Schema
 from tfio_store.spark.options import WriteOptions
 from tfio_store.spark.types import arrow_schema, features_of, is_bytes
-from tfio_store.tables.table_job import TableEncoder, TableJob
 from tfio_store.tables.table_parts import parts_of
+from tfio_store.tables.write_table import TableEncoder, TableJob
 from tfio_store.write.write_job import WriteJob
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from tfio_store.storage import Storage
 from tfio_store.storage.redaction import redacted
 from tfio_store.storage.storage import given_storage
 from tfio_store.tables.count import count
-from tfio_store.tables.table_stream import arrow_types, table_batches, whole_schema
+from tfio_store.tables.read_table import arrow_types, table_batches, whole_schema
 
 __all__ = ["arrow_dataset"]
 

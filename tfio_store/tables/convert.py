@@ -35,10 +35,10 @@ from tfio_store.tables.formats.table_files import (
     write_tables,
 )
 from tfio_store.tables.formats.tar_samples import read_samples, write_samples
+from tfio_store.tables.read_table import iter_tables
 from tfio_store.tables.rows import Selection, rows_of
-from tfio_store.tables.table import write_table
-from tfio_store.tables.table_stream import iter_tables
 from tfio_store.tables.texts import JsonNumbers, as_json_line
+from tfio_store.tables.write_table import write_table
 from tfio_store.write.progress import OnProgress
 
 __all__ = ["Conversion", "convert"]

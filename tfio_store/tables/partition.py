@@ -28,7 +28,7 @@ from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
 from tfio_store.storage import Storage
 from tfio_store.storage.storage import given_storage
 from tfio_store.tables.infer import read_by
-from tfio_store.tables.table_stream import arrow_types, rows_of, table_batches
+from tfio_store.tables.read_table import arrow_types, rows_of, table_batches
 
 __all__ = ["Partition", "row_batches", "row_types", "rows_maker"]
 

@@ -1,14 +1,17 @@
-"""`TableJob`: a `WriteJob` whose tasks write tables. The commit finds one schema for all."""
+"""`write_table`: a table as a dataset of Examples. `TableJob`: the same from the tasks of a job."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Literal, TypeAlias
 
 from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.names import DEFAULT_SHARD_BYTES
+from tfio_store.dataset.source_names import numbered_target
 from tfio_store.example.arrow_types import without_open
 from tfio_store.example.codec import SchemaLike, encode_rows
 from tfio_store.example.feature import Feature
@@ -16,13 +19,18 @@ from tfio_store.example.learned import appended
 from tfio_store.example.ragged import Nullable, Ragged, apart
 from tfio_store.example.schema import Schema, WholeRecords, written_schema
 from tfio_store.records.framing import RecordBatch
-from tfio_store.tables.table_parts import Part, Types, parts_of
+from tfio_store.storage import Storage
+from tfio_store.tables.table_parts import Part, Types, is_one_table, parts_of
 from tfio_store.tables.table_schema import TableSchema, TaskSchema, joined_schema, kept_features
-from tfio_store.write.record_check import check_appendable
+from tfio_store.write.commit import KEEP_REPLACED
+from tfio_store.write.placement import InRuns
+from tfio_store.write.progress import OnProgress
+from tfio_store.write.record_check import check_appendable, schema_of_both
+from tfio_store.write.sharded_writer import ShardedWriter
 from tfio_store.write.task import Order, TaskResult, TaskWriter
 from tfio_store.write.write_job import WriteJob
 
-__all__ = ["TableEncoder", "TableJob", "WrittenTable", "chosen_schema", "encoder_of", "needs"]
+__all__ = ["TableEncoder", "TableJob", "WrittenTable", "chosen_schema", "needs", "write_table"]
 
 
 # The common part of the doors of engines.
@@ -149,6 +157,110 @@ def _nbytes(column: Any) -> int:
     if isinstance(column, Nullable):
         return column.valid.nbytes + _nbytes(column.values)
     return int(column.nbytes)
+
+
+def write_table(
+    table: Any,
+    url: str | os.PathLike[str],
+    *,
+    schema: SchemaLike | Literal["bytes"] | None = None,
+    exact: bool = False,
+    nan_as_null: bool = False,
+    flatten: bool = False,
+    num_shards: int | None = None,
+    max_shard_bytes: int | None = None,
+    compression: str | None = None,
+    if_exists: Any = "error",
+    keep_replaced: float = KEEP_REPLACED,
+    on_progress: OnProgress | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    storage: Storage | None = None,
+) -> DatasetManifest:
+    """Write each row of a table as an Example. `read_table` gives the same table back.
+
+    Integers, bools and times become int64, floats float32, strings bytes: what TensorFlow and all
+    other readers of Examples expect. The manifest keeps dtypes, units and shapes. A warning names
+    the float64 columns, which lose digits.
+
+    By a schema with feature lists (``Feature(..., sequence=True)``) rows are SequenceExamples.
+
+    Args:
+        table (dict | DataFrame | Table | Iterable): A dict of columns (as for `encode_examples`), a
+            pandas DataFrame (its index is not written), a pyarrow Table, whatever gives an Arrow C
+            stream (``__arrow_c_stream__``); or an iterable of these with the same columns, which
+            are written one after another. A null (see `encode_examples`) is a feature that the
+            record lacks.
+        url (str | PathLike): Folder and name, such as ``s3://bucket/folder/train``.
+        schema (Schema | dict | str | None): How to write some or all of the columns. ``{"price":
+            "float64"}`` keeps a column exactly, as raw memory, which ``tf.io.decode_raw`` reads.
+            "bytes": the table has one column, of records to write as they are. A column of bytes
+            that are serialized Examples is an error, if ``schema`` does not say what it is to
+            become. Default None: as the dtypes say. Such a column is nullable if it has nulls; of
+            the others the schema says so.
+        exact (bool): Keep what int64 and float32 can't hold (float64, uint64, complex) as raw
+            memory, in all columns that ``schema`` does not name. Default False: float64 is rounded,
+            and what does not fit is an error.
+        nan_as_null (bool): See `encode_examples`. Default False.
+        flatten (bool): Make a column of each field of Arrow's structs: ``a`` and ``b.c`` of ``s``
+            become ``s.a`` and ``s.b.c``. A null struct is a null in each, and they come back as
+            such columns. Default False: a struct is an error.
+        num_shards (int | None): So many shards, each with the next of equal runs of rows. Those of
+            several tables, or of a stream, go round the shards in turn. Default None: rows are
+            written in order, into shards of ``max_shard_bytes``.
+        max_shard_bytes (int | None): See `ShardedWriter`. Default None: 256 MiB, if ``num_shards``
+            is None too.
+        compression (str | None): See `ShardedWriter`. Default None.
+        if_exists (str): See `ShardedWriter`. Default "error". Rows to append are written as the
+            dataset's schema says; only nulls may be new to it.
+        keep_replaced (float): See `ShardedWriter`. Seconds, default 3600.
+        on_progress (Callable | None): See `ShardedWriter`. Default None.
+        storage_options (dict | None): See `RecordReader`. Default None.
+        storage (Storage | None): See `RecordReader`. Default None.
+
+    Returns:
+        DatasetManifest: What was committed. It holds the schema.
+
+    Raises:
+        TypeError: The table, or a column, is of another kind than the function or the schema takes.
+            The error names column, row and both types. Nothing is committed.
+        ValueError: A value cannot be written or does not fit, or ``schema`` names what is no
+            column.
+        FileExistsError: There is a dataset, and ``if_exists`` is "error".
+        OSError: The store fails.
+
+    Example:
+        >>> _ = tfs.write_table({"x": [1, 2], "name": ["ada", "bob"]}, "train")
+        >>> tfs.read_table("train", columns=["x"])
+        {'x': array([1, 2])}
+    """
+    parts = parts_of(table, nan_as_null=nan_as_null, flatten=flatten)
+    first = next(parts, Part())
+    chosen = chosen_schema(schema)
+    _, count, _ = numbered_target(url, num_shards)
+    in_order = is_one_table(table) and isinstance(count, int) and count > 1
+    runs = InRuns(first.rows, count) if in_order and count else None
+    with ShardedWriter(
+        url,
+        shard_for=runs,
+        num_shards=num_shards,
+        max_shard_bytes=max_shard_bytes,
+        compression=compression,
+        if_exists=if_exists,
+        keep_replaced=keep_replaced,
+        on_progress=on_progress,
+        storage_options=storage_options,
+        storage=storage,
+    ) as writer:
+        kept = writer._kept()
+        encoder = encoder_of(first, chosen, kept_features(kept), exact=exact)
+        if encoder.features is not None:
+            schema_of_both(kept, encoder.features.to_json())
+        for part in chain([first], parts):
+            for batch in encoder.batches(part):
+                writer.write_batch(batch)
+        if encoder.schema is not None:
+            writer._keep_schema(encoder.schema)
+    return writer.manifest
 
 
 # `TableJob`: a `WriteJob` whose tasks write tables. The commit finds one schema for all.

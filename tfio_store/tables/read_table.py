@@ -1,4 +1,4 @@
-"""`iter_tables`: a dataset of Examples as a stream of Arrow record batches, decoded by threads."""
+"""`read_table` and `iter_tables`: a dataset of Examples as columns, decoded by threads."""
 
 from __future__ import annotations
 
@@ -14,20 +14,22 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from tfio_store.dataset.model import Limits
 from tfio_store.dataset.source import Source, open_dataset
-from tfio_store.example import decode_examples
+from tfio_store.example import Examples, decode_examples
 from tfio_store.example.arrow import to_arrow
 from tfio_store.example.arrow_types import as_type, with_room
-from tfio_store.example.codec import SchemaToRead, decode_columns
+from tfio_store.example.codec import SchemaToRead, Strings, decode_columns
 from tfio_store.example.decoding import Nulls, most_room
+from tfio_store.example.kinds import Labels
+from tfio_store.example.ragged import joined_columns
 from tfio_store.example.schema import Schema, schema_to_read
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
 from tfio_store.storage import Storage, threads
 from tfio_store.storage.storage import given_storage
-from tfio_store.tables.infer import schema_of_source, telling
+from tfio_store.tables.infer import read_by, schema_of_source, telling
 from tfio_store.tables.source_errors import of_source
 
-__all__ = ["arrow_types", "decoded", "iter_tables", "rows_of", "table_batches", "whole_schema"]
+__all__ = ["arrow_types", "iter_tables", "read_table", "rows_of", "table_batches", "whole_schema"]
 
 
 # Batches of records decoded by threads, in order and a few ahead.
@@ -107,6 +109,79 @@ def _decode(
 ) -> T:
     with of_source(source, first):
         return decode(batch)
+
+
+def read_table(
+    source: Source,
+    *,
+    columns: Sequence[str] | None = None,
+    schema: SchemaToRead | None = None,
+    strings: Strings = "object",
+    nulls: Nulls = "mask",
+    labels: Labels = "numbers",
+    decode_images: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    storage: Storage | None = None,
+    max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+) -> Examples:
+    """Read a whole dataset of Examples as columns, with the rows in the order of the shards.
+
+    Of SequenceExamples, feature lists are columns beside those of the context.
+
+    Args:
+        source (str | PathLike | list): See `RecordReader`.
+        columns (list[str] | None): The columns to read. The others are stepped over undecoded.
+            Default None: all of them.
+        schema (Schema | dict | str | None): What the records hold. "bytes": one column, ``record``,
+            of the records as they are. "auto": what the manifest says, or else what `infer_schema`
+            finds in some records; what these lack is not read. Default None: what the manifest
+            says, or else what all records show.
+        strings (str): See `decode_examples`. Default "object".
+        nulls (str): See `decode_examples`. Default "mask".
+        labels (str): See `decode_examples`. Default "numbers".
+        decode_images (bool): See `decode_examples`. Default False.
+        storage_options (dict | None): See `RecordReader`. Default None.
+        storage (Storage | None): See `RecordReader`. Default None.
+        max_record_bytes (int): See `RecordReader`. Default 1 GiB.
+
+    Returns:
+        Examples: A dict of columns, shaped as by `decode_examples`. ``.to_arrow()`` and
+        ``.to_pandas()`` make a table of it.
+
+    Raises:
+        CorruptRecordError: A record is neither an Example nor a SequenceExample.
+        KeyError: There is no such column.
+        SchemaError: A record is not as the schema says.
+        NoRecordsError: There are no records to infer a schema from.
+        OSError: The storage fails.
+
+    Example:
+        >>> _ = tfs.write_table({"x": [1, 2], "name": ["ada", "bob"]}, "train")
+        >>> tfs.read_table("train").to_pandas().shape
+        (2, 2)
+    """
+    storage = given_storage(storage_options, storage)
+    with RecordReader(source, storage=storage, max_record_bytes=max_record_bytes) as reader:
+        full = reader.dataset.schema if schema is None else read_by(schema, reader.dataset)
+        batches: Iterable[RecordBatch] = reader.batches()
+        if full is None:
+            # A feature may be missing, or of one length, in all records but the last.
+            batches = list(batches)
+            full = schema_of_source(batches, source, storage)
+        wanted = full if columns is None else full.select(columns)
+        how: Any = {
+            "strings": strings,
+            "nulls": nulls,
+            "labels": labels,
+            "decode_images": decode_images,
+        }
+        decode = partial(decode_examples, schema=wanted, **how)
+        room = most_room(wanted.values())
+        with closing(decoded(batches, decode, source, room=room)) as made:
+            parts = list(made)
+    parts = parts or [decode_examples([], wanted, **how)]
+    joined = {name: joined_columns([part[name] for part in parts]) for name in wanted}
+    return Examples(joined, parts[0].schema)
 
 
 # `iter_tables`: a dataset of Examples as a stream of Arrow record batches.
