@@ -77,8 +77,7 @@ if TYPE_CHECKING:
     from tfio_store.tables.convert import Conversion, convert
     from tfio_store.tables.count import ShardCount, count, count_shards
     from tfio_store.tables.infer import infer_schema
-    from tfio_store.tables.partition import Partition
-    from tfio_store.tables.partitions import partitions
+    from tfio_store.tables.partitions import Partition, partitions
     from tfio_store.tables.read_table import iter_tables, read_table
     from tfio_store.tables.stats import DatasetStats, FeatureStats, stats
     from tfio_store.tables.write_table import write_table
@@ -211,7 +210,7 @@ _HOMES = {
     "Mixture": "tfio_store.read.mixture",
     "NoRecordsError": "tfio_store.errors",
     "Nullable": "tfio_store.example",
-    "Partition": "tfio_store.tables.partition",
+    "Partition": "tfio_store.tables.partitions",
     "Progress": "tfio_store.write.progress",
     "ProgressBar": "tfio_store.write.progress",
     "Ragged": "tfio_store.example",

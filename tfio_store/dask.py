@@ -17,8 +17,8 @@ from tfio_store.example.schema import Schema, schema_to_read
 from tfio_store.storage import Storage
 from tfio_store.storage.storage import given_storage
 from tfio_store.tables.infer import telling
-from tfio_store.tables.partition import Partition, row_batches, row_types
-from tfio_store.tables.partitions import partitions
+from tfio_store.tables.partitions import Partition, partitions, row_batches
+from tfio_store.tables.read_table import row_types
 from tfio_store.tables.write_table import TableJob, WrittenTable, needs
 from tfio_store.write.commit import KEEP_REPLACED, IfExists, Names
 from tfio_store.write.write_job import WriteJob

@@ -26,8 +26,7 @@ from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.storage import Storage
 from tfio_store.storage.storage import given_storage
 from tfio_store.tables.infer import read_by
-from tfio_store.tables.partition import Partition
-from tfio_store.tables.partitions import partitions
+from tfio_store.tables.partitions import Partition, partitions
 from tfio_store.tables.read_table import arrow_types
 
 __all__ = ["iterable_dataset"]

@@ -9,7 +9,8 @@ import pytest
 
 import tfio_store as tfs
 from tfio_store.example.schema import Schema
-from tfio_store.tables.partition import row_batches, row_types, rows_maker
+from tfio_store.tables.partitions import row_batches
+from tfio_store.tables.read_table import row_types, rows_maker
 
 pa = pytest.importorskip("pyarrow")
 

@@ -19,7 +19,8 @@ from apache_beam.transforms.core import RestrictionProvider
 from tfio_store.example.schema import Schema
 from tfio_store.read.fetch import BlockBatch, BlockRange
 from tfio_store.records.framing import RecordBatch
-from tfio_store.tables.partition import Partition, rows_maker
+from tfio_store.tables.partitions import Partition
+from tfio_store.tables.read_table import rows_maker
 
 __all__ = ["Give", "ReadBlocks", "check_url", "codec_of", "decoder_of", "is_told", "told"]
 

@@ -35,7 +35,7 @@ from tfio_store.example.schema import Schema
 from tfio_store.storage import Storage
 from tfio_store.storage.redaction import redacted
 from tfio_store.storage.storage import given_storage
-from tfio_store.tables.partition import row_types
+from tfio_store.tables.read_table import row_types
 from tfio_store.tables.write_table import TableJob, chosen_schema
 from tfio_store.write.commit import KEEP_REPLACED, IfExists, Names, Plan
 from tfio_store.write.write_job import WriteJob

@@ -21,8 +21,8 @@ from tfio_store.ray.tensors import ONLY_ROWS, tensor_names, with_tensors
 from tfio_store.storage import Storage
 from tfio_store.storage.storage import given_storage
 from tfio_store.tables.infer import telling
-from tfio_store.tables.partition import Partition, row_batches, row_types
-from tfio_store.tables.partitions import partitions
+from tfio_store.tables.partitions import Partition, partitions, row_batches
+from tfio_store.tables.read_table import row_types
 
 __all__ = ["TFRecordDatasource", "read_tfrecords"]
 

@@ -20,8 +20,8 @@ from tfio_store.spark.types import (
 )
 from tfio_store.spark.writing import writer_of
 from tfio_store.tables.infer import telling
-from tfio_store.tables.partition import Partition, row_types
-from tfio_store.tables.partitions import partitions
+from tfio_store.tables.partitions import Partition, partitions
+from tfio_store.tables.read_table import row_types
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -21,7 +21,7 @@ from tfio_store.example.codec import SchemaToRead, Strings, decode_columns
 from tfio_store.example.decoding import Nulls, most_room
 from tfio_store.example.kinds import Labels
 from tfio_store.example.ragged import joined_columns
-from tfio_store.example.schema import Schema, schema_to_read
+from tfio_store.example.schema import RECORD, Schema, column_names, schema_to_read
 from tfio_store.read.reader import RecordReader
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
 from tfio_store.storage import Storage, threads
@@ -29,7 +29,15 @@ from tfio_store.storage.storage import given_storage
 from tfio_store.tables.infer import read_by, schema_of_source, telling
 from tfio_store.tables.source_errors import of_source
 
-__all__ = ["arrow_types", "iter_tables", "read_table", "rows_of", "table_batches", "whole_schema"]
+__all__ = [
+    "arrow_types",
+    "iter_tables",
+    "read_table",
+    "row_types",
+    "rows_maker",
+    "table_batches",
+    "whole_schema",
+]
 
 
 # Batches of records decoded by threads, in order and a few ahead.
@@ -296,7 +304,7 @@ def _decoded_table(batch: RecordBatch, wanted: Schema) -> Any:
     return to_arrow(decode_columns(batch, wanted, "batch", nulls), wanted)
 
 
-def rows_of(batch: RecordBatch, wanted: Schema, types: Any, source: object) -> Iterator[Any]:
+def _rows_of(batch: RecordBatch, wanted: Schema, types: Any, source: object) -> Iterator[Any]:
     """The rows of one batch of records, as Arrow record batches of `arrow_types`. Errors name the
     ``source``."""
     import pyarrow as pa
@@ -365,3 +373,45 @@ def _of_rows(pa: Any, tables: Iterator[Any], rows: int) -> Generator[Any, None, 
             yield from joined.slice(start, rows).to_batches()
             start += rows
         waiting = [joined.slice(start)]
+
+
+# The rows of tasks of engines, which read records that may have no schema.
+
+
+def row_types(schema: Schema | None, columns: Sequence[str] | None = None) -> Any:
+    """The Arrow schema of the rows. KeyError if there is no such column, TypeError of one name."""
+    names = None if columns is None else column_names(columns)
+    if schema is not None:
+        return arrow_types(schema if names is None else schema.select(names))
+    import pyarrow as pa
+
+    for name in names or ():
+        if name != RECORD:
+            raise KeyError(
+                f"no column {name!r}: no schema says what the records hold, so that they are "
+                f"bytes in the column {RECORD!r}; pass schema=, for example what "
+                "tfio_store.infer_schema(source) finds"
+            )
+    return pa.schema([(RECORD, pa.large_binary()) for _ in {*(names or (RECORD,))}])
+
+
+def rows_maker(
+    schema: Schema | None, columns: Sequence[str] | None, source: object
+) -> Callable[[RecordBatch], Iterator[Any]]:
+    """The function that makes Arrow record batches of `row_types` of one batch of records. Errors
+    name the ``source``."""
+    types = row_types(schema, columns)
+    if schema is None:
+        return lambda batch: iter([_whole_records(batch, types)])
+    wanted = schema if columns is None else schema.select(columns)
+    return lambda batch: _rows_of(batch, wanted, types, source)
+
+
+def _whole_records(batch: RecordBatch, types: Any) -> Any:
+    import pyarrow as pa
+
+    if len(types):
+        arrays = [batch.to_arrow().cast(of.type) for of in types]
+        return pa.RecordBatch.from_arrays(arrays, schema=types)
+    empty = pa.Array.from_buffers(pa.struct([]), len(batch), [None])
+    return pa.RecordBatch.from_struct_array(empty)
