@@ -383,18 +383,18 @@ def test_a_row_of_many_fields_does_not_widen_the_rows_before_it(
 def test_tables_are_small_where_other_rows_have_more_columns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tfio_store.tables.formats import text_tables
+    from tfio_store.tables.formats import table_files
 
     monkeypatch.setattr(json_lines, "CELLS", 1000)
     cells = []
-    table = text_tables._table
+    table = table_files._table
 
     def made_table(*how: Any) -> Any:
         found = table(*how)
         cells.append(sum(map(len, found.values())))
         return found
 
-    monkeypatch.setattr(text_tables, "_table", made_table)
+    monkeypatch.setattr(table_files, "_table", made_table)
     wide = {f"k{i}": [i] for i in range(400)}
     found = made(tmp_path, "jsonl", lines(*({"a": i} for i in range(100)), wide))
     assert found["a"].tolist() == [*range(100), None]

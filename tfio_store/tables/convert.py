@@ -21,19 +21,11 @@ from tfio_store.example.arrow import needed_pyarrow
 from tfio_store.example.codec import SchemaLike
 from tfio_store.example.feature import Feature
 from tfio_store.example.schema import Schema
-from tfio_store.records.texts import unknown
 from tfio_store.storage import Storage
 from tfio_store.storage.redaction import redacted
 from tfio_store.storage.storage import check_storage, for_writing, given_storage
 from tfio_store.storage.stored_file import OutputFile
-from tfio_store.tables.formats.array_files import ImageFolder, read_arrays
-from tfio_store.tables.formats.table_files import (
-    FORMATS,
-    format_of,
-    read_tables,
-    without_query,
-    write_tables,
-)
+from tfio_store.tables.formats.array_files import ImageFolder, check_columns, read_arrays
 from tfio_store.tables.formats.tar_samples import read_samples, write_samples
 from tfio_store.tables.read_table import iter_tables
 from tfio_store.tables.rows import Selection, rows_of
@@ -44,9 +36,17 @@ from tfio_store.write.progress import OnProgress
 __all__ = ["Conversion", "convert"]
 
 _TFRECORD = "tfrecord"
-_SUFFIXES = {"webdataset": (".tar", ".tar.gz", ".tgz"), "numpy": (".npy", ".npz")}
-_WRITTEN = (_TFRECORD, *FORMATS, "webdataset")
+_TABLES = ("parquet", "csv", "jsonl", "arrow")
+_WRITTEN = (_TFRECORD, *_TABLES, "webdataset")
 _READ = (*_WRITTEN, "images", "numpy")
+_SUFFIXES = {
+    ".parquet": "parquet", ".pq": "parquet",
+    ".csv": "csv",
+    ".jsonl": "jsonl", ".ndjson": "jsonl",
+    ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow",
+    ".tar": "webdataset", ".tar.gz": "webdataset", ".tgz": "webdataset",
+    ".npy": "numpy", ".npz": "numpy",
+}  # fmt: skip
 _LINES = 1 << 20
 _NEITHER = (
     "copy() makes a dataset of datasets, and a table's file ends in .parquet, .csv, .jsonl "
@@ -173,7 +173,7 @@ def convert(
             f"exactly one side must be TFRecord: source= is {read}, target= is {written}; "
             + (_NEITHER if read == _TFRECORD else "name a dataset")
         )
-    if read in FORMATS:
+    if read in _TABLES:
         needed_pyarrow()
     wanted = None if columns is None else list(columns)
     if written == _TFRECORD:
@@ -222,13 +222,17 @@ def _tables(
         if not isinstance(names, str | os.PathLike):
             raise ValueError("source= takes one folder of images")
         folder = ImageFolder(names, storage)
-        found = folder.features if columns is None else _chosen(folder.features, columns)
+        check_columns(columns, folder.features)
+        wanted = folder.features if columns is None else columns
+        found = {name: folder.features[name] for name in wanted}
         return ({name: table[name] for name in found} for table in folder.tables()), found
     dataset = open_dataset(names, storage)
     if form == "webdataset":
         return read_samples(dataset, columns), {}
     if form == "numpy":
         return read_arrays(dataset, columns), {}
+    from tfio_store.tables.formats.table_files import read_tables
+
     return read_tables(dataset, form, columns, schema or Schema({})), {}
 
 
@@ -247,13 +251,6 @@ def _raw_if_wide(of: Any) -> Any:
         with contextlib.suppress(ValueError, TypeError):
             return Feature(of, raw=raw)
     return of
-
-
-def _chosen(features: dict[str, Feature], columns: list[str]) -> dict[str, Feature]:
-    for name in columns:
-        if name not in features:
-            raise ValueError(unknown("column", name, features))
-    return {name: features[name] for name in columns}
 
 
 def _format(given: str | None, name: Any, argument: str) -> str:
@@ -277,10 +274,10 @@ def _told(source: OneSource) -> str:
     if isinstance(source, DatasetPart):
         return _TFRECORD
     name = os.fspath(source)
-    path = without_query(name).lower()
-    of_suffix = {suffix: form for form, ends in _SUFFIXES.items() for suffix in ends}
-    found = next((of_suffix[suffix] for suffix in of_suffix if path.endswith(suffix)), None)
-    return found or format_of(name) or _TFRECORD
+    if name.startswith(("http://", "https://")):  # in other names ? is a part of a pattern
+        name = name.partition("?")[0]
+    ends = (form for suffix, form in _SUFFIXES.items() if name.lower().endswith(suffix))
+    return next(ends, _TFRECORD)
 
 
 def _to_file(
@@ -308,6 +305,8 @@ def _to_file(
             records = write_samples(_rows(source, storage, columns), file, compressed=packed)
         else:
             batches = iter_tables(source, columns=columns, storage=storage)
+            from tfio_store.tables.formats.table_files import write_tables
+
             records = write_tables(batches, form, file)
     except BaseException:
         output.abort()

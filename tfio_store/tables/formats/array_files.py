@@ -8,7 +8,7 @@ import io
 import os
 import zipfile
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
 from typing import IO, Any
@@ -20,13 +20,19 @@ from tfio_store.dataset.checks import counted
 from tfio_store.dataset.model import Dataset
 from tfio_store.example.feature import Feature
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
-from tfio_store.records.texts import warn
+from tfio_store.records.texts import unknown, warn
 from tfio_store.storage import Storage
 from tfio_store.storage.store import ObjectInfo, Store
 from tfio_store.storage.stored_file import StoredFile
-from tfio_store.tables.formats.table_files import check_columns
 
-__all__ = ["ImageFolder", "read_arrays"]
+__all__ = ["ImageFolder", "check_columns", "read_arrays"]
+
+
+def check_columns(columns: Sequence[str] | None, names: Collection[str]) -> None:
+    """ValueError unless there are such columns."""
+    for name in columns or ():
+        if name not in names:
+            raise ValueError(unknown("column", name, names))
 
 
 # NumPy's files, .npy and .npz, read in pieces of rows.

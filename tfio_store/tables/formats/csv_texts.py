@@ -7,6 +7,10 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as csv
+
 from tfio_store.example.feature import Feature
 from tfio_store.tables.formats import json_lines
 from tfio_store.tables.formats.json_lines import as_whole, float64_holds
@@ -27,8 +31,6 @@ _TOO_SMALL = ("straddl", "Empty CSV file or block")
 
 def header_of(file: Any) -> tuple[int, list[str]]:
     """Where the header begins, and the names in it."""
-    import pyarrow.csv as csv
-
     begin, block = _first_line(file), _BLOCK
     while True:
         with _Turn(file, begin) as turn:
@@ -40,9 +42,6 @@ def header_of(file: Any) -> tuple[int, list[str]]:
 
 def rows_of_texts(file: Any, begin: int, names: list[str]) -> Iterator[Any]:
     """Batches of texts. Where a block is too small, the file is read anew, by larger ones."""
-    import pyarrow as pa
-    import pyarrow.csv as csv
-
     given, block = 0, _BLOCK
     converting = csv.ConvertOptions(
         column_types=dict.fromkeys(names, pa.string()),
@@ -67,8 +66,6 @@ def rows_of_texts(file: Any, begin: int, names: list[str]) -> Iterator[Any]:
 
 def _options(block: int, *, blank_rows: bool = False) -> dict[str, Any]:
     """An empty line of one column is a null, also at the end: convert writes nulls so."""
-    import pyarrow.csv as csv
-
     return {
         "read_options": csv.ReadOptions(block_size=block),
         "parse_options": csv.ParseOptions(
@@ -139,8 +136,6 @@ _TRUTH = r"^(true|false)$"
 def pieces_of(file: Any) -> Iterator[tuple[int, dict[str, Any]]]:
     """Some rows at a time, how many they are, and their columns as arrays of texts; the first has
     no rows. Bytes that are not UTF-8 are an error."""
-    import pyarrow as pa
-
     begin, names = header_of(file)
     _check_names(names)
     yield 0, {name: pa.array([], pa.string()) for name in names}
@@ -158,35 +153,29 @@ def _check_names(names: list[str]) -> None:
 def type_of(texts: Any) -> Any:
     """The Arrow type that holds what these texts say. Numbers with leading zeros are texts, and so
     are dates."""
-    import pyarrow as pa
-
     held = _without_nulls(texts).drop_null()
     if not len(held):
         return pa.null() if texts.null_count == len(texts) else _marks()
     if _all(held, _TRUTH, ignore_case=True):
         return pa.bool_()
     if _all(held, _INTEGER):
-        return _integer_type(pa, held)
+        return _integer_type(held)
     return pa.float64() if _all(held, _NUMBER) and _held_by_floats(held) else pa.string()
 
 
 def _marks() -> Any:
     """The type of texts that all stand for nulls: a text type that joins any other."""
-    import pyarrow as pa
-
     return pa.large_string()
 
 
 def _held_by_floats(held: Any) -> bool:
     """Integers aside: what they lose beside fractions is an error."""
-    import pyarrow.compute as pc
-
     fractions = held.filter(pc.invert(pc.match_substring_regex(held, _INTEGER)))
     long = fractions.filter(pc.match_substring_regex(fractions, _LONG))
     return all(map(float64_holds, long.to_pylist()))
 
 
-def _integer_type(pa: Any, held: Any) -> Any:
+def _integer_type(held: Any) -> Any:
     """Text for those that no integer type holds."""
     for kind in (pa.int64(), pa.uint64()):
         try:
@@ -199,8 +188,6 @@ def _integer_type(pa: Any, held: Any) -> Any:
 
 def common_type(one: Any, two: Any) -> Any:
     """The type of values of both types: text, if there is no other."""
-    import pyarrow as pa
-
     if _marks() in (one, two):
         other = two if one == _marks() else one
         return _marks() if pa.types.is_null(other) else other
@@ -219,8 +206,6 @@ def _check_exact(values: Any) -> None:
 
 def _integers(values: Any, digits: int) -> list[str]:
     """Those of more characters than this."""
-    import pyarrow.compute as pc
-
     held = values.drop_null()
     whole = held.filter(pc.match_substring_regex(held, _INTEGER))
     return list(whole.filter(pc.greater(pc.utf8_length(whole), digits)).to_pylist())
@@ -228,9 +213,6 @@ def _integers(values: Any, digits: int) -> list[str]:
 
 def as_type(texts: Any, kind: Any) -> Any:
     """The values of the texts. ValueError for one that is none."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if pa.types.is_string(kind) or kind == _marks():
         return texts
     values = _without_nulls(texts)
@@ -241,8 +223,6 @@ def as_type(texts: Any, kind: Any) -> Any:
 
 def as_values(texts: Any, feature: Feature) -> list[Any]:
     """Python values of the texts, as a feature of this dtype takes them."""
-    import pyarrow as pa
-
     if feature.dtype in ("str", "bytes"):
         values = texts.to_pylist()
         return values if feature.nullable else [value or "" for value in values]
@@ -258,9 +238,6 @@ def as_values(texts: Any, feature: Feature) -> list[Any]:
 
 def _as_floats(texts: Any, kind: Any) -> list[Any]:
     """The schema's user may round fractions, but not integers, and nothing becomes an infinity."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     for text in _integers(texts, 15 if kind.itemsize == 8 else 0):
         as_whole(int(text), kind)
     values = texts.cast(pa.float64())
@@ -272,16 +249,11 @@ def _as_floats(texts: Any, kind: Any) -> list[Any]:
 
 def _without_nulls(texts: Any) -> Any:
     """The texts without the blanks around them, and nulls for what stands for one."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     trimmed = pc.utf8_trim_whitespace(texts)
     marks = pc.is_in(trimmed, value_set=pa.array(_NULLS))
     return pc.if_else(marks, pa.scalar(None, pa.string()), trimmed)
 
 
 def _all(texts: Any, pattern: str, *, ignore_case: bool = False) -> bool:
-    import pyarrow.compute as pc
-
     found = pc.match_substring_regex(texts, pattern, ignore_case=ignore_case)
     return bool(pc.all(found).as_py())

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 __all__ = [
     "CELLS",
@@ -187,15 +188,11 @@ def _columns(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
 def _undecided() -> Any:
     """The type of values that are all in `NOT_FINITE`: numbers if other rows hold numbers, else
     texts. `type_of` gives this type for nothing else."""
-    import pyarrow as pa
-
     return pa.dictionary(pa.int8(), pa.string())
 
 
 def decided(kind: Any) -> Any:
     """The type when all rows are seen."""
-    import pyarrow as pa
-
     if kind.equals(_undecided()):
         return pa.string()
     if pa.types.is_list(kind):
@@ -207,15 +204,11 @@ def decided(kind: Any) -> Any:
 
 def as_type(values: list[Any], kind: Any) -> Any:
     """The values as an array."""
-    import pyarrow as pa
-
     return pa.array(_numbers(values, kind), kind)
 
 
 def _numbers(values: list[Any], kind: Any) -> list[Any]:
     """The values with numbers for what stands for them."""
-    import pyarrow as pa
-
     if pa.types.is_float64(kind):
         return [NOT_FINITE[value] if type(value) is str else value for value in values]
     if pa.types.is_list(kind):
@@ -232,8 +225,6 @@ def _numbers(values: list[Any], kind: Any) -> list[Any]:
 
 def type_of(values: list[Any]) -> Any:
     """The Arrow type that holds these values as they are. ValueError if none does."""
-    import pyarrow as pa
-
     kinds = {type(value) for value in values} - {type(None)}
     if not kinds:
         return pa.null()
@@ -259,8 +250,6 @@ def type_of(values: list[Any]) -> Any:
 
 def common_type(one: Any, two: Any) -> Any:
     """The type of values of both types. ValueError if there is none."""
-    import pyarrow as pa
-
     numbers = (pa.int64(), pa.uint64(), pa.float64())
     if one.equals(two) or pa.types.is_null(two):
         return one

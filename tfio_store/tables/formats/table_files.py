@@ -1,43 +1,29 @@
-"""Files of tables: Parquet, CSV, JSON lines and Arrow IPC, read and written in pieces. Needs
-pyarrow."""
+"""Files of tables: Parquet, CSV, JSON lines and Arrow IPC, read and written in pieces."""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.csv as csv
+
 from tfio_store.dataset.model import Dataset
+from tfio_store.example import decode_examples
+from tfio_store.example.feature import ClassLabel, Feature
 from tfio_store.example.schema import Schema
-from tfio_store.records.texts import unknown
 from tfio_store.storage.stored_file import OutputFile, StoredFile
 from tfio_store.tables.formats import csv_texts, json_lines
-from tfio_store.tables.formats.text_tables import Piece, text_tables
+from tfio_store.tables.formats.array_files import check_columns
+from tfio_store.tables.formats.json_lines import as_whole, check_range
+from tfio_store.tables.texts import from_iso
 
-__all__ = ["FORMATS", "check_columns", "format_of", "read_tables", "without_query", "write_tables"]
-
-FORMATS = ("parquet", "csv", "jsonl", "arrow")
-
-_SUFFIXES = {
-    ".parquet": "parquet", ".pq": "parquet",
-    ".csv": "csv",
-    ".jsonl": "jsonl", ".ndjson": "jsonl",
-    ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow",
-}  # fmt: skip
+__all__ = ["read_tables", "write_tables"]
 
 _ROWS = 16 << 10
-
-
-def format_of(name: str) -> str | None:
-    """The format by the end of a file's name; None for all other names."""
-    path = without_query(name).lower()
-    return next((form for suffix, form in _SUFFIXES.items() if path.endswith(suffix)), None)
-
-
-def without_query(name: str) -> str:
-    """A web address without what follows its path. In other names ? is a part of a pattern."""
-    return name.partition("?")[0] if name.startswith(("http://", "https://")) else name
 
 
 def read_tables(
@@ -46,23 +32,15 @@ def read_tables(
     """The rows of all files, as tables of a few rows each. The files must have the same columns.
     The types of texts are those in ``schema``, where it names them."""
     if form in _TEXTS:
-        return text_tables(partial(_pieces, dataset, form), form, columns, schema)
-    return _typed(dataset, form, columns)
+        return _text_tables(dataset, form, columns, schema)
+    return _typed_tables(dataset, form, columns)
 
 
-def _pieces(dataset: Dataset, form: str) -> Iterator[Piece]:
-    for url, file in _opened(dataset):
-        with _naming(url, form):
-            yield from ((url, rows, columns) for rows, columns in _TEXTS[form].pieces_of(file))
-
-
-def _typed(dataset: Dataset, form: str, columns: list[str] | None) -> Iterator[Any]:
+def _typed_tables(dataset: Dataset, form: str, columns: list[str] | None) -> Iterator[Any]:
     """The tables of each file. The first has no rows: columns may be all that a file has."""
-    import pyarrow as pa
-
     for url, file in _opened(dataset):
-        with _naming(url, form):
-            schema, batches = _READERS[form](pa, pa.PythonFile(file, mode="r"), columns)
+        with _of_file(url, form):
+            schema, batches = _READERS[form](pa.PythonFile(file, mode="r"), columns)
             yield schema.empty_table()
             for batch in batches:
                 yield pa.Table.from_batches([batch])
@@ -76,10 +54,8 @@ def _opened(dataset: Dataset) -> Iterator[tuple[str, StoredFile]]:
 
 
 @contextlib.contextmanager
-def _naming(url: str, form: str) -> Iterator[None]:
+def _of_file(url: str, form: str) -> Iterator[None]:
     """Errors name the file."""
-    import pyarrow as pa
-
     try:
         yield
     except (
@@ -92,7 +68,7 @@ def _naming(url: str, form: str) -> Iterator[None]:
         raise ValueError(f"{url}: cannot be read as {form}: {error}") from error
 
 
-def _parquet(pa: Any, file: Any, columns: list[str] | None) -> tuple[Any, Iterator[Any]]:
+def _parquet(file: Any, columns: list[str] | None) -> tuple[Any, Iterator[Any]]:
     import pyarrow.parquet as pq
 
     found = pq.ParquetFile(file)
@@ -100,7 +76,7 @@ def _parquet(pa: Any, file: Any, columns: list[str] | None) -> tuple[Any, Iterat
     return schema, found.iter_batches(_ROWS, columns=columns)
 
 
-def _arrow(pa: Any, file: Any, columns: list[str] | None) -> tuple[Any, Iterator[Any]]:
+def _arrow(file: Any, columns: list[str] | None) -> tuple[Any, Iterator[Any]]:
     try:
         found = pa.ipc.open_file(file)
         batches = (found.get_batch(i) for i in range(found.num_record_batches))
@@ -122,8 +98,6 @@ _READERS: dict[str, Callable[..., tuple[Any, Iterator[Any]]]] = {
     "arrow": _arrow,
 }
 
-_TEXTS: dict[str, Any] = {"csv": csv_texts, "jsonl": json_lines}
-
 
 def _selected(batch: Any, columns: list[str] | None) -> Any:
     if columns is None:
@@ -132,43 +106,186 @@ def _selected(batch: Any, columns: list[str] | None) -> Any:
     return batch.select(columns)
 
 
-def check_columns(columns: Sequence[str] | None, names: list[str]) -> None:
-    """ValueError unless there are such columns."""
-    for name in columns or ():
-        if name not in names:
-            raise ValueError(unknown("column", name, names))
+# Tables of formats that have no types: CSV and JSON lines. They are read twice: all of the values
+# decide the types, and so none of them changes.
+
+
+_TEXTS: dict[str, Any] = {"csv": csv_texts, "jsonl": json_lines}
+
+Piece = tuple[str, int, dict[str, Any]]
+"""A file's URL, the number of some of its rows, and their columns. Rows may have no column."""
+
+
+def _text_tables(
+    dataset: Dataset, form: str, columns: list[str] | None, schema: Schema
+) -> Iterator[dict[str, Any]]:
+    """The rows as tables of a few rows each; the first has none. What ``schema`` names gets its
+    type. The values decide the others. ValueError where a value would change."""
+    types = _types(_pieces(dataset, form), form, schema)
+    check_columns(columns, types)
+    names = list(types) if columns is None else columns
+    begun = False
+    for url, rows, piece in _pieces(dataset, form):
+        if rows and not types:
+            raise ValueError(f"{url}: its rows have no columns, and so a table cannot hold them")
+        for count, part in _narrow(piece, rows, len(names)):
+            yield _table(url, part, count, names, types, schema)
+            begun = True
+    if not begun:
+        yield {name: _empty(types[name], schema.get(name)) for name in names}
+
+
+def _pieces(dataset: Dataset, form: str) -> Iterator[Piece]:
+    for url, file in _opened(dataset):
+        with _of_file(url, form):
+            yield from ((url, rows, columns) for rows, columns in _TEXTS[form].pieces_of(file))
+
+
+def _narrow(piece: dict[str, Any], rows: int, width: int) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The rows of a piece in runs that make small tables: other rows may have far more columns."""
+    step = max(1, json_lines.CELLS // max(1, width))
+    for start in range(0, rows, step):
+        stop = min(rows, start + step)
+        yield stop - start, {name: values[start:stop] for name, values in piece.items()}
+
+
+def _types(pieces: Iterator[Piece], form: str, schema: Schema) -> dict[str, Any]:
+    """The type of all values of each column. What ``schema`` names has none."""
+    reader = _TEXTS[form]
+    types: dict[str, Any] = {}
+    for url, _, piece in pieces:
+        if form == "csv" and types:
+            _check_names(url, piece, types)
+        for name, values in piece.items():
+            if name in schema and not _of_kind(schema[name], form):
+                types[name] = None
+                continue
+            with _of_column(url, name):
+                found = reader.type_of(values)
+                types[name] = reader.common_type(types.get(name, found), found)
+    if form == "jsonl":
+        return {name: kind and json_lines.decided(kind) for name, kind in types.items()}
+    return types
+
+
+def _check_names(url: str, piece: dict[str, Any], types: dict[str, Any]) -> None:
+    """Lines of CSV do not name their fields: files of other columns are other tables."""
+    for name in types.keys() ^ piece.keys():
+        has = "has a" if name in piece else "lacks the"
+        raise ValueError(
+            f"{url}: it {has} column {name!r}, unlike the first file; convert it apart, or mend it"
+        )
+
+
+def _of_kind(feature: Feature, form: str) -> bool:
+    """Classes are names or numbers: the values decide."""
+    return form == "csv" and isinstance(feature.kind, ClassLabel)
+
+
+def _table(
+    url: str,
+    piece: dict[str, Any],
+    rows: int,
+    names: list[str],
+    types: dict[str, Any],
+    schema: Schema,
+) -> dict[str, Any]:
+    made = {}
+    for name in names:
+        if name not in piece and types[name] is not None:
+            made[name] = pa.nulls(rows, types[name])
+            continue
+        values = piece.get(name, [None] * rows)
+        with _of_column(url, name):
+            if types[name] is None:
+                made[name] = _chosen(values, schema[name])
+            elif isinstance(values, list):
+                made[name] = json_lines.as_type(values, types[name])
+            else:
+                made[name] = csv_texts.as_type(values, types[name])
+    return made
+
+
+def _empty(kind: Any, feature: Feature | None) -> Any:
+    if kind is not None:
+        return pa.array([], kind)
+    assert feature is not None
+    return decode_examples([], {"of": feature})["of"]
+
+
+def _chosen(values: Any, feature: Feature) -> Any:
+    """The values as what the feature is encoded from."""
+    if not isinstance(values, list):
+        values = csv_texts.as_values(values, feature)
+    kind = feature.item_dtype()
+    return [_as(feature.dtype, kind, value) for value in values]
+
+
+def _as(dtype: str, kind: Any, value: Any) -> Any:
+    if isinstance(value, list):
+        return [_as(dtype, kind, item) for item in value]
+    if dtype == "bytes":
+        return _as_bytes(value)
+    if isinstance(value, str) and dtype.startswith(("datetime64", "timedelta64")):
+        return from_iso(value, dtype)
+    if "float" in dtype:
+        return _as_float(value, kind)
+    return value
+
+
+def _as_bytes(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, dict) and list(value) == ["base64"]:
+        try:
+            return base64.b64decode(value["base64"], validate=True)
+        except (binascii.Error, TypeError) as error:
+            raise ValueError(f"it holds no base64: {error}") from None
+    return value
+
+
+def _as_float(value: Any, kind: Any) -> Any:
+    """JSON has neither NaN nor infinities; and 1 is 1.0."""
+    if isinstance(value, str):
+        return json_lines.NOT_FINITE.get(value, value)
+    if type(value) is float:
+        check_range(value, kind)
+    return as_whole(value, kind) if type(value) is int else value
+
+
+@contextlib.contextmanager
+def _of_column(url: str, name: str) -> Iterator[None]:
+    """Errors name file and column."""
+    try:
+        yield
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ValueError(
+            f"{url}: column {name!r}: {error}; choose its type by schema=, or mend the file"
+        ) from error
 
 
 def write_tables(batches: Any, form: str, file: OutputFile) -> int:
     """Write a `pyarrow.RecordBatchReader`, and give the number of its rows."""
-    import pyarrow as pa
-
     rows = 0
     sink = pa.PythonFile(file, mode="w")
-    with _writing(form), _writer(pa, form, sink, batches.schema) as writer:
-        for batch in batches:
-            writer.write_batch(batch)
-            rows += batch.num_rows
+    try:
+        with _WRITERS[form](sink, batches.schema) as writer:
+            for batch in batches:
+                writer.write_batch(batch)
+                rows += batch.num_rows
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise ValueError(f"{form} cannot hold this table: {error}") from error
     return rows
 
 
-@contextlib.contextmanager
-def _writing(form: str) -> Iterator[None]:
-    import pyarrow as pa
+def _parquet_writer(sink: Any, schema: Any) -> Any:
+    import pyarrow.parquet as pq
 
-    try:
-        yield
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise ValueError(f"{form} cannot hold this table: {error}") from error
+    return pq.ParquetWriter(sink, schema)
 
 
-def _writer(pa: Any, form: str, sink: Any, schema: Any) -> Any:
-    if form == "parquet":
-        import pyarrow.parquet as pq
-
-        return pq.ParquetWriter(sink, schema)
-    if form == "csv":
-        import pyarrow.csv as csv
-
-        return csv.CSVWriter(sink, schema)
-    return pa.ipc.new_file(sink, schema)
+_WRITERS: dict[str, Callable[..., Any]] = {
+    "parquet": _parquet_writer,
+    "csv": csv.CSVWriter,
+    "arrow": pa.ipc.new_file,
+}
