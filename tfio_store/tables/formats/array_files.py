@@ -7,22 +7,21 @@ from __future__ import annotations
 import io
 import os
 import zipfile
-from collections import deque
 from collections.abc import Collection, Iterator, Sequence
-from concurrent.futures import Future
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tfio_store.dataset.checks import counted
-from tfio_store.dataset.model import Dataset
+from tfio_store.dataset.model import MEMORY_BUDGET, Dataset
 from tfio_store.example.feature import Feature
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.records.texts import unknown, warn
-from tfio_store.storage import Storage
-from tfio_store.storage.store import ObjectInfo, Store
+from tfio_store.storage import Storage, Version
+from tfio_store.storage.read_ahead import Fetch, ReadAhead
+from tfio_store.storage.store import ObjectInfo
 from tfio_store.storage.stored_file import StoredFile
 
 __all__ = ["ImageFolder", "check_columns", "read_arrays"]
@@ -209,31 +208,26 @@ class ImageFolder:
 
     def tables(self) -> Iterator[dict[str, Any]]:
         """Columns of some images at a time."""
-        waiting: deque[tuple[ObjectInfo, Future[Any]]] = deque()
         table: dict[str, list[Any]] = {name: [] for name in self.features}
         nbytes = 0
-        for each in self._images:
-            waiting.append((each, _begun(self._store, each)))
-            if len(waiting) >= self._store.in_flight:
-                nbytes += self._take(waiting, table)
-            if nbytes >= _IMAGE_BYTES or len(table["path"]) >= _IMAGES:
-                yield table
-                table, nbytes = {name: [] for name in self.features}, 0
-        while waiting:
-            self._take(waiting, table)
+        with closing(ReadAhead(map(self._fetch, self._images), budget=MEMORY_BUDGET)) as ahead:
+            for fetch, data in ahead:
+                table["image"].append(bytes(data))
+                table["path"].append(fetch.path[len(self._folder) :])
+                if self._classes:
+                    table["label"].append(self._classes[self._class_of(fetch.tag)])
+                nbytes += fetch.cost
+                if nbytes >= _IMAGE_BYTES or len(table["path"]) >= _IMAGES:
+                    yield table
+                    table, nbytes = {name: [] for name in self.features}, 0
         if table["path"]:
             yield table
 
-    def _take(
-        self, waiting: deque[tuple[ObjectInfo, Future[Any]]], table: dict[str, list[Any]]
-    ) -> int:
-        each, reading = waiting.popleft()
-        data = bytes(reading.result())
-        table["image"].append(data)
-        table["path"].append(each.path[len(self._folder) :])
-        if self._classes:
-            table["label"].append(self._classes[self._class_of(each)])
-        return len(data)
+    def _fetch(self, image: ObjectInfo) -> Fetch[ObjectInfo]:
+        size, store = image.size, self._store
+        if size > DEFAULT_MAX_RECORD_BYTES:
+            raise ValueError(f"{store.url(image.path)}: {size} bytes are too many for a record")
+        return Fetch(store, image.path, 0, size, image, size, Version(image.etag))
 
     def _class_of(self, image: ObjectInfo) -> str:
         return image.path[len(self._folder) :].rpartition("/")[0].partition("/")[0]
@@ -241,9 +235,3 @@ class ImageFolder:
     def _is_hidden(self, each: ObjectInfo) -> bool:
         parts = each.path[len(self._folder) :].split("/")
         return any(part.startswith((".", "_")) for part in parts)
-
-
-def _begun(store: Store, image: ObjectInfo) -> Future[Any]:
-    if image.size > DEFAULT_MAX_RECORD_BYTES:
-        raise ValueError(f"{store.url(image.path)}: {image.size} bytes are too many for a record")
-    return store.read(image.path, 0, image.size, etag=image.etag)
