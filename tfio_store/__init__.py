@@ -59,11 +59,11 @@ if TYPE_CHECKING:
     from tfio_store.example.schema import Schema
     from tfio_store.maintain.build_index import build_index, write_idx
     from tfio_store.maintain.clean import Leftovers, clean
-    from tfio_store.maintain.copy import copy
+    from tfio_store.maintain.copy import copy, salvage
     from tfio_store.maintain.diff import DatasetDiff, diff
     from tfio_store.maintain.doctor import Diagnosis, diagnose
     from tfio_store.maintain.info import DatasetInfo, ShardFacts, info
-    from tfio_store.maintain.salvage import VerifyReport, salvage, verify
+    from tfio_store.maintain.verify import VerifyReport, verify
     from tfio_store.read.mixture import Mixture, mix
     from tfio_store.read.reader import RecordReader
     from tfio_store.read.record_source import RecordSource
@@ -236,7 +236,7 @@ _HOMES = {
     "TaskWriter": "tfio_store.write.task",
     "TruncatedRecordError": "tfio_store.errors",
     "UncertainCommitError": "tfio_store.errors",
-    "VerifyReport": "tfio_store.maintain.salvage",
+    "VerifyReport": "tfio_store.maintain.verify",
     "WriteJob": "tfio_store.write.write_job",
     "arrow_dataset": "tfio_store.tables.arrow_dataset",
     "backend": "tfio_store.example",
@@ -265,10 +265,10 @@ _HOMES = {
     "read_table": "tfio_store.tables.read_table",
     "report": "tfio_store.show.report",
     "reshard_state": "tfio_store.read.reshard",
-    "salvage": "tfio_store.maintain.salvage",
+    "salvage": "tfio_store.maintain.copy",
     "slice": "tfio_store.dataset.slice",
     "stats": "tfio_store.tables.stats",
-    "verify": "tfio_store.maintain.salvage",
+    "verify": "tfio_store.maintain.verify",
     "write_idx": "tfio_store.maintain.build_index",
     "write_table": "tfio_store.tables.write_table",
     "write_tfds": "tfio_store.episodes.writer",

@@ -1,28 +1,38 @@
-"""`copy`: one dataset of one or many sources: merged, resharded, recompressed, shuffled."""
+"""`copy`: one dataset of one or many sources: merged, resharded, recompressed, shuffled. `salvage`:
+the same of what is sound in them."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from tfio_store.dataset.header_walk import codec_of
 from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.model import Dataset, Limits
 from tfio_store.dataset.source import Source, open_dataset, repeatable
 from tfio_store.dataset.source_names import numbered_target
-from tfio_store.maintain.salvage import described, held_to, usual_codec
+from tfio_store.errors import SchemaError
+from tfio_store.example import decode_examples
+from tfio_store.example.codec import infer_feature_lists, infer_features
+from tfio_store.example.feature import ROW_LENGTHS
+from tfio_store.example.schema import Schema
+from tfio_store.maintain.verify import VerifyReport, look_at_objects, sound_batches
 from tfio_store.read.reader import RecordReader
-from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
+from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES, RecordBatch
+from tfio_store.records.texts import alike, warn
 from tfio_store.storage import Storage
 from tfio_store.storage.storage import check_storage, given_storage
 from tfio_store.tables.count import counted
+from tfio_store.tables.source_errors import of_source
 from tfio_store.write.commit import KEEP_REPLACED, IfExists
 from tfio_store.write.placement import InRuns
 from tfio_store.write.progress import OnProgress, Progress, check_on_progress
 from tfio_store.write.sharded_writer import ShardedWriter
 
-__all__ = ["copy"]
+__all__ = ["copy", "salvage", "usual_codec"]
 
 
 def copy(
@@ -124,6 +134,84 @@ def copy(
     return writer.manifest
 
 
+def salvage(
+    source: Source,
+    target: str | os.PathLike[str],
+    *,
+    compression: str | None = "auto",
+    storage_options: Mapping[str, Any] | None = None,
+    storage: Storage | None = None,
+    max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES,
+    on_progress: OnProgress | None = None,
+    num_shards: int | None = None,
+    if_exists: IfExists = "error",
+    keep_replaced: float = KEEP_REPLACED,
+    target_compression: str | None = "same",
+    target_storage: Storage | None = None,
+) -> VerifyReport:
+    """Copy every sound record of a source, in order, to a new dataset.
+
+    Args:
+        source (str | PathLike | list): See `RecordReader`.
+        target (str | PathLike): Folder and name of the new dataset, as for `ShardedWriter`.
+        compression (str | None): The source's. See `RecordReader`. Default "auto".
+        storage_options (dict | None): The source's. See `RecordReader`. Default None.
+        storage (Storage | None): See `RecordReader`. Default None.
+        max_record_bytes (int): See `RecordReader`. Default 1 GiB.
+        on_progress (Callable | None): Called with the `Progress` so far. Default None.
+        num_shards (int | None): The target's. Default None: as many as the source has.
+        if_exists (str): See `ShardedWriter`. Default "error".
+        keep_replaced (float): See `ShardedWriter`. Seconds, default 3600.
+        target_compression (str | None): As for `ShardedWriter`. Default "same": what most of the
+            source's files have.
+        target_storage (Storage | None): How the target's storage is reached. Default None: as the
+            source's.
+
+    Returns:
+        VerifyReport: What was copied, and what was lost.
+
+    Raises:
+        OSError: The storage fails; FileExistsError if the target exists and ``if_exists`` is
+            "error".
+        ManifestError: A manifest or index cannot be read.
+        SchemaError: A record does not fit the dataset to append to.
+        ValueError: An argument is not as described.
+
+    Example:
+        >>> with tfs.TFRecordWriter("a.tfrecord") as writer:
+        ...     writer.write_batch([b"one", b"two"])
+        >>> with open("a.tfrecord", "r+b") as file:
+        ...     _ = file.seek(12), file.write(b"X")
+        >>> report = tfs.salvage("a.tfrecord", "good/train")
+        >>> list(tfs.RecordReader("good/train")), len(report.skipped)
+        ([b'two'], 1)
+    """
+    check_on_progress(on_progress)
+    storage = given_storage(storage_options, storage)
+    check_storage(target_storage, "target_storage")
+    limits = Limits(max_record_bytes=max_record_bytes)
+    dataset = open_dataset(source, storage, compression=compression, limits=limits)
+    _, num_shards, _ = numbered_target(target, num_shards)
+    report = VerifyReport()
+    codec = usual_codec(dataset) if target_compression == "same" else target_compression
+    there = look_at_objects(dataset, report)
+    kept = described(dataset)
+    with ShardedWriter(
+        target,
+        num_shards=num_shards or max(len(dataset.shards), 1),
+        compression=codec,
+        if_exists=if_exists,
+        keep_replaced=keep_replaced,
+        **kept,
+        storage=target_storage or dataset.storage,
+    ) as writer:
+        sound = sound_batches(there, report, max_record_bytes, on_progress)
+        kept_by = None if "schema" in kept else writer._kept()
+        for batch in held_to(kept_by, sound, source):
+            writer.write_batch(batch)
+    return report
+
+
 def _codec(dataset: Dataset, wanted: str | None) -> str | None:
     return usual_codec(dataset) if wanted == "same" else wanted
 
@@ -134,3 +222,59 @@ def _with_whole(
     if on_progress is None:
         return None
     return lambda progress: on_progress(replace(progress, whole=dataset.num_records))
+
+
+def described(dataset: Dataset) -> dict[str, Any]:
+    """The schema and the metadata that all sources share."""
+    kept: dict[str, Any] = {}
+    for what in ("schema", "metadata"):
+        each = [getattr(each, what) for each in dataset.told]
+        if any(one != each[0] for one in each):
+            warn(f"the sources differ in their {what}, so it is not copied")
+        elif each and each[0] is not None:
+            kept[what] = each[0]
+    return kept
+
+
+def usual_codec(dataset: Dataset) -> str | None:
+    """The compression of most of the files."""
+    codecs = Counter(codec_of(dataset, i) for i in range(len(dataset.shards)))
+    return codecs.most_common(1)[0][0] if codecs else None
+
+
+# Holds records to the schema of the dataset that they are appended to.
+
+
+_WHOSE = "; the dataset to append to has this schema"
+
+
+def held_to(
+    kept: DatasetManifest | None, batches: Iterable[RecordBatch], source: Source
+) -> Iterator[RecordBatch]:
+    """The same batches. SchemaError for a record that readers of the dataset could not decode, or
+    that holds a feature that they would not see."""
+    if kept is None or kept.schema is None:
+        yield from batches
+        return
+    schema = Schema.from_json(kept.schema)
+    first = 0
+    for batch in batches:
+        with of_source(source, first):
+            _check(batch, schema)
+        yield batch
+        first += len(batch)
+
+
+def _check(batch: RecordBatch, schema: Schema) -> None:
+    known = {*schema, *(name + ROW_LENGTHS for name, of in schema.items() if of.nested)}
+    try:
+        decode_examples(batch, schema)
+        for number, record in enumerate(batch):
+            for name in {**infer_features(record), **infer_feature_lists(record)}:
+                if name not in known:
+                    reason = f"is not in the schema{alike(name, schema)}"
+                    raise SchemaError(reason, feature=name, record=number)
+    except SchemaError as error:
+        raise SchemaError(
+            error.reason + _WHOSE, feature=error.feature, record=error.record
+        ) from error

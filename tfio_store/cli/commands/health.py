@@ -21,7 +21,7 @@ from tfio_store.cli.progress import progress
 from tfio_store.dataset.checks import held
 
 if TYPE_CHECKING:
-    from tfio_store.maintain.salvage import VerifyReport
+    from tfio_store.maintain.verify import VerifyReport
 
 __all__ = ["clean", "index", "salvage", "verify"]
 
@@ -36,7 +36,7 @@ def verify(session: Session, urls: tuple[str, ...], quick: bool, **limits: Any) 
 
     Exit code 1 if there is any, and 5 if the source holds something else than TFRecords.
     """
-    from tfio_store.maintain.salvage import verify as verify_source
+    from tfio_store.maintain.verify import verify as verify_source
 
     source = urls if len(urls) > 1 else urls[0]
     with progress(session) as on_progress:
@@ -83,7 +83,7 @@ def salvage(
 
     Exit code 5 if the source holds something else than TFRecords.
     """
-    from tfio_store.maintain.salvage import salvage as salvage_source
+    from tfio_store.maintain.copy import salvage as salvage_source
     from tfio_store.storage.redaction import redacted
 
     with progress(session) as on_progress:
@@ -126,7 +126,7 @@ def index(
     """
     from tfio_store.dataset.source import open as open_source
     from tfio_store.maintain.build_index import build_index, write_idx_files
-    from tfio_store.maintain.salvage import usual_codec
+    from tfio_store.maintain.copy import usual_codec
     from tfio_store.storage.redaction import redacted
 
     if idx and (save_as is not None or index_dir is not None):
