@@ -56,11 +56,8 @@ class Leftovers:
     """
 
     objects: tuple[str, ...]
-    """Shards, indexes and claims that no manifest names."""
     uploads: tuple[str, ...]
-    """Objects whose upload was begun and never ended (a multipart upload, a temporary file)."""
     alive: tuple[str, ...]
-    """Claims of writers that may be at work. Their objects were left alone."""
 
 
 def clean(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -105,7 +105,7 @@ def copy(
     limits = Limits(max_record_bytes=max_record_bytes)
     dataset = open_dataset(names, storage, compression=compression, limits=limits)
     _, num_shards, _ = numbered_target(target, num_shards)
-    kept = described(dataset)
+    kept = _described(dataset)
     placed: dict[str, Any] = {"num_shards": num_shards, "max_shard_bytes": max_shard_bytes}
     if shuffle_seed is not None:
         placed["shuffle_seed"] = shuffle_seed
@@ -127,10 +127,7 @@ def copy(
             storage=target_storage or dataset.storage,
         ) as writer,
     ):
-        # One schema of all sources has been compared with that of the dataset to append to.
-        kept_by = None if "schema" in kept else writer._kept()
-        for batch in held_to(kept_by, reader.batches(), names):
-            writer.write_batch(batch)
+        _write(reader.batches(), writer, kept, names)
     return writer.manifest
 
 
@@ -193,22 +190,19 @@ def salvage(
     dataset = open_dataset(source, storage, compression=compression, limits=limits)
     _, num_shards, _ = numbered_target(target, num_shards)
     report = VerifyReport()
-    codec = usual_codec(dataset) if target_compression == "same" else target_compression
     there = look_at_objects(dataset, report)
-    kept = described(dataset)
+    kept = _described(dataset)
     with ShardedWriter(
         target,
         num_shards=num_shards or max(len(dataset.shards), 1),
-        compression=codec,
+        compression=_codec(dataset, target_compression),
         if_exists=if_exists,
         keep_replaced=keep_replaced,
         **kept,
         storage=target_storage or dataset.storage,
     ) as writer:
         sound = sound_batches(there, report, max_record_bytes, on_progress)
-        kept_by = None if "schema" in kept else writer._kept()
-        for batch in held_to(kept_by, sound, source):
-            writer.write_batch(batch)
+        _write(sound, writer, kept, source)
     return report
 
 
@@ -224,7 +218,7 @@ def _with_whole(
     return lambda progress: on_progress(replace(progress, whole=dataset.num_records))
 
 
-def described(dataset: Dataset) -> dict[str, Any]:
+def _described(dataset: Dataset) -> dict[str, Any]:
     """The schema and the metadata that all sources share."""
     kept: dict[str, Any] = {}
     for what in ("schema", "metadata"):
@@ -242,26 +236,23 @@ def usual_codec(dataset: Dataset) -> str | None:
     return codecs.most_common(1)[0][0] if codecs else None
 
 
-# Holds records to the schema of the dataset that they are appended to.
-
-
 _WHOSE = "; the dataset to append to has this schema"
 
 
-def held_to(
-    kept: DatasetManifest | None, batches: Iterable[RecordBatch], source: Source
-) -> Iterator[RecordBatch]:
-    """The same batches. SchemaError for a record that readers of the dataset could not decode, or
-    that holds a feature that they would not see."""
-    if kept is None or kept.schema is None:
-        yield from batches
-        return
-    schema = Schema.from_json(kept.schema)
+def _write(
+    batches: Iterable[RecordBatch], writer: ShardedWriter, kept: Mapping[str, Any], source: Source
+) -> None:
+    """Write the batches. SchemaError for a record that readers of the dataset to append to could
+    not decode, or that holds a feature that they would not see."""
+    # One schema of all sources has been compared with that of the dataset.
+    before = None if "schema" in kept else writer._kept()
+    schema = None if before is None or before.schema is None else Schema.from_json(before.schema)
     first = 0
     for batch in batches:
-        with of_source(source, first):
-            _check(batch, schema)
-        yield batch
+        if schema is not None:
+            with of_source(source, first):
+                _check(batch, schema)
+        writer.write_batch(batch)
         first += len(batch)
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import Any
 
 import numpy as np
@@ -15,12 +15,12 @@ from tfio_store.dataset.model import Dataset
 from tfio_store.dataset.source import Source, common_storage, open_dataset, repeatable
 from tfio_store.errors import CorruptRecordError
 from tfio_store.example.feature import Feature
+from tfio_store.maintain.verify import reported
 from tfio_store.read.reader import RecordReader
-from tfio_store.records.framing import FRAME_OVERHEAD
 from tfio_store.storage import Storage
 from tfio_store.storage.storage import check_storage, given_storage
 from tfio_store.tables.infer import first_schema
-from tfio_store.write.progress import OnProgress, Progress, check_on_progress
+from tfio_store.write.progress import OnProgress, check_on_progress
 
 __all__ = ["DatasetDiff", "diff"]
 
@@ -108,23 +108,11 @@ def diff(
     features = _features(_schema(first), _schema(second))
     compare = _places if ordered else _heaps
     with RecordReader.of(first) as one, RecordReader.of(second) as two:
-        found = compare(_told_of(one, on_progress, first.num_records), two)
+        told = reported(one, on_progress, first.num_records)
+        found = compare(chain.from_iterable(told), two)
     if not found.different and first.schema is None and second.schema is None:
         return found  # the first records show the features, and these may lie in another order
     return replace(found, features=features)
-
-
-def _told_of(
-    reader: RecordReader, on_progress: OnProgress | None, whole: int | None
-) -> Iterator[bytes]:
-    """Compare the records. Progress is reported after each batch."""
-    records = nbytes = 0
-    for batch in reader.batches():
-        yield from batch
-        records, nbytes = records + len(batch), nbytes + batch.nbytes
-        if on_progress is not None:
-            framed = nbytes + FRAME_OVERHEAD * records
-            on_progress(Progress(records, framed, 0, whole))
 
 
 def _places(one: Iterable[bytes], two: Iterable[bytes]) -> DatasetDiff:

@@ -20,7 +20,7 @@ from tfio_store.storage.store import LOOKS_AT_ONCE
 from tfio_store.storage.threads import mapped
 from tfio_store.write.progress import OnProgress, Progress, check_on_progress
 
-__all__ = ["VerifyReport", "look_at_objects", "sound_batches", "verify"]
+__all__ = ["VerifyReport", "look_at_objects", "reported", "sound_batches", "verify"]
 
 
 @dataclass
@@ -43,7 +43,6 @@ class VerifyReport:
 
     records: int = 0
     nbytes: int = 0
-    """Bytes of sound records, without framing."""
     skipped: list[SkippedRegion] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     quick: bool = False
@@ -152,13 +151,23 @@ def sound_batches(
     with RecordReader.of(
         dataset, on_corrupt=report.skipped.append, max_record_bytes=max_record_bytes
     ) as reader:
-        for batch in reader.batches():
+        for batch in reported(reader, on_progress, dataset.num_records):
             report.records += len(batch)
             report.nbytes += batch.nbytes
-            if on_progress is not None:
-                framed = report.nbytes + FRAME_OVERHEAD * report.records
-                on_progress(Progress(report.records, framed, 0, dataset.num_records))
             yield batch
+
+
+def reported(
+    reader: RecordReader, on_progress: OnProgress | None, whole: int | None
+) -> Iterator[RecordBatch]:
+    """The batches of a reader. Who asked is told of each what is read so far."""
+    records = nbytes = 0
+    for batch in reader.batches():
+        records, nbytes = records + len(batch), nbytes + batch.nbytes
+        if on_progress is not None:
+            framed = nbytes + FRAME_OVERHEAD * records
+            on_progress(Progress(records, framed, 0, whole))
+        yield batch
 
 
 def _read_through(
