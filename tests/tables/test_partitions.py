@@ -21,9 +21,9 @@ from tests.support.counted import Counted
 from tests.support.framed import framed
 from tests.support.long import first
 from tfio_store.dataset.manifest import BlockTable, DatasetManifest, ShardInfo
-from tfio_store.dataset.part import runs_of
 from tfio_store.errors import ReplacedError
 from tfio_store.storage import open_store
+from tfio_store.tables.partitions import runs_of
 
 MIB = 1 << 20
 CODECS = [None, "GZIP", "ZLIB", "ZSTD"]

@@ -17,14 +17,15 @@ import numpy as np
 
 from tfio_store.dataset.inflate.checkpoints import Restart
 from tfio_store.dataset.manifest import BlockTable, DatasetManifest
-from tfio_store.dataset.paged_shards import PagedShards, Places
+from tfio_store.dataset.paged_shards import PagedShards
+from tfio_store.dataset.shards import ListedShards, Shard
 from tfio_store.errors import ManifestError, printable
 from tfio_store.example.schema import Schema
 from tfio_store.records.arrays import Int64Array
 from tfio_store.records.compression import codec_name
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.records.texts import html_table
-from tfio_store.storage import ObjectInfo, Storage, Store, Version
+from tfio_store.storage import ObjectInfo, Storage, Store
 from tfio_store.storage.redaction import redacted
 from tfio_store.storage.store import LOOKS_AT_ONCE, listed
 from tfio_store.storage.threads import mapped
@@ -33,8 +34,8 @@ __all__ = [
     "Block",
     "Dataset",
     "DatasetPart",
-    "LazyShards",
     "Limits",
+    "ListedShards",
     "Shard",
     "Told",
     "common_told",
@@ -64,54 +65,6 @@ def common_told(told: Sequence[Told]) -> Told:
     """The facts that several sources share."""
     each = zip(*told, strict=True)
     return Told(*(said[0] if said.count(said[0]) == len(said) else None for said in each))
-
-
-@dataclass(frozen=True, slots=True)
-class Shard:
-    """One file of records, or a part of it, which ``blocks`` describe.
-
-    ``nbytes`` are the file's. ``compression`` is None (raw), "GZIP", "ZLIB" or "ZSTD", or "auto"
-    until the file is looked at. ``blocks``, ``records`` and ``crc32c`` (of the stored bytes) are
-    None while unknown. All reads of the shard share ``version``, so the bytes of two versions are
-    never mixed.
-    """
-
-    url: str
-    nbytes: int
-    compression: str | None = "auto"
-    records: int | None = None
-    blocks: BlockTable | None = None
-    crc32c: int | None = None
-    version: Version = field(default_factory=Version, compare=False, repr=False)
-    secret_url: str | None = field(default=None, compare=False, repr=False)
-    """The URL with its signature or password. ``url`` lacks that, because errors show it."""
-
-    @classmethod
-    def at(cls, store: Store, path: str, nbytes: int, **facts: Any) -> Shard:
-        """The shard that a store keeps under ``path``."""
-        url, address = store.url(path), store.address(path)
-        return cls(url, nbytes, secret_url=None if address == url else address, **facts)
-
-    @property
-    def address(self) -> str:
-        """The URL that opens it. It may hold a secret, so do not show it."""
-        return self.secret_url or self.url
-
-    @property
-    def is_part(self) -> bool:
-        """Whether only some of the file's records are meant, those that ``blocks`` describe."""
-        return self.blocks is not None and not self.blocks.whole
-
-    @property
-    def part_nbytes(self) -> int:
-        """The stored bytes of what is meant: of the whole file, or of the blocks of a part."""
-        if self.blocks is None or self.blocks.whole:
-            return self.nbytes
-        return int(self.blocks.offsets[-1] - self.blocks.offsets[0])
-
-    def known(self, **facts: Any) -> Shard:
-        """This shard, with more known about it."""
-        return replace(self, **facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,30 +133,6 @@ class DatasetPart(ABC):
         """Its name in errors, without secrets."""
 
 
-class LazyShards(Sequence[Shard]):
-    """Shards of a long dataset, which are read when somebody asks for them."""
-
-    paged: PagedShards
-    """Where they are read from. It answers from the root without a request."""
-
-    @abstractmethod
-    def of(self, shards: Iterable[int]) -> Iterator[Shard]:
-        """These shards, whose block tables are fetched many at once."""
-
-    @abstractmethod
-    def without_blocks(self, shard: int) -> Shard:
-        """One shard without its block table, which takes no request more."""
-
-    @abstractmethod
-    def part(self, start: int, stop: int) -> LazyShards:
-        """The shards that hold records ``start:stop``, the first and the last one cut. There must
-        be a record at least."""
-
-    @abstractmethod
-    def part_at(self, places: Places) -> LazyShards:
-        """The shards of the part that lies at these places. Nothing is read."""
-
-
 @dataclass(frozen=True)
 class Dataset(DatasetPart):
     """Shards in order, and how to reach them. It pickles as names and numbers, never as handles."""
@@ -221,14 +150,14 @@ class Dataset(DatasetPart):
 
     def shard(self, number: int) -> Shard:
         """One shard, of a long dataset without its block table."""
-        if isinstance(self.shards, LazyShards):
+        if isinstance(self.shards, ListedShards):
             return self.shards.without_blocks(number)
         return self.shards[number]
 
     @property
     def paged(self) -> PagedShards | None:
         """The list of shards of a long dataset. Of any other, all is known at once."""
-        return self.shards.paged if isinstance(self.shards, LazyShards) else None
+        return self.shards.paged if isinstance(self.shards, ListedShards) else None
 
     @property
     def num_records(self) -> int | None:

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from tfio_store.dataset.block_tables import BlockTable, StartsArray
-from tfio_store.dataset.model import Dataset, Shard
 from tfio_store.dataset.paged_shards import PagedShards, Places
 from tfio_store.dataset.shard_page import Listed
 from tfio_store.records.arrays import Int64Array
@@ -24,38 +23,10 @@ from tfio_store.records.framing import crc32c
 
 __all__ = [
     "PagedPart",
-    "cut_shard",
     "cut_table",
-    "in_turn",
     "part_at",
     "part_of_pages",
-    "record_counts",
-    "runs_of",
-    "shards_between",
 ]
-
-
-# Where to cut a row of units of known sizes, so that the runs between cuts are alike. No I/O.
-
-
-def runs_of(nbytes: Int64Array, count: int) -> Int64Array:
-    """int64 [count + 1]: where ``count`` runs of units of ``nbytes`` each begin and end. Each run
-    has a unit at least, so ``count`` is at most their number."""
-    ends = np.cumsum(nbytes)
-    wanted = np.linspace(0, float(ends[-1]), count + 1)[1:-1]
-    after = np.searchsorted(ends, wanted)
-    begins = ends[after] - nbytes[after]
-    cuts = after + (ends[after] - wanted <= wanted - begins)  # the nearer end of the unit
-    return in_turn(cuts, len(nbytes))
-
-
-def in_turn(cuts: Int64Array, units: int) -> Int64Array:
-    """The cuts with both ends of a row of units, moved so that a unit lies between any two."""
-    number = np.arange(1, len(cuts) + 1)
-    # cut i has at least i units before it, and as many behind it as runs are to come
-    room = np.maximum.accumulate(np.maximum(cuts - number, 0))
-    inside = np.minimum(room, units - len(cuts) - 1) + number
-    return np.concatenate([[0], inside, [units]]).astype(np.int64)
 
 
 def cut_table(table: BlockTable, first: int, stop: int) -> BlockTable:
@@ -113,42 +84,6 @@ def _cut_at_bytes(
         offsets[-1] = table.offsets[end - 1] + int(table.starts[stop])
     offsets[0] += int(ahead)
     return offsets, starts
-
-
-def cut_shard(shard: Shard, first: int, stop: int) -> Shard:
-    """Records ``first:stop`` of a shard, the blocks of which are known unless that is all of it."""
-    if (first, stop) == (0, shard.records):
-        return shard
-    if shard.blocks is None:
-        raise ValueError(
-            f"{shard.url}: is one {shard.compression} stream, which cannot be cut between records; "
-            "copy it with tfio_store.copy(), which compresses in blocks"
-        )
-    return shard.known(blocks=cut_table(shard.blocks, first, stop), records=stop - first)
-
-
-def record_counts(dataset: Dataset) -> Int64Array:
-    """int64 [n_shards]: the records of each shard. ValueError names one where it is unknown."""
-    counts = []
-    for shard in dataset.shards:
-        if shard.records is None:
-            raise ValueError(
-                f"{shard.url}: is one {shard.compression} stream, whose records were never "
-                "counted, so they have no numbers; copy it with tfio_store.copy(), which writes "
-                "blocks and an index"
-            )
-        counts.append(shard.records)
-    return np.array(counts, np.int64)
-
-
-def shards_between(dataset: Dataset, start: int, stop: int) -> Iterator[Shard]:
-    """The shards that hold records ``start:stop`` of a dataset, the first and the last one cut."""
-    ends = np.cumsum(record_counts(dataset))
-    before = 0
-    for shard, end in zip(dataset.shards, ends.tolist(), strict=True):
-        if before < stop and start < end:
-            yield cut_shard(shard, max(start - before, 0), min(stop, end) - before)
-        before = end
 
 
 # `PagedPart`: some neighbouring records of a long dataset.

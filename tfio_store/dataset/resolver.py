@@ -16,7 +16,6 @@ from itertools import compress
 from typing import NamedTuple, TypeAlias
 
 from tfio_store.dataset.folder import Folder, begin_to_find, find_manifest
-from tfio_store.dataset.listed_shards import committed_shards
 from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.model import Dataset, DatasetPart, Limits, Shard, Told, common_told
 from tfio_store.dataset.names import DatasetNames, manifest_name, split_url
@@ -30,6 +29,7 @@ from tfio_store.dataset.not_found import (
     shown,
     unfinished,
 )
+from tfio_store.dataset.shards import committed_shards
 from tfio_store.dataset.source_names import (
     Names,
     Numbered,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, TypeAlias
@@ -13,8 +14,8 @@ import numpy as np
 
 from tfio_store.dataset.checks import whole_number
 from tfio_store.dataset.header_walk import index_raw_shards
-from tfio_store.dataset.model import Dataset, DatasetPart, LazyShards, Limits
-from tfio_store.dataset.part import record_counts, shards_between
+from tfio_store.dataset.model import Dataset, DatasetPart, Limits, ListedShards, Shard
+from tfio_store.dataset.shards import cut_shard
 from tfio_store.dataset.source import (
     OneSource,
     Source,
@@ -23,6 +24,7 @@ from tfio_store.dataset.source import (
     names_of,
     open_dataset,
 )
+from tfio_store.records.arrays import Int64Array
 from tfio_store.storage import Storage
 from tfio_store.storage.redaction import redacted
 
@@ -174,7 +176,7 @@ def _said(source: object) -> str:
 
 def _cut(dataset: Dataset, span: str, limits: Limits) -> Dataset:
     """The part of a dataset that a span means. Files are walked only to count or to cut them."""
-    if isinstance(dataset.shards, LazyShards):
+    if isinstance(dataset.shards, ListedShards):
         start, stop = bounds_of(span, dataset.shards.paged.records)
         return replace(dataset, shards=dataset.shards.part(start, stop) if start < stop else ())
     unknown = [i for i, s in enumerate(dataset.shards) if s.records is None]
@@ -196,3 +198,27 @@ def _walked(dataset: Dataset, shards: list[int], limits: Limits) -> Dataset:
         alone, **limits._asdict(), starts_bytes=limits.memory_budget // _STARTS_SHARE
     )
     return dataset.with_shards(dict(zip(shards, found.shards, strict=True)))
+
+
+def record_counts(dataset: Dataset) -> Int64Array:
+    """int64 [n_shards]: the records of each shard. ValueError names one where it is unknown."""
+    counts = []
+    for shard in dataset.shards:
+        if shard.records is None:
+            raise ValueError(
+                f"{shard.url}: is one {shard.compression} stream, whose records were never "
+                "counted, so they have no numbers; copy it with tfio_store.copy(), which writes "
+                "blocks and an index"
+            )
+        counts.append(shard.records)
+    return np.array(counts, np.int64)
+
+
+def shards_between(dataset: Dataset, start: int, stop: int) -> Iterator[Shard]:
+    """The shards that hold records ``start:stop`` of a dataset, the first and the last one cut."""
+    ends = np.cumsum(record_counts(dataset))
+    before = 0
+    for shard, end in zip(dataset.shards, ends.tolist(), strict=True):
+        if before < stop and start < end:
+            yield cut_shard(shard, max(start - before, 0), min(stop, end) - before)
+        before = end

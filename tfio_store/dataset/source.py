@@ -19,18 +19,18 @@ from typing_extensions import TypeIs
 
 from tfio_store.dataset.folder import Folder
 from tfio_store.dataset.inflate.index import with_checkpoints
-from tfio_store.dataset.listed_shards import ListedShards, committed_shards
 from tfio_store.dataset.model import (
     Dataset,
     DatasetPart,
-    LazyShards,
     Limits,
+    ListedShards,
     Shard,
     Told,
     hold_versions,
 )
 from tfio_store.dataset.names import manifest_name, split_url
 from tfio_store.dataset.resolver import NOTHING, OneSource, Resolved, Resolver
+from tfio_store.dataset.shards import committed_shards
 from tfio_store.errors import ManifestError, TFIOStoreError
 from tfio_store.records.compression import codec_name
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
@@ -203,7 +203,7 @@ def open_dataset(
         shards = found[0].shards
     else:
         shards = [shard for one in found for shard in one.shards]
-    if not isinstance(shards, LazyShards):
+    if not isinstance(shards, ListedShards):
         shards = tuple(shards)
     dataset = replace(empty, shards=shards, told=_told(found))
     if not dataset.has_blocks:

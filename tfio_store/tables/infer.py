@@ -11,7 +11,7 @@ from itertools import chain, islice
 from os import PathLike
 from typing import Any, TypeGuard, cast
 
-from tfio_store.dataset.model import Dataset, LazyShards, Told
+from tfio_store.dataset.model import Dataset, ListedShards, Told
 from tfio_store.dataset.source import Source
 from tfio_store.dataset.tfds import tfds_features
 from tfio_store.errors import CorruptRecordError, NoRecordsError, SchemaError
@@ -310,7 +310,7 @@ def infer_schema(
             return known
         if full:
             return schema_of_source(reader.batches(), source, storage)
-        if isinstance(dataset.shards, LazyShards) or len(dataset.shards) < 2:
+        if isinstance(dataset.shards, ListedShards) or len(dataset.shards) < 2:
             return schema_of_source([list(islice(reader, sample))], source, storage)
     return _Sample(dataset, max_record_bytes).schema(sample, source, storage)
 

@@ -13,19 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from tfio_store.dataset.listed_shards import pack_shards, unpack_shards
 from tfio_store.dataset.model import (
     MEMORY_BUDGET,
     Dataset,
     DatasetPart,
-    LazyShards,
     Limits,
+    ListedShards,
     Shard,
     Told,
     common_told,
 )
 from tfio_store.dataset.paged_shards import PagedShards, Places
-from tfio_store.dataset.part import cut_shard, in_turn, runs_of
+from tfio_store.dataset.shards import cut_shard, pack_shards, unpack_shards
 from tfio_store.dataset.source import Source, open_dataset, repeatable
 from tfio_store.example.codec import SchemaToRead
 from tfio_store.example.schema import Schema
@@ -94,7 +93,7 @@ def partitions(
     dataset = open_dataset(source, storage, compression=compression)
     told = (common_told(dataset.told),) if dataset.told else ()
     found: Iterable[tuple[Sequence[Shard], int | None]]
-    if isinstance(dataset.shards, LazyShards):
+    if isinstance(dataset.shards, ListedShards):
         found = long_parts(dataset.shards, target_bytes, num_partitions)
     else:
         found = _Units(dataset).parts(target_bytes, num_partitions)
@@ -368,7 +367,7 @@ class Partition(DatasetPart):
         kept = (
             zlib.compress(pickle.dumps(tuple(common_told(dataset.told)))) if dataset.told else b""
         )
-        lazy = isinstance(dataset.shards, LazyShards)
+        lazy = isinstance(dataset.shards, ListedShards)
         shards = dataset.shards if lazy else pack_shards(dataset.shards)
         return _restored, (self.index, self.first_record, kept, dataset.storage, shards)
 
@@ -378,7 +377,7 @@ def _restored(
     first_record: int | None,
     told: bytes,
     storage: Storage,
-    shards: LazyShards | bytes,
+    shards: ListedShards | bytes,
 ) -> Partition:
     known = (Told(*pickle.loads(zlib.decompress(told))),) if told else ()
     unpacked = unpack_shards(shards) if isinstance(shards, bytes) else shards
@@ -486,6 +485,29 @@ def _blocks_of(shard: Shard, start: int, stop: int) -> Shard | None:
     return cut_shard(plain, first, last) if first < last else None
 
 
+# Where to cut a row of units of known sizes, so that the runs between cuts are alike. No I/O.
+
+
+def runs_of(nbytes: Int64Array, count: int) -> Int64Array:
+    """int64 [count + 1]: where ``count`` runs of units of ``nbytes`` each begin and end. Each run
+    has a unit at least, so ``count`` is at most their number."""
+    ends = np.cumsum(nbytes)
+    wanted = np.linspace(0, float(ends[-1]), count + 1)[1:-1]
+    after = np.searchsorted(ends, wanted)
+    begins = ends[after] - nbytes[after]
+    cuts = after + (ends[after] - wanted <= wanted - begins)  # the nearer end of the unit
+    return in_turn(cuts, len(nbytes))
+
+
+def in_turn(cuts: Int64Array, units: int) -> Int64Array:
+    """The cuts with both ends of a row of units, moved so that a unit lies between any two."""
+    number = np.arange(1, len(cuts) + 1)
+    # cut i has at least i units before it, and as many behind it as runs are to come
+    room = np.maximum.accumulate(np.maximum(cuts - number, 0))
+    inside = np.minimum(room, units - len(cuts) - 1) + number
+    return np.concatenate([[0], inside, [units]]).astype(np.int64)
+
+
 # The partitions of a long dataset. Of its block tables only those are read in which a cut lies.
 
 
@@ -494,8 +516,8 @@ _NEAR = 16
 
 
 def long_parts(
-    shards: LazyShards, target_bytes: int, count: int | None
-) -> Iterator[tuple[LazyShards, int]]:
+    shards: ListedShards, target_bytes: int, count: int | None
+) -> Iterator[tuple[ListedShards, int]]:
     """The shards of each partition, and the number of its first record.
 
     All pages of the list are read, once. Blocks of one shard are taken for equally long.

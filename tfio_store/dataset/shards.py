@@ -1,5 +1,5 @@
-"""The shards of a long dataset, read from its list when they are asked for, and packed for other
-processes.
+"""`Shard`, and the shards of a committed dataset: those of a long one are read from its list when
+they are asked for. Packed, they go to other processes.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import pickle
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 from typing import Any, overload
 
@@ -19,16 +19,82 @@ from tfio_store.dataset.block_tables import BlockTable, ShardInfo
 from tfio_store.dataset.folder import Folder
 from tfio_store.dataset.inflate.checkpoints import Checkpoints
 from tfio_store.dataset.manifest import DatasetManifest
-from tfio_store.dataset.model import LazyShards, Shard
 from tfio_store.dataset.paged_shards import PagedShards, Places
-from tfio_store.dataset.part import part_at, part_of_pages
+from tfio_store.dataset.part import cut_table, part_at, part_of_pages
 from tfio_store.records.arrays import Int64Array
-from tfio_store.storage import Version
+from tfio_store.storage import Store, Version
 
-__all__ = ["ListedShards", "committed_shards", "pack_shards", "unpack_shards"]
+__all__ = [
+    "ListedShards",
+    "Shard",
+    "committed_shards",
+    "cut_shard",
+    "pack_shards",
+    "unpack_shards",
+]
 
 
-class ListedShards(LazyShards):
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One file of records, or a part of it, which ``blocks`` describe.
+
+    ``nbytes`` are the file's. ``compression`` is None (raw), "GZIP", "ZLIB" or "ZSTD", or "auto"
+    until the file is looked at. ``blocks``, ``records`` and ``crc32c`` (of the stored bytes) are
+    None while unknown. All reads of the shard share ``version``, so the bytes of two versions are
+    never mixed.
+    """
+
+    url: str
+    nbytes: int
+    compression: str | None = "auto"
+    records: int | None = None
+    blocks: BlockTable | None = None
+    crc32c: int | None = None
+    version: Version = field(default_factory=Version, compare=False, repr=False)
+    secret_url: str | None = field(default=None, compare=False, repr=False)
+    """The URL with its signature or password. ``url`` lacks that, because errors show it."""
+
+    @classmethod
+    def at(cls, store: Store, path: str, nbytes: int, **facts: Any) -> Shard:
+        """The shard that a store keeps under ``path``."""
+        url, address = store.url(path), store.address(path)
+        return cls(url, nbytes, secret_url=None if address == url else address, **facts)
+
+    @property
+    def address(self) -> str:
+        """The URL that opens it. It may hold a secret, so do not show it."""
+        return self.secret_url or self.url
+
+    @property
+    def is_part(self) -> bool:
+        """Whether only some of the file's records are meant, those that ``blocks`` describe."""
+        return self.blocks is not None and not self.blocks.whole
+
+    @property
+    def part_nbytes(self) -> int:
+        """The stored bytes of what is meant: of the whole file, or of the blocks of a part."""
+        if self.blocks is None or self.blocks.whole:
+            return self.nbytes
+        return int(self.blocks.offsets[-1] - self.blocks.offsets[0])
+
+    def known(self, **facts: Any) -> Shard:
+        """This shard, with more known about it."""
+        return replace(self, **facts)
+
+
+def cut_shard(shard: Shard, first: int, stop: int) -> Shard:
+    """Records ``first:stop`` of a shard, the blocks of which are known unless that is all of it."""
+    if (first, stop) == (0, shard.records):
+        return shard
+    if shard.blocks is None:
+        raise ValueError(
+            f"{shard.url}: is one {shard.compression} stream, which cannot be cut between records; "
+            "copy it with tfio_store.copy(), which compresses in blocks"
+        )
+    return shard.known(blocks=cut_table(shard.blocks, first, stop), records=stop - first)
+
+
+class ListedShards(Sequence[Shard]):
     """A sequence of `Shard` with their block tables. It pickles as the places of the pages.
 
     An item takes up to two requests: its page and its table. Iterating keeps many in flight.
