@@ -51,58 +51,54 @@ class Units:
     def __init__(self, dataset: Dataset, *, streams: bool) -> None:
         self.dataset = dataset
         self._streams = streams
+        paged = dataset.paged
+        self._paged = None if paged is None or (streams and paged.raw) else paged
+        """The list of a long dataset whose blocks are the units. It is asked as far as it is
+        needed."""
 
     @cached_property
-    def _starts(self) -> Order | PagedShards:
-        """int64 [n_shards + 1]: how many units stand before each shard. Of the blocks of a long
-        dataset its list of shards, which is asked as far as it is needed."""
-        paged = self.dataset.paged
-        if paged is None:
-            counts = [1 if table is None else len(table) for table in self.tables()]
-            return np.cumsum([0, *counts], dtype=np.int64)
-        return np.arange(len(paged) + 1) if self.is_stream(0) else paged
+    def _starts(self) -> Order:
+        """int64 [n_shards + 1]: how many units stand before each shard."""
+        if self.dataset.paged is not None:
+            return np.arange(len(self.dataset.shards) + 1)
+        counts = [1 if table is None else len(table) for table in self.tables()]
+        return np.cumsum([0, *counts], dtype=np.int64)
 
     def __len__(self) -> int:
-        starts = self._starts
-        return starts.blocks if isinstance(starts, PagedShards) else int(starts[-1])
+        return int(self._starts[-1]) if self._paged is None else self._paged.blocks
 
     def __getitem__(self, number: int) -> tuple[int, Block | None]:
         """A unit's shard, and which block of it; None for a shard that is read as one stream."""
-        starts = self._starts
-        if isinstance(starts, PagedShards):
-            shards, firsts = starts.shards_of("blocks", np.array([number], np.int64))
-            shard, first = int(shards[0]), int(firsts[0])
+        if self._paged is None:
+            shard = int(self._starts.searchsorted(number, side="right")) - 1
+            first = int(self._starts[shard])
         else:
-            shard = int(starts.searchsorted(number, side="right")) - 1
-            first = int(starts[shard])
+            shards, firsts = self._paged.shards_of("blocks", np.array([number], np.int64))
+            shard, first = int(shards[0]), int(firsts[0])
         return shard, None if self.is_stream(shard) else self.dataset.block(shard, number - first)
 
     def first(self, shard: int) -> int:
         """The number of a shard's first unit."""
-        starts = self._starts
-        if isinstance(starts, PagedShards):
-            return starts.first_of("blocks", shard)
-        return int(starts[shard])
+        if self._paged is None:
+            return int(self._starts[shard])
+        return self._paged.first_of("blocks", shard)
 
     def is_of(self, number: int, shard: int) -> bool:
         """Whether a unit is of this shard, of which a unit was asked for before."""
-        starts = self._starts
-        if isinstance(starts, PagedShards):
-            return 0 <= number - self.first(shard) < starts.listed(shard).blocks
-        return bool(starts[shard] <= number < starts[shard + 1])
+        if self._paged is None:
+            return bool(self._starts[shard] <= number < self._starts[shard + 1])
+        return 0 <= number - self.first(shard) < self._paged.listed(shard).blocks
 
     def begin(self, numbers: Numbers) -> None:
         """Begin to fetch the tables of these units, which are asked for soon."""
-        paged = self.dataset.paged
-        if paged is not None and len(numbers) and not self.is_stream(0):
-            shards, _ = paged.shards_of("blocks", np.asarray(numbers, np.int64))
-            paged.begin_tables(dict.fromkeys(shards.tolist()))
+        if self._paged is not None and len(numbers):
+            shards, _ = self._paged.shards_of("blocks", np.asarray(numbers, np.int64))
+            self._paged.begin_tables(dict.fromkeys(shards.tolist()))
 
     def records(self, numbers: Numbers) -> Iterator[int | None]:
         """How many records each of these units holds, in any order. None where it is unknown."""
-        paged = self.dataset.paged
-        if paged is not None and len(numbers) and not self.is_stream(0):
-            return _records_of_blocks(paged, np.asarray(numbers, np.int64))
+        if self._paged is not None and len(numbers):
+            return _records_of_blocks(self._paged, np.asarray(numbers, np.int64))
         units = (self[int(number)] for number in numbers)
         return (
             self.dataset.shard(shard).records if block is None else block.records
@@ -112,16 +108,16 @@ class Units:
     def tables(self) -> Iterator[BlockTable | None]:
         """For each shard the blocks that are units. None if the whole shard is one unit."""
         shards = self.dataset.shards
-        paged = self.dataset.paged
-        if paged is None:
-            return (None if self.is_stream(i) else s.blocks for i, s in enumerate(shards))
-        return repeat(None, len(shards)) if self.is_stream(0) else paged.tables(range(len(shards)))
+        if self._paged is not None:
+            return self._paged.tables(range(len(shards)))
+        if self.dataset.paged is not None:
+            return repeat(None, len(shards))
+        return (None if self.is_stream(i) else s.blocks for i, s in enumerate(shards))
 
     def is_stream(self, shard: int) -> bool:
         """Whether a whole shard is one unit."""
-        paged = self.dataset.paged
-        if paged is not None:
-            return self._streams and paged.raw
+        if self.dataset.paged is not None:
+            return self._paged is None
         known = self.dataset.shards[shard]
         if known.blocks is None or known.is_part:
             return known.blocks is None
@@ -150,9 +146,8 @@ class Units:
     def running(self, pieces: Pieces) -> Running:
         """The running totals of the records of pieces of these units. ValueError if one is a
         stream."""
-        paged = self.dataset.paged
-        if paged is not None and not self.is_stream(0) and _is_all(pieces, len(self)):
-            return _PagedTotals(paged)
+        if self._paged is not None and _is_all(pieces, len(self)):
+            return _PagedTotals(self._paged)
         for number in np.asarray(pieces.numbers, np.int64)[pieces.counts(self.counts) < 0][:1]:
             shard = self.dataset.shard(self[int(number)][0])
             raise ValueError(
