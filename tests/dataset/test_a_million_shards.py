@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tfio_store as tfs
-import tfio_store.dataset.paged_shards as paged_shards
+import tfio_store.dataset.pages as pages_of_lists
 from tests.support.counted import Counted
 from tests.support.million import BLOCKS, record, write_many
 from tests.support.rounds import Rounds
@@ -143,7 +143,7 @@ def test_tables_that_nobody_came_for_make_room(
 ) -> None:
     paged = tfs.RecordSource(many[0]).dataset.paged
     assert paged is not None
-    monkeypatch.setattr(paged_shards, "_TABLES_BEGUN", 40 * paged.listed(0).place.nbytes)
+    monkeypatch.setattr(pages_of_lists, "_TABLES_BEGUN", 40 * paged.listed(0).place.nbytes)
     for first in range(0, 200, 50):
         counted.clear()
         paged.begin_tables(range(first, first + 30))

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from typing_extensions import Buffer as BytesLike
 
-from tfio_store.dataset import paged_shards
+from tfio_store.dataset import pages
 from tfio_store.dataset.block_tables import BlockTable, ShardInfo
-from tfio_store.dataset.paged_shards import PagedShards
+from tfio_store.dataset.pages import Pages
 from tfio_store.dataset.shard_page import (
     INDEX_HEADER_BYTES,
     Listed,
@@ -186,8 +186,8 @@ def test_the_bytes_of_tables_in_flight_are_bounded(
     limit: int, tables: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A list may say that each of its tables takes gigabytes."""
-    monkeypatch.setattr(paged_shards, "_TABLES_TOGETHER", limit)
-    monkeypatch.setattr(paged_shards, "_TABLES_KEPT", 0)
+    monkeypatch.setattr(pages, "_TABLES_TOGETHER", limit)
+    monkeypatch.setattr(pages, "_TABLES_KEPT", 0)
     shard = SHARDS["positioned"]
     data = encode_table(shard)
     assert 100 <= len(data) < 134
@@ -196,7 +196,7 @@ def test_the_bytes_of_tables_in_flight_are_bounded(
     page = encode_page([Listed(one, 2, place) for one in bare])
     ref = PageRef("page", 0, len(page), decode_page(page).totals, page_crc(page))
     held = Held(page, data)
-    shards = PagedShards([ref], held, raw=True)
+    shards = Pages([ref], held, raw=True)
     for found in shards.tables(range(40)):
         assert found == shard.blocks
         assert held.asked <= tables * len(data)

@@ -27,6 +27,7 @@ from tfio_store.dataset.header_walk import format_idx, parse_idx
 from tfio_store.dataset.manifest import DatasetManifest, Fingerprint
 from tfio_store.dataset.names import DatasetNames
 from tfio_store.dataset.paged_shards import PagedShards
+from tfio_store.dataset.pages import Pages
 from tfio_store.dataset.shard_page import (
     LIST_HEADER_BYTES,
     Listed,
@@ -85,7 +86,7 @@ PAGE = encode_page(_LISTED)
 _REF = PageRef(
     "_train.shards.a", LIST_HEADER_BYTES, len(PAGE), decode_page(PAGE).totals, page_crc(PAGE)
 )
-ROOT = replace(MANIFEST, shards=PagedShards([_REF], None, raw=False), index=None)
+ROOT = replace(MANIFEST, shards=PagedShards(Pages([_REF], None, raw=False)), index=None)
 
 
 class _OnePage:

@@ -20,7 +20,7 @@ from tests.support.framed import framed
 from tfio_store.dataset.block_tables import encode_tables
 from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.model import Block
-from tfio_store.dataset.paged_shards import MemoryCache
+from tfio_store.dataset.pages import MemoryCache
 from tfio_store.read.plan import Units, fetches
 from tfio_store.records.framing import crc32c
 from tfio_store.storage import open_store

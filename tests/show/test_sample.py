@@ -168,9 +168,9 @@ def test_a_hundred_thousand_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     paged = opened.dataset.paged
     assert paged is not None
     tables: list[int] = []
-    real = type(paged)._begin_table
+    real = type(paged.pages)._begin_table
     monkeypatch.setattr(
-        type(paged),
+        type(paged.pages),
         "_begin_table",
         lambda self, place, shard: (tables.append(shard), real(self, place, shard))[1],
     )

@@ -15,6 +15,7 @@ from tests.support.framed import framed
 from tfio_store.dataset.block_tables import BlockTable, ShardInfo
 from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.paged_shards import PagedShards
+from tfio_store.dataset.pages import Pages
 from tfio_store.dataset.shard_page import (
     INDEX_HEADER_BYTES,
     LIST_HEADER_BYTES,
@@ -69,7 +70,7 @@ def many(shard: ShardInfo, name: str, pages: int) -> Many:
         PageRef(LIST, LIST_HEADER_BYTES + i * len(page), len(page), totals, crc)
         for i in range(pages)
     ]
-    shards = PagedShards(refs, None, raw=True)
+    shards = PagedShards(Pages(refs, None, raw=True))
     return Many(table, page, listed, DatasetManifest(shards, None, generation="0123456789ab"))
 
 

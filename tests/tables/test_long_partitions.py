@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import tfio_store as tfs
-import tfio_store.dataset.paged_shards as paged_shards
+import tfio_store.dataset.pages as pages
 import tfio_store.write.parts as parts_of_manifests
 from tests.support.million import write_many
-from tfio_store.dataset.part import PagedPart, part_of_pages
+from tfio_store.dataset.paged_shards import PagedShards
 from tfio_store.dataset.shard_page import decode_page
 from tfio_store.dataset.source import open_dataset
 from tfio_store.storage import Storage
@@ -57,9 +57,9 @@ def test_they_are_what_their_records_say(
 def _check_places(paged: Any, part: tfs.Partition) -> None:
     """They are those that are found by the part's records."""
     first, mine = part.first_record, part.dataset.paged
-    assert isinstance(mine, PagedPart)
+    assert isinstance(mine, PagedShards)
     assert first is not None
-    found, wanted = mine._places, part_of_pages(paged, first, first + mine.records)._places
+    found, wanted = mine._places, paged.part(first, first + mine.records)._places
     assert found[:3] == wanted[:3]
     assert abs(found.nbytes - wanted.nbytes) <= 2
     assert found.cut >= wanted.cut
@@ -73,6 +73,6 @@ def test_each_page_is_decoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         decoded.append(len(data))
         return decode_page(data)
 
-    monkeypatch.setattr(paged_shards, "decode_page", count)
+    monkeypatch.setattr(pages, "decode_page", count)
     assert len(tfs.partitions(url, num_partitions=500)) == 500
     assert len(decoded) == 40

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import tfio_store as tfs
-import tfio_store.dataset.paged_shards as paged_shards
+import tfio_store.dataset.pages as pages_of_lists
 import tfio_store.write.parts as parts
 from tests.maintain.test_clean import cleaned, die, landed
 from tests.servers.place import Place
@@ -297,7 +297,7 @@ def test_a_job_commits_its_shards(place: Place) -> None:
 def test_a_table_that_is_larger_than_all_that_is_kept_is_read_once(
     memory: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(paged_shards, "_TABLES_KEPT", 1)
+    monkeypatch.setattr(pages_of_lists, "_TABLES_KEPT", 1)
     with sharded(memory, record_positions=True, block_bytes=BLOCKS) as writer:
         writer.write_batch(large(40))
     url = memory.url("ds/train")
@@ -316,7 +316,7 @@ def test_a_state_of_shuffled_records_is_checked_in_a_few_rounds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = Place(str(tmp_path))
-    monkeypatch.setattr(paged_shards, "_TABLES_KEPT", 1)
+    monkeypatch.setattr(pages_of_lists, "_TABLES_KEPT", 1)
     with sharded(place, num_shards=20, compression="GZIP") as writer:
         writer.write_batch(numbered(60))
     url = place.url("ds/train")

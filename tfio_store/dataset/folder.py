@@ -226,7 +226,7 @@ class Root:
         """The pages that the manifest names by now. None if it is gone, damaged, or not long."""
         found = self.folder.manifest(self.name, index=False, damaged=True)
         shards = None if found is None or found.manifest is None else found.manifest.shards
-        return shards.refs if isinstance(shards, PagedShards) else ()
+        return shards.pages.refs if isinstance(shards, PagedShards) else ()
 
 
 def locate(

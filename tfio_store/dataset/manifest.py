@@ -21,7 +21,8 @@ from typing_extensions import Buffer as BytesLike
 
 from tfio_store.dataset.block_tables import BlockTable, ShardInfo, decode_tables, encode_tables
 from tfio_store.dataset.checks import check_name, check_room, counted, held
-from tfio_store.dataset.paged_shards import PagedShards, Ranges
+from tfio_store.dataset.paged_shards import PagedShards
+from tfio_store.dataset.pages import Pages, Ranges
 from tfio_store.dataset.shard_page import pages_from_json, pages_to_json
 from tfio_store.errors import ManifestError
 from tfio_store.example.schema import written_schema
@@ -161,7 +162,7 @@ class DatasetManifest:
             set[str]: Their names in the manifest's folder.
         """
         if isinstance(self.shards, PagedShards):
-            return self.shards.objects()
+            return {ref.name for ref in self.shards.pages.refs}
         return set() if self.index is None else {self.index}
 
     def replaced_names(self) -> set[str]:
@@ -346,7 +347,7 @@ def _check_crc(document: Any, data: bytes) -> None:
 
 def _shards_to_json(shards: Sequence[ShardInfo]) -> Any:
     if isinstance(shards, PagedShards):
-        return pages_to_json(shards.refs)
+        return pages_to_json(shards.pages.refs)
     return [
         {
             "name": shard.name,
@@ -396,7 +397,8 @@ def _parse(document: Any, folder: Ranges | None) -> DatasetManifest:
 def _parse_shards(document: dict[str, Any], folder: Ranges | None) -> Sequence[ShardInfo]:
     raw = document.get("compression") is None
     if document["version"] == LONG_VERSION:
-        return PagedShards(pages_from_json(_typed(document, "shards", dict)), folder, raw=raw)
+        refs = pages_from_json(_typed(document, "shards", dict))
+        return PagedShards(Pages(refs, folder, raw=raw))
     shards = tuple(map(_parse_shard, _typed(document, "shards", list)))
     if len({shard.name for shard in shards}) != len(shards):
         raise ValueError("two shards have the same name")

@@ -38,6 +38,7 @@ __all__ = [
     "PAGE_SHARDS",
     "Listed",
     "PageRef",
+    "PageTotals",
     "ShardPage",
     "TablePlace",
     "decode_page",

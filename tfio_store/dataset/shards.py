@@ -15,12 +15,11 @@ from typing import Any, overload
 
 import numpy as np
 
-from tfio_store.dataset.block_tables import BlockTable, ShardInfo
+from tfio_store.dataset.block_tables import BlockTable, ShardInfo, cut_table
 from tfio_store.dataset.folder import Folder
 from tfio_store.dataset.inflate.checkpoints import Checkpoints
 from tfio_store.dataset.manifest import DatasetManifest
 from tfio_store.dataset.paged_shards import PagedShards, Places
-from tfio_store.dataset.part import cut_table, part_at, part_of_pages
 from tfio_store.records.arrays import Int64Array
 from tfio_store.storage import Store, Version
 
@@ -134,11 +133,11 @@ class ListedShards(Sequence[Shard]):
 
     def part(self, start: int, stop: int) -> ListedShards:
         """Records ``start:stop``. There must be one at least."""
-        return ListedShards(self.folder, self.compression, part_of_pages(self.paged, start, stop))
+        return ListedShards(self.folder, self.compression, self.paged.part(start, stop))
 
     def part_at(self, places: Places) -> ListedShards:
         """The part that lies at these places. Nothing is read."""
-        return ListedShards(self.folder, self.compression, part_at(self.paged, places))
+        return ListedShards(self.folder, self.compression, self.paged.part_at(places))
 
     def named(self, names: Iterable[str]) -> tuple[Shard, ...]:
         """Those of these names that are in the list. It is searched only for names that do not

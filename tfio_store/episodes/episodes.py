@@ -13,7 +13,7 @@ import numpy as np
 from tfio_store.dataset.checks import check_positive
 from tfio_store.dataset.folder import Folder
 from tfio_store.dataset.model import MEMORY_BUDGET, Dataset, DatasetPart, Limits
-from tfio_store.dataset.paged_shards import MemoryCache
+from tfio_store.dataset.pages import MemoryCache
 from tfio_store.dataset.source import OneSource, open_dataset
 from tfio_store.dataset.tfds import DESCRIPTION_BYTES, tfds_split
 from tfio_store.episodes.decoding import (

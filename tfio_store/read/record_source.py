@@ -17,7 +17,7 @@ import numpy.typing as npt
 from tfio_store.dataset.checks import check_positive
 from tfio_store.dataset.header_walk import index_raw_shards, with_idx
 from tfio_store.dataset.model import CACHE_BUDGET, MEMORY_BUDGET, Dataset, Limits, facts_of
-from tfio_store.dataset.paged_shards import MemoryCache
+from tfio_store.dataset.pages import MemoryCache
 from tfio_store.dataset.source import Source, open_dataset, reached
 from tfio_store.read.cursor import ReaderOrder
 from tfio_store.read.decode import Decoding

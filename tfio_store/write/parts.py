@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from tfio_store.dataset.folder import Root
 from tfio_store.dataset.paged_shards import PagedShards
+from tfio_store.dataset.pages import Pages
 from tfio_store.dataset.shard_page import (
     INDEX_HEADER_BYTES,
     LIST_HEADER_BYTES,
@@ -71,10 +72,10 @@ def put_parts(
     ``plain``: whether the index may have the plain name.
     """
     if isinstance(kept, PagedShards):
-        return _Long(place).parts(manifest, kept, manifest.shards)
+        return _Long(place).parts(manifest, kept.pages, manifest.shards)
     shards = (*kept, *manifest.shards)
     if _is_long(shards):
-        return _Long(place).parts(manifest, None, shards)
+        return _Long(place).parts(manifest, Pages((), None, raw=True), shards)
     folder, names, generation = place
     index = names.index(None) if plain else names.index_try(generation)
     whole = replace(manifest, shards=shards, index=index)
@@ -98,20 +99,16 @@ class _Long:
         self._folder, self._names, self._generation = place
         self._written: list[str] = []
 
-    def parts(
-        self, manifest: DatasetManifest, kept: PagedShards | None, new: Sequence[ShardInfo]
-    ) -> Parts:
-        """``kept``: the list to go on with. Of its pages only one that is not full is written
-        again."""
-        refs = () if kept is None else kept.refs
-        before = 0 if kept is None else len(kept)
+    def parts(self, manifest: DatasetManifest, kept: Pages, new: Sequence[ShardInfo]) -> Parts:
+        """``kept``: the pages to go on with. Only one that is not full is written again."""
+        refs, before = kept.refs, kept.totals.shards
         self._page_shards = min(PAGE_SHARDS, shards_of_a_page(before + len(new)))
         if refs and refs[-1].totals.shards < self._page_shards:
             refs = refs[:-1]
-        listed = iter(()) if kept is None else kept.all_listed(len(refs))
+        listed = kept.rows(kept.before("shards", len(refs)), before)
         refs = (*refs, *self._put_pages(self._pages(listed, new)))
         root = Root(self._folder, self._names.manifest)
-        shards = PagedShards(refs, root, raw=manifest.compression is None)
+        shards = PagedShards(Pages(refs, root, raw=manifest.compression is None))
         return Parts(replace(manifest, shards=shards, index=None), self._written)
 
     def _put(self, name: str, data: bytes) -> None:

@@ -1,0 +1,472 @@
+"""`Pages`: the list of a long dataset's shards, of which only what is asked for is read.
+
+The root of the dataset says where the pages of the list lie, and the totals of each. So a shard, a
+record or a block is found by at most two ranged requests: its page, and its shard's block table.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_right
+from collections import OrderedDict, deque
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from functools import cached_property, partial
+from itertools import accumulate, islice
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from typing_extensions import Buffer as BytesLike
+
+from tfio_store.dataset.block_tables import BlockTable
+from tfio_store.dataset.checks import check_name, check_room
+from tfio_store.dataset.shard_page import (
+    Listed,
+    PageRef,
+    PageTotals,
+    ShardPage,
+    TablePlace,
+    decode_page,
+    decode_table,
+    encode_page,
+    only_block,
+    page_crc,
+)
+from tfio_store.errors import ManifestError
+from tfio_store.records.arrays import Int64Array
+from tfio_store.records.framing import crc32c
+from tfio_store.storage.threads import PerProcess
+
+__all__ = ["MemoryCache", "Pages", "Ranges"]
+
+
+# Caches in memory of what was fetched: blocks, records, pages, block tables.
+
+
+class _Kept:
+    """The cache of one process. A forked child begins anew: a thread of its parent may have held
+    the lock."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.entries: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+        self.nbytes = 0
+
+
+class MemoryCache:
+    """A cache of the items used last, up to a number of bytes. It pickles empty. Each process has
+    its own.
+
+    ``newest``: what was put last stays, alone, though it takes more.
+    """
+
+    def __init__(self, limit: int, *, newest: bool = False) -> None:
+        self._limit = limit
+        self._newest = newest
+        self._kept: PerProcess[_Kept] = PerProcess(_Kept)
+
+    def get(self, key: Hashable) -> Any:
+        """The item of this key, or None."""
+        kept = self._kept.here
+        with kept.lock:
+            entry = kept.entries.get(key)
+            if entry is None:
+                return None
+            kept.entries.move_to_end(key)
+            return entry[0]
+
+    def put(self, key: Hashable, value: Any, nbytes: int) -> None:
+        """Keep ``value``, which takes ``nbytes``, as far as there is room."""
+        kept = self._kept.here
+        with kept.lock:
+            if key in kept.entries or (nbytes > self._limit and not self._newest):
+                return
+            kept.entries[key] = value, nbytes
+            kept.nbytes += nbytes
+            while kept.nbytes > self._limit and len(kept.entries) > self._newest:
+                _, (_, dropped) = kept.entries.popitem(last=False)
+                kept.nbytes -= dropped
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(MemoryCache, newest=self._newest), (self._limit,)
+
+
+_PAGES_KEPT = 4 << 20
+_TABLES_KEPT = 6 << 20
+_STARTS_KEPT = 4 << 20
+_ITEMS_KEPT = 2 << 20
+_ITEM_BYTES = 600
+_AHEAD = 8
+"""Requests for pages that are in flight for who goes through all of them."""
+
+_PAGES_TOGETHER = 256 << 10
+"""So many bytes of neighbouring pages come by one request."""
+
+_LOOKS_AGAIN = 64
+"""How often the manifest is read again if a page has gone."""
+
+_TABLES_AHEAD = 32
+_TABLES_TOGETHER = 16 << 20
+"""Bytes of tables in flight from which on no other is begun: a list may say that each is huge."""
+_TABLES_BEGUN = 4 << 20
+
+
+class Ranges(Protocol):
+    """The folder of the dataset: bytes of objects by name. It pickles."""
+
+    def begin_range(self, name: str, start: int, stop: int) -> Future[BytesLike]:
+        """Begin to read bytes ``start:stop`` of an object."""
+
+    def url(self, name: str) -> str:
+        """The object's name in errors."""
+
+    def pages_now(self) -> tuple[PageRef, ...]:
+        """The pages that the manifest names by now. None if it is gone, damaged, or not long."""
+
+
+class _Item(NamedTuple):
+    """The facts about one shard. They are kept longer than its page."""
+
+    listed: Listed
+    first: dict[str, int]
+    """How many "records" and "blocks" stand before it."""
+
+
+class Pages:
+    """The pages of a list, and the block tables of its shards. Shards, records and blocks are
+    counted over all of its pages.
+
+    ``raw``: whether the shards are not compressed. ``folder``: None if only totals are wanted. The
+    pages and tables used last are kept, up to 16 MiB in each process, or one table that is larger.
+    A shard is checked when it is read: `ManifestError` names the object.
+    """
+
+    def __init__(self, refs: Sequence[PageRef], folder: Ranges | None, *, raw: bool) -> None:
+        self.refs = tuple(refs)
+        self.folder = folder
+        self.raw = raw
+        self._pages = MemoryCache(_PAGES_KEPT)
+        self._tables = MemoryCache(_TABLES_KEPT, newest=True)  # a table may be larger than that
+        self._items, self._starts = MemoryCache(_ITEMS_KEPT), MemoryCache(_STARTS_KEPT)
+        self._begun: PerProcess[dict[int, tuple[Future[BytesLike], int]]] = PerProcess(dict)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(Pages, raw=self.raw), (self.refs, self.folder)
+
+    @cached_property
+    def _ends(self) -> dict[str, list[int]]:
+        """Behind each page, how many shards, records, blocks and bytes there are up to its end."""
+        return {
+            column: list(accumulate(getattr(ref.totals, column) for ref in self.refs))
+            for column in PageTotals._fields
+        }
+
+    @cached_property
+    def totals(self) -> PageTotals:
+        """How many shards, records, bytes and blocks there are in all."""
+        pages = len(self.refs)
+        return PageTotals(*(self.before(column, pages) for column in PageTotals._fields))
+
+    @cached_property
+    def digest(self) -> int:
+        """A CRC of the CRCs of all pages: another list has another one."""
+        return crc32c(np.array([ref.crc32c for ref in self.refs], "<u4").tobytes())
+
+    def __eq__(self, other: object) -> bool:
+        return self.refs == other.refs if isinstance(other, Pages) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def between(self, first: int, stop: int) -> tuple[Pages, int]:
+        """The pages that list these shards, one at least, and the number of the first of them."""
+        numbers = self._pages_of(first, stop)
+        refs = self.refs[numbers.start : numbers.stop]
+        return Pages(refs, self.folder, raw=self.raw), numbers.start
+
+    def listed(self, shard: int) -> Listed:
+        """The row of one shard in the list, with the place of its table."""
+        return self._item(shard).listed
+
+    def _item(self, shard: int) -> _Item:
+        kept: _Item | None = self._items.get(shard)
+        if kept is not None:
+            return kept
+        number = self.page_of(shard)
+        return self._keep_item(shard, number, self._page(number))
+
+    def _keep_item(self, shard: int, number: int, page: ShardPage) -> _Item:
+        row = shard - self.before("shards", number)
+        first = {
+            column: int(self._page_starts(column, number, page)[row])
+            for column in ("records", "blocks")
+        }
+        item = _Item(self._checked(number, page[row]), first)
+        self._items.put(shard, item, _ITEM_BYTES)
+        return item
+
+    def rows(self, first: int, stop: int) -> Iterator[Listed]:
+        """The rows of these shards. Pages are fetched ahead."""
+        numbers = self._pages_of(first, stop)
+        for number, page in zip(numbers, self._read_pages(numbers), strict=True):
+            before = self.before("shards", number)
+            for i in range(max(first - before, 0), min(stop - before, len(page))):
+                yield self._checked(number, page[i])
+
+    def shards_of(self, column: str, numbers: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """The shards that hold these "records" or "blocks", which are counted over all shards, and
+        the number of each shard's first one. The pages are fetched at once."""
+        ends = np.array([0, *self._ends[column]], np.int64)
+        if len(numbers) and (numbers.min() < 0 or numbers.max() >= ends[-1]):
+            raise IndexError(f"there are {ends[-1]} {column}")
+        pages = ends.searchsorted(numbers, side="right") - 1
+        found = {page: self._starts.get((column, page)) for page in np.unique(pages).tolist()}
+        unread = [page for page, starts in found.items() if starts is None]
+        for number, page in zip(unread, self._read_pages(unread), strict=True):
+            found[number] = starts = self._page_starts(column, number, page)
+            inside = starts.searchsorted(numbers[pages == number], side="right") - 1
+            for row in np.unique(inside).tolist():
+                self._keep_item(self.before("shards", number) + row, number, page)
+        shards, firsts = np.zeros_like(numbers), np.zeros_like(numbers)
+        for number, starts in found.items():
+            mine = pages == number
+            rows = starts.searchsorted(numbers[mine], side="right") - 1
+            shards[mine], firsts[mine] = self.before("shards", number) + rows, starts[rows]
+        return shards, firsts
+
+    def _page_starts(self, column: str, number: int, page: ShardPage) -> Int64Array:
+        """int64 [n]: how many "records" or "blocks" stand before each shard of a page."""
+        starts: Int64Array | None = self._starts.get((column, number))
+        if starts is None:
+            counts = page.columns[column]
+            starts = self.before(column, number) + counts.cumsum() - counts
+            self._starts.put((column, number), starts, starts.nbytes)
+        return starts
+
+    def first_of(self, column: str, shard: int) -> int:
+        """How many "records" or "blocks" stand before a shard. It may read a page."""
+        return self._item(shard).first[column]
+
+    def nbytes_before(self, shard: int) -> int:
+        """The bytes of all shards before this one. It may read a page."""
+        number = self.page_of(shard)
+        starts = self._page_starts("nbytes", number, self._page(number))
+        return int(starts[shard - self.before("shards", number)])
+
+    def columns(self, names: Sequence[str], first: int, stop: int) -> list[Int64Array]:
+        """int64 [stop - first] each: "nbytes", "records" or "blocks" of each of these shards."""
+        numbers = self._pages_of(first, stop)
+        pages = [page.columns for page in self._read_pages(numbers)]
+        begin, none = first - self.before("shards", numbers.start), [np.zeros(0, np.int64)]
+        columns = [np.concatenate(none + [page[name] for page in pages]) for name in names]
+        return [column[begin : begin + stop - first] for column in columns]
+
+    def _pages_of(self, first: int, stop: int) -> range:
+        """The numbers of the pages that list these shards."""
+        return range(self.page_of(first), self.page_of(stop - 1) + 1) if first < stop else range(0)
+
+    def page_of(self, shard: int) -> int:
+        """The number of the page that lists a shard."""
+        page = bisect_right(self._ends["shards"], shard)
+        if shard < 0 or page == len(self.refs):
+            raise IndexError(f"{shard} is none of {self.totals.shards} shards")
+        return page
+
+    def before(self, column: str, page: int) -> int:
+        """How many "shards", "records" or "blocks" stand before a page."""
+        return self._ends[column][page - 1] if page else 0
+
+    def _page(self, number: int) -> ShardPage:
+        return next(self._read_pages([number]))
+
+    def _read_pages(self, numbers: Sequence[int]) -> Iterator[ShardPage]:
+        """These pages, in this order. Several are in flight."""
+        ahead: deque[tuple[list[int], ShardPage | Future[BytesLike]]] = deque()
+        waiting = self._begun_pages(numbers)
+        while True:
+            ahead.extend(islice(waiting, _AHEAD - len(ahead)))
+            if not ahead:
+                return
+            run, begun = ahead.popleft()
+            if isinstance(begun, ShardPage):
+                yield begun
+            else:
+                yield from self._end_pages(run, begun)
+
+    def _begun_pages(
+        self, numbers: Sequence[int]
+    ) -> Iterator[tuple[list[int], ShardPage | Future[BytesLike]]]:
+        """Pages that are kept, and requests for the others. Neighbours come by one."""
+        run: list[int] = []
+        for number in numbers:
+            kept: ShardPage | None = self._pages.get(number)
+            if run and (kept is not None or not self._go_on(run, number)):
+                yield run, self._begin_run(run)
+                run = []
+            if kept is None:
+                run.append(number)
+            else:
+                yield [number], kept
+        if run:
+            yield run, self._begin_run(run)
+
+    def _go_on(self, run: list[int], number: int) -> bool:
+        """Whether one request brings a page together with those before it."""
+        first, last, ref = self.refs[run[0]], self.refs[run[-1]], self.refs[number]
+        stop = ref.start + ref.nbytes
+        behind = (ref.name, ref.start) == (last.name, last.start + last.nbytes)
+        return behind and stop - first.start <= _PAGES_TOGETHER
+
+    def _begin_run(self, run: list[int]) -> Future[BytesLike]:
+        first, last = self.refs[run[0]], self.refs[run[-1]]
+        return self._begin(first.name, first.start, last.start + last.nbytes - first.start)
+
+    def _end_pages(self, run: list[int], begun: Future[BytesLike]) -> Iterator[ShardPage]:
+        first = self.refs[run[0]].start
+        try:
+            data, gone = memoryview(begun.result()), None
+        except FileNotFoundError as error:
+            data, gone = memoryview(b""), error
+        for number in run:
+            ref = self.refs[number]
+            if gone is None:
+                page = self._decoded(ref, data[ref.start - first : ref.start - first + ref.nbytes])
+            else:
+                page = self._page_of_longer(number, gone)
+            self._pages.put(number, page, ref.nbytes)
+            yield page
+
+    def _page_of_longer(self, number: int, gone: FileNotFoundError) -> ShardPage:
+        """A page that is no more, because appends put a longer one in its place: the first rows of
+        that are this page. Raises ``gone`` if they are not: the dataset is another one."""
+        ref = seen = self.refs[number]
+        for _ in range(_LOOKS_AGAIN):
+            pages = () if self.folder is None else self.folder.pages_now()
+            if number >= len(pages) or pages[number] == seen:
+                raise gone
+            seen = pages[number]
+            try:
+                page = self._decoded(seen, self._begin(*seen.place).result())
+            except FileNotFoundError:
+                continue  # and that one has been replaced meanwhile
+            rows = range(min(len(page), ref.totals.shards))
+            first = encode_page([page[row] for row in rows])
+            if page_crc(first) != ref.crc32c or len(first) != ref.nbytes:
+                raise gone
+            return self._decoded(ref, first)
+        raise gone
+
+    def _decoded(self, ref: PageRef, data: BytesLike) -> ShardPage:
+        try:
+            page = decode_page(data)
+            if page_crc(bytes(data)) != ref.crc32c or page.totals != ref.totals:
+                raise ValueError("it is not the page that the manifest means")
+        except ValueError as error:
+            where = f"{self._url(ref.name)} at byte {ref.start}"
+            raise ManifestError(f"{where}: not a page of this dataset's shards: {error}") from error
+        return page
+
+    def _checked(self, page: int, listed: Listed) -> Listed:
+        try:
+            check_name(listed.shard.name)
+            check_room(listed.shard, raw=self.raw)
+            check_name(listed.place.name)
+        except ValueError as error:
+            url = self._url(self.refs[page].name)
+            raise ManifestError(f"{url}: not a page that can be read: {error}") from error
+        return listed
+
+    # Block tables
+
+    def table(self, shard: int, *, sums: bool = True) -> BlockTable:
+        """Where the blocks of one shard lie. See `tables`."""
+        return next(self.tables([shard], sums=sums))
+
+    def tables(self, shards: Iterable[int], *, sums: bool = True) -> Iterator[BlockTable]:
+        """The block tables of these shards, in this order. Many are fetched at once.
+
+        ``sums``: False if nobody misses those of a raw shard of one block. Its list tells the rest,
+        and its own CRC32C, so nothing is fetched.
+        """
+        ahead: deque[tuple[Listed, int, BlockTable | Future[BytesLike]]] = deque()
+        numbers = iter(shards)
+        flying = 0
+        while True:
+            while (
+                len(ahead) < _TABLES_AHEAD
+                and flying < _TABLES_TOGETHER
+                and (shard := next(numbers, None)) is not None
+            ):
+                listed = self.listed(shard)
+                known = None if sums else only_block(listed, raw=self.raw)
+                begun = known or self._begin_table(listed.place, shard)
+                flying += listed.place.nbytes if isinstance(begun, Future) else 0
+                ahead.append((listed, shard, begun))
+            if not ahead:
+                return
+            listed, shard, begun = ahead.popleft()
+            if isinstance(begun, Future):
+                flying -= listed.place.nbytes
+                begun = self._end_table(listed, shard, begun)
+            yield begun
+
+    def begin_tables(self, shards: Iterable[int]) -> None:
+        """Begin to fetch the block tables of these shards, which are asked for soon: as many as fit
+        into a few MiB."""
+        begun, wanted = self._begun.here, list(shards)
+        room = _TABLES_BEGUN
+        for shard in wanted:
+            if self._tables.get(shard) is not None:
+                continue
+            listed = self.listed(shard)
+            if only_block(listed, raw=self.raw) is not None:
+                continue
+            place = listed.place
+            if room < place.nbytes and room < _TABLES_BEGUN:
+                break
+            room -= place.nbytes
+            if shard not in begun:
+                begun[shard] = self._begin(place.name, place.start, place.nbytes), place.nbytes
+        self._forget_begun(set(wanted))
+
+    def _forget_begun(self, wanted: set[int]) -> None:
+        """Drop what readers have begun to fetch and never asked for, once it takes too much."""
+        begun = self._begun.here
+        nbytes = sum(size for _, size in list(begun.values()))
+        for shard in list(begun):
+            if nbytes <= _TABLES_BEGUN:
+                return
+            if shard not in wanted:
+                table, size = begun.pop(shard, (None, 0))
+                nbytes -= size
+                if table is not None:
+                    table.cancel()
+
+    def _begin_table(self, place: TablePlace, shard: int) -> BlockTable | Future[BytesLike]:
+        kept: BlockTable | None = self._tables.get(shard)
+        if kept is not None:
+            return kept
+        begun, _ = self._begun.here.pop(shard, (None, 0))
+        return begun or self._begin(place.name, place.start, place.nbytes)
+
+    def _end_table(self, listed: Listed, shard: int, begun: Future[BytesLike]) -> BlockTable:
+        place, data = listed.place, begun.result()
+        try:
+            table = decode_table(bytes(data), listed.shard)
+            if len(table) != listed.blocks:
+                raise ValueError(f"it has {len(table)} blocks, and the list says {listed.blocks}")
+        except ValueError as error:
+            where = f"{self._url(place.name)} at byte {place.start}"
+            raise ManifestError(f"{where}: not a table of this dataset: {error}") from error
+        self._tables.put(shard, table, place.nbytes)
+        return table
+
+    def _begin(self, name: str, start: int, nbytes: int) -> Future[BytesLike]:
+        if self.folder is None:
+            raise ValueError(
+                f"the list of shards is in {name}, apart from the manifest: open the dataset by "
+                "its URL"
+            )
+        return self.folder.begin_range(name, start, start + nbytes)
+
+    def _url(self, name: str) -> str:
+        return name if self.folder is None else self.folder.url(name)
