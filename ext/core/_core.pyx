@@ -7,6 +7,7 @@ each. Work on 32 KiB or more is done without the GIL.
 
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
+from cpython.pycapsule cimport PyCapsule_New
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from crc32c cimport combine, crc32c_active, crc32c_extend, crc32c_mask
@@ -16,7 +17,7 @@ from inflate cimport (
     inflate_run, inflate_status, inflater)
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memmove, memset
-from pool cimport pool_give, pool_take
+from pool cimport POOL_CAPSULE, pool_give, pool_kept as _pool_kept, pool_lend, pool_take
 from tfrecord cimport (
     TFRECORD_FOOTER, TFRECORD_HEADER, TFRECORD_MAX_LIMIT, TFRECORD_OVERHEAD, c_bool, tfrecord_cursor,
     tfrecord_find, tfrecord_put, tfrecord_read_data, tfrecord_scan, tfrecord_walk, tfrecord_walk_file)

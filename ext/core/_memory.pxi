@@ -1,6 +1,14 @@
 # Memory: the pooled Buffer, other people's buffers held exported, and index arrays.
 
 
+_pool = PyCapsule_New(<void *> pool_lend(), POOL_CAPSULE, NULL)  # for the other compiled modules
+
+
+def pool_kept():
+    """Bytes of memory that the process keeps for reuse."""
+    return _pool_kept()
+
+
 cdef enum:
     FEWEST_WITH_HEADROOM = 64 << 10
 

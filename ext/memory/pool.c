@@ -44,7 +44,7 @@ static slot find_slot(size_t size) {
     return (slot){NULL, 0};
 }
 
-void *pool_take(size_t size, size_t *capacity) {
+static void *own_take(size_t size, size_t *capacity) {
     slot taken = {NULL, 0};
     if (size >= SMALLEST && size <= LARGEST && try_lock()) {
         taken = find_slot(size);
@@ -58,7 +58,7 @@ void *pool_take(size_t size, size_t *capacity) {
     return taken.memory;
 }
 
-void pool_give(void *memory, size_t capacity) {
+static void own_give(void *memory, size_t capacity) {
     if (memory == NULL || capacity < SMALLEST || capacity > LARGEST || !try_lock()) {
         free(memory);
         return;
@@ -69,4 +69,17 @@ void pool_give(void *memory, size_t capacity) {
     unlock();
 }
 
-size_t pool_kept(void) { return kept; }
+static size_t own_kept(void) { return kept; }
+
+static const pool_functions own = {own_take, own_give, own_kept};
+static const pool_functions *serving = &own;
+
+void *pool_take(size_t size, size_t *capacity) { return serving->take(size, capacity); }
+
+void pool_give(void *memory, size_t capacity) { serving->give(memory, capacity); }
+
+size_t pool_kept(void) { return serving->kept(); }
+
+const pool_functions *pool_lend(void) { return serving; }
+
+void pool_borrow(const pool_functions *lent) { serving = lent; }

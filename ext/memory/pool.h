@@ -17,4 +17,19 @@ void pool_give(void *memory, size_t capacity);
 /* Bytes now kept for reuse. */
 size_t pool_kept(void);
 
+/* Each extension module links these functions. They serve from one pool all the same, which the
+ * module that is loaded first lends to the others. */
+typedef struct {
+    void *(*take)(size_t size, size_t *capacity);
+    void (*give)(void *memory, size_t capacity);
+    size_t (*kept)(void);
+} pool_functions;
+
+#define POOL_CAPSULE "tfio_store.pool"
+
+const pool_functions *pool_lend(void);
+
+/* From here on the lent pool serves. What was taken before goes back to it too: both use malloc. */
+void pool_borrow(const pool_functions *lent);
+
 #endif

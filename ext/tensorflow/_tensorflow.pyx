@@ -4,10 +4,12 @@ import atexit
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.pycapsule cimport PyCapsule_GetPointer
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int64_t, uint64_t, uint8_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, strdup
+from pool cimport POOL_CAPSULE, pool_borrow, pool_functions
 
 
 cdef extern from "<stdbool.h>" nogil:
@@ -42,6 +44,19 @@ cdef extern from "tensorflow/gate.h" nogil:
 
 cdef extern from "Python.h":
     int Py_AddPendingCall(int (*call)(void *) except -1, void *argument)
+
+
+cdef int borrow_pool() except -1:
+    """The process has one pool: the compiled core's, if that was built."""
+    try:
+        from tfio_store.records._core import _pool
+    except ImportError:
+        return 0
+    pool_borrow(<const pool_functions *> PyCapsule_GetPointer(_pool, POOL_CAPSULE))
+    return 0
+
+
+borrow_pool()
 
 
 cdef int load_abi() except -1:

@@ -1,5 +1,6 @@
 /* The pool: reuse, its bounds, and many threads at once. */
 #include <pthread.h>
+#include <stdlib.h>
 
 #include "check.h"
 #include "memory/pool.h"
@@ -63,9 +64,40 @@ static void many_threads(void) {
     CHECK(pool_kept() <= POOL_LIMIT);
 }
 
+static size_t lent_takes, lent_gives;
+
+static void *lent_take(size_t size, size_t *capacity) {
+    lent_takes++;
+    *capacity = size;
+    return malloc(size);
+}
+
+static void lent_give(void *memory, size_t capacity) {
+    (void)capacity;
+    lent_gives++;
+    free(memory);
+}
+
+static size_t lent_kept(void) { return 77; }
+
+static void a_lent_pool_serves(void) {
+    static const pool_functions lent = {lent_take, lent_give, lent_kept};
+    const pool_functions *own = pool_lend();
+    size_t first_capacity, capacity;
+    void *first = pool_take(100000, &first_capacity);
+    pool_borrow(&lent);
+    void *second = pool_take(100000, &capacity);
+    CHECK(pool_lend() == &lent && lent_takes == 1 && pool_kept() == 77);
+    pool_give(first, first_capacity); /* which the other pool served */
+    pool_give(second, capacity);
+    CHECK(lent_gives == 2);
+    pool_borrow(own);
+}
+
 void test_pool(void) {
     reuses_what_fits();
     keeps_within_its_limit();
     small_huge_and_impossible();
     many_threads();
+    a_lent_pool_serves();
 }

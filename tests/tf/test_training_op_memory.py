@@ -14,6 +14,8 @@ tf = pytest.importorskip("tensorflow")
 import tfio_store as tfs  # noqa: E402
 from tests.support.framed import framed  # noqa: E402
 from tests.support.long import first  # noqa: E402
+from tests.tf.run_program import run  # noqa: E402
+from tfio_store.tf.dataset import ops  # noqa: E402
 
 pytestmark = [
     pytest.mark.tensorflow,
@@ -84,3 +86,25 @@ def grown(folder: Path, count: int, budget: int, order: str) -> int:
     records, mebibytes = map(int, found.stdout.split())
     assert records == count
     return mebibytes * MIB
+
+
+_POOL = """
+data = b"x" * 1000
+with tfs.TFRecordWriter(ARGS["path"]) as writer:
+    writer.write_batch([data] * 5000)
+from tfio_store.records._core import pool_kept
+del writer
+before = pool_kept()
+for batch in tfs.TFRecordDataset(ARGS["path"], batch_size=1000):
+    del batch
+print(before, pool_kept())
+"""
+
+
+def test_one_pool_in_a_process(tmp_path: Path) -> None:
+    """The ops take their memory from the core's pool."""
+    pytest.importorskip("tfio_store.records._core")
+    if ops.bridge() != "native":
+        pytest.skip("without the ops nothing of theirs is kept")
+    before, behind = map(int, run(_POOL, path=str(tmp_path / "file")).split())
+    assert behind > before

@@ -33,6 +33,9 @@ def crc_backend() -> str:
     """The CRC kernel in use: "portable", "sse4.2", "avx2-vpclmulqdq", "avx512-vpclmulqdq" or
     "armv8"; in `_pure` "google-crc32c"."""
 
+def pool_kept() -> int:
+    """Bytes of memory that the process keeps for reuse."""
+
 @final
 class Buffer:
     """A fixed-size writable block of memory from a pool; exports the buffer protocol.
