@@ -21,8 +21,14 @@ from tfio_store.storage.cloud.bucket_store import (
     at_once,
     check_copy,
 )
-from tfio_store.storage.cloud.s3_client import S3Client, checksum_of
-from tfio_store.storage.cloud.s3_upload import S3CopiedUpload, S3Upload, etag_of, put_object
+from tfio_store.storage.cloud.s3_client import (
+    S3Client,
+    S3CopiedUpload,
+    S3Upload,
+    checksum_of,
+    etag_of,
+    put_object,
+)
 from tfio_store.storage.faults import ShortBodyError, status_of
 from tfio_store.storage.ranges import check_size, nothing_there, whole_body, whole_range
 from tfio_store.storage.retry import Retry
