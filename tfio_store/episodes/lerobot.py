@@ -22,7 +22,7 @@ from tfio_store.dataset.folder import Folder
 from tfio_store.episodes.decoding import Episode, Images, values_at
 from tfio_store.episodes.features import Leaf, Tree
 from tfio_store.records.arrays import Int64Array
-from tfio_store.storage.stored_file import OutputFile
+from tfio_store.storage.store import OutputFile
 
 __all__ = ["write_lerobot"]
 

@@ -14,7 +14,9 @@ import builtins  # because `Store.list` hides the type within the class
 import contextlib
 import errno
 import glob
+import io
 import math
+import os
 import threading
 import zlib
 from collections import deque
@@ -36,9 +38,11 @@ __all__ = [
     "ConditionRefusedError",
     "ObjectInfo",
     "Output",
+    "OutputFile",
     "PendingUpload",
     "ReplacedError",
     "Store",
+    "StoredFile",
     "Version",
     "copied_through",
     "early",
@@ -392,3 +396,67 @@ def copied_through(store: Store, source: str, target: str) -> ObjectInfo:
         return output.commit(if_absent=True)
     finally:
         output.abort()
+
+
+# Objects of a store as files: for libraries that read and write nothing else.
+
+
+class StoredFile(io.RawIOBase):
+    """Reads ranges of one version of an object."""
+
+    def __init__(
+        self, store: Store, path: str, nbytes: int, version: Version | None = None
+    ) -> None:
+        super().__init__()
+        self._store, self._path, self._nbytes = store, path, nbytes
+        self._version = version
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._nbytes}[whence]
+        if base + offset < 0:
+            raise ValueError(f"{self._store.url(self._path)}: seek to {base + offset}")
+        self._at = base + offset
+        return self._at
+
+    def readinto(self, buffer: BytesLike) -> int:
+        view = memoryview(buffer).cast("B")
+        stop = min(self._at + len(view), self._nbytes)
+        if stop <= self._at:
+            return 0
+        data = memoryview(
+            self._store.read(self._path, self._at, stop, etag=self._version).result()
+        ).cast("B")
+        view[: len(data)] = data
+        self._at += len(data)
+        return len(data)
+
+
+class OutputFile(io.RawIOBase):
+    """Writes an object that its owner commits or aborts."""
+
+    def __init__(self, output: Output) -> None:
+        super().__init__()
+        self._output = output
+        self._at = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def write(self, data: BytesLike) -> int:
+        kept = bytes(data)  # which the caller may change
+        self._output.write(kept)
+        self._at += len(kept)
+        return len(kept)

@@ -24,7 +24,7 @@ from tfio_store.example.schema import Schema
 from tfio_store.storage import Storage
 from tfio_store.storage.redaction import redacted
 from tfio_store.storage.storage import check_storage, for_writing, given_storage
-from tfio_store.storage.stored_file import OutputFile
+from tfio_store.storage.store import OutputFile
 from tfio_store.tables.formats.array_files import ImageFolder, check_columns, read_arrays
 from tfio_store.tables.formats.tar_samples import read_samples, write_samples
 from tfio_store.tables.read_table import iter_tables

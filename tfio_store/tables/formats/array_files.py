@@ -21,8 +21,7 @@ from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.records.texts import unknown, warn
 from tfio_store.storage import Storage, Version
 from tfio_store.storage.read_ahead import Fetch, ReadAhead
-from tfio_store.storage.store import ObjectInfo
-from tfio_store.storage.stored_file import StoredFile
+from tfio_store.storage.store import ObjectInfo, StoredFile
 
 __all__ = ["ImageFolder", "check_columns", "read_arrays"]
 

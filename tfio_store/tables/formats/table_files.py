@@ -15,7 +15,7 @@ from tfio_store.dataset.model import Dataset
 from tfio_store.example import decode_examples
 from tfio_store.example.feature import ClassLabel, Feature
 from tfio_store.example.schema import Schema
-from tfio_store.storage.stored_file import OutputFile, StoredFile
+from tfio_store.storage.store import OutputFile, StoredFile
 from tfio_store.tables.formats import csv_texts, json_lines
 from tfio_store.tables.formats.array_files import check_columns
 from tfio_store.tables.formats.json_lines import as_whole, check_range

@@ -11,7 +11,7 @@ from typing import Any
 from tfio_store.dataset.model import Dataset, Shard
 from tfio_store.records.framing import DEFAULT_MAX_RECORD_BYTES
 from tfio_store.records.texts import warn
-from tfio_store.storage.stored_file import OutputFile, StoredFile
+from tfio_store.storage.store import OutputFile, StoredFile
 from tfio_store.tables.texts import as_json_value
 
 __all__ = ["KEY", "read_samples", "write_samples"]
