@@ -14,6 +14,7 @@ from tfio_store.dataset.names import MANIFEST_SUFFIX
 from tfio_store.dataset.source_names import Numbered, ShardGroup, grouped, has_magic
 from tfio_store.storage import Store
 from tfio_store.storage.redaction import redacted
+from tfio_store.storage.store import names_in
 
 __all__ = [
     "NotFound",
@@ -99,7 +100,7 @@ def no_dataset_in(
     elif others:
         words = f"is a folder without a manifest; name its files, for example {url}/*"
     else:
-        below = [name for name in _names_in(store, folder, "") if name.endswith("/")]
+        below = [name for name in names_in(store, folder, "") if name.endswith("/")]
         inside = _or(f"{url}/{name.rstrip('/')}" for name in sorted(below)[:_SHOWN])
         words = "is a folder without files of records"
         words += f"; did you mean {inside}?" if inside else ""
@@ -119,7 +120,7 @@ def _did_you_mean(store: Store, path: str) -> str:
     folder, _, wanted = _plain_part(path).rstrip("/").rpartition("/")
     rest = ""
     for _ in range(_LEVELS):
-        names = _names_in(store, folder, wanted[:2])
+        names = names_in(store, folder, wanted[:2])
         if rest and f"{wanted}/" in names:
             return ""  # the folder is right, and empty
         if names:
@@ -144,7 +145,7 @@ def _leading_on(store: Store, folder: str, alike: list[str], rest: str) -> list[
         for name in alike
         if any(
             below.lstrip("_").startswith(first)
-            for below in _names_in(store, f"{folder}/{name}", first)
+            for below in names_in(store, f"{folder}/{name}", first)
         )
     ]
     return there or alike
@@ -153,12 +154,6 @@ def _leading_on(store: Store, folder: str, alike: list[str], rest: str) -> list[
 def _plain_part(path: str) -> str:
     """The part of a path before its first folder or name with a pattern."""
     return re.split(r"[*?\[{]", path, maxsplit=1)[0] if has_magic(path) else path
-
-
-def _names_in(store: Store, folder: str, beginning: str) -> list[str]:
-    from tfio_store.storage.nearby import names_in  # which imports every kind of store
-
-    return names_in(store, folder, beginning)
 
 
 def _candidates(names: list[str], *, folders: bool) -> list[str]:

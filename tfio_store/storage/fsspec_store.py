@@ -157,6 +157,13 @@ class FsspecStore:
             if info["type"] == "file" and final_name(os.path.basename(path)) is None
         ]
 
+    def some_names(self, folder: str, beginning: str) -> Iterator[str]:
+        """See `names_in`."""
+        del beginning
+        for info in self._call("ls", folder, folder, detail=True):
+            name = str(info["name"]).rstrip("/").rpartition("/")[2]
+            yield f"{name}/" if info["type"] == "directory" else name
+
     def open_output(
         self, path: str, *, part_bytes: int | None = None, if_match: str | None = None
     ) -> SpooledOutput:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +61,10 @@ class HTTPStore(FsspecStore):
         self, path: str, start: int, stop: int, *, etag: str | Version | None = None
     ) -> Future[BytesLike]:
         return self._connection.start(self._ranged(path, start, stop, Version.of(etag)))
+
+    def some_names(self, folder: str, beginning: str) -> Iterator[str]:
+        """None: a web server lists nothing."""
+        return iter(())
 
     async def _look(self, path: str) -> ObjectInfo:
         answer = await self._ask("HEAD", path)

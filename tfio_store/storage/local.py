@@ -159,6 +159,13 @@ class LocalStore:
             refuse_unreadable(re.split(r"[*?[]", os.path.abspath(pattern))[0])
         return infos
 
+    def some_names(self, folder: str, beginning: str) -> Iterator[str]:
+        """See `names_in`."""
+        del beginning
+        with os.scandir(folder or "/") as entries:
+            for entry in entries:
+                yield f"{entry.name}/" if entry.is_dir() else entry.name
+
     def open_output(
         self, path: str, *, part_bytes: int | None = None, if_match: str | None = None
     ) -> LocalOutput:

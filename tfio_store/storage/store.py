@@ -46,7 +46,9 @@ __all__ = [
     "Version",
     "copied_through",
     "early",
+    "first_names",
     "listed",
+    "names_in",
     "seconds_of",
 ]
 
@@ -348,6 +350,40 @@ def listed(store: Store, paths: Sequence[str], *, among: int) -> dict[str, Objec
     with contextlib.suppress(OSError):
         return {info.path: info for info in store.glob(f"{glob.escape(begin)}*")}
     return {}
+
+
+# Some of what lies in a folder, to say what else somebody may have meant.
+#
+# It is asked only when something was not found, it takes few requests however much there is, and a
+# store that refuses answers nothing.
+
+
+_MOST_NAMES = 10_000
+"""Names of a folder that are looked at."""
+
+
+def names_in(store: Store, folder: str, beginning: str = "") -> list[str]:
+    """Names right in ``folder``; those of folders end in "/". Of a long folder only some, those
+    that begin as ``beginning`` among them. Empty if there is no such folder, or it can't be
+    listed."""
+    ask = getattr(store, "some_names", None)  # the library's own stores have it
+    try:
+        if ask is None:
+            below = islice(store.list(folder), _MOST_NAMES)
+            names = first_names((found.path for found in below), f"{folder.rstrip('/')}/")
+        else:
+            names = ask(folder, beginning)
+        return list(dict.fromkeys(islice(names, _MOST_NAMES)))
+    except (OSError, ValueError, NotImplementedError):
+        return []
+
+
+def first_names(paths: Iterable[str], start: str) -> Iterator[str]:
+    """The first name behind ``start`` of each path."""
+    for path in paths:
+        name, slash, _ = path[len(start) :].partition("/")
+        if path.startswith(start) and name:
+            yield name + slash
 
 
 # When an object was last written: stores and filesystems give a date, seconds, or a text.

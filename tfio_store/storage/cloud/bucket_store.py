@@ -24,7 +24,13 @@ from tfio_store.storage.ranges import well_formed
 from tfio_store.storage.redaction import redacted, secrets_in
 from tfio_store.storage.registry import Origin, shared_store
 from tfio_store.storage.retry import Retry, repeated
-from tfio_store.storage.store import ConditionRefusedError, ObjectInfo, PendingUpload, Version
+from tfio_store.storage.store import (
+    ConditionRefusedError,
+    ObjectInfo,
+    PendingUpload,
+    Version,
+    first_names,
+)
 
 __all__ = ["DELETES_AT_ONCE", "BucketStore", "Mark", "Page", "at_once", "check_copy", "matcher"]
 
@@ -163,6 +169,18 @@ class BucketStore(ABC):
             raise ValueError(f"{self.url(pattern)}: no patterns in the name of a bucket")
         deep = "/" in pattern[len(prefix) :] or "**" in pattern
         return [found for found in self._listed(prefix, deep) if matches.match(found.path)]
+
+    def some_names(self, folder: str, beginning: str) -> Iterator[str]:
+        """A page each of objects in the folder, of those below it, and of those that begin alike.
+        See `names_in`."""
+        if not folder:
+            return
+        start = f"{folder.rstrip('/')}/"
+        token: str | None = None
+        for prefix, deep in ((start, False), (start, True), (f"{start}{beginning}", True)):
+            if prefix == start or token is not None:
+                found, folders, token = self._wait(prefix, self._page(prefix, deep, None))
+                yield from first_names([*(one.path for one in found), *folders], start)
 
     def open_output(
         self, path: str, *, part_bytes: int | None = None, if_match: str | None = None
