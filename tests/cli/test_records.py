@@ -15,8 +15,8 @@ import pytest
 import tfio_store as tfs
 from tests.cli.conftest import RECORDS, ROWS, Kept, Run
 from tests.support.framed import framed
+from tfio_store.cli.commands.records import as_cell
 from tfio_store.cli.output import human_bytes
-from tfio_store.cli.values import as_cell
 from tfio_store.tables.rows import parse_numbers
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import traceback
 import warnings
@@ -15,9 +16,9 @@ from tfio_store import __version__
 from tfio_store.cli import failures
 from tfio_store.cli.exits import INTERRUPTED, Signalled, of_signal
 from tfio_store.cli.failures import for_stream, in_the_shell
-from tfio_store.cli.misspelled import in_our_words, meant_command
-from tfio_store.cli.options import Session
+from tfio_store.cli.options import COMMON, Session
 from tfio_store.cli.output import without_reader
+from tfio_store.records.texts import alike
 
 __all__ = ["program", "run"]
 
@@ -164,3 +165,80 @@ def _shown(state: dict[str, Any]) -> Any:
             print(for_stream(said, sys.stderr), file=sys.stderr)
 
     return show
+
+
+# Guesses at a command, an option or a value that does not exist.
+
+
+_MEANT_COMMANDS = {
+    "ls": "info",
+    "show": "head",
+    "merge": "copy",
+    "reshard": "copy",
+    "repair": "salvage",
+}
+"""Names of commands that other tools have."""
+
+_MEANT_OPTIONS = {
+    "--feature": "--columns",
+    "--features": "--columns",
+    "--fields": "--columns",
+    "--select": "--columns",
+    "--limit": "-n",
+    "--lines": "-n",
+    "--number": "-n",
+    "--shards": "--num-shards",
+    "--force": "--if-exists overwrite",
+    "--overwrite": "--if-exists overwrite",
+    "--append": "--if-exists append",
+    "--format": "--to",
+    "--schema-file": "--schema",
+}
+"""Names of options that other tools have."""
+
+_NOT_ONE_OF = re.compile(r"'([^']*)' is not one of ")
+
+
+def meant_command(typed: str, commands: list[str]) -> str:
+    """``; did you mean 'verify'?``, or nothing."""
+    if typed in _MEANT_COMMANDS:
+        return f"; did you mean {_MEANT_COMMANDS[typed]!r}?"
+    return alike(typed, commands)
+
+
+def in_our_words(error: click.UsageError) -> str:
+    """The text of an error of click, and a guess at what was meant."""
+    if isinstance(error, click.NoSuchOption):
+        return _no_such_option(error)
+    text = error.format_message().rstrip(".")
+    kind = error.param.type if isinstance(error, click.BadParameter) and error.param else None
+    typed = _NOT_ONE_OF.search(text)
+    if typed is not None and isinstance(kind, click.Choice):
+        return text + alike(typed[1], kind.choices).rstrip("?")
+    return text
+
+
+def _no_such_option(error: click.NoSuchOption) -> str:
+    name = error.option_name
+    if name[1:2].isdecimal():
+        return f"{name} looks like an option; put -- before it"
+    there = _options(error.ctx)
+    if error.ctx is not None and error.ctx.parent is None and name in _common():
+        return f"{name} stands after the command: tfio-store COMMAND {name}"
+    said = f"No such option '{name}'"
+    usual = _MEANT_OPTIONS.get(name, "")
+    if usual.partition(" ")[0] in there:
+        return f"{said}; did you mean {usual}?"
+    return said + alike(name, there)
+
+
+def _options(context: click.Context | None) -> list[str]:
+    params = context.command.params if context is not None else []
+    return [name for one in params if isinstance(one, click.Option) for name in one.opts]
+
+
+def _common() -> set[str]:
+    made = click.command()(lambda: None)
+    for option in COMMON:
+        option(made)
+    return {name for one in made.params for name in one.opts}
